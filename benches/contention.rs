@@ -44,7 +44,7 @@ use plotters::{
     series::LineSeries,
     style::{BLACK, BLUE, Color, RED, RGBColor, WHITE},
 };
-use redquorum::sim::{Client, End, Latency, Report, Schedule, Simulation, history::Event};
+use redquorum::sim::{End, Latency, Process, Report, Schedule, Simulation, history::Event};
 use tokio::sync::Notify;
 
 /// Measures what waiting for a lock costs.
@@ -168,18 +168,18 @@ fn in_words(end: &End) -> String {
 /// The figures, or how else than it should the run ended.
 fn measure(cell: Cell) -> Result<Figures, End> {
     let grants = (2 * cell.contenders).max(100);
-    let mut schedule = Schedule::calm(1, cell.nodes, cell.contenders);
+    let mut schedule = Schedule::without_faults(1, cell.nodes, cell.contenders);
     let one_way = cell.round_trip / 2;
     schedule.latency = Latency::between(one_way.mul_f64(0.8), one_way.mul_f64(1.2));
     let granted = Arc::new(Grants::default());
     // More than any cell needs.
     let simulation = Simulation::new(schedule).budget(1_700_000).horizon(Duration::from_secs(600));
-    let report = simulation.run(|client| contend(client, cell, Arc::clone(&granted), grants));
+    let report = simulation.run(|process| contend(process, cell, Arc::clone(&granted), grants));
     if report.end == End::Done { Ok(figures(&report)) } else { Err(report.end) }
 }
 
-async fn contend(client: Client, cell: Cell, granted: Arc<Grants>, enough: usize) {
-    let quorum = client.quorum().expect("a simulation has nodes");
+async fn contend(process: Process, cell: Cell, granted: Arc<Grants>, enough: usize) {
+    let quorum = process.quorum().expect("a simulation has nodes");
     let lock = quorum.red_lock("contended");
     let hold = cell.round_trip.max(MILLISECOND);
     loop {
@@ -192,27 +192,29 @@ async fn contend(client: Client, cell: Cell, granted: Arc<Grants>, enough: usize
             () = over => return,
             guard = lock.lock() => guard.expect("all nodes answer"),
         };
-        client.sleep(hold).await;
+        process.sleep(hold).await;
         if granted.count.fetch_add(1, Ordering::Relaxed) + 1 == enough {
             granted.are_enough.notify_waiters();
         }
-        guard.unlock().await.expect("all nodes answer");
+        let unlocked = guard.unlock().await.expect("the lease is renewed");
+        assert!(unlocked.has_quorum(), "all nodes answer");
         if !cell.comes_at_once {
-            client.sleep(hold).await;
+            process.sleep(hold).await;
         }
     }
 }
 
 fn figures(report: &Report) -> Figures {
     let mut attempts = 0;
-    let mut grants: BTreeMap<usize, usize> = (0..report.schedule.clients).map(|client| (client, 0)).collect();
+    let processes = 0..report.schedule.processes;
+    let mut grants: BTreeMap<usize, usize> = processes.map(|process| (process, 0)).collect();
     let mut hand_offs = Vec::new();
     let mut unlocked = None;
     for entry in report.history.entries() {
         match entry.event {
             Event::Began { .. } => attempts += 1,
             Event::Granted { .. } => {
-                *grants.entry(entry.client).or_default() += 1;
+                *grants.entry(entry.process).or_default() += 1;
                 hand_offs.extend(unlocked.take().map(|at| entry.at - at));
             }
             Event::Ended { is_unlocked: true, .. } => unlocked = Some(entry.at),

@@ -1,17 +1,18 @@
-//! A critical section: sixteen tasks read a number, pause, and write it back with one more, and no
-//! update is lost.
+//! A critical section: sixteen tasks each read a number and write it back plus one, and no update
+//! is lost.
 //!
-//! Without the lock, tasks would read the same number and overwrite each other. Each task has a
-//! client of its own, as separate processes would.
+//! Each task has a client of its own, as separate processes would.
+//!
+//! `cargo run --example critical_section`
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
 
 use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
 };
 
-use redquorum::{MemoryCluster, Quorum, error::ConnectError};
+use redquorum::{Error, MemoryCluster, Quorum};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -21,16 +22,7 @@ async fn main() -> anyhow::Result<()> {
     let tasks: Vec<_> = (0..16)
         .map(|_| {
             let (cluster, counter) = (cluster.clone(), Arc::clone(&counter));
-            tokio::spawn(async move {
-                let quorum = connect(&cluster).await?;
-                let guard = quorum.red_lock("example:counter").lock().await?;
-                let seen = counter.load(Ordering::SeqCst);
-                tokio::task::yield_now().await; // others run here: the window in which updates get lost
-                counter.store(seen + 1, Ordering::SeqCst);
-                guard.unlock().await?;
-                quorum.shutdown().await;
-                anyhow::Ok(())
-            })
+            tokio::spawn(async move { add_one(&cluster, &counter).await })
         })
         .collect();
     for task in tasks {
@@ -42,9 +34,23 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn connect(cluster: &MemoryCluster) -> Result<Quorum, ConnectError> {
+async fn add_one(cluster: &MemoryCluster, counter: &AtomicU32) -> Result<(), Error> {
+    let quorum = connect(cluster).await?;
+    let guard = quorum.red_lock("example:counter").lock().await?;
+    let seen = counter.load(Ordering::SeqCst);
+    // The other tasks run here: without the lock, they would read the same number.
+    tokio::task::yield_now().await;
+    counter.store(seen + 1, Ordering::SeqCst);
+    guard.unlock().await?;
+    quorum.shutdown().await;
+    Ok(())
+}
+
+/// Connects to the nodes that `REDQUORUM_NODES` names, or to nodes in memory that all tasks share.
+async fn connect(cluster: &MemoryCluster) -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
+        // For examples only: a node that lost all data looks like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
-        Err(_) => Quorum::builder().in_memory(cluster),
+        Err(_) => Quorum::builder().connect_in_memory(cluster),
     }
 }

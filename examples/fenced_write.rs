@@ -1,19 +1,21 @@
-//! What a lock cannot do and a token can: a holder that was paused wakes up, and the store refuses
-//! its write.
+//! Fencing tokens: the store refuses a holder that was paused past the end of the lease, which no
+//! lock can prevent.
 //!
-//! The store registers the token at the first access of a lease, a *read* included. The second
-//! holder below has only read when the first one wakes up, and that is enough.
+//! The store records the token at the first access of a lease, including a *read*. Below, the
+//! second holder has only read when the first holder wakes up, and the write is refused.
+//!
+//! `cargo run --example fenced_write`
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
 
 use std::time::Duration;
 
-use redquorum::{
-    Fence, FencingToken, Quorum,
-    error::{ConnectError, Fenced},
-};
+use redquorum::{Error, Fence, FencingToken, LockOptions, Quorum, error::StaleToken};
 
-/// A store that remembers the largest token it has seen. In SQL it is a `WHERE fence <= :token`.
+/// The lease of a holder that is paused: no watchdog runs meanwhile.
+const PAUSED: LockOptions = LockOptions::new().ttl(Duration::from_millis(300)).without_renewal();
+
+/// A store that records the largest token. In SQL, the rule is `WHERE fence <= :token`.
 #[derive(Default)]
 struct Store {
     balance: i64,
@@ -21,8 +23,8 @@ struct Store {
 }
 
 impl Store {
-    /// For reading and for writing: both are what a writer does.
-    fn access(&mut self, token: FencingToken) -> Result<&mut i64, Fenced> {
+    /// Checks the token, and returns the balance for a read or a write.
+    fn access(&mut self, token: FencingToken) -> Result<&mut i64, StaleToken> {
         self.fence.write(token)?;
         Ok(&mut self.balance)
     }
@@ -34,27 +36,29 @@ async fn main() -> anyhow::Result<()> {
     let lock = quorum.red_lock("example:balance");
     let mut store = Store { balance: 100, ..Store::default() };
 
-    let paused = lock.clone().ttl(Duration::from_millis(300)).without_renewal().lock().await?;
+    let paused = lock.clone().options(PAUSED).lock().await?;
     let old = *store.access(paused.fencing_token())?;
-    // The first holder stops between its read and its write: a long pause, a suspended machine. Its
-    // lease ends.
+    // The first holder stops between the read and the write, as in a long garbage collection.
+    // `lock` waits until the lease has ended.
     let next = lock.lock().await?;
     let new = *store.access(next.fencing_token())?;
     println!("{} has read and is paused; {} has read", paused.fencing_token(), next.fencing_token());
 
     let refused = store.access(paused.fencing_token()).map(|balance| *balance = old + 50).unwrap_err();
-    println!("the paused holder wakes up and writes: refused, {refused}");
+    println!("the paused holder wakes up, and its write is refused: {refused}");
     *store.access(next.fencing_token())? = new + 10;
     assert_eq!((store.balance, paused.is_valid()), (110, false));
-    println!("the other one writes: balance {}", store.balance);
+    println!("the second holder writes: balance {}", store.balance);
 
     next.unlock().await?;
     quorum.shutdown().await;
     Ok(())
 }
 
-async fn connect() -> Result<Quorum, ConnectError> {
+/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
+        // For examples only: a node that lost all data looks like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

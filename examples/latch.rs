@@ -1,49 +1,54 @@
-//! Three services warm up, and none takes requests before all are warm; one of them is restarted in
-//! between, and is not counted twice.
+//! A latch: three services warm up, and no service takes requests before all are warm.
+//!
+//! One service is restarted meanwhile, and counts once.
+//!
+//! `cargo run --example latch`
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
-#![expect(clippy::disallowed_methods, reason = "a service that takes a while")]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
+#![expect(clippy::disallowed_methods, reason = "a sleep stands for work, the time makes a new name")]
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures::future::try_join_all;
-use redquorum::{
-    Quorum,
-    error::{ConnectError, LatchError},
-};
+use redquorum::{Error, Quorum};
 
 const SERVICES: u32 = 3;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
-    // A latch is for one use: the name says which.
-    let name = format!("example:warm:{:?}", std::time::SystemTime::now());
-    service(&quorum, &name, 0).await?;
-    println!("service 0 crashes, and is started again");
-    try_join_all((0..SERVICES).map(|number| open(&quorum, &name, number))).await?;
+    // A latch stays open, so each occasion needs a new name, such as the version of a release.
+    let release = format!("example:warm:{:?}", SystemTime::now());
+    warm_up(&quorum, &release, 0).await?;
+    println!("service 0 crashes and is restarted");
+    try_join_all((0..SERVICES).map(|service| start(&quorum, &release, service))).await?;
     quorum.shutdown().await;
     Ok(())
 }
 
-async fn service(quorum: &Quorum, name: &str, number: u32) -> Result<(), LatchError> {
-    tokio::time::sleep(Duration::from_millis(20 * u64::from(number))).await;
-    let latch = quorum.latch(name, SERVICES);
-    // By a name of its own, so that it counts once however often it starts.
-    latch.arrive_as(format!("service {number}")).await?;
-    println!("service {number} is warm: {} of {SERVICES}", latch.arrived().await?);
+async fn start(quorum: &Quorum, release: &str, service: u32) -> Result<(), Error> {
+    warm_up(quorum, release, service).await?;
+    let warm = quorum.latch(release, SERVICES);
+    while !warm.wait_for(Duration::from_secs(10)).await? {
+        println!("service {service} waits: {} of {SERVICES} are warm", warm.arrivals().await?);
+    }
+    println!("service {service} takes requests");
     Ok(())
 }
 
-async fn open(quorum: &Quorum, name: &str, number: u32) -> Result<(), LatchError> {
-    service(quorum, name, number).await?;
-    quorum.latch(name, SERVICES).wait_for(Duration::from_secs(10)).await?;
-    println!("service {number} takes requests");
+async fn warm_up(quorum: &Quorum, release: &str, service: u32) -> Result<(), Error> {
+    tokio::time::sleep(Duration::from_millis(20 * u64::from(service))).await;
+    let warm = quorum.latch(release, SERVICES);
+    // The name makes a service count once, even if it restarts.
+    warm.arrive_as(format!("service {service}")).await?;
+    println!("service {service} is warm: {} of {SERVICES}", warm.arrivals().await?);
     Ok(())
 }
 
-async fn connect() -> Result<Quorum, ConnectError> {
+/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
+        // For examples only: a node that lost all data looks like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

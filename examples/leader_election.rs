@@ -1,9 +1,9 @@
-//! Three candidates for one leadership: the first leader is killed, the second resigns, the third
-//! takes over.
+//! Three candidates for one leadership: the first leader is killed, the second resigns, and the
+//! third leads.
 //!
-//! Every write of a leader carries its term, and the store refuses the one that was killed when its
-//! last write comes late. Each candidate has a client and a runtime of its own, as a process has;
-//! being killed is to leave all of that where it is.
+//! Each write of a leader carries the leader's term. When a write of the killed leader arrives
+//! late, the store refuses the term. Each candidate has a client and a runtime of its own, as a
+//! process would. To kill a leader, the example drops the runtime and leaves the leadership.
 //!
 //! Runs on five in-memory nodes, or on real ones:
 //!
@@ -12,11 +12,8 @@
 //! REDQUORUM_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3 cargo run --example leader_election
 //! ```
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "sleeping stands for work; only the library must not sleep so"
-)]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
+#![expect(clippy::disallowed_methods, reason = "a sleep stands for work")]
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -24,49 +21,52 @@ use std::{
     time::Duration,
 };
 
-use redquorum::{FencingToken, Leadership, MemoryCluster, Quorum, QuorumBuilder, error::ConnectError};
+use redquorum::{
+    Error, Fence, FencingToken, LockOptions, MemoryCluster, Quorum, QuorumBuilder, election::Leadership,
+    error::StaleToken,
+};
 
-type Outcome = anyhow::Result<()>;
+/// The ttl of a leadership, which is the longest wait of the next candidate after a leader's death.
+const TERM: LockOptions = LockOptions::new().ttl(Duration::from_secs(1));
 
-/// Where the nodes are.
+/// The nodes of the election.
 #[derive(Clone)]
 enum Nodes {
     Memory(MemoryCluster),
-    Redis(QuorumBuilder),
+    Redis(Box<QuorumBuilder>),
 }
 
-/// What the leader writes to: it remembers the largest term that was here. In SQL it is a
-/// `WHERE term <= :term`.
+/// The store of the leaders' writes. In SQL, the rule is `WHERE term <= :term`.
 #[derive(Default)]
 struct Store {
-    term: Option<FencingToken>,
+    fence: Fence,
     writes: u32,
 }
 
-/// What becomes of a leader when it has done its part.
+/// The end of a leadership.
 enum Fate {
     Killed,
     Resigns,
 }
 
-fn main() -> Outcome {
+fn main() -> anyhow::Result<()> {
     let nodes = match Quorum::builder().nodes_from_env() {
-        Ok(builder) => Nodes::Redis(builder.admit_new_nodes()),
+        // For examples only: a node that lost all data looks like a new node.
+        Ok(builder) => Nodes::Redis(Box::new(builder.admit_new_nodes())),
         Err(_) => Nodes::Memory(MemoryCluster::new(5)),
     };
     let store = Arc::new(Mutex::new(Store::default()));
-    // The leader takes the last of these upon itself.
+    // Each leader takes the last fate of the list.
     let fates = Arc::new(Mutex::new(vec![Fate::Resigns, Fate::Resigns, Fate::Killed]));
     let candidates = ["host-1", "host-2", "host-3"].map(|name| {
         let (nodes, store, fates) = (nodes.clone(), Arc::clone(&store), Arc::clone(&fates));
-        thread::spawn(move || -> Outcome {
+        thread::spawn(move || -> anyhow::Result<()> {
             let process = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let killed = process.block_on(campaign(name, &nodes, &store, &fates))?;
-            // From here on nothing of it runs any more: nobody renews the lease, and nobody gives
-            // it back.
+            let killed = process.block_on(lead(name, &nodes, &store, &fates))?;
+            // Without the runtime, no task renews the lease, and no task unlocks.
             drop(process);
             if let Some(term) = killed {
-                late_write(name, term, &store);
+                write_late(name, term, &store);
             }
             Ok(())
         })
@@ -74,33 +74,43 @@ fn main() -> Outcome {
     for candidate in candidates {
         candidate.join().map_err(|_| anyhow::anyhow!("a candidate panicked"))??;
     }
-    println!("the store has taken {} writes", lock(&store).writes);
+    println!("the store has accepted {} writes", lock(&store).writes);
     Ok(())
 }
 
-/// To lead whenever it can: losing the leadership and campaigning again is one loop. Returns the
-/// term of a leader that is killed.
-async fn campaign(
+/// Campaigns and leads until the leader is killed or resigns; returns the term of a killed leader.
+async fn lead(
     name: &str,
     nodes: &Nodes,
     store: &Mutex<Store>,
     fates: &Mutex<Vec<Fate>>,
 ) -> anyhow::Result<Option<FencingToken>> {
     let quorum = connect(nodes).await?;
-    let election = quorum.election("example:scheduler").value(name).ttl(Duration::from_secs(1));
+    let election = quorum.election("example:scheduler").options(TERM);
     loop {
-        let leadership = election.campaign().await?;
-        println!("{name} leads in term {}", leadership.term());
-        tokio::select! {
-            written = serve(&leadership, store) => written?,
-            why = leadership.lost() => {
-                println!("{name}: {why}");
+        let leadership = match election.campaign(name).await {
+            Ok(leadership) => leadership,
+            // Returned after the quorum timeout, so the loop is not busy.
+            Err(Error::NoQuorum(shortage)) => {
+                println!("{name} campaigns on: {shortage}");
                 continue;
             }
+            Err(error) => return Err(error.into()),
+        };
+        println!("{name} leads in term {}", leadership.term());
+        match leadership.while_valid(serve(&leadership, store)).await {
+            Ok(written) => written?,
+            // The work has stopped. Another candidate may lead by now.
+            Err(Error::LeaseLost(lost)) => {
+                println!("{name}: {lost}");
+                continue;
+            }
+            Err(error) => return Err(error.into()),
         }
         if let Some(Fate::Killed) = lock(fates).pop() {
             let term = leadership.term();
-            println!("{name} is killed, with a write on its way");
+            println!("{name} is killed before its last write arrives");
+            // A killed process does not run destructors.
             std::mem::forget(leadership);
             return Ok(Some(term));
         }
@@ -111,8 +121,8 @@ async fn campaign(
     }
 }
 
-/// A leader's work: writes that carry its term.
-async fn serve(leadership: &Leadership, store: &Mutex<Store>) -> anyhow::Result<()> {
+/// Makes the writes of a leader, each with the term.
+async fn serve(leadership: &Leadership, store: &Mutex<Store>) -> Result<(), StaleToken> {
     for _ in 0..5 {
         lock(store).write(leadership.term())?;
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -120,33 +130,26 @@ async fn serve(leadership: &Leadership, store: &Mutex<Store>) -> anyhow::Result<
     Ok(())
 }
 
-/// The write that was on its way when the leader was killed comes after the first write of the next
-/// leader.
-fn late_write(name: &str, term: FencingToken, store: &Mutex<Store>) {
-    while lock(store).term <= Some(term) {
+/// Makes the last write of a killed leader, after the first write of the next leader.
+fn write_late(name: &str, term: FencingToken, store: &Mutex<Store>) {
+    while lock(store).fence.writer <= Some(term) {
         thread::sleep(Duration::from_millis(10));
     }
-    match lock(store).write(term) {
-        Ok(()) => unreachable!("the store took a write of a deposed leader"),
-        Err(refused) => println!("the late write of {name}: refused, {refused}"),
-    }
+    let refused = lock(store).write(term).expect_err("the next leader has a larger term");
+    println!("the late write of {name} is refused: {refused}");
 }
 
 impl Store {
-    /// One leader writes more than once, so only a smaller term is refused.
-    fn write(&mut self, term: FencingToken) -> anyhow::Result<()> {
-        if let Some(seen) = self.term.filter(|seen| term < *seen) {
-            anyhow::bail!("term {term} is over, a write of term {seen} was here");
-        }
-        self.term = Some(term);
+    fn write(&mut self, term: FencingToken) -> Result<(), StaleToken> {
+        self.fence.write(term)?;
         self.writes += 1;
         Ok(())
     }
 }
 
-async fn connect(nodes: &Nodes) -> Result<Quorum, ConnectError> {
+async fn connect(nodes: &Nodes) -> Result<Quorum, Error> {
     match nodes {
-        Nodes::Memory(cluster) => Quorum::builder().in_memory(cluster),
+        Nodes::Memory(cluster) => Quorum::builder().connect_in_memory(cluster),
         Nodes::Redis(builder) => builder.clone().connect().await,
     }
 }

@@ -1,14 +1,16 @@
-//! Several resources, all or none: transfers in both directions between two accounts, without a
-//! deadlock.
+//! `multi_lock`: transfers in both directions between two accounts, without a deadlock.
 //!
-//! Two tasks that lock the accounts one by one, each in its own order, can wait for each other for
-//! ever. A group takes both with one question to each node, whatever the order they are named in.
+//! Two tasks that lock the accounts one after the other, in different orders, can wait for each
+//! other for ever. A `multi_lock` takes both accounts with one request to each node, so the order
+//! does not matter. `MultiLock::across` takes resources of several quorums.
+//!
+//! `cargo run --example multi_lock`
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use redquorum::{Quorum, error::ConnectError};
+use redquorum::{Error, MemoryCluster, MultiLock, Quorum};
 
 type Accounts = [AtomicI64; 2];
 
@@ -17,39 +19,67 @@ async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
     let accounts = [AtomicI64::new(100), AtomicI64::new(100)];
 
-    let there = transfers(&quorum, &accounts, 0, 1, 30);
+    let forth = transfers(&quorum, &accounts, 0, 1, 30);
     let back = transfers(&quorum, &accounts, 1, 0, 10);
-    tokio::try_join!(there, back)?;
+    tokio::try_join!(forth, back)?;
 
     let [first, second] = accounts.map(AtomicI64::into_inner);
     println!("account 0: {first}, account 1: {second}, together: {}", first + second);
     assert_eq!((first, second), (0, 200));
     quorum.shutdown().await;
+
+    move_customer().await?;
     Ok(())
 }
 
-/// Five transfers of `amount` each.
+/// Makes five transfers of `amount` each.
 async fn transfers(
     quorum: &Quorum,
     accounts: &Accounts,
     from: usize,
     to: usize,
     amount: i64,
-) -> anyhow::Result<()> {
+) -> Result<(), Error> {
     let both = quorum.multi_lock([from, to].map(|account| format!("example:account:{account}")));
     for _ in 0..5 {
-        let guard = both.lock().await?;
-        let balances = [from, to].map(|account| accounts[account].load(Ordering::SeqCst));
-        tokio::task::yield_now().await; // the other task runs here
-        accounts[from].store(balances[0] - amount, Ordering::SeqCst);
-        accounts[to].store(balances[1] + amount, Ordering::SeqCst);
-        guard.unlock().await?;
+        both.run(async |_guard| {
+            let balances = [from, to].map(|account| accounts[account].load(Ordering::SeqCst));
+            tokio::task::yield_now().await; // the other task runs here
+            accounts[from].store(balances[0] - amount, Ordering::SeqCst);
+            accounts[to].store(balances[1] + amount, Ordering::SeqCst);
+        })
+        .await?;
     }
     Ok(())
 }
 
-async fn connect() -> Result<Quorum, ConnectError> {
+/// Moves a customer between two regions, under a lock of each region's quorum.
+async fn move_customer() -> Result<(), Error> {
+    // All clients lock the quorums in the order of their names, so each quorum needs a name.
+    let east = Quorum::builder().name("east").connect_in_memory(&MemoryCluster::new(3))?;
+    let west = Quorum::builder().name("west").connect_in_memory(&MemoryCluster::new(3))?;
+    let from = east.red_lock("example:east:customer:7");
+    let to = west.red_lock("example:west:customer:7");
+    let both = MultiLock::across([from, to]);
+
+    let guard = both.lock().await?;
+    // Each region has a lease and a token of its own. Tokens of two quorums are not comparable.
+    for lease in guard.leases() {
+        println!("{} is locked under token {}", lease.resource(), lease.fencing_token());
+    }
+    // Stops if either lease is lost.
+    guard.while_valid(async { println!("the customer moves") }).await?;
+    guard.unlock().await?;
+
+    east.shutdown().await;
+    west.shutdown().await;
+    Ok(())
+}
+
+/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
+        // For examples only: a node that lost all data looks like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

@@ -1,5 +1,4 @@
-//! Two tasks contend for one resource and take turns: each grant has a larger fencing token than
-//! the one before.
+//! Two workers take turns under one lock, and each lease has a larger fencing token.
 //!
 //! Runs on five in-memory nodes, or on real ones:
 //!
@@ -8,40 +7,42 @@
 //! REDQUORUM_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3 cargo run --example quickstart
 //! ```
 
-#![expect(clippy::disallowed_methods, reason = "the work under the lock is made up")]
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
+#![expect(clippy::disallowed_methods, reason = "a sleep stands for work")]
 
 use std::time::Duration;
 
-use redquorum::{Quorum, error::ConnectError};
+use redquorum::{Error, FencingToken, Quorum};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
-
-    let (first, second) = tokio::join!(worker("first", &quorum), worker("second", &quorum));
-    first?;
-    second?;
-
+    tokio::try_join!(worker("first", &quorum), worker("second", &quorum))?;
     quorum.shutdown().await;
     Ok(())
 }
 
-async fn worker(name: &str, quorum: &Quorum) -> anyhow::Result<()> {
+async fn worker(name: &str, quorum: &Quorum) -> Result<(), Error> {
     let lock = quorum.red_lock("invoice:42");
     for _ in 0..3 {
         let guard = lock.lock().await?;
-        // Whatever the lock protects should refuse a token smaller than the largest it has seen.
-        println!("{name:>6} holds {:?} with token {}", guard.votes(), guard.fencing_token());
-        // The work under the lock, for which the other task waits.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        // If the lease is lost, the work stops, because another client may hold the lock.
+        guard.while_valid(charge(name, guard.fencing_token())).await?;
         guard.unlock().await?;
     }
     Ok(())
 }
 
-async fn connect() -> Result<Quorum, ConnectError> {
+/// Stands for a write to a database, which refuses a token smaller than the largest recorded.
+async fn charge(worker: &str, token: FencingToken) {
+    println!("{worker:>6} charges under token {token}");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
+        // For examples only: a node that lost all data looks like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

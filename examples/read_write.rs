@@ -1,21 +1,26 @@
-//! Readers, a writer that was paused, and what a store has to remember of both.
+//! Readers and writers: a writer that was paused, and what a store has to record of both.
 //!
-//! First, a writer's lease ends while it stands still between its read and its write, and another
-//! writes meanwhile. A store without a fence takes both writes, and loses the second.
+//! In the first part, a writer's lease ends between the read and the write, and a second writer
+//! writes meanwhile. A store without a fence accepts the late write, and loses an update.
 //!
-//! Then nobody writes meanwhile, but somebody reads. The writer's lease ends while it stands still;
-//! a reader comes after it and decides by what it reads. Then the writer wakes up. A store that
-//! remembers the tokens of writers alone takes its write, and the reader has decided by what is no
-//! longer so. One that remembers readers too refuses it.
+//! In the second part, a reader comes in place of the second writer, and decides by what it reads.
+//! A store that records only the tokens of writers accepts the late write, and the reader's
+//! decision rests on an old price. A store that also records readers refuses the write.
+//!
+//! `cargo run --example read_write`
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
 
 use std::time::Duration;
 
-use redquorum::{Fence, Quorum, error::ConnectError};
+use redquorum::{Error, Fence, LockOptions, Quorum};
 
-/// A row of a table: in SQL, the fence is two columns, compared in the statement that reads or
-/// writes.
+const PRICE: &str = "example:price";
+
+/// The lease of a writer that is paused: no watchdog runs meanwhile.
+const PAUSED: LockOptions = LockOptions::new().ttl(Duration::from_millis(300)).without_renewal();
+
+/// A row of a table. In SQL, the fence is two columns, which each statement compares.
 #[derive(Default)]
 struct Row {
     price: i64,
@@ -26,27 +31,28 @@ struct Row {
 async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
     for has_fence in [false, true] {
-        let price = write_late(&quorum, has_fence).await?;
-        println!("the store has a fence: {has_fence}; 100 and twice 10 more are {price}");
+        let price = late_write_after_writer(&quorum, has_fence).await?;
+        println!("fence: {has_fence}; 100 and twice 10 more are {price}");
         assert_eq!(price, if has_fence { 120 } else { 110 });
     }
-    for remembers_readers in [false, true] {
-        let is_lost = play(&quorum, remembers_readers).await?;
-        println!("the store remembers readers: {remembers_readers}; the reader was misled: {is_lost}");
-        assert_eq!(is_lost, !remembers_readers);
+    for records_readers in [false, true] {
+        let is_misled = late_write_after_reader(&quorum, records_readers).await?;
+        println!("fence records readers: {records_readers}; the reader was misled: {is_misled}");
+        assert_eq!(is_misled, !records_readers);
     }
     quorum.shutdown().await;
     Ok(())
 }
 
-/// Two writers add 10 each, the first of them late: the price in the end.
-async fn write_late(quorum: &Quorum, has_fence: bool) -> anyhow::Result<i64> {
-    let lock = quorum.rw_lock("example:price");
+/// Lets two writers add 10 each, the first of them late, and returns the final price.
+async fn late_write_after_writer(quorum: &Quorum, has_fence: bool) -> anyhow::Result<i64> {
+    let lock = quorum.rw_lock(PRICE);
     let mut row = Row { price: 100, ..Row::default() };
 
-    let paused = lock.clone().ttl(Duration::from_millis(300)).without_renewal().write().await?;
+    let paused = lock.clone().options(PAUSED).write().await?;
     let old = row.price;
-    let writer = lock.write().await?; // once the first lease is over
+    // Waits until the lease of the paused writer has ended.
+    let writer = lock.write().await?;
     row.fence.write(writer.fencing_token())?;
     row.price += 10;
     writer.unlock().await?;
@@ -54,6 +60,7 @@ async fn write_late(quorum: &Quorum, has_fence: bool) -> anyhow::Result<i64> {
     match row.fence.write(paused.fencing_token()) {
         Err(refused) if has_fence => {
             println!("the paused writer wakes up: {refused}");
+            // A refused writer starts over: a new lease, and a new read.
             let again = lock.write().await?;
             row.fence.write(again.fencing_token())?;
             row.price += 10;
@@ -64,17 +71,17 @@ async fn write_late(quorum: &Quorum, has_fence: bool) -> anyhow::Result<i64> {
     Ok(row.price)
 }
 
-/// Whether the row changes after the reader has decided by it, although its lease is still valid.
-async fn play(quorum: &Quorum, remembers_readers: bool) -> anyhow::Result<bool> {
-    let lock = quorum.rw_lock("example:price");
+/// Returns whether the price changes under a valid lease of a reader.
+async fn late_write_after_reader(quorum: &Quorum, records_readers: bool) -> anyhow::Result<bool> {
+    let lock = quorum.rw_lock(PRICE);
     let mut row = Row { price: 100, ..Row::default() };
 
-    let paused = lock.clone().ttl(Duration::from_millis(300)).without_renewal().write().await?;
+    let paused = lock.clone().options(PAUSED).write().await?;
     row.fence.write(paused.fencing_token())?;
     let old = row.price;
-    // The writer stops between its read and its write, until its lease is over and somebody reads.
+    // Waits until the lease of the paused writer has ended.
     let reader = lock.read().await?;
-    if remembers_readers {
+    if records_readers {
         row.fence.read(reader.fencing_token())?;
     }
     let quoted = row.price;
@@ -89,8 +96,10 @@ async fn play(quorum: &Quorum, remembers_readers: bool) -> anyhow::Result<bool> 
     Ok(is_misled)
 }
 
-async fn connect() -> Result<Quorum, ConnectError> {
+/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
+        // For examples only: a node that lost all data looks like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

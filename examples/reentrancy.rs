@@ -1,12 +1,10 @@
-//! Re-entrancy is explicit: a task with the same `Owner` may lock again what it holds. No other
-//! task may.
+//! Explicit re-entrancy: calls with the same `Owner` may lock a held resource again. Other calls may not.
+//!
+//! `cargo run --example reentrancy`
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
 
-use redquorum::{
-    Owner, Quorum,
-    error::{ConnectError, LockError},
-};
+use redquorum::{Error, FencingToken, Owner, Quorum};
 
 const ORDER: &str = "example:order:7";
 
@@ -18,40 +16,42 @@ async fn main() -> anyhow::Result<()> {
     let outer = quorum.red_lock(ORDER).owned_by(&owner).lock().await?;
     println!("outer: holds {}, token {}", outer.holds(), outer.fencing_token());
 
-    // Passed on explicitly, to a function that locks for itself.
+    // The owner can be passed to a function, which then locks the same resource.
     let token = ship(&quorum, &owner).await?;
-    assert_eq!(token, outer.fencing_token().as_u64(), "the same lease, hence the same token");
+    assert_eq!(token, outer.fencing_token(), "a re-entry has the token of the lease");
 
-    // Or implied for everything that a future awaits: `bill` knows nothing of owners.
+    // In a scope, all locks have the owner: the code of `bill` does not mention owners.
     owner.scope(bill(&quorum)).await?;
 
-    // Without the owner it is held, even in the same task.
-    let stranger = quorum.red_lock(ORDER).try_lock().await?;
-    println!("without the owner: {}", if stranger.is_some() { "locked twice" } else { "held by another" });
-    assert!(stranger.is_none());
+    // A call without the owner finds the resource held, even in the same task.
+    let without_owner = quorum.red_lock(ORDER).try_lock().await?;
+    println!("without the owner: {}", if without_owner.is_some() { "locked twice" } else { "held" });
+    assert!(without_owner.is_none());
 
-    println!("outer again: holds {}", outer.holds());
-    outer.unlock().await?; // the last guard unlocks
+    println!("outer: holds {}", outer.holds());
+    outer.unlock().await?; // the last guard unlocks the resource
     quorum.shutdown().await;
     Ok(())
 }
 
-async fn ship(quorum: &Quorum, owner: &Owner) -> anyhow::Result<u64> {
+async fn ship(quorum: &Quorum, owner: &Owner) -> Result<FencingToken, Error> {
     let inner = quorum.red_lock(ORDER).owned_by(owner).lock().await?;
     println!("ship:  holds {}, token {}", inner.holds(), inner.fencing_token());
-    let token = inner.fencing_token().as_u64();
-    inner.unlock().await?; // one hold less; the resource stays locked
+    let token = inner.fencing_token();
+    inner.unlock().await?; // removes one hold; the resource stays locked
     Ok(token)
 }
 
-async fn bill(quorum: &Quorum) -> Result<(), LockError> {
+async fn bill(quorum: &Quorum) -> Result<(), Error> {
     let inner = quorum.red_lock(ORDER).lock().await?;
     println!("bill:  holds {}, token {}", inner.holds(), inner.fencing_token());
-    Ok(()) // dropping the guard gives the hold back as well
+    Ok(()) // dropping the guard also removes the hold
 }
 
-async fn connect() -> Result<Quorum, ConnectError> {
+/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
+        // For examples only: a node that lost all data looks like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

@@ -1,58 +1,56 @@
-//! `run`: a closure under a lock. It is renewed while it runs, stopped if the lease is lost, and
-//! its value comes back with the outcome of the unlock beside it.
+//! `run`: a closure under a lease, which the watchdog renews while the closure runs.
+//!
+//! `run` returns the closure's value. If the lease is lost, the closure stops at its next `await`
+//! and `run` returns an error.
+//!
+//! `cargo run --example run_closure`
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "sleeping stands for work; only the library must not sleep so"
-)]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
+#![expect(clippy::disallowed_methods, reason = "a sleep stands for work")]
 
 use std::time::Duration;
 
-use redquorum::{
-    LockOptions, Quorum,
-    error::{ConnectError, RunError},
-};
+use redquorum::{Error, LockOptions, Quorum};
+
+/// A ttl shorter than the import, so that the lease has to be renewed.
+const IMPORT: LockOptions = LockOptions::new().ttl(Duration::from_millis(900));
+
+/// A limit for an import that hangs: the lease ends, however often it is renewed.
+const LIMITED: LockOptions = IMPORT.hold_at_most(Duration::from_millis(100));
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
-    let lock = quorum.red_lock("example:import").ttl(Duration::from_millis(900));
+    let lock = quorum.red_lock("example:import").options(IMPORT);
+    let imported = lock.run(async |guard| {
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        guard.fencing_token()
+    });
+    // `Ok` means that the lease was valid until the closure returned.
+    println!("imported under token {}", imported.await?);
 
-    // Longer than the ttl: the lease is renewed meanwhile.
-    let done = lock
-        .run(async |lease| {
-            tokio::time::sleep(Duration::from_millis(1200)).await;
-            lease.ensure().map(|()| lease.fencing_token())
-        })
-        .await?;
-    println!("imported under token {}", done.value?);
-    match done.unlock {
-        Ok(unlocked) => println!("unlocked; {} nodes have confirmed so far", unlocked.confirmed.len()),
-        Err(problem) => println!("imported, but the unlock is not confirmed: {problem}"),
-    }
-
-    // A lease that ends before the work does: the closure is dropped at its await and goes no
-    // further.
-    let short = lock.clone().options(LockOptions::new().max_hold(Duration::from_millis(100)));
-    let outcome = short
-        .run(async |_lease| {
-            tokio::time::sleep(Duration::from_secs(60)).await;
-            println!("never reached");
-        })
-        .await;
-    match outcome {
-        Err(RunError::LeaseLost(lost)) => println!("stopped: {lost}"),
-        Err(error) => anyhow::bail!("expected a lost lease, found another error: {error}"),
-        Ok(_) => anyhow::bail!("expected a lost lease, found that the closure has ended"),
+    let limited = lock.clone().options(LIMITED);
+    let hung = limited.run(async |_guard| {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        println!("never reached");
+    });
+    match hung.await {
+        Ok(()) => anyhow::bail!("the closure ended after its lease"),
+        // Another client may hold the lock now. The earlier steps of the closure are not undone.
+        Err(Error::LeaseLost(lost)) => println!("stopped: {lost}"),
+        // The closure has not run, because too few nodes answered: a later call may succeed.
+        Err(Error::NoQuorum(shortage)) => anyhow::bail!("try later: {shortage}"),
+        Err(error) => return Err(error.into()),
     }
 
     quorum.shutdown().await;
     Ok(())
 }
 
-async fn connect() -> Result<Quorum, ConnectError> {
+/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
+        // For examples only: a node that lost all data looks like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

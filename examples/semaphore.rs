@@ -1,8 +1,12 @@
-//! Eight jobs, three of which run at a time; and a store that takes writes under a permit, one row
-//! for each slot, and refuses a job that comes back after the end of its permit.
+//! A semaphore: of eight jobs, at most three run at a time.
+//!
+//! A permit is a lease on a slot. The store keeps a fence for each slot, and refuses a job that
+//! writes after its permit has ended.
+//!
+//! `cargo run --example semaphore`
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
-#![expect(clippy::disallowed_methods, reason = "a job that takes a while")]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
+#![expect(clippy::disallowed_methods, reason = "a sleep stands for work")]
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
@@ -10,20 +14,22 @@ use std::{
 };
 
 use futures::future::try_join_all;
-use redquorum::{Fence, Quorum, Semaphore, SlotToken, error::ConnectError};
+use redquorum::{Error, Fence, LockOptions, Permit, Quorum, Semaphore, error::StaleToken};
 
 const PERMITS: u32 = 3;
 
-/// A store that keeps a fence for each slot.
+/// The permit of a job that is paused: no watchdog runs meanwhile.
+const PAUSED: LockOptions = LockOptions::new().ttl(Duration::from_millis(300)).without_renewal();
+
+/// A store with a fence for each slot, because tokens of different slots are not comparable.
 #[derive(Default)]
 struct Store {
     fences: [Fence; PERMITS as usize],
 }
 
 impl Store {
-    fn write(&mut self, SlotToken { slot, token, .. }: SlotToken) -> anyhow::Result<()> {
-        let fence = self.fences.get_mut(slot).ok_or_else(|| anyhow::anyhow!("there is no slot {slot}"))?;
-        Ok(fence.write(token)?)
+    fn write(&mut self, permit: &Permit) -> Result<(), StaleToken> {
+        self.fences[permit.slot()].write(permit.fencing_token())
     }
 }
 
@@ -31,46 +37,39 @@ impl Store {
 async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
     let gpus = quorum.semaphore("example:gpu", PERMITS);
-    let (running, most) = (AtomicU32::new(0), AtomicU32::new(0));
-    let jobs = (0..8).map(|job| work(&gpus, job, &running, &most));
-    try_join_all(jobs).await?;
-    println!("at most {} of them ran at a time", most.load(Ordering::SeqCst));
-    assert!(most.into_inner() <= PERMITS);
+    let (running, largest) = (AtomicU32::new(0), AtomicU32::new(0));
+    try_join_all((0..8).map(|job| work(&gpus, job, &running, &largest))).await?;
+    println!("at most {} jobs ran at a time", largest.load(Ordering::SeqCst));
+    assert!(largest.into_inner() <= PERMITS);
 
     let mut store = Store::default();
-    let brief =
-        gpus.clone().options(redquorum::LockOptions::new().ttl(Duration::from_millis(300)).without_renewal());
-    let late = brief.acquire().await?;
-    late.lost().await;
-    let mut others = Vec::new();
-    let next = loop {
-        let permit = gpus.acquire().await?;
-        store.write(permit.slot_token())?;
-        if permit.slot() == late.slot() {
-            break permit;
-        }
-        others.push(permit);
-    };
-    let refused = store.write(late.slot_token()).expect_err("its slot is another's by now");
-    println!("the late job is refused: {refused}");
-    next.unlock().await?;
+    let paused = gpus.clone().options(PAUSED).acquire().await?;
+    // Waits until the permit of the paused job has ended, because these are all slots.
+    let permits = gpus.acquire_many(PERMITS).await?;
+    permits.iter().try_for_each(|permit| store.write(permit))?;
+    let refused = store.write(&paused).expect_err("the slot has a later permit");
+    println!("the paused job wakes up, and its write is refused: {refused}");
+    for permit in permits {
+        permit.release().await?;
+    }
     quorum.shutdown().await;
     Ok(())
 }
 
-async fn work(gpus: &Semaphore, job: u32, running: &AtomicU32, most: &AtomicU32) -> anyhow::Result<()> {
-    let permit = gpus.acquire().await?;
-    most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-    println!("job {job} has slot {}", permit.slot());
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    permit.ensure()?;
-    running.fetch_sub(1, Ordering::SeqCst);
-    permit.unlock().await?;
-    Ok(())
+async fn work(gpus: &Semaphore, job: u32, running: &AtomicU32, largest: &AtomicU32) -> Result<(), Error> {
+    gpus.run(async |permit| {
+        largest.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        println!("job {job} has slot {}", permit.slot());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        running.fetch_sub(1, Ordering::SeqCst);
+    })
+    .await
 }
 
-async fn connect() -> Result<Quorum, ConnectError> {
+/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
+        // For examples only: a node that lost all data looks like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

@@ -1,49 +1,61 @@
-//! Tests a critical section of one's own: does it lose updates when a holder is paused past the end
-//! of its lease?
+//! A simulated test of a critical section, with faults such as a holder that is paused past the end
+//! of the lease.
+//!
+//! The `careful` program uses the fencing token, and loses no update. The `careless` program relies
+//! on the lock alone, and the simulator finds a schedule under which an update is lost.
 //!
 //! `cargo run --features sim --example simulate`
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
 
 use std::time::Duration;
 
-use redquorum::Quorum;
-use redquorum::sim::{Campaign, Client, Found, Promise, Promises, Schedule, Schedules, Simulation, Summary};
+use redquorum::{
+    Error, LockGuard, Quorum,
+    sim::{Campaign, FailingCase, Process, Promise, Promises, Schedule, Schedules, Simulation, Summary},
+};
 
-/// Shorter than faults last.
+/// Shorter than most faults last, so that leases end while their holders are paused.
 const TTL: Duration = Duration::from_secs(5);
 
-/// Adds one to the balance, under the token: the store refuses an old one.
-async fn careful(client: Client) {
-    let quorum = Quorum::builder().ttl(TTL).simulated(&client).expect("the settings can work");
-    let store = client.store("balance").expect("a short name");
-    let Ok(guard) = quorum.red_lock("account").lock().await else { return };
+/// Adds one to the balance under the token, so the store refuses a late update.
+async fn careful(process: Process) {
+    let Ok(guard) = lock(&process).await else { return };
+    let store = process.store("balance");
     let token = guard.fencing_token();
-    if let Some(balance) = store.read(token).await {
-        client.sleep(Duration::from_millis(20)).await; // the work
-        store.write(token, balance + 1).await;
-    }
+    let update = async {
+        let balance = store.read(token).await?;
+        process.sleep(Duration::from_millis(20)).await;
+        store.write(token, balance + 1).await
+    };
+    // A refused update is not made, and so not lost. A service would try again.
+    update.await.ok();
 }
 
-/// The same, trusting the lock alone.
-async fn careless(client: Client) {
-    let quorum = Quorum::builder().ttl(TTL).simulated(&client).expect("the settings can work");
-    let store = client.store("balance").expect("a short name");
-    let Ok(guard) = quorum.red_lock("account").lock().await else { return };
+/// Adds one to the balance, and relies on the lock alone.
+async fn careless(process: Process) {
+    let Ok(guard) = lock(&process).await else { return };
+    let store = process.store("balance");
     if guard.is_valid() {
         let balance = store.read_unfenced().await;
-        client.sleep(Duration::from_millis(20)).await; // paused here, it writes what was true before the pause
+        // After a pause here, the process writes a balance that is out of date.
+        process.sleep(Duration::from_millis(20)).await;
         store.write_unfenced(balance + 1).await;
     }
 }
 
-/// Two or three processes under faults that begin while they work: the smallest schedule that
-/// breaks a promise.
-fn search<Program>(program: impl Fn(Client) -> Program + Sync) -> Result<Summary, Box<Found<Schedule>>>
+async fn lock(process: &Process) -> Result<LockGuard, Error> {
+    let quorum = Quorum::builder().ttl(TTL).connect_simulated(process)?;
+    quorum.red_lock("account").lock().await
+}
+
+/// Runs a program under random faults, and returns the smallest schedule that breaks a promise.
+fn search<Program>(program: impl Fn(Process) -> Program + Sync) -> Result<Summary, Box<FailingCase<Schedule>>>
 where
     Program: Future<Output = ()> + Send + 'static,
 {
-    let schedules = Schedules::tolerated().nodes([3]).clients(2..=3).within(Duration::from_millis(100));
+    // Faults begin early, while the processes are at work.
+    let schedules = Schedules::tolerated().nodes([3]).within(Duration::from_millis(100));
     Campaign::new(1000).run(&schedules.strategy(), |schedule| {
         let report = Simulation::new(schedule.clone()).run(&program);
         report.check(&Promises::ALL).map(|()| report)
@@ -51,9 +63,9 @@ where
 }
 
 fn main() {
-    let Summary { runs, .. } = search(careful).expect("no update is lost under a token");
-    println!("careful: no update lost under any of {runs} schedules\n");
-    let found = search(careless).expect_err("the lock alone cannot prevent it");
-    println!("careless: {found}");
-    assert!(found.failure.breaks(Promise::Register));
+    let summary = search(careful).expect("the token prevents lost updates");
+    println!("careful: no update is lost under any of {} schedules\n", summary.runs);
+    let failing = search(careless).expect_err("the lock alone cannot prevent lost updates");
+    println!("careless: {failing}");
+    assert!(failing.failure.breaks(Promise::Register));
 }

@@ -1,55 +1,63 @@
-//! Not waiting, or not for long: "somebody else has it" is an answer, "no quorum" is an error.
+//! `try_lock` and `try_lock_for`: a held lock is `Ok(None)`, a missing quorum is an error.
+//!
+//! `cargo run --example try_lock`
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
 
 use std::time::Duration;
 
-use redquorum::{
-    Quorum,
-    error::{ConnectError, LockError},
-};
+use redquorum::{Error, Quorum};
+
+const REPORT: &str = "example:nightly-report";
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
-    let report = quorum.red_lock("example:nightly-report");
 
-    let Some(holder) = report.try_lock().await? else {
-        println!("another process makes the report; nothing to do here");
+    // The guard needs a name: `try_lock().await?.is_some()` would drop it, and so unlock, at once.
+    let Some(guard) = quorum.red_lock(REPORT).try_lock().await? else {
+        println!("another process writes the report");
         return Ok(());
     };
-    println!("first caller: has it");
+    println!("first call: locked under token {}", guard.fencing_token());
 
-    // One attempt. That another client holds the resource is no error.
-    let second = report.try_lock().await?;
-    println!("second caller: {}", if second.is_some() { "has it, too" } else { "told that it is held" });
-    assert!(second.is_none());
-
-    // Waiting for a while. Here, the end of the time is an error, and says what every node answered
-    // last.
-    match report.try_lock_for(Duration::from_millis(50)).await {
-        Err(LockError::TimedOut { waited, votes, .. }) => {
-            println!(
-                "third caller: waited {waited:?}, {} of {} nodes granted",
-                votes.granted(),
-                votes.nodes()
-            );
-        }
-        Err(error) => return Err(error.into()), // no quorum, for instance
-        Ok(_) => unreachable!("the first caller still holds it"),
-    }
-
-    holder.unlock().await?;
-    let guard = report.try_lock_for(Duration::from_secs(5)).await?;
-    println!("fourth caller: has it");
+    assert!(!write_report(&quorum, "second call", Duration::from_millis(50)).await?);
     guard.unlock().await?;
+    assert!(write_report(&quorum, "third call", Duration::from_secs(5)).await?);
 
     quorum.shutdown().await;
     Ok(())
 }
 
-async fn connect() -> Result<Quorum, ConnectError> {
+/// Writes the report if the lock is free within `wait`, and returns whether it was.
+async fn write_report(quorum: &Quorum, caller: &str, wait: Duration) -> Result<bool, Error> {
+    match quorum.red_lock(REPORT).try_lock_for(wait).await {
+        Ok(Some(guard)) => {
+            println!("{caller}: locked under token {}", guard.fencing_token());
+            guard.unlock().await?;
+            Ok(true)
+        }
+        Ok(None) => {
+            match quorum.inspect(REPORT).await?.holder() {
+                Some(holder) => println!("{caller}: held by {holder}"),
+                None => println!("{caller}: held, and free since"),
+            }
+            Ok(false)
+        }
+        // Too few nodes answered: a later call may succeed.
+        Err(Error::NoQuorum(shortage)) => {
+            println!("{caller}: try later: {shortage}");
+            Ok(false)
+        }
+        // The settings are wrong, or the client was shut down: a later call fails, too.
+        Err(error) => Err(error),
+    }
+}
+
+/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
+        // For examples only: a node that lost all data looks like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

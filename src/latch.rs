@@ -1,4 +1,4 @@
-//! Latches: waiting until so many have arrived.
+//! Latches.
 
 mod call;
 mod latch_wait;
@@ -10,38 +10,36 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     algorithm::latch::LatchView,
     config::LockOptions,
-    error::{ConfigError, LatchError},
+    error::{ConfigError, Error, out_of_range},
     latch::{call::LatchCall, latch_wait::LatchWait},
     lock::client::Client,
     quorum::Quorum,
     values::{Arrivals, LONGEST_ARRIVAL, Resource},
 };
 
-/// A latch is opened by so many arrivals, at most.
+/// The largest number of arrivals that open a latch.
 const MOST: u32 = 1_024;
 
-/// How long nodes keep a latch.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
-const LEAST_KEPT: Duration = Duration::from_secs(1);
-const LONGEST_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The default of [`Latch::retention`], and its bounds.
+const RETENTION: Duration = Duration::from_secs(24 * 3600);
+const SHORTEST_RETENTION: Duration = Duration::from_secs(1);
+const LONGEST_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// A latch: it opens when so many have arrived, and lets all pass who wait for it. From
-/// [`Quorum::latch`].
+/// A latch, from [`Quorum::latch`]: opens after a number of arrivals, and then lets every waiting call pass.
 ///
-/// Nothing is held, and no clock decides. Nodes keep who has arrived, each by an id; a client that
-/// waits merges what a quorum of nodes knows, and writes that back to the others, so that an arrival
-/// outlives its process.
+/// A latch has no lease, and no clock decides. Nodes record each arrival by an id. A call that waits merges the
+/// arrivals that a quorum of nodes has recorded, and writes them back to the other nodes, so an arrival outlives its
+/// process.
 ///
-/// * It never opens early: not before so many have called [`arrive`](Self::arrive), whatever fails or
-///   is forgotten, if a name is used for one purpose once. So a name should say which time it is, as in
-///   `migration:42`.
-/// * Once a call has [waited](Self::wait) for it, every later one finds it open, unless a quorum of
-///   nodes forgets it, at once or one after the other, or nobody uses it for [as long as it is
-///   kept](Self::kept_for). Nodes that forget may lose arrivals: then it stays shut until they arrive
-///   again.
+/// * **A latch never opens early**, whatever fails or is forgotten: no call passes before the number of arrivals have
+///   begun. This holds if a name is used for one purpose once, so put the occasion into the name, as in `migration:42`.
+/// * **A latch stays open.** If one call has [waited](Self::wait) until the latch was open, every later call finds the
+///   latch open, unless a quorum of nodes forgets the latch, at once or one node after the other, or no call uses the
+///   latch for its [retention](Self::retention). Nodes that forget may lose arrivals: then the latch stays shut until
+///   the processes arrive again.
 ///
-/// An arrival is this value's, and is counted once, however often it is repeated. What is to be
-/// counted twice takes two values. A new process that repeats what an old one may have done arrives
+/// Each `Latch` value arrives once: repeated calls of [`arrive`](Self::arrive) by the value, or by its clones, count
+/// once. To count twice, use two values. A new process that repeats the arrival of an old process arrives
 /// [by name](Self::arrive_as).
 ///
 /// ```
@@ -50,115 +48,119 @@ const LONGEST_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// # let quorum = redquorum::Quorum::in_memory(3)?;
 /// let [one, other] = [quorum.latch("warm:7", 2), quorum.latch("warm:7", 2)];
 /// one.arrive().await?;
-/// assert_eq!(other.arrived().await?, 1);
+/// assert_eq!(other.arrivals().await?, 1);
 /// other.arrive().await?;
 /// one.wait().await?;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[must_use = "a latch does nothing until it is arrived at or waited for"]
 pub struct Latch {
     client: Arc<Client>,
     name: Result<Resource, ConfigError>,
     count: u32,
     id: Arc<[u8]>,
-    kept_for: Duration,
+    retention: Duration,
 }
 
 impl Quorum {
-    /// A latch that so many arrivals open (1 to 1,024), with the quorum's settings; nothing is sent
-    /// yet.
+    /// A latch that `arrivals` arrivals open (1 to 1,024), with the quorum's settings; nothing is sent yet. Use a new
+    /// name for each occasion.
     ///
-    /// A name or a count that cannot be is an error of the first use. The name is one of latches alone.
-    pub fn latch(&self, name: impl AsRef<[u8]>, count: u32) -> Latch {
+    /// A name or a number that cannot be is an error of the first call. The name is one of latches alone.
+    pub fn latch(&self, name: impl AsRef<[u8]>, arrivals: u32) -> Latch {
         let client = Arc::clone(self.client());
         let id = client.environment.owners.fresh().as_bytes().into();
-        Latch { client, name: Resource::new(name).map_err(ConfigError::from), count, id, kept_for: KEPT }
+        let name = Resource::new(name).map_err(ConfigError::from);
+        Latch { client, name, count: arrivals, id, retention: RETENTION }
     }
 }
 
 impl Latch {
-    /// How long nodes keep it after the last call that uses it (default 24 h; 1 s to 30 days). Where
+    /// The time for which nodes keep the latch after the last call that uses it (default: 24 h; 1 s to 30 days). Where
     /// callers differ, the longest time counts.
-    pub fn kept_for(mut self, kept_for: Duration) -> Self {
-        self.kept_for = kept_for;
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.retention = retention;
         self
     }
 
-    /// Arrives: done when a quorum of nodes keeps it. It waits for nobody. To repeat it changes nothing.
+    /// Arrives: done when a quorum of nodes has recorded the arrival. It does not wait for the latch to open. Repeated
+    /// calls of this value, or a clone, count once.
     ///
     /// # Errors
     ///
-    /// [`LatchError::Config`] if name, count or [`kept_for`](Self::kept_for) cannot be;
-    /// [`LatchError::OtherCount`] if nodes know the latch with another count;
-    /// [`LatchError::NoQuorum`] if none could be asked for the quorum timeout (one ttl of the quorum's
-    /// locks); [`ConfigError::ReadOnly`] of a client that only looks; [`LatchError::Closed`] after a
-    /// shutdown.
+    /// [`Error::NoQuorum`] if no quorum could be asked for the quorum timeout (one ttl of the quorum's locks): repeat
+    /// it. [`Error::Config`] if name, number or [`retention`](Self::retention) cannot be, nodes have recorded another
+    /// number of arrivals (`CountMismatch`), or the client is read-only; [`Error::Closed`] after a shutdown.
     ///
     /// # Cancel safety
     ///
-    /// It may have arrived, or may yet: repeat it.
-    pub async fn arrive(&self) -> Result<(), LatchError> {
+    /// The arrival may have been recorded, or may yet be: repeat it.
+    pub async fn arrive(&self) -> Result<(), Error> {
         self.arrive_by(Arc::clone(&self.id)).await
     }
 
-    /// As [`arrive`](Self::arrive), by an id of the caller (1 to 48 bytes), which counts once, no
-    /// matter who uses it: for a job that is repeated by another process.
+    /// Arrives under a name of the caller (1 to 48 bytes), which counts once, whichever process uses it: for processes
+    /// that are restarted.
     ///
     /// # Errors
     ///
-    /// As [`arrive`](Self::arrive); [`ConfigError::Arrival`] beside.
+    /// As [`arrive`](Self::arrive); [`Error::Config`] (`OutOfRange`) if the name is empty or too long.
     ///
     /// # Cancel safety
     ///
     /// As [`arrive`](Self::arrive).
-    pub async fn arrive_as(&self, id: impl AsRef<[u8]>) -> Result<(), LatchError> {
+    pub async fn arrive_as(&self, id: impl AsRef<[u8]>) -> Result<(), Error> {
         let id = id.as_ref();
         if id.is_empty() || id.len() > LONGEST_ARRIVAL {
-            return Err(ConfigError::Arrival { given: id.len(), most: LONGEST_ARRIVAL }.into());
+            let given = format_args!("{} bytes", id.len());
+            return Err(out_of_range("arrival id", given, format!("1 to {LONGEST_ARRIVAL} bytes")).into());
         }
         self.arrive_by(id.into()).await
     }
 
-    /// Waits until it is open, for as long as a quorum of nodes can be asked.
+    /// Waits until the latch is open, for as long as a quorum of nodes can be asked. Nodes in quarantine cannot be
+    /// asked.
     ///
     /// # Errors
     ///
-    /// As [`arrive`](Self::arrive). Nodes in quarantine are none that can be asked.
+    /// As [`arrive`](Self::arrive).
     ///
     /// # Cancel safety
     ///
-    /// Dropping it takes nothing back, as it has taken nothing.
-    pub async fn wait(&self) -> Result<(), LatchError> {
-        self.wait_until(None).await
+    /// Dropping the future changes nothing.
+    pub async fn wait(&self) -> Result<(), Error> {
+        // Without a deadline, the wait ends with an open latch or an error, so the loop ends in its first round.
+        while !self.wait_until(None).await? {}
+        Ok(())
     }
 
-    /// Waits until it is open, at most for `wait`.
+    /// Waits until the latch is open, for at most `wait`, and returns whether it is open.
     ///
     /// # Errors
     ///
-    /// [`LatchError::TimedOut`] after `wait`, which may be before any node has answered if it is short;
-    /// [`LatchError::NoQuorum`] then if none could be asked; otherwise as [`arrive`](Self::arrive).
+    /// As [`arrive`](Self::arrive); [`Error::NoQuorum`] also if no quorum has answered when the time is over.
     ///
     /// # Cancel safety
     ///
     /// As [`wait`](Self::wait).
-    pub async fn wait_for(&self, wait: Duration) -> Result<(), LatchError> {
+    pub async fn wait_for(&self, wait: Duration) -> Result<bool, Error> {
         self.wait_until(Some(wait)).await
     }
 
-    /// How many have arrived, as a quorum of nodes knew when it answered; the count if it is open.
+    /// The number of arrivals so far, as a quorum of nodes has recorded them; of an open latch, the number that opens
+    /// it.
     ///
     /// # Errors
     ///
-    /// [`LatchError::NoQuorum`] if fewer nodes than a quorum answered within a node timeout; otherwise
-    /// as [`arrive`](Self::arrive).
+    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout; otherwise as
+    /// [`arrive`](Self::arrive).
     ///
     /// # Cancel safety
     ///
     /// It changes nothing, but that nodes keep the latch for longer.
-    pub async fn arrived(&self) -> Result<u32, LatchError> {
+    pub async fn arrivals(&self) -> Result<u32, Error> {
         let mut call = self.call(Arrivals::new(), false)?;
         call.ask(|_| false).await?;
         if !call.view.is_kept() {
@@ -167,7 +169,7 @@ impl Latch {
         Ok(call.arrived())
     }
 
-    async fn arrive_by(&self, id: Arc<[u8]>) -> Result<(), LatchError> {
+    async fn arrive_by(&self, id: Arc<[u8]>) -> Result<(), Error> {
         let mut call = self.call(Arrivals::from([id]), true)?;
         let arrived = async {
             loop {
@@ -182,7 +184,7 @@ impl Latch {
         let arrived = tokio::select! {
             biased;
             arrived = arrived => arrived,
-            () = self.client.environment.closed() => Err(LatchError::Closed),
+            () = self.client.environment.closed() => Err(self.client.environment.closed_error()),
         };
         if arrived.is_ok() {
             self.client.environment.observer.arrived_at_latch();
@@ -190,31 +192,30 @@ impl Latch {
         arrived
     }
 
-    async fn wait_until(&self, wait: Option<Duration>) -> Result<(), LatchError> {
+    async fn wait_until(&self, wait: Option<Duration>) -> Result<bool, Error> {
         let mut measured = LatchWait::begin(&self.client.environment);
         let waited = self.until_open(wait).await;
         measured.ended(&waited);
         waited
     }
 
-    async fn until_open(&self, wait: Option<Duration>) -> Result<(), LatchError> {
+    /// Whether the latch is open; without a limit, it is.
+    async fn until_open(&self, wait: Option<Duration>) -> Result<bool, Error> {
         let environment = &*self.client.environment;
         let mut call = self.call(Arrivals::new(), true)?;
         let start = environment.now();
         tokio::select! {
             biased;
-            open = call.until_open() => return open,
-            () = environment.closed() => return Err(LatchError::Closed),
+            open = call.until_open() => return open.map(|()| true),
+            () = environment.closed() => return Err(environment.closed_error()),
             () = environment.until(wait.map(|wait| start + wait)) => {}
         }
-        Err(call.timed_out(environment.now().saturating_duration_since(start)))
+        if call.is_without_quorum() { Err(call.no_quorum()) } else { Ok(false) }
     }
 
-    fn call(&self, arrivals: Arrivals, changes: bool) -> Result<LatchCall<'_>, LatchError> {
+    fn call(&self, arrivals: Arrivals, changes: bool) -> Result<LatchCall<'_>, Error> {
         let environment = &*self.client.environment;
-        if environment.is_closed() {
-            return Err(LatchError::Closed);
-        }
+        environment.ensure_open()?;
         let latch = self.name.clone()?;
         // One that only looks keeps nothing for longer.
         let is_read_only = environment.settings.is_read_only();
@@ -223,14 +224,14 @@ impl Latch {
         }
         let count = self.count;
         if count == 0 || count > MOST {
-            return Err(ConfigError::LatchCount { given: count, most: MOST }.into());
+            return Err(out_of_range("arrivals", count, format!("1 to {MOST}")).into());
         }
-        if !(LEAST_KEPT..=LONGEST_KEPT).contains(&self.kept_for) {
-            let (given, least, most) = (self.kept_for, LEAST_KEPT, LONGEST_KEPT);
-            return Err(ConfigError::LatchKept { given, least, most }.into());
+        if !(SHORTEST_RETENTION..=LONGEST_RETENTION).contains(&self.retention) {
+            let expected = format!("{SHORTEST_RETENTION:?} to {LONGEST_RETENTION:?}");
+            return Err(out_of_range("retention", format_args!("{:?}", self.retention), expected).into());
         }
-        let kept_for = if is_read_only { Duration::ZERO } else { self.kept_for };
+        let retention = if is_read_only { Duration::ZERO } else { self.retention };
         let settings = LockOptions::new().check(&environment.settings)?;
-        Ok(LatchCall::new(environment, latch, count, kept_for, settings, arrivals))
+        Ok(LatchCall::new(environment, latch, count, retention, settings, arrivals))
     }
 }

@@ -23,76 +23,75 @@
 //!
 //! # Which lock do I want?
 //!
-//! | you want to | call | held by another |
+//! | you want to | call | if another client holds it |
 //! |---|---|---|
-//! | do it when it is your turn | [`RedLock::lock`] | waits |
-//! | do it unless somebody else does | [`RedLock::try_lock`] | `Ok(None)` |
-//! | do it soon or not at all | [`RedLock::try_lock_for`] | waits, then [`TimedOut`](error::LockError::TimedOut) |
-//! | run a piece of code that has to stop when the lease is lost | [`RedLock::run`] | waits |
-//! | read together with others, and write alone | [`Quorum::rw_lock`] | waits |
-//! | let so many work at a time | [`Quorum::semaphore`] | waits while all permits are taken |
-//! | lock any one of several resources | [`Quorum::any_of`] | waits while others have all of them |
-//! | lock several resources, all or none | [`Quorum::multi_lock`] | waits for all of them |
-//! | lock resources of several quorums | [`MultiLock::new`] | waits, quorum by quorum |
-//! | lock again what your caller may hold already | an [`Owner`], with [`RedLock::owned_by`] | re-enters if it is held by that owner |
-//! | only know who holds it | [`RedLock::inspect`] | says who, and what each node answered |
-//! | end a lock whose holder is gone | [`RedLock::force_unlock`] | unlocks it for any holder |
-//! | lead until it is lost, with one leader whom others can see | [`Election::campaign`] | waits |
+//! | work when it is your turn | [`RedLock::lock`] | waits |
+//! | work unless another client does | [`RedLock::try_lock`] | `Ok(None)` |
+//! | work soon or not at all | [`RedLock::try_lock_for`] | waits, then `Ok(None)` |
+//! | run code that has to stop when the lease is lost | [`RedLock::run`] | waits |
+//! | read together with other readers, and write alone | [`RwLock`], by [`Quorum::rw_lock`] | waits |
+//! | let a number of clients work at a time | [`Semaphore`], by [`Quorum::semaphore`] | waits while all permits are taken |
+//! | lock several resources, all or none | [`MultiLock`], by [`Quorum::multi_lock`] | waits for all of them |
+//! | lock resources of several quorums | [`MultiQuorumLock`], by [`MultiLock::across`] | waits, quorum by quorum |
+//! | lock any one of several resources | [`AnyOf`], by [`Quorum::any_of`] | waits while other clients have all of them |
+//! | lead until it is lost, with one leader that all can see | [`Election`](election::Election), by [`Quorum::election`] | waits |
+//! | wait until a number of processes have arrived | [`Latch`], by [`Quorum::latch`] | waits until the latch is open |
+//! | lock again what your caller may hold already | an [`Owner`], with [`RedLock::owned_by`] | re-enters if that owner holds it |
+//! | know which client holds it | [`Quorum::inspect`] | names the lease, and the answer of each node |
+//! | end a lock whose holder is gone | [`admin::force_unlock`] | unlocks it for any holder |
 //!
-//! Being held by another is no error of `try_lock`; that no quorum answered is one, of every call.
+//! The `try_` calls return `Ok(None)` if another client holds the resource. Every call returns an error if no quorum
+//! answers. There is one [`Error`] for all calls, with four variants by which a program decides.
 //!
 //! # A guard, or a closure?
 //!
-//! A [`LockGuard`] leaves the flow to you: ask [`ensure`](Lease::ensure) where validity has to
-//! be there, or wait for [`lost`](Lease::lost) beside the work. Dropping it unlocks, without
-//! waiting for the nodes. [`RedLock::run`] waits for the loss and unlocks round a closure, and
-//! returns its value whatever becomes of the unlock:
+//! A [`LockGuard`] leaves the flow to you: call [`ensure`](Lease::ensure) where the lease has to be valid, or run the
+//! work in [`while_valid`](Lease::while_valid). Dropping a guard unlocks, without waiting for the nodes.
+//! [`RedLock::run`] does all of that for a closure:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let quorum = redquorum::Quorum::in_memory(3)?;
-//! let done = quorum.red_lock("report").run(async |lease| {
+//! let token = quorum.red_lock("report").run(async |guard| {
 //!     // Renewed while this runs; dropped at an await if the lease is lost.
-//!     lease.fencing_token()
-//! }).await?;
-//! println!("reported under token {}", done.value);
+//!     guard.fencing_token()
+//! }).await?; // `Ok`: the lease was valid until the closure returned
+//! println!("reported under token {token}");
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! # How long does it last?
 //!
-//! A lease is renewed until its guard is dropped. [`without_renewal`](RedLock::without_renewal)
-//! gives one that ends with its ttl, [`max_hold`](LockOptions::max_hold) one that ends for certain,
-//! however often it is renewed.
+//! A lease is renewed until its guard is dropped. [`without_renewal`](LockOptions::without_renewal) lets it end with
+//! its ttl, [`hold_at_most`](LockOptions::hold_at_most) ends it after a time, however often it is renewed.
 //!
 //! # What is promised, and on what it rests
 //!
-//! * *Exclusion*: two leases on a resource never overlap, unless both only read it, if the rates of
-//!   all clocks differ by less than the configured drift, no node's clock steps forward by more
-//!   than 2 ms while a lease is held, the client's clock counts on while the client stands still,
-//!   no node forgets a vote unseen by the [`RestartGuard`], all clients name the same nodes, no two
-//!   of which are one server, and nobody unlocks by force or deletes keys by hand.
-//! * *Order*: fencing tokens are unique and increase from lease to lease, but that readers may share
-//!   one, whatever the clocks do, as long as the nodes remember their counters.
-//! * *Honesty*: [`Lease::is_valid`] turns false, and [`Lease::lost`] is ready, no later
-//!   than the end of validity, whatever happens to nodes and network. What this cannot cover is the
-//!   time between looking and acting: that is what tokens are for.
-//! * *No residue*: whatever is cancelled, dropped, refused or timed out is taken back. On a node
-//!   that cannot be reached, or does not let the client register, it ends one ttl after the node
-//!   last executed something of it.
+//! * *Exclusion*: two leases on one resource are never valid at the same time, unless both only read. Assumed: the
+//!   rates of the clocks of clients and nodes differ by less than the configured drift. No node's clock steps forward
+//!   by more than 2 ms while a lease lives. The client's clock counts on while the client stands still. No node forgets
+//!   votes unseen by the [`RestartGuard`]. All clients name the same nodes and use the restart guard alike, and no two
+//!   addresses lead to one server. No lease is force-unlocked, and no other program deletes keys.
+//! * *Order*: fencing tokens are unique per resource and grow from lease to lease; readers may share a token. No clock
+//!   is involved as long as the nodes remember their counters.
+//! * *Honesty*: [`Lease::is_valid`] returns false and [`Lease::lost`] is ready no later than the end of the lease, in
+//!   every state of nodes and network, if the client's clock counts on. No lock can cover the time between a check of
+//!   the lease and the next write: the token does.
+//! * *No residue*: a call that was cancelled, dropped, refused or timed out leaves no lock behind. On a node that
+//!   cannot be reached, or does not accept the client, the key ends one ttl after the node last executed a request of
+//!   that attempt.
 //!
-//! The arguments, and what to do where a lock cannot help, are in [GUARANTEES.md].
+//! [GUARANTEES.md] has all assumptions, the arguments, and what a lock cannot do.
 //!
 //! # New nodes, and nodes that forget
 //!
-//! A node that restarts without its votes, is flushed, or is a promoted replica votes for nobody
-//! until every lease is over that it may have forgotten; that is what [`RestartGuard`] is for, and
-//! it is on by default. Nobody but an administrator can tell such a node from a new one. So a
-//! quorum of new servers is made once, by [`QuorumBuilder::init`];
-//! [`QuorumBuilder::admit_new_nodes`] is for tests and first steps. How to restart, replace and add
-//! nodes is in [OPERATIONS.md].
+//! A node that restarts without its data, is flushed, or is a promoted replica has forgotten its votes. The
+//! [`RestartGuard`], on by default, puts such a node into quarantine: it gives no votes until every lease that it may
+//! have forgotten has ended. Only an administrator can distinguish such a node from a new node, so an administrator
+//! makes a quorum of new servers once, by [`admin::init`]. [`QuorumBuilder::admit_new_nodes`] is for tests and first
+//! steps. [OPERATIONS.md] has how to restart, replace and add nodes.
 //!
 //! # Features
 //!
@@ -100,12 +99,13 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `blocking` | the module `blocking`: the same locks and elections without async |
+//! | `blocking` | the module `blocking`: the same API for threads, and `QuorumBuilder::connect_blocking` |
 //! | `metrics` | the module `metrics`: figures for the facade of that name |
-//! | `serde` | a [`FencingToken`] is a number wherever serde stores it |
+//! | `serde` | a [`FencingToken`] is a number wherever serde stores it, and a [`Fence`] two of them |
 //! | `settings` | the module `settings`: quorums from a file and the environment |
 //! | `sim` | the module `sim`: tests of critical sections and elections on misbehaving quorums |
-//! | `tls` | nodes behind TLS: `rediss://`, `rediss+sentinel://` and `QuorumBuilder::tls` |
+//! | `tls` | nodes behind TLS: `rediss://`, `rediss+sentinel://` and `QuorumBuilder::ca_certificates` |
+//! | `unstable-redis` | `QuorumBuilder::clients`, and the crate `redis` of the same version: may change in any version |
 //!
 //! # Pages of the repository
 //!
@@ -122,6 +122,13 @@
 //! [Redlock]: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+// For the programs that tests of the simulator share with the example `campaign`.
+#[cfg(all(test, feature = "sim"))]
+extern crate self as redquorum;
+
+#[cfg(feature = "__command")]
+#[doc(hidden)]
+pub mod __command;
 mod acquire;
 mod algorithm;
 #[cfg(feature = "blocking")]
@@ -129,7 +136,7 @@ pub mod blocking;
 mod client;
 mod clock;
 mod config;
-mod election;
+pub mod election;
 pub mod error;
 mod latch;
 mod lease;
@@ -151,57 +158,34 @@ pub mod sim;
 mod spawner;
 mod values;
 
-/// Types of the calls that make, move and watch over quorums: [`QuorumBuilder::init`],
-/// [`init_if_needed`](QuorumBuilder::init_if_needed), [`reconfigure`](QuorumBuilder::reconfigure),
-/// [`fingerprint`](QuorumBuilder::fingerprint), [`effective`](QuorumBuilder::effective) and
-/// [`connectors`](QuorumBuilder::connectors).
+/// What an administrator does: making and moving a quorum, listing locks, unlocking for other clients.
 pub mod admin {
-    pub use crate::{
-        error::admission::AdmissionError,
-        node::redis::{NodeConnector, node_urls},
-        quorum::{EffectiveSettings, Initialized},
-        values::Fingerprint,
+    pub use crate::quorum::{
+        InitOutcome, fingerprint, force_unlock, init, init_if_needed, list, reconfigure,
     };
 }
 
-/// Who holds a resource, as [`RedLock::inspect`] reports it, and what is locked, as [`Quorum::list`] does.
+/// The state of locks and nodes, as the nodes report it. All types are opaque, with accessors.
 pub mod inspection {
     pub use crate::{
-        lock::{Inspection, LockState, NodeHolder, NodeInspection},
-        quorum::{Health, ListedLock, Listing, LockName},
+        lock::{Inspection, LockState, NodeInspection},
+        quorum::{Health, Listing, LockName},
     };
 }
 
-/// The crate whose clients [`QuorumBuilder::clients`] takes, in the version that it takes them in:
-/// redis 1.8. A new minor version of it is a new minor version of this crate, and a new major one a
-/// new major one.
-pub use ::redis;
+/// What depends on the crate `redis` of one version: may change in any version of this crate.
+#[cfg(feature = "unstable-redis")]
+pub mod unstable_redis {
+    pub use ::redis;
+}
 
-#[cfg(feature = "tls")]
-pub use crate::node::redis::Tls;
 pub use crate::{
     config::LockOptions,
-    election::{Election, Leader, Leadership, Observation},
+    error::Error,
     latch::Latch,
-    lease::Unlocked,
-    lock::{Lease, LockGuard, MultiLock, MultiLockGuard, Owner, RedLock, RunOutput, RwLock, Verification},
+    lock::{Lease, LockGuard, MultiLock, MultiLockGuard, MultiQuorumLock, Owner, ReadGuard, RedLock, RwLock},
     node::{RestartGuard, memory::MemoryCluster},
-    quorum::{Quorum, QuorumBuilder, Shutdown},
-    semaphore::{AnyOf, Permit, Semaphore, SlotToken},
-    values::{Fence, FencingToken, OwnerId, Resource, Vote, Votes},
+    quorum::{Quorum, QuorumBuilder, ShutdownReport},
+    semaphore::{AnyOf, Permit, Semaphore},
+    values::{Fence, FencingToken, LeaseId, Resource},
 };
-
-/// The README's examples, run as tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
-
-/// The guide's examples, run as tests.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/GUIDE.md")]
-struct Guide;
-
-/// The examples of the simulator's page, run as tests.
-#[cfg(all(doctest, feature = "sim"))]
-#[doc = include_str!("../docs/SIMULATION.md")]
-struct Simulations;

@@ -7,7 +7,7 @@ use crate::{
     clock::Instant,
     error::LossReason,
     node::{Answer, Resources, names, remote::Monitor},
-    values::{FencingToken, OwnerId},
+    values::{FencingToken, LeaseId},
 };
 
 /// A lease, as an observer sees it.
@@ -30,7 +30,7 @@ pub(crate) trait ObservedLease: fmt::Debug + Send + Sync {
 /// It decides nothing: a client works the same without it.
 pub(crate) trait Observer: Monitor {
     /// An attempt begins; nothing has been sent yet. What is returned names it from now on.
-    fn attempt_began(&self, _resources: &Resources, _owner: &OwnerId) -> u64 {
+    fn attempt_began(&self, _resources: &Resources, _owner: &LeaseId) -> u64 {
         0
     }
 

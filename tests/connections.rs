@@ -13,28 +13,37 @@ mod connections {
 
     use std::time::Duration;
 
-    use redquorum::{LockGuard, Quorum, QuorumBuilder, Vote, error::NodeError};
+    use redquorum::{
+        Error, LockGuard, Quorum, QuorumBuilder, admin,
+        error::{NodeError, NodeReplies, NodeReply},
+    };
 
     /// Far longer than anything here takes on a machine under load.
     const SOON: Duration = Duration::from_secs(15);
 
-    /// New quorums, made as the first thing.
+    /// Makes a quorum, and connects to it.
     async fn made(builder: QuorumBuilder) -> Quorum {
-        builder.clone().init().await.unwrap();
+        admin::init(&builder).await.unwrap();
         builder.connect().await.unwrap()
     }
 
-    /// That a quorum does what it is for.
+    /// Asserts that a quorum locks, and returns the guard.
     async fn works(quorum: &Quorum) -> LockGuard {
         let guard = quorum.red_lock("r").lock().await.unwrap();
         assert!(quorum.red_lock("r").try_lock().await.unwrap().is_none());
         guard
     }
 
-    /// Why a handshake came to nothing.
-    fn refusal(vote: &Vote) -> Option<&NodeError> {
-        match vote {
-            Vote::Unknown(NodeError::Handshake(error)) => Some(error),
+    /// The replies of the nodes to a call that found no quorum.
+    fn replies_of(error: Error) -> NodeReplies {
+        let Error::NoQuorum(error) = error else { panic!("not a lack of quorum: {error}") };
+        error.node_replies().clone()
+    }
+
+    /// The error of a failed handshake.
+    fn refusal(reply: &NodeReply) -> Option<&NodeError> {
+        match reply {
+            NodeReply::Failed(NodeError::Handshake(error)) => Some(error),
             _ => None,
         }
     }

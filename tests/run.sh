@@ -181,7 +181,7 @@ passed() {
 # build those anew.
 examples() {
     local source name program arguments
-    for source in examples/*.rs benches/contention.rs; do
+    for source in examples/*.rs examples/campaign benches/contention.rs; do
         name=$(basename "$source" .rs)
         program=$target/debug/examples/$name
         # Those that measure can do with less here.

@@ -9,15 +9,30 @@ use std::{
 
 use proptest::strategy::Strategy;
 use redquorum::sim::{
-    Campaign, Fault, Found, Memory, Promise, Promises, Report, Schedule, Schedules, Simulation,
-    history::Event,
-    workload::{Case, Ending, How, What},
+    Campaign, FailingCase, Failure, Fault, Memory, Promise, Promises, Report, Schedule, Schedules,
+    Simulation, history::Event,
 };
 
-/// So many schedules for each number of nodes, of which there are six: 20,000 of all have readers.
+use self::workload::{Case, LockCall, StepEnd, Targets};
+
+#[path = "../examples/campaign/workload.rs"]
+mod workload;
+
+/// The number of schedules for each of the six numbers of nodes: 20,000 of all have readers.
 const CASES: u64 = 3_800;
 
-/// Whether anything was read under a lease that others may share.
+/// Runs a case, and checks the promises whose assumptions its schedule keeps.
+fn check(case: &Case) -> Result<Report, Box<Failure>> {
+    check_promises(case, &case.promises())
+}
+
+fn check_promises(case: &Case, promises: &Promises) -> Result<Report, Box<Failure>> {
+    let report = case.run();
+    report.check(promises)?;
+    Ok(report)
+}
+
+/// Whether anything was read under a lease that other readers may share.
 fn has_readers(report: &Report) -> bool {
     let began = |event: &Event| match event {
         Event::Began { attempt, shared, .. } if !shared.is_empty() => Some(*attempt),
@@ -31,12 +46,12 @@ fn has_readers(report: &Report) -> bool {
 fn every_promise_holds(nodes: usize) {
     let cases = Case::strategy(&Schedules::tolerated().nodes([nodes]));
     let with_readers = AtomicU64::new(0);
-    let check = |case: &Case| {
-        let report = case.check()?;
+    let count = |case: &Case| {
+        let report = check(case)?;
         with_readers.fetch_add(u64::from(has_readers(&report)), Ordering::Relaxed);
         Ok(report)
     };
-    let summary = Campaign::new(CASES).seed(1).run(&cases, check).unwrap_or_else(|found| panic!("{found}"));
+    let summary = Campaign::new(CASES).seed(1).run(&cases, count).unwrap_or_else(|found| panic!("{found}"));
     assert!(summary.grants > 3 * CASES, "hardly anything was locked: {summary:?}");
     let with_readers = with_readers.into_inner();
     eprintln!("{with_readers} of {CASES} with readers");
@@ -77,7 +92,7 @@ fn no_promise_is_broken_with_seven_nodes() {
 fn beyond_the_assumptions_the_other_promises_hold() {
     for nodes in [1, 2, 3, 4, 5, 7] {
         let cases = Case::strategy(&Schedules::beyond().nodes([nodes]));
-        if let Err(found) = Campaign::new(500).seed(1).run(&cases, Case::check) {
+        if let Err(found) = Campaign::new(500).seed(1).run(&cases, check) {
             panic!("{found}");
         }
     }
@@ -87,12 +102,12 @@ fn beyond_the_assumptions_the_other_promises_hold() {
 fn overlap(
     cases: &(impl Strategy<Value = Case> + Sync),
     is_wanted: impl Fn(&Case) -> bool + Sync,
-) -> Found<Case> {
+) -> FailingCase<Case> {
     let exclusion = Promises::NONE.with(Promise::Exclusion);
     let found = Campaign::new(10_000)
         .seed(1)
         .shrinks(300)
-        .run(cases, |case| if is_wanted(case) { case.check_against(&exclusion) } else { Ok(case.run()) });
+        .run(cases, |case| if is_wanted(case) { check_promises(case, &exclusion) } else { Ok(case.run()) });
     *found.expect_err("no leases overlap")
 }
 
@@ -108,12 +123,12 @@ fn clocks_that_are_off_by_twice_the_drift_are_seen_to_break_exclusion() {
 
 #[test]
 fn a_node_that_forgets_is_seen_to_break_exclusion_without_a_restart_guard() {
-    let cases = Case::strategy(&Schedules::tolerated().nodes([3])).prop_map(Case::unguarded);
+    let unguarded = |case| Case { is_unguarded: true, ..case };
+    let cases = Case::strategy(&Schedules::tolerated().nodes([3])).prop_map(unguarded);
     let mut found = overlap(&cases, |_| true);
     assert!(!found.case.promises().contains(Promise::Exclusion), "something else broke it");
-    let mut guarded = found.case.clone();
-    guarded.is_unguarded = false;
-    if let Err(failure) = guarded.check() {
+    let guarded = Case { is_unguarded: false, ..found.case.clone() };
+    if let Err(failure) = check(&guarded) {
         panic!("also with a restart guard: {failure}");
     }
     for timed in &mut found.case.schedule.faults {
@@ -122,7 +137,7 @@ fn a_node_that_forgets_is_seen_to_break_exclusion_without_a_restart_guard() {
         }
     }
     found.case.schedule.faults.retain(|timed| !matches!(timed.fault, Fault::Flush { .. }));
-    if let Err(failure) = found.case.check() {
+    if let Err(failure) = check(&found.case) {
         panic!("also with nodes that remember: {failure}");
     }
 }
@@ -147,24 +162,25 @@ fn last_turn(schedule: &Schedule) -> Duration {
 fn nobody_waits_for_longer_than_a_ttl_and_a_poll_once_all_is_calm() {
     let briefly = |mut case: Case| {
         for step in case.programs.iter_mut().flatten() {
-            step.how = How::Lock;
-            step.what = What::One;
+            step.call = LockCall::Lock;
+            step.targets = Targets::One;
             step.hold = step.hold.min(Duration::from_millis(20));
             step.rest = step.rest.min(Duration::from_millis(20));
-            step.ending = Ending::Unlock;
+            step.end = StepEnd::Unlock;
         }
         case
     };
     // Messages may be delayed at any time, so the schedules have none that are.
-    let schedules = Schedules::tolerated().nodes([3, 5]).clients(2..=4).faults(6, 0);
+    let schedules = Schedules::tolerated().nodes([3, 5]).processes(2..=4).faults(6, 0);
     let cases = Case::strategy(&schedules).prop_map(briefly);
-    let check = |case: &Case| {
-        let report = case.check()?;
+    let check_end = |case: &Case| {
+        let report = check(case)?;
         let end = report.history.entries().last().map(|entry| entry.at).unwrap_or_default();
         assert!(end <= last_turn(&case.schedule), "the last event is at {end:?}: {case}");
         Ok(report)
     };
-    let summary = Campaign::new(1_500).seed(3).run(&cases, check).unwrap_or_else(|found| panic!("{found}"));
+    let summary =
+        Campaign::new(1_500).seed(3).run(&cases, check_end).unwrap_or_else(|found| panic!("{found}"));
     assert!(summary.grants > 4_000, "hardly anything was locked: {summary:?}");
 }
 
@@ -172,21 +188,25 @@ fn nobody_waits_for_longer_than_a_ttl_and_a_poll_once_all_is_calm() {
 /// somebody.
 #[test]
 fn in_a_calm_world_a_release_is_followed_by_a_grant_within_some_round_trips() {
-    let schedules = Schedules::tolerated().nodes([1, 3, 5, 7]).clients(2..=6).faults(0, 0);
+    let schedules = Schedules::tolerated().nodes([1, 3, 5, 7]).processes(2..=6).faults(0, 0);
     let check = |schedule: &Schedule| {
-        let report = Simulation::new(schedule.clone()).run(|client| async move {
-            let quorum = client.quorum().unwrap();
+        let report = Simulation::new(schedule.clone()).run(|process| async move {
+            let lock = process.quorum().unwrap().rw_lock("r");
             for turn in 0..5 {
-                let lock = quorum.red_lock("r");
-                let lock = if client.random(turn) % 3 == 0 { lock.shared() } else { lock };
-                let guard = lock.lock().await.unwrap();
-                client.sleep(Duration::from_millis(5)).await;
-                guard.unlock().await.unwrap();
+                if process.random(turn) % 3 == 0 {
+                    let reader = lock.read().await.unwrap();
+                    process.sleep(Duration::from_millis(5)).await;
+                    reader.unlock().await.unwrap();
+                } else {
+                    let writer = lock.write().await.unwrap();
+                    process.sleep(Duration::from_millis(5)).await;
+                    writer.unlock().await.unwrap();
+                }
             }
         });
         report.check(&Promises::ALL)?;
         let end = report.history.entries().last().map(|entry| entry.at).unwrap_or_default();
-        let turns = u32::try_from(5 * schedule.clients).unwrap();
+        let turns = u32::try_from(5 * schedule.processes).unwrap();
         let round_trip = 2 * schedule.latency.longest;
         assert!(
             end <= turns * (Duration::from_millis(25) + 12 * round_trip),
@@ -201,8 +221,7 @@ fn in_a_calm_world_a_release_is_followed_by_a_grant_within_some_round_trips() {
 
 /// Cases that once broke a promise, as they were found.
 fn holds(case: &str) {
-    let case: Case = case.parse().unwrap();
-    if let Err(failure) = case.check() {
+    if let Err(failure) = check(&case.parse().unwrap()) {
         panic!("{failure}");
     }
 }
@@ -213,13 +232,13 @@ fn holds(case: &str) {
 #[test]
 fn a_node_that_hangs_for_longer_than_the_longest_ttl_may_keep_a_key_for_a_ttl() {
     holds(
-        r#"{"schedule":{"seed":12388048288611328645,"nodes":4,"clients":2,"latency":{"shortest":200,"longest":2000},
+        r#"{"schedule":{"seed":12388048288611328645,"nodes":4,"processes":2,"latency":{"shortest":200,"longest":2000},
         "faults":[{"at":697,"fault":{"Hang":{"node":0,"lasts":20676000}}},
         {"at":0,"fault":{"Crash":{"node":1,"lasts":1000,"memory":"Kept"}}},
         {"at":16161392,"fault":{"Hang":{"node":0,"lasts":24610000}}}]},
-        "programs":[[{"rest":0,"what":"One","how":"Lock","is_renewed":false,"hold":991000,"reenters":false,
-        "verifies":false,"ending":"Unlock"}],[{"rest":2000,"what":"One","how":"Lock","is_renewed":false,"hold":0,
-        "reenters":false,"verifies":false,"ending":"Unlock"}]]}"#,
+        "programs":[[{"rest":0,"targets":"One","call":"Lock","is_renewed":false,"hold":991000,"reenters":false,
+        "verifies":false,"end":"Unlock"}],[{"rest":2000,"targets":"One","call":"Lock","is_renewed":false,"hold":0,
+        "reenters":false,"verifies":false,"end":"Unlock"}]]}"#,
     );
 }
 
@@ -228,16 +247,16 @@ fn a_node_that_hangs_for_longer_than_the_longest_ttl_may_keep_a_key_for_a_ttl() 
 #[test]
 fn a_node_that_goes_back_to_what_it_knew_may_bring_back_a_key_for_a_ttl() {
     holds(
-        r#"{"schedule":{"seed":11380492841604323859,"nodes":1,"clients":3,"latency":{"shortest":200,"longest":2000},
-        "client_rates":[0,869,-10000],
+        r#"{"schedule":{"seed":11380492841604323859,"nodes":1,"processes":3,"latency":{"shortest":200,"longest":2000},
+        "process_rates":[0,869,-10000],
         "faults":[{"at":15027000,"fault":{"Crash":{"node":0,"lasts":1000,"memory":{"AsOf":6000}}}},
         {"at":8918000,"fault":{"Crash":{"node":0,"lasts":5271000,"memory":{"AsOf":1000}}}}]},
-        "programs":[[{"rest":4000,"what":"One","how":"Lock","is_renewed":false,"hold":14000,"reenters":true,
-        "verifies":false,"ending":"Unlock"}],[{"rest":26000,"what":"One","how":"Lock","is_renewed":false,"hold":0,
-        "reenters":false,"verifies":false,"ending":"Unlock"}],[{"rest":4000,"what":"One","how":{"Cancel":5000},
-        "is_renewed":false,"hold":0,"reenters":false,"verifies":false,"ending":"Unlock"},{"rest":1000,"what":"One",
-        "how":"Lock","is_renewed":false,"hold":7558000,"reenters":false,"verifies":false,"ending":"Unlock"},
-        {"rest":0,"what":"One","how":"Lock","is_renewed":false,"hold":2615000,"reenters":true,"verifies":false,
-        "ending":"Unlock"}]]}"#,
+        "programs":[[{"rest":4000,"targets":"One","call":"Lock","is_renewed":false,"hold":14000,"reenters":true,
+        "verifies":false,"end":"Unlock"}],[{"rest":26000,"targets":"One","call":"Lock","is_renewed":false,"hold":0,
+        "reenters":false,"verifies":false,"end":"Unlock"}],[{"rest":4000,"targets":"One","call":{"Cancel":5000},
+        "is_renewed":false,"hold":0,"reenters":false,"verifies":false,"end":"Unlock"},{"rest":1000,"targets":"One",
+        "call":"Lock","is_renewed":false,"hold":7558000,"reenters":false,"verifies":false,"end":"Unlock"},
+        {"rest":0,"targets":"One","call":"Lock","is_renewed":false,"hold":2615000,"reenters":true,"verifies":false,
+        "end":"Unlock"}]]}"#,
     );
 }

@@ -2,7 +2,6 @@
 #![allow(clippy::disallowed_methods, reason = "a refusal that never comes is found by real time")]
 
 mod without_servers {
-    mod auto_traits;
     mod bad_input;
     mod configuration;
     mod extreme_times;

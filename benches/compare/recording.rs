@@ -88,7 +88,7 @@ async fn try_record(
     // Until all have answered: an unlock that overtakes its lock would leave a tombstone, which is
     // not the common case.
     tokio::time::sleep(QUIET).await;
-    let owner = guard.owner().to_string();
+    let owner = guard.id().to_string();
     guard.unlock().await?;
     let mut recordings = Vec::new();
     for mut monitor in monitors {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::{Quorum, QuorumBuilder};
+use redquorum::{__command::connectors, Quorum, QuorumBuilder};
 
 use crate::{
     arguments::General, exit::Exit, failure::Failure, messages::Messages, narration::narrate_connecting,
@@ -87,7 +87,7 @@ impl App {
     }
 
     async fn connect(&self, settings: &Settings, builder: QuorumBuilder) -> Result<Quorum, Failure> {
-        let nodes = builder.connectors()?;
+        let nodes = connectors(&builder)?;
         let mut teller = Teller::default();
         let needed = settings.effective.votes_needed;
         let quorum = tokio::select! {

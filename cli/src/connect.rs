@@ -3,9 +3,11 @@
 use std::{net::IpAddr, time::Duration};
 
 use redquorum::{
-    admin::NodeConnector,
+    __command::NodeConnector,
     error::NodeError,
-    redis::{AsyncConnectionConfig, Cmd, FromRedisValue, PushInfo, RedisError, aio::MultiplexedConnection},
+    unstable_redis::redis::{
+        AsyncConnectionConfig, Cmd, FromRedisValue, PushInfo, RedisError, aio::MultiplexedConnection,
+    },
 };
 use tokio::{net::lookup_host, sync::mpsc};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub(crate) use redquorum::settings::parse_duration as parse;
+pub(crate) use redquorum::__command::parse_duration as parse;
 
 /// A duration as tables show it: no more than a figure behind the point.
 pub(crate) fn shown(duration: Duration) -> String {

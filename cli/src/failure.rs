@@ -1,27 +1,28 @@
 //! Why a command did not do what was asked.
 
-use std::{fmt, io, path::Path};
-
-use redquorum::{
-    Vote, Votes,
-    admin::AdmissionError,
-    error::{ConfigError, ConnectError, LeaseLost, ListError, LockError, Refusal},
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Read},
+    path::Path,
 };
 
-use crate::{duration, exit::Exit};
+use redquorum::error::{AdminError, ConfigError, Error, LeaseLost, NoQuorum};
+
+use crate::exit::Exit;
 
 /// Why a command did not do what was asked: what is said of it, and how the process ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
-    /// What each node said, where that is why.
-    pub(crate) votes: Vec<String>,
+    /// The evidence: a line for each node or lock.
+    pub(crate) evidence: Vec<String>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
-        Self { exit, message: message.to_string(), votes: Vec::new() }
+        Self { exit, message: message.to_string(), evidence: Vec::new() }
     }
 
     /// What is said of it, in one line.
@@ -29,23 +30,14 @@ impl Failure {
         self.told("; ")
     }
 
-    /// The same with a line for each node.
+    /// The same with a line for each piece of evidence.
     pub(crate) fn in_lines(&self) -> String {
         self.told("\n  ")
     }
 
     fn told(&self, separator: &str) -> String {
-        let parts = std::iter::once(&self.message).chain(&self.votes);
+        let parts = std::iter::once(&self.message).chain(&self.evidence);
         parts.map(String::as_str).collect::<Vec<_>>().join(separator)
-    }
-
-    /// The same failure, of which an error says at its end what each node said.
-    fn with_votes(exit: Exit, error: impl fmt::Display, votes: &Votes) -> Self {
-        let text = error.to_string();
-        let message =
-            text.strip_suffix(&votes.to_string()).map_or(&*text, |rest| rest.trim_end_matches("; "));
-        let votes = votes.iter().map(|(node, vote)| format!("{node}: {vote}"));
-        Self { votes: votes.collect(), ..Self::new(exit, message) }
     }
 
     /// Arguments that cannot work.
@@ -70,102 +62,90 @@ impl Failure {
         let exit = if error.kind() == io::ErrorKind::BrokenPipe { Exit::Signal(SIGPIPE) } else { Exit::Io };
         Self::new(exit, format!("the output cannot be written: {error}"))
     }
+}
 
-    /// Why a lock was not had in the time to wait for it, where so many votes are `needed`. That
-    /// the time is over is told of nodes that cannot vote as well as of a holder.
-    pub(crate) fn waited(error: LockError, needed: usize) -> Self {
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
         match error {
-            LockError::TimedOut { resource, waited, votes } if !is_held(&votes, needed) => {
-                let waited = duration::shown(waited);
-                Self::with_votes(
-                    Exit::NoQuorum,
-                    format!("no quorum for {resource} within {waited}; {votes}"),
-                    &votes,
-                )
-            }
-            error => error.into(),
-        }
-    }
-}
-
-/// Whether it was others who kept a lock from its quorum: some node says so, and enough could vote.
-/// One that was not asked, or not waited for, could: a single refusal may decide an attempt.
-fn is_held(votes: &Votes, needed: usize) -> bool {
-    let is_by_others = |vote: &Vote| matches!(vote, Vote::Refused(Refusal::Held { .. } | Refusal::Queued));
-    let may_count =
-        |vote: &Vote| is_by_others(vote) || matches!(vote, Vote::Granted | Vote::NotAsked | Vote::Pending);
-    let able = votes.iter().filter(|(_, vote)| may_count(vote)).count();
-    able >= needed && votes.iter().any(|(_, vote)| is_by_others(vote))
-}
-
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Self {
-        let exit = match error {
-            ConfigError::NoSystemCas { reason } => {
-                let message = format!(
-                    "this system has no certificates of CAs to trust ({reason}): install them, or \
-                     name a file with those of your own (--ca FILE)"
-                );
-                return Self::new(Exit::Config, message);
-            }
-            ConfigError::Resource(_)
-            | ConfigError::DuplicateResource { .. }
-            | ConfigError::EmptyGroup
-            | ConfigError::GroupTooLarge { .. }
-            | ConfigError::LeaderValue { .. } => Exit::Usage,
-            ConfigError::NoRuntime => Exit::Internal,
-            _ => Exit::Config,
-        };
-        Self::new(exit, error)
-    }
-}
-
-impl From<ConnectError> for Failure {
-    fn from(error: ConnectError) -> Self {
-        match error {
-            ConnectError::Config(error) => error.into(),
-            ConnectError::NoQuorum { ref votes, .. } => Self::with_votes(Exit::NoQuorum, &error, votes),
-            // Servers, users and clocks that have to be set right before any quorum can be had.
-            _ => Self::new(Exit::Config, error),
-        }
-    }
-}
-
-impl From<AdmissionError> for Failure {
-    fn from(error: AdmissionError) -> Self {
-        match error {
-            AdmissionError::Config(error) => error.into(),
-            AdmissionError::Incomplete { .. } => Self::new(Exit::NoQuorum, error),
-            _ => Self::new(Exit::Config, error),
-        }
-    }
-}
-
-impl From<LockError> for Failure {
-    fn from(error: LockError) -> Self {
-        match error {
-            LockError::Config(error) => error.into(),
-            LockError::LeaseLost(lost) => lost.into(),
-            LockError::Quarantined { ref votes, .. }
-            | LockError::NoQuorum { ref votes, .. }
-            | LockError::Expired { ref votes, .. } => Self::with_votes(Exit::NoQuorum, &error, votes),
-            LockError::TimedOut { ref votes, .. } => Self::with_votes(Exit::Held, &error, votes),
+            Error::NoQuorum(error) => error.into(),
+            Error::LeaseLost(lost) => lost.into(),
+            Error::Config(error) => error.into(),
             _ => Self::new(Exit::Internal, error),
         }
     }
 }
 
-impl From<ListError> for Failure {
-    fn from(error: ListError) -> Self {
-        match error {
-            ListError::NoQuorum { ref votes, .. } => Self::with_votes(Exit::NoQuorum, &error, votes),
-            _ => Self::new(Exit::Internal, error),
-        }
+impl From<NoQuorum> for Failure {
+    fn from(error: NoQuorum) -> Self {
+        let (text, replies) = (error.to_string(), error.node_replies());
+        // The replies are the evidence, and stand at the end of the text.
+        let message =
+            text.strip_suffix(&replies.to_string()).map_or(&*text, |rest| rest.trim_end_matches("; "));
+        let evidence = replies.iter().map(|(node, reply)| format!("{node}: {reply}"));
+        Self { evidence: evidence.collect(), ..Self::new(Exit::NoQuorum, message) }
     }
 }
 
 impl From<LeaseLost> for Failure {
     fn from(lost: LeaseLost) -> Self {
         Self::new(Exit::LeaseLost, lost)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        match &error {
+            ConfigError::NoNodes => Self::new(
+                Exit::Config,
+                "no nodes: give --node URL for each, set REDQUORUM_NODES, or name them in a file \
+                 (--config FILE)",
+            ),
+            ConfigError::Tls { .. } => {
+                let options = "the options are --ca FILE, and together --cert FILE and --key FILE";
+                Self::new(Exit::Config, format!("{error}; {options}"))
+            }
+            ConfigError::File { path, line: None, .. } if !is_readable(path) => Self::new(Exit::Io, error),
+            // The values of arguments, not of settings.
+            ConfigError::Resource(_)
+            | ConfigError::Group { .. }
+            | ConfigError::OutOfRange { setting: "value", .. } => Self::new(Exit::Usage, error),
+            ConfigError::NoRuntime { .. } => Self::new(Exit::Internal, error),
+            _ => Self::new(Exit::Config, error),
+        }
+    }
+}
+
+/// Whether a file can be read, so that an error about the file is about its content.
+fn is_readable(path: &Path) -> bool {
+    File::open(path).and_then(|mut file| file.read(&mut [0])).is_ok()
+}
+
+impl From<AdminError> for Failure {
+    fn from(error: AdminError) -> Self {
+        match error {
+            AdminError::Config(error) => error.into(),
+            AdminError::Incomplete(_) => Self::new(Exit::NoQuorum, error),
+            _ => Self::new(Exit::Config, error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redquorum::Quorum;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_or_a_value_that_cannot_be_used_is_a_usage_error() {
+        let quorum = Quorum::in_memory(1).unwrap();
+        let value = vec![b'v'; 64 * 1024 + 1];
+        let too_long = quorum.election("e").campaign(value).await.unwrap_err();
+        let reserved = quorum.red_lock("redquorum:node").lock().await.unwrap_err();
+        let twice = quorum.multi_lock(["a", "a"]).lock().await.unwrap_err();
+        for error in [too_long, reserved, twice] {
+            let failure = Failure::from(error);
+            assert_eq!(failure.exit, Exit::Usage, "{failure:?}");
+        }
     }
 }

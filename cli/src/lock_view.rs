@@ -3,8 +3,8 @@
 use std::{borrow::Cow, fmt};
 
 use redquorum::{
-    OwnerId,
-    inspection::{Inspection, LockState, NodeHolder, NodeInspection},
+    LeaseId,
+    inspection::{Inspection, LockState, NodeInspection},
 };
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ pub(crate) struct LockView {
     bytes: Vec<u8>,
     /// Which slot of it, if it is a semaphore.
     #[serde(skip_serializing_if = "Option::is_none")]
-    slot: Option<u32>,
+    slot: Option<usize>,
     /// The resource as people read it.
     #[serde(skip)]
     name: String,
@@ -99,11 +99,11 @@ impl LockView {
             _ => ShownState::Unclear,
         };
         let holder = || Holder {
-            owner: found.owner().map(ToString::to_string),
-            label: found.owner().and_then(OwnerId::label).map(str::to_owned),
+            owner: found.holder().map(ToString::to_string),
+            label: found.holder().and_then(LeaseId::label).map(str::to_owned),
             holds: found.holds(),
             // What never ends is told by the largest of durations.
-            remaining_ms: found.remaining_ttl().filter(|rest| rest.as_secs() < u64::MAX).map(milliseconds),
+            remaining_ms: found.remaining().filter(|rest| rest.as_secs() < u64::MAX).map(milliseconds),
         };
         let (text, hex) = name::told(resource);
         Self {
@@ -121,7 +121,7 @@ impl LockView {
     }
 
     /// The same, of a slot of a semaphore.
-    pub(crate) fn of_slot(semaphore: &[u8], slot: u32, found: &Inspection) -> Self {
+    pub(crate) fn of_slot(semaphore: &[u8], slot: usize, found: &Inspection) -> Self {
         let view = Self::new(semaphore, found);
         let name = format!("slot {slot} of {}", view.name);
         Self { slot: Some(slot), name, ..view }
@@ -130,6 +130,11 @@ impl LockView {
     /// Whether every node has said that nobody holds it.
     pub(crate) fn is_free_everywhere(&self) -> bool {
         self.nodes.iter().all(|node| node.state == NodeState::Free)
+    }
+
+    /// The answer of each node, in one line.
+    pub(crate) fn answers(&self) -> Vec<String> {
+        self.nodes.iter().map(NodeLockView::answer).collect()
     }
 
     /// Whether a holder, here or on any node, was shown to do so in an earlier view. That it was
@@ -200,19 +205,20 @@ impl LockView {
 
 impl NodeLockView {
     fn new(answer: &NodeInspection) -> Self {
-        let mut is_shared = false;
         let (state, holder, error) = match answer.holder() {
-            NodeHolder::Held { owner, holds, remaining, .. } => {
-                let label = owner.as_ref().and_then(OwnerId::label).map(str::to_owned);
-                is_shared = owner.as_ref().is_some_and(OwnerId::is_of_readers);
-                let owner = owner.as_ref().map(ToString::to_string);
-                let holder =
-                    Holder { owner, label, holds: *holds, remaining_ms: remaining.map(milliseconds) };
+            Ok(owner) if answer.is_held() => {
+                let holder = Holder {
+                    owner: owner.map(ToString::to_string),
+                    label: owner.and_then(LeaseId::label).map(str::to_owned),
+                    holds: answer.holds(),
+                    remaining_ms: answer.remaining().map(milliseconds),
+                };
                 (NodeState::Held, Some(holder), None)
             }
-            NodeHolder::Free => (NodeState::Free, None, None),
-            other => (NodeState::Unknown, None, Some(other.to_string())),
+            Ok(_) => (NodeState::Free, None, None),
+            Err(error) => (NodeState::Unknown, None, Some(error.to_string())),
         };
+        let is_shared = matches!(answer.holder(), Ok(Some(owner)) if owner.is_of_readers());
         Self {
             node: answer.address().to_owned(),
             state,
@@ -223,6 +229,24 @@ impl NodeLockView {
             error,
             abstains: answer.abstention().map(ToString::to_string),
         }
+    }
+
+    fn answer(&self) -> String {
+        let answer = match (&self.holder, &self.error, &self.abstains) {
+            (Some(holder), ..) => {
+                let by = match &holder.owner {
+                    _ if self.is_shared => "readers",
+                    Some(owner) => owner,
+                    None => "a lock of another kind",
+                };
+                let end = holder.remaining_ms.map(|left| format!("for {}", from_milliseconds(left)));
+                format!("held by {by} {}", end.as_deref().unwrap_or("without an end"))
+            }
+            (None, Some(error), _) => error.clone(),
+            (None, None, Some(abstention)) => abstention.clone(),
+            (None, None, None) => "free".to_owned(),
+        };
+        format!("{}: {answer}", self.node)
     }
 
     fn row(&self, is_short: bool) -> [Cow<'_, str>; 6] {

@@ -33,6 +33,7 @@ mod duration;
 mod environment;
 mod exit;
 mod failure;
+mod holders;
 mod lock_view;
 mod locked;
 mod logs;

@@ -4,8 +4,8 @@ use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Dur
 
 use futures::future::join_all;
 use redquorum::{
+    __command::NodeConnector,
     Quorum,
-    admin::NodeConnector,
     inspection::{Inspection, LockState},
 };
 
@@ -64,7 +64,7 @@ async fn look(
     holder: &mut Option<String>,
 ) -> Option<Shortage> {
     for name in names {
-        let found = quorum.red_lock(name.as_bytes()).inspect().await;
+        let found = quorum.inspect(name.as_bytes()).await;
         let shortage = Shortage::of_inspection(&found);
         if shortage.is_some() {
             return shortage;
@@ -73,7 +73,7 @@ async fn look(
             let resource = name::shown(name.as_bytes());
             waiting.say(format!("waiting for {resource}, held by {owner}"));
             if holder.as_ref() != Some(&owner) {
-                tracing::info!(%resource, %owner, "waiting: another holds it");
+                tracing::info!(%resource, id = %owner, "waiting: held by another client");
                 *holder = Some(owner);
             }
             break;
@@ -86,7 +86,7 @@ async fn look(
 fn holder_of(found: &Inspection) -> Option<String> {
     match found.state() {
         LockState::Shared => Some(counted(found.holds() as usize, "reader")),
-        _ => found.owner().map(ToString::to_string),
+        _ => found.holder().map(ToString::to_string),
     }
 }
 

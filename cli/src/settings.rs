@@ -3,10 +3,9 @@
 use std::{ffi::OsString, path::Path, time::Duration};
 
 use redquorum::{
+    __command::{Arguments, EffectiveSettings, effective, load_from},
     QuorumBuilder,
-    admin::EffectiveSettings,
-    error::SettingsError,
-    settings::{Arguments, load_from},
+    error::ConfigError,
 };
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -41,7 +40,7 @@ impl Settings {
         let builder = load_from(&with_files(arguments, general), environment)?;
         let builder = if *admit_new_nodes { builder.admit_new_nodes() } else { builder };
         let builder = with(builder, general.label.as_ref(), |builder, label: String| builder.label(label));
-        Ok(Self { effective: builder.effective()?, builder })
+        Ok(Self { effective: effective(&builder)?, builder })
     }
 
     /// What one file says, and nobody else but that the command line or the environment may name
@@ -55,12 +54,12 @@ impl Settings {
         let arguments = Arguments::new().file(path);
         let arguments = if has_tls(path) { arguments } else { with_files(arguments, general) };
         let builder = load_from(&arguments, |_| None).map_err(|error| match error {
-            SettingsError::NoNodes => {
+            ConfigError::NoNodes => {
                 Failure::new(Exit::Config, format!("{}: no nodes: name them as `nodes`", path.display()))
             }
             error => error.into(),
         })?;
-        Ok(Self { effective: builder.effective()?, builder })
+        Ok(Self { effective: effective(&builder)?, builder })
     }
 
     /// The quorum, to be connected, or to be made.
@@ -99,25 +98,6 @@ fn with<T, V: Clone>(settings: T, value: Option<&V>, set: fn(T, V) -> T) -> T {
     match value {
         Some(value) => set(settings, value.clone()),
         None => settings,
-    }
-}
-
-impl From<SettingsError> for Failure {
-    fn from(error: SettingsError) -> Self {
-        match error {
-            SettingsError::Unreadable { .. } => Self::new(Exit::Io, error),
-            SettingsError::NoNodes => Self::new(
-                Exit::Config,
-                "no nodes: give --node URL for each, set REDQUORUM_NODES, or name them in a file \
-                 (--config FILE)",
-            ),
-            SettingsError::HalfACertificate => Self::new(
-                Exit::Config,
-                "a certificate needs its key, and a key its certificate: give both, as --cert and --key, or \
-                 as `certificate` and `key` in the table [tls] of the configuration file",
-            ),
-            _ => Self::new(Exit::Config, error),
-        }
     }
 }
 

@@ -7,9 +7,8 @@ use std::{
 };
 
 use redquorum::{
-    Vote, Votes,
-    error::{LockError, NodeError, Refusal},
-    inspection::{Inspection, NodeHolder},
+    error::{Error, NodeError, NodeReplies, NodeReply, Refusal},
+    inspection::Inspection,
 };
 
 use crate::counted::some_of;
@@ -45,28 +44,28 @@ enum Kind {
 impl Shortage {
     /// What an inspection tells of it; `None` if enough nodes vote, or if it failed for another
     /// reason.
-    pub(crate) fn of_inspection(found: &Result<Inspection, LockError>) -> Option<Self> {
+    pub(crate) fn of_inspection(found: &Result<Inspection, Error>) -> Option<Self> {
         match found {
             Ok(found) => {
                 let missing = found.nodes().filter_map(|node| match (node.holder(), node.abstention()) {
-                    (NodeHolder::Unknown(error), _) => Some(Missing::faulty(node.address(), error)),
-                    (_, Some(refusal)) => Some(Missing::refusing(node.address(), refusal)),
-                    (_, None) => None,
+                    (Err(error), _) => Some(Missing::faulty(node.address(), error)),
+                    (Ok(_), Some(refusal)) => Some(Missing::refusing(node.address(), refusal)),
+                    (Ok(_), None) => None,
                 });
                 Self::of(found.nodes().count(), found.needed(), "vote", missing.collect())
             }
-            Err(LockError::NoQuorum { needed, votes, .. }) => Self::of_votes(votes, *needed),
+            Err(Error::NoQuorum(error)) => Self::of_replies(error.node_replies()),
             Err(_) => None,
         }
     }
 
-    fn of_votes(votes: &Votes, needed: usize) -> Option<Self> {
-        let missing = votes.iter().filter_map(|(node, vote)| match vote {
-            Vote::Refused(refusal) => Some(Missing::refusing(node, refusal)),
-            Vote::Unknown(error) => Some(Missing::faulty(node, error)),
+    fn of_replies(replies: &NodeReplies) -> Option<Self> {
+        let missing = replies.iter().filter_map(|(node, reply)| match reply {
+            NodeReply::Refused(refusal) => Some(Missing::refusing(node, refusal)),
+            NodeReply::Failed(error) => Some(Missing::faulty(node, error)),
             _ => None,
         });
-        Self::of(votes.nodes(), needed, "vote", missing.collect())
+        Self::of(replies.iter().count(), replies.needed(), "vote", missing.collect())
     }
 
     /// What came of connecting to each of these nodes, as far as it failed.
@@ -94,14 +93,19 @@ impl Shortage {
 
 impl Missing {
     fn refusing(node: &str, refusal: &Refusal) -> Self {
-        let (kind, why) = match refusal {
-            Refusal::Quarantined { remaining: Some(remaining) } => {
-                (Kind::Quarantined, format!("in quarantine for {} s more", whole_seconds(*remaining)))
+        let kind = match refusal {
+            Refusal::Quarantined { remaining: Some(remaining), .. } => {
+                return Self::quarantined(node, *remaining);
             }
-            Refusal::Quarantined { remaining: None } => (Kind::Quarantined, refusal.to_string()),
-            refusal => (Kind::Refused(discriminant(refusal)), refusal.to_string()),
+            Refusal::Quarantined { remaining: None, .. } => Kind::Quarantined,
+            refusal => Kind::Refused(discriminant(refusal)),
         };
-        Self { node: node.to_owned(), kind, why }
+        Self { node: node.to_owned(), kind, why: refusal.to_string() }
+    }
+
+    fn quarantined(node: &str, remaining: Duration) -> Self {
+        let why = format!("in quarantine for {} s more", whole_seconds(remaining));
+        Self { node: node.to_owned(), kind: Kind::Quarantined, why }
     }
 
     fn faulty(node: &str, error: &NodeError) -> Self {
@@ -164,8 +168,7 @@ mod tests {
     }
 
     fn quarantined(node: &str, millis: u64) -> Missing {
-        let remaining = Some(Duration::from_millis(millis));
-        Missing::refusing(node, &Refusal::Quarantined { remaining })
+        Missing::quarantined(node, Duration::from_millis(millis))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{
     pin::pin,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -16,16 +16,15 @@ use futures::{
 
 use crate::{
     acquire::{
-        attempt::attempt_once, checked_request::CheckedRequest, outcome::AttemptOutcome, waiters::Waiters,
-        waiting::lock_waiting,
+        attempt::attempt_once, checked_request::CheckedRequest, last_attempt::LastAttempt,
+        outcome::AttemptOutcome, waiters::Waiters, waiting::lock_waiting,
     },
     client::environment::Environment,
     clock::Instant,
     config::CheckedLock,
-    error::{ConfigError, LockError},
+    error::{ConfigError, Error},
     lease::active_lease::Acquired,
-    mutex::lock,
-    values::{Resource, Votes},
+    values::Resource,
 };
 
 mod look;
@@ -66,8 +65,8 @@ pub(crate) struct AnyOf {
     pub(crate) first: Option<usize>,
     /// In so many queues it waits.
     pub(crate) queues: usize,
-    /// What nodes said when one was last refused.
-    pub(crate) last_votes: Arc<Mutex<Option<Votes>>>,
+    /// The last attempt at any of them.
+    pub(crate) last_attempt: Arc<LastAttempt>,
     /// What others may use beside these, if that is to be seen.
     pub(crate) surplus: Option<Arc<Surplus>>,
 }
@@ -91,7 +90,8 @@ impl Surplus {
 
 impl AnyOf {
     /// Locks one of them, waiting as long as it takes: until one is free, or no quorum could be
-    /// asked for the quorum timeout, or the deadline. It also takes what `look_out` comes to.
+    /// asked for the quorum timeout. It also takes what `look_out` comes to. `None` if other clients had all
+    /// of them until the deadline.
     ///
     /// # Cancel safety
     ///
@@ -101,14 +101,14 @@ impl AnyOf {
         start: Instant,
         deadline: Option<Instant>,
         look_out: BoxFuture<'_, AcquiredOne>,
-    ) -> Result<AcquiredOne, LockError> {
+    ) -> Result<Option<AcquiredOne>, Error> {
         let environment = self.environment();
         tokio::select! {
             biased;
-            acquired = self.wait(start, look_out) => acquired,
-            () = environment.closed() => Err(LockError::Closed),
+            acquired = self.wait(start, look_out) => acquired.map(Some),
+            () = environment.closed() => Err(environment.closed_error()),
             () = environment.until(deadline) => {
-                Err(environment.timed_out(&self.name, start, lock(&self.last_votes).take()))
+                self.last_attempt.at_deadline(environment, &self.name).map(|()| None)
             }
         }
     }
@@ -118,11 +118,11 @@ impl AnyOf {
     /// # Cancel safety
     ///
     /// As [`attempt_once`].
-    pub(crate) async fn try_lock(&self) -> Result<Option<AcquiredOne>, LockError> {
+    pub(crate) async fn try_lock(&self) -> Result<Option<AcquiredOne>, Error> {
         tokio::select! {
             biased;
             acquired = self.try_vacant(false) => acquired,
-            () = self.environment().closed() => Err(LockError::Closed),
+            () = self.environment().closed() => Err(self.environment().closed_error()),
         }
     }
 
@@ -131,11 +131,7 @@ impl AnyOf {
         self.count > self.queues
     }
 
-    async fn wait(
-        &self,
-        start: Instant,
-        look_out: BoxFuture<'_, AcquiredOne>,
-    ) -> Result<AcquiredOne, LockError> {
+    async fn wait(&self, start: Instant, look_out: BoxFuture<'_, AcquiredOne>) -> Result<AcquiredOne, Error> {
         let environment = self.environment();
         let mut settings = self.settings;
         let mut waits_from = start;
@@ -161,7 +157,9 @@ impl AnyOf {
             .into_iter()
             .map(|index| async move {
                 let taken = self.checked(index, settings)?.taken();
-                Ok((index, lock_waiting(&self.waiters, &taken, waits_from, None).await?))
+                let acquired =
+                    lock_waiting(&self.waiters, &taken, waits_from, None, &self.last_attempt).await?;
+                Ok(acquired.map(|acquired| (index, acquired)))
             })
             .collect();
         match select(pin!(first_of(waits)), look_out).await {
@@ -182,7 +180,7 @@ impl AnyOf {
 
     /// Tries the first, and looks at some of the others, mostly meanwhile; then tries those that are
     /// vacant, and if there are none, looks at the rest.
-    async fn try_vacant(&self, waits: bool) -> Result<Option<AcquiredOne>, LockError> {
+    async fn try_vacant(&self, waits: bool) -> Result<Option<AcquiredOne>, Error> {
         let environment = self.environment();
         let drawn = environment.some_of(self.count, SOME);
         let Some(first) = self.first.or_else(|| drawn.first().copied()) else { return Ok(None) };
@@ -224,7 +222,7 @@ impl AnyOf {
 
     /// Tries some of those that were found vacant. Of many, most of those that one node calls vacant are
     /// on their way to somebody who waits, so a client that waits itself tries one.
-    async fn try_some(&self, found: &[usize], waits: bool) -> Result<Option<AcquiredOne>, LockError> {
+    async fn try_some(&self, found: &[usize], waits: bool) -> Result<Option<AcquiredOne>, Error> {
         let tried = match waits {
             true if self.count > SOME => 1,
             true => TRIED,
@@ -261,12 +259,13 @@ impl AnyOf {
         Ok(self.environment().awaited_resource(&checked.resources).await.is_some())
     }
 
-    async fn attempt(&self, index: usize, waits: bool) -> Result<Option<AcquiredOne>, LockError> {
+    async fn attempt(&self, index: usize, waits: bool) -> Result<Option<AcquiredOne>, Error> {
         let checked = self.checked(index, self.settings)?;
         let environment = self.environment();
+        self.last_attempt.begins();
         let outcome = attempt_once(environment, &checked, !waits).await;
         if let AttemptOutcome::Failed(failed) = &outcome {
-            *lock(&self.last_votes) = Some(failed.votes.clone());
+            self.last_attempt.failed(&self.name, failed);
         }
         Ok(outcome.of_only_attempt(environment, &checked)?.map(|acquired| (index, acquired)))
     }
@@ -287,14 +286,16 @@ impl AnyOf {
 
 /// The first that is acquired, or the last error if none is; `None` if there are none at all.
 async fn first_of(
-    mut waits: FuturesUnordered<impl Future<Output = Result<AcquiredOne, LockError>>>,
-) -> Option<Result<AcquiredOne, LockError>> {
+    mut waits: FuturesUnordered<impl Future<Output = Result<Option<AcquiredOne>, Error>>>,
+) -> Option<Result<AcquiredOne, Error>> {
     let mut failed = None;
     while let Some(done) = waits.next().await {
-        if done.is_ok() {
-            return Some(done);
+        match done {
+            Ok(Some(acquired)) => return Some(Ok(acquired)),
+            // Without a deadline, a wait ends with a lease or an error.
+            Ok(None) => {}
+            Err(error) => failed = Some(Err(error)),
         }
-        failed = Some(done);
     }
     failed
 }

@@ -18,7 +18,7 @@ use crate::{
     clock::Instant,
     node::{Downgrade, Lock, Operation, Request, WriteBack},
     observer::Question,
-    values::{OwnerId, Vote},
+    values::{LeaseId, NodeReply},
 };
 
 mod ending;
@@ -83,7 +83,7 @@ pub(super) async fn attempt(
 pub(crate) async fn attempt_to_downgrade(
     environment: &Environment,
     checked: &CheckedRequest,
-    writer: &OwnerId,
+    writer: &LeaseId,
     until: Instant,
 ) -> AttemptOutcome {
     let mut performer =
@@ -146,12 +146,12 @@ struct AttemptPerformer<'a> {
     checked: &'a CheckedRequest,
     /// As the observer calls it.
     number: u64,
-    owner: OwnerId,
+    owner: LeaseId,
     hint: u64,
     attempt: Attempt,
     /// By what was asked, and when.
     fanout: Fanout<(Asked, Instant)>,
-    votes: Vec<Vote>,
+    votes: Vec<NodeReply>,
     /// Until the attempt is rolled back, or its lease is in somebody's care.
     in_flight: Option<InFlight>,
     largest_counter: u64,
@@ -160,7 +160,7 @@ struct AttemptPerformer<'a> {
     blocked: Option<usize>,
     queue_node: QueueNode,
     /// The owner that has the resource, and is to read it as another.
-    writer: Option<OwnerId>,
+    writer: Option<LeaseId>,
     /// Whether it does not wait for these resources if it is refused.
     gives_up: bool,
     is_first: bool,
@@ -191,7 +191,7 @@ impl<'a> AttemptPerformer<'a> {
             attempt: Attempt::new(checked.settings.rules, plan, environment.now())
                 .after_splits(earlier.splits),
             fanout: Fanout::new(),
-            votes: vec![Vote::NotAsked; nodes],
+            votes: vec![NodeReply::NotAsked; nodes],
             in_flight: Some(environment.attempts.enter()),
             largest_counter: 0,
             entries,
@@ -217,7 +217,7 @@ impl<'a> AttemptPerformer<'a> {
         let request = self.request(operation, now);
         for node in nodes.iter() {
             self.fanout.send(&self.environment.nodes, node, (asked, now), request.clone());
-            self.note(node, Vote::Pending);
+            self.note(node, NodeReply::Pending);
         }
     }
 
@@ -228,7 +228,7 @@ impl<'a> AttemptPerformer<'a> {
             .queue_node
             .node
             .and_then(|queue_node| self.votes.get(queue_node))
-            .is_some_and(|vote| *vote != Vote::NotAsked)
+            .is_some_and(|vote| *vote != NodeReply::NotAsked)
         {
             self.queue_node.pass_over(&self.environment.queues, node, now);
         }
@@ -238,7 +238,7 @@ impl<'a> AttemptPerformer<'a> {
             None => (Operation::Lock(lock), Asked::Take),
         };
         self.fanout.send(&self.environment.nodes, node, (asked, now), self.request(operation, now));
-        self.note(node, Vote::Pending);
+        self.note(node, NodeReply::Pending);
     }
 
     fn lock(&self, has_turn: bool) -> Lock {
@@ -265,7 +265,7 @@ impl<'a> AttemptPerformer<'a> {
         Request::one(operation, now + self.checked.settings.rules.node_timeout)
     }
 
-    fn note(&mut self, node: usize, vote: Vote) {
+    fn note(&mut self, node: usize, vote: NodeReply) {
         if let Some(slot) = self.votes.get_mut(node) {
             *slot = vote;
         }

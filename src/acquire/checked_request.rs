@@ -3,8 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::{
-    algorithm::attempt::Plan, client::environment::Environment, config::CheckedLock, error::ConfigError,
-    node::Resources, values::Resource,
+    algorithm::attempt::Plan,
+    client::environment::Environment,
+    config::CheckedLock,
+    error::{ConfigError, group_of_none},
+    node::Resources,
+    values::Resource,
 };
 
 /// A checked lock request: what is to be locked, and how.
@@ -22,7 +26,7 @@ pub(crate) struct CheckedRequest {
 
 impl CheckedRequest {
     pub(crate) fn new(resources: Resources, settings: CheckedLock) -> Result<Self, ConfigError> {
-        let resource = resources.first().cloned().ok_or(ConfigError::EmptyGroup)?;
+        let resource = resources.first().cloned().ok_or_else(group_of_none)?;
         let queue_nodes = resources.iter().map(|_| OnceLock::new()).collect();
         Ok(Self { resource, resources, settings, queue_nodes, is_taken: false })
     }

@@ -3,6 +3,7 @@
 pub(crate) mod any_of;
 pub(crate) mod attempt;
 pub(crate) mod checked_request;
+pub(crate) mod last_attempt;
 mod notifier;
 pub(crate) mod outcome;
 pub(crate) mod overseer;

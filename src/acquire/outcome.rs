@@ -4,9 +4,9 @@ use crate::{
     acquire::checked_request::CheckedRequest,
     algorithm::{attempt::FailureReason, failed_attempt::FailedAttempt},
     client::environment::Environment,
-    error::LockError,
+    error::{Error, Goal, NoQuorum},
     lease::active_lease::Acquired,
-    values::{Resource, Votes},
+    values::Resource,
 };
 
 /// How an attempt ended.
@@ -22,7 +22,7 @@ impl AttemptOutcome {
         self,
         environment: &Environment,
         checked: &CheckedRequest,
-    ) -> Result<Option<Acquired>, LockError> {
+    ) -> Result<Option<Acquired>, Error> {
         match self {
             Self::Acquired(acquired) => Ok(Some(acquired)),
             Self::Failed(failed) if failed.reason == FailureReason::Contended => Ok(None),
@@ -32,27 +32,21 @@ impl AttemptOutcome {
 }
 
 impl FailedAttempt {
-    /// The error that a failed attempt amounts to when it is not tried again. Contention is none
-    /// for `try_lock`, which looks at the reason first.
-    pub(crate) fn into_error(self, environment: &Environment, checked: &CheckedRequest) -> LockError {
-        if environment.is_closed() {
-            return LockError::Closed;
-        }
-        let (resource, votes) = (checked.resource.clone(), self.votes);
-        match self.reason {
-            FailureReason::Expired => LockError::Expired { resource, votes },
-            FailureReason::Contended | FailureReason::NoQuorum => no_quorum(environment, resource, votes),
+    /// The error of a failed attempt that is not repeated. Contention is no error of `try_lock`, which looks at the
+    /// reason first.
+    pub(crate) fn into_error(self, environment: &Environment, checked: &CheckedRequest) -> Error {
+        match environment.ensure_open() {
+            Err(closed) => closed,
+            Ok(()) => self.to_no_quorum(&checked.resource).into(),
         }
     }
-}
 
-/// Why there is no quorum: too many nodes in quarantine, or too many that cannot be asked.
-fn no_quorum(environment: &Environment, resource: Resource, votes: Votes) -> LockError {
-    let electorate = environment.settings.electorate;
-    let needed = electorate.needed();
-    if votes.quarantined() <= electorate.spare() {
-        return LockError::NoQuorum { resource, needed, votes };
+    /// The lack of a quorum in an attempt to lock this resource.
+    pub(crate) fn to_no_quorum(&self, resource: &Resource) -> NoQuorum {
+        let (goal, replies) = (Goal::Lock(resource.clone()), self.replies.clone());
+        match self.reason {
+            FailureReason::Expired => NoQuorum::late(goal, replies),
+            FailureReason::Contended | FailureReason::NoQuorum => NoQuorum::new(goal, replies),
+        }
     }
-    let remaining = votes.quarantined_for(needed);
-    LockError::Quarantined { resource, needed, remaining, votes }
 }

@@ -11,7 +11,7 @@ use crate::{
     client::{environment::Environment, in_flight_counter::InFlight},
     clock::Clock,
     node::{Enqueue, Lock, Node, Operation, Queued, Request, Subscription, Withdraw, names},
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 /// The entries of one waiter in the queues of the nodes; dropping it withdraws them all.
@@ -19,7 +19,7 @@ use crate::{
 /// The waiter enters a queue only where it listens, or it would miss its wake. It knows where to
 /// listen when a node has put it off once.
 pub(super) struct QueueEntries {
-    waiter: OwnerId,
+    waiter: LeaseId,
     /// Whether it waits to share the resource.
     is_shared: bool,
     /// The resource in whose queue it waits, and which of those that are to be locked it is.
@@ -171,7 +171,7 @@ impl QueueEntries {
     }
 }
 
-fn fresh_waiter(environment: &Environment, is_shared: bool) -> OwnerId {
+fn fresh_waiter(environment: &Environment, is_shared: bool) -> LeaseId {
     let waiter = environment.owners.fresh();
     if is_shared { names::reader(&waiter) } else { waiter }
 }

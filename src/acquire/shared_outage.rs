@@ -1,4 +1,4 @@
-//! The outages that calls of one client see together.
+//! One record of outages for the calls of a client that wait in the same queue.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,32 +11,55 @@ use crate::{
     },
     client::environment::Environment,
     clock::Instant,
+    error::{Error, Goal, NoQuorum},
     mutex::lock,
+    values::{NodeReply, Resource},
 };
 
-/// The outage that the attempts of one queue of calls meet, if there is one.
+/// The result of the last attempt of one queue of calls: an outage, if no quorum answered.
 ///
-/// Attempts are made by the call that has the turn. The calls behind it see the outage here, so that
-/// none of them waits by the quorum timeout of another.
+/// The call with the turn makes the attempts. The calls behind it read the outage here, so each call can end by its
+/// own quorum timeout.
 #[derive(Debug, Default)]
 pub(crate) struct SharedOutage {
-    outage: Mutex<Option<Outage>>,
-    /// For the calls without the turn: an attempt has found no quorum.
+    found: Mutex<Found>,
+    /// Wakes the calls without the turn after an attempt without a quorum.
     attempt_failed: Notify,
-    /// For the call with the turn: an attempt is wanted.
+    /// Wakes the call with the turn when another call needs the result of an attempt.
     attempt_wanted: Notify,
 }
 
-/// The outage that the calls of one owner meet, which come to a queue one at a time. A call that
-/// writes comes to another queue than a call that reads.
+/// The result of the last attempt of a queue.
+#[derive(Clone, Debug, Default)]
+enum Found {
+    /// The queue has made no attempt.
+    #[default]
+    Nothing,
+    /// The first attempt has begun, and has no result yet.
+    FirstAttempt,
+    /// A quorum answered.
+    Quorum,
+    /// No quorum answered.
+    Outage(Box<Outage>),
+}
+
+/// The outage for the calls of one owner. These calls enter a queue one at a time, and a call that writes enters another
+/// queue than a call that reads.
 #[derive(Debug, Default)]
 pub(crate) struct FollowedOutage {
-    /// The outage of the queue to which the last of the calls came.
+    /// The outage of the queue that the last call entered.
     followed: Mutex<Arc<SharedOutage>>,
     changed: Notify,
 }
 
 impl SharedOutage {
+    pub(super) fn attempt_begins(&self) {
+        let mut found = lock(&self.found);
+        if let Found::Nothing = *found {
+            *found = Found::FirstAttempt;
+        }
+    }
+
     /// An attempt has failed.
     pub(super) fn attempt_failed(
         &self,
@@ -45,11 +68,13 @@ impl SharedOutage {
         now: Instant,
         quarantined_until: Option<Instant>,
     ) {
-        let mut outage = lock(&self.outage);
-        *outage = Outage::after(outage.take(), failed, begun, now, quarantined_until);
+        let mut found = lock(&self.found);
+        let earlier = std::mem::replace(&mut *found, Found::Quorum).into_outage();
+        let outage = Outage::after(earlier, failed, begun, now, quarantined_until);
         let is_outage = outage.is_some();
-        drop(outage);
-        // Nothing has to be said of the end of an outage: a call sees it when it wakes at its deadline.
+        *found = outage.map_or(Found::Quorum, |outage| Found::Outage(Box::new(outage)));
+        drop(found);
+        // The end of an outage wakes no call: each call looks again at its own deadline.
         if is_outage {
             self.attempt_failed.notify_waiters();
         }
@@ -57,33 +82,33 @@ impl SharedOutage {
 
     /// An attempt has acquired the lock.
     pub(super) fn end(&self) {
-        *lock(&self.outage) = None;
+        *lock(&self.found) = Found::Quorum;
     }
 
-    /// When a call has waited for a quorum as long as it may; `None` if there is no outage.
+    /// The time at which the quorum timeout of a call is over; `None` without an outage.
     pub(super) fn deadline(&self, wait: &QuorumWait) -> Option<Instant> {
-        lock(&self.outage).as_ref().map(|outage| outage.deadline(wait))
+        lock(&self.found).outage().map(|outage| outage.deadline(wait))
     }
 
-    /// Whether the call with the turn is to make an attempt now.
+    /// Whether another call needs the result of an attempt now.
     pub(super) fn is_attempt_wanted(&self) -> bool {
-        lock(&self.outage).as_ref().is_some_and(Outage::is_attempt_wanted)
+        lock(&self.found).outage().is_some_and(Outage::is_attempt_wanted)
     }
 
-    /// Ready when an attempt may be wanted.
+    /// Ready when another call may need the result of an attempt.
     pub(super) async fn attempt_wanted(&self) {
         self.attempt_wanted.notified().await;
     }
 
-    /// Ready when a call without a turn has waited for a quorum as long as it may: with the attempt
-    /// that shows it.
+    /// Ready when an outage outlasts the quorum timeout of a call without the turn; returns the attempt that shows the
+    /// outage.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it leaves nothing behind but an attempt that is made early.
+    /// Dropping the future leaves nothing behind, except that an attempt may begin early.
     pub(crate) async fn outlasts(&self, environment: &Environment, wait: &QuorumWait) -> FailedAttempt {
         loop {
-            // Made before the step, so that no attempt is missed that ends after it.
+            // Before the step, so that an attempt that ends after the step wakes this call.
             let attempt_failed = self.attempt_failed.notified();
             let until = match self.step(wait, environment.now()) {
                 None => None,
@@ -102,30 +127,87 @@ impl SharedOutage {
         }
     }
 
-    /// What calls have met in another queue goes on in this one, unless it has an outage already.
+    /// Decides the outcome at the deadline of a call that has made no attempt (`has_asked` is false), or whose own last
+    /// attempt had a quorum. `Ok` means that another call or client has the resource.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoQuorum`] with the replies to the last attempt of the queue.
+    pub(crate) fn at_deadline(
+        &self,
+        environment: &Environment,
+        resource: &Resource,
+        has_asked: bool,
+    ) -> Result<(), Error> {
+        match &*lock(&self.found) {
+            Found::Outage(outage) => Err(outage.last_attempt().to_no_quorum(resource).into()),
+            Found::FirstAttempt if !has_asked => {
+                let replies = environment.same_replies(&NodeReply::Pending);
+                Err(NoQuorum::new(Goal::Lock(resource.clone()), replies).into())
+            }
+            Found::Nothing | Found::FirstAttempt | Found::Quorum => Ok(()),
+        }
+    }
+
+    /// Continues the outage of another queue, unless this queue has an outage of its own.
     fn go_on(&self, earlier: &Self) {
-        let earlier = lock(&earlier.outage).clone();
-        let mut outage = lock(&self.outage);
-        if outage.is_none() {
-            *outage = earlier;
+        let earlier = lock(&earlier.found).clone();
+        let mut found = lock(&self.found);
+        if matches!((&*found, &earlier), (Found::Nothing, _) | (_, Found::Outage(_)))
+            && found.outage().is_none()
+        {
+            *found = earlier;
         }
     }
 
     fn step(&self, wait: &QuorumWait, now: Instant) -> Option<OutageStep> {
-        lock(&self.outage).as_mut().map(|outage| outage.step(wait, now))
+        match &mut *lock(&self.found) {
+            Found::Outage(outage) => Some(outage.step(wait, now)),
+            Found::Nothing | Found::FirstAttempt | Found::Quorum => None,
+        }
+    }
+}
+
+impl Found {
+    fn outage(&self) -> Option<&Outage> {
+        match self {
+            Self::Outage(outage) => Some(outage),
+            Self::Nothing | Self::FirstAttempt | Self::Quorum => None,
+        }
+    }
+
+    fn into_outage(self) -> Option<Outage> {
+        match self {
+            Self::Outage(outage) => Some(*outage),
+            Self::Nothing | Self::FirstAttempt | Self::Quorum => None,
+        }
     }
 }
 
 impl FollowedOutage {
-    /// A call comes to the queue that meets this outage. What the calls before it have met goes on
-    /// there.
+    /// A call enters the queue of this outage. The outage of the owner's earlier calls continues there.
     pub(crate) fn follow(&self, outage: &Arc<SharedOutage>) {
         let earlier = std::mem::replace(&mut *lock(&self.followed), Arc::clone(outage));
         outage.go_on(&earlier);
         self.changed.notify_waiters();
     }
 
-    /// As [`SharedOutage::outlasts`], for a call that has not come to its queue yet.
+    /// The call makes one attempt, without a queue.
+    pub(crate) fn attempt_begins(&self) {
+        lock(&self.followed).attempt_begins();
+    }
+
+    /// A quorum answered to the attempt.
+    pub(crate) fn attempt_ends(&self) {
+        lock(&self.followed).end();
+    }
+
+    /// As [`SharedOutage::at_deadline`].
+    pub(crate) fn at_deadline(&self, environment: &Environment, resource: &Resource) -> Result<(), Error> {
+        lock(&self.followed).at_deadline(environment, resource, false)
+    }
+
+    /// As [`SharedOutage::outlasts`], for a call that has not entered its queue yet.
     ///
     /// # Cancel safety
     ///

@@ -19,7 +19,7 @@ use crate::{
     client::{asking::ask_all, environment::Environment},
     clock::Instant,
     node::{Answer, Inspection},
-    values::{OwnerId, Refusal, Vote},
+    values::{LeaseId, NodeReply, Refusal},
 };
 
 /// A subscription is waited for no longer than this part of a node timeout.
@@ -123,7 +123,7 @@ impl Turn {
         let TaskQueue { notifier, outage, .. } = queue;
         let now = environment.now();
         self.hint = self.hint.max(failed.hint);
-        let quarantine = failed.votes.quarantined_for(environment.settings.electorate.needed());
+        let quarantine = failed.replies.quarantined_for();
         self.quarantined_until = quarantine.map(|remaining| now + remaining + checked.settings.pacing.floor);
         outage.attempt_failed(failed, begun, now, self.quarantined_until);
         let index = failed.refused.map_or(0, |refused| refused.index);
@@ -254,18 +254,18 @@ fn is_elsewhere(waiting: &Waiting, refused: Option<Refused>) -> bool {
 }
 
 /// The vote that a node would have given, by what it says of the resource.
-fn vote_of(answer: &Answer) -> Vote {
+fn vote_of(answer: &Answer) -> NodeReply {
     match answer {
-        Answer::Inspected(Inspection { held: Some(held), .. }) => Vote::Refused(Refusal::Held {
-            owner: held.owner.clone(),
-            remaining: held.remaining.unwrap_or_default(),
+        Answer::Inspected(Inspection { held: Some(held), .. }) => NodeReply::Refused(Refusal::Held {
+            by: held.owner.clone(),
+            remaining: Some(held.remaining.unwrap_or_default()),
         }),
-        answer => Vote::from(answer),
+        answer => NodeReply::from(answer),
     }
 }
 
 /// Which reader of the resource ends first, of those that a node names.
-fn first_reader(answer: &Answer) -> Option<OwnerId> {
+fn first_reader(answer: &Answer) -> Option<LeaseId> {
     let Answer::Inspected(inspection) = answer else { return None };
     inspection.readers.first().map(|(owner, _)| owner.clone())
 }

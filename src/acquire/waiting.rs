@@ -1,17 +1,21 @@
-//! Waiting for a resource that others hold, or that other calls of this client are to try first.
+//! Waiting for a resource that other clients hold, or that other calls of this client try first.
 
 use crate::{
-    acquire::{checked_request::CheckedRequest, outcome::AttemptOutcome, waiters::Waiters},
+    acquire::{
+        checked_request::CheckedRequest,
+        last_attempt::LastAttempt,
+        outcome::AttemptOutcome,
+        waiters::{TaskQueue, Waiters},
+    },
     algorithm::failed_attempt::FailedAttempt,
     client::environment::Environment,
     clock::Instant,
-    error::LockError,
+    error::Error,
     lease::active_lease::Acquired,
-    values::Votes,
 };
 
-/// Locks for a call that began at `start`, waiting as long as it takes: until the resource is free,
-/// or no quorum could be asked for the lock's quorum timeout, or the deadline.
+/// Locks for a call that began at `start`, and waits until the resource is free, or no quorum could be asked for
+/// the lock's quorum timeout. `None` if other clients had the resource until the deadline.
 ///
 /// # Cancel safety
 ///
@@ -22,27 +26,28 @@ pub(crate) async fn lock_waiting(
     checked: &CheckedRequest,
     start: Instant,
     deadline: Option<Instant>,
-) -> Result<Acquired, LockError> {
+    last_attempt: &LastAttempt,
+) -> Result<Option<Acquired>, Error> {
     let environment = &*waiters.environment;
-    let mut last_votes = None;
+    let place = waiters.enter(&checked.resources);
+    last_attempt.waits_in(place.outage());
     tokio::select! {
         biased;
-        acquired = take_turns(waiters, checked, start, &mut last_votes) => return acquired,
-        () = environment.closed() => return Err(LockError::Closed),
-        () = environment.until(deadline) => {}
+        acquired = take_turns(environment, &place.queue, checked, start, last_attempt) => acquired.map(Some),
+        () = environment.closed() => Err(environment.closed_error()),
+        () = environment.until(deadline) => {
+            last_attempt.at_deadline(environment, &checked.resource).map(|()| None)
+        }
     }
-    Err(environment.timed_out(&checked.resource, start, last_votes))
 }
 
 async fn take_turns(
-    waiters: &Waiters,
+    environment: &Environment,
+    queue: &TaskQueue,
     checked: &CheckedRequest,
     start: Instant,
-    last_votes: &mut Option<Votes>,
-) -> Result<Acquired, LockError> {
-    let environment = &*waiters.environment;
-    let place = waiters.enter(&checked.resources);
-    let queue = &*place.queue;
+    last_attempt: &LastAttempt,
+) -> Result<Acquired, Error> {
     let wait = checked.settings.quorum_wait(start);
     let outlasts = queue.outage.outlasts(environment, &wait);
     let mut turn = wait_behind_others(environment, checked, queue.turn.lock(), outlasts).await?;
@@ -50,27 +55,29 @@ async fn take_turns(
         let quorum_deadline = queue.outage.deadline(&wait);
         let plan = turn.until_next_attempt(environment, checked, queue, quorum_deadline).await;
         let begun = environment.now();
+        last_attempt.begins();
+        queue.outage.attempt_begins();
         match turn.attempt(environment, checked, plan).await {
             AttemptOutcome::Acquired(acquired) => {
                 turn.acquired(environment, queue);
                 return Ok(acquired);
             }
             AttemptOutcome::Failed(failed) => {
+                last_attempt.failed(&checked.resource, &failed);
                 turn.failed(environment, checked, queue, &failed, begun);
                 let quorum_deadline = queue.outage.deadline(&wait);
                 if quorum_deadline.is_some_and(|end| end <= environment.now()) {
                     return Err(failed.into_error(environment, checked));
                 }
                 turn.look(environment, checked, failed.refused).await;
-                *last_votes = Some(failed.votes);
             }
         }
     }
 }
 
-/// Waits for the turn of a call, while other calls of this client have theirs. Those may wait for a
-/// quorum for longer than this call does. So the call also ends when an outage `outlasts` its own
-/// quorum timeout, with what the last attempt of the others has seen.
+/// Waits for the turn of a call while other calls of this client have their turns. These other calls may have longer
+/// quorum timeouts. So the call also ends when an outage `outlasts` its own quorum timeout, with the replies to the last
+/// attempt of the other calls.
 ///
 /// # Cancel safety
 ///
@@ -80,7 +87,7 @@ pub(crate) async fn wait_behind_others<T>(
     checked: &CheckedRequest,
     turn: impl Future<Output = T>,
     outlasts: impl Future<Output = FailedAttempt>,
-) -> Result<T, LockError> {
+) -> Result<T, Error> {
     tokio::select! {
         biased;
         turn = turn => Ok(turn),

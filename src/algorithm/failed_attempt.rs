@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crate::{
     algorithm::attempt::FailureReason,
-    values::{OwnerId, Votes},
+    values::{LeaseId, NodeReplies},
 };
 
 /// What a failed attempt has seen; everything was taken back.
 #[derive(Clone, Debug)]
 pub(crate) struct FailedAttempt {
     pub(crate) reason: FailureReason,
-    pub(crate) votes: Votes,
+    pub(crate) replies: NodeReplies,
     /// The largest fencing counter seen, plus one; 0 if none was.
     pub(crate) hint: u64,
     /// How long it took.
@@ -33,7 +33,7 @@ pub(crate) struct Deferral {
     /// When to come back if it is not woken.
     pub(crate) patience: Duration,
     /// Who holds the resource there, if it is known, and for how long.
-    pub(crate) holder: Option<(Option<OwnerId>, Duration)>,
+    pub(crate) holder: Option<(Option<LeaseId>, Duration)>,
 }
 
 /// For which of some resources a lock was refused.

@@ -11,7 +11,7 @@ use crate::{algorithm::validity::Validity, clock::Instant};
 /// 1. `valid_until` never decreases.
 /// 2. A lease that is over never becomes valid again: somebody else may have held the resource
 ///    since.
-/// 3. `valid_until` never passes the start plus `max_hold`.
+/// 3. `valid_until` never passes the start plus `hold_at_most`.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseTime {
     ttl: Duration,
@@ -28,9 +28,9 @@ impl LeaseTime {
         start: Instant,
         ttl: Duration,
         validity: Validity,
-        max_hold: Option<Duration>,
+        hold_at_most: Option<Duration>,
     ) -> Self {
-        let hold_until = max_hold.map(|max_hold| start + max_hold);
+        let hold_until = hold_at_most.map(|hold_at_most| start + hold_at_most);
         let mut lease = Self { ttl, validity, valid_until: start, renewed_at: start, hold_until };
         lease.valid_until = lease.end_of(start);
         lease
@@ -58,7 +58,7 @@ impl LeaseTime {
         now < self.valid_until
     }
 
-    /// Whether the end is that of `max_hold`, which no renewal moves.
+    /// Whether the end is that of `hold_at_most`, which no renewal moves.
     pub(crate) fn is_at_its_longest(&self) -> bool {
         self.hold_until.is_some_and(|hold_until| hold_until <= self.valid_until)
     }
@@ -101,8 +101,8 @@ mod tests {
         Instant::from_origin(Duration::from_millis(millis))
     }
 
-    fn lease(max_hold: Option<Duration>) -> LeaseTime {
-        LeaseTime::granted(at(0), Duration::from_secs(1), Validity::with_drift(0.0).unwrap(), max_hold)
+    fn lease(hold_at_most: Option<Duration>) -> LeaseTime {
+        LeaseTime::granted(at(0), Duration::from_secs(1), Validity::with_drift(0.0).unwrap(), hold_at_most)
     }
 
     #[test]

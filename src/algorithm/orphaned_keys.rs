@@ -5,7 +5,7 @@ use crate::{
         holder::{is_unknown, named},
         node_set::NodeSet,
     },
-    values::{OwnerId, Vote},
+    values::{LeaseId, NodeReply},
 };
 
 /// Nodes with an orphaned key: they name the same owner in two looks, neither of which found a
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct OrphanedKeys {
     /// Whom each node named in the last look that found no quorum.
-    named: Vec<Option<OwnerId>>,
+    named: Vec<Option<LeaseId>>,
     nodes: NodeSet,
 }
 
@@ -40,7 +40,7 @@ impl OrphanedKeys {
 
     /// A look has seen this, which found no quorum; and of each node which of its readers ends
     /// first, as what stands for all of them in a vote is no owner.
-    pub(crate) fn note(&mut self, votes: &[Vote], readers: &[Option<OwnerId>]) {
+    pub(crate) fn note(&mut self, votes: &[NodeReply], readers: &[Option<LeaseId>]) {
         for (node, (before, vote)) in self.named.iter_mut().zip(votes).enumerate() {
             if is_unknown(vote) {
                 continue;

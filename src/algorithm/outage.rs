@@ -1,4 +1,4 @@
-//! When a call gives up because no quorum answers.
+//! The time at which a call gives up because no quorum answers.
 
 use std::time::Duration;
 
@@ -7,50 +7,48 @@ use crate::{
     clock::Instant,
 };
 
-/// How long one call waits for a quorum.
+/// The times by which one call waits for a quorum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuorumWait {
     /// When the call began.
     pub(crate) start: Instant,
     /// The quorum timeout of the call.
     pub(crate) timeout: Duration,
-    /// Whether the call also waits for the end of quarantines, where nodes have said it.
+    /// Whether the call also waits until the nodes leave a quarantine whose end they have reported.
     pub(crate) waits_for_quarantine: bool,
-    /// For how long the call waits for the answers to one attempt.
+    /// The time that the call gives the nodes to answer one attempt.
     pub(crate) node_timeout: Duration,
 }
 
-/// A time in which the attempts of one queue of calls find no quorum.
+/// A period in which no attempt of a queue of calls had a quorum.
 ///
-/// The attempts are those of any call; each call waits by its own quorum timeout.
+/// Any call of the queue makes the attempts; each call gives up by its own quorum timeout.
 #[derive(Clone, Debug)]
 pub(crate) struct Outage {
-    /// When the first of the attempts began.
+    /// The begin of the first of the attempts.
     since: Instant,
     last: FailedAttempt,
-    /// When the last attempt ended.
+    /// The end of the last attempt.
     seen_at: Instant,
-    /// When the quarantines are over for which the last attempt had no quorum, as the nodes have
-    /// said.
+    /// The time at which enough nodes leave quarantine, as they reported it to the last attempt.
     quarantined_until: Option<Instant>,
     /// Whether a call needs the result of one more attempt.
     is_attempt_wanted: bool,
 }
 
-/// What a call does next that makes no attempts, as other calls of its client are before it.
+/// The next step of a call that waits behind another call of its client, and so makes no attempt.
 #[derive(Clone, Debug)]
 pub(crate) enum OutageStep {
-    /// Waits for the next attempt to end, at most until then.
+    /// Wait for the end of the next attempt, at most until this time.
     WaitUntil(Instant),
-    /// Has the client make an attempt now, and waits for its end, at most until then.
+    /// Ask the call with the turn for an attempt, and wait for its end, at most until this time.
     WantAttempt(Instant),
-    /// Gives up, because of the last attempt.
+    /// Give up, because of this attempt.
     GiveUp(FailedAttempt),
 }
 
 impl Outage {
-    /// The outage after an attempt that began at `begun` and has failed; `None` if the attempt
-    /// found a quorum.
+    /// Returns the outage after a failed attempt that began at `begun`; `None` if the attempt had a quorum.
     pub(crate) fn after(
         earlier: Option<Self>,
         failed: &FailedAttempt,
@@ -70,17 +68,17 @@ impl Outage {
         }
     }
 
-    /// When a call has waited for a quorum as long as it may. The first attempt that fails then or
-    /// later ends the call.
+    /// Returns the time at which the quorum timeout of a call is over. The first attempt that fails at this time or later
+    /// ends the call.
     pub(crate) fn deadline(&self, wait: &QuorumWait) -> Instant {
         let end = self.since.max(wait.start) + wait.timeout;
         let until = self.quarantined_until.filter(|_| wait.waits_for_quarantine);
         until.map_or(end, |until| until.max(end))
     }
 
-    /// What a call does next that makes no attempts. As a call that makes them, it gives up after
-    /// an attempt at its deadline, and not because of an older one: nodes may be back since. That
-    /// attempt goes by the settings of another call, so it is awaited no longer than an own one.
+    /// Returns the next step of a call that makes no attempt. The call gives up only after an attempt at its deadline,
+    /// because the nodes may have come back since an older attempt. The attempt has the settings of another call, so the
+    /// call waits for it at most for its own node timeout.
     pub(crate) fn step(&mut self, wait: &QuorumWait, now: Instant) -> OutageStep {
         let deadline = self.deadline(wait);
         let end = deadline + wait.node_timeout;
@@ -94,7 +92,11 @@ impl Outage {
         OutageStep::WaitUntil(deadline)
     }
 
-    /// Whether an attempt is to be made now, whatever the pacing.
+    pub(crate) fn last_attempt(&self) -> &FailedAttempt {
+        &self.last
+    }
+
+    /// Whether a call needs the result of an attempt now, whatever the pacing of the call with the turn.
     pub(crate) fn is_attempt_wanted(&self) -> bool {
         self.is_attempt_wanted
     }
@@ -105,7 +107,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::values::Votes;
+    use crate::values::NodeReplies;
 
     const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -114,8 +116,8 @@ mod tests {
     }
 
     fn failed(reason: FailureReason) -> FailedAttempt {
-        let votes = Votes::new(Arc::from([]), Vec::new());
-        FailedAttempt { reason, votes, hint: 0, took: Duration::ZERO, deferral: None, refused: None }
+        let replies = NodeReplies::new(Arc::from([]), Vec::new(), 0);
+        FailedAttempt { reason, replies, hint: 0, took: Duration::ZERO, deferral: None, refused: None }
     }
 
     fn wait(start: u64) -> QuorumWait {

@@ -11,7 +11,7 @@ use crate::{
         tally::Electorate,
     },
     clock::Instant,
-    values::{OwnerId, Vote},
+    values::{LeaseId, NodeReply},
 };
 
 mod after_failure;
@@ -97,10 +97,10 @@ pub(crate) struct Queueing {
     orphaned: OrphanedKeys,
     is_in_doubt: bool,
     /// The owner that a queue node named last, and whether that was the same as the time before.
-    named: Option<OwnerId>,
+    named: Option<LeaseId>,
     is_named_again: bool,
     /// The owner that a quorum was last seen to name.
-    confirmed: Option<OwnerId>,
+    confirmed: Option<LeaseId>,
     /// Until when the queue node is distrusted, and only to keep the entry: it had granted what a
     /// quorum holds for another, and knows nothing of that lease.
     only_queues_until: Option<Instant>,
@@ -257,8 +257,8 @@ impl Queueing {
     /// All nodes were asked who holds the resource, and which reader of it ends first.
     pub(crate) fn looked(
         &mut self,
-        votes: &[Vote],
-        readers: &[Option<OwnerId>],
+        votes: &[NodeReply],
+        readers: &[Option<LeaseId>],
         took: Duration,
         now: Instant,
     ) {

@@ -13,6 +13,7 @@ use tokio::{
     sync::watch,
 };
 
+use super::{Blocking, Quorum};
 use crate::{error::ConfigError, quorum::shutdown};
 
 /// A runtime on a thread of its own: everything of a quorum that goes on by itself (connections,
@@ -22,9 +23,13 @@ use crate::{error::ConfigError, quorum::shutdown};
 /// It lives as long as anything has a clone of it. Then its thread, and no other, shuts the quorum
 /// down, so that whatever was dropped last is still unlocked, and ends the runtime. So a clone may
 /// be dropped anywhere, in async code too, where dropping a runtime panics.
+///
+/// The runtime of a lock across quorums keeps the threads of all of them. Futures are awaited on the first: what wakes a
+/// future happens on the thread of its own quorum. A group of no locks has no thread, and is refused before anything is
+/// waited for.
 #[derive(Clone, Debug)]
 pub(super) struct Runtime {
-    thread: Arc<Thread>,
+    threads: Vec<Arc<Thread>>,
 }
 
 #[derive(Debug)]
@@ -49,18 +54,38 @@ impl Runtime {
         let started = thread::Builder::new().name("redquorum".to_owned()).spawn(serving);
         let handle = started.and_then(|_| told.recv().unwrap_or_else(|_| Err(io::Error::other("it ended"))));
         match handle {
-            Ok(handle) => Ok(Self { thread: Arc::new(Thread { handle, served, _in_use: in_use }) }),
-            Err(error) => Err(ConfigError::NoThread { error: error.to_string().into() }),
+            Ok(handle) => Ok(Self { threads: vec![Arc::new(Thread { handle, served, _in_use: in_use })] }),
+            Err(error) => {
+                let reason = format!(
+                    "the thread of the blocking API could not be started ({error}): raise the limit of threads or of open \
+                     files"
+                );
+                Err(ConfigError::NoRuntime { reason: reason.into() })
+            }
         }
     }
 
-    /// Names the quorum that is served from now on: once.
-    pub(super) fn serve(&self, quorum: crate::Quorum) {
-        self.thread.served.get_or_init(|| quorum);
+    /// The runtime of several quorums, each thread once.
+    pub(super) fn joined(runtimes: impl IntoIterator<Item = Self>) -> Self {
+        let mut threads: Vec<Arc<Thread>> = Vec::new();
+        for thread in runtimes.into_iter().flat_map(|runtime| runtime.threads) {
+            if !threads.iter().any(|known| Arc::ptr_eq(known, &thread)) {
+                threads.push(thread);
+            }
+        }
+        Self { threads }
     }
 
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.thread, &other.thread)
+    /// The client that this thread serves from now on, until its last clone is gone.
+    pub(super) fn serve(self, quorum: crate::Quorum) -> Quorum {
+        if let Some(thread) = self.threads.first() {
+            thread.served.get_or_init(|| quorum.clone());
+        }
+        self.wrap(quorum)
+    }
+
+    pub(super) fn wrap<T>(&self, inner: T) -> Blocking<T> {
+        Blocking { inner, runtime: self.clone() }
     }
 
     /// Waits for a future of the async API, and parks the caller's thread meanwhile.
@@ -70,14 +95,15 @@ impl Runtime {
     /// it a runtime's `block_on`, which panics in async code, nor does it wait for a runtime whose
     /// thread this may be.
     pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
-        let _entered = self.thread.handle.enter();
+        let _entered = self.threads.first().map(|thread| thread.handle.enter());
         wait(future)
     }
 
     /// [`wait`](Self::wait), so long at most.
     pub(super) fn wait_for<F: Future>(&self, patience: Duration, future: F) -> Option<F::Output> {
-        let clock = &self.thread.served.get()?.client().environment.clock;
-        let _entered = self.thread.handle.enter();
+        let thread = self.threads.first()?;
+        let clock = &thread.served.get()?.client().environment.clock;
+        let _entered = thread.handle.enter();
         let patience = clock.sleep_until(clock.now() + patience);
         match wait(select(std::pin::pin!(future), patience)) {
             Either::Left((output, _)) => Some(output),
@@ -85,15 +111,15 @@ impl Runtime {
         }
     }
 
-    /// Looks at something that reads the clock, which is the runtime's where nodes are in memory.
-    pub(super) fn look<T>(&self, look: impl FnOnce() -> T) -> T {
-        let _entered = self.thread.handle.enter();
-        look()
+    /// Runs a closure in the context of the runtime.
+    pub(super) fn enter<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _entered = self.threads.first().map(|thread| thread.handle.enter());
+        work()
     }
 }
 
 /// Waits for a future, on any thread.
-pub(super) fn wait<F: Future>(future: F) -> F::Output {
+fn wait<F: Future>(future: F) -> F::Output {
     // The budget that a task of the caller may have used up would leave it waiting for ever.
     pollster::block_on(tokio::task::unconstrained(future))
 }
@@ -140,13 +166,13 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "a thread that never ends is found by real time")]
     async fn the_thread_ends_after_the_last_clone_and_not_before() {
         let runtime = Runtime::start().unwrap();
-        let quorum = runtime.look(|| crate::Quorum::in_memory(3)).unwrap();
-        runtime.serve(quorum.clone());
-        let (clone, served) = (runtime.clone(), Arc::downgrade(&runtime.thread.served));
+        let quorum = runtime.enter(|| crate::Quorum::in_memory(3)).unwrap();
+        drop(runtime.clone().serve(quorum.clone()));
+        let (clone, served) = (runtime.clone(), Arc::downgrade(&runtime.threads[0].served));
         drop(runtime);
         let has_run = Arc::new(AtomicBool::new(false));
         let runs = Arc::clone(&has_run);
-        let task = clone.thread.handle.spawn(async move { runs.store(true, Ordering::SeqCst) });
+        let task = clone.threads[0].handle.spawn(async move { runs.store(true, Ordering::SeqCst) });
         clone.wait(task).unwrap();
         assert!(has_run.load(Ordering::SeqCst) && !quorum.client().environment.is_closed());
         drop(clone);

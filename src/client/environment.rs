@@ -13,12 +13,12 @@ use crate::{
     client::{in_flight_counter::InFlightCounter, queues::Queues, surroundings::Surroundings},
     clock::{Clock, Instant},
     config::CheckedQuorum,
-    error::LockError,
+    error::{ClosedReason, Error},
     mutex::lock,
     node::{Node, Resources},
     observer::Observer,
     spawner::Spawner,
-    values::{Fingerprint, OwnerIds, Resource, Vote, Votes},
+    values::{Fingerprint, LeaseIds, NodeReplies, NodeReply, Resource},
 };
 
 /// What every call of one client needs: the nodes and what is known of them, the checked settings,
@@ -32,7 +32,7 @@ pub(crate) struct Environment {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) spawner: Arc<dyn Spawner>,
     pub(crate) observer: Arc<dyn Observer>,
-    pub(crate) owners: OwnerIds,
+    pub(crate) owners: LeaseIds,
     pub(crate) attempts: Arc<InFlightCounter>,
     pub(crate) queues: Queues,
     random: Mutex<StdRng>,
@@ -54,7 +54,7 @@ impl Environment {
             clock,
             spawner,
             observer,
-            owners: OwnerIds::new(client, &label),
+            owners: LeaseIds::new(client, &label),
             attempts: Arc::default(),
             queues: Queues::default(),
             random: Mutex::new(random),
@@ -133,22 +133,25 @@ impl Environment {
         self.queues.of(&*self.clock, self.settings.parameters.hand_over, resources).await
     }
 
-    /// Votes in the order of the nodes, with their addresses.
-    pub(crate) fn votes(&self, votes: impl IntoIterator<Item = Vote>) -> Votes {
-        Votes::new(Arc::clone(&self.addresses), votes.into_iter().collect())
+    /// The replies of the nodes, given in the order of the nodes, with their addresses.
+    pub(crate) fn replies(&self, replies: impl IntoIterator<Item = NodeReply>) -> NodeReplies {
+        NodeReplies::new(Arc::clone(&self.addresses), replies, self.settings.electorate.needed())
     }
 
-    /// The votes when nobody was asked.
-    pub(crate) fn no_votes(&self) -> Votes {
-        self.votes(self.nodes.iter().map(|_| Vote::NotAsked))
+    /// The same reply from every node.
+    pub(crate) fn same_replies(&self, reply: &NodeReply) -> NodeReplies {
+        self.replies(self.nodes.iter().map(|_| reply.clone()))
     }
 
-    /// Why a call ends that began at `start` and has waited as long as it may; with the last votes, if there
-    /// were any.
-    pub(crate) fn timed_out(&self, resource: &Resource, start: Instant, votes: Option<Votes>) -> LockError {
-        let waited = self.now().saturating_duration_since(start);
-        let votes = votes.unwrap_or_else(|| self.no_votes());
-        LockError::TimedOut { resource: resource.clone(), waited, votes }
+    /// Refuses a call of a client that works no longer.
+    pub(crate) fn ensure_open(&self) -> Result<(), Error> {
+        if self.is_closed() { Err(self.closed_error()) } else { Ok(()) }
+    }
+
+    /// The error of a call that the end of the client has ended.
+    #[expect(clippy::unused_self, reason = "the reason is the client's")]
+    pub(crate) fn closed_error(&self) -> Error {
+        Error::Closed(ClosedReason::ShutDown)
     }
 
     /// By then, everything of a lease that a node may have now is over.

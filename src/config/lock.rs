@@ -9,24 +9,27 @@ use crate::{
         queueing::{Pacing, Queueing},
     },
     clock::Instant,
-    config::quorum::{CheckedQuorum, check_longest, check_node_timeout, check_ttl},
-    error::ConfigError,
+    config::quorum::{CheckedQuorum, check_node_timeout, check_ttl},
+    error::{ConfigError, out_of_range},
 };
 
-const POLLS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+/// The first attempt of a waiter without a notice.
+const FIRST_POLL: Duration = Duration::from_millis(500);
 
+/// The default of [`LockOptions::poll_interval`], and its bounds: below, polls would be a busy loop.
+const LONGEST_POLL: Duration = Duration::from_secs(5);
+const LEAST_POLL: Duration = Duration::from_millis(1);
+const MOST_POLL: Duration = Duration::from_secs(24 * 3600);
+
+/// The least delay between attempts that fail without a quorum. It doubles with each failure.
 const RETRY_DELAY: Duration = Duration::from_millis(5);
-
-const LEAST_DELAY: Duration = Duration::from_millis(1);
-
-const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Settings of a lock that can work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckedLock {
     /// What its attempts go by: the ttl, among others.
     pub(crate) rules: Rules,
-    pub(crate) max_hold: Option<Duration>,
+    pub(crate) hold_at_most: Option<Duration>,
     pub(crate) quorum_timeout: Duration,
     /// Whether it was set; otherwise nodes that have told for how long they will not vote are
     /// waited for.
@@ -39,7 +42,7 @@ pub(crate) struct CheckedLock {
 }
 
 impl CheckedLock {
-    /// How long a call that began at `start` waits for a quorum.
+    /// For how long a call that began at `start` waits for a quorum.
     pub(crate) fn quorum_wait(&self, start: Instant) -> QuorumWait {
         QuorumWait {
             start,
@@ -50,12 +53,11 @@ impl CheckedLock {
     }
 }
 
-/// How a lock is taken, kept and waited for: the settings of [`RedLock`](crate::RedLock),
-/// [`MultiLock`](crate::MultiLock), [`Semaphore`](crate::Semaphore) and their like, and
-/// [`Election`](crate::Election). What is not set follows from the quorum.
+/// The settings of a lock, semaphore or election. What is not set comes from the quorum.
 ///
-/// They are checked at the first use of the lock, which fails with
-/// [`LockError::Config`](crate::error::LockError::Config) if they cannot work.
+/// All setters are `const`, so a program names its options once. Setters of locks
+/// ([`RedLock::options`](crate::RedLock::options) and the like) *replace* the options of the lock. The settings are
+/// checked by the first call, which fails with [`Error::Config`](crate::Error::Config) if they cannot work.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -63,101 +65,93 @@ impl CheckedLock {
 /// use std::time::Duration;
 /// use redquorum::LockOptions;
 ///
-/// let options = LockOptions::new().ttl(Duration::from_secs(10)).max_hold(Duration::from_secs(60));
+/// const REPORT: LockOptions =
+///     LockOptions::new().ttl(Duration::from_secs(10)).hold_at_most(Duration::from_secs(60));
 /// # let quorum = redquorum::Quorum::in_memory(3)?;
-/// let guard = quorum.red_lock("report").options(options).lock().await?;
+/// let guard = quorum.red_lock("report").options(REPORT).lock().await?;
 /// assert!(guard.remaining() <= Duration::from_secs(10));
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+// Not `Copy`, which could never be taken back, so that an option may be more than a number one day.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "options do nothing until a lock is given them"]
 pub struct LockOptions {
     pub(crate) ttl: Option<Duration>,
     pub(crate) node_timeout: Option<Duration>,
-    pub(crate) max_hold: Option<Duration>,
+    pub(crate) hold_at_most: Option<Duration>,
     pub(crate) quorum_timeout: Option<Duration>,
-    polls: Option<(Duration, Duration)>,
-    retry_delay: Option<Duration>,
-    pub(crate) is_fixed: bool,
+    first_poll: Option<Duration>,
+    longest_poll: Option<Duration>,
+    pub(crate) without_renewal: bool,
 }
 
 impl LockOptions {
-    /// Those of the quorum, and the defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// These, and where nothing is set here, the others. Renewal can be switched off by either, and
-    /// on by neither.
-    pub(crate) fn or(self, others: Self) -> Self {
+    /// The settings of the quorum.
+    pub const fn new() -> Self {
         Self {
-            ttl: self.ttl.or(others.ttl),
-            node_timeout: self.node_timeout.or(others.node_timeout),
-            max_hold: self.max_hold.or(others.max_hold),
-            quorum_timeout: self.quorum_timeout.or(others.quorum_timeout),
-            polls: self.polls.or(others.polls),
-            retry_delay: self.retry_delay.or(others.retry_delay),
-            is_fixed: self.is_fixed || others.is_fixed,
+            ttl: None,
+            node_timeout: None,
+            hold_at_most: None,
+            quorum_timeout: None,
+            first_poll: None,
+            longest_poll: None,
+            without_renewal: false,
         }
     }
 
-    /// How long a node keeps the lock without a renewal (default: the quorum's, 30 s). A crashed
-    /// holder blocks others for this long; a longer pause of the network or of a node costs the
-    /// lease.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
+    /// The time for which nodes keep the lock without a renewal (default: the quorum's, 30 s). A crashed holder blocks
+    /// other clients for this time; a longer pause of the network or of a quorum of nodes costs the lease.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Leaves the lease to its ttl: it is not renewed and ends on time (default: renewed at a third
-    /// of its ttl for as long as the guard lives). An election renews in any case.
-    pub fn without_renewal(mut self) -> Self {
-        self.is_fixed = true;
+    /// Lets the lease end with its ttl (default: renewed at a third of the ttl for as long as the guard lives). The
+    /// campaigns of an election and `observe` refuse this option with [`Error::Config`](crate::Error::Config)
+    /// (`Unsupported`).
+    pub const fn without_renewal(mut self) -> Self {
+        self.without_renewal = true;
         self
     }
 
-    /// The longest that a lease lasts however often it is renewed (default: no limit). Without it,
-    /// a guard that a hung task keeps alive is renewed for ever.
-    pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.max_hold = Some(max_hold);
+    /// Ends the lease after this time, however often it is renewed (default: no limit). Without it, a guard that a hung
+    /// task keeps alive is renewed for ever.
+    pub const fn hold_at_most(mut self, time: Duration) -> Self {
+        self.hold_at_most = Some(time);
         self
     }
 
-    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the
-    /// quorum's). Only a deciding vote is ever waited for. Too short makes errors of slow nodes. A
-    /// node that leaves a call unanswered for the *quorum's* node timeout gets no new ones until it
-    /// answers, whatever is set here.
-    pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
-        self.node_timeout = Some(node_timeout);
+    /// The time to wait for the answer of one node (default: the quorum's, a tenth of the ttl and at most 1 s). A call
+    /// waits only for a vote that can decide it. Too short a time turns slow nodes into errors. A node that leaves a
+    /// call unanswered for the node timeout of the *quorum* gets no new calls until it answers, whatever is set here.
+    pub const fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.node_timeout = Some(timeout);
         self
     }
 
-    /// How long `lock` and `campaign` go on while no quorum can be asked (default: one ttl, or
-    /// until the nodes vote again that are in quarantine and have told for how long, if that is
-    /// later). While others hold the resource, a call waits without limit. Each call counts its own
-    /// time, also behind a more patient call of its process.
-    pub fn quorum_timeout(mut self, timeout: Duration) -> Self {
+    /// The time after which a waiting call fails if no quorum can be asked (default: one ttl, or until nodes leave a
+    /// quarantine whose end they have reported, if that is later). While another client holds the resource, a call
+    /// waits without a limit. `Duration::MAX` means never: for a loop that campaigns as long as the process lives. Each
+    /// call counts its own time, also behind a call of its process with a longer quorum timeout.
+    pub const fn quorum_timeout(mut self, timeout: Duration) -> Self {
         self.quorum_timeout = Some(timeout);
         self
     }
 
-    /// How often a waiter asks although nothing woke it: first after `first` (default 500 ms),
-    /// then each time after twice as long, up to `longest` (default 5 s, at most a day), all with
-    /// a jitter of 50 %. Who waits for one of more than three resources asks after `longest`
-    /// alone, and after `first` takes its turn to [look out](crate::Semaphore) for all of them.
-    /// Shorter costs every waiter more commands; longer delays a waiter whose notice was lost. A
-    /// node keeps a waiter's entry for twice the longest poll after the waiter last asked, and at
-    /// most for `max_ttl`.
-    pub fn polls(mut self, first: Duration, longest: Duration) -> Self {
-        self.polls = Some((first, longest));
+    /// The longest time that a waiter sleeps without a notice of a node (default: 5 s; 1 ms to a day). A waiter makes
+    /// its first attempt without a notice after 500 ms, and the next ones after times that double up to this one, each
+    /// with a jitter of 50 %. Shorter costs the nodes more commands for each waiter; longer delays a waiter whose
+    /// notice was lost. A node keeps the queue entry of a waiter for twice this time, and at most for `max_ttl`.
+    pub const fn poll_interval(mut self, longest: Duration) -> Self {
+        self.longest_poll = Some(longest);
         self
     }
 
-    /// The least delay between attempts that fail (default 5 ms, at most a day). It doubles with
-    /// every failure, up to the first poll.
-    pub fn retry_delay(mut self, least: Duration) -> Self {
-        self.retry_delay = Some(least);
+    /// The time of the first attempt without a notice, in place of 500 ms.
+    #[cfg(test)]
+    pub(crate) const fn first_poll(mut self, first: Duration) -> Self {
+        self.first_poll = Some(first);
         self
     }
 
@@ -166,8 +160,8 @@ impl LockOptions {
         check_ttl(ttl, quorum.max_ttl, quorum.validity)?;
         let node_timeout = self.node_timeout.unwrap_or_else(|| quorum.node_timeout_for(ttl));
         check_node_timeout(node_timeout, ttl)?;
-        if let Some(given) = self.max_hold.filter(Duration::is_zero) {
-            return Err(ConfigError::MaxHold { given });
+        if let Some(given) = self.hold_at_most.filter(Duration::is_zero) {
+            return Err(out_of_range("hold_at_most", format_args!("{given:?}"), "a time above zero"));
         }
         let pacing = self.check_pacing()?;
         let rules = Rules {
@@ -179,28 +173,23 @@ impl LockOptions {
         };
         Ok(CheckedLock {
             rules,
-            max_hold: self.max_hold,
+            hold_at_most: self.hold_at_most,
             quorum_timeout: self.quorum_timeout.unwrap_or(ttl),
             is_quorum_timeout_set: self.quorum_timeout.is_some(),
             pacing,
             entry_ttl: Queueing::entry_ttl(pacing, quorum.max_ttl),
-            is_renewed: !self.is_fixed,
+            is_renewed: !self.without_renewal,
         })
     }
 
-    pub(crate) fn check_pacing(&self) -> Result<Pacing, ConfigError> {
-        let (first_poll, longest_poll) = self.polls.unwrap_or(POLLS);
-        let floor = self.retry_delay.unwrap_or(RETRY_DELAY);
-        let least = LEAST_DELAY;
-        if floor < least {
-            return Err(ConfigError::RetryDelay { given: floor, least });
+    fn check_pacing(&self) -> Result<Pacing, ConfigError> {
+        let longest_poll = self.longest_poll.unwrap_or(LONGEST_POLL);
+        if !(LEAST_POLL..=MOST_POLL).contains(&longest_poll) {
+            let expected = format!("{LEAST_POLL:?} to {MOST_POLL:?}");
+            return Err(out_of_range("poll_interval", format_args!("{longest_poll:?}"), expected));
         }
-        check_longest("retry delay", floor, LONGEST_DELAY)?;
-        check_longest("poll", longest_poll, LONGEST_DELAY)?;
-        if first_poll < least || longest_poll < first_poll {
-            return Err(ConfigError::Polls { first: first_poll, longest: longest_poll, least });
-        }
-        Ok(Pacing { first_poll, longest_poll, floor, ceiling: first_poll })
+        let first_poll = self.first_poll.unwrap_or(FIRST_POLL).min(longest_poll);
+        Ok(Pacing { first_poll, longest_poll, floor: RETRY_DELAY, ceiling: first_poll })
     }
 }
 
@@ -226,35 +215,18 @@ mod tests {
         let quorum = quorum.check(3).unwrap();
         let ttl = Duration::from_millis(500);
         let lock = LockOptions::new().ttl(ttl);
-        assert_eq!(
-            lock.check(&quorum).unwrap_err(),
-            ConfigError::NodeTimeout { given: Duration::from_millis(800), ttl }
-        );
+        let refused = lock.check(&quorum).unwrap_err().to_string();
+        assert_eq!(refused, "node_timeout is 800ms: expected a time above zero and below the ttl of 500ms");
     }
 
     #[test]
-    fn options_add_to_those_before_and_go_before_them() {
-        let second = Duration::from_secs(1);
-        let before = LockOptions::new().ttl(second).without_renewal().polls(second, second);
-        let all = LockOptions::new().ttl(2 * second).quorum_timeout(second).or(before);
-        assert_eq!(all, before.ttl(2 * second).quorum_timeout(second));
-        assert_eq!(LockOptions::new().or(all), all);
-    }
-
-    #[test]
-    fn a_delay_of_zero_is_refused() {
+    fn a_poll_interval_out_of_range_is_refused() {
         let quorum = QuorumSettings::default().check(3).unwrap();
-        let refused = |options: LockOptions| options.check(&quorum).unwrap_err();
-        let least = Duration::from_millis(1);
-        assert_eq!(
-            refused(LockOptions::new().retry_delay(Duration::ZERO)),
-            ConfigError::RetryDelay { given: Duration::ZERO, least }
-        );
-        for polls in [
-            LockOptions::new().polls(Duration::ZERO, Duration::from_secs(1)),
-            LockOptions::new().polls(Duration::from_secs(2), Duration::from_secs(1)),
-        ] {
-            assert!(matches!(refused(polls), ConfigError::Polls { .. }), "{polls:?}");
+        for interval in [Duration::ZERO, Duration::from_secs(24 * 3600 + 1)] {
+            let refused = LockOptions::new().poll_interval(interval).check(&quorum).unwrap_err();
+            assert!(matches!(refused, ConfigError::OutOfRange { setting: "poll_interval", .. }), "{refused}");
         }
+        let shortest = LockOptions::new().poll_interval(Duration::from_millis(1)).check(&quorum).unwrap();
+        assert_eq!(shortest.pacing.first_poll, Duration::from_millis(1));
     }
 }

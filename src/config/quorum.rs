@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{attempt::HEDGE_SHARE, node_set::MOST_NODES, tally::Electorate, validity::Validity},
-    error::ConfigError,
+    error::{ConfigError, out_of_range},
     node::{NewNodes, QuarantineParameters, QuorumParameters, RestartGuard},
     values::{Fingerprint, LONGEST_LABEL, Label},
 };
@@ -62,22 +62,32 @@ impl QuorumSettings {
     /// Checks everything against a number of nodes.
     pub(crate) fn check(&self, nodes: usize) -> Result<CheckedQuorum, ConfigError> {
         let electorate = self.electorate(nodes)?;
-        let validity = Validity::with_drift(self.drift)
-            .ok_or_else(|| ConfigError::Drift { given: self.drift.to_string().into() })?;
+        let validity = Validity::with_drift(self.drift).ok_or_else(|| {
+            out_of_range("drift", self.drift, "a share of time from 0 to below 0.5, such as 0.01")
+        })?;
         self.check_name()?;
         let label = self.label.as_deref().map(check_label).transpose()?;
         check_longest("max_ttl", self.max_ttl, LONGEST_TTL)?;
-        check_longest("counter ttl", self.counter_ttl, LONGEST_TTL)?;
+        check_longest("counter_ttl", self.counter_ttl, LONGEST_TTL)?;
         check_ttl(self.ttl, self.max_ttl, validity)?;
         if let Some(given) = self.node_timeout {
             check_node_timeout(given, self.ttl)?;
         }
         if self.attempt_timeout.is_zero() || self.attempt_timeout > self.max_ttl {
-            return Err(ConfigError::AttemptTimeout { given: self.attempt_timeout, most: self.max_ttl });
+            let expected = format!("a time above zero, and at most the max_ttl of {:?}", self.max_ttl);
+            return Err(out_of_range(
+                "attempt_timeout",
+                format_args!("{:?}", self.attempt_timeout),
+                expected,
+            ));
         }
         let least = self.max_ttl.max(COUNTED_AS);
         if self.counter_ttl < least {
-            return Err(ConfigError::CounterTtl { given: self.counter_ttl, least });
+            let expected = format!(
+                "{least:?} or more, since a counter has to outlive every lease of max_ttl {:?}",
+                self.max_ttl
+            );
+            return Err(out_of_range("counter_ttl", format_args!("{:?}", self.counter_ttl), expected));
         }
         Ok(CheckedQuorum {
             label,
@@ -113,12 +123,13 @@ impl QuorumSettings {
             return Err(ConfigError::NoNodes);
         }
         if nodes > MOST_NODES {
-            return Err(ConfigError::TooManyNodes { given: nodes, most: MOST_NODES });
+            return Err(out_of_range("nodes", nodes, format!("at most {MOST_NODES}")));
         }
         let majority = Electorate::majority(nodes);
         let needed = self.votes_needed.unwrap_or(majority);
         if needed < majority || needed > nodes {
-            return Err(ConfigError::VotesNeeded { given: needed, nodes, majority });
+            let expected = format!("{majority} to {nodes}: {majority} of {nodes} nodes are a majority");
+            return Err(out_of_range("votes_needed", needed, expected));
         }
         Ok(Electorate::new(nodes, needed))
     }
@@ -128,7 +139,7 @@ impl QuorumSettings {
         if (1..=64).contains(&self.name.len()) && self.name.bytes().all(is_plain) {
             return Ok(());
         }
-        Err(ConfigError::QuorumName { given: self.name.escape_debug().to_string().into() })
+        Err(out_of_range("name", &self.name, "1 to 64 letters, digits, '-', '_' or '.'"))
     }
 
     fn fingerprint(&self, electorate: Electorate) -> Fingerprint {
@@ -183,10 +194,8 @@ impl CheckedQuorum {
 }
 
 fn check_label(given: &str) -> Result<Label, ConfigError> {
-    Label::new(given).ok_or_else(|| ConfigError::Label {
-        given: given.escape_debug().to_string().into(),
-        most: LONGEST_LABEL,
-    })
+    let expected = format!("1 to {LONGEST_LABEL} bytes of characters that print");
+    Label::new(given).ok_or_else(|| out_of_range("label", given, expected))
 }
 
 fn default_node_timeout(ttl: Duration) -> Duration {
@@ -197,26 +206,27 @@ fn default_node_timeout(ttl: Duration) -> Duration {
 pub(super) fn check_ttl(given: Duration, most: Duration, validity: Validity) -> Result<(), ConfigError> {
     let least = validity.least_ttl(Duration::from_millis(1));
     if given < least {
-        return Err(ConfigError::TtlTooShort { given, least });
+        let expected = format!("{least:?} or more, since drift and margin leave nothing of a shorter ttl");
+        return Err(out_of_range("ttl", format_args!("{given:?}"), expected));
     }
     if given > most {
-        return Err(ConfigError::TtlTooLong { given, most });
+        let expected =
+            format!("at most the quorum's max_ttl of {most:?}: shorten it, or raise max_ttl for all clients");
+        return Err(out_of_range("ttl", format_args!("{given:?}"), expected));
     }
     Ok(())
 }
 
 /// `setting` is what the error calls it.
-pub(super) fn check_longest(
-    setting: &'static str,
-    given: Duration,
-    most: Duration,
-) -> Result<(), ConfigError> {
-    if given > most { Err(ConfigError::TooLong { setting, given, most }) } else { Ok(()) }
+fn check_longest(setting: &'static str, given: Duration, most: Duration) -> Result<(), ConfigError> {
+    let refused = || out_of_range(setting, format_args!("{given:?}"), format!("at most {most:?}"));
+    if given > most { Err(refused()) } else { Ok(()) }
 }
 
 pub(super) fn check_node_timeout(given: Duration, ttl: Duration) -> Result<(), ConfigError> {
     if given.is_zero() || given >= ttl {
-        return Err(ConfigError::NodeTimeout { given, ttl });
+        let expected = format!("a time above zero and below the ttl of {ttl:?}");
+        return Err(out_of_range("node_timeout", format_args!("{given:?}"), expected));
     }
     Ok(())
 }
@@ -225,10 +235,10 @@ pub(super) fn check_node_timeout(given: Duration, ttl: Duration) -> Result<(), C
 mod tests {
     use super::*;
 
-    fn error(change: impl FnOnce(&mut QuorumSettings)) -> ConfigError {
+    fn error(change: impl FnOnce(&mut QuorumSettings)) -> String {
         let mut settings = QuorumSettings::default();
         change(&mut settings);
-        settings.check(5).unwrap_err()
+        settings.check(5).unwrap_err().to_string()
     }
 
     #[test]
@@ -239,45 +249,51 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_named_with_what_would_be_right() {
+    fn a_setting_out_of_range_is_named_with_its_value_and_its_range() {
         let settings = QuorumSettings::default();
         assert_eq!(settings.check(0).unwrap_err(), ConfigError::NoNodes);
-        assert_eq!(settings.check(65).unwrap_err(), ConfigError::TooManyNodes { given: 65, most: 64 });
+        assert_eq!(settings.check(65).unwrap_err().to_string(), "nodes is 65: expected at most 64");
         for given in [2, 6] {
-            let expected = ConfigError::VotesNeeded { given, nodes: 5, majority: 3 };
-            assert_eq!(error(|settings| settings.votes_needed = Some(given)), expected);
-        }
-        for given in [0, 3] {
-            let given = Duration::from_millis(given);
-            let least = Duration::from_millis(4);
-            assert_eq!(error(|settings| settings.ttl = given), ConfigError::TtlTooShort { given, least });
-        }
-        let given = Duration::from_secs(61);
-        let most = Duration::from_secs(60);
-        assert_eq!(error(|settings| settings.ttl = given), ConfigError::TtlTooLong { given, most });
-        for given in [Duration::ZERO, Duration::from_secs(30)] {
-            let ttl = Duration::from_secs(30);
             assert_eq!(
-                error(|settings| settings.node_timeout = Some(given)),
-                ConfigError::NodeTimeout { given, ttl }
+                error(|settings| settings.votes_needed = Some(given)),
+                format!("votes_needed is {given}: expected 3 to 5: 3 of 5 nodes are a majority")
             );
         }
-        assert_eq!(error(|settings| settings.drift = -0.5), ConfigError::Drift { given: "-0.5".into() });
-        for name in ["", "a b", "line\nbreak"] {
-            let given = name.escape_debug().to_string().into();
-            assert_eq!(error(|settings| settings.name = name.to_owned()), ConfigError::QuorumName { given });
+        for (given, shown) in [(0, "0ns"), (3, "3ms")] {
+            assert_eq!(
+                error(|settings| settings.ttl = Duration::from_millis(given)),
+                format!(
+                    "ttl is {shown}: expected 4ms or more, since drift and margin leave nothing of a shorter ttl"
+                )
+            );
         }
-    }
-
-    #[test]
-    fn messages_say_the_value_and_the_way_out() {
         assert_eq!(
-            error(|settings| settings.votes_needed = Some(2)).to_string(),
-            "2 votes needed of 5 nodes: a majority is 3, so give 3 to 5"
+            error(|settings| settings.ttl = Duration::from_secs(61)),
+            "ttl is 61s: expected at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl for all clients"
+        );
+        for (given, shown) in [(Duration::ZERO, "0ns"), (Duration::from_secs(30), "30s")] {
+            assert_eq!(
+                error(|settings| settings.node_timeout = Some(given)),
+                format!("node_timeout is {shown}: expected a time above zero and below the ttl of 30s")
+            );
+        }
+        assert_eq!(
+            error(|settings| settings.drift = -0.5),
+            "drift is -0.5: expected a share of time from 0 to below 0.5, such as 0.01"
+        );
+        for (name, shown) in [("", "\"\""), ("a b", "a b"), ("line\nbreak", "line\\nbreak")] {
+            assert_eq!(
+                error(|settings| settings.name = name.to_owned()),
+                format!("name is {shown}: expected 1 to 64 letters, digits, '-', '_' or '.'")
+            );
+        }
+        assert_eq!(
+            error(|settings| settings.counter_ttl = Duration::from_secs(59)),
+            "counter_ttl is 59s: expected 60s or more, since a counter has to outlive every lease of max_ttl 60s"
         );
         assert_eq!(
-            error(|settings| settings.ttl = Duration::ZERO).to_string(),
-            "a ttl of 0ns leaves no time to work after drift and margin: give 4ms or more"
+            error(|settings| settings.attempt_timeout = Duration::ZERO),
+            "attempt_timeout is 0ns: expected a time above zero, and at most the max_ttl of 60s"
         );
     }
 }

@@ -5,33 +5,31 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     acquire::checked_request::CheckedRequest,
     client::environment::Environment,
+    clock::Instant,
     config::LockOptions,
-    election::{Leader, Leadership, Observation, leader_query, value::Value},
-    error::{ConfigError, LockError, ProclaimError},
+    election::{Leader, Leaders, Leadership, leader_query, value::Value},
+    error::{ConfigError, Error, Goal, NoQuorum},
     lock::{
         LockGuard,
         lock_request::{LockRequest, Reentrancy},
     },
     quorum::Quorum,
-    values::Resource,
+    values::{NodeReply, Resource},
 };
 
-/// An election, from [`Quorum::election`]: to campaign in it, to ask who leads, and to observe.
+/// An election, from [`Quorum::election`]: for campaigns, to ask for the leader, and to observe.
 ///
-/// The leader is the candidate that holds the lock on the election's name, and its term is that
-/// lock's fencing token. So there is at most one leader at a time, under the assumptions of the
-/// [crate's promises](crate#what-is-promised-and-on-what-it-rests), and every leader has a larger
-/// term than the one before.
+/// The leader is the candidate that holds the lock on the name of the election, and the term of the leader is the
+/// fencing token of that lock. So there is at most one leader at a time, under the assumptions of the [crate's
+/// promises](crate#what-is-promised-and-on-what-it-rests), and every leader has a larger term than the leader before.
 ///
-/// It is a description, cheap to clone, and may be used again and by several tasks at once: each
-/// campaign is a candidate of its own, never re-entrant, whatever [`Owner`](crate::Owner)'s scope
-/// it is in.
+/// An `Election` is a description, cheap to clone, and may be used again and by several tasks at once. Each campaign is
+/// a candidate of its own, and never re-entrant, even in the scope of an [`Owner`](crate::Owner).
 ///
-/// A leader that hangs on is removed by an operator's
-/// [`force_unlock`](crate::RedLock::force_unlock) of the name; it learns of that within a
-/// round trip, or at its next renewal.
+/// An operator removes a leader that hangs by [`force_unlock`](crate::admin::force_unlock) of the name. The leader
+/// learns of that within a round trip, or at its next renewal.
 ///
-/// To lead for as long as possible is a loop:
+/// A candidate that leads for as long as possible campaigns in a loop:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -39,12 +37,12 @@ use crate::{
 /// use redquorum::{FencingToken, Quorum};
 ///
 /// let quorum = Quorum::in_memory(5)?;
-/// let election = quorum.election("scheduler").value("host-7");
+/// let election = quorum.election("scheduler");
 /// loop {
-///     let leader = election.campaign().await?; // waits while another leads
-///     tokio::select! {
-///         () = schedule(leader.term()) => break,
-///         why = leader.lost() => eprintln!("deposed: {why}"), // and campaign again
+///     let leadership = election.campaign("host-7").await?; // waits while another leads
+///     match leadership.while_valid(schedule(leadership.term())).await {
+///         Ok(()) => break,
+///         Err(lost) => eprintln!("deposed: {lost}"), // and campaign again
 ///     }
 /// }
 /// # async fn schedule(term: FencingToken) { assert!(term.as_u64() > 0) }
@@ -52,19 +50,18 @@ use crate::{
 /// # }
 /// ```
 ///
-/// # How long is there no leader?
+/// # The time without a leader
 ///
-/// | after | another leads |
+/// | after | the next leader |
 /// |---|---|
-/// | [`resign`](Leadership::resign), or a drop | within some round trips |
-/// | a crash of the leader | within its ttl and one [poll](LockOptions::polls) |
-/// | the loss of a minority of nodes | the same one leads on |
-/// | the loss of a majority | the leader deposes itself by its deadline; one is elected when they are back |
+/// | [`resign`](Leadership::resign), or a drop | another candidate, within some round trips |
+/// | a crash of the leader | another candidate, within the ttl of the leader and one [poll](LockOptions::poll_interval) |
+/// | the loss of a minority of nodes | the same leader leads on |
+/// | the loss of a majority of nodes | none until a quorum of nodes is back; the leader deposes itself by the end of its validity |
 #[derive(Clone, Debug)]
 #[must_use = "an election does nothing until a candidate campaigns or somebody observes"]
 pub struct Election {
     request: LockRequest,
-    value: Result<Value, ConfigError>,
 }
 
 impl Quorum {
@@ -77,97 +74,111 @@ impl Quorum {
         let resources = Resource::new(name).map(|name| [name].into()).map_err(ConfigError::from);
         let mut request = LockRequest::new(Arc::clone(self.client()), resources);
         request.reentrancy = Reentrancy::Never;
-        Election { request, value: Value::new(b"") }
+        Election { request }
     }
 }
 
 impl Election {
-    /// What others see of this candidate when it leads, such as its address: at most 64 KiB
-    /// (default: nothing). A longer one is an error of the campaign.
-    pub fn value(mut self, value: impl AsRef<[u8]>) -> Self {
-        self.value = Value::new(value.as_ref());
-        self
-    }
-
-    /// Sets these options; what they leave open stays as it was. Nobody else leads for the ttl
-    /// after a leader crashed; candidates and observers ask by themselves as [`LockOptions::polls`]
-    /// says.
+    /// Replaces all options of the election: what these options leave open comes from the quorum. After the crash of a
+    /// leader, no other candidate leads for the ttl. A leader that was not renewed would step down after a ttl, so
+    /// campaigns and [`observe`](Self::observe) refuse [`without_renewal`](LockOptions::without_renewal) with
+    /// [`Error::Config`]. [`leader`](Self::leader) accepts it.
     pub fn options(mut self, options: LockOptions) -> Self {
-        self.request.settings = options.or(self.request.settings);
-        // A leader that was not renewed would step down after a ttl.
-        self.request.settings.is_fixed = false;
+        self.request.settings = options;
         self
     }
 
-    /// As [`LockOptions::ttl`].
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.request.settings.ttl = Some(ttl);
-        self
-    }
-
-    /// Waits until this candidate leads and a quorum of nodes shows its value: a client that asks
-    /// for the leader from then on is shown it. One who is deposed before that campaigns again.
+    /// Waits until this candidate leads and a quorum of nodes records its value, such as an address (at most 64 KiB): a
+    /// client that asks for the leader from then on sees it. A candidate that is deposed before that campaigns again.
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] if the settings or the value cannot work; [`LockError::NoQuorum`],
-    /// [`LockError::Quarantined`] or [`LockError::Expired`] when no quorum could be asked, or none
-    /// took the value, for the quorum timeout of this election; [`LockError::Closed`] after a
-    /// shutdown.
+    /// As [`RedLock::lock`](crate::RedLock::lock); [`Error::NoQuorum`] also if no quorum recorded the value for the
+    /// quorum timeout of this election. [`Error::Config`] if the value is too long, or the options are [without
+    /// renewal](LockOptions::without_renewal).
     ///
     /// # Cancel safety
     ///
-    /// Dropping it gives up the candidacy, and resigns if it was elected already.
-    pub async fn campaign(&self) -> Result<Leadership, LockError> {
-        let value = self.value.clone()?;
+    /// Dropping the future gives up the candidacy, and resigns if the candidate was elected already.
+    pub async fn campaign(&self, value: impl AsRef<[u8]>) -> Result<Leadership, Error> {
+        let value = self.checked_value(value)?;
         loop {
-            let leadership = self.begin(self.request.lock(None).await?, value.clone());
+            let leadership = self.begin(self.request.lock().await?, value.clone());
             if self.show(&leadership).await? {
                 return Ok(leadership);
             }
         }
     }
 
-    /// Makes one attempt: `None` if another leads, or holds the lock for some other reason.
+    /// Makes one attempt: `None` if another candidate leads, or a lock of another kind has the name. The leadership
+    /// must be bound to a name, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if fewer nodes than a quorum gave an answer, or keep the value,
-    /// within a node timeout each; [`LockError::LeaseLost`] if it was deposed before they did;
-    /// otherwise as [`campaign`](Self::campaign).
+    /// As [`RedLock::try_lock`](crate::RedLock::try_lock) and [`campaign`](Self::campaign); [`Error::LeaseLost`] if the
+    /// candidate was deposed before a quorum recorded its value.
     ///
     /// # Cancel safety
     ///
     /// As [`campaign`](Self::campaign).
-    pub async fn try_campaign(&self) -> Result<Option<Leadership>, LockError> {
-        let value = self.value.clone()?;
+    pub async fn try_campaign(&self, value: impl AsRef<[u8]>) -> Result<Option<Leadership>, Error> {
+        let value = self.checked_value(value)?;
         let Some(guard) = self.request.try_lock().await? else { return Ok(None) };
         let leadership = self.begin(guard, value);
-        let needed = self.environment().settings.electorate.needed();
-        match leadership.show().await {
-            Ok(()) => Ok(Some(leadership)),
-            Err(ProclaimError::Config(error)) => Err(error.into()),
-            Err(ProclaimError::LeaseLost(lost)) => Err(lost.into()),
-            Err(ProclaimError::NoQuorum { resource, votes }) => {
-                Err(LockError::NoQuorum { resource, needed, votes })
+        leadership.show().await?;
+        Ok(Some(leadership))
+    }
+
+    /// As [`campaign`](Self::campaign), for at most `wait`: `None` if another candidate led for all that time.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for) and [`campaign`](Self::campaign); [`Error::NoQuorum`]
+    /// also if no quorum recorded the value within `wait`.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`campaign`](Self::campaign).
+    pub async fn try_campaign_for(
+        &self,
+        value: impl AsRef<[u8]>,
+        wait: Duration,
+    ) -> Result<Option<Leadership>, Error> {
+        let value = self.checked_value(value)?;
+        let environment = self.environment();
+        let deadline = environment.now() + wait;
+        loop {
+            let left = deadline.saturating_duration_since(environment.now());
+            let Some(guard) = self.request.lock_for(left).await? else { return Ok(None) };
+            let leadership = self.begin(guard, value.clone());
+            let shown = tokio::select! {
+                biased;
+                shown = self.show_until(&leadership, deadline) => shown?,
+                () = environment.until(Some(deadline)) => {
+                    let replies = environment.same_replies(&NodeReply::Pending);
+                    return Err(NoQuorum::new(Goal::Proclaim(leadership.resource().clone()), replies).into());
+                }
+            };
+            if shown {
+                return Ok(Some(leadership));
             }
         }
     }
 
-    /// Asks the nodes who leads: the holder of the lock on a quorum of them, with the last value
-    /// that it proclaimed there. `None` if nobody does.
+    /// Asks the nodes for the leader: the candidate that holds the lock on a quorum of nodes, with the last value that
+    /// it proclaimed there. `None` if no candidate leads.
     ///
-    /// It was so when the nodes answered. Of a value that is being proclaimed meanwhile, two that
-    /// ask may be shown different ones; [`observe`](Self::observe) never goes back.
+    /// It was true when the nodes answered. While a leader proclaims a new value, a second call may return the old
+    /// value after the first call returned the new one; [`observe`](Self::observe) never goes back.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use redquorum::Quorum;
     /// # let quorum = Quorum::in_memory(3)?;
-    /// let election = quorum.election("scheduler").value("host-7");
+    /// let election = quorum.election("scheduler");
     /// assert_eq!(election.leader().await?, None);
-    /// let leadership = election.campaign().await?;
+    /// let leadership = election.campaign("host-7").await?;
     /// let leader = election.leader().await?.expect("somebody leads");
     /// assert_eq!((leader.value(), leader.term()), (&b"host-7"[..], leadership.term()));
     /// # Ok(())
@@ -176,26 +187,40 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if too few nodes answered within a node timeout to say who leads, or
-    /// that nobody does; [`LockError::Config`] and [`LockError::Closed`] as for
-    /// [`campaign`](Self::campaign).
+    /// [`Error::NoQuorum`] if too few nodes answered within a node timeout to decide which candidate leads, or that
+    /// none does; [`Error::Config`] if the name or the options cannot work; [`Error::Closed`].
     ///
     /// # Cancel safety
     ///
     /// It changes nothing.
-    pub async fn leader(&self) -> Result<Option<Leader>, LockError> {
+    pub async fn leader(&self) -> Result<Option<Leader>, Error> {
         let view = leader_query::ask(self.environment(), &self.request.checked_to_read()?).await?;
         Ok(view.leader.as_ref().map(Leader::new))
     }
 
-    /// The leaders from now on: the present one, if there is one, and then every change of leader
-    /// or value that is seen.
+    /// The present leader, if there is one, and then every later leader or value. Ends with the client.
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] if the settings cannot work; [`LockError::Closed`] after a shutdown.
-    pub fn observe(&self) -> Result<Observation, LockError> {
-        Ok(Observation::begin(&self.request.client, self.request.checked_to_read()?))
+    /// [`Error::Config`] if the name or the options cannot work, or the options are
+    /// [without renewal](LockOptions::without_renewal); [`Error::Closed`] after a shutdown.
+    pub fn observe(&self) -> Result<Leaders, Error> {
+        self.ensure_renewed()?;
+        Ok(Leaders::begin(&self.request.client, self.request.checked_to_read()?))
+    }
+
+    fn checked_value(&self, value: impl AsRef<[u8]>) -> Result<Value, ConfigError> {
+        self.ensure_renewed()?;
+        Value::new(value.as_ref())
+    }
+
+    fn ensure_renewed(&self) -> Result<(), ConfigError> {
+        let reason = "an election without renewal: its leader would step down after one ttl, so leave \
+                      `without_renewal` out";
+        match self.request.settings.without_renewal {
+            true => Err(ConfigError::Unsupported { reason: reason.into() }),
+            false => Ok(()),
+        }
     }
 
     fn environment(&self) -> &Environment {
@@ -206,29 +231,31 @@ impl Election {
         Leadership::begin(&self.request.client, guard, value)
     }
 
-    /// Shows the leader to those who observe, trying again until it is deposed, or until no quorum
-    /// has taken the value for the quorum timeout of this election: then somebody else may do
-    /// better. Whether it was shown.
-    async fn show(&self, leadership: &Leadership) -> Result<bool, LockError> {
+    /// Shows the leader to observers, until no quorum has recorded the value for the quorum timeout of this election:
+    /// then another candidate may do better. Returns whether it was shown; a leader that is deposed is not.
+    async fn show(&self, leadership: &Leadership) -> Result<bool, Error> {
+        let settings = self.request.checked()?.settings;
+        self.show_until(leadership, self.environment().now() + settings.quorum_timeout).await
+    }
+
+    async fn show_until(&self, leadership: &Leadership, deadline: Instant) -> Result<bool, Error> {
         let CheckedRequest { settings, .. } = self.request.checked()?;
         let environment = self.environment();
-        let quorum_deadline = environment.now() + settings.quorum_timeout;
         let mut delay = settings.pacing.floor;
         loop {
-            let (resource, votes) = match leadership.show().await {
+            let no_quorum: NoQuorum = match leadership.show().await {
                 Ok(()) => return Ok(true),
-                Err(ProclaimError::NoQuorum { resource, votes }) => (resource, votes),
+                Err(Error::NoQuorum(error)) => error,
                 Err(_) => return Ok(false),
             };
-            if environment.now() >= quorum_deadline {
-                let needed = environment.settings.electorate.needed();
-                return Err(LockError::NoQuorum { resource, needed, votes });
+            if environment.now() >= deadline {
+                return Err(no_quorum.into());
             }
             let again_at = environment.now() + delay.mul_f64(1.0 + environment.jitter());
             tokio::select! {
                 biased;
                 _ = leadership.lost() => return Ok(false),
-                () = environment.clock.sleep_until(again_at) => {}
+                () = environment.clock.sleep_until(again_at.min(deadline)) => {}
             }
             delay = delay.saturating_mul(2).min(settings.pacing.longest_poll);
         }

@@ -1,4 +1,4 @@
-//! The leader, as others see it.
+//! The leader of an election, as observers see it.
 
 use std::{
     borrow::Cow,
@@ -9,13 +9,13 @@ use std::{
 
 use crate::{node::Proclamation, values::FencingToken};
 
-/// The leader, as [`Election::leader`](crate::Election::leader) and
-/// [`Election::observe`](crate::Election::observe) show it.
+/// The leader of an election, from [`Election::leader`](crate::election::Election::leader) and
+/// [`Election::observe`](crate::election::Election::observe).
 ///
-/// It was elected, and a quorum of nodes had its lock when they were asked. It may have deposed
-/// itself before that, by up to a ttl: nodes keep a lock longer than its owner counts on it, most
-/// of all where they executed renewals whose answers were lost. By the time this is read another
-/// may lead; what it does is told from what a later leader does by the [`term`](Self::term).
+/// The leader was elected, and a quorum of nodes had its lock when they answered. The leader may have deposed itself up
+/// to a ttl before, because nodes keep a lock for longer than the leader relies on it, most of all if they executed
+/// renewals whose answers were lost. When a program reads this value, another candidate may lead: the
+/// [`term`](Self::term) distinguishes the acts of this leader from those of a later leader.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
@@ -29,27 +29,26 @@ impl Leader {
         Self { value: Arc::clone(&said.value), term: FencingToken::new(said.term), since: said.since }
     }
 
-    /// What it proclaims, as bytes.
+    /// The value that the leader proclaimed, as bytes.
     #[must_use]
     pub fn value(&self) -> &[u8] {
         &self.value
     }
 
-    /// What it proclaims, as text; what is not UTF-8 is replaced by `U+FFFD`.
+    /// The value that the leader proclaimed, as text; `U+FFFD` stands for what is not UTF-8.
     #[must_use]
     pub fn value_str(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.value)
     }
 
-    /// The fencing token of its leadership: larger than that of every leader before it, as long as
-    /// the nodes remember their counters.
+    /// The fencing token of the leadership: larger than that of every earlier leader, as long as the nodes remember
+    /// their counters.
     #[must_use]
     pub fn term(&self) -> FencingToken {
         self.term
     }
 
-    /// When it was elected, by *its* time of day, in whole milliseconds: to be shown to people, not
-    /// to be compared.
+    /// The time of the election by the clock of the *leader*, in whole milliseconds: for people, not to be compared.
     #[must_use]
     pub fn since(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH.checked_add(self.since).unwrap_or(SystemTime::UNIX_EPOCH)

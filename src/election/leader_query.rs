@@ -9,10 +9,10 @@ use crate::{
         environment::Environment,
         fanout::{Fanout, Heard},
     },
-    error::LockError,
+    error::{Error, Goal, NoQuorum},
     mutation::{self, Mutation},
     node::{Answer, Observation, Observe, Operation, Proclamation, Request},
-    values::{NodeError, OwnerId, Vote},
+    values::{LeaseId, NodeError, NodeReply},
 };
 
 /// Who leads, as a quorum of nodes sees it.
@@ -41,10 +41,7 @@ struct LeaderQuery {
 /// # Cancel safety
 ///
 /// It changes nothing.
-pub(super) async fn ask(
-    environment: &Environment,
-    checked: &CheckedRequest,
-) -> Result<LeaderView, LockError> {
+pub(super) async fn ask(environment: &Environment, checked: &CheckedRequest) -> Result<LeaderView, Error> {
     let deadline = environment.now() + checked.settings.rules.node_timeout;
     let request = Request::one(Operation::Observe(Observe { resource: checked.resource.clone() }), deadline);
     let replies = environment.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
@@ -62,9 +59,8 @@ pub(super) async fn ask(
         };
         query.hear(node, answer);
     }
-    let (resource, needed) = (checked.resource.clone(), environment.settings.electorate.needed());
-    let votes = environment.votes(query.answers.iter().map(Vote::from));
-    Err(LockError::NoQuorum { resource, needed, votes })
+    let replies = environment.replies(query.answers.iter().map(NodeReply::from));
+    Err(NoQuorum::new(Goal::FindLeader(checked.resource.clone()), replies).into())
 }
 
 impl LeaderQuery {
@@ -89,7 +85,7 @@ impl LeaderQuery {
                 _ => None,
             })
         };
-        let supporters = |owner: &OwnerId| {
+        let supporters = |owner: &LeaseId| {
             let owner = owner.clone();
             seen().filter(move |seen| seen.owner.as_ref() == Some(&owner))
         };
@@ -110,7 +106,7 @@ impl LeaderQuery {
 }
 
 /// Whether the holder of the lock said this, so that it is what its leader says.
-fn is_said_by(said: &Proclamation, holder: &OwnerId) -> bool {
+fn is_said_by(said: &Proclamation, holder: &LeaseId) -> bool {
     mutation::altered(Mutation::ObserveWithoutLock, said.owner == *holder, |_| true)
 }
 

@@ -1,8 +1,6 @@
 //! Leading.
 
-use std::{fmt, sync::Arc, time::Duration};
-
-use futures::future::{Either, select};
+use std::{fmt, ops::Deref, sync::Arc};
 
 use crate::{
     client::environment::Environment,
@@ -10,13 +8,14 @@ use crate::{
         publisher::{Publisher, Repeating},
         value::Value,
     },
-    error::{LeaseLost, ProclaimError, UnlockError},
-    lease::Unlocked,
+    error::Error,
     lock::{Lease, LockGuard, client::Client},
-    values::FencingToken,
+    values::{FencingToken, NodeReplies},
 };
 
-/// A won election, for as long as it is not lost and this lives.
+/// A won election, for as long as its lease is valid and this value lives. What can be done with the lease are the methods
+/// of [`Lease`]: [`is_valid`](Lease::is_valid) is whether it leads, [`while_valid`](Lease::while_valid) runs work until the
+/// leadership is lost.
 ///
 /// The leader deposes *itself*: by its own clock, before the nodes would elect another one, and
 /// without having to be told by anybody. So at most one leads at a time, under the assumptions of
@@ -48,7 +47,7 @@ impl Leadership {
     }
 
     /// Shows the value of now to those who observe.
-    pub(super) async fn show(&self) -> Result<(), ProclaimError> {
+    pub(super) async fn show(&self) -> Result<(), Error> {
         self.publisher.proclaim(&self.environment).await
     }
 
@@ -59,132 +58,45 @@ impl Leadership {
         self.guard.fencing_token()
     }
 
-    /// Whether this leads at this instant. Once false, it stays false.
-    #[must_use]
-    pub fn is_leader(&self) -> bool {
-        self.guard.is_valid()
-    }
-
-    /// Asks where it has to lead.
+    /// Changes the value that observers see (at most 64 KiB). Returns when a quorum of nodes has recorded it: a client that
+    /// asks for the leader from then on sees this value, or a later one.
     ///
     /// # Errors
     ///
-    /// [`LeaseLost`] once it does not lead any more, with the reason.
-    pub fn ensure(&self) -> Result<(), LeaseLost> {
-        self.guard.ensure()
-    }
-
-    /// How long this still certainly leads, unless it is renewed: zero from its end on.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.guard.remaining()
-    }
-
-    /// The lease behind it, to be looked at by other tasks. It does not keep it.
-    #[must_use]
-    pub fn lease(&self) -> Lease {
-        self.guard.lease()
-    }
-
-    /// Ready when the leadership is over, and before anybody else can be elected: on a timer of its
-    /// own, whatever happens to nodes and connections.
-    ///
-    /// A future sees that only when it is polled: code that blocks its thread is told late, and has
-    /// to ask [`ensure`](Self::ensure).
+    /// [`Error::LeaseLost`] if the leadership is over; [`Error::Config`] if the value is too long, and then the value before
+    /// stands. [`Error::NoQuorum`] if fewer nodes than a quorum have recorded it within a node timeout: it is the leader's
+    /// value all the same, some observers may see it, and it is sent again after a third of the ttl.
     ///
     /// # Cancel safety
     ///
-    /// It only watches; dropping it changes nothing.
-    pub async fn lost(&self) -> LeaseLost {
-        self.guard.lost().await
-    }
-
-    /// Ready when this certainly leads for no longer than `left`, unless it is renewed: the time to
-    /// begin with what has to be stopped by the end. See [`Lease::expiring_within`].
-    ///
-    /// # Cancel safety
-    ///
-    /// It only watches; dropping it changes nothing.
-    pub async fn expiring_within(&self, left: Duration) {
-        self.guard.expiring_within(left).await;
-    }
-
-    /// Changes the value that those see who observe the election. Returns when a quorum of nodes
-    /// keeps it: a client that asks for the leader from then on is shown it, or a later one.
-    ///
-    /// # Errors
-    ///
-    /// [`ProclaimError::Config`] if the value is longer than 64 KiB; [`ProclaimError::LeaseLost`]
-    /// if the leadership is over; [`ProclaimError::NoQuorum`] if fewer nodes than a quorum have
-    /// kept it within a node timeout. It is the leader's value then all the same: some may see it,
-    /// and the nodes are told again after a third of the ttl.
-    ///
-    /// # Cancel safety
-    ///
-    /// Once polled, it is on its way to all nodes, whether or not it is dropped.
-    pub async fn proclaim(&self, value: impl AsRef<[u8]>) -> Result<(), ProclaimError> {
+    /// Once polled, the value is on its way to all nodes, whether or not the future is dropped.
+    pub async fn proclaim(&self, value: impl AsRef<[u8]>) -> Result<(), Error> {
         let value = Value::new(value.as_ref())?;
         self.ensure()?;
         self.publisher.set(value);
         self.show().await
     }
 
-    /// Runs a closure until it is done or the leadership is lost; then it is dropped, at the await
-    /// where it is.
-    ///
-    /// Code between two awaits, and tasks that it spawned, run on and can ask the [`Lease`]. When
-    /// the closure is done, this leads on: to end it, [`resign`](Self::resign).
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let quorum = redquorum::Quorum::in_memory(3)?;
-    /// let leadership = quorum.election("scheduler").value("host-7").campaign().await?;
-    /// let jobs = leadership.run(async |lease| {
-    ///     // Every write of a leader carries its term.
-    ///     lease.fencing_token().as_u64()
-    /// }).await?;
-    /// assert_eq!(jobs, leadership.term().as_u64());
-    /// leadership.resign().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Gives the leadership up, as [`LockGuard::unlock`] unlocks, so that another candidate is elected within some round
+    /// trips. The value stays on the nodes for at most one ttl, and is not shown to observers any more.
     ///
     /// # Errors
     ///
-    /// [`LeaseLost`] if the leadership was lost before the closure was done.
+    /// [`Error::LeaseLost`] if the leadership was over before, and no other: another candidate may have led meanwhile.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it drops the closure where it is.
-    pub async fn run<T>(&self, work: impl AsyncFnOnce(Lease) -> T) -> Result<T, LeaseLost> {
-        let work = std::pin::pin!(work(self.lease()));
-        let lost = std::pin::pin!(self.lost());
-        // What is done is done: the value comes first if both are ready.
-        match select(work, lost).await {
-            Either::Left((value, _)) => Ok(value),
-            Either::Right((lost, _)) => Err(lost),
-        }
-    }
-
-    /// Gives the leadership up, so that another is elected within some round trips. Returns at the
-    /// quorum; the other nodes are told all the same.
-    ///
-    /// What the leader said stays on the nodes for at most one ttl, and nobody is shown it any
-    /// more.
-    ///
-    /// # Errors
-    ///
-    /// [`UnlockError::LeaseLost`] if the leadership was over before: another may have led
-    /// meanwhile. [`UnlockError::NoQuorum`] if too few nodes have confirmed in a node timeout; it
-    /// goes on in the background until the lease's last key is over.
-    ///
-    /// # Cancel safety
-    ///
-    /// It is handed to all nodes before anything is waited for; dropped earlier, the leadership is
-    /// dropped, which resigns.
-    pub async fn resign(self) -> Result<Unlocked, UnlockError> {
+    /// As [`LockGuard::unlock`].
+    pub async fn resign(self) -> Result<NodeReplies, Error> {
         self.guard.unlock().await
+    }
+}
+
+impl Deref for Leadership {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.guard
     }
 }
 

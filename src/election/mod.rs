@@ -1,7 +1,7 @@
 //! Leader election, on top of the lock.
 //!
 //! ```text
-//! campaign ── lock ── proclaim the value ──▶ Leadership ── run, lost, proclaim, resign
+//! campaign ── lock ── proclaim the value ──▶ Leadership ── while_valid, lost, proclaim, resign
 //!                          │ again at every third of the ttl
 //!                          ▼
 //!                     nodes: the lock, and beside it who leads, in which term, with which value
@@ -17,11 +17,11 @@
 mod election;
 mod leader;
 mod leader_query;
+mod leaders;
 mod leadership;
-mod observation;
 mod publisher;
 #[cfg(test)]
 mod tests;
 mod value;
 
-pub use self::{election::Election, leader::Leader, leadership::Leadership, observation::Observation};
+pub use self::{election::Election, leader::Leader, leaders::Leaders, leadership::Leadership};

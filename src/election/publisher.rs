@@ -16,11 +16,11 @@ use crate::{
     },
     clock::Instant,
     election::value::Value,
-    error::ProclaimError,
+    error::{Error, Goal, NoQuorum, NodeError},
     lease::{active_lease::ActiveLease, expiry, leases::Leases},
     mutex::lock,
     node::{Answer, Operation, Proclaim, Proclamation, Reply, Request},
-    values::Vote,
+    values::NodeReply,
 };
 
 /// What one leader says of itself, and tells the nodes again and again: so those regain it that
@@ -63,11 +63,11 @@ impl Publisher {
     /// # Cancel safety
     ///
     /// All nodes are told before anything is waited for.
-    pub(super) async fn proclaim(&self, environment: &Environment) -> Result<(), ProclaimError> {
+    pub(super) async fn proclaim(&self, environment: &Environment) -> Result<(), Error> {
         let deadline = environment.now() + self.lease.node_timeout;
         let mut fanout = Fanout::of(self.submit(environment, deadline));
         let mut tally = Tally::new(environment.settings.electorate);
-        let mut votes = vec![Vote::Pending; environment.nodes.len()];
+        let mut votes = vec![NodeReply::Failed(NodeError::TimedOut); environment.nodes.len()];
         loop {
             self.lease.ensure(environment.now())?;
             match tally.result() {
@@ -80,11 +80,11 @@ impl Publisher {
             };
             tally.vote(node, answer == Answer::Proclaimed);
             if let Some(vote) = votes.get_mut(node) {
-                *vote = Vote::from(&answer);
+                *vote = NodeReply::from(&answer);
             }
         }
-        let resource = self.lease.resource.clone();
-        Err(ProclaimError::NoQuorum { resource, votes: environment.votes(votes) })
+        let replies = environment.replies(votes);
+        Err(NoQuorum::new(Goal::Proclaim(self.lease.resource.clone()), replies).into())
     }
 
     /// Starts to say it again and again. The task keeps neither the client nor the lease.

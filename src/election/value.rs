@@ -1,17 +1,21 @@
-//! What a leader shows of itself.
+//! The value of a leader.
 
 use std::sync::Arc;
 
-use crate::{error::ConfigError, node::LONGEST_VALUE};
+use crate::{
+    error::{ConfigError, out_of_range},
+    node::LONGEST_VALUE,
+};
 
-/// What a leader shows of itself: up to 64 KiB of any bytes.
+/// The value that a leader proclaims: up to 64 KiB of any bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Value(Arc<[u8]>);
 
 impl Value {
     pub(super) fn new(bytes: &[u8]) -> Result<Self, ConfigError> {
         if bytes.len() > LONGEST_VALUE {
-            return Err(ConfigError::LeaderValue { length: bytes.len(), most: LONGEST_VALUE });
+            let given = format_args!("{} bytes", bytes.len());
+            return Err(out_of_range("value", given, format!("at most {LONGEST_VALUE} bytes")));
         }
         Ok(Self(bytes.into()))
     }
@@ -29,7 +33,7 @@ mod tests {
     fn a_value_is_any_bytes_but_not_too_many() {
         assert!(Value::new(b"").is_ok());
         assert!(Value::new(&[0xff; LONGEST_VALUE]).is_ok());
-        let refused = ConfigError::LeaderValue { length: LONGEST_VALUE + 1, most: LONGEST_VALUE };
-        assert_eq!(Value::new(&[0; LONGEST_VALUE + 1]).unwrap_err(), refused);
+        let refused = Value::new(&[0; LONGEST_VALUE + 1]).unwrap_err();
+        assert_eq!(refused.to_string(), "value is 65537 bytes: expected at most 65536 bytes");
     }
 }

@@ -7,9 +7,9 @@ use crate::{
     client::{asking::ask_operation, environment::Environment, fanout::Heard, wake::Wake},
     clock::Instant,
     config::CheckedLock,
-    error::LatchError,
+    error::{ConfigError, Error, Goal, NoQuorum},
     node::{self, Answer, Operation, Subscription, names},
-    values::{Arrivals, NodeError, Resource, Vote},
+    values::{Arrivals, NodeError, NodeReply, Resource},
 };
 
 /// Once a quorum has answered, the others are waited for no longer than this part of a node timeout.
@@ -20,13 +20,14 @@ pub(super) struct LatchCall<'a> {
     environment: &'a Environment,
     latch: Resource,
     count: u32,
-    kept_for: Duration,
+    retention: Duration,
     settings: CheckedLock,
     pub(super) view: LatchView,
     /// What each node has said last.
-    votes: Vec<Vote>,
-    /// How often no quorum could be asked, in a row, and since when.
+    votes: Vec<NodeReply>,
+    /// The number of rounds without a quorum, since the last round with one.
     failures: u32,
+    /// The begin of the first of these rounds, or of the call; `None` after a round with a quorum.
     failing_since: Option<Instant>,
 }
 
@@ -35,33 +36,33 @@ impl<'a> LatchCall<'a> {
         environment: &'a Environment,
         latch: Resource,
         count: u32,
-        kept_for: Duration,
+        retention: Duration,
         settings: CheckedLock,
         arrivals: Arrivals,
     ) -> Self {
         let view = LatchView::new(environment.settings.electorate, count as usize, arrivals);
-        let votes = vec![Vote::NotAsked; environment.nodes.len()];
-        let (failures, failing_since) = (0, None);
-        Self { environment, latch, count, kept_for, settings, view, votes, failures, failing_since }
+        let votes = vec![NodeReply::NotAsked; environment.nodes.len()];
+        let (failures, failing_since) = (0, Some(environment.now()));
+        Self { environment, latch, count, retention, settings, view, votes, failures, failing_since }
     }
 
     /// Tells every node what is known, and hears what they know: until that is enough, or all have
     /// answered, or a quorum has and nobody else for a while.
-    pub(super) async fn ask(&mut self, is_enough: impl Fn(&LatchView) -> bool) -> Result<(), LatchError> {
+    pub(super) async fn ask(&mut self, is_enough: impl Fn(&LatchView) -> bool) -> Result<(), Error> {
         let environment = self.environment;
         let begun = environment.now();
         let node_timeout = self.settings.rules.node_timeout;
         let mut deadline = begun + node_timeout;
         let told = self.told();
         self.view.asks();
-        self.votes.fill(Vote::Unknown(NodeError::TimedOut));
+        self.votes.fill(NodeReply::Failed(NodeError::TimedOut));
         let mut asked = ask_operation(environment, Operation::Latch(told), deadline);
         while !self.view.is_heard_out() && !is_enough(&self.view) {
             let Heard::Answer { node, answer, .. } = asked.next(&*environment.clock, deadline).await else {
                 break;
             };
             if let Some(vote) = self.votes.get_mut(node) {
-                *vote = Vote::from(&answer);
+                *vote = NodeReply::from(&answer);
             }
             let was_kept = self.view.is_kept();
             self.view.hears(node, said(answer));
@@ -75,9 +76,7 @@ impl<'a> LatchCall<'a> {
             self.failing_since.get_or_insert(begun);
         }
         match self.view.other_count() {
-            Some(recorded) => {
-                Err(LatchError::OtherCount { latch: self.latch.clone(), given: self.count, recorded })
-            }
+            Some(recorded) => Err(self.count_mismatch(recorded)),
             None => Ok(()),
         }
     }
@@ -88,7 +87,7 @@ impl<'a> LatchCall<'a> {
             count: self.count,
             is_open: self.view.is_open(),
             arrivals: self.view.untold(),
-            ttl: self.kept_for,
+            ttl: self.retention,
         }
     }
 
@@ -101,7 +100,7 @@ impl<'a> LatchCall<'a> {
     }
 
     /// Asks again and again until a quorum knows that it is open.
-    pub(super) async fn until_open(&mut self) -> Result<(), LatchError> {
+    pub(super) async fn until_open(&mut self) -> Result<(), Error> {
         let wake = Arc::new(Wake::default());
         let topic = names::latch(&self.latch);
         let nodes = self.environment.nodes.iter();
@@ -138,7 +137,7 @@ impl<'a> LatchCall<'a> {
 
     /// A delay that doubles up to the first poll; or the error, if it has been so for the quorum
     /// timeout.
-    pub(super) async fn pause_without_quorum(&mut self) -> Result<(), LatchError> {
+    pub(super) async fn pause_without_quorum(&mut self) -> Result<(), Error> {
         let environment = self.environment;
         let pacing = self.settings.pacing;
         let now = environment.now();
@@ -152,25 +151,22 @@ impl<'a> LatchCall<'a> {
         Ok(())
     }
 
-    /// Why there is none: because of another count, if any node has told that.
-    pub(super) fn no_quorum(&self) -> LatchError {
+    /// The lack of a quorum; or another number of arrivals, if any node has recorded that.
+    pub(super) fn no_quorum(&self) -> Error {
         if let Some(recorded) = self.view.some_other_count() {
-            return LatchError::OtherCount { latch: self.latch.clone(), given: self.count, recorded };
+            return self.count_mismatch(recorded);
         }
-        LatchError::NoQuorum {
-            latch: self.latch.clone(),
-            needed: self.environment.settings.electorate.needed(),
-            votes: self.environment.votes(self.votes.iter().cloned()),
-        }
+        let replies = self.environment.replies(self.votes.iter().cloned());
+        NoQuorum::new(Goal::Latch(self.latch.clone()), replies).into()
     }
 
-    /// What it came to when the time to wait was over.
-    pub(super) fn timed_out(&self, waited: Duration) -> LatchError {
-        if self.failing_since.is_some() {
-            return self.no_quorum();
-        }
-        let (latch, arrived, count) = (self.latch.clone(), self.arrived(), self.count);
-        LatchError::TimedOut { latch, arrived, count, waited }
+    fn count_mismatch(&self, recorded: u32) -> Error {
+        ConfigError::CountMismatch { latch: self.latch.clone(), given: self.count, recorded }.into()
+    }
+
+    /// Whether the last round had no quorum, or no round has ended.
+    pub(super) fn is_without_quorum(&self) -> bool {
+        self.failing_since.is_some()
     }
 
     pub(super) fn arrived(&self) -> u32 {

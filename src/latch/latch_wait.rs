@@ -1,6 +1,11 @@
 //! One call that waits for a latch, as the observer is told of it.
 
-use crate::{client::environment::Environment, clock::Instant, error::LatchError, observer::LatchEnd};
+use crate::{
+    client::environment::Environment,
+    clock::Instant,
+    error::{ConfigError, Error},
+    observer::LatchEnd,
+};
 
 /// A call that waits; it is told of when this is dropped, however that comes.
 pub(super) struct LatchWait<'a> {
@@ -14,14 +19,14 @@ impl<'a> LatchWait<'a> {
         Self { environment, begun: environment.now(), end: LatchEnd::Cancelled }
     }
 
-    pub(super) fn ended(&mut self, waited: &Result<(), LatchError>) {
+    pub(super) fn ended(&mut self, waited: &Result<bool, Error>) {
         self.end = match waited {
-            Ok(()) => LatchEnd::Open,
-            Err(LatchError::TimedOut { .. }) => LatchEnd::TimedOut,
-            Err(LatchError::NoQuorum { .. }) => LatchEnd::NoQuorum,
-            Err(LatchError::Closed) => LatchEnd::Closed,
-            Err(LatchError::OtherCount { .. }) => LatchEnd::OtherCount,
-            Err(LatchError::Config(_)) => LatchEnd::Refused,
+            Ok(true) => LatchEnd::Open,
+            Ok(false) => LatchEnd::TimedOut,
+            Err(Error::NoQuorum(_)) => LatchEnd::NoQuorum,
+            Err(Error::Closed(_)) => LatchEnd::Closed,
+            Err(Error::Config(ConfigError::CountMismatch { .. })) => LatchEnd::OtherCount,
+            Err(Error::Config(_) | Error::LeaseLost(_)) => LatchEnd::Refused,
         };
     }
 }

@@ -8,8 +8,9 @@ use futures::FutureExt;
 
 use crate::{
     MemoryCluster, Quorum,
-    error::{ConfigError, LatchError, NodeError},
-    lock::tests::{client, pass, server},
+    error::ClosedReason,
+    error::{ConfigError, Error, NodeError},
+    lock::tests::{all_behave, client, pass, server},
     mutation::{Mutation, break_rule},
     node::memory::Behaviour,
 };
@@ -27,6 +28,15 @@ fn up(cluster: &MemoryCluster, nodes: &[usize]) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_before_any_node_has_answered_has_no_quorum() {
+    let cluster = MemoryCluster::new(3);
+    let latch = client(&cluster).latch("l", 1);
+    all_behave(&cluster, &Behaviour::Hanging);
+    let unknown = latch.wait_for(Duration::from_millis(100)).await.unwrap_err();
+    assert!(matches!(unknown, Error::NoQuorum(_)), "{unknown:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_opens_for_all_who_wait_when_so_many_have_arrived() {
     let cluster = MemoryCluster::new(3);
     let clients: Vec<Quorum> = (0..4).map(|_| client(&cluster)).collect();
@@ -39,13 +49,13 @@ async fn it_opens_for_all_who_wait_when_so_many_have_arrived() {
         pass(10 * SECOND).await;
         latch.arrive().await.unwrap();
         latch.arrive().await.unwrap();
-        assert_eq!(latches[3].arrived().await.unwrap(), arrived, "it is counted once");
+        assert_eq!(latches[3].arrivals().await.unwrap(), arrived, "it is counted once");
     }
     let start = tokio::time::Instant::now();
     futures::future::try_join_all(waiting).await.unwrap();
     assert!(start.elapsed() < Duration::from_millis(5), "{:?}: they are told", start.elapsed());
     latches[3].arrive().await.unwrap();
-    assert_eq!(latches[0].arrived().await.unwrap(), 3, "nothing is counted after it");
+    assert_eq!(latches[0].arrivals().await.unwrap(), 3, "nothing is counted after it");
     assert_eq!(server(&cluster, 0).subscriptions(), 0, "nobody listens any more");
 }
 
@@ -55,9 +65,9 @@ async fn an_arrival_by_name_counts_once_whoever_makes_it() {
     let (one, other) = (client(&cluster), client(&cluster));
     one.latch("l", 2).arrive_as("job 1").await.unwrap();
     other.latch("l", 2).arrive_as("job 1").await.unwrap();
-    assert_eq!(other.latch("l", 2).arrived().await.unwrap(), 1);
+    assert_eq!(other.latch("l", 2).arrivals().await.unwrap(), 1);
     other.latch("l", 2).arrive_as("job 2").await.unwrap();
-    one.latch("l", 2).wait_for(SECOND).await.unwrap();
+    assert!(one.latch("l", 2).wait_for(SECOND).await.unwrap());
 }
 
 /// Each arrival is known to another quorum, and the waiter puts them together.
@@ -71,7 +81,7 @@ async fn it_opens_though_no_node_knows_of_all_arrivals() {
         up(&cluster, away);
     }
     let late = client(&cluster);
-    late.latch("l", 3).wait_for(SECOND).await.unwrap();
+    assert!(late.latch("l", 3).wait_for(SECOND).await.unwrap());
     for away in [[0, 1], [2, 3], [3, 4]] {
         down(&cluster, &away);
         let latest = client(&cluster);
@@ -82,7 +92,7 @@ async fn it_opens_though_no_node_knows_of_all_arrivals() {
 
 /// Two nodes know of one arrival, and the third of another. A client that passes by the first and the
 /// third has told them both, so that the next one passes by the first two.
-async fn next_after_the_first_that_passes() -> Result<(), LatchError> {
+async fn next_after_the_first_that_passes() -> Result<bool, Error> {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     down(&cluster, &[2]);
@@ -93,7 +103,7 @@ async fn next_after_the_first_that_passes() -> Result<(), LatchError> {
     assert!(tokio::time::timeout(SECOND, latch.arrive_as("b")).await.is_err());
     up(&cluster, &[0, 1]);
     down(&cluster, &[1]);
-    client(&cluster).latch("l", 2).wait_for(SECOND).await.unwrap();
+    assert!(client(&cluster).latch("l", 2).wait_for(SECOND).await.unwrap());
     // What is on its way to other nodes when it passes is lost.
     up(&cluster, &[1]);
     down(&cluster, &[2]);
@@ -102,10 +112,9 @@ async fn next_after_the_first_that_passes() -> Result<(), LatchError> {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_passes_has_told_a_quorum() {
-    next_after_the_first_that_passes().await.unwrap();
+    assert_eq!(next_after_the_first_that_passes().await, Ok(true));
     let _broken = break_rule(Some(Mutation::OpenUnseen));
-    let shut = next_after_the_first_that_passes().await.unwrap_err();
-    assert!(matches!(shut, LatchError::TimedOut { arrived: 1, .. }), "{shut:?}");
+    assert_eq!(next_after_the_first_that_passes().await, Ok(false));
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,13 +126,13 @@ async fn without_a_quorum_nothing_opens_and_the_error_says_who_did_not_answer() 
     for failed in [
         client(&cluster).latch("l", 1).wait().await.unwrap_err(),
         client(&cluster).latch("l", 1).arrive().await.unwrap_err(),
-        client(&cluster).latch("l", 1).arrived().await.unwrap_err(),
+        client(&cluster).latch("l", 1).arrivals().await.unwrap_err(),
     ] {
-        let LatchError::NoQuorum { needed: 2, votes, .. } = &failed else { panic!("{failed:?}") };
-        assert!(votes.to_string().contains("down"), "{failed}");
+        assert!(matches!(failed, Error::NoQuorum(_)), "{failed:?}");
+        assert!(failed.to_string().contains("down"), "{failed}");
     }
     up(&cluster, &[0, 1]);
-    client(&cluster).latch("l", 1).wait_for(SECOND).await.unwrap();
+    assert!(client(&cluster).latch("l", 1).wait_for(SECOND).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,27 +168,27 @@ async fn another_count_is_refused_with_both() {
     let quorum = client(&cluster);
     quorum.latch("l", 3).arrive().await.unwrap();
     let latch = quorum.latch("l", 2);
-    for refused in [latch.arrive().await, latch.wait().await, latch.arrived().await.map(drop)] {
-        let Err(LatchError::OtherCount { given: 2, recorded: 3, .. }) = &refused else {
+    for refused in [latch.arrive().await, latch.wait().await, latch.arrivals().await.map(drop)] {
+        let Err(Error::Config(ConfigError::CountMismatch { given: 2, recorded: 3, .. })) = &refused else {
             panic!("{refused:?}")
         };
-        assert!(refused.unwrap_err().to_string().contains("opens at 3 arrivals, and not at 2"));
+        assert!(refused.unwrap_err().to_string().contains("opens at 3 arrivals, not at 2"));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_it_came_to_is_told_at_the_end_of_the_wait() {
+async fn a_latch_that_stays_shut_is_no_error_of_a_wait_with_a_limit() {
     let cluster = MemoryCluster::new(3);
     let latch = client(&cluster).latch("l", 3);
     latch.arrive().await.unwrap();
-    let late = latch.wait_for(SECOND).await.unwrap_err();
-    assert_eq!(late.to_string(), "l was not open within 1.0s: 1 of 3 had arrived");
+    assert!(!latch.wait_for(SECOND).await.unwrap());
+    assert_eq!(latch.arrivals().await.unwrap(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_is_kept_for_so_long_after_the_last_arrival_or_look() {
     let cluster = MemoryCluster::new(3);
-    let latch = |name: &str| client(&cluster).latch(name, 2).kept_for(60 * SECOND);
+    let latch = |name: &str| client(&cluster).latch(name, 2).retention(60 * SECOND);
     latch("left").arrive().await.unwrap();
     let waited = latch("waited for");
     waited.arrive().await.unwrap();
@@ -189,23 +198,23 @@ async fn it_is_kept_for_so_long_after_the_last_arrival_or_look() {
         _ = &mut waiting => panic!("it is shut"),
         () = pass(100 * SECOND) => {}
     }
-    assert_eq!(latch("left").arrived().await.unwrap(), 0);
-    assert_eq!(latch("waited for").arrived().await.unwrap(), 1);
+    assert_eq!(latch("left").arrivals().await.unwrap(), 0);
+    assert_eq!(latch("waited for").arrivals().await.unwrap(), 1);
 }
 
 /// Each passes at once, and so it is in use all the time.
 #[tokio::test(start_paused = true)]
 async fn an_open_latch_is_kept_while_somebody_passes_and_nobody_shortens_that() {
     let cluster = MemoryCluster::new(3);
-    let latch = || client(&cluster).latch("l", 1).kept_for(60 * SECOND);
+    let latch = || client(&cluster).latch("l", 1).retention(60 * SECOND);
     latch().arrive().await.unwrap();
     for _ in 0..5 {
         pass(40 * SECOND).await;
-        latch().wait_for(SECOND).await.unwrap();
-        latch().kept_for(SECOND).wait_for(SECOND).await.unwrap();
+        latch().wait_for(SECOND).await.unwrap().then_some(()).unwrap();
+        latch().retention(SECOND).wait_for(SECOND).await.unwrap().then_some(()).unwrap();
     }
     pass(61 * SECOND).await;
-    assert_eq!(latch().arrived().await.unwrap(), 0);
+    assert_eq!(latch().arrivals().await.unwrap(), 0);
 }
 
 /// A node that was away learns that it is open from a client that passes.
@@ -218,16 +227,16 @@ async fn whoever_passes_tells_those_that_do_not_know() {
     quorum.latch("l", 2).arrive_as("b").await.unwrap();
     up(&cluster, &[2]);
     down(&cluster, &[0]);
-    client(&cluster).latch("l", 2).wait_for(SECOND).await.unwrap();
+    assert!(client(&cluster).latch("l", 2).wait_for(SECOND).await.unwrap());
     pass(SECOND).await;
     up(&cluster, &[0]);
     down(&cluster, &[1]);
     server(&cluster, 0).forget();
-    let known = client(&cluster).latch("l", 2).arrived().await;
-    assert!(matches!(known, Ok(2) | Err(LatchError::NoQuorum { .. })), "{known:?}");
+    let known = client(&cluster).latch("l", 2).arrivals().await;
+    assert!(matches!(known, Ok(2) | Err(Error::NoQuorum { .. })), "{known:?}");
     up(&cluster, &[1]);
     down(&cluster, &[0]);
-    client(&cluster).latch("l", 2).wait_for(SECOND).await.unwrap();
+    assert!(client(&cluster).latch("l", 2).wait_for(SECOND).await.unwrap());
 }
 
 /// Two clients began with different counts, where no quorum saw both.
@@ -243,18 +252,21 @@ async fn that_no_quorum_has_one_count_is_told() {
     }
     down(&cluster, &[2]);
     let split = quorum.latch("l", 3).arrive().await.unwrap_err();
-    assert!(matches!(split, LatchError::OtherCount { given: 3, recorded: 2, .. }), "{split:?}");
+    assert!(
+        matches!(split, Error::Config(ConfigError::CountMismatch { given: 3, recorded: 2, .. })),
+        "{split:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_only_looks_may_look() {
     let cluster = MemoryCluster::new(3);
     client(&cluster).latch("l", 2).arrive().await.unwrap();
-    let looking = Quorum::builder().read_only().in_memory(&cluster).unwrap();
+    let looking = Quorum::builder().read_only().connect_in_memory(&cluster).unwrap();
     let latch = looking.latch("l", 2);
-    assert_eq!(latch.arrived().await.unwrap(), 1);
-    assert_eq!(latch.arrive().await, Err(LatchError::Config(ConfigError::ReadOnly)));
-    assert_eq!(latch.wait().await, Err(LatchError::Config(ConfigError::ReadOnly)));
+    assert_eq!(latch.arrivals().await.unwrap(), 1);
+    assert_eq!(latch.arrive().await, Err(Error::Config(ConfigError::ReadOnly)));
+    assert_eq!(latch.wait().await, Err(Error::Config(ConfigError::ReadOnly)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -263,14 +275,14 @@ async fn a_minority_that_forgets_changes_nothing_and_a_majority_keeps_it_shut_fo
     let (one, other) = (client(&cluster), client(&cluster));
     one.latch("l", 2).arrive().await.unwrap();
     server(&cluster, 0).forget();
-    assert_eq!(other.latch("l", 2).arrived().await.unwrap(), 1);
+    assert_eq!(other.latch("l", 2).arrivals().await.unwrap(), 1);
     other.latch("l", 2).arrive().await.unwrap();
     server(&cluster, 1).forget();
     // Node 2 alone is no quorum, and the others are in quarantine.
     let shut = other.latch("l", 2).wait_for(SECOND).await.unwrap_err();
-    assert!(matches!(shut, LatchError::NoQuorum { .. }), "{shut:?}");
+    assert!(matches!(shut, Error::NoQuorum { .. }), "{shut:?}");
     pass(120 * SECOND).await;
-    other.latch("l", 2).wait_for(SECOND).await.unwrap();
+    assert!(other.latch("l", 2).wait_for(SECOND).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -278,20 +290,20 @@ async fn what_cannot_be_is_refused() {
     let quorum = client(&MemoryCluster::new(1));
     for given in [0, 1_025] {
         let refused = quorum.latch("l", given).arrive().await.unwrap_err();
-        assert_eq!(refused, LatchError::Config(ConfigError::LatchCount { given, most: 1_024 }));
+        assert_eq!(refused.to_string(), format!("arrivals is {given}: expected 1 to 1024"));
     }
     for given in [Duration::ZERO, 31 * 24 * 3600 * SECOND] {
-        let refused = quorum.latch("l", 1).kept_for(given).wait().await.unwrap_err();
-        assert!(matches!(refused, LatchError::Config(ConfigError::LatchKept { .. })), "{refused:?}");
+        let refused = quorum.latch("l", 1).retention(given).wait().await.unwrap_err();
+        assert!(refused.to_string().ends_with(": expected 1s to 2592000s"), "{refused}");
     }
     for id in ["", "0123456789012345678901234567890123456789012345678"] {
         let refused = quorum.latch("l", 1).arrive_as(id).await.unwrap_err();
-        assert_eq!(refused, LatchError::Config(ConfigError::Arrival { given: id.len(), most: 48 }));
+        assert_eq!(refused.to_string(), format!("arrival id is {} bytes: expected 1 to 48 bytes", id.len()));
     }
-    assert!(matches!(quorum.latch("", 1).arrive().await, Err(LatchError::Config(_))));
+    assert!(matches!(quorum.latch("", 1).arrive().await, Err(Error::Config(_))));
     quorum.shutdown().await;
-    assert_eq!(quorum.latch("l", 1).arrive().await, Err(LatchError::Closed));
-    assert_eq!(quorum.latch("l", 1).wait().await, Err(LatchError::Closed));
+    assert_eq!(quorum.latch("l", 1).arrive().await, Err(Error::Closed(ClosedReason::ShutDown)));
+    assert_eq!(quorum.latch("l", 1).wait().await, Err(Error::Closed(ClosedReason::ShutDown)));
 }
 
 #[tokio::test(start_paused = true)]

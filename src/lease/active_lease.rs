@@ -12,16 +12,20 @@ use crate::{
     client::{in_flight_counter::InFlight, queue_node::QueueNode},
     clock::{Clock, Instant},
     error::{LeaseLost, LossReason},
-    lease::schedule::LeaseId,
+    lease::schedule::LeaseNumber,
     mutex::lock,
     node::{Reply, Resources},
-    observer::{Mode, ObservedLease, Observer, Question},
-    values::{FencingToken, OwnerId, Resource},
+    observer::{LeaseEnd, Mode, ObservedLease, Observer, Question},
+    values::{FencingToken, LeaseId, Resource},
 };
 
 pub(crate) use self::lease_state::NodeLeaseState;
-use self::lease_state::{LeasePhase, LeaseState};
+use self::{
+    lease_span::LeaseSpan,
+    lease_state::{LeasePhase, LeaseState},
+};
 
+mod lease_span;
 mod lease_state;
 mod nodes;
 
@@ -35,13 +39,13 @@ mod nodes;
 ///    tombstone that the unlock leaves.
 #[derive(Debug)]
 pub(crate) struct ActiveLease {
-    pub(crate) id: LeaseId,
+    pub(crate) id: LeaseNumber,
     /// The attempt that acquired it, as the observer calls it.
     pub(crate) attempt: u64,
     /// The first of the resources, to speak of the lease by.
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
-    pub(crate) owner: OwnerId,
+    pub(crate) owner: LeaseId,
     pub(crate) token: FencingToken,
     pub(crate) is_renewed: bool,
     /// How long a node's answer to a renewal or an unlock is waited for.
@@ -53,6 +57,7 @@ pub(crate) struct ActiveLease {
     pub(crate) joinable_until: Instant,
     observer: Arc<dyn Observer>,
     state: Mutex<LeaseState>,
+    span: LeaseSpan,
     /// Told whenever the phase or the validity changes.
     changed: Notify,
 }
@@ -63,7 +68,7 @@ pub(crate) struct Acquired {
     pub(crate) attempt: u64,
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
-    pub(crate) owner: OwnerId,
+    pub(crate) owner: LeaseId,
     pub(crate) token: FencingToken,
     pub(crate) time: LeaseTime,
     pub(crate) is_renewed: bool,
@@ -89,7 +94,12 @@ pub(crate) enum UnlockOutcome {
 }
 
 impl ActiveLease {
-    pub(crate) fn new(id: LeaseId, acquired: Acquired, since: Instant, observer: Arc<dyn Observer>) -> Self {
+    pub(crate) fn new(
+        id: LeaseNumber,
+        acquired: Acquired,
+        since: Instant,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
         let Acquired {
             attempt,
             resource,
@@ -106,6 +116,7 @@ impl ActiveLease {
         } = acquired;
         let late = late.into_iter().map(|(node, reply)| (node, Question::Lock, reply)).collect();
         let joinable_until = since + since.saturating_duration_since(time.renewed_at());
+        let span = LeaseSpan::begin(&resource, &owner, token);
         let state =
             Mutex::new(LeaseState { phase: LeasePhase::Active, time, holds: 1, nodes, late, queue_node });
         Self {
@@ -121,6 +132,7 @@ impl ActiveLease {
             joinable_until,
             observer,
             state,
+            span,
             changed: Notify::new(),
         }
     }
@@ -226,6 +238,21 @@ impl ActiveLease {
         drop(state);
         self.changed.notify_waiters();
         left
+    }
+
+    /// Ends the span of the lease, and logs a loss in it.
+    pub(super) fn end_span(&self, end: LeaseEnd) {
+        self.span.end(
+            || {
+                if let LeaseEnd::Lost(reason) = end {
+                    tracing::warn!(
+                        resource = %self.resource, id = %self.owner, token = %self.token, %reason,
+                        "lease lost"
+                    );
+                }
+            },
+            end,
+        );
     }
 
     /// The queue node, and what it has said.

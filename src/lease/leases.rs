@@ -10,11 +10,11 @@ use std::{
 
 use crate::{
     client::environment::Environment,
-    error::{LeaseLost, LossReason},
+    error::{ClosedReason, LeaseLost, LossReason},
     lease::{
         active_lease::{Acquired, ActiveLease, UnlockOutcome},
         forced::{self, Forced},
-        schedule::{LeaseId, Schedule},
+        schedule::{LeaseNumber, Schedule},
     },
     mutex::lock,
     node::{Reply, Subscription},
@@ -28,7 +28,7 @@ pub(crate) struct Leases {
     pub(super) renewals: Schedule,
     pub(super) expiries: Schedule,
     /// In order: that in which a shutdown ends them.
-    active: Mutex<BTreeMap<LeaseId, Arc<ActiveLease>>>,
+    active: Mutex<BTreeMap<LeaseNumber, Arc<ActiveLease>>>,
     next: AtomicU64,
     pub(super) forced: Arc<Forced>,
     /// From the first lease on: who never holds anything costs no node a channel.
@@ -67,7 +67,7 @@ impl Leases {
         self.hears_forced.get_or_init(|| forced::listen(environment, &self.forced));
         // Shut down between the attempt and now: nobody else would end it.
         if environment.is_closed() {
-            self.lose(&lease, LossReason::Shutdown);
+            self.lose(&lease, LossReason::Closed(ClosedReason::ShutDown));
         }
         drop(in_flight);
         lease
@@ -80,7 +80,7 @@ impl Leases {
         leases.into_iter().for_each(|lease| self.renewals.set(lease, now));
     }
 
-    pub(super) fn get(&self, id: LeaseId) -> Option<Arc<ActiveLease>> {
+    pub(super) fn get(&self, id: LeaseNumber) -> Option<Arc<ActiveLease>> {
         lock(&self.active).get(&id).cloned()
     }
 
@@ -153,12 +153,7 @@ impl Leases {
     }
 
     fn tell_end(&self, lease: &ActiveLease, end: LeaseEnd) {
-        if let LeaseEnd::Lost(reason) = end {
-            tracing::warn!(
-                resource = %lease.resource, owner = %lease.owner, token = %lease.token, %reason,
-                "lease lost"
-            );
-        }
+        lease.end_span(end);
         let lasted = self.environment.now().saturating_duration_since(lease.since);
         self.environment.observer.lease_ended(lease, end, lasted);
     }

@@ -10,5 +10,3 @@ mod schedule;
 pub(crate) mod unlock;
 pub(crate) mod unlock_tally;
 pub(crate) mod watchdog;
-
-pub use self::unlock_tally::Unlocked;

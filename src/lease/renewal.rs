@@ -6,7 +6,7 @@ use crate::{
     algorithm::tally::Electorate,
     client::fanout::{Fanout, Heard},
     clock::{Clock, Instant},
-    error::{LossReason, RenewError},
+    error::{Error, Goal, LossReason, NoQuorum},
     lease::{active_lease::ActiveLease, leases::Leases, renewal_tally::RenewalTally},
     node::{Answer, Operation, Request},
     observer::{RenewalOutcome, Renewed},
@@ -96,7 +96,7 @@ pub(crate) async fn renew_now(
     leases: &Leases,
     lease: &Arc<ActiveLease>,
     purpose: Purpose,
-) -> Result<bool, RenewError> {
+) -> Result<bool, Error> {
     let environment = &*leases.environment;
     let start = environment.now();
     let electorate = environment.settings.electorate;
@@ -138,17 +138,18 @@ pub(crate) async fn renew_now(
         environment.observer.renewed(&renewed);
     }
     let ActiveLease { resource, owner, token, .. } = &**lease;
-    tracing::debug!(%resource, %owner, %token, ?outcome, "renewal on request");
+    tracing::debug!(%resource, id = %owner, %token, ?outcome, "renewal on request");
     match outcome {
         Some(RenewalOutcome::Renewed) => Ok(renewal.tally.is_proven()),
         Some(RenewalOutcome::Gone) => {
-            leases.lose(lease, LossReason::TakenAway);
+            leases.lose(lease, LossReason::Revoked);
             lease.ensure(environment.now())?;
             Ok(false)
         }
         Some(RenewalOutcome::TooLate | RenewalOutcome::Failed) | None => {
             lease.ensure(environment.now())?;
-            Err(RenewError::NoQuorum { resource: lease.resource.clone(), votes: lease.votes(environment) })
+            let replies = lease.node_replies(environment);
+            Err(NoQuorum::new(Goal::Renew(lease.resource.clone()), replies).into())
         }
     }
 }

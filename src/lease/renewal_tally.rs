@@ -7,7 +7,7 @@ use crate::{
     },
     node::Answer,
     observer::RenewalOutcome,
-    values::OwnerId,
+    values::LeaseId,
 };
 
 /// The count of one renewal.
@@ -20,7 +20,7 @@ pub(super) struct RenewalTally {
     /// Nodes that refuse the lease for good: it was unlocked there.
     gone: NodeSet,
     /// Who else has the resource, at nodes that lost it: `None` for a lock of some other kind.
-    taken: Vec<Option<OwnerId>>,
+    taken: Vec<Option<LeaseId>>,
 }
 
 impl RenewalTally {
@@ -34,7 +34,7 @@ impl RenewalTally {
             Answer::Renewed { proves: true } => self.proofs.insert(node),
             Answer::Gone => self.gone.insert(node),
             // Readers need not be the same at two nodes.
-            Answer::Held(holder) if !holder.owner.as_ref().is_some_and(OwnerId::is_of_readers) => {
+            Answer::Held(holder) if !holder.owner.as_ref().is_some_and(LeaseId::is_of_readers) => {
                 self.taken.push(holder.owner.clone());
             }
             _ => {}
@@ -72,7 +72,7 @@ impl RenewalTally {
     /// for one and the same other owner. Several others have split their votes, and are about to
     /// take them back.
     fn is_gone(&self) -> bool {
-        let of = |one: &Option<OwnerId>| self.taken.iter().filter(|other| *other == one).count();
+        let of = |one: &Option<LeaseId>| self.taken.iter().filter(|other| *other == one).count();
         let taken = self.taken.iter().map(of).max().unwrap_or(0);
         self.electorate.nodes() - (self.gone.len() + taken).min(self.electorate.nodes())
             < self.electorate.needed()
@@ -90,12 +90,12 @@ mod tests {
     const PROVEN: Answer = Answer::Renewed { proves: true };
     const SILENT: Answer = Answer::Error(NodeError::TimedOut);
 
-    fn held_by(owner: Option<OwnerId>) -> Answer {
+    fn held_by(owner: Option<LeaseId>) -> Answer {
         Answer::Held(Holder { resource: 0, owner, remaining: Duration::from_secs(1), counter: 0 })
     }
 
     fn held(owner: Option<&str>) -> Answer {
-        held_by(owner.map(|owner| OwnerId::from_wire(owner.as_bytes())))
+        held_by(owner.map(|owner| LeaseId::from_wire(owner.as_bytes())))
     }
 
     /// Three of five, after these answers of nodes 0, 1, ...
@@ -132,7 +132,7 @@ mod tests {
         let split = [theirs(), theirs(), held(Some("another's")), held(Some("another's"))];
         assert_eq!(outcome(&split), None);
         // Readers need not be the same.
-        let readers = || held_by(Some(OwnerId::of_readers()));
+        let readers = || held_by(Some(LeaseId::of_readers()));
         assert_eq!(outcome(&[readers(), readers(), readers(), readers()]), None);
         assert_eq!(
             outcome(&[readers(), readers(), readers(), RENEWED, RENEWED]),

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use crate::{clock::Instant, mutex::lock};
 
 /// A lease of this client.
-pub(crate) type LeaseId = u64;
+pub(crate) type LeaseNumber = u64;
 
 /// Leases by the time at which something has to be done about them.
 ///
@@ -24,8 +24,8 @@ pub(crate) struct Schedule {
 
 #[derive(Debug, Default)]
 struct Due {
-    by_time: BTreeSet<(Instant, LeaseId)>,
-    by_lease: BTreeMap<LeaseId, Instant>,
+    by_time: BTreeSet<(Instant, LeaseNumber)>,
+    by_lease: BTreeMap<LeaseNumber, Instant>,
     /// Until when the task sleeps. Left as it is when what it sleeps for is removed: locks that
     /// come and go within a ttl need not wake it.
     armed: Option<Instant>,
@@ -33,7 +33,7 @@ struct Due {
 
 impl Schedule {
     /// The lease is due at `at`, and not when it was before.
-    pub(crate) fn set(&self, lease: LeaseId, at: Instant) {
+    pub(crate) fn set(&self, lease: LeaseNumber, at: Instant) {
         let mut due = lock(&self.due);
         due.remove(lease);
         due.by_time.insert((at, lease));
@@ -48,12 +48,12 @@ impl Schedule {
         }
     }
 
-    pub(crate) fn remove(&self, lease: LeaseId) {
+    pub(crate) fn remove(&self, lease: LeaseNumber) {
         lock(&self.due).remove(lease);
     }
 
     /// Takes everything that is due at `now`, earliest first.
-    pub(crate) fn take_due(&self, now: Instant) -> Vec<LeaseId> {
+    pub(crate) fn take_due(&self, now: Instant) -> Vec<LeaseNumber> {
         let mut due = lock(&self.due);
         let mut taken = Vec::new();
         while let Some((_, lease)) = due.by_time.first().copied().filter(|(at, _)| *at <= now) {
@@ -80,7 +80,7 @@ impl Schedule {
 }
 
 impl Due {
-    fn remove(&mut self, lease: LeaseId) {
+    fn remove(&mut self, lease: LeaseNumber) {
         if let Some(at) = self.by_lease.remove(&lease) {
             self.by_time.remove(&(at, lease));
         }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     client::environment::Environment,
-    error::{LeaseLost, LossReason, RenewError, UnlockError},
+    error::{Error, LeaseLost, LossReason},
     lease::{
-        Unlocked,
         active_lease::{ActiveLease, UnlockOutcome},
         leases::Leases,
         renewal::{Purpose, renew_now},
@@ -14,16 +13,19 @@ use crate::{
     },
     node::Reply,
     observer::LeaseEnd,
-    values::Vote,
+    values::NodeReplies,
 };
 
-/// Gives one hold back, and waits until a quorum has confirmed or cannot. With the last one, that
-/// is an unlock.
+/// Gives one hold back, and waits until a quorum has confirmed or cannot. The last hold unlocks the lease.
+///
+/// # Errors
+///
+/// [`LeaseLost`] if the lease ended before.
 ///
 /// # Cancel safety
 ///
 /// All nodes are told before anything is waited for.
-pub(crate) async fn unlock(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<Unlocked, UnlockError> {
+pub(crate) async fn unlock(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<NodeReplies, LeaseLost> {
     let environment = &*leases.environment;
     let left = lease.leave(environment.now());
     if let UnlockOutcome::Lost(reason) = left {
@@ -35,9 +37,7 @@ pub(crate) async fn unlock(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<
             hear_unlock(environment, lease, replies).await
         }
         UnlockOutcome::Active => tell_holds(leases, lease).await,
-        UnlockOutcome::Lost(reason) | UnlockOutcome::Over(reason) => {
-            Err(UnlockError::LeaseLost { lost: lease.lost(reason), votes: lease.votes(environment) })
-        }
+        UnlockOutcome::Lost(reason) | UnlockOutcome::Over(reason) => Err(lease.lost(reason)),
     }
 }
 
@@ -45,7 +45,7 @@ async fn hear_unlock(
     environment: &Environment,
     lease: &ActiveLease,
     replies: Vec<(usize, Reply)>,
-) -> Result<Unlocked, UnlockError> {
+) -> Result<NodeReplies, LeaseLost> {
     let start = environment.now();
     let deadline = start + lease.node_timeout;
     let (tally, open) = UnlockTally::heard(environment, replies, deadline, UnlockTally::is_decided).await;
@@ -54,40 +54,22 @@ async fn hear_unlock(
         queue_node.hear(&environment.queues, &lease.resources, *node, *is_awaited);
     }
     queue_node.hear_later(&environment.queues, &lease.resources, open);
+    let node_replies = tally.node_replies(environment);
     let ActiveLease { resource, owner, token, .. } = lease;
-    tracing::debug!(%resource, %owner, %token, confirmed = ?tally.report(environment).confirmed, "unlock");
-    if tally.found_nothing() {
-        Err(UnlockError::LeaseLost {
-            lost: lease.lost(LossReason::TakenAway),
-            votes: tally.votes(environment),
-        })
-    } else if tally.is_confirmed() {
-        Ok(tally.report(environment))
-    } else {
-        let open = tally.report(environment).open;
-        Err(UnlockError::NoQuorum { resource: lease.resource.clone(), open, votes: tally.votes(environment) })
-    }
+    tracing::debug!(%resource, id = %owner, %token, replies = %node_replies, "unlock");
+    if tally.found_nothing() { Err(lease.lost(LossReason::Revoked)) } else { Ok(node_replies) }
 }
 
 /// Tells the nodes that there is one hold less, and waits for a quorum.
-async fn tell_holds(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<Unlocked, UnlockError> {
+async fn tell_holds(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<NodeReplies, LeaseLost> {
     let told = match lease.counts_holds() {
         true => renew_now(leases, lease, Purpose::Holds).await,
         false => Ok(false),
     };
-    let votes = lease.votes(&leases.environment);
-    let addresses = |is_wanted: fn(&Vote) -> bool| {
-        votes.iter().filter(|(_, vote)| is_wanted(vote)).map(|(node, _)| node.into()).collect()
-    };
-    let open = addresses(|vote| *vote != Vote::Granted);
     match told {
-        Ok(_) => Ok(Unlocked { confirmed: addresses(|vote| *vote == Vote::Granted), open }),
-        // Another task has given back the last hold meanwhile, and reports that unlock.
-        Err(RenewError::LeaseLost(LeaseLost { reason: LossReason::Unlocked, .. })) => {
-            Ok(Unlocked { confirmed: addresses(|vote| *vote == Vote::Granted), open })
-        }
-        Err(RenewError::LeaseLost(lost)) => Err(UnlockError::LeaseLost { lost, votes }),
-        Err(RenewError::NoQuorum { resource, .. }) => Err(UnlockError::NoQuorum { resource, open, votes }),
+        // The nodes had no lease. Any other loss came after this hold was given back, and is no news for its guard.
+        Err(Error::LeaseLost(lost)) if lost.reason == LossReason::Revoked => Err(lost),
+        _ => Ok(lease.node_replies(&leases.environment)),
     }
 }
 

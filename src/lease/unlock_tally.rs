@@ -1,7 +1,5 @@
 //! What the nodes say to an unlock.
 
-use std::sync::Arc;
-
 use crate::{
     algorithm::{node_set::NodeSet, tally::Electorate},
     client::{
@@ -10,20 +8,8 @@ use crate::{
     },
     clock::Instant,
     node::{Answer, Reply},
-    values::{NodeError, Vote, Votes},
+    values::{NodeError, NodeReplies, NodeReply},
 };
-
-/// What the nodes said to an unlock, as far as it was waited for: a quorum is enough.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Unlocked {
-    /// Nodes that have confirmed, by address.
-    pub confirmed: Vec<Arc<str>>,
-    /// Nodes that have not yet; the unlock is on its way to them, and goes on until the lease's
-    /// last key is over. Only a node that will always refuse it (a key of another type, a
-    /// permission that is missing) is not told again.
-    pub open: Vec<Arc<str>>,
-}
 
 /// The count of one unlock.
 pub(crate) struct UnlockTally {
@@ -34,7 +20,7 @@ pub(crate) struct UnlockTally {
     absent: NodeSet,
     /// Whether others are queued, as each node said that said anything of it.
     pub(super) awaited: Vec<(usize, bool)>,
-    votes: Vec<Vote>,
+    votes: Vec<NodeReply>,
     pub(crate) open: NodeSet,
 }
 
@@ -63,7 +49,7 @@ impl UnlockTally {
 
     fn new(environment: &Environment, asked: NodeSet) -> Self {
         let nodes = environment.nodes.len();
-        let vote = |node| if asked.contains(node) { Vote::Pending } else { Vote::NotAsked };
+        let vote = |node| if asked.contains(node) { NodeReply::Pending } else { NodeReply::NotAsked };
         Self {
             electorate: environment.settings.electorate,
             deleted: NodeSet::EMPTY,
@@ -80,7 +66,7 @@ impl UnlockTally {
         self.awaited.extend(is_awaited.map(|is_awaited| (node, is_awaited)));
         self.open.remove(node);
         if let Some(vote) = self.votes.get_mut(node) {
-            *vote = Vote::from(&answer);
+            *vote = NodeReply::from(&answer);
         }
         match answer {
             Answer::Unlocked { deleted: 0 } => self.absent.insert(node),
@@ -93,27 +79,17 @@ impl UnlockTally {
 
     /// A node that has not answered by now is not waited for any longer.
     fn time_out(&mut self) {
-        for vote in self.votes.iter_mut().filter(|vote| **vote == Vote::Pending) {
-            *vote = Vote::Unknown(NodeError::TimedOut);
+        for vote in self.votes.iter_mut().filter(|vote| **vote == NodeReply::Pending) {
+            *vote = NodeReply::Failed(NodeError::TimedOut);
         }
     }
 
-    pub(crate) fn report(&self, environment: &Environment) -> Unlocked {
-        let addresses = |nodes: NodeSet| {
-            let all = environment.nodes.iter().enumerate();
-            all.filter(|(node, _)| nodes.contains(*node))
-                .map(|(_, node)| Arc::clone(node.address()))
-                .collect()
-        };
-        let confirmed = self.confirmed();
-        Unlocked {
-            confirmed: addresses(confirmed),
-            open: addresses(self.electorate.all().without(confirmed)),
-        }
-    }
-
-    pub(crate) fn votes(&self, environment: &Environment) -> Votes {
-        environment.votes(self.votes.iter().cloned())
+    /// The reply of each node. A node to which nothing of the lease was sent has nothing to unlock.
+    pub(crate) fn node_replies(&self, environment: &Environment) -> NodeReplies {
+        environment.replies(self.votes.iter().map(|reply| match reply {
+            NodeReply::NotAsked => NodeReply::Done,
+            reply => reply.clone(),
+        }))
     }
 
     pub(crate) fn is_confirmed(&self) -> bool {

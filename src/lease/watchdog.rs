@@ -209,7 +209,7 @@ impl Lane {
 /// What becomes of a lease after a renewal.
 fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
     tracing::debug!(
-        resource = %lease.resource, owner = %lease.owner, token = %lease.token, ?outcome,
+        resource = %lease.resource, id = %lease.owner, token = %lease.token, ?outcome,
         "renewal"
     );
     if !lease.is_held() {
@@ -222,7 +222,7 @@ fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
         RenewalOutcome::Failed => {
             leases.renewals.set(lease.id, leases.environment.now() + retry_delay(lease.ttl()))
         }
-        RenewalOutcome::Gone => drop(leases.lose(lease, LossReason::TakenAway)),
+        RenewalOutcome::Gone => drop(leases.lose(lease, LossReason::Revoked)),
         // The expiry ends it.
         RenewalOutcome::TooLate if expiry::has_its_own_timer() => {}
         RenewalOutcome::TooLate => drop(leases.lose(lease, LossReason::Expired)),

@@ -9,7 +9,7 @@ use crate::{
     acquire::{overseer, waiters::Waiters},
     client::{environment::Environment, surroundings::Surroundings},
     config::CheckedQuorum,
-    error::LossReason,
+    error::{ClosedReason, LossReason},
     lease::{expiry, leases::Leases, watchdog},
     lock::joint_lease::JointLeases,
     node::Node,
@@ -46,7 +46,7 @@ impl Client {
     /// Ends every lease, and lets nothing new begin.
     pub(crate) fn close(&self) {
         self.environment.close();
-        self.leases.lose_all(LossReason::Shutdown);
+        self.leases.lose_all(LossReason::Closed(ClosedReason::ShutDown));
     }
 
     /// Ends the watchdog alone, as a panic in it would.

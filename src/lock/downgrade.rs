@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::{
     acquire::{attempt::attempt_to_downgrade, checked_request::CheckedRequest, outcome::AttemptOutcome},
     config::LockOptions,
-    error::{LockError, LossReason},
+    error::{ConfigError, Error, LossReason},
     lock::guard::LockGuard,
-    values::{Refusal, Vote},
+    values::{NodeReply, Refusal},
 };
 
 /// Gives the write lease of a guard up for a read lease. No writer comes between: every node swaps
@@ -16,7 +16,7 @@ use crate::{
 /// # Cancel safety
 ///
 /// Dropping it gives up both.
-pub(super) async fn downgrade(mut guard: LockGuard) -> Result<LockGuard, LockError> {
+pub(super) async fn downgrade(mut guard: LockGuard) -> Result<LockGuard, Error> {
     let (client, lease) = (Arc::clone(guard.client()), Arc::clone(guard.active_lease()));
     if lease.resources.are_all_shared() {
         return Ok(guard);
@@ -30,12 +30,12 @@ pub(super) async fn downgrade(mut guard: LockGuard) -> Result<LockGuard, LockErr
     guard.ensure()?;
     let holds = lease.holds();
     if holds > 1 {
-        return Err(LockError::OtherHolds { resource: lease.resource.clone(), holds });
+        return Err(ConfigError::HeldMoreThanOnce { resource: lease.resource.clone(), holds }.into());
     }
     let start = environment.now();
     let mut options = LockOptions::new().ttl(lease.ttl()).node_timeout(lease.node_timeout);
-    options.max_hold = lease.hold_left(start);
-    options.is_fixed = !lease.is_renewed;
+    options.hold_at_most = lease.hold_left(start);
+    options.without_renewal = !lease.is_renewed;
     let settings = options.check(&environment.settings)?;
     let checked = CheckedRequest::new(lease.resources.clone().shared(), settings)?;
     guard.is_handed_on();
@@ -46,9 +46,9 @@ pub(super) async fn downgrade(mut guard: LockGuard) -> Result<LockGuard, LockErr
             LockGuard::new(Arc::clone(&client), client.leases.adopt(acquired))
         }
         AttemptOutcome::Failed(failed) => {
-            let is_gone = |vote: &&Vote| **vote == Vote::Refused(Refusal::Unlocked);
-            if failed.votes.all().iter().filter(is_gone).count() > environment.settings.electorate.spare() {
-                return Err(lease.lost(LossReason::TakenAway).into());
+            let is_gone = |reply: &&NodeReply| **reply == NodeReply::Refused(Refusal::RolledBack);
+            if failed.replies.all().iter().filter(is_gone).count() > environment.settings.electorate.spare() {
+                return Err(lease.lost(LossReason::Revoked).into());
             }
             return Err(failed.into_error(environment, &checked));
         }

@@ -8,10 +8,10 @@ use crate::{
         asking::{ask_owners, hear_all},
         environment::Environment,
     },
-    error::LockError,
-    lease::{Unlocked, unlock_tally::UnlockTally},
+    error::{Error, Goal, NoQuorum},
+    lease::unlock_tally::UnlockTally,
     node::{Answer, ForceUnlock, Operation, Request, Tombstone, Unlock},
-    values::OwnerId,
+    values::{LeaseId, NodeReplies},
 };
 
 /// Unlocks the resource for any holder, and waits until every node has answered or its time is
@@ -24,7 +24,7 @@ use crate::{
 pub(crate) async fn force_unlock(
     environment: &Environment,
     checked: &CheckedRequest,
-) -> Result<Unlocked, LockError> {
+) -> Result<NodeReplies, Error> {
     let deadline = environment.now() + checked.settings.rules.node_timeout;
     let asked = ask_owners(environment, &checked.resource, deadline);
     let resources = checked.resources.clone();
@@ -39,18 +39,17 @@ pub(crate) async fn force_unlock(
         environment.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }
     let (tally, _) = UnlockTally::heard(environment, replies, deadline, |tally| tally.open.is_empty()).await;
-    let confirmed = tally.report(environment).confirmed;
+    let replies = tally.node_replies(environment);
     if tally.is_confirmed() {
-        tracing::warn!(resource = %checked.resource, ?confirmed, "unlocked by force");
-        return Ok(tally.report(environment));
+        tracing::warn!(resource = %checked.resource, %replies, "unlocked by force");
+        return Ok(replies);
     }
-    tracing::warn!(resource = %checked.resource, ?confirmed, "partly unlocked by force");
-    let (resource, votes) = (checked.resource.clone(), tally.votes(environment));
-    Err(LockError::NoQuorum { resource, needed: environment.settings.electorate.needed(), votes })
+    tracing::warn!(resource = %checked.resource, %replies, "partly unlocked by force");
+    Err(NoQuorum::new(Goal::ForceUnlock(checked.resource.clone()), replies).into())
 }
 
 /// Everybody whom some node names as the resource's owner, and whether it is a reader.
-fn named_owners(answers: Vec<Answer>) -> BTreeSet<(OwnerId, bool)> {
+fn named_owners(answers: Vec<Answer>) -> BTreeSet<(LeaseId, bool)> {
     let owners = |answer| {
         let Answer::Inspected(inspection) = answer else { return Vec::new() };
         let owner = inspection.held.and_then(|held| held.owner).filter(|owner| !owner.is_of_readers());

@@ -1,149 +1,109 @@
-//! The guard of a lease.
+//! The guards of leases.
 
 use std::{fmt, ops::Deref, sync::Arc};
 
 use crate::{
-    error::{LockError, RenewError, UnlockError},
+    error::Error,
     lease::{
-        Unlocked,
         active_lease::{ActiveLease, UnlockOutcome},
-        renewal::{Purpose, renew_now},
         unlock,
     },
     lock::{Lease, client::Client, downgrade::downgrade, owner::OwnLease},
     observer::LeaseEnd,
+    values::NodeReplies,
 };
 
-/// A lease on a resource, for as long as it is valid and this guard lives. What it shows of the
-/// lease are the methods of [`Lease`].
+/// An exclusive lease on a resource or a group, for as long as it is valid and this guard lives. What can be done
+/// with the lease are the methods of [`Lease`].
 ///
-/// Dropping it unlocks without waiting: the unlock is handed to the client's connections on the
-/// spot, and renewal stops at once. Where that cannot work (the process is killed, the runtime that
-/// the quorum was built on is gone, the guard is leaked) the ttl ends the lease.
-/// [`unlock`](Self::unlock) does the same and tells how it went.
+/// Dropping it unlocks without waiting: the unlock is handed to the client's connections on the spot, and renewal
+/// stops at once. That needs no runtime context and works in a panic or a cancelled future. Where it cannot work
+/// (the process is killed, the runtime of the client is gone, the guard is leaked) the ttl ends the lease.
+/// [`unlock`](Self::unlock) does the same and returns the replies of the nodes.
 ///
-/// A guard is a claim about time, not a wall: a process that is paused between looking at it and
-/// acting may act after its end. Give its [`fencing_token`](Lease::fencing_token) to whatever the
-/// lock protects, and have it refuse late ones, as [`Fence`](crate::Fence) does.
+/// A guard is a claim about time, not a wall: a process that is paused between a look at the guard and its next
+/// action may act after the end of the lease. Give its [`fencing_token`](Lease::fencing_token) to whatever the
+/// lock protects, and have the store refuse late writers, as [`Fence`](crate::Fence) does.
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct LockGuard {
-    /// What it shows of the lease; the guard is what keeps it.
     lease: Lease,
-    /// Whether its hold has been given back by [`unlock`](Self::unlock), or is another guard's.
+    /// Whether the hold of this guard has been given back by [`unlock`](Self::unlock), or belongs to another guard.
     is_given_back: bool,
-    /// Where its owner finds it.
+    /// Where the owner of the guard finds the lease.
     own_lease: Option<Arc<OwnLease>>,
 }
 
-/// What [`LockGuard::verify`] has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Verification {
-    /// No later lease on the resource had been granted when the verification began; of a reader, no
-    /// later one of a writer. No clock is in the argument; the nodes have to remember their counters.
-    Proven,
-    /// The lease was renewed, but too few nodes can exclude a later lease, for instance because the
-    /// failed votes of contenders have raised their counters. This is not a loss.
-    Unproven,
-}
+/// A lease for reading, which other readers share, for as long as it is valid and this guard lives. What can be done
+/// with the lease are the methods of [`Lease`].
+///
+/// Dropping it unlocks, as dropping a [`LockGuard`] does. There is no way from a reader to a writer but to unlock
+/// first: two readers would wait for each other.
+///
+/// ```compile_fail,E0599
+/// # async fn downgrade(guard: redquorum::ReadGuard) {
+/// guard.downgrade().await;
+/// # }
+/// ```
+#[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
+pub struct ReadGuard(LockGuard);
 
 impl LockGuard {
     pub(crate) fn new(client: Arc<Client>, active: Arc<ActiveLease>) -> Self {
         Self { lease: Lease { client, active }, is_given_back: false, own_lease: None }
     }
 
-    /// The lease, to be looked at by other tasks. It does not keep it.
-    #[must_use]
-    pub fn lease(&self) -> Lease {
-        self.lease.clone()
-    }
-
-    /// Renews the lease now, by the same rule as the watchdog: a quorum, inside the validity.
+    /// Unlocks, and waits up to a node timeout for a quorum to confirm. `Ok` means that the lease was valid until
+    /// the call.
+    ///
+    /// The replies say which nodes have confirmed so far. Too few confirmations are no error, since the work was
+    /// protected: the unlock goes on in the background until the last key of the lease has expired, except on a
+    /// node that will always refuse it (a key of another type, a missing permission).
+    /// [`NodeReplies::has_quorum`](crate::error::NodeReplies::has_quorum) tells whether a quorum has confirmed.
+    ///
+    /// If the lease has other guards (a re-entry of an [`Owner`](crate::Owner), or tasks that share a lease to read),
+    /// only this guard is given back, and the resource stays locked. The replies are then the last replies of the nodes
+    /// about the lease, and say nothing about an unlock.
     ///
     /// # Errors
     ///
-    /// [`RenewError::LeaseLost`] if the lease is over; [`RenewError::NoQuorum`] if too few nodes
-    /// renewed it, which leaves it valid until its own end.
+    /// [`Error::LeaseLost`] if the lease was over before, and no other: another client may have held the resource
+    /// meanwhile.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it leaves the renewals that were sent: keys may live longer than the lease says, up
-    /// to one ttl, and the unlock deletes them.
-    pub async fn renew(&self) -> Result<(), RenewError> {
-        renew_now(&self.lease.client.leases, &self.lease.active, Purpose::Time).await.map(drop)
+    /// The unlock is handed to all nodes before the first `await`. A future that is dropped before its first poll
+    /// drops the guard, which unlocks.
+    pub async fn unlock(mut self) -> Result<NodeReplies, Error> {
+        self.is_given_back = true;
+        Ok(unlock::unlock(&self.lease.client.leases, &self.lease.active).await?)
     }
 
-    /// Finds out whether a later lease on the resource has been granted, without trusting any
-    /// clock; for a reader, a later one of a writer.
+    /// Becomes a reader: other clients may read from now on, and no writer comes between, so what was written is
+    /// what is read. The exclusive lease ends at the call, and the lease of the reader has a token of its own.
     ///
-    /// It is a renewal in which each node also shows whether its counter is above this lease's
-    /// token, or for a reader, whether it has been read there without a break since; a quorum of
-    /// nodes where that is so proves that no later lease had been granted when the renewal began. What
-    /// is granted afterwards, it cannot say.
+    /// It takes one round trip to a quorum, within the validity of the exclusive lease.
     ///
     /// # Errors
     ///
-    /// As [`renew`](Self::renew): after the end of validity there is nothing to verify.
+    /// After any error, this guard does not hold the resource any more. [`Error::Config`] (`HeldMoreThanOnce`) if
+    /// the lease has several guards: only this guard is given back. [`Error::LeaseLost`] if the lease was over
+    /// before. [`Error::NoQuorum`] if no quorum answered in time.
     ///
     /// # Cancel safety
     ///
-    /// As [`renew`](Self::renew).
-    pub async fn verify(&self) -> Result<Verification, RenewError> {
-        let is_proven = renew_now(&self.lease.client.leases, &self.lease.active, Purpose::Proof).await?;
-        Ok(if is_proven { Verification::Proven } else { Verification::Unproven })
+    /// Dropping the future unlocks, before and after its first poll.
+    pub async fn downgrade(self) -> Result<ReadGuard, Error> {
+        downgrade(self).await.map(ReadGuard)
     }
 
-    /// Unlocks, and tells which nodes have confirmed. Returns at the quorum; the other nodes are
-    /// told all the same.
-    ///
-    /// Of several holds it gives one back, and the resource stays locked. Unless they are of readers,
-    /// the nodes are told the new number.
-    ///
-    /// # Errors
-    ///
-    /// [`UnlockError::LeaseLost`] if the lease was over before: others may have held the resource
-    /// meanwhile. [`UnlockError::NoQuorum`] if too few nodes have confirmed in a node timeout; the
-    /// unlock goes on in the background until the last key of the lease is over.
-    ///
-    /// # Cancel safety
-    ///
-    /// The unlock is handed to all nodes before anything is waited for; dropped earlier, the guard
-    /// is dropped, which unlocks.
-    pub async fn unlock(self) -> Result<Unlocked, UnlockError> {
-        let mut this = self;
-        this.is_given_back = true;
-        unlock::unlock(&this.lease.client.leases, &this.lease.active).await
+    /// Runs a closure under the lease, and unlocks. A closure that panics drops the guard, which unlocks.
+    pub(crate) async fn run<T>(self, work: impl AsyncFnOnce(&Self) -> T) -> Result<T, Error> {
+        let value = self.while_valid(work(&self)).await?;
+        self.unlock().await?;
+        Ok(value)
     }
 
-    /// Goes on as a reader, so that others can read, and no writer comes between: what was written
-    /// is what is read. The write lease ends at the call, and the lease of the guard that comes back
-    /// has a token of its own.
-    ///
-    /// It takes one round trip to a quorum, as long as the write lease lasts. A guard that reads
-    /// already comes back as it is. There is no way from a reader to a writer but to unlock first:
-    /// two readers would wait for each other.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::OtherHolds`] if its owner has entered the lease more than once; this guard's
-    /// hold is given back. After any other error nothing is locked any more:
-    /// [`LockError::LeaseLost`] if the lease was over before, [`LockError::NoQuorum`],
-    /// [`LockError::Quarantined`] or [`LockError::Expired`] if no quorum could be asked in time.
-    ///
-    /// # Cancel safety
-    ///
-    /// Once polled, dropping it unlocks; so it does before, as dropping the guard would.
-    pub async fn downgrade(self) -> Result<Self, LockError> {
-        downgrade(self).await
-    }
-
-    /// Whether it shares its resources with others: whether all of them are only read.
-    #[must_use]
-    pub fn is_shared(&self) -> bool {
-        self.lease.active.resources.are_all_shared()
-    }
-
-    /// Its hold is another guard's from now on.
+    /// Leaves the hold of this guard to another guard.
     pub(super) fn is_handed_on(&mut self) {
         self.is_given_back = true;
     }
@@ -156,14 +116,22 @@ impl LockGuard {
         self.own_lease.clone()
     }
 
-    pub(super) fn kept_in(self, own_lease: Arc<OwnLease>) -> Self {
-        let mut this = self;
-        this.own_lease = Some(own_lease);
-        this
+    pub(super) fn kept_in(mut self, own_lease: Arc<OwnLease>) -> Self {
+        self.own_lease = Some(own_lease);
+        self
     }
 
     pub(crate) fn active_lease(&self) -> &Arc<ActiveLease> {
         &self.lease.active
+    }
+
+    fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
+            .field("resource", self.resource())
+            .field("id", self.id())
+            .field("fencing_token", &self.fencing_token())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
     }
 }
 
@@ -186,7 +154,7 @@ impl Drop for LockGuard {
             UnlockOutcome::Unlocked => {
                 let lease = &self.lease.active;
                 tracing::debug!(
-                    resource = %lease.resource, owner = %lease.owner, token = %lease.token,
+                    resource = %lease.resource, id = %lease.owner, token = %lease.token,
                     "unlock by drop"
                 );
             }
@@ -197,11 +165,42 @@ impl Drop for LockGuard {
 
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockGuard")
-            .field("resource", &self.lease.active.resource)
-            .field("owner", &self.lease.active.owner)
-            .field("fencing_token", &self.lease.active.token)
-            .field("remaining", &self.remaining())
-            .finish_non_exhaustive()
+        self.debug("LockGuard", f)
+    }
+}
+
+impl ReadGuard {
+    pub(crate) fn new(guard: LockGuard) -> Self {
+        Self(guard)
+    }
+
+    /// Unlocks, as [`LockGuard::unlock`] does.
+    ///
+    /// If other tasks of the client share the lease, only this guard is given back, and the lease goes on. The replies
+    /// are then the last replies of the nodes about the lease, and say nothing about an unlock.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`] if the lease was over before, and no other.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`LockGuard::unlock`].
+    pub async fn unlock(self) -> Result<NodeReplies, Error> {
+        self.0.unlock().await
+    }
+}
+
+impl Deref for ReadGuard {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ReadGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.debug("ReadGuard", f)
     }
 }

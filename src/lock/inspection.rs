@@ -9,55 +9,35 @@ use crate::{
         environment::Environment,
     },
     clock::Instant,
-    error::LockError,
+    error::{Error, Goal, NoQuorum},
     lock::node_inspection::NodeInspection,
     node::{Answer, Inspection as Inspected},
-    values::{NodeError, OwnerId, Refusal, Vote},
+    values::{LeaseId, NodeReply, Refusal},
 };
 
-/// What the nodes say about a resource, from [`RedLock::inspect`](crate::RedLock::inspect): the
-/// quorum's view, and each node's answer behind it.
+/// A resource as a quorum sees it, from [`Quorum::inspect`](crate::Quorum::inspect), and the answer of each node behind
+/// it.
 ///
-/// It was so when the nodes answered; by the time it is read it may be otherwise. To act on it is
-/// what a lock is for.
+/// It was true when the nodes answered, and may be out of date on return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     nodes: Vec<NodeInspection>,
     needed: usize,
 }
 
-/// A resource as one node has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NodeHolder {
-    /// Nobody holds it there.
-    Free,
-    /// Somebody holds it there.
-    Held {
-        /// Who: `redquorum:shared` for readers, `None` for a lock of some other kind.
-        owner: Option<OwnerId>,
-        /// How many holds, or readers.
-        holds: u32,
-        /// For how long, unless it is renewed; `None` for a key that somebody left without a ttl.
-        remaining: Option<Duration>,
-    },
-    /// The node did not say.
-    Unknown(NodeError),
-}
-
-/// The quorum's view of a resource.
+/// A quorum's view of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockState {
-    /// A quorum names the same owner.
+    /// A quorum names one lease.
     Held,
-    /// A quorum has readers, who share it.
+    /// A quorum has readers, which share the resource.
     Shared,
-    /// Nobody has a quorum, even if all nodes that did not say, or may have forgotten, were on one
-    /// side. Some nodes may be held all the same, by others whose attempts are under way.
+    /// No lease has a quorum, even if all nodes that did not answer, or may have lost votes, had the same lease. Some
+    /// nodes may have leases all the same, of attempts that are under way.
     Free,
-    /// It depends on the nodes that did not say, or are in quarantine, as they may have forgotten:
-    /// with them, somebody may have a quorum. Not to be taken for free.
+    /// It depends on nodes that did not answer, or are in quarantine: with them, a lease may have a quorum. Not to be
+    /// taken for free.
     Unclear,
 }
 
@@ -69,10 +49,14 @@ impl Inspection {
     /// The quorum's view.
     #[must_use]
     pub fn state(&self) -> LockState {
-        let silent = self.nodes.iter().filter(|node| node.may_be_held()).count();
-        let most = self.seen().map(|seen| self.supporters(seen).count()).max().unwrap_or(0);
+        let silent = self.nodes().filter(|node| node.may_be_held()).count();
+        let most = self.nodes().map(|node| self.supporters(node).count()).max().unwrap_or(0);
         if most >= self.needed {
-            if self.owner().is_some_and(OwnerId::is_of_readers) { LockState::Shared } else { LockState::Held }
+            if self.holder().is_some_and(LeaseId::is_of_readers) {
+                LockState::Shared
+            } else {
+                LockState::Held
+            }
         } else if most + silent >= self.needed {
             LockState::Unclear
         } else {
@@ -80,31 +64,23 @@ impl Inspection {
         }
     }
 
-    /// The owner that a quorum names, as [`Lease::owner`](crate::Lease::owner) shows it to
-    /// the holder; `redquorum:shared` for readers. `None` also for a lock of some other kind.
+    /// The id of the lease that a quorum names, as [`Lease::id`](crate::Lease::id) shows it to the holder; for readers, an
+    /// id for which [`LeaseId::is_of_readers`] holds. `None` also for a key of another program.
     #[must_use]
-    pub fn owner(&self) -> Option<&OwnerId> {
-        match self.holder()? {
-            NodeHolder::Held { owner, .. } => owner.as_ref(),
-            NodeHolder::Free | NodeHolder::Unknown(_) => None,
-        }
+    pub fn holder(&self) -> Option<&LeaseId> {
+        self.named()?.id()
     }
 
-    /// How many holds the owner has, or how many readers there are: the most that a quorum agrees
-    /// on; 0 if nobody is named.
+    /// The number of guards of the holder, or of readers: the largest on which a quorum agrees; 0 if no lease is named.
     #[must_use]
     pub fn holds(&self) -> u32 {
-        let holds = |seen: &NodeHolder| if let NodeHolder::Held { holds, .. } = seen { *holds } else { 0 };
-        self.agreed(holds).unwrap_or(0)
+        self.agreed(NodeInspection::holds).unwrap_or(0)
     }
 
-    /// How long a quorum keeps the lock unless it is renewed; `None` if nobody is named.
+    /// The time for which a quorum keeps the lease without a renewal; `None` if no lease is named.
     #[must_use]
-    pub fn remaining_ttl(&self) -> Option<Duration> {
-        self.agreed(|seen| match seen {
-            NodeHolder::Held { remaining, .. } => remaining.unwrap_or(Duration::MAX),
-            NodeHolder::Free | NodeHolder::Unknown(_) => Duration::ZERO,
-        })
+    pub fn remaining(&self) -> Option<Duration> {
+        self.agreed(|node| node.remaining().unwrap_or(Duration::MAX))
     }
 
     /// The fencing counter that a quorum has reached: the token of the last lease, or more after
@@ -116,24 +92,24 @@ impl Inspection {
         counters.into_iter().nth(self.needed - 1)
     }
 
-    /// Readers that a quorum names, of those that [the nodes tell](NodeInspection::readers).
-    pub fn readers(&self) -> impl Iterator<Item = &OwnerId> {
-        let mut named: BTreeMap<&OwnerId, usize> = BTreeMap::new();
-        for (owner, _) in self.nodes().flat_map(NodeInspection::readers) {
-            *named.entry(owner).or_default() += 1;
+    /// The readers that a quorum names, of those that [each node names](NodeInspection::readers).
+    pub fn readers(&self) -> impl Iterator<Item = &LeaseId> {
+        let mut named: BTreeMap<&LeaseId, usize> = BTreeMap::new();
+        for (lease, _) in self.nodes().flat_map(NodeInspection::readers) {
+            *named.entry(lease).or_default() += 1;
         }
-        named.into_iter().filter(|(_, nodes)| *nodes >= self.needed).map(|(owner, _)| owner)
+        named.into_iter().filter(|(_, nodes)| *nodes >= self.needed).map(|(lease, _)| lease)
     }
 
-    /// How many clients wait for the resource, as far as the node knows that knows of most.
+    /// The number of clients that wait for the resource, on the node where most clients wait.
     #[must_use]
     pub fn waiters(&self) -> u32 {
         self.longest_queue().map_or(0, NodeInspection::waiters)
     }
 
-    /// The first of them.
+    /// The first waiter of that node.
     #[must_use]
-    pub fn first_waiter(&self) -> Option<&OwnerId> {
+    pub fn first_waiter(&self) -> Option<&LeaseId> {
         self.longest_queue()?.first_waiter()
     }
 
@@ -141,99 +117,55 @@ impl Inspection {
         self.nodes().max_by_key(|node| node.waiters())
     }
 
-    /// How many nodes say what the quorum says: who the owner is or, where none is named, that nobody
-    /// has it.
+    /// The number of nodes that agree with the quorum: on the lease or, if none is named, that the resource is free.
     #[must_use]
     pub fn agreeing(&self) -> usize {
-        let answered = self.seen().filter(|seen| !matches!(seen, NodeHolder::Unknown(_))).count();
-        answered - self.differing().count()
+        self.nodes().filter(|node| node.holder().is_ok()).count() - self.differing().count()
     }
 
-    /// The nodes that said otherwise. Those that did not say are none of them.
+    /// The nodes that answered otherwise than the quorum.
     pub fn differing(&self) -> impl Iterator<Item = &NodeInspection> {
-        let named = self.holder();
-        self.nodes().filter(move |node| match (node.holder(), named) {
-            (NodeHolder::Unknown(_), _) | (NodeHolder::Free, None) => false,
-            (NodeHolder::Held { owner: one, .. }, Some(NodeHolder::Held { owner: other, .. })) => {
-                one != other
-            }
-            _ => true,
+        let named = self.named();
+        self.nodes().filter(move |node| match named {
+            _ if node.holder().is_err() => false,
+            Some(named) => !(node.is_held() && node.id() == named.id()),
+            None => node.is_held(),
         })
     }
 
-    /// How many nodes have to name an owner for the quorum to do so.
+    /// The number of nodes that make a quorum.
     #[must_use]
     pub fn needed(&self) -> usize {
         self.needed
     }
 
-    /// What each node said, in the order in which the nodes were given.
+    /// The view of each node, in the order in which the nodes were named.
     pub fn nodes(&self) -> impl Iterator<Item = &NodeInspection> {
         self.nodes.iter()
     }
 
-    fn seen(&self) -> impl Iterator<Item = &NodeHolder> {
-        self.nodes().map(NodeInspection::holder)
+    /// The value that a quorum has at least: the q-th largest among the nodes that name the holder.
+    fn agreed<T: Ord>(&self, of: impl Fn(&NodeInspection) -> T) -> Option<T> {
+        let mut values: Vec<T> = self.supporters(self.named()?).map(of).collect();
+        values.sort_unstable_by(|one, other| other.cmp(one));
+        values.into_iter().nth(self.needed - 1)
     }
 
-    /// What a quorum sees at least: the q-th largest among the owner's nodes.
-    fn agreed<T: Ord>(&self, of: impl Fn(&NodeHolder) -> T) -> Option<T> {
-        let mut seen: Vec<T> = self.supporters(self.holder()?).map(of).collect();
-        seen.sort_unstable_by(|one, other| other.cmp(one));
-        seen.into_iter().nth(self.needed - 1)
+    /// One of the nodes that make a quorum for a lease.
+    fn named(&self) -> Option<&NodeInspection> {
+        self.nodes().find(|node| self.supporters(node).count() >= self.needed)
     }
 
-    /// What one of the nodes that agree on a holder sees.
-    fn holder(&self) -> Option<&NodeHolder> {
-        self.seen().find(|seen| self.supporters(seen).count() >= self.needed)
-    }
-
-    /// What the nodes see that name the same owner as `one`.
-    fn supporters<'a>(&'a self, one: &'a NodeHolder) -> impl Iterator<Item = &'a NodeHolder> {
-        self.seen().filter(move |other| match (one, other) {
-            (NodeHolder::Held { owner: one, .. }, NodeHolder::Held { owner: other, .. }) => one == other,
-            _ => false,
-        })
+    /// The nodes that have the same lease as this one; none if it has none.
+    fn supporters<'a>(&'a self, one: &'a NodeInspection) -> impl Iterator<Item = &'a NodeInspection> {
+        self.nodes().filter(move |other| one.is_held() && other.is_held() && one.id() == other.id())
     }
 }
 
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.state())?;
-        for node in self.nodes() {
-            write!(f, "; {}: {}", node.address(), node.holder())?;
-        }
-        Ok(())
-    }
-}
-
-/// How long a key stays, in words.
-struct Remaining(Option<Duration>);
-
-impl fmt::Display for Remaining {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(remaining) => write!(f, "for {remaining:?}"),
-            None => f.write_str("without an end"),
-        }
-    }
-}
-
-impl fmt::Display for NodeHolder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Free => f.write_str("free"),
-            Self::Held { owner: Some(owner), holds, remaining } if owner.is_of_readers() => {
-                write!(f, "read {holds} times, {}", Remaining(*remaining))
-            }
-            Self::Held { owner: Some(owner), holds, remaining } => {
-                write!(f, "held by {owner}, {holds} times, {}", Remaining(*remaining))
-            }
-            Self::Held { owner: None, remaining, .. } => {
-                write!(f, "held by a lock of another kind, {}", Remaining(*remaining))
-            }
-            Self::Unknown(error) => error.fmt(f),
-        }
+        self.nodes().try_for_each(|node| write!(f, "; {node}"))
     }
 }
 
@@ -241,15 +173,15 @@ impl fmt::Display for NodeHolder {
 pub(crate) async fn inspect(
     environment: &Environment,
     checked: &CheckedRequest,
-) -> Result<Inspection, LockError> {
+) -> Result<Inspection, Error> {
     let start = environment.now();
     let deadline = start + checked.settings.rules.node_timeout;
     let heard = hear_with_times(environment, ask(environment, &checked.resource, deadline), deadline).await;
     let answered = heard.iter().filter(|(answer, _)| matches!(answer, Answer::Inspected(_))).count();
     let needed = environment.settings.electorate.needed();
     if answered < needed {
-        let votes = environment.votes(heard.iter().map(|(answer, _)| vote(answer)));
-        return Err(LockError::NoQuorum { resource: checked.resource.clone(), needed, votes });
+        let replies = environment.replies(heard.iter().map(|(answer, _)| reply(answer)));
+        return Err(NoQuorum::new(Goal::Inspect(checked.resource.clone()), replies).into());
     }
     Ok(Inspection { nodes: by_node(environment, start, heard), needed })
 }
@@ -267,27 +199,29 @@ pub(crate) fn by_node(
     nodes.collect()
 }
 
-/// The vote that an answer to a question shows: that of a lock, which the node would refuse in
-/// quarantine.
-fn vote(answer: &Answer) -> Vote {
+/// The reply of a node to an inspection: in quarantine, the node would refuse a lock.
+fn reply(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Inspected(Inspected { abstention: Some(abstention), .. }) => {
-            Vote::Refused(Refusal::from(*abstention))
+            NodeReply::Refused(Refusal::from(*abstention))
         }
-        answer => Vote::from(answer),
+        answer => NodeReply::from(answer),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{Abstention, HeldBy};
+    use crate::{
+        node::{Abstention, HeldBy},
+        values::NodeError,
+    };
 
     /// One word a node: a letter and a digit for an owner and its remaining seconds, `-` free, `?`
     /// silent, `q` in quarantine.
     fn view(nodes: &str) -> Inspection {
         let held = |held: &str| HeldBy {
-            owner: Some(OwnerId::from_wire(&held.as_bytes()[..1])),
+            owner: Some(LeaseId::from_wire(&held.as_bytes()[..1])),
             holds: 1,
             remaining: held[1..].parse().ok().map(Duration::from_secs),
         };
@@ -335,8 +269,8 @@ mod tests {
     #[test]
     fn the_remaining_ttl_is_how_long_a_quorum_lasts() {
         let view = view("a1 a9 a3 a7 -");
-        assert_eq!(view.remaining_ttl(), Some(Duration::from_secs(3)));
-        assert_eq!(view.owner(), Some(&OwnerId::from_wire(b"a")));
+        assert_eq!(view.remaining(), Some(Duration::from_secs(3)));
+        assert_eq!(view.holder(), Some(&LeaseId::from_wire(b"a")));
         assert_eq!(view.holds(), 1);
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     acquire::{checked_request::CheckedRequest, waiting::wait_behind_others},
     clock::Instant,
     config::CheckedLock,
-    error::LockError,
+    error::Error,
     lease::active_lease::ActiveLease,
     lock::{
         guard::LockGuard,
@@ -54,8 +54,9 @@ impl JointLeases {
     /// Where tasks find the lease that they share, if they ask for the usual one: of readers alone,
     /// with the ttl of the quorum, that is renewed without an end.
     pub(super) fn of(&self, request: &LockRequest, checked: &CheckedRequest) -> Option<Arc<JointLease>> {
-        let CheckedLock { rules, max_hold, is_renewed, .. } = checked.settings;
-        let is_usual = rules.ttl == request.environment().settings.ttl && is_renewed && max_hold.is_none();
+        let CheckedLock { rules, hold_at_most, is_renewed, .. } = checked.settings;
+        let is_usual =
+            rules.ttl == request.environment().settings.ttl && is_renewed && hold_at_most.is_none();
         if !(checked.resources.are_all_shared() && is_usual) {
             return None;
         }
@@ -80,23 +81,28 @@ impl JointLease {
         checked: &CheckedRequest,
         arrived: Instant,
         deadline: Option<Instant>,
-    ) -> Result<Locked, LockError> {
+    ) -> Result<Option<Locked>, Error> {
         let environment = request.environment();
         let waiting = Waiting::begin(self);
         // The next task goes on where this one stands in the queue.
         let place = request.client.waiters.enter(&checked.resources);
-        let entering = enter_alone(&self.entrance, environment, checked, deadline);
+        let entering = enter_alone(&self.entrance, environment, deadline);
         let wait = checked.settings.quorum_wait(arrived);
         let outlasts = place.outage().outlasts(environment, &wait);
-        let _entered = wait_behind_others(environment, checked, entering, outlasts).await??;
+        let Some(_entered) = wait_behind_others(environment, checked, entering, outlasts).await?? else {
+            return place.outage().at_deadline(environment, &checked.resource, false).map(|()| None);
+        };
         let joined = self.join(request, arrived, true);
         drop(waiting);
         let locked = match joined {
             Some(joined) => joined,
-            None => self.remembered(request.lock_waiting(checked, arrived, deadline).await?),
+            None => match request.lock_waiting(checked, arrived, deadline).await? {
+                Some(locked) => self.remembered(locked),
+                None => return Ok(None),
+            },
         };
         self.keep_for_others(request, &locked.guard);
-        Ok(locked)
+        Ok(Some(locked))
     }
 
     /// Joins the lease, or makes one attempt.
@@ -108,7 +114,7 @@ impl JointLease {
         &self,
         request: &LockRequest,
         checked: &CheckedRequest,
-    ) -> Result<Option<Locked>, LockError> {
+    ) -> Result<Option<Locked>, Error> {
         if let Some(joined) = self.join(request, request.environment().now(), false) {
             return Ok(Some(joined));
         }

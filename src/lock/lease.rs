@@ -1,47 +1,77 @@
-//! A lease, as all see it who may look at it.
+//! A lease, as its guard and other tasks see it.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use crate::{
-    error::LeaseLost,
-    lease::{active_lease::ActiveLease, expiry},
+    error::{Error, LeaseLost},
+    lease::{
+        active_lease::ActiveLease,
+        expiry,
+        renewal::{Purpose, renew_now},
+    },
     lock::client::Client,
-    values::{FencingToken, OwnerId, Resource, Votes},
+    values::{FencingToken, LeaseId, NodeReplies, Resource},
 };
 
-/// A lease, to be looked at: through the [`LockGuard`](crate::LockGuard) that keeps it, by the
-/// closure of [`RedLock::run`](crate::RedLock::run), or by other tasks.
+/// A lease, as its guard and other tasks see it.
 ///
-/// Cheap to clone and to send. It shows the lease and does not keep it: when the guard is gone, or
-/// `run` is done, the resource is unlocked even if clones are left (of several holds of an owner,
-/// one is given back).
-#[derive(Clone, Debug)]
+/// Guards deref to it: what any guard can do stands here. A `Lease` that [`lease`](Self::lease) returns does not
+/// keep the lease: when the guard is gone, the resource is unlocked even if such values are left. Of several
+/// guards of one [`Owner`](crate::Owner), the last one unlocks.
+///
+/// It is not `Clone`: guards deref to it, so `guard.clone()` would compile and keep nothing.
+///
+/// ```compile_fail,E0599
+/// # async fn clone(guard: redquorum::LockGuard) {
+/// guard.clone();
+/// # }
+/// ```
+#[derive(Debug)]
 pub struct Lease {
     pub(super) client: Arc<Client>,
     pub(crate) active: Arc<ActiveLease>,
 }
 
 impl Lease {
-    /// The number that grows with every lease on the resource, but that readers may share one, as long
-    /// as the nodes remember their counters.
+    /// The same lease, for another task. It does not keep the lease.
+    #[must_use]
+    pub fn lease(&self) -> Self {
+        Self { client: Arc::clone(&self.client), active: Arc::clone(&self.active) }
+    }
+
+    /// The token by which a store refuses late writers. It grows with each lease on the resource, as long as the
+    /// nodes remember their counters; readers may share one.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.active.token
     }
 
-    /// What is locked: of a group, the first resource.
+    /// The resource; of a group, the first.
     #[must_use]
     pub fn resource(&self) -> &Resource {
         &self.active.resource
     }
 
-    /// What is locked: one resource, or those of a group, in order.
+    /// All resources, in order: one, or those of a group.
     #[must_use]
     pub fn resources(&self) -> &[Resource] {
         &self.active.resources
     }
 
-    /// How long the lease is still certainly valid, unless it is renewed: zero from its end on.
+    /// The name of the lease on the nodes, as inspections and errors show it.
+    #[must_use]
+    pub fn id(&self) -> &LeaseId {
+        &self.active.owner
+    }
+
+    /// The number of guards: more than 1 after a re-entry of its [`Owner`](crate::Owner), or where tasks of one
+    /// client share a lease to read.
+    #[must_use]
+    pub fn holds(&self) -> u32 {
+        self.active.holds()
+    }
+
+    /// The time for which the lease is certainly valid without another renewal: zero from its end on.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.active.remaining(self.client.environment.now())
@@ -53,35 +83,34 @@ impl Lease {
         self.ensure().is_ok()
     }
 
-    /// Asks for the validity where it has to be there.
+    /// Returns an error unless the lease is certainly valid at this instant.
     ///
     /// # Errors
     ///
-    /// [`LeaseLost`] once the lease is over, with the reason.
-    pub fn ensure(&self) -> Result<(), LeaseLost> {
-        self.active.ensure(self.client.environment.now())
+    /// [`Error::LeaseLost`], and no other.
+    pub fn ensure(&self) -> Result<(), Error> {
+        Ok(self.active.ensure(self.client.environment.now())?)
     }
 
-    /// Ready when the lease is over, and no later than the end of its validity: on a timer of its
-    /// own, whatever happens to renewal, connections or nodes.
+    /// Ready when the lease is over, no later than the end of its validity: on a timer of its own, whatever
+    /// happens to renewal, connections or nodes.
     ///
-    /// A future sees that only when it is polled: code that blocks its thread is told late, and has
-    /// to ask [`ensure`](Self::ensure).
+    /// A future makes progress only when it is polled: code that blocks its thread receives the loss late, and has
+    /// to call [`ensure`](Self::ensure).
     ///
     /// # Cancel safety
     ///
-    /// It only watches; dropping it changes nothing.
+    /// Dropping the future changes nothing.
     pub async fn lost(&self) -> LeaseLost {
         expiry::lost(&self.client.leases, &self.active).await
     }
 
-    /// Ready when no more than `left` of the validity is left: at once if it is so already, or the
-    /// lease is over. Every renewal puts it off, so while the nodes answer and `left` is well below
-    /// two thirds of the ttl, it never comes.
+    /// Ready when the lease is valid for at most `left` without another renewal: at once if that is so already, or
+    /// if the lease is over. Each renewal postpones it. While the nodes answer and `left` is well below two thirds
+    /// of the ttl, it is never ready.
     ///
-    /// It is for work that takes time to stop, and must have stopped by the end: begin with it when
-    /// this is ready. It comes as soon after that instant as the timer and the runtime allow,
-    /// usually within a millisecond or two: allow for that. The end itself is told by
+    /// It is for work that takes time to stop, and must have stopped by the end: begin to stop when this is
+    /// ready, usually a millisecond or two after the instant. The end itself is announced by
     /// [`lost`](Self::lost), and never late.
     ///
     /// ```
@@ -103,28 +132,101 @@ impl Lease {
     ///
     /// # Cancel safety
     ///
-    /// It only watches; dropping it changes nothing.
+    /// Dropping the future changes nothing.
     pub async fn expiring_within(&self, left: Duration) {
         expiry::within(&self.client.environment, &self.active, left).await;
     }
 
-    /// Each node's last word on the lease: how many could fail before it is in danger.
-    #[must_use]
-    pub fn votes(&self) -> Votes {
-        self.active.votes(&self.client.environment)
+    /// Runs a future until it is done or the lease is lost. `Ok` means that the lease was valid until the future
+    /// was done.
+    ///
+    /// The work takes no step after the end of the lease, also if its thread was blocked at that moment. A future that
+    /// blocks its thread itself past the end of the lease is not stopped, and its output is dropped. Tasks
+    /// that the future spawned run on and can call [`ensure`](Self::ensure).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let quorum = redquorum::Quorum::in_memory(3)?;
+    /// # async fn write_report() -> std::io::Result<u64> { Ok(7) }
+    /// let guard = quorum.red_lock("report").lock().await?;
+    /// let pages = guard.while_valid(write_report()).await??; // the loss first, then the error of the work
+    /// guard.unlock().await?;
+    /// # assert_eq!(pages, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`], and no other; the future is dropped at the `await` where it is.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops the work at the `await` where it is. The lease goes on.
+    pub async fn while_valid<F: Future>(&self, work: F) -> Result<F::Output, Error> {
+        unless_lost(self.lost(), || self.ensure(), work).await
     }
 
-    /// How many holds the lease has: one for each guard, so more than 1 where its
-    /// [`Owner`](crate::Owner) has re-entered, or tasks share what they read; one of these may be for
-    /// tasks that are about to join.
-    #[must_use]
-    pub fn holds(&self) -> u32 {
-        self.active.holds()
+    /// Renews the lease now, by the same rule as the watchdog: a quorum, inside the validity.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`] if the lease is over. [`Error::NoQuorum`] if too few nodes renewed it: the lease stays
+    /// valid until its own end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the renewals that were sent: keys may live up to one ttl longer than the lease
+    /// says, and the unlock deletes them.
+    pub async fn renew(&self) -> Result<(), Error> {
+        renew_now(&self.client.leases, &self.active, Purpose::Time).await.map(drop)
     }
 
-    /// The owner of the lease on the wire, as inspection of the nodes shows it.
-    #[must_use]
-    pub fn owner(&self) -> &OwnerId {
-        &self.active.owner
+    /// Renews the lease, and returns whether it is proven, without any clock, that no later lease on the resource
+    /// was granted before this call; for a reader, no later lease of a writer. `false` is no loss: too few nodes
+    /// can exclude a later lease, for instance because failed attempts of other clients raised their counters.
+    ///
+    /// It is a renewal in which each node also reports whether its counter is above the token of this lease, or
+    /// for a reader, whether the resource has been read there without a break since. A quorum of nodes where that
+    /// is so proves that no later lease had been granted when the renewal began. The nodes have to remember their
+    /// counters.
+    ///
+    /// # Errors
+    ///
+    /// As [`renew`](Self::renew).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`renew`](Self::renew).
+    pub async fn verify(&self) -> Result<bool, Error> {
+        renew_now(&self.client.leases, &self.active, Purpose::Proof).await
     }
+
+    /// The last reply of each node about the lease: how many nodes could fail before the lease is in danger.
+    #[must_use]
+    pub fn node_replies(&self) -> NodeReplies {
+        self.active.node_replies(&self.client.environment)
+    }
+}
+
+/// Runs a future until it is done, or until one of the leases is lost that `ensure` looks at. The future is polled only
+/// while they are valid, and its output counts only if they still are.
+pub(super) async fn unless_lost<F: Future>(
+    lost: impl Future<Output = LeaseLost>,
+    ensure: impl Fn() -> Result<(), Error>,
+    work: F,
+) -> Result<F::Output, Error> {
+    let (mut lost, mut work) = (pin!(lost), pin!(work));
+    poll_fn(|context| {
+        if let Poll::Ready(lost) = lost.as_mut().poll(context) {
+            return Poll::Ready(Err(lost.into()));
+        }
+        if let Err(error) = ensure() {
+            return Poll::Ready(Err(error));
+        }
+        let Poll::Ready(output) = work.as_mut().poll(context) else { return Poll::Pending };
+        Poll::Ready(ensure().map(|()| output))
+    })
+    .await
 }

@@ -3,7 +3,7 @@
 use crate::{
     client::environment::Environment,
     clock::Instant,
-    error::LockError,
+    error::Error,
     lock::lock_request::Locked,
     observer::{CallEnd, Mode},
 };
@@ -23,19 +23,18 @@ impl<'a> LockCall<'a> {
         Self { environment, mode, begun: environment.now(), end: CallEnd::Cancelled }
     }
 
-    pub(crate) fn ended(&mut self, outcome: Result<Option<&Locked>, &LockError>) {
+    /// Records the outcome of the call; `without` is the end of a call that got no lock because other clients
+    /// have it.
+    pub(crate) fn ended(&mut self, outcome: Result<Option<&Locked>, &Error>, without: CallEnd) {
         self.end = match outcome {
             Ok(Some(locked)) => locked.end,
-            Ok(None) => CallEnd::Held,
-            Err(LockError::TimedOut { .. }) => CallEnd::TimedOut,
-            Err(LockError::NoQuorum { .. }) => CallEnd::NoQuorum,
-            Err(LockError::Quarantined { .. }) => CallEnd::Quarantined,
-            Err(LockError::Expired { .. }) => CallEnd::Expired,
-            Err(LockError::LeaseLost(_)) => CallEnd::LeaseLost,
-            Err(LockError::Closed) => CallEnd::Closed,
-            Err(LockError::Config(_) | LockError::WouldDeadlock { .. } | LockError::OtherHolds { .. }) => {
-                CallEnd::Refused
-            }
+            Ok(None) => without,
+            Err(Error::NoQuorum(error)) if error.is_late() => CallEnd::Expired,
+            Err(Error::NoQuorum(error)) if error.is_quarantined() => CallEnd::Quarantined,
+            Err(Error::NoQuorum(_)) => CallEnd::NoQuorum,
+            Err(Error::LeaseLost(_)) => CallEnd::LeaseLost,
+            Err(Error::Closed(_)) => CallEnd::Closed,
+            Err(Error::Config(_)) => CallEnd::Refused,
         };
     }
 }

@@ -10,13 +10,14 @@ use crate::{
     acquire::{
         attempt::attempt_once,
         checked_request::CheckedRequest,
+        last_attempt::LastAttempt,
         overseer::oversee,
         waiting::{lock_waiting, wait_behind_others},
     },
     client::environment::Environment,
     clock::Instant,
     config::LockOptions,
-    error::{ConfigError, LockError},
+    error::{ConfigError, Error, Goal, NoQuorum},
     lease::active_lease::Acquired,
     lock::{
         client::Client,
@@ -26,6 +27,7 @@ use crate::{
     },
     node::Resources,
     observer::{CallEnd, Mode},
+    values::NodeReply,
 };
 
 /// A lock request to one quorum. [`RedLock`](super::RedLock) is one,
@@ -51,6 +53,17 @@ pub(crate) enum Reentrancy {
     Never,
 }
 
+impl Reentrancy {
+    /// Whether both enter the leases of the same owner.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::OfScope, Self::OfScope) | (Self::Never, Self::Never) => true,
+            (Self::Of(one), Self::Of(other)) => one.is_same(other),
+            _ => false,
+        }
+    }
+}
+
 /// What a call to lock has come to, and how.
 #[derive(Debug)]
 pub(crate) struct Locked {
@@ -74,21 +87,35 @@ impl LockRequest {
         &self.client.environment
     }
 
-    /// Locks, waiting at most so long.
-    pub(crate) async fn lock(&self, wait: Option<Duration>) -> Result<LockGuard, LockError> {
+    /// Locks, and waits without a limit while other clients hold one of the resources.
+    pub(crate) async fn lock(&self) -> Result<LockGuard, Error> {
+        // Without a deadline, a call ends with a guard or an error, so the loop ends in its first round.
+        loop {
+            if let Some(guard) = self.lock_until(None).await? {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// Locks, and waits for at most `wait`: `None` if other clients held one of the resources for that time.
+    pub(crate) async fn lock_for(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
+        self.lock_until(Some(wait)).await
+    }
+
+    async fn lock_until(&self, wait: Option<Duration>) -> Result<Option<LockGuard>, Error> {
         let checked = self.checked()?;
         let start = self.environment().now();
         let deadline = wait.map(|wait| start + wait);
         let (resource, mode) = (&checked.resource, Mode::of(&checked.resources));
-        let span = tracing::debug_span!("lock", %resource, ?mode, owner = Empty, token = Empty);
+        let span = tracing::debug_span!("lock", %resource, ?mode, id = Empty, token = Empty);
         let mut call = LockCall::begin(self.environment(), mode);
         let work = |request: Self, checked: CheckedRequest, owner| {
             async move { request.lock_as(owner, &checked, start, deadline).await }.boxed()
         };
         let locked = self.until_done(&checked, &span, work).await;
-        call.ended(locked.as_ref().map(Some));
-        let locked = locked.map(|locked| locked.guard);
-        name(&span, locked.as_ref().ok());
+        call.ended(locked.as_ref().map(Option::as_ref), CallEnd::TimedOut);
+        let locked = locked.map(|locked| locked.map(|locked| locked.guard));
+        name(&span, locked.as_ref().ok().and_then(Option::as_ref));
         locked
     }
 
@@ -98,24 +125,27 @@ impl LockRequest {
     /// # Cancel safety
     ///
     /// As [`lock_waiting`].
-    pub(crate) async fn acquire_beside(&self) -> Result<LockGuard, LockError> {
+    pub(crate) async fn acquire_beside(&self) -> Result<LockGuard, Error> {
         let mut checked = self.checked()?;
         checked.settings.pacing.first_poll = checked.settings.pacing.longest_poll;
-        let locked = self.lock_waiting(&checked, self.environment().now(), None).await?;
-        Ok(locked.guard)
+        loop {
+            if let Some(locked) = self.lock_waiting(&checked, self.environment().now(), None).await? {
+                return Ok(locked.guard);
+            }
+        }
     }
 
     /// Makes one attempt: `None` if others hold one of the resources.
-    pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
+    pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, Error> {
         let checked = self.checked()?;
         let (resource, mode) = (&checked.resource, Mode::of(&checked.resources));
-        let span = tracing::debug_span!("try_lock", %resource, ?mode, owner = Empty, token = Empty);
+        let span = tracing::debug_span!("try_lock", %resource, ?mode, id = Empty, token = Empty);
         let mut call = LockCall::begin(self.environment(), mode);
         let work = |request: Self, checked: CheckedRequest, owner| {
             async move { request.try_lock_as(owner, &checked).await }.boxed()
         };
         let locked = self.until_done(&checked, &span, work).await;
-        call.ended(locked.as_ref().map(Option::as_ref));
+        call.ended(locked.as_ref().map(Option::as_ref), CallEnd::Held);
         let locked = locked.map(|locked| locked.map(|locked| locked.guard));
         name(&span, locked.as_ref().ok().and_then(Option::as_ref));
         locked
@@ -126,8 +156,8 @@ impl LockRequest {
         &self,
         checked: &CheckedRequest,
         span: &Span,
-        work: impl Fn(Self, CheckedRequest, Option<Owner>) -> BoxFuture<'static, Result<T, LockError>>,
-    ) -> Result<T, LockError> {
+        work: impl Fn(Self, CheckedRequest, Option<Owner>) -> BoxFuture<'static, Result<T, Error>>,
+    ) -> Result<T, Error> {
         let owner = self.owner();
         loop {
             let work = work(self.clone(), checked.clone(), owner.clone()).instrument(span.clone());
@@ -143,7 +173,7 @@ impl LockRequest {
         checked: &CheckedRequest,
         start: Instant,
         deadline: Option<Instant>,
-    ) -> Result<Locked, LockError> {
+    ) -> Result<Option<Locked>, Error> {
         let Some(owner) = owner else {
             return match self.client.joint_leases.of(self, checked) {
                 Some(joint) => joint.lock(self, checked, start, deadline).await,
@@ -151,30 +181,35 @@ impl LockRequest {
             };
         };
         let own = owner.lease_on(self.environment(), &checked.resources);
-        let entering = own.enter(self.environment(), checked, deadline);
+        let environment = self.environment();
+        let entering = own.enter(environment, deadline);
         let wait = checked.settings.quorum_wait(start);
-        let outlasts = own.outage.outlasts(self.environment(), &wait);
-        let _entered = wait_behind_others(self.environment(), checked, entering, outlasts).await??;
+        let outlasts = own.outage.outlasts(environment, &wait);
+        let Some(_entered) = wait_behind_others(environment, checked, entering, outlasts).await?? else {
+            return own.outage.at_deadline(self.environment(), &checked.resource).map(|()| None);
+        };
         let reentered = tokio::select! {
             biased;
             reentered = own.reenter(&self.client, &checked.resources) => reentered?,
             () = self.environment().until(deadline) => {
-                return Err(self.environment().timed_out(&checked.resource, start, None));
+                let replies = self.environment().same_replies(&NodeReply::Pending);
+                return Err(NoQuorum::new(Goal::Renew(checked.resource.clone()), replies).into());
             }
         };
         if let Some(guard) = reentered {
-            return Ok(Locked { guard, end: CallEnd::Reentered });
+            return Ok(Some(Locked { guard, end: CallEnd::Reentered }));
         }
         let place = self.client.waiters.enter(&checked.resources);
         own.outage.follow(place.outage());
-        self.lock_waiting(checked, start, deadline).await.map(|locked| locked.kept_in(&own))
+        let locked = self.lock_waiting(checked, start, deadline).await?;
+        Ok(locked.map(|locked| locked.kept_in(&own)))
     }
 
     async fn try_lock_as(
         &self,
         owner: Option<Owner>,
         checked: &CheckedRequest,
-    ) -> Result<Option<Locked>, LockError> {
+    ) -> Result<Option<Locked>, Error> {
         let Some(owner) = owner else {
             return match self.client.joint_leases.of(self, checked) {
                 Some(joint) => joint.try_lock(self, checked).await,
@@ -184,19 +219,20 @@ impl LockRequest {
         let own = owner.lease_on(self.environment(), &checked.resources);
         // While another task of the owner waits for the resource, others hold it.
         let deadline = self.environment().now() + checked.settings.rules.node_timeout;
-        let _entered = match own.enter(self.environment(), checked, Some(deadline)).await {
-            Err(LockError::TimedOut { .. }) => return Ok(None),
-            entered => entered?,
+        let Some(_entered) = own.enter(self.environment(), Some(deadline)).await? else {
+            return own.outage.at_deadline(self.environment(), &checked.resource).map(|()| None);
         };
         if let Some(guard) = own.reenter(&self.client, &checked.resources).await? {
             return Ok(Some(Locked { guard, end: CallEnd::Reentered }));
         }
+        own.outage.attempt_begins();
         let locked = self.attempt(checked).await?;
+        own.outage.attempt_ends();
         Ok(locked.map(|locked| locked.kept_in(&own)))
     }
 
     /// The checked request, ready to be sent.
-    pub(crate) fn checked(&self) -> Result<CheckedRequest, LockError> {
+    pub(crate) fn checked(&self) -> Result<CheckedRequest, Error> {
         if self.environment().settings.is_read_only() {
             return Err(ConfigError::ReadOnly.into());
         }
@@ -204,19 +240,17 @@ impl LockRequest {
     }
 
     /// The same for a client that only reads.
-    pub(crate) fn checked_to_read(&self) -> Result<CheckedRequest, LockError> {
-        if self.environment().is_closed() {
-            return Err(LockError::Closed);
-        }
+    pub(crate) fn checked_to_read(&self) -> Result<CheckedRequest, Error> {
+        self.environment().ensure_open()?;
         let resources = self.resources.clone()?;
         let settings = self.settings.check(&self.environment().settings)?;
         Ok(CheckedRequest::new(resources, settings)?)
     }
 
-    pub(super) async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<Locked>, LockError> {
+    pub(super) async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<Locked>, Error> {
         let outcome = tokio::select! {
             biased;
-            () = self.environment().closed() => return Err(LockError::Closed),
+            () = self.environment().closed() => return Err(self.environment().closed_error()),
             outcome = attempt_once(self.environment(), checked, true) => outcome,
         };
         let acquired = outcome.of_only_attempt(self.environment(), checked)?;
@@ -228,9 +262,10 @@ impl LockRequest {
         checked: &CheckedRequest,
         start: Instant,
         deadline: Option<Instant>,
-    ) -> Result<Locked, LockError> {
-        let acquired = lock_waiting(&self.client.waiters, checked, start, deadline).await?;
-        Ok(self.locked(acquired))
+    ) -> Result<Option<Locked>, Error> {
+        let last_attempt = LastAttempt::default();
+        let acquired = lock_waiting(&self.client.waiters, checked, start, deadline, &last_attempt).await?;
+        Ok(acquired.map(|acquired| self.locked(acquired)))
     }
 
     fn owner(&self) -> Option<Owner> {
@@ -250,7 +285,7 @@ impl LockRequest {
 /// Says in the span of a call what came of it.
 fn name(span: &Span, guard: Option<&LockGuard>) {
     if let Some(guard) = guard {
-        span.record("owner", tracing::field::display(guard.owner()));
+        span.record("id", tracing::field::display(guard.id()));
         span.record("token", tracing::field::display(guard.fencing_token()));
     }
 }

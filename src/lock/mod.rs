@@ -1,17 +1,16 @@
 //! Locks of one resource or several, their guards, and who holds them.
 
 pub(crate) mod client;
-pub(crate) mod closure;
 mod downgrade;
-mod force_unlock;
+pub(crate) mod force_unlock;
 pub(crate) mod guard;
 pub(crate) mod inspection;
 mod joint_lease;
 pub(crate) mod lease;
 pub(crate) mod lock_call;
 pub(crate) mod lock_request;
-mod multi_guard;
 mod multi_lock;
+mod multi_quorum;
 pub(crate) mod node_inspection;
 mod owner;
 mod red_lock;
@@ -20,12 +19,11 @@ mod rw_lock;
 pub(crate) mod tests;
 
 pub use self::{
-    closure::RunOutput,
-    guard::{LockGuard, Verification},
-    inspection::{Inspection, LockState, NodeHolder},
+    guard::{LockGuard, ReadGuard},
+    inspection::{Inspection, LockState},
     lease::Lease,
-    multi_guard::MultiLockGuard,
     multi_lock::MultiLock,
+    multi_quorum::{MultiLockGuard, MultiQuorumLock},
     node_inspection::NodeInspection,
     owner::Owner,
     red_lock::RedLock,

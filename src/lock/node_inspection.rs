@@ -1,49 +1,52 @@
-//! What one node said about a resource.
+//! One node's view of a resource.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    lock::inspection::NodeHolder,
-    node::{Answer, Waiters},
-    values::{NodeError, OwnerId, Refusal},
+    node::{Answer, HeldBy, Waiters},
+    values::{LeaseId, NodeError, Refusal},
 };
 
-/// What one node said about a resource, from
-/// [`Inspection::nodes`](crate::inspection::Inspection::nodes): who holds it there, its fencing
-/// counter, and how long the answer took.
+/// A resource on one node, and whether the node votes, from
+/// [`Inspection::nodes`](crate::inspection::Inspection::nodes).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInspection {
     address: Arc<str>,
-    holder: NodeHolder,
+    held: Result<Option<HeldBy>, NodeError>,
     counter: Option<u64>,
     abstention: Option<Refusal>,
     latency: Option<Duration>,
-    readers: Box<[(OwnerId, Duration)]>,
+    readers: Box<[(LeaseId, Duration)]>,
     waiters: Option<Box<Waiters>>,
 }
 
 impl NodeInspection {
     pub(super) fn new(address: Arc<str>, answer: Answer, latency: Option<Duration>) -> Self {
-        let (counter, abstention) = match &answer {
-            Answer::Inspected(inspection) => (
-                Some(inspection.counter).filter(|counter| *counter > 0),
-                inspection.abstention.map(Refusal::from),
-            ),
-            _ => (None, None),
-        };
-        let (readers, waiters) = match &answer {
-            Answer::Inspected(seen) => (seen.readers.clone(), seen.waiters.clone()),
-            _ => (Box::default(), None),
-        };
         let has_answered = !matches!(&answer, Answer::Error(error) if !error.is_answer());
+        let latency = latency.filter(|_| has_answered);
+        let error = match answer {
+            Answer::Inspected(inspection) => {
+                return Self {
+                    address,
+                    held: Ok(inspection.held),
+                    counter: Some(inspection.counter).filter(|counter| *counter > 0),
+                    abstention: inspection.abstention.map(Refusal::from),
+                    latency,
+                    readers: inspection.readers,
+                    waiters: inspection.waiters,
+                };
+            }
+            Answer::Error(error) => error,
+            other => NodeError::Protocol(format!("{other:?} is no inspection").into()),
+        };
         Self {
             address,
-            holder: holder(answer),
-            counter,
-            abstention,
-            latency: latency.filter(|_| has_answered),
-            readers,
-            waiters,
+            held: Err(error),
+            counter: None,
+            abstention: None,
+            latency,
+            readers: Box::default(),
+            waiters: None,
         }
     }
 
@@ -53,74 +56,119 @@ impl NodeInspection {
         &self.address
     }
 
-    /// Who holds the resource there.
-    #[must_use]
-    pub fn holder(&self) -> &NodeHolder {
-        &self.holder
+    /// The id of the lease that holds the resource on the node; for readers, an id for which
+    /// [`LeaseId::is_of_readers`] holds. `None` if the node has no lease, or (see [`is_held`](Self::is_held)) a key of
+    /// another program.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the node did not answer.
+    pub fn holder(&self) -> Result<Option<&LeaseId>, &NodeError> {
+        self.held.as_ref().map(|held| held.as_ref().and_then(|held| held.owner.as_ref()))
     }
 
-    /// The resource's fencing counter there: the largest vote that the node has given or was raised
-    /// to. No token that it confirmed is above it; it may be above all tokens, as votes of attempts
-    /// that failed raise it, too. `None` where there is none (any more), or the node did not say.
+    /// Whether the node has a lease on the resource, or a key of another program in its place.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held().is_some()
+    }
+
+    /// The number of guards, or of readers; 0 if the node has no lease.
+    #[must_use]
+    pub fn holds(&self) -> u32 {
+        self.held().map_or(0, |held| held.holds)
+    }
+
+    /// The time for which the node keeps the lease without a renewal. `None` if the node has no lease, or a key without
+    /// a ttl.
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        self.held()?.remaining
+    }
+
+    fn held(&self) -> Option<&HeldBy> {
+        self.held.as_ref().ok()?.as_ref()
+    }
+
+    pub(super) fn id(&self) -> Option<&LeaseId> {
+        self.held()?.owner.as_ref()
+    }
+
+    /// The fencing counter of the resource on the node: the largest vote that the node has given, or to which its
+    /// counter was raised. No token that the node confirmed is above it. The counter may be above all tokens, because
+    /// votes of failed attempts raise it, too. `None` if the node has no counter (any more), or did not answer.
     #[must_use]
     pub fn counter(&self) -> Option<u64> {
         self.counter
     }
 
-    /// Why the node would not vote for a lock of this client now: [`Refusal::Quarantined`] after a
-    /// restart, a flush or a promotion, and while it is new. `None` if it votes, or did not say.
+    /// The reason why the node would not vote for a lock of this client now: [`Refusal::Quarantined`] after a restart,
+    /// a flush or a promotion, and while the node is new. `None` if the node votes, or did not answer.
     #[must_use]
     pub fn abstention(&self) -> Option<&Refusal> {
         self.abstention.as_ref()
     }
 
-    /// Who shares the resource there, and for how long unless that is renewed: those who do for the
-    /// shortest time, 16 at most.
-    pub fn readers(&self) -> impl Iterator<Item = (&OwnerId, Duration)> {
+    /// The lease ids of the readers on the node, and the time for which the node keeps each lease without a renewal:
+    /// the leases with the shortest times, at most 16.
+    pub fn readers(&self) -> impl Iterator<Item = (&LeaseId, Duration)> {
         self.readers.iter().map(|(owner, left)| (owner, *left))
     }
 
-    /// How many clients are in the resource's wait queue there. Mostly one node keeps it; to the
-    /// others, nobody waits.
+    /// The number of clients in the wait queue of the resource on the node. Usually one node keeps the wait queue, and
+    /// all other nodes report 0.
     #[must_use]
     pub fn waiters(&self) -> u32 {
         self.waiters.as_ref().map_or(0, |waiters| waiters.count)
     }
 
-    /// The first in the wait queue there.
+    /// The first waiter in the wait queue on the node. Its [label](LeaseId::label) is that of the waiting client.
     #[must_use]
-    pub fn first_waiter(&self) -> Option<&OwnerId> {
+    pub fn first_waiter(&self) -> Option<&LeaseId> {
         self.waiters.as_ref().map(|waiters| &waiters.first)
     }
 
-    /// Whether it cannot tell that nobody holds the resource there: it did not say, or may have
-    /// forgotten.
+    /// Whether the node may have a lease that its answer does not show: it did not answer, or may have lost votes.
     pub(super) fn may_be_held(&self) -> bool {
-        // A node to which no client has written metadata yet knows of no lock either, so an empty
-        // one counts as free.
-        let has_forgotten = matches!(self.abstention, Some(Refusal::Quarantined { remaining: Some(_) }));
-        matches!(self.holder, NodeHolder::Unknown(_)) || (has_forgotten && self.holder == NodeHolder::Free)
+        // A node to which no client has written metadata yet has no lock either, so an empty one counts as free.
+        let may_have_lost = matches!(self.abstention, Some(Refusal::Quarantined { remaining: Some(_) }));
+        self.held.is_err() || (may_have_lost && !self.is_held())
     }
 
-    /// From the question to the node's answer: a round trip, what waited before it on the
-    /// connection, and what this client had to do meanwhile. `None` if the node itself did not
-    /// answer.
+    /// The time from the request to the answer of the node: a round trip, the wait behind earlier requests on the
+    /// connection, and other work of this client in between. `None` if the node itself did not answer.
     #[must_use]
     pub fn latency(&self) -> Option<Duration> {
         self.latency
     }
 }
 
-fn holder(answer: Answer) -> NodeHolder {
-    match answer {
-        Answer::Inspected(inspection) => match inspection.held {
-            Some(held) => {
-                NodeHolder::Held { owner: held.owner, holds: held.holds, remaining: held.remaining }
-            }
-            None => NodeHolder::Free,
-        },
-        Answer::Error(error) => NodeHolder::Unknown(error),
-        other => NodeHolder::Unknown(NodeError::Protocol(format!("{other:?} is no inspection").into())),
+/// The time for which a key stays, in words.
+struct Remaining(Option<Duration>);
+
+impl fmt::Display for Remaining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(remaining) => write!(f, "for {remaining:?}"),
+            None => f.write_str("without an end"),
+        }
+    }
+}
+
+impl fmt::Display for NodeInspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.address)?;
+        match &self.held {
+            Err(error) => error.fmt(f),
+            Ok(None) => f.write_str("free"),
+            Ok(Some(HeldBy { owner, holds, remaining })) => match owner {
+                Some(readers) if readers.is_of_readers() => {
+                    write!(f, "read {holds} times, {}", Remaining(*remaining))
+                }
+                Some(lease) => write!(f, "held by {lease}, {holds} times, {}", Remaining(*remaining)),
+                None => write!(f, "held by a lock of another kind, {}", Remaining(*remaining)),
+            },
+        }
     }
 }
 

@@ -9,10 +9,10 @@ use tokio::sync::MutexGuard;
 use uuid::Uuid;
 
 use crate::{
-    acquire::{checked_request::CheckedRequest, shared_outage::FollowedOutage},
+    acquire::shared_outage::FollowedOutage,
     client::environment::Environment,
     clock::Instant,
-    error::LockError,
+    error::{ConfigError, Error},
     lease::{
         active_lease::ActiveLease,
         renewal::{Purpose, renew_now},
@@ -28,22 +28,21 @@ tokio::task_local! {
 
 /// A handle by which a program locks again what it holds.
 ///
-/// Re-entrancy is explicit: a lock taken [`owned_by`](crate::RedLock::owned_by) an owner, or inside
-/// of its [`scope`](Self::scope), re-enters the lease that this owner already has on the resource,
-/// and waits for it otherwise. A thread or a task is never taken for an owner.
+/// Re-entrancy is explicit: a lock taken [`owned_by`](crate::RedLock::owned_by) an owner, or inside of its
+/// [`scope`](Self::scope), re-enters the lease that the owner has on the resource. If the owner has no lease, the lock
+/// waits like any other. A thread or a task is never an owner by itself.
 ///
-/// Each hold has a guard of its own with the *same* fencing token; guards may be dropped in any
-/// order, and the last one unlocks. Ttl, renewal and `max_hold` are those of the first hold: a
-/// re-entry does not extend the lease. Once the lease is lost, further locks of the owner on it say
-/// [`LockError::LeaseLost`] until all its guards are gone.
+/// Each hold has a guard of its own with the *same* fencing token. Guards may be dropped in any order, and the last
+/// guard unlocks. Ttl, renewal and `hold_at_most` are those of the first hold: a re-entry does not extend the lease.
+/// Once the lease is lost, further locks of the owner on the resource return [`Error::LeaseLost`] until all guards of
+/// the lease are gone.
 ///
-/// An owner lives in one process; a clone is the same owner. Two tasks that use it at once take
-/// turns in locking, and then hold the resource *together*: an owner says who may re-enter, it does
-/// not keep its own tasks apart.
+/// An owner lives in one process; a clone is the same owner. Two tasks that use one owner take turns in locking, and
+/// then hold the resource *together*: an owner permits re-entry, and does not keep its own tasks apart.
 ///
-/// It re-enters exactly what it holds, one resource or one group: a group of which it holds only a
-/// part is another request, and waits for that part like any other. A re-entry is one renewal by a
-/// quorum, tried once; of what is only read, the nodes are told nothing.
+/// An owner re-enters exactly what it holds, one resource or one group. A group of which the owner holds only a part is
+/// another request, and waits for that part like the request of another client. A re-entry is one renewal by a quorum,
+/// tried once; a re-entry of a lease that only reads sends nothing.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -62,7 +61,7 @@ pub struct Owner {
     leases: Arc<Mutex<HashMap<Key, Arc<OwnLease>>>>,
 }
 
-/// Which lease: of which client, on what, however that is locked.
+/// The key of a lease: its client and its resources, however they are locked.
 type Key = (Uuid, Resources);
 
 /// The lease that an owner has on some resources, if it has one.
@@ -100,6 +99,11 @@ impl Owner {
         CURRENT.sync_scope(self.clone(), work)
     }
 
+    /// Whether both are handles of one owner.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.leases, &other.leases)
+    }
+
     /// The owner whose scope this task is in.
     pub(crate) fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
@@ -115,14 +119,13 @@ impl Owner {
 }
 
 impl OwnLease {
-    /// Waits for the owner's other tasks.
+    /// Waits for the other tasks of the owner: `None` if that takes until the deadline.
     pub(crate) async fn enter(
         &self,
         environment: &Environment,
-        checked: &CheckedRequest,
         deadline: Option<Instant>,
-    ) -> Result<MutexGuard<'_, ()>, LockError> {
-        enter_alone(&self.entrance, environment, checked, deadline).await
+    ) -> Result<Option<MutexGuard<'_, ()>>, Error> {
+        enter_alone(&self.entrance, environment, deadline).await
     }
 
     /// One more hold of the lease that is there: a renewal with the new number of holds that
@@ -130,8 +133,8 @@ impl OwnLease {
     ///
     /// # Errors
     ///
-    /// [`LockError::LeaseLost`] if the lease is over and somebody has a guard of it yet,
-    /// [`LockError::WouldDeadlock`] if it reads what is to be written.
+    /// [`Error::LeaseLost`] if the lease is over and a guard of it is left,
+    /// [`ConfigError::WouldDeadlock`] if it reads what is to be written.
     ///
     /// # Cancel safety
     ///
@@ -140,12 +143,12 @@ impl OwnLease {
         self: &Arc<Self>,
         client: &Arc<Client>,
         wanted: &Resources,
-    ) -> Result<Option<LockGuard>, LockError> {
+    ) -> Result<Option<LockGuard>, Error> {
         let lease = lock(&self.lease).upgrade();
         let Some(lease) = lease.filter(|lease| lease.holds() > 0) else { return Ok(None) };
         lease.ensure(client.environment.now())?;
         if !lease.resources.cover(wanted) {
-            return Err(LockError::WouldDeadlock { resource: lease.resource.clone() });
+            return Err(ConfigError::WouldDeadlock { resource: lease.resource.clone() }.into());
         }
         if !lease.enter() {
             return Ok(None);
@@ -155,9 +158,7 @@ impl OwnLease {
         if !lease.counts_holds() {
             return Ok(Some(guard));
         }
-        let needed = client.environment.settings.electorate.needed();
-        let renewed = renew_now(&client.leases, &lease, Purpose::Holds).await;
-        renewed.map_err(|error| error.into_lock_error(needed))?;
+        renew_now(&client.leases, &lease, Purpose::Holds).await?;
         Ok(Some(guard))
     }
 
@@ -173,18 +174,17 @@ impl OwnLease {
     }
 }
 
-/// Waits until no other task is between beginning to lock the same and being done.
+/// Waits until no other task is between the beginning and the end of locking the same resources: `None` if that
+/// takes until the deadline.
 pub(super) async fn enter_alone<'a>(
     entrance: &'a tokio::sync::Mutex<()>,
     environment: &Environment,
-    checked: &CheckedRequest,
     deadline: Option<Instant>,
-) -> Result<MutexGuard<'a, ()>, LockError> {
-    let start = environment.now();
+) -> Result<Option<MutexGuard<'a, ()>>, Error> {
     tokio::select! {
         biased;
-        entered = entrance.lock() => Ok(entered),
-        () = environment.closed() => Err(LockError::Closed),
-        () = environment.until(deadline) => Err(environment.timed_out(&checked.resource, start, None)),
+        entered = entrance.lock() => Ok(Some(entered)),
+        () = environment.closed() => Err(environment.closed_error()),
+        () = environment.until(deadline) => Ok(None),
     }
 }

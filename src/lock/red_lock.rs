@@ -4,31 +4,39 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     config::LockOptions,
-    error::{ConfigError, LockError, RunError},
-    lease::Unlocked,
+    error::{ConfigError, Error},
     lock::{
         client::Client,
-        closure::{self, RunOutput},
-        force_unlock::force_unlock,
         guard::LockGuard,
-        inspection::{self, Inspection},
-        lease::Lease,
         lock_request::{LockRequest, Reentrancy},
         owner::Owner,
     },
-    node::Resources,
     values::Resource,
 };
 
-/// A lock on one resource: held by at most one lease at a time among all clients of the quorum,
-/// under the assumptions of the [crate's promises](crate#what-is-promised-and-on-what-it-rests)
-/// about clocks and nodes that remember.
+/// The lock of one resource: held by at most one lease at a time among all clients of the quorum, under the
+/// assumptions of the [crate's promises](crate#what-is-promised-and-on-what-it-rests) about clocks and nodes that
+/// remember.
 ///
-/// It is a description, cheap to clone; each successful call gives a guard with a lease and a token
-/// of its own. It can be used again and by several tasks at once. It is not re-entrant (a second
-/// `lock` while the first guard lives waits for it), except for an explicit [`Owner`].
+/// It is a description, cheap to clone. Each successful call returns a guard of a lease with a token of its own.
+/// Several tasks may use one value at once. It is not re-entrant (a second `lock` while the first guard lives waits
+/// for it), except for an explicit [`Owner`].
+///
+/// A future borrows the lock, so a spawned task has to own it:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let quorum = redquorum::Quorum::in_memory(3)?;
+/// let lock = quorum.red_lock("report");
+/// // `tokio::spawn(lock.lock())` does not compile: `lock` may be dropped before the task ends.
+/// let task = tokio::spawn(async move { lock.lock().await });
+/// task.await??.unlock().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
-#[must_use = "a lock does nothing until `lock`, `try_lock` or `try_lock_for` is called"]
+#[must_use = "a lock does nothing until it is locked"]
 pub struct RedLock {
     request: LockRequest,
 }
@@ -38,190 +46,124 @@ impl RedLock {
         Self { request: LockRequest::new(client, resource.map(|resource| [resource].into())) }
     }
 
-    pub(crate) fn into_request(self) -> LockRequest {
+    pub(super) fn into_request(self) -> LockRequest {
         self.request
     }
 
-    /// Sets these options; what they leave open stays as it was.
+    /// Replaces the settings, all of them: what these options leave open comes from the quorum.
     pub fn options(mut self, options: LockOptions) -> Self {
-        self.request.settings = options.or(self.request.settings);
+        self.request.settings = options;
         self
     }
 
-    /// As [`LockOptions::ttl`].
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.request.settings.ttl = Some(ttl);
-        self
-    }
-
-    /// As [`LockOptions::without_renewal`].
-    pub fn without_renewal(mut self) -> Self {
-        self.request.settings.is_fixed = true;
-        self
-    }
-
-    /// Shares the resource with others that do: it is held as long as anybody reads it, and who
-    /// locks it without this waits for all of them (default: exclusively). As [`RwLock::read`].
-    ///
-    /// [`RwLock::read`]: crate::RwLock::read
-    pub fn shared(mut self) -> Self {
-        self.request.resources = self.request.resources.map(Resources::shared);
-        self
-    }
-
-    /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter
-    /// (default: the owner in whose [`scope`](Owner::scope) the call is made, or none).
+    /// Lets this owner re-enter: while it holds the resource, its locks re-enter (default: the owner of the
+    /// surrounding [`scope`](Owner::scope), if there is one).
     pub fn owned_by(mut self, owner: &Owner) -> Self {
         self.request.reentrancy = Reentrancy::Of(owner.clone());
         self
     }
 
-    /// Locks the resource, waiting for as long as others hold it or were before it.
+    /// Locks, and waits while another client holds the lock or is ahead in the queue.
     ///
-    /// Those who wait are served in the order in which they came, and an unlock wakes one of them.
-    /// The order is that of clients, each with one place for all its tasks. It holds while nodes
-    /// are well, and not beside other libraries; [GUARANTEES.md] has every exception.
+    /// Waiters are served in the order in which they arrived, and an unlock wakes one of them. The order is that of
+    /// clients; each client has one place for all its tasks. It holds while nodes are well, and not beside other
+    /// libraries; [GUARANTEES.md] has every exception.
     ///
     /// [GUARANTEES.md]: https://github.com/redquorum/redquorum/blob/main/docs/GUARANTEES.md#order-among-waiters
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] if the settings cannot work; [`LockError::NoQuorum`],
-    /// [`LockError::Quarantined`] if nodes that may have forgotten votes are why, or
-    /// [`LockError::Expired`] if the votes kept coming too late, when no quorum could be asked for
-    /// the quorum timeout of this lock; [`LockError::LeaseLost`] if the lease of its owner that it
-    /// was to enter again is lost, or [`LockError::WouldDeadlock`] if that one only reads;
-    /// [`LockError::Closed`] after a shutdown.
+    /// [`Error::NoQuorum`] if no quorum could be asked for the [quorum timeout](LockOptions::quorum_timeout) of
+    /// this lock; while another client holds the lock, the call waits without a limit. [`Error::Config`] if the
+    /// settings or the name cannot work, or (`WouldDeadlock`) if the owner of the call reads the resource.
+    /// [`Error::LeaseLost`] if the call was to re-enter a lease that is lost. [`Error::Closed`] after a shutdown.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it gives up the place in the queue and takes back what was asked of the nodes:
-    /// nothing of it is left on a node after one round trip, or after one ttl on a node that cannot
-    /// be reached.
+    /// Dropping the future gives up the place in the queue and rolls back what was asked of the nodes: nothing of it
+    /// is left on a node after one round trip, or after one ttl on a node that cannot be reached.
     ///
-    /// A call that is kept and not polled holds nobody up. If it could go on and is not polled for
-    /// an eighth of the quorum's node timeout while other tasks of this client want the resource,
-    /// or else for the quorum's attempt timeout, what it began is taken back. Polled again, it
-    /// begins anew.
-    pub async fn lock(&self) -> Result<LockGuard, LockError> {
-        self.request.lock(None).await
+    /// A future that is kept and not polled delays no other call for long. If it could go on and is not polled for
+    /// an eighth of the quorum's node timeout while other tasks of this client want the resource, or else for the
+    /// quorum's attempt timeout, then what it began is rolled back. If it is polled again, it begins anew.
+    pub async fn lock(&self) -> Result<LockGuard, Error> {
+        self.request.lock().await
     }
 
-    /// Locks the resource if that takes no longer than `wait`.
+    /// Locks, and waits for at most `wait`: `None` if another client had the lock for all that time.
     ///
     /// # Errors
     ///
-    /// [`LockError::TimedOut`] after `wait`, with the last votes; otherwise as
-    /// [`lock`](Self::lock).
+    /// [`Error::NoQuorum`] if no quorum answered to the last attempt within `wait`, so that it is not known whether
+    /// another client has the lock; otherwise as [`lock`](Self::lock). An attempt that the resource's queue node puts
+    /// off, because the lock is held or others wait, asks no other node: for `None`, the answer of this node is enough.
+    /// A `wait` that is shorter than a round trip ends with `NoQuorum`; [`try_lock`](Self::try_lock) is for no wait.
     ///
     /// # Cancel safety
     ///
     /// As [`lock`](Self::lock).
-    pub async fn try_lock_for(&self, wait: Duration) -> Result<LockGuard, LockError> {
-        self.request.lock(Some(wait)).await
+    pub async fn try_lock_for(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
+        self.request.lock_for(wait).await
     }
 
-    /// Makes one attempt: `None` if others hold the resource, or are queued for it.
+    /// Makes one attempt: `None` if another client holds the lock, or waits for it.
+    ///
+    /// The guard must be bound to a name. In `if lock.try_lock().await?.is_some() { work() }` the guard is dropped
+    /// before the block begins, so another client can have the lock while `work` runs. This keeps the lock:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let quorum = redquorum::Quorum::in_memory(3)?;
+    /// # fn work() {}
+    /// if let Some(_guard) = quorum.red_lock("report").try_lock().await? {
+    ///     work(); // `_guard` lives until the end of the block; `_` alone would be no name
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if fewer nodes than a quorum gave an answer, within a node timeout;
-    /// [`LockError::Expired`] if the votes came too late; [`LockError::Config`],
-    /// [`LockError::Quarantined`], [`LockError::LeaseLost`], [`LockError::WouldDeadlock`] and
-    /// [`LockError::Closed`] as for [`lock`](Self::lock).
+    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout; otherwise as
+    /// [`lock`](Self::lock). For `None`, the answer of the resource's queue node is enough, as for
+    /// [`try_lock_for`](Self::try_lock_for).
     ///
     /// # Cancel safety
     ///
     /// As [`lock`](Self::lock).
-    pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
+    pub async fn try_lock(&self) -> Result<Option<LockGuard>, Error> {
         self.request.try_lock().await
     }
 
-    /// Locks the resource, waiting as [`lock`](Self::lock) does, runs the closure, and unlocks.
+    /// Locks as [`lock`](Self::lock) does, runs a closure, and unlocks. `Ok` means that the lease was valid until the
+    /// closure returned.
     ///
-    /// The lease is renewed while the closure runs. If it is lost, the closure is dropped at the
-    /// await where it is; code between two awaits, and tasks that it spawned, run on and can ask
-    /// [`Lease::ensure`].
-    ///
-    /// What the closure returns always comes back, with a problem of the unlock beside it and not
-    /// instead of it. If the closure panics, the panic goes on and the resource is unlocked.
+    /// The lease is renewed while the closure runs. If the lease is lost, the closure is dropped at the `await` where
+    /// it is. Code between two awaits, and tasks that the closure spawned, run on and can call
+    /// [`ensure`](crate::Lease::ensure). If the lease is lost before the closure returns, its value is dropped: a
+    /// closure whose value is needed in any case stores it itself. If the closure panics, the panic goes on and the
+    /// resource is unlocked.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let quorum = redquorum::Quorum::in_memory(3)?;
-    /// let done = quorum.red_lock("report").run(async |lease| lease.fencing_token().as_u64()).await?;
-    /// assert!(done.value > 0);
-    /// done.unlock?; // if it matters
+    /// let token = quorum.red_lock("report").run(async |guard| guard.fencing_token()).await?;
+    /// # assert!(token.as_u64() > 0);
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     ///
-    /// [`RunError::Lock`] as for [`lock`](Self::lock), the closure not being called;
-    /// [`RunError::LeaseLost`] if the lease was lost before the closure was done.
+    /// As [`lock`](Self::lock), and then the closure is not called; [`Error::LeaseLost`] if the lease was lost before
+    /// the closure returned.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it drops the closure where it is, and unlocks.
-    pub async fn run<T>(&self, work: impl AsyncFnOnce(Lease) -> T) -> Result<RunOutput<T>, RunError> {
-        closure::run(self.lock().await?, work).await
-    }
-
-    /// Asks every node who holds the resource, and reports the quorum's view with each node's
-    /// answer.
-    ///
-    /// It was so when the nodes answered. To act on it, take the lock.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let quorum = redquorum::Quorum::in_memory(3)?;
-    /// let lock = quorum.red_lock("report");
-    /// let guard = lock.lock().await?;
-    /// let found = lock.inspect().await?;
-    /// assert_eq!((found.owner(), found.holds()), (Some(guard.owner()), 1));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::NoQuorum`] if fewer nodes than a quorum answered within a node timeout: a node
-    /// that cannot be asked is never taken for one where the resource is free.
-    /// [`LockError::Config`] and [`LockError::Closed`] as for [`lock`](Self::lock).
-    ///
-    /// # Cancel safety
-    ///
-    /// It changes nothing.
-    pub async fn inspect(&self) -> Result<Inspection, LockError> {
-        inspection::inspect(self.request.environment(), &self.request.checked_to_read()?).await
-    }
-
-    /// Unlocks the resource for any holder, at every node that answers.
-    ///
-    /// It is for an operator, when a holder is known to be gone and its ttl is too long to wait
-    /// for. It does not ask for the owner, and that owner may still be working: then there are two,
-    /// and only the token tells them apart.
-    ///
-    /// The nodes refuse the holder's renewals from now on, and tell its client, which asks them: it
-    /// learns it within a round trip, or where that notice is lost, at its next renewal (a third of its
-    /// ttl after the last one), or without renewal at its end. Of more than 128 readers, one may be
-    /// renewed by nodes that could not be reached, or had lost its key.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::NoQuorum`] if fewer nodes than a quorum have confirmed within a node timeout:
-    /// the resource may still be locked. [`LockError::Config`] and [`LockError::Closed`] as for
-    /// [`lock`](Self::lock).
-    ///
-    /// # Cancel safety
-    ///
-    /// Once polled, the deletion is on its way to all nodes, whether or not it is dropped. What
-    /// keeps renewals from nodes that did not have the key follows when the nodes have said who
-    /// holds it.
-    pub async fn force_unlock(&self) -> Result<Unlocked, LockError> {
-        force_unlock(self.request.environment(), &self.request.checked()?).await
+    /// Dropping the future drops the closure at the `await` where it is, and unlocks.
+    pub async fn run<T>(&self, work: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, Error> {
+        self.lock().await?.run(work).await
     }
 }

@@ -1,29 +1,32 @@
-//! The lock of one resource that is read and written.
+//! The lock of one resource with many readers or one writer.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{
     config::LockOptions,
-    error::{ConfigError, LockError, RunError},
-    lock::{Lease, LockGuard, client::Client, closure::RunOutput, owner::Owner, red_lock::RedLock},
+    error::{ConfigError, Error},
+    lock::{
+        LockGuard, ReadGuard,
+        client::Client,
+        lock_request::{LockRequest, Reentrancy},
+        owner::Owner,
+    },
+    node::Resources,
     values::Resource,
 };
 
-/// A lock on one resource that has many readers at once, or one writer.
+/// The lock of one resource with many readers at once, or one writer.
 ///
-/// To write is what [`RedLock`] does on the same resource, so both exclude each other. Readers
-/// share the resource: at most one kind of lease is valid at any time, under the assumptions of the
-/// [crate's promises](crate#what-is-promised-and-on-what-it-rests). Who waits is served in the order
-/// of arrival, so neither a stream of readers keeps a writer waiting for ever, nor the other way
-/// round.
+/// A writer does what [`RedLock`](crate::RedLock) does on the same resource, so both exclude each other. Readers share
+/// the resource: at most one kind of lease is valid at any time, under the assumptions of the
+/// [crate's promises](crate#what-is-promised-and-on-what-it-rests). Waiters are served in the order of arrival, so a
+/// stream of readers does not keep a writer waiting for ever, and the reverse.
 ///
-/// Readers have fencing tokens too. One that was granted before a writer's attempt began has a
-/// smaller token than that writer, and one after it a larger; readers between two writers may have
-/// the same.
+/// Readers have fencing tokens, too. A reader that was granted before a writer's attempt began has a smaller token than
+/// that writer, and a reader after the writer has a larger one; readers between two writers may have the same.
 ///
-/// Tasks of one client that wait to read, as an owner none of them has named and with the quorum's
-/// ttl, share a lease where that keeps no writer waiting: a thousand that read at once cost the
-/// nodes as much as one.
+/// Tasks of one client that wait to read share a lease where that keeps no writer waiting, if no [`Owner`] is involved
+/// and the ttl is the quorum's: a thousand readers that come at once cost the nodes as much as one.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -39,147 +42,142 @@ use crate::{
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a lock does nothing until `read`, `write` or one of their like is called"]
+#[must_use = "a lock does nothing until it is locked"]
 pub struct RwLock {
-    writer: RedLock,
-    reader: RedLock,
+    writer: LockRequest,
+    reader: LockRequest,
 }
 
 impl RwLock {
     pub(crate) fn new(client: Arc<Client>, resource: Result<Resource, ConfigError>) -> Self {
-        let writer = RedLock::new(client, resource);
-        Self { reader: writer.clone().shared(), writer }
+        let writer = LockRequest::new(client, resource.map(|resource| [resource].into()));
+        let shared = writer.resources.clone().map(Resources::shared);
+        Self { reader: LockRequest { resources: shared, ..writer.clone() }, writer }
     }
 
-    fn each(self, set: impl Fn(RedLock) -> RedLock) -> Self {
-        Self { writer: set(self.writer), reader: set(self.reader) }
+    /// Replaces the settings, all of them: what these options leave open comes from the quorum.
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.reader.settings = options.clone();
+        self.writer.settings = options;
+        self
     }
 
-    /// Sets these options; what they leave open stays as it was.
-    pub fn options(self, options: LockOptions) -> Self {
-        self.each(|lock| lock.options(options))
+    /// Lets this owner re-enter, as [`RedLock::owned_by`](crate::RedLock::owned_by) does. An owner that writes may read
+    /// and write again, an owner that reads may read again, both at once, no matter which clients wait.
+    pub fn owned_by(mut self, owner: &Owner) -> Self {
+        self.reader.reentrancy = Reentrancy::Of(owner.clone());
+        self.writer.reentrancy = Reentrancy::Of(owner.clone());
+        self
     }
 
-    /// As [`LockOptions::ttl`].
-    pub fn ttl(self, ttl: Duration) -> Self {
-        self.each(|lock| lock.ttl(ttl))
-    }
-
-    /// As [`LockOptions::without_renewal`].
-    pub fn without_renewal(self) -> Self {
-        self.each(RedLock::without_renewal)
-    }
-
-    /// As [`RedLock::owned_by`]. An owner that writes may read and write again, one that reads may
-    /// read again, both at once, no matter who waits.
-    pub fn owned_by(self, owner: &Owner) -> Self {
-        self.each(|lock| lock.owned_by(owner))
-    }
-
-    /// Locks the resource to read it, waiting for as long as others write it or were before it.
+    /// Locks for reading, and waits for a writer that holds the lock or is ahead in the queue.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`].
+    /// As [`RedLock::lock`](crate::RedLock::lock).
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`].
-    pub async fn read(&self) -> Result<LockGuard, LockError> {
-        self.reader.lock().await
+    /// As [`RedLock::lock`](crate::RedLock::lock).
+    pub async fn read(&self) -> Result<ReadGuard, Error> {
+        self.reader.lock().await.map(ReadGuard::new)
     }
 
-    /// Locks the resource to read it if that takes no longer than `wait`.
+    /// Makes one attempt to lock for reading: `None` if a writer holds the lock, or waits for it. The guard must be bound
+    /// to a name, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock_for`].
+    /// As [`RedLock::try_lock`](crate::RedLock::try_lock).
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`].
-    pub async fn try_read_for(&self, wait: Duration) -> Result<LockGuard, LockError> {
-        self.reader.try_lock_for(wait).await
+    /// As [`RedLock::lock`](crate::RedLock::lock).
+    pub async fn try_read(&self) -> Result<Option<ReadGuard>, Error> {
+        Ok(self.reader.try_lock().await?.map(ReadGuard::new))
     }
 
-    /// Makes one attempt to lock the resource to read it: `None` if others write it, or are queued
-    /// for it.
+    /// Locks for reading, and waits for at most `wait`: `None` if other clients had the lock for all that time.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock`].
+    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for).
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`].
-    pub async fn try_read(&self) -> Result<Option<LockGuard>, LockError> {
-        self.reader.try_lock().await
+    /// As [`RedLock::lock`](crate::RedLock::lock).
+    pub async fn try_read_for(&self, wait: Duration) -> Result<Option<ReadGuard>, Error> {
+        Ok(self.reader.lock_for(wait).await?.map(ReadGuard::new))
     }
 
-    /// Reads as [`RedLock::run`] does: while the closure runs and the lease is valid, nobody
-    /// writes.
+    /// Reads as [`RedLock::run`](crate::RedLock::run) does: `Ok` means that no client wrote until the closure returned.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::run`].
+    /// As [`RedLock::run`](crate::RedLock::run).
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::run`].
-    pub async fn run_read<T>(&self, work: impl AsyncFnOnce(Lease) -> T) -> Result<RunOutput<T>, RunError> {
-        self.reader.run(work).await
+    /// As [`RedLock::run`](crate::RedLock::run).
+    pub async fn run_read<T>(&self, work: impl AsyncFnOnce(&ReadGuard) -> T) -> Result<T, Error> {
+        let guard = self.read().await?;
+        let value = guard.while_valid(work(&guard)).await?;
+        guard.unlock().await?;
+        Ok(value)
     }
 
-    /// Locks the resource to write it, waiting for as long as others have it or were before it.
+    /// Locks for writing, as [`RedLock::lock`](crate::RedLock::lock) of this resource does.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`]; [`LockError::WouldDeadlock`] at once if its owner reads the resource.
+    /// As [`RedLock::lock`](crate::RedLock::lock); [`Error::Config`] (`WouldDeadlock`) at once if the owner of the call
+    /// reads the resource.
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`].
-    pub async fn write(&self) -> Result<LockGuard, LockError> {
+    /// As [`RedLock::lock`](crate::RedLock::lock).
+    pub async fn write(&self) -> Result<LockGuard, Error> {
         self.writer.lock().await
     }
 
-    /// Locks the resource to write it if that takes no longer than `wait`.
+    /// Makes one attempt to lock for writing: `None` if other clients have the lock, or wait for it. The guard must be
+    /// bound to a name, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock_for`] and [`write`](Self::write).
+    /// As [`RedLock::try_lock`](crate::RedLock::try_lock) and [`write`](Self::write).
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`].
-    pub async fn try_write_for(&self, wait: Duration) -> Result<LockGuard, LockError> {
-        self.writer.try_lock_for(wait).await
-    }
-
-    /// Makes one attempt to lock the resource to write it: `None` if others have it, or are queued
-    /// for it.
-    ///
-    /// # Errors
-    ///
-    /// As [`RedLock::try_lock`] and [`write`](Self::write).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`RedLock::lock`].
-    pub async fn try_write(&self) -> Result<Option<LockGuard>, LockError> {
+    /// As [`RedLock::lock`](crate::RedLock::lock).
+    pub async fn try_write(&self) -> Result<Option<LockGuard>, Error> {
         self.writer.try_lock().await
     }
 
-    /// Writes as [`RedLock::run`] does: while the closure runs, nobody else reads or writes.
+    /// Locks for writing, and waits for at most `wait`: `None` if other clients had the lock for all that time.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::run`].
+    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for) and [`write`](Self::write).
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::run`].
-    pub async fn run_write<T>(&self, work: impl AsyncFnOnce(Lease) -> T) -> Result<RunOutput<T>, RunError> {
-        self.writer.run(work).await
+    /// As [`RedLock::lock`](crate::RedLock::lock).
+    pub async fn try_write_for(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
+        self.writer.lock_for(wait).await
+    }
+
+    /// Writes as [`RedLock::run`](crate::RedLock::run) does: `Ok` means that no other client read or wrote until the
+    /// closure returned.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedLock::run`](crate::RedLock::run) and [`write`](Self::write).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`RedLock::run`](crate::RedLock::run).
+    pub async fn run_write<T>(&self, work: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, Error> {
+        self.write().await?.run(work).await
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     algorithm::attempt::FailureReason,
-    error::LossReason,
+    error::{ClosedReason, LossReason},
     node::Answer,
     observer::{AttemptEnd, CallEnd, LatchEnd, LeaseEnd, Mode, Question, RenewalOutcome},
     values::NodeError,
@@ -21,8 +21,14 @@ pub(super) const ATTEMPT_ENDS: [AttemptEnd; 5] = [
 pub(super) const MODES: [Mode; 3] = [Mode::Exclusive, Mode::Shared, Mode::Permit];
 
 /// Every reason for which a lease is lost: to unlock it is none.
-pub(super) const LOSS_REASONS: [LossReason; 4] =
-    [LossReason::Expired, LossReason::MaxHold, LossReason::TakenAway, LossReason::Shutdown];
+pub(super) const LOSS_REASONS: [LossReason; 6] = [
+    LossReason::Expired,
+    LossReason::HoldLimit,
+    LossReason::Revoked,
+    LossReason::Closed(ClosedReason::ShutDown),
+    LossReason::Closed(ClosedReason::RuntimeEnded),
+    LossReason::Closed(ClosedReason::Forked),
+];
 
 /// Every end of a renewal.
 pub(super) const RENEWAL_ENDS: [RenewalOutcome; 4] =
@@ -86,10 +92,12 @@ pub(super) fn of_lease(end: LeaseEnd) -> &'static str {
 pub(super) fn of_loss(reason: LossReason) -> &'static str {
     match reason {
         LossReason::Expired => "expired",
-        LossReason::MaxHold => "max_hold",
-        LossReason::TakenAway => "taken_away",
+        LossReason::HoldLimit => "hold_limit",
+        LossReason::Revoked => "revoked",
         LossReason::Unlocked => "unlocked",
-        LossReason::Shutdown => "shutdown",
+        LossReason::Closed(ClosedReason::ShutDown) => "shutdown",
+        LossReason::Closed(ClosedReason::RuntimeEnded) => "runtime_ended",
+        LossReason::Closed(ClosedReason::Forked) => "forked",
     }
 }
 
@@ -118,7 +126,7 @@ pub(super) fn of_answer(answer: &Answer) -> &'static str {
         Answer::Gone => "unlocked",
         Answer::NotWrittenBack { .. } => "superseded",
         Answer::Abstains(_) | Answer::RenewedInQuarantine(_) => "abstained",
-        Answer::WrongQuorum { .. } => "other_quorum",
+        Answer::WrongQuorum { .. } => "wrong_quorum",
         Answer::Error(error) => of_error(error),
         // To other questions.
         _ => "protocol",
@@ -142,13 +150,13 @@ fn of_error(error: &NodeError) -> &'static str {
         NodeError::NoPermission(_) => "no_permission",
         NodeError::RunIdForbidden => "run_id_forbidden",
         NodeError::ScanForbidden => "scan_forbidden",
-        NodeError::OtherQuorum(_) => "other_quorum",
+        NodeError::WrongQuorum(_) => "wrong_quorum",
         NodeError::SameServer { .. } => "same_server",
         NodeError::ClockOff(_) => "clock_off",
         NodeError::CannotPersist => "cannot_persist",
         NodeError::Busy => "busy",
-        NodeError::Counter(_) => "counter",
-        NodeError::Flooded { .. } => "flooded",
+        NodeError::InvalidCounter(_) => "invalid_counter",
+        NodeError::ReadLimit { .. } => "read_limit",
         NodeError::Protocol(_) => "protocol",
         NodeError::ClusterMode => "cluster_mode",
         NodeError::SentinelMode => "sentinel_mode",

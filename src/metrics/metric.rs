@@ -7,42 +7,41 @@ use super::{
     QUARANTINED, RECONNECTS, RENEWAL, RENEWALS, UNDELIVERED, VOTES, WAIT, WAITING,
 };
 
-/// Something that is measured.
+/// A metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// How it is measured.
+    /// The kind.
     pub kind: Kind,
-    /// The names of its labels.
+    /// The names of the labels.
     pub labels: &'static [&'static str],
-    /// What it is, as recorders are told.
-    pub meaning: &'static str,
+    /// The description, as recorders show it.
+    pub help: &'static str,
+    is_in_seconds: bool,
 }
 
-/// How something is measured.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// It only grows.
+    /// A number that only grows.
     Counter,
-    /// It is so at present.
+    /// A number that goes up and down.
     Gauge,
-    /// A distribution of seconds.
-    Seconds,
-    /// A distribution of numbers from 0 to 1.
-    Ratio,
+    /// A distribution: of seconds, or of shares from 0 to 1.
+    Histogram,
 }
 
 impl Metric {
     pub(super) fn describe(&self) {
-        let Self { name, meaning, .. } = *self;
+        let Self { name, help, .. } = *self;
         match self.kind {
-            Kind::Counter => describe_counter!(name, Unit::Count, meaning),
-            Kind::Gauge => describe_gauge!(name, Unit::Count, meaning),
-            Kind::Seconds => describe_histogram!(name, Unit::Seconds, meaning),
-            Kind::Ratio => describe_histogram!(name, meaning),
+            Kind::Counter => describe_counter!(name, Unit::Count, help),
+            Kind::Gauge => describe_gauge!(name, Unit::Count, help),
+            Kind::Histogram if self.is_in_seconds => describe_histogram!(name, Unit::Seconds, help),
+            Kind::Histogram => describe_histogram!(name, help),
         }
     }
 }
@@ -51,9 +50,13 @@ const fn metric(
     name: &'static str,
     kind: Kind,
     labels: &'static [&'static str],
-    meaning: &'static str,
+    help: &'static str,
 ) -> Metric {
-    Metric { name, kind, labels, meaning }
+    Metric { name, kind, labels, help, is_in_seconds: false }
+}
+
+const fn seconds(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
+    Metric { is_in_seconds: true, ..metric(name, Kind::Histogram, labels, help) }
 }
 
 pub(super) const ALL: &[Metric] = &[
@@ -64,20 +67,15 @@ pub(super) const ALL: &[Metric] = &[
         &["quorum", "node", "question", "answer"],
         "answers of nodes to locks, write-backs and renewals, silence included",
     ),
-    metric(WAIT, Kind::Seconds, &["quorum", "mode", "outcome"], "seconds from a call to lock to its end"),
+    seconds(WAIT, &["quorum", "mode", "outcome"], "seconds from a call to lock to its end"),
     metric(WAITING, Kind::Gauge, &["quorum"], "calls to lock that go on at present"),
     metric(LEASES, Kind::Gauge, &["quorum", "mode"], "leases that are held at present"),
-    metric(HOLD, Kind::Seconds, &["quorum", "mode", "end"], "seconds from the grant of a lease to its end"),
+    seconds(HOLD, &["quorum", "mode", "end"], "seconds from the grant of a lease to its end"),
     metric(RENEWALS, Kind::Counter, &["quorum", "outcome"], "renewals, by how they ended"),
-    metric(
-        RENEWAL,
-        Kind::Seconds,
-        &["quorum"],
-        "seconds from the first request of a renewal to its decision",
-    ),
+    seconds(RENEWAL, &["quorum"], "seconds from the first request of a renewal to its decision"),
     metric(
         MARGIN,
-        Kind::Ratio,
+        Kind::Histogram,
         &["quorum"],
         "what was left of the validity when a renewal had its quorum, as a share of the ttl",
     ),
@@ -95,12 +93,7 @@ pub(super) const ALL: &[Metric] = &[
         &["quorum"],
         "arrivals at latches that a quorum keeps, repeated ones too",
     ),
-    metric(
-        LATCH_WAIT,
-        Kind::Seconds,
-        &["quorum", "outcome"],
-        "seconds from a call that waits for a latch to its end",
-    ),
+    seconds(LATCH_WAIT, &["quorum", "outcome"], "seconds from a call that waits for a latch to its end"),
     metric(
         QUARANTINED,
         Kind::Gauge,

@@ -7,7 +7,7 @@ use crate::{
         Downgrade, Enqueue, Lock, Operation, Renew, Resources, Tombstone, Unlock, WriteBack,
         operation::samples::{owner, resources},
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 /// The one resource that the clients contend for.
@@ -16,7 +16,7 @@ static RESOURCES: LazyLock<Resources> = LazyLock::new(|| resources("r"));
 static SHARED: LazyLock<Resources> = LazyLock::new(|| resources("r").shared());
 
 /// By client and attempt.
-static OWNERS: LazyLock<Vec<Vec<OwnerId>>> = LazyLock::new(|| {
+static OWNERS: LazyLock<Vec<Vec<LeaseId>>> = LazyLock::new(|| {
     let client = |client| (1..=4).map(|number| owner(&Attempt { client, number }.to_string())).collect();
     (0..super::CLIENTS).map(client).collect()
 });
@@ -25,11 +25,11 @@ pub(super) fn resource() -> &'static Resource {
     &RESOURCES[0]
 }
 
-pub(super) fn owner_of(Attempt { client, number }: Attempt) -> &'static OwnerId {
+pub(super) fn owner_of(Attempt { client, number }: Attempt) -> &'static LeaseId {
     &OWNERS[client][usize::from(number) - 1]
 }
 
-pub(super) fn attempt_of(owner: &OwnerId) -> Attempt {
+pub(super) fn attempt_of(owner: &LeaseId) -> Attempt {
     let mut attempts =
         (0..super::CLIENTS).flat_map(|client| (1..=4).map(move |number| Attempt { client, number }));
     attempts.find(|attempt| owner_of(*attempt) == owner).unwrap()

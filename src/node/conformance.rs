@@ -18,7 +18,7 @@ use crate::{
             write_back,
         },
     },
-    values::{NodeError, OwnerId},
+    values::{LeaseId, NodeError},
 };
 
 /// An empty node, and a way to let its time pass.
@@ -215,7 +215,7 @@ async fn readers_share_until_the_last_of_them_leaves(subject: &Subject) {
     assert_eq!(subject.ask(lock("*shared", "2", 30_000, 0)).await, Answer::Granted { vote });
     assert_eq!(subject.ask(write_back("*shared", "1", vote + 1)).await, Answer::WrittenBack);
     let Answer::Held(holder) = subject.ask(lock("shared", "3", 30_000, 0)).await else { panic!("not held") };
-    assert_eq!((holder.owner, holder.counter), (Some(OwnerId::of_readers()), vote + 1));
+    assert_eq!((holder.owner, holder.counter), (Some(LeaseId::of_readers()), vote + 1));
     let renewed = subject.ask(renew("*shared", "2", 1, 30_000, vote)).await;
     assert_eq!(renewed, Answer::Renewed { proves: true }, "no writer came after it");
     // A writer was refused, who goes first.

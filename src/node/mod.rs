@@ -23,14 +23,14 @@ pub(crate) mod transport;
 pub(crate) mod ttl;
 
 #[cfg(test)]
-pub(crate) use self::operation::{Abstention, HeldBy};
+pub(crate) use self::operation::Abstention;
 pub use self::parameters::RestartGuard;
 pub(crate) use self::{
     operation::{
-        Answer, Downgrade, Enqueue, ForceUnlock, Holder, Init, Inspect, Inspection, LONGEST_VALUE, Latch,
-        List, Lock, NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued, READERS_SHOWN,
-        Reconfigure, Register, Registration, Renew, Resources, Tombstone, Unlock, Vacant, Waiters, Withdraw,
-        WriteBack,
+        Answer, Downgrade, Enqueue, ForceUnlock, HeldBy, Holder, Init, Inspect, Inspection, LONGEST_VALUE,
+        Latch, List, Lock, NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued,
+        READERS_SHOWN, Reconfigure, Register, Registration, Renew, Resources, Tombstone, Unlock, Vacant,
+        Waiters, Withdraw, WriteBack,
     },
     parameters::{Incarnation, QuarantineParameters, QuorumParameters},
     reply::{Reply, Responder},

@@ -4,7 +4,7 @@
 //! Redisson's or follow its rule: `{...}` round the resource, so that a cluster keeps them
 //! together, unless the resource has a `{` already.
 
-use crate::values::{OwnerId, READERS as READERS_OWNER, Resource};
+use crate::values::{LeaseId, READERS as READERS_OWNER, Resource};
 
 /// The key of the node metadata.
 pub(crate) const METADATA: &str = "redquorum:node";
@@ -118,18 +118,24 @@ pub(crate) fn read_look_out(key: &Resource) -> Option<Resource> {
     read(LOOK_OUT, key)
 }
 
+/// Whether a reserved name is that of a lock: a slot, or a lock by which clients of a semaphore take turns.
+pub(crate) fn is_lock(name: &[u8]) -> bool {
+    let key = Resource::internal(name);
+    read_slot(&key).is_some() || read_many(&key).is_some() || read_look_out(&key).is_some()
+}
+
 fn read(prefix: &str, key: &Resource) -> Option<Resource> {
     let name = key.as_bytes().strip_prefix(prefix.as_bytes())?.strip_suffix(b"}")?;
     Resource::new(name).ok()
 }
 
 /// The name of a waiter that waits to share a resource.
-pub(crate) fn reader(waiter: &OwnerId) -> OwnerId {
-    OwnerId::from_wire(&[waiter.as_bytes(), READER_SUFFIX.as_bytes()].concat())
+pub(crate) fn reader(waiter: &LeaseId) -> LeaseId {
+    LeaseId::from_wire(&[waiter.as_bytes(), READER_SUFFIX.as_bytes()].concat())
 }
 
 /// Whether a waiter waits to share a resource: its name says so.
-pub(crate) fn is_reader(waiter: &OwnerId) -> bool {
+pub(crate) fn is_reader(waiter: &LeaseId) -> bool {
     waiter.as_bytes().ends_with(READER_SUFFIX.as_bytes())
 }
 
@@ -146,7 +152,7 @@ pub(crate) fn counter(resource: &Resource) -> Vec<u8> {
 
 /// The key of the tombstone that refuses late requests of an owner.
 #[cfg(test)]
-pub(crate) fn tombstone(resource: &Resource, owner: &OwnerId) -> Vec<u8> {
+pub(crate) fn tombstone(resource: &Resource, owner: &LeaseId) -> Vec<u8> {
     let mut name = named(TOMBSTONE, resource);
     name.push(b':');
     name.extend_from_slice(owner.as_bytes());
@@ -165,13 +171,13 @@ pub(crate) fn latch(latch: &Resource) -> Resource {
 }
 
 /// The topic on which one waiter in the queue of a resource is told that it is its turn.
-pub(crate) fn turn(resource: &Resource, waiter: &OwnerId) -> Resource {
+pub(crate) fn turn(resource: &Resource, waiter: &LeaseId) -> Resource {
     of_waiter(TURN, resource, waiter)
 }
 
 /// The topic on which a waiter is told that it is one of the first two in the queue: these listen
 /// for releases, too.
-pub(crate) fn next(resource: &Resource, waiter: &OwnerId) -> Resource {
+pub(crate) fn next(resource: &Resource, waiter: &LeaseId) -> Resource {
     of_waiter(NEXT, resource, waiter)
 }
 
@@ -248,7 +254,7 @@ fn in_braces(prefix: &str, resource: &Resource) -> Vec<u8> {
     [prefix.as_bytes(), resource.as_bytes(), b"}"].concat()
 }
 
-fn of_waiter(prefix: &str, resource: &Resource, waiter: &OwnerId) -> Resource {
+fn of_waiter(prefix: &str, resource: &Resource, waiter: &LeaseId) -> Resource {
     Resource::internal([&in_braces(prefix, resource), &b":"[..], waiter.as_bytes()].concat())
 }
 
@@ -265,12 +271,12 @@ mod tests {
         assert_eq!(notice_channel(&resource("a")), b"redisson_lock__channel:{a}");
         assert_eq!(counter(&resource("a}")), b"redisson_lock_token:{a}}");
         assert_eq!(counter(&resource("x{a}")), b"redisson_lock_token:x{a}");
-        assert_eq!(tombstone(&resource("a"), &OwnerId::from_wire(b"me:1")), b"redquorum:gone:{a}:me:1");
+        assert_eq!(tombstone(&resource("a"), &LeaseId::from_wire(b"me:1")), b"redquorum:gone:{a}:me:1");
     }
 
     #[test]
     fn no_resource_has_the_name_of_a_key_or_a_channel_that_belongs_to_another() {
-        let waiter = OwnerId::from_wire(b"me:1");
+        let waiter = LeaseId::from_wire(b"me:1");
         for other in ["a", "x{a}", "{a}"].map(resource) {
             let topics = [leader(&other), turn(&other, &waiter), next(&other, &waiter)]
                 .map(|topic| topic.as_bytes().to_vec());
@@ -319,7 +325,7 @@ mod tests {
 
     #[test]
     fn no_two_waiters_share_a_topic_and_no_two_resources_a_queue() {
-        let waiter = OwnerId::from_wire(b"me:1");
+        let waiter = LeaseId::from_wire(b"me:1");
         let topic = turn(&resource("a"), &waiter);
         assert_eq!(topic.as_bytes(), b"redquorum:turn:{a}:me:1");
         assert_eq!(shared_key_alias(&topic), topic);

@@ -37,24 +37,26 @@ pub(crate) struct QuarantineParameters {
     pub(crate) renewals_after: Duration,
 }
 
-/// When a node is asked whether it may have forgotten votes.
+/// The guard against nodes that may have forgotten votes.
 ///
-/// A node that restarted without its last votes, was flushed, or is a promoted replica would let a
-/// second lease in beside one that it has forgotten. So it must not vote until every lease that it
-/// may have forgotten is over.
+/// A node that restarted without its last votes, was flushed, or is a promoted replica could grant a second lease
+/// beside a lease that the node has forgotten. So the node begins a quarantine: it gives no votes until every lease
+/// that it may have forgotten has ended. The variants are the times at which a client finds out that a node may have
+/// forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RestartGuard {
-    /// On every connection (the default), and whenever its metadata is missing or not the one that
-    /// the connection knows. What it does not see: a server that becomes a replica of *its own*
-    /// replica and a master again under a connection that asks nothing meanwhile, and a proxy that
-    /// goes on with a promoted replica on the same connection.
+    /// At each new connection (the default), and at each call that finds the metadata of the node missing, or of
+    /// another incarnation than the connection.
+    ///
+    /// This guard does not see a server that becomes a replica of *its own* replica and a master again while the
+    /// connection sends nothing, nor a proxy that goes on with a promoted replica on the same connection.
     #[default]
     PerConnection,
-    /// In every call: for such proxies. The server spends some microseconds more on each call.
+    /// At every call: for proxies that may change the server under a connection. Each call costs the server some
+    /// microseconds more.
     PerVote,
-    /// Never. For servers that keep every vote: standalone, with `appendonly yes`,
-    /// `appendfsync always` and `aof-load-truncated no`. A replica that is promoted, or a restored
-    /// backup, breaks exclusion unseen.
+    /// Never: for servers that keep every vote, which are standalone, with `appendonly yes`, `appendfsync always` and
+    /// `aof-load-truncated no`. If a replica is promoted or a backup is restored, exclusion is broken unseen.
     Off,
 }

@@ -7,37 +7,64 @@ use crate::{
         asking::{ask_all, ask_operation, hear_all},
         environment::Environment,
     },
-    error::AdmissionError,
-    lock::client::Client,
+    error::{AdminError, ConfigError, Error, out_of_range},
+    lock::{client::Client, force_unlock},
     node::{Answer, Init, NewNodes, Operation, Reconfigure, Register, Registration},
-    quorum::connecting::{Next, gather, is_lasting, refuse_same_server},
-    values::{Fingerprint, NodeError, Refusal, Resource, Vote, Votes},
+    quorum::{
+        Quorum, QuorumBuilder,
+        connecting::{Next, gather, is_lasting, refuse_same_server},
+    },
+    values::{Fingerprint, NodeError, NodeReplies, NodeReply, Refusal, Resource},
 };
 
 /// How often a move begins anew because an old node came back to its old configuration meanwhile.
 const MOST_ROUNDS: usize = 3;
 
-/// What [`QuorumBuilder::init_if_needed`](crate::QuorumBuilder::init_if_needed) has done.
+/// What [`init_if_needed`] did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Initialized {
-    /// It has made a quorum of these nodes, all of which were new.
-    Now,
-    /// The nodes are this quorum already.
-    Before {
-        /// What each node said: [`Vote::Granted`] if it knows the quorum,
-        /// [`Refusal::Quarantined`](crate::error::Refusal::Quarantined) if it knew nothing and
-        /// joins after a quarantine, anything else if it could not be asked.
-        votes: Votes,
-    },
+pub enum InitOutcome {
+    /// It made a quorum of these nodes, all of which were new.
+    Created,
+    /// The nodes are this quorum already. The reply of a node is `Done` if the node knows the quorum, `Refused` with
+    /// `Quarantined` if the node knew nothing and joins after a quarantine, anything else if it could not be asked.
+    AlreadyDone(NodeReplies),
 }
 
-/// Makes a quorum of nodes none of which belongs to one.
+/// Makes a new quorum of these nodes: an administrator's act, once. Every node has to be there (nodes that are about
+/// to start are waited for, up to the connect timeout), and none may have been in a quorum before.
+///
+/// It distinguishes new nodes from nodes that have lost everything, which no client can. Nodes that no `init` has
+/// admitted vote only after a quarantine of `max_ttl` and a little more; nodes of this configuration that are still in
+/// the quarantine which began with their first client are admitted, too.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redquorum::{Quorum, admin};
+///
+/// let settings = Quorum::builder().nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"]);
+/// admin::init(&settings).await?; // once
+/// let quorum = settings.connect().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// With nothing changed: [`AdminError::NotNew`] if a node belongs to a quorum, or may have voted in this one;
+/// [`AdminError::Config`] if the settings cannot work, a node's clock is off by more than an hour, or two addresses
+/// lead to one server. [`AdminError::Incomplete`] if a node did not answer. Nodes are asked first, so other nodes have
+/// been admitted, as their replies say, only if a node failed in between, or another `init` ran meanwhile.
 ///
 /// # Cancel safety
 ///
-/// Some nodes may be made already. They keep their metadata.
-pub(super) async fn init(client: &Client) -> Result<(), AdmissionError> {
+/// Nodes that were admitted stay so. Call it again.
+pub async fn init(quorum: &QuorumBuilder) -> Result<(), AdminError> {
+    init_with(&*quorum.start_to_change()?).await
+}
+
+pub(super) async fn init_with(client: &Client) -> Result<(), AdminError> {
     let environment = &*client.environment;
     every_looked_at(environment, &look(environment).await?)?;
     let said = rehearse(environment).await?;
@@ -48,33 +75,100 @@ pub(super) async fn init(client: &Client) -> Result<(), AdmissionError> {
     every(environment, &ask_all_nodes(environment, init_operation(environment, false)).await)
 }
 
-/// Makes a quorum of nodes none of which belongs to one, unless they are this quorum already. Where
-/// a single node knows the quorum, those that know nothing may have forgotten it: they are
-/// registered, as by a client.
+/// As [`init`], and no error if the nodes are this quorum already: for jobs that are repeated, such as a deployment.
+///
+/// Where any node knows the quorum, nodes that know nothing may have forgotten it: they are registered, and wait out a
+/// quarantine. **It is not for the start of every service.** Where no node knows the quorum (there is one node, or all
+/// have lost their data at once), nothing distinguishes forgotten nodes from new ones: they vote at once, beside the
+/// leases that they forgot.
+///
+/// # Errors
+///
+/// As [`init`]; [`AdminError::NotNew`] only for nodes of another quorum, and [`AdminError::Incomplete`] only where no
+/// node knows this one.
 ///
 /// # Cancel safety
 ///
-/// Some nodes may be made already. They keep their metadata.
-pub(super) async fn init_if_needed(client: &Client) -> Result<Initialized, AdmissionError> {
+/// Nodes that were admitted or registered stay so. Call it again.
+pub async fn init_if_needed(quorum: &QuorumBuilder) -> Result<InitOutcome, AdminError> {
+    init_if_needed_with(&*quorum.start_to_change()?).await
+}
+
+/// Makes a quorum of nodes none of which belongs to one, unless they are this quorum already. Where a single node
+/// knows the quorum, nodes that know nothing may have forgotten it: they are registered, as by a client.
+pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, AdminError> {
     let environment = &*client.environment;
-    let ours = fingerprint(environment);
+    let ours = fingerprint_of(environment);
     let looked = look(environment).await?;
     let said = rehearse(environment).await?;
     refuse_known(environment, &said, Some(&ours))?;
     if said.iter().any(is_known) {
         let joined = ask_all_nodes(environment, register(environment)).await;
-        let votes = said
+        let replies = said
             .iter()
             .zip(&joined)
-            .map(|(said, joined)| if is_known(said) { Vote::Granted } else { joining(joined) });
-        return Ok(Initialized::Before { votes: environment.votes(votes) });
+            .map(|(said, joined)| if is_known(said) { NodeReply::Done } else { joining(joined) });
+        return Ok(InitOutcome::AlreadyDone(environment.replies(replies)));
     }
     every_looked_at(environment, &looked)?;
     every_looked_at(environment, &said)?;
     let made = ask_all_nodes(environment, init_operation(environment, false)).await;
     // Another one like this may go on at the same time.
     let is_ours = |answer: &Answer| is_done(answer) || fingerprint_in(answer) == Some(&ours);
-    if made.iter().all(is_ours) { Ok(Initialized::Now) } else { Err(incomplete(environment, &made)) }
+    if made.iter().all(is_ours) { Ok(InitOutcome::Created) } else { Err(incomplete(environment, &made)) }
+}
+
+/// Moves a quorum to other nodes or settings: other nodes, another number of votes, another `max_ttl`. It takes one
+/// `max_ttl`, during which no client gets a new lock of the quorum.
+///
+/// # Errors
+///
+/// [`AdminError::Config`] if the settings of either builder cannot work, or two addresses of one builder lead to one
+/// server; also if nodes could not distinguish the two configurations: then the new one needs a
+/// [`name`](QuorumBuilder::name) of its own. [`AdminError::Incomplete`] if so many old nodes did not answer that they
+/// could still be a quorum, with the others closed; or if a new node did not answer. The same call again goes on from
+/// there.
+///
+/// # Cancel safety
+///
+/// Nodes that are closed stay closed; the same call again goes on from there.
+pub async fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), AdminError> {
+    let new = to.start_to_change()?;
+    let old = from.start_to_change()?;
+    move_nodes(&old, &new, &to.settings.name).await
+}
+
+/// Unlocks a resource for any holder, on every node that answers.
+///
+/// It is for an operator, when a holder is known to be gone and its ttl is too long to wait for. It does not ask the
+/// holder, which may still be working: then there are two, and only the token distinguishes them.
+///
+/// From now on the nodes refuse renewals of the holder, and notify its client, which asks them: the client learns of
+/// the loss within a round trip, or where that notice is lost, at its next renewal (a third of its ttl after the last
+/// one), or without renewal at its end. Of more than 128 readers, one may be renewed by nodes that could not be
+/// reached, or had lost its key.
+///
+/// # Errors
+///
+/// [`Error::NoQuorum`] if fewer nodes than a quorum have confirmed within a node timeout: the resource may still be
+/// locked. [`Error::Config`], [`Error::Closed`].
+///
+/// # Cancel safety
+///
+/// Once polled, the deletion is on its way to all nodes, whether or not the future is dropped. What keeps renewals from
+/// nodes that did not have the key follows when the nodes have answered which leases they have.
+pub async fn force_unlock(quorum: &Quorum, resource: impl AsRef<[u8]>) -> Result<NodeReplies, Error> {
+    let request = quorum.request(resource);
+    force_unlock::force_unlock(request.environment(), &request.checked()?).await
+}
+
+/// Returns the settings by which nodes refuse clients of another quorum, as one line.
+///
+/// # Errors
+///
+/// [`ConfigError`] if the settings cannot work.
+pub fn fingerprint(quorum: &QuorumBuilder) -> Result<String, ConfigError> {
+    Ok(quorum.checked()?.parameters.fingerprint.as_str().to_owned())
 }
 
 /// Moves nodes from one configuration to another.
@@ -90,12 +184,12 @@ pub(super) async fn init_if_needed(client: &Client) -> Result<Initialized, Admis
 /// # Cancel safety
 ///
 /// Nodes that are closed stay closed; the same call again goes on from there.
-pub(super) async fn reconfigure(old: &Client, new: &Client) -> Result<(), AdmissionError> {
+async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), AdminError> {
     let (before, after) = (&*old.environment, &*new.environment);
-    let (from, to) = (fingerprint(before), fingerprint(after));
+    let (from, to) = (fingerprint_of(before), fingerprint_of(after));
     if from == to {
         let is_same = addresses(before) == addresses(after);
-        return if is_same { Ok(()) } else { Err(AdmissionError::SameConfiguration { fingerprint: to }) };
+        return if is_same { Ok(()) } else { Err(same_configuration(new_name).into()) };
     }
     if inspect_all(after).await?.iter().all(|answer| fingerprint_in(answer) == Some(&to)) {
         return Ok(());
@@ -136,7 +230,7 @@ async fn close(
     from: &Fingerprint,
     to: &Fingerprint,
     closed: &Fingerprint,
-) -> Result<(), AdmissionError> {
+) -> Result<(), AdminError> {
     let close = Reconfigure { from: from.clone(), to: closed.clone() };
     let mut answers = ask_all_nodes(before, Operation::Reconfigure(close.clone())).await;
     if answers.iter().any(Answer::is_not_registered) {
@@ -170,18 +264,19 @@ fn init_operation(environment: &Environment, is_rehearsal: bool) -> Operation {
 
 /// What every node would say to be made one of the quorum; nothing is changed. Clocks are compared,
 /// as by a registration.
-async fn rehearse(environment: &Environment) -> Result<Vec<Answer>, AdmissionError> {
+async fn rehearse(environment: &Environment) -> Result<Vec<Answer>, AdminError> {
     let answers = ask_all_nodes(environment, init_operation(environment, true)).await;
     for (node, answer) in environment.nodes.iter().zip(&answers) {
         if let Answer::Error(NodeError::ClockOff(by)) = answer {
-            return Err(AdmissionError::ClockOff { node: Arc::clone(node.address()), by: *by });
+            let (node, reason) = (Arc::clone(node.address()), NodeError::ClockOff(*by));
+            return Err(ConfigError::Server { node, reason }.into());
         }
     }
     Ok(answers)
 }
 
 /// What every node knows about itself. Those that are about to start are waited for.
-async fn look(environment: &Environment) -> Result<Vec<Answer>, AdmissionError> {
+async fn look(environment: &Environment) -> Result<Vec<Answer>, AdminError> {
     let resource = Resource::internal(*b"redquorum:init");
     let answers = gather(environment, resource, |gathered| {
         let answers = &gathered.answers;
@@ -198,17 +293,17 @@ async fn look(environment: &Environment) -> Result<Vec<Answer>, AdmissionError> 
 
 /// Refuses to go on unless every node has answered. Nothing was asked of those that did but to be
 /// looked at.
-fn every_looked_at(environment: &Environment, answers: &[Answer]) -> Result<(), AdmissionError> {
+fn every_looked_at(environment: &Environment, answers: &[Answer]) -> Result<(), AdminError> {
     let is_fine = |answer: &Answer| has_answered(answer) || is_done(answer);
     if answers.iter().all(is_fine) {
         return Ok(());
     }
-    let vote = |answer: &Answer| if is_fine(answer) { Vote::NotAsked } else { Vote::from(answer) };
-    Err(AdmissionError::Incomplete { votes: environment.votes(answers.iter().map(vote)) })
+    let reply = |answer: &Answer| if is_fine(answer) { NodeReply::NotAsked } else { NodeReply::from(answer) };
+    Err(AdminError::Incomplete(environment.replies(answers.iter().map(reply))))
 }
 
 /// What every node knows about itself, or why it does not say. They have to be different servers.
-async fn inspect_all(environment: &Environment) -> Result<Vec<Answer>, AdmissionError> {
+async fn inspect_all(environment: &Environment) -> Result<Vec<Answer>, AdminError> {
     let deadline = environment.now() + environment.settings.connect_timeout;
     let answers = ask_all(environment, &Resource::internal(*b"redquorum:init"), deadline).await;
     refuse_same_server(environment, &answers)?;
@@ -239,12 +334,12 @@ fn is_done(answer: &Answer) -> bool {
 }
 
 /// What the registration of a node that knew nothing amounts to.
-fn joining(answer: &Answer) -> Vote {
+fn joining(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Registered(Registration { quarantine: Some(remaining), .. }) => {
-            Vote::Refused(Refusal::Quarantined { remaining: Some(*remaining) })
+            NodeReply::Refused(Refusal::Quarantined { remaining: Some(*remaining) })
         }
-        other => Vote::from(other),
+        other => NodeReply::from(other),
     }
 }
 
@@ -253,11 +348,11 @@ fn refuse_known(
     environment: &Environment,
     answers: &[Answer],
     allowed: Option<&Fingerprint>,
-) -> Result<(), AdmissionError> {
+) -> Result<(), AdminError> {
     for (node, answer) in environment.nodes.iter().zip(answers) {
         if let Some(theirs) = fingerprint_in(answer).filter(|theirs| Some(*theirs) != allowed) {
-            let (node, theirs) = (Arc::clone(node.address()), theirs.clone());
-            return Err(AdmissionError::NotNew { node, theirs });
+            let (node, metadata) = (Arc::clone(node.address()), theirs.to_string().into());
+            return Err(AdminError::NotNew { node, metadata });
         }
     }
     Ok(())
@@ -273,15 +368,23 @@ fn better(opened: Answer, made: Answer) -> Answer {
     if is_done(&made) { made } else { opened }
 }
 
-fn every(environment: &Environment, answers: &[Answer]) -> Result<(), AdmissionError> {
+fn every(environment: &Environment, answers: &[Answer]) -> Result<(), AdminError> {
     if answers.iter().all(is_done) { Ok(()) } else { Err(incomplete(environment, answers)) }
 }
 
-fn incomplete(environment: &Environment, answers: &[Answer]) -> AdmissionError {
-    AdmissionError::Incomplete { votes: environment.votes(answers.iter().map(Vote::from)) }
+fn incomplete(environment: &Environment, answers: &[Answer]) -> AdminError {
+    AdminError::Incomplete(environment.replies(answers.iter().map(NodeReply::from)))
 }
 
-fn fingerprint(environment: &Environment) -> Fingerprint {
+/// The error of two configurations of different nodes that nodes cannot distinguish: nothing would keep clients with
+/// the old list from an old node that is not reached.
+fn same_configuration(name: &str) -> ConfigError {
+    let expected = "a name of its own for the new configuration, because its other settings are those of the old one \
+                    and its nodes are not";
+    out_of_range("name", name, expected)
+}
+
+fn fingerprint_of(environment: &Environment) -> Fingerprint {
     environment.settings.parameters.fingerprint.clone()
 }
 

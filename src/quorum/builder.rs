@@ -7,35 +7,36 @@ use crate::node::redis::Tls;
 use crate::{
     client::surroundings::Surroundings,
     config::QuorumSettings,
-    error::{AdmissionError, ConfigError, ConnectError},
+    error::{ConfigError, Error},
     lock::client::Client,
     node::{
         RestartGuard,
         memory::MemoryCluster,
-        redis::{NODES_VARIABLE, NodeConnector, node_urls, without_password},
+        redis::{NODES_VARIABLE, node_urls, without_password},
     },
-    quorum::{Initialized, Quorum, admin, connecting},
-    values::Fingerprint,
+    quorum::{Quorum, connecting},
 };
 
+pub(crate) use self::start::runtime;
 #[cfg(feature = "sim")]
 pub(crate) use self::start::setup;
-use self::start::{runtime, unobserved};
 
+#[cfg(feature = "__command")]
 pub(crate) mod effective;
 mod start;
 
 /// The nodes of a quorum and the settings that all of its locks share.
 ///
-/// All clients of a quorum must agree on name, nodes, votes needed, `max_ttl`, attempt timeout and
-/// drift, and be of versions of this crate that speak the same protocol: nodes check these. They
-/// must agree on the restart guard too, which nodes do not check.
+/// All clients of a quorum must agree on name, nodes, votes needed, `max_ttl`, attempt timeout and drift, and be of
+/// versions of this crate that speak the same protocol. Nodes check all of these but the addresses. Clients must agree
+/// on the restart guard too, which nodes do not check. Ranges are checked by [`connect`](Self::connect).
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is connected"]
 pub struct QuorumBuilder {
     nodes: Vec<NodeSource>,
+    /// What is wrong with certificates is an error of `connect`.
     #[cfg(feature = "tls")]
-    tls: Tls,
+    tls: Result<Tls, ConfigError>,
     pub(crate) settings: QuorumSettings,
 }
 
@@ -43,6 +44,7 @@ pub struct QuorumBuilder {
 #[derive(Clone)]
 enum NodeSource {
     Url(String),
+    #[cfg(feature = "unstable-redis")]
     Client(Box<redis::Client>),
 }
 
@@ -51,7 +53,7 @@ impl QuorumBuilder {
         Self {
             nodes: Vec::new(),
             #[cfg(feature = "tls")]
-            tls: Tls::new(),
+            tls: Ok(Tls::new()),
             settings: QuorumSettings::default(),
         }
     }
@@ -77,258 +79,219 @@ impl QuorumBuilder {
         self
     }
 
-    /// Adds the nodes that the environment variable `REDQUORUM_NODES` names, by urls as
-    /// [`node_urls`] reads them.
+    /// Adds the nodes that the environment variable `REDQUORUM_NODES` names: urls, separated by blanks or commas. A
+    /// comma that is not followed by a new `scheme://` is part of a url, which may name several Sentinels.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::NoNodesVariable`] if it is not set, or names none. The urls are looked at
-    /// when it is connected.
-    pub fn nodes_from_env(self) -> Result<Self, ConfigError> {
+    /// [`Error::Config`] if the variable is not set, or names no node. The urls themselves are checked by
+    /// [`connect`](Self::connect).
+    pub fn nodes_from_env(self) -> Result<Self, Error> {
         let urls = node_urls(&std::env::var_os(NODES_VARIABLE).unwrap_or_default().to_string_lossy());
-        if urls.is_empty() { Err(ConfigError::NoNodesVariable) } else { Ok(self.nodes(urls)) }
+        if urls.is_empty() {
+            let reason = "not set, or empty: name the nodes, such as \
+                          redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3"
+                .into();
+            return Err(ConfigError::Variable { name: NODES_VARIABLE, given: "".into(), reason }.into());
+        }
+        Ok(self.nodes(urls))
     }
 
-    /// Adds nodes by clients of the `redis` crate: with their addresses, credentials, databases and
-    /// TLS. Each node is given connections of its own; the settings of TCP sockets are not taken
-    /// over.
+    /// Adds nodes by clients of the crate `redis`: with their addresses, credentials, databases and TLS. Each node has
+    /// connections of its own; the settings of TCP sockets are not taken over.
     ///
-    /// They are clients of redis 1, the version that [`redquorum::redis`](crate::redis) is. Behind
-    /// TLS, what that crate asks for has to be there: one of its TLS features, and for rustls a
-    /// crypto provider.
+    /// The clients are of the version that [`unstable_redis::redis`](crate::unstable_redis::redis) is, so this method
+    /// may change in any version. Behind TLS, what that crate requires has to be there: one of its TLS features, and
+    /// for rustls a crypto provider.
+    #[cfg(feature = "unstable-redis")]
     pub fn clients(mut self, clients: impl IntoIterator<Item = redis::Client>) -> Self {
         self.nodes.extend(clients.into_iter().map(|client| NodeSource::Client(Box::new(client))));
         self
     }
 
-    /// Whom to trust behind TLS, and which certificate to show there (default: the system's CAs,
-    /// and none). For nodes with `rediss://` and `rediss+sentinel://`; [clients](Self::clients)
-    /// have their own.
+    /// Certificates of CAs (PEM) to trust behind TLS, in place of those of the system (default). Called again, it adds
+    /// more. For nodes with `rediss://` and `rediss+sentinel://`.
+    ///
+    /// TLS is made by rustls, with the crypto provider that the process has installed, or with *ring*. The certificate
+    /// of a server has to be valid for the host as it stands in the url, or as a Sentinel names it; this check cannot
+    /// be switched off. On Linux, `SSL_CERT_FILE` and `SSL_CERT_DIR` say where the certificates of the system are. PEM
+    /// that holds no certificate is an error of [`connect`](Self::connect).
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redquorum::Quorum;
+    ///
+    /// let quorum = Quorum::builder()
+    ///     .nodes(["rediss://redis-1.internal", "rediss://redis-2.internal", "rediss://redis-3.internal"])
+    ///     .ca_certificates(std::fs::read("ca.pem")?)
+    ///     .client_certificate(std::fs::read("client.pem")?, std::fs::read("client.key")?)
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "tls")]
-    pub fn tls(mut self, tls: Tls) -> Self {
-        self.tls = tls;
+    pub fn ca_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        let pem = pem.into();
+        self.tls = self.tls.and_then(|tls| tls.ca(&pem));
         self
     }
 
-    /// The quorum's name (default: `redquorum`). It tells configurations apart in errors, and is
-    /// the first thing by which a [`MultiLock`](crate::MultiLock) over several quorums orders them:
-    /// give each a name of its own.
+    /// The certificate to show to servers that ask for one behind TLS, as PEM: its chain, with the certificate itself
+    /// first, and its private key without a passphrase (default: none). PEM that cannot be used is an error of
+    /// [`connect`](Self::connect).
+    #[cfg(feature = "tls")]
+    pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        let (chain, key) = (chain.into(), key.into());
+        self.tls = self.tls.and_then(|tls| tls.client_certificate(&chain, &key));
+        self
+    }
+
+    /// TLS as a settings file describes it.
+    #[cfg(all(feature = "tls", feature = "settings"))]
+    pub(crate) fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Ok(tls);
+        self
+    }
+
+    /// The name of the quorum (default: `redquorum`; 1 to 64 letters, digits, `-`, `_` or `.`). The name distinguishes
+    /// quorums in errors, and a lock [across quorums](crate::MultiLock::across) orders the quorums by name first: give
+    /// each quorum a name of its own.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
         self
     }
 
-    /// What this client calls itself, for people who see what it holds: 1 to 48 bytes that print
-    /// (default: `host:pid`). It stands in the name of every [owner](crate::OwnerId::label), so in
-    /// errors, traces, inspections and on the nodes, and in the name of every connection
-    /// (`CLIENT LIST`). Nothing depends on it.
+    /// The label of this client, for people (default: `host:pid`; 1 to 48 bytes of characters that print). The label is
+    /// part of every [lease id](crate::LeaseId::label), so of errors, traces, inspections and keys, and of the name of
+    /// every connection (`CLIENT LIST`). Nothing depends on it.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.settings.label = Some(label.into());
         self
     }
 
-    /// How many nodes have to grant (default and least: a majority of the configured nodes). More
-    /// survives more forgetful nodes, and fewer dead ones.
+    /// The number of nodes that have to grant (default and least: a majority of the configured nodes; at most all). A
+    /// larger number survives more nodes that forget votes, and fewer nodes that are down.
     pub fn votes_needed(mut self, votes: usize) -> Self {
         self.settings.votes_needed = Some(votes);
         self
     }
 
-    /// The ttl of locks that set none (default: 30 s).
+    /// The ttl of locks that set none (default: 30 s; from 4 ms, with the default drift, to `max_ttl`).
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.settings.ttl = ttl;
         self
     }
 
-    /// The longest ttl that any lock may have (default: 60 s, at most ten years). How long a node
-    /// has to stay out of votes after it forgot them follows from this.
+    /// The longest ttl of any lock (default: 60 s; at most ten years). A node that may have forgotten votes gives none
+    /// for this time and a little longer.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.settings.max_ttl = max_ttl;
         self
     }
 
-    /// The share of a ttl that clocks may disagree by (default: 0.01, half a percent for each
-    /// side). All clients alike. A larger share makes leases end earlier.
+    /// The share of a ttl by which clocks may disagree (default: 0.01, half a percent for each side; 0 to below 0.5). A
+    /// larger share makes leases end earlier.
     pub fn drift(mut self, drift: f64) -> Self {
         self.settings.drift = drift;
         self
     }
 
-    /// How long one node's answer is waited for (default: a tenth of a lock's ttl, at most 1 s).
+    /// The time to wait for the answer of one node (default: a tenth of a lock's ttl, at most 1 s; above zero, and
+    /// below the ttl). A lock with a ttl that is not longer is refused, unless the lock sets a [node
+    /// timeout](crate::LockOptions::node_timeout) of its own.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.settings.node_timeout = Some(node_timeout);
         self
     }
 
-    /// How long one attempt may take before it is lost (default: 2 s).
+    /// The time after which an attempt without a quorum fails (default: 2 s; above zero, at most `max_ttl`).
     pub fn attempt_timeout(mut self, attempt_timeout: Duration) -> Self {
         self.settings.attempt_timeout = attempt_timeout;
         self
     }
 
-    /// How long [`connect`](Self::connect) and [`init`](Self::init) wait for nodes that do not
+    /// The time for which [`connect`](Self::connect) and [`admin::init`](crate::admin::init) wait for nodes that do not
     /// answer yet (default: 5 s).
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.settings.connect_timeout = connect_timeout;
         self
     }
 
-    /// How long a node remembers a resource's fencing counter at least after its last vote,
-    /// write-back or renewal (default: 1 h; no less than `max_ttl` and 1 s, at most ten years).
+    /// The least time for which a node remembers the fencing counter of a resource after the last vote, write-back or
+    /// renewal (default: 1 h; no less than `max_ttl` and 1 s, at most ten years).
     pub fn counter_ttl(mut self, counter_ttl: Duration) -> Self {
         self.settings.counter_ttl = counter_ttl;
         self
     }
 
-    /// When a node is asked whether it may have forgotten votes (default:
-    /// [`RestartGuard::PerConnection`]). All clients of a quorum should have the same: one that
-    /// trusts its nodes takes the votes of those in quarantine.
+    /// The guard against nodes that may have forgotten votes (default: [`RestartGuard::PerConnection`]). All clients of
+    /// a quorum should have the same guard: a client with [`RestartGuard::Off`] takes the votes of nodes in quarantine.
     pub fn restart_guard(mut self, restart_guard: RestartGuard) -> Self {
         self.settings.restart_guard = restart_guard;
         self
     }
 
-    /// Takes a node without metadata for a new one, and lets it vote at once: for tests, examples
-    /// and first steps.
+    /// Lets every node without metadata vote at once, as a new node: for tests, examples and first steps.
     ///
-    /// It is wrong wherever a node may lose its data: one that was flushed, or restarted empty,
-    /// looks like a new one, and exclusion is broken unseen. A quorum that matters is made by
-    /// [`init`](Self::init), once.
+    /// This setting is wrong wherever a node may lose its data: a node that was flushed, or restarted empty, looks like
+    /// a new node, and exclusion is broken unseen. Make a quorum that matters by [`admin::init`](crate::admin::init),
+    /// once.
     pub fn admit_new_nodes(mut self) -> Self {
         self.settings.admits_new = true;
         self
     }
 
-    /// Makes a client that only looks: it inspects locks and observes elections, writes no metadata
-    /// to a node that has none, and so begins no quarantine there, either. To lock, to campaign, to
-    /// unlock by force and to make a quorum is [`ConfigError::ReadOnly`] before anything is sent.
+    /// Makes a client that changes nothing: it writes no metadata to a node that has none, and so begins no quarantine
+    /// there.
+    ///
+    /// Calls that read work: inspections, lists, health, the leader of an election and its observers, the arrivals of a
+    /// latch, the free permits of a semaphore. A call that would change a node is [`Error::Config`] (`ReadOnly`),
+    /// before anything is sent: locks of every kind, permits, campaigns, arriving at a latch and waiting for one, and
+    /// [`force_unlock`](crate::admin::force_unlock). So is a call of [`admin`](crate::admin) that makes or moves a
+    /// quorum, as [`AdminError::Config`](crate::error::AdminError::Config).
     pub fn read_only(mut self) -> Self {
         self.settings.is_read_only = true;
         self
     }
 
-    /// This configuration as the nodes of its quorum keep it, and by which they refuse clients of
-    /// another.
+    /// Connects to the nodes, and returns when a quorum of nodes has answered. The other nodes get as much time again,
+    /// at most an eighth of the node timeout, and are dialled on in the background. While there is no quorum yet, nodes
+    /// that cannot be reached are dialled again until the connect timeout: so a program may start together with its
+    /// servers.
+    ///
+    /// The client works on the tokio runtime of this call, which needs timers and IO, and has to run for as long as the
+    /// client is used.
     ///
     /// # Errors
     ///
-    /// The [`ConfigError`] of settings that cannot work, as [`connect`](Self::connect) has it.
-    pub fn fingerprint(&self) -> Result<Fingerprint, ConfigError> {
-        Ok(self.settings.check(self.nodes.len())?.parameters.fingerprint)
-    }
-
-    /// What makes plain connections to the nodes, in the order in which these were given: for
-    /// programs that look at servers.
-    ///
-    /// # Errors
-    ///
-    /// The [`ConfigError`] of nodes that cannot be such, as [`connect`](Self::connect) has it.
-    pub fn connectors(&self) -> Result<Vec<NodeConnector>, ConfigError> {
-        let (routes, runtime) = (self.routes()?, runtime()?);
-        Ok(routes.into_iter().map(|route| NodeConnector::new(route, runtime.clone())).collect())
-    }
-
-    /// Connects to the nodes and returns once a quorum of them has answered. The others are given
-    /// as long again, at most an eighth of the node timeout, and are tried again in the background.
-    /// While there is no quorum yet, nodes that cannot be reached are tried again until the connect
-    /// timeout: so a program may start together with its servers.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::Config`] if the settings cannot work, before anything is sent;
-    /// [`ConnectError::NoQuorum`] if fewer nodes than a quorum answered within the connect timeout,
-    /// with what each said, or at once if so many refuse it for reasons that do not pass by
-    /// themselves, such as a wrong password; [`ConnectError::SameServer`] if two addresses lead to
-    /// one server that answers now and tells its `run_id`; [`ConnectError::OtherQuorum`],
-    /// [`ConnectError::ClockOff`], [`ConnectError::RunIdForbidden`], [`ConnectError::ClusterMode`]
-    /// or [`ConnectError::SentinelMode`] if a node is refused for that, and the others are no
-    /// quorum.
+    /// [`Error::Config`] if the settings cannot work, or there is no tokio runtime (`NoRuntime`), before anything is
+    /// sent; or if a node can be none and the others are no quorum: a node of a quorum with other settings
+    /// (`WrongQuorum`); a server whose clock is off by more than an hour, that does not permit `INFO`, or that is a
+    /// Sentinel or part of a Redis Cluster (`Server`). Also, whatever the other nodes are, if two addresses lead to one
+    /// server (`Server`). [`Error::NoQuorum`] if fewer nodes than a quorum answered within the connect timeout, or at
+    /// once if enough nodes refuse it for reasons that do not pass by themselves, such as a wrong password. Between the
+    /// two, `Config` comes first.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it closes the connections; nothing is left on the nodes.
-    pub async fn connect(self) -> Result<Quorum, ConnectError> {
-        let settings = self.settings.check(self.nodes.len())?;
+    /// Dropping the future closes the connections; nothing is left on the nodes.
+    pub async fn connect(self) -> Result<Quorum, Error> {
+        let settings = self.checked()?;
         let registers = settings.registration();
         let client = self.start(settings, registers, |nodes| self.observer(nodes))?;
         connecting::wait_for_quorum(&client.environment).await?;
         Ok(Quorum::new(client))
     }
 
-    /// Makes a new quorum of these nodes: an administrator's act, once. Every node has to be there
-    /// (those that are about to start are waited for, up to the connect timeout), and none may have
-    /// been in a quorum before.
-    ///
-    /// It is what tells new nodes from nodes that have lost everything, which no client can. Nodes
-    /// that no `init` has admitted vote only after a quarantine of `max_ttl` and a little more;
-    /// those of this configuration that are still in the quarantine which began with their first
-    /// client are admitted, too.
+    /// Connects to in-memory nodes, with these settings; urls are not used. Its time is that of tokio, so a test may
+    /// pause it.
     ///
     /// # Errors
     ///
-    /// With nothing changed: [`AdmissionError::NotNew`] if a node belongs to a quorum, or may have
-    /// voted in this one; [`AdmissionError::ClockOff`] if a node's clock is off by more than an
-    /// hour; [`AdmissionError::SameServer`] if two addresses lead to one server.
-    /// [`AdmissionError::Incomplete`] if a node did not answer. Nodes are looked at first, so
-    /// others have been admitted, as its votes say, only if it failed in between, or was made by
-    /// another `init` meanwhile.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nodes that were admitted stay so.
-    pub async fn init(self) -> Result<(), AdmissionError> {
-        let settings = self.settings_to_change()?;
-        admin::init(&*self.start(settings, None, unobserved)?).await
-    }
-
-    /// As [`init`](Self::init), but nothing is wrong with nodes that are this quorum already: for
-    /// jobs that are repeated, such as a deployment.
-    ///
-    /// Where any node knows the quorum, those that know nothing may have forgotten it: they are
-    /// registered, and wait out a quarantine. **It is not for the start of every service.** Where
-    /// no node knows the quorum (there is one node, or all have lost their data at once), nothing
-    /// tells forgotten nodes from new ones: they vote at once, beside the leases that they forgot.
-    ///
-    /// # Errors
-    ///
-    /// As [`init`](Self::init); [`AdmissionError::NotNew`] only for nodes of another quorum, and
-    /// [`AdmissionError::Incomplete`] only where no node knows this one.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nodes that were admitted or registered stay so.
-    pub async fn init_if_needed(self) -> Result<Initialized, AdmissionError> {
-        let settings = self.settings_to_change()?;
-        admin::init_if_needed(&*self.start(settings, None, unobserved)?).await
-    }
-
-    /// Moves a quorum to these nodes and settings, from those of `old`: other nodes, another number
-    /// of votes, another `max_ttl`. It takes a longest ttl, during which no lock of the quorum can
-    /// be had.
-    ///
-    /// # Errors
-    ///
-    /// [`AdmissionError::SameConfiguration`] if nodes could not tell the two apart: then the new
-    /// one needs a [`name`](Self::name) of its own. [`AdmissionError::Incomplete`] if so many old
-    /// nodes did not answer that they could still be a quorum, with the others closed; or if a new
-    /// node did not. The same call again goes on from there.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nodes that are closed stay closed; the same call again goes on from there.
-    pub async fn reconfigure(self, old: Self) -> Result<(), AdmissionError> {
-        let new = self.start(self.settings_to_change()?, None, unobserved)?;
-        let old = old.start(old.settings_to_change()?, None, unobserved)?;
-        admin::reconfigure(&old, &new).await
-    }
-
-    /// A client of in-memory nodes, which needs no connecting; urls are not looked at. Its time is
-    /// tokio's, so that a test may pause it.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::Config`] if the settings cannot work, or there is no tokio runtime.
-    pub fn in_memory(self, cluster: &MemoryCluster) -> Result<Quorum, ConnectError> {
+    /// [`Error::Config`] if the settings cannot work, or there is no tokio runtime (`NoRuntime`).
+    pub fn connect_in_memory(self, cluster: &MemoryCluster) -> Result<Quorum, Error> {
         let settings = self.settings.check(cluster.nodes())?;
         let nodes = cluster.connect(&settings.parameters, settings.is_read_only());
         let observer = self.observer(nodes.iter().map(|node| Arc::clone(node.address())).collect());
@@ -341,6 +304,7 @@ impl fmt::Debug for NodeSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url(url) => f.write_str(&without_password(url)),
+            #[cfg(feature = "unstable-redis")]
             Self::Client(client) => client.fmt(f),
         }
     }

@@ -9,9 +9,9 @@ use crate::{
         environment::Environment,
         fanout::Heard,
     },
-    error::{ConnectError, SameServer},
+    error::{ConfigError, Error, Goal, NoQuorum},
     node::{Answer, Incarnation, RestartGuard},
-    values::{NodeError, Resource, Vote},
+    values::{Fingerprint, NodeError, NodeReply, Resource},
 };
 
 /// How soon a node that cannot be asked is asked again.
@@ -105,7 +105,7 @@ fn grace(environment: &Environment, took: Duration) -> Duration {
 ///
 /// The other nodes are given a little longer. A node that connects later registers, which refuses
 /// what does not fit; where no node registers nothing would, so every node is waited for.
-pub(crate) async fn wait_for_quorum(environment: &Environment) -> Result<(), ConnectError> {
+pub(crate) async fn wait_for_quorum(environment: &Environment) -> Result<(), Error> {
     let resource = Resource::internal(*b"redquorum:connect");
     let answers = gather(environment, resource, |gathered| next(environment, gathered)).await;
     refuse_same_server(environment, &answers)?;
@@ -116,18 +116,15 @@ pub(crate) async fn wait_for_quorum(environment: &Environment) -> Result<(), Con
     for misfit in misfits.into_iter().flatten() {
         // What does not pass by itself is better said at once, unless the others can do without.
         if !has_quorum {
-            return Err(misfit);
+            return Err(misfit.into());
         }
         tracing::warn!(%misfit, "a node is refused; the others are a quorum");
     }
     if has_quorum {
         return Ok(());
     }
-    let vote = |answer: &Answer| match answer {
-        Answer::Inspected(_) => Vote::Connected,
-        answer => Vote::from(answer),
-    };
-    Err(ConnectError::NoQuorum { needed, votes: environment.votes(answers.iter().map(vote)) })
+    let replies = environment.replies(answers.iter().map(NodeReply::from));
+    Err(NoQuorum::new(Goal::Connect, replies).into())
 }
 
 fn next(environment: &Environment, gathered: &Gathered) -> Next {
@@ -174,30 +171,29 @@ pub(super) fn is_lasting(answer: &Answer) -> bool {
             | NodeError::ClusterMode
             | NodeError::SentinelMode
             | NodeError::ClockOff(_)
-            | NodeError::OtherQuorum(_)
+            | NodeError::WrongQuorum(_)
     )
 }
 
 /// What is wrong with a node, if something is that does not pass by itself.
-fn misfit(environment: &Environment, node: usize, answer: &Answer) -> Option<ConnectError> {
+fn misfit(environment: &Environment, node: usize, answer: &Answer) -> Option<ConfigError> {
     let node = Arc::clone(environment.nodes.get(node)?.address());
     let ours = &environment.settings.parameters.fingerprint;
-    let other_quorum = |node, theirs: &_| {
-        let (ours, theirs) = (ours.clone(), Clone::clone(theirs));
-        Some(ConnectError::OtherQuorum { node, ours, theirs })
+    let wrong_quorum = |node, theirs: &Fingerprint| {
+        Some(ConfigError::WrongQuorum { node, difference: ours.beside(theirs).into() })
     };
     match answer {
         // Where connections do not register, nobody has looked at it yet.
         Answer::Inspected(inspection) => match &inspection.fingerprint {
-            Some(theirs) if theirs != ours => other_quorum(node, theirs),
+            Some(theirs) if theirs != ours => wrong_quorum(node, theirs),
             _ => None,
         },
         Answer::Error(NodeError::Handshake(error)) => match &**error {
-            NodeError::RunIdForbidden => Some(ConnectError::RunIdForbidden { node }),
-            NodeError::ClockOff(by) => Some(ConnectError::ClockOff { node, by: *by }),
-            NodeError::OtherQuorum(theirs) => other_quorum(node, theirs),
-            NodeError::ClusterMode => Some(ConnectError::ClusterMode { node }),
-            NodeError::SentinelMode => Some(ConnectError::SentinelMode { node }),
+            NodeError::WrongQuorum(theirs) => wrong_quorum(node, &Fingerprint::new(theirs)),
+            NodeError::RunIdForbidden
+            | NodeError::ClockOff(_)
+            | NodeError::ClusterMode
+            | NodeError::SentinelMode => Some(ConfigError::Server { node, reason: NodeError::clone(error) }),
             _ => None,
         },
         _ => None,
@@ -205,7 +201,7 @@ fn misfit(environment: &Environment, node: usize, answer: &Answer) -> Option<Con
 }
 
 /// Refuses two addresses that lead to one server.
-pub(super) fn refuse_same_server(environment: &Environment, answers: &[Answer]) -> Result<(), SameServer> {
+pub(super) fn refuse_same_server(environment: &Environment, answers: &[Answer]) -> Result<(), ConfigError> {
     let mut known: Vec<(&Arc<str>, &Incarnation)> = Vec::new();
     for (node, answer) in environment.nodes.iter().zip(answers) {
         let second = node.address();
@@ -227,16 +223,9 @@ pub(super) fn refuse_same_server(environment: &Environment, answers: &[Answer]) 
         // Named in the order in which they were given, not in the order in which they connected.
         let place = |address: &Arc<str>| environment.nodes.iter().position(|node| node.address() == address);
         let (first, second) = if place(first) < place(second) { (first, second) } else { (second, first) };
-        return Err(SameServer {
-            first: Arc::clone(first),
-            second: Arc::clone(second),
-            run_id: run_id(incarnation),
-        });
+        let reason =
+            NodeError::SameServer { other: Arc::clone(second), incarnation: Arc::clone(incarnation) };
+        return Err(ConfigError::Server { node: Arc::clone(first), reason });
     }
     Ok(())
-}
-
-/// What `INFO` calls `run_id`.
-fn run_id(incarnation: &Incarnation) -> Arc<str> {
-    incarnation.split('/').next().unwrap_or_default().into()
 }

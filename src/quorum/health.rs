@@ -1,20 +1,17 @@
-//! Whether the nodes of a quorum vote.
+//! The health of a quorum.
 
 use std::fmt;
 
 use crate::{
     client::asking::{ask, hear_with_times},
-    lock::{
-        inspection::{self, NodeHolder},
-        node_inspection::NodeInspection,
-    },
+    lock::{inspection, node_inspection::NodeInspection},
     quorum::Quorum,
     values::Resource,
 };
 
-/// Whether the nodes of a quorum vote, from [`Quorum::health`].
+/// The health of a quorum, from [`Quorum::health`]: the nodes that vote, and the reasons of those that do not.
 ///
-/// It was so when the nodes answered. A lock that follows asks them anew.
+/// It was true when the nodes answered. A later lock asks the nodes anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     nodes: Vec<NodeInspection>,
@@ -22,11 +19,11 @@ pub struct Health {
 }
 
 impl Quorum {
-    /// Asks every node whether it would vote for a lock of this client now: for a service that is
-    /// asked for its health, and for people.
+    /// Asks every node whether it would vote for a lock of this client now: for health checks of a service, and for
+    /// people.
     ///
-    /// It waits until all nodes have answered, at most a node timeout. It never fails: a node that
-    /// does not answer is a part of the answer. After a shutdown no node does.
+    /// Waits until all nodes have answered, at most a node timeout. The call never fails: a node that does not answer
+    /// is part of the report. After a shutdown, no node answers.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -53,34 +50,33 @@ impl Quorum {
 }
 
 impl Health {
-    /// Whether enough nodes vote for a lock to be had.
+    /// Whether enough nodes vote to grant a lock.
     #[must_use]
     pub fn has_quorum(&self) -> bool {
         self.voting() >= self.needed
     }
 
-    /// How many nodes vote.
+    /// The number of nodes that vote.
     #[must_use]
     pub fn voting(&self) -> usize {
         self.nodes.iter().filter(|node| votes(node)).count()
     }
 
-    /// How many nodes have to vote for a lock.
+    /// The number of votes that a lock needs.
     #[must_use]
     pub fn needed(&self) -> usize {
         self.needed
     }
 
-    /// What each node said, in the order in which the nodes were given: why one does not vote is its
-    /// [holder](NodeInspection::holder), if that is unknown, or its
-    /// [abstention](NodeInspection::abstention).
+    /// The view of each node, in the order in which the nodes were named. A node does not vote because of its
+    /// [error](NodeInspection::holder) or its [abstention](NodeInspection::abstention).
     pub fn nodes(&self) -> impl Iterator<Item = &NodeInspection> {
         self.nodes.iter()
     }
 }
 
 fn votes(node: &NodeInspection) -> bool {
-    node.abstention().is_none() && !matches!(node.holder(), NodeHolder::Unknown(_))
+    node.abstention().is_none() && node.holder().is_ok()
 }
 
 impl fmt::Display for Health {
@@ -88,7 +84,7 @@ impl fmt::Display for Health {
         write!(f, "{} of {} nodes vote, {} have to", self.voting(), self.nodes.len(), self.needed)?;
         for node in &self.nodes {
             match (node.holder(), node.abstention()) {
-                (NodeHolder::Unknown(error), _) => write!(f, "; {}: {error}", node.address())?,
+                (Err(error), _) => write!(f, "; {}: {error}", node.address())?,
                 (_, Some(abstention)) => write!(f, "; {}: {abstention}", node.address())?,
                 _ => {}
             }

@@ -15,56 +15,52 @@ use crate::{
         fanout::Heard,
     },
     clock::Instant,
-    error::ListError,
+    error::{Error, Goal, NoQuorum},
     lock::{
-        inspection::{Inspection, NodeHolder, by_node},
+        inspection::{Inspection, by_node},
         node_inspection::NodeInspection,
     },
     node::{Answer, List, Operation, names},
     quorum::Quorum,
-    values::{NodeError, Resource, Vote},
+    values::{NodeError, NodeReply, Resource},
 };
 
 /// So many resources are asked about at once.
 const AT_ONCE: usize = 64;
 
-/// What is locked, from [`Quorum::list`].
+/// Everything that is locked, from [`admin::list`](crate::admin::list).
 ///
-/// It was so when the nodes answered; by the time it is read it may be otherwise.
+/// It was true when the nodes answered, and may be out of date on return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    locks: Vec<ListedLock>,
+    locks: Vec<(LockName, Inspection)>,
     silent: BTreeMap<Arc<str>, NodeError>,
 }
 
-/// A lock that some node at least has, from [`Listing::locks`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedLock {
-    name: LockName,
-    inspection: Inspection,
-}
-
-/// What is locked, by the name that people gave it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What a key on a node stands for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LockName {
     /// A resource: of a lock, an election, or readers and writers.
     Resource(Resource),
     /// One slot of a semaphore: a permit.
+    #[non_exhaustive]
     Slot {
         /// The semaphore.
         semaphore: Resource,
-        /// Which slot, from 0.
-        index: u32,
+        /// The slot, from 0.
+        slot: usize,
     },
-    /// The turn to acquire several permits of a semaphore.
-    Turn {
+    /// The lock of the clients that acquire several permits of a semaphore: one client after the other.
+    #[non_exhaustive]
+    MultiPermit {
         /// The semaphore.
         semaphore: Resource,
     },
-    /// The turn to look out for released slots of a semaphore, or for the others of an
-    /// [`AnyOf`](crate::AnyOf).
-    LookOut {
+    /// The lock of the clients that watch for releases of all slots of a semaphore, or of all resources of an
+    /// [`AnyOf`](crate::AnyOf): one client after the other.
+    #[non_exhaustive]
+    ReleaseWatcher {
         /// The semaphore; of an `AnyOf`, the names of its resources, with commas between.
         name: Resource,
     },
@@ -73,12 +69,12 @@ pub enum LockName {
 impl LockName {
     fn read(key: Resource) -> Self {
         if let Some((semaphore, index)) = names::read_slot(&key) {
-            return Self::Slot { semaphore, index };
+            return Self::Slot { semaphore, slot: index as usize };
         }
         if let Some(name) = names::read_look_out(&key) {
-            return Self::LookOut { name };
+            return Self::ReleaseWatcher { name };
         }
-        names::read_many(&key).map_or(Self::Resource(key), |semaphore| Self::Turn { semaphore })
+        names::read_many(&key).map_or(Self::Resource(key), |semaphore| Self::MultiPermit { semaphore })
     }
 
     /// The resource's, or the semaphore's.
@@ -87,8 +83,8 @@ impl LockName {
         match self {
             Self::Resource(name)
             | Self::Slot { semaphore: name, .. }
-            | Self::Turn { semaphore: name }
-            | Self::LookOut { name } => name,
+            | Self::MultiPermit { semaphore: name }
+            | Self::ReleaseWatcher { name } => name,
         }
     }
 }
@@ -97,69 +93,71 @@ impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Resource(name) => name.fmt(f),
-            Self::Slot { semaphore, index } => write!(f, "slot {index} of {semaphore}"),
-            Self::Turn { semaphore } => write!(f, "turn at {semaphore}"),
-            Self::LookOut { name } => write!(f, "look-out for {name}"),
+            Self::Slot { semaphore, slot } => write!(f, "slot {slot} of {semaphore}"),
+            Self::MultiPermit { semaphore } => write!(f, "multi-permit lock of {semaphore}"),
+            Self::ReleaseWatcher { name } => write!(f, "release watcher of {name}"),
         }
     }
 }
 
-impl Quorum {
-    /// Asks every node what is locked there, and then about each resource that is wanted, as
-    /// [`RedLock::inspect`](crate::RedLock::inspect) does.
-    ///
-    /// A node looks through all of its keys, in steps of about a hundred, by `SCAN`: the user needs
-    /// [that permission](crate::error::NodeError::ScanForbidden). Each step is waited for as long as
-    /// a node timeout. What is locked or unlocked meanwhile may be there or not; what is locked all
-    /// the while, at a node that answers, is there.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let quorum = redquorum::Quorum::in_memory(5)?;
-    /// let guard = quorum.red_lock("invoice:42").lock().await?;
-    /// let listing = quorum.list(|what| what.name().as_bytes().starts_with(b"invoice:")).await?;
-    /// for lock in listing.locks() {
-    ///     println!("{} is held by {:?}", lock.name(), lock.inspection().owner());
-    /// }
-    /// # assert_eq!(listing.locks().next().unwrap().inspection().owner(), Some(guard.owner()));
-    /// # guard.unlock().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ListError::NoQuorum`] if fewer nodes than a quorum told all that they know.
-    ///
-    /// # Cancel safety
-    ///
-    /// It changes nothing.
-    pub async fn list(&self, is_wanted: impl Fn(&LockName) -> bool) -> Result<Listing, ListError> {
-        let environment = &*self.client().environment;
-        let scans = join_all((0..environment.nodes.len()).map(|node| scan(environment, node))).await;
-        let needed = environment.settings.electorate.needed();
-        let mut silent = BTreeMap::new();
-        for (node, (_, error)) in environment.nodes.iter().zip(&scans) {
-            silent.extend(error.clone().map(|error| (Arc::clone(node.address()), error)));
-        }
-        if environment.nodes.len() - silent.len() < needed {
-            let vote = |error: &Option<NodeError>| error.clone().map_or(Vote::Granted, Vote::Unknown);
-            let votes = environment.votes(scans.iter().map(|(_, error)| vote(error)));
-            return Err(ListError::NoQuorum { needed, votes });
-        }
-        let errors: Vec<_> = scans.iter().map(|(_, error)| error.clone()).collect();
-        let names = merged(scans.into_iter().map(|(keys, _)| keys)).filter(|(name, _)| is_wanted(name));
-        let looks = names.map(|(name, key)| look(environment, &errors, name, key));
-        let locks: Vec<_> = stream::iter(looks).buffered(AT_ONCE).collect().await;
-        let locks: Vec<ListedLock> = locks.into_iter().filter(ListedLock::is_held_anywhere).collect();
-        for node in locks.iter().flat_map(|lock| lock.inspection.nodes()) {
-            if let NodeHolder::Unknown(error) = node.holder() {
-                silent.entry(node.address().into()).or_insert_with(|| error.clone());
-            }
-        }
-        Ok(Listing { locks, silent })
+/// Returns all that is locked, if `is_wanted`: asks every node for the names of its locks, and then about each that is
+/// wanted, as [`Quorum::inspect`] does.
+///
+/// A node looks through all of its keys, in steps of about a hundred, by `SCAN`: the user needs [that
+/// permission](crate::error::NodeError::ScanForbidden). Each step may take a node timeout. What is locked or unlocked
+/// meanwhile may be listed or not; what is locked all the while, at a node that answers, is listed.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redquorum::{Quorum, admin};
+///
+/// let quorum = Quorum::in_memory(5)?;
+/// let guard = quorum.red_lock("invoice:42").lock().await?;
+/// let listing = admin::list(&quorum, |lock| lock.name().as_bytes().starts_with(b"invoice:")).await?;
+/// for (name, inspection) in listing.locks() {
+///     println!("{name} is held by {:?}", inspection.holder());
+/// }
+/// # assert_eq!(listing.locks().next().unwrap().1.holder(), Some(guard.id()));
+/// # guard.unlock().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`Error::NoQuorum`] if fewer nodes than a quorum listed all their locks; [`Error::Closed`].
+///
+/// # Cancel safety
+///
+/// It changes nothing.
+pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Result<Listing, Error> {
+    let environment = &*quorum.client().environment;
+    environment.ensure_open()?;
+    let scans = join_all((0..environment.nodes.len()).map(|node| scan(environment, node))).await;
+    let mut silent = BTreeMap::new();
+    for (node, (_, error)) in environment.nodes.iter().zip(&scans) {
+        silent.extend(error.clone().map(|error| (Arc::clone(node.address()), error)));
     }
+    let reply = |error: &Option<NodeError>| error.clone().map_or(NodeReply::Done, NodeReply::Failed);
+    let replies = environment.replies(scans.iter().map(|(_, error)| reply(error)));
+    if !replies.has_quorum() {
+        return Err(NoQuorum::new(Goal::List, replies).into());
+    }
+    let errors: Vec<_> = scans.iter().map(|(_, error)| error.clone()).collect();
+    let names = merged(scans.into_iter().map(|(keys, _)| keys)).filter(|(name, _)| is_wanted(name));
+    let looks = names.map(|(name, key)| look(environment, &errors, name, key));
+    let locks: Vec<_> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+    // A lock may have been unlocked since it was listed.
+    let is_held_anywhere =
+        |(_, inspection): &(LockName, Inspection)| inspection.nodes().any(NodeInspection::is_held);
+    let locks: Vec<_> = locks.into_iter().filter(is_held_anywhere).collect();
+    for node in locks.iter().flat_map(|(_, inspection)| inspection.nodes()) {
+        if let Err(error) = node.holder() {
+            silent.entry(node.address().into()).or_insert_with(|| error.clone());
+        }
+    }
+    Ok(Listing { locks, silent })
 }
 
 /// Every key that any of the nodes has told, once, in the order of the names.
@@ -200,7 +198,7 @@ async fn look(
     errors: &[Option<NodeError>],
     name: LockName,
     key: Resource,
-) -> ListedLock {
+) -> (LockName, Inspection) {
     let (start, deadline) = (environment.now(), deadline(environment));
     let able = errors.iter().enumerate().filter(|(_, error)| error.is_none()).map(|(node, _)| node);
     let asked = ask_those(environment, able, &key, deadline);
@@ -211,7 +209,7 @@ async fn look(
         }
     }
     let needed = environment.settings.electorate.needed();
-    ListedLock { name, inspection: Inspection::new(by_node(environment, start, heard), needed) }
+    (name, Inspection::new(by_node(environment, start, heard), needed))
 }
 
 fn deadline(environment: &Environment) -> Instant {
@@ -220,34 +218,13 @@ fn deadline(environment: &Environment) -> Instant {
 }
 
 impl Listing {
-    /// What some node at least has, in the order of the names: also where no quorum has it, as
-    /// [`Inspection::state`] tells.
-    pub fn locks(&self) -> impl Iterator<Item = &ListedLock> {
-        self.locks.iter()
+    /// What a node at least has, in the order of the names: also where no quorum has it, as [`Inspection::state`] shows.
+    pub fn locks(&self) -> impl Iterator<Item = (&LockName, &Inspection)> {
+        self.locks.iter().map(|(name, inspection)| (name, inspection))
     }
 
-    /// The nodes that did not tell all that they know, by their addresses, and why.
+    /// The nodes that did not list everything, by address, and why.
     pub fn silent(&self) -> impl Iterator<Item = (&str, &NodeError)> {
         self.silent.iter().map(|(node, error)| (&**node, error))
-    }
-}
-
-impl ListedLock {
-    /// What is locked.
-    #[must_use]
-    pub fn name(&self) -> &LockName {
-        &self.name
-    }
-
-    /// What the nodes say of it.
-    #[must_use]
-    pub fn inspection(&self) -> &Inspection {
-        &self.inspection
-    }
-
-    /// It may have been unlocked since it was listed.
-    fn is_held_anywhere(&self) -> bool {
-        let is_held = |node: &NodeInspection| matches!(node.holder(), NodeHolder::Held { .. });
-        self.inspection.nodes().any(is_held)
     }
 }

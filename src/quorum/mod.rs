@@ -11,11 +11,13 @@ pub(crate) mod shutdown;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "__command")]
+pub use self::builder::effective::{EffectiveSettings, connectors, effective};
 pub use self::{
-    admin::Initialized,
-    builder::{QuorumBuilder, effective::EffectiveSettings},
+    admin::{InitOutcome, fingerprint, force_unlock, init, init_if_needed, reconfigure},
+    builder::QuorumBuilder,
     health::Health,
-    listing::{ListedLock, Listing, LockName},
+    listing::{Listing, LockName, list},
     quorum::Quorum,
-    shutdown::Shutdown,
+    shutdown::ShutdownReport,
 };

@@ -3,21 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    error::{ConfigError, ConnectError},
-    lock::{MultiLock, RedLock, RwLock, client::Client},
-    node::memory::MemoryCluster,
+    error::{ConfigError, Error},
+    lock::{Inspection, MultiLock, RedLock, RwLock, client::Client, inspection, lock_request::LockRequest},
+    node::{memory::MemoryCluster, names},
     quorum::{
-        QuorumBuilder, Shutdown,
+        QuorumBuilder, ShutdownReport,
         shutdown::{self, GRACE},
     },
-    values::Resource,
+    values::{InvalidResource, Resource},
 };
 
-/// A client of a quorum of independent nodes. Cheap to clone; all clones share its connections and
-/// tasks.
+/// A client of a quorum of independent nodes. Cheap to clone; all clones share its connections and tasks.
 ///
-/// It works on the tokio runtime that it was built on. When the last clone, lock and guard is gone,
-/// its tasks end.
+/// A client works on the tokio runtime that it was connected on. Its tasks end after the last clone, lock, guard, lease
+/// and stream of leaders is gone and what had to be delivered to the nodes has been confirmed or is past its time.
 #[derive(Clone, Debug)]
 pub struct Quorum {
     client: Arc<Client>,
@@ -34,9 +33,9 @@ impl Quorum {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Config`] if `nodes` is 0 or more than 64, or if there is no tokio runtime.
-    pub fn in_memory(nodes: usize) -> Result<Self, ConnectError> {
-        Self::builder().in_memory(&MemoryCluster::new(nodes))
+    /// [`Error::Config`] if `nodes` is 0 or more than 64, or if there is no tokio runtime.
+    pub fn in_memory(nodes: usize) -> Result<Self, Error> {
+        Self::builder().connect_in_memory(&MemoryCluster::new(nodes))
     }
 
     pub(crate) fn new(client: Arc<Client>) -> Self {
@@ -63,7 +62,49 @@ impl Quorum {
     /// Their order does not matter. An empty group, one of more than 1,000 resources, or one with a
     /// resource twice is an error of the first use.
     pub fn multi_lock<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> MultiLock {
-        MultiLock::of_one(&self.client, resources)
+        MultiLock::new(Arc::clone(&self.client), resources)
+    }
+
+    /// Asks every node which lease holds a resource, and reports the view of the quorum with the answer of each node.
+    ///
+    /// It was true when the nodes answered, and may be out of date on return. To act on it, take the lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let quorum = redquorum::Quorum::in_memory(3)?;
+    /// let guard = quorum.red_lock("report").lock().await?;
+    /// let inspection = quorum.inspect("report").await?;
+    /// assert_eq!((inspection.holder(), inspection.holds()), (Some(guard.id()), 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout: a node that does not answer is
+    /// never taken for one where the resource is free. [`Error::Config`] if the name cannot be one; [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It changes nothing.
+    pub async fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, Error> {
+        let request = self.request(resource);
+        inspection::inspect(request.environment(), &request.checked_to_read()?).await
+    }
+
+    /// A request for one resource, with the settings of the quorum. A reserved name is accepted if it is that of a
+    /// lock, such as the slot of a semaphore.
+    pub(super) fn request(&self, resource: impl AsRef<[u8]>) -> LockRequest {
+        let resource = resource.as_ref();
+        let checked = match Resource::new(resource) {
+            Err(InvalidResource::Reserved { .. }) if names::is_lock(resource) => {
+                Ok(Resource::internal(resource))
+            }
+            checked => checked,
+        };
+        let resources = checked.map(|resource| [resource].into()).map_err(ConfigError::from);
+        LockRequest::new(Arc::clone(&self.client), resources)
     }
 
     /// Ends every lease of this client, lets nothing new begin, and waits for the nodes to confirm
@@ -72,7 +113,7 @@ impl Quorum {
     /// # Cancel safety
     ///
     /// As [`shutdown_within`](Self::shutdown_within).
-    pub async fn shutdown(&self) -> Shutdown {
+    pub async fn shutdown(&self) -> ShutdownReport {
         self.shutdown_within(GRACE).await
     }
 
@@ -80,7 +121,7 @@ impl Quorum {
     /// confirmed it.
     ///
     /// Guards that are alive lose their lease; calls that wait end with
-    /// [`Closed`](crate::error::LockError::Closed). Attempts under way are taken back, and waited
+    /// [`Error::Closed`]. Attempts under way are taken back, and waited
     /// for as long as nobody polls or drops them, at most an attempt timeout.
     ///
     /// It returns at once when every unlock is confirmed. Nodes that do not answer are waited for
@@ -94,7 +135,7 @@ impl Quorum {
     /// # Cancel safety
     ///
     /// The leases end at the first poll; dropped later, the unlocks go on in the background.
-    pub async fn shutdown_within(&self, grace: Duration) -> Shutdown {
+    pub async fn shutdown_within(&self, grace: Duration) -> ShutdownReport {
         shutdown::shutdown(&self.client, grace).await
     }
 

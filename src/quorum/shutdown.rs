@@ -19,26 +19,34 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// So many resources of a node are named in words.
 const NAMED: usize = 3;
 
-/// What a shutdown has left open.
+/// What a shutdown has left unconfirmed, from [`Quorum::shutdown`](crate::Quorum::shutdown).
 ///
-/// No lease is among it: each has been unlocked at a quorum, or its own ttl is over. What is open
-/// goes on in the background while the runtime runs; what is never confirmed ends with its ttl.
+/// No lease is valid any more: each has been unlocked at a quorum, or its own ttl is over. What is unconfirmed goes on in
+/// the background while the runtime runs; what is never confirmed ends with its ttl.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Shutdown {
-    /// Nodes that have not confirmed everything, by address, and the resources for which an unlock,
-    /// or leaving a queue, is on its way to them.
-    pub open: Vec<(Arc<str>, Vec<Resource>)>,
-    /// Attempts and places in wait queues that could not be taken back, since nobody has polled or
-    /// dropped the futures of their calls.
-    pub attempts: usize,
+pub struct ShutdownReport {
+    unconfirmed: Vec<(Arc<str>, Vec<Resource>)>,
+    stalled_calls: usize,
 }
 
-impl Shutdown {
-    /// Whether nothing is open.
+impl ShutdownReport {
+    /// Whether every node has confirmed every unlock, and no call is stalled.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.open.is_empty() && self.attempts == 0
+        self.unconfirmed.is_empty() && self.stalled_calls == 0
+    }
+
+    /// The nodes that have not confirmed every unlock, by address, and the resources: an unlock of them, or the removal of
+    /// a queue entry, is on its way to the node.
+    pub fn unconfirmed(&self) -> impl Iterator<Item = (&str, &[Resource])> {
+        self.unconfirmed.iter().map(|(node, resources)| (&**node, &**resources))
+    }
+
+    /// The number of attempts and queue entries that could not be rolled back, because the futures of their calls are
+    /// neither polled nor dropped.
+    #[must_use]
+    pub fn stalled_calls(&self) -> usize {
+        self.stalled_calls
     }
 
     fn of(environment: &Environment, undelivered: &[Vec<Undelivered>]) -> Self {
@@ -50,17 +58,17 @@ impl Shutdown {
         let nodes = environment.nodes.iter().map(|node| Arc::clone(node.address()));
         let open =
             nodes.zip(undelivered.iter().map(resources)).filter(|(_, resources)| !resources.is_empty());
-        Self { open: open.collect(), attempts: environment.attempts.count() }
+        Self { unconfirmed: open.collect(), stalled_calls: environment.attempts.count() }
     }
 }
 
-impl fmt::Display for Shutdown {
+impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_complete() {
-            return write!(f, "nothing is open: every unlock has been confirmed, or is past its time");
+            return write!(f, "complete: every unlock is confirmed, or its keys have expired");
         }
         let mut separator = "";
-        for (node, resources) in &self.open {
+        for (node, resources) in &self.unconfirmed {
             let named: Vec<String> = resources.iter().take(NAMED).map(Resource::to_string).collect();
             write!(f, "{separator}{node} has not confirmed the unlock of {}", named.join(", "))?;
             if let more @ 1.. = resources.len().saturating_sub(NAMED) {
@@ -68,10 +76,14 @@ impl fmt::Display for Shutdown {
             }
             separator = "; ";
         }
-        if self.attempts > 0 {
-            write!(f, "{separator}attempts to lock that nobody polls or drops: {}", self.attempts)?;
+        if self.stalled_calls > 0 {
+            write!(
+                f,
+                "{separator}calls whose futures are neither polled nor dropped: {}",
+                self.stalled_calls
+            )?;
         }
-        write!(f, "; what is left ends with its ttl")
+        write!(f, "; what is unconfirmed ends with its ttl")
     }
 }
 
@@ -81,7 +93,7 @@ impl fmt::Display for Shutdown {
 /// # Cancel safety
 ///
 /// As there.
-pub(crate) async fn shutdown(client: &Client, grace: Duration) -> Shutdown {
+pub(crate) async fn shutdown(client: &Client, grace: Duration) -> ShutdownReport {
     let environment = &*client.environment;
     let patient_until = environment.now() + grace;
     client.close();
@@ -122,12 +134,12 @@ fn blocked_until(environment: &Environment, undelivered: &[Vec<Undelivered>]) ->
     residue::blocks_until(environment.settings.electorate, left)
 }
 
-fn report(environment: &Environment, undelivered: &[Vec<Undelivered>]) -> Shutdown {
-    let shutdown = Shutdown::of(environment, undelivered);
+fn report(environment: &Environment, undelivered: &[Vec<Undelivered>]) -> ShutdownReport {
+    let shutdown = ShutdownReport::of(environment, undelivered);
     if shutdown.is_complete() {
         tracing::debug!("shut down");
     } else {
-        tracing::warn!(open = %shutdown, "shut down, with something left open");
+        tracing::warn!(report = %shutdown, "shutdown incomplete");
     }
     shutdown
 }

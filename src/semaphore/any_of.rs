@@ -5,13 +5,8 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     acquire::any_of::QUEUES,
     config::LockOptions,
-    error::{ConfigError, LockError, RunError},
-    lock::{
-        client::Client,
-        closure::{self, RunOutput},
-        guard::LockGuard,
-        lease::Lease,
-    },
+    error::{ConfigError, Error, group_of_none, group_too_large, resource_twice},
+    lock::{client::Client, guard::LockGuard},
     quorum::Quorum,
     semaphore::choice::{Choice, Offered},
     values::{InvalidResource, LONGEST_RESOURCE, Resource},
@@ -20,15 +15,15 @@ use crate::{
 /// So many resources are offered, at most.
 const MOST: usize = 64;
 
-/// A lock on one of several resources, whichever can be had first.
+/// The lock of any one of several resources, whichever is free first.
 ///
-/// The lease is an ordinary one on that resource, which the guard
-/// [names](Lease::resource): it excludes, and is excluded by, every other lock on it. A client that
-/// finds none free waits in the queues of up to three of them, drawn at random, takes the first that
-/// becomes free, and after the [first poll](LockOptions::polls) takes its turn to look out for the others,
-/// among those that want the same ones. So those that wait for one resource alone keep their order, and
-/// between those that wait for any there is none. Such a lock is
-/// re-entered by nobody, also in the scope of an [`Owner`](crate::Owner).
+/// The lease is an ordinary lease on that resource, which the guard [names](crate::Lease::resource): it excludes, and is
+/// excluded by, every other lock on the resource. A client that finds none free waits in the queues of up to three of the
+/// resources, drawn at random, and takes the first that becomes free. After some 500 ms it also competes for the role of
+/// the *release watcher*, one client among those that want the same resources, which listens for the release of all of
+/// them. So clients that wait for one resource alone keep their order, and between clients that wait for any there is none.
+///
+/// Such a lock is never re-entrant, also in the scope of an [`Owner`](crate::Owner).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -42,7 +37,7 @@ const MOST: usize = 64;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a lock does nothing until `lock`, `try_lock` or `try_lock_for` is called"]
+#[must_use = "a lock does nothing until it is locked"]
 pub struct AnyOf {
     choice: Choice,
 }
@@ -69,70 +64,65 @@ impl AnyOf {
         }
     }
 
-    /// Sets these options; what they leave open stays as it was.
+    /// Replaces the settings, all of them: what these options leave open comes from the quorum.
     pub fn options(mut self, options: LockOptions) -> Self {
-        self.choice.settings = options.or(self.choice.settings);
+        self.choice.settings = options;
         self
     }
 
-    /// As [`LockOptions::ttl`].
-    pub fn ttl(self, ttl: Duration) -> Self {
-        self.options(LockOptions::new().ttl(ttl))
-    }
-
-    /// Locks one of the resources, waiting for as long as others have all of them.
+    /// Locks one of the resources, and waits while other clients have all of them.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock); of the resources, [`ConfigError::EmptyGroup`],
-    /// [`ConfigError::GroupTooLarge`] (more than 64) and [`ConfigError::DuplicateResource`] beside.
+    /// As [`RedLock::lock`](crate::RedLock::lock); [`Error::Config`] (`Group`) if there are no resources or more than 64, or a
+    /// resource stands twice.
     ///
     /// # Cancel safety
     ///
     /// As [`RedLock::lock`](crate::RedLock::lock), at each of the resources.
-    pub async fn lock(&self) -> Result<LockGuard, LockError> {
-        Ok(self.choice.lock(None, None).await?.1)
+    pub async fn lock(&self) -> Result<LockGuard, Error> {
+        Ok(self.choice.lock(None).await?.1)
     }
 
-    /// Locks one of the resources if that takes no longer than `wait`.
+    /// Locks one of the resources, and waits for at most `wait`: `None` if other clients had all of them for all that time.
     ///
     /// # Errors
     ///
-    /// [`LockError::TimedOut`] after `wait`; otherwise as [`lock`](Self::lock).
+    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for) and [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///
     /// As [`lock`](Self::lock).
-    pub async fn try_lock_for(&self, wait: Duration) -> Result<LockGuard, LockError> {
-        Ok(self.choice.lock(None, Some(wait)).await?.1)
+    pub async fn try_lock_for(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
+        Ok(self.choice.lock_for(None, wait).await?.map(|(_, guard)| guard))
     }
 
-    /// Makes one attempt, at one resource and then at those that a node says are free: `None` if
-    /// others have all of them, or come first.
+    /// Makes one attempt, at one resource and then at those that a node reports as free: `None` if other clients have all
+    /// of them, or come first. The guard must be bound to a name, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock`](crate::RedLock::try_lock), and [`LockError::Config`] as for
-    /// [`lock`](Self::lock).
+    /// As [`RedLock::try_lock`](crate::RedLock::try_lock) and [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///
     /// As [`lock`](Self::lock).
-    pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
+    pub async fn try_lock(&self) -> Result<Option<LockGuard>, Error> {
         Ok(self.choice.try_lock(None).await?.map(|(_, guard)| guard))
     }
 
-    /// As [`RedLock::run`](crate::RedLock::run), with whichever resource can be had first.
+    /// Locks one of the resources, runs a closure, and unlocks, as [`RedLock::run`](crate::RedLock::run) does; the guard
+    /// [names](crate::Lease::resource) the resource.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::run`](crate::RedLock::run).
+    /// As [`RedLock::run`](crate::RedLock::run) and [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///
     /// As [`RedLock::run`](crate::RedLock::run).
-    pub async fn run<T>(&self, work: impl AsyncFnOnce(Lease) -> T) -> Result<RunOutput<T>, RunError> {
-        closure::run(self.lock().await?, work).await
+    pub async fn run<T>(&self, work: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, Error> {
+        self.lock().await?.run(work).await
     }
 }
 
@@ -141,12 +131,12 @@ fn offered(resources: Result<Vec<Resource>, InvalidResource>) -> Result<Offered,
     resources.sort_unstable();
     let twice = resources.iter().zip(resources.iter().skip(1)).find(|(one, next)| one == next);
     if let Some((resource, _)) = twice {
-        return Err(ConfigError::DuplicateResource { resource: resource.clone() });
+        return Err(resource_twice(resource));
     }
     if resources.len() > MOST {
-        return Err(ConfigError::GroupTooLarge { given: resources.len(), most: MOST });
+        return Err(group_too_large(resources.len(), MOST));
     }
-    let name = resources.first().cloned().ok_or(ConfigError::EmptyGroup)?;
+    let name = resources.first().cloned().ok_or_else(group_of_none)?;
     let names: Vec<&[u8]> = resources.iter().map(Resource::as_bytes).collect();
     // Others that are named alike by this take turns with these, which costs time alone.
     let mut all = names.join(&b',');

@@ -8,11 +8,12 @@ use tracing::{Instrument, field::Empty};
 use crate::{
     acquire::{
         any_of::{AcquiredOne, AnyOf, Surplus},
+        last_attempt::LastAttempt,
         overseer::oversee,
     },
     client::asking::{ask_operation, hear_all},
     config::LockOptions,
-    error::{ConfigError, LockError},
+    error::{ConfigError, Error, Goal, NoQuorum},
     lock::{
         client::Client,
         guard::LockGuard,
@@ -21,7 +22,7 @@ use crate::{
     },
     node::{Answer, Operation, Resources, Vacant, names},
     observer::{CallEnd, Mode},
-    values::{Resource, Vote},
+    values::{NodeReply, Resource},
 };
 
 /// A request to lock any one of some resources of one quorum: those of an [`AnyOf`](super::AnyOf), or
@@ -61,12 +62,31 @@ pub(super) struct Seen {
 type LockedOne = (usize, LockGuard);
 
 impl Choice {
-    /// Locks one of them, the first if it can be had, waiting at most so long.
-    pub(super) async fn lock(
+    /// Locks one of them, `first` if it is free, and waits without a limit while other clients have all of them.
+    pub(super) async fn lock(&self, first: Option<usize>) -> Result<LockedOne, Error> {
+        // Without a deadline, a call ends with a guard or an error, so the loop ends in its first round.
+        loop {
+            if let Some(locked) = self.lock_until(first, None).await? {
+                return Ok(locked);
+            }
+        }
+    }
+
+    /// Locks one of them, `first` if it is free, and waits for at most `wait`: `None` if other clients had all of them for
+    /// that time.
+    pub(super) async fn lock_for(
+        &self,
+        first: Option<usize>,
+        wait: Duration,
+    ) -> Result<Option<LockedOne>, Error> {
+        self.lock_until(first, Some(wait)).await
+    }
+
+    async fn lock_until(
         &self,
         first: Option<usize>,
         wait: Option<Duration>,
-    ) -> Result<LockedOne, LockError> {
+    ) -> Result<Option<LockedOne>, Error> {
         let start = self.client.environment.now();
         let deadline = wait.map(|wait| start + wait);
         let work = |any: AnyOf| {
@@ -75,37 +95,30 @@ impl Choice {
                 let is_large = any.is_large();
                 let look_out =
                     if is_large { choice.wait_to_look_out(&any).boxed() } else { pending().boxed() };
-                any.lock(start, deadline, look_out).await.map(Some)
+                any.lock(start, deadline, look_out).await
             }
             .boxed()
         };
-        // It comes to one of them or to an error, the first time.
-        loop {
-            if let Some(locked) = self.call("lock", first, work).await? {
-                return Ok(locked);
-            }
-        }
+        self.call("lock", CallEnd::TimedOut, first, work).await
     }
 
     /// Tries once: `None` if others have all of them.
-    pub(super) async fn try_lock(&self, first: Option<usize>) -> Result<Option<LockedOne>, LockError> {
+    pub(super) async fn try_lock(&self, first: Option<usize>) -> Result<Option<LockedOne>, Error> {
         let work = |any: AnyOf| async move { any.try_lock().await }.boxed();
-        self.call("try_lock", first, work).await
+        self.call("try_lock", CallEnd::Held, first, work).await
     }
 
     /// How many a quorum says are vacant.
-    pub(super) async fn vacant(&self) -> Result<usize, LockError> {
+    pub(super) async fn vacant(&self) -> Result<usize, Error> {
         let count = self.offered.as_ref().map_or(0, |offered| offered.count);
         let seen = self.seen(0..count).await?;
         Ok(seen.into_iter().filter(|seen| seen.vacant >= seen.needed).count())
     }
 
     /// What nodes say of these, of which some may be beyond the last.
-    pub(super) async fn seen(&self, indices: Range<usize>) -> Result<Vec<Seen>, LockError> {
+    pub(super) async fn seen(&self, indices: Range<usize>) -> Result<Vec<Seen>, Error> {
         let environment = &*self.client.environment;
-        if environment.is_closed() {
-            return Err(LockError::Closed);
-        }
+        environment.ensure_open()?;
         let Offered { name, resource_at, .. } = self.offered.clone()?;
         let settings = self.settings.check(&environment.settings)?;
         let resources: Vec<Resource> = indices.map(|index| resource_at(index)).collect();
@@ -125,8 +138,8 @@ impl Choice {
             }
         }
         if answered < needed {
-            let votes = environment.votes(answers.iter().map(Vote::from));
-            return Err(LockError::NoQuorum { resource: name, needed, votes });
+            let replies = environment.replies(answers.iter().map(NodeReply::from));
+            return Err(NoQuorum::new(Goal::Inspect(name), replies).into());
         }
         Ok(seen)
     }
@@ -135,7 +148,7 @@ impl Choice {
     pub(super) fn lock_for_one(&self, name: Resource, settings: LockOptions) -> LockRequest {
         let mut request = LockRequest::new(Arc::clone(&self.client), Ok([name].into()));
         (request.settings, request.reentrancy) = (settings, Reentrancy::Never);
-        (request.settings.is_fixed, request.settings.max_hold) = (false, None);
+        (request.settings.without_renewal, request.settings.hold_at_most) = (false, None);
         request
     }
 
@@ -162,15 +175,16 @@ impl Choice {
     async fn call(
         &self,
         name: &'static str,
+        without: CallEnd,
         first: Option<usize>,
-        work: impl Fn(AnyOf) -> BoxFuture<'static, Result<Option<AcquiredOne>, LockError>>,
-    ) -> Result<Option<LockedOne>, LockError> {
+        work: impl Fn(AnyOf) -> BoxFuture<'static, Result<Option<AcquiredOne>, Error>>,
+    ) -> Result<Option<LockedOne>, Error> {
         let any = self.checked(first)?;
         let environment = &*self.client.environment;
         let resources: Resources = [any.name.clone()].into();
         let mode = if any.surplus.is_some() { Mode::Permit } else { Mode::of(&resources) };
         let span = tracing::debug_span!(
-            "any_of", call = name, resource = %any.name, ?mode, owner = Empty, token = Empty
+            "any_of", call = name, resource = %any.name, ?mode, id = Empty, token = Empty
         );
         let mut call = LockCall::begin(environment, mode);
         let done = loop {
@@ -185,22 +199,20 @@ impl Choice {
                 (index, Locked { guard, end: CallEnd::Acquired })
             })
         });
-        call.ended(locked.as_ref().map(|locked| locked.as_ref().map(|(_, locked)| locked)));
+        call.ended(locked.as_ref().map(|locked| locked.as_ref().map(|(_, locked)| locked)), without);
         Ok(locked?.map(|(index, locked)| {
-            span.record("owner", tracing::field::display(locked.guard.owner()));
+            span.record("id", tracing::field::display(locked.guard.id()));
             span.record("token", tracing::field::display(locked.guard.fencing_token()));
             (index, locked.guard)
         }))
     }
 
-    fn checked(&self, first: Option<usize>) -> Result<AnyOf, LockError> {
+    fn checked(&self, first: Option<usize>) -> Result<AnyOf, Error> {
         let environment = &*self.client.environment;
         if environment.settings.is_read_only() {
             return Err(ConfigError::ReadOnly.into());
         }
-        if environment.is_closed() {
-            return Err(LockError::Closed);
-        }
+        environment.ensure_open()?;
         let Offered { name, count, resource_at, surplus, .. } = self.offered.clone()?;
         let settings = self.settings.check(&environment.settings)?;
         let waiters = Arc::clone(&self.client.waiters);
@@ -212,7 +224,7 @@ impl Choice {
             resource_at,
             first,
             queues: self.queues,
-            last_votes: Arc::default(),
+            last_attempt: Arc::<LastAttempt>::default(),
             surplus,
         })
     }

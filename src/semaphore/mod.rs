@@ -5,11 +5,10 @@ mod choice;
 mod permits;
 #[expect(clippy::module_inception, reason = "a file is named after its type")]
 mod semaphore;
-mod surplus;
 #[cfg(test)]
 mod tests;
 
 pub use self::{
     any_of::AnyOf,
-    semaphore::{Permit, Semaphore, SlotToken},
+    semaphore::{Permit, Semaphore},
 };

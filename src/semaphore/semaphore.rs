@@ -10,49 +10,40 @@ use std::{
 use crate::{
     acquire::any_of::{QUEUES, Surplus},
     config::LockOptions,
-    error::{ConfigError, LockError, RenewError, RunError, UnlockError},
-    lease::Unlocked,
-    lock::{
-        RedLock,
-        client::Client,
-        closure::{self, RunOutput},
-        guard::{LockGuard, Verification},
-        lease::Lease,
-    },
+    error::{ConfigError, Error, out_of_range},
+    lock::{Lease, LockGuard, client::Client},
     mutex::lock,
     node::names,
     quorum::Quorum,
     semaphore::choice::{Choice, Offered},
-    values::{FencingToken, Resource},
+    values::{NodeReplies, Resource},
 };
 
 /// A semaphore has so many permits, at most.
 pub(super) const MOST: u32 = 1_024;
 
-/// A semaphore: at most so many permits are valid at a time among all clients of the quorum, under
-/// the assumptions of the [crate's promises](crate#what-is-promised-and-on-what-it-rests).
+/// A number of permits among all clients of the quorum: at most so many are valid at a time, under the assumptions of the
+/// [crate's promises](crate#what-is-promised-and-on-what-it-rests).
 ///
-/// A permit is an ordinary lease on one of the semaphore's *slots*, which are numbered from 0. So it
-/// is renewed, lost and fenced as every lease is, and no node counts permits: with as many at each
-/// of three nodes, two of three votes would admit half as many again.
+/// Each permit is an ordinary lease on one of the *slots* of the semaphore, which are numbered from 0. So it is renewed, lost
+/// and fenced as every lease is, and no node counts permits: with a count at each of three nodes, two of three votes would
+/// admit half as many permits again.
 ///
-/// The number of permits is the caller's, as in tokio. Where callers differ, there are never more
-/// than the largest number says; one that finds its slots taken and others in use beyond them logs a
-/// warning, once. To change it, roll out the new number; a slot beyond a smaller number is free once
-/// its permit ends.
+/// The number of permits is the caller's, as in tokio. Where callers differ, no more permits are valid than the largest
+/// number says; a client that finds its slots taken and others in use beyond them logs a warning, once. To change the number,
+/// roll out the new one; a slot beyond a smaller number is free once its permit ends.
 ///
-/// A client that finds no slot free waits in the queues of three slots, drawn at random, or of all if
-/// there are fewer. After the [first poll](LockOptions::polls) it also takes its turn to look out for all
-/// the others: one client at a time does so, and the rest of them sleep. Between those that wait for the
-/// same slots the order is that of [`RedLock::lock`]. Between those that wait for different slots there is
-/// none: with more slots than three, one that comes later may be served earlier, again and again.
+/// A client that finds no slot free waits in the queues of three slots, drawn at random, or of all slots if there are fewer.
+/// After some 500 ms it also competes for the role of the *release watcher*: one client at a time listens for the release of
+/// every slot, and the others sleep. Between clients that wait for the same slots the order is that of
+/// [`RedLock::lock`](crate::RedLock::lock). Between clients that wait for different slots there is none: with more than three
+/// slots, a client that comes later may be served earlier, again and again.
 ///
-/// Nobody re-enters a permit. Two clients that take one permit after the other may wait for each
-/// other: [`acquire_many`](Semaphore::acquire_many) is for those. A lock's
-/// [`max_hold`](LockOptions::max_hold) bounds how long a permit is had.
+/// A permit is never re-entered. Two clients that acquire one permit after the other may wait for each other: they need
+/// [`acquire_many`](Semaphore::acquire_many). [`hold_at_most`](LockOptions::hold_at_most) bounds the time of a permit.
 ///
-/// Keep the semaphore, rather than make a new one for each permit: it begins with the slot that was
-/// released last, which is most often free.
+/// Keep the semaphore, rather than make a new one for each permit: it begins with the slot that it released last, which is
+/// most often free.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -61,8 +52,8 @@ pub(super) const MOST: u32 = 1_024;
 /// let gpus = quorum.semaphore("gpu", 2);
 /// let [one, other] = [gpus.acquire().await?, gpus.acquire().await?];
 /// assert!(gpus.try_acquire().await?.is_none());
-/// one.unlock().await?;
-/// assert_eq!(gpus.available().await?, 1);
+/// one.release().await?;
+/// assert_eq!(gpus.available_permits().await?, 1);
 /// # drop(other);
 /// # Ok(())
 /// # }
@@ -85,13 +76,11 @@ struct FirstSlots {
     next: usize,
 }
 
-/// A permit of a [`Semaphore`], for as long as it is valid and this lives. What it shows of the lease
-/// are the methods of [`Lease`]; dropping it unlocks as dropping a [`LockGuard`] does.
+/// A permit of a [`Semaphore`], for as long as its lease is valid and this value lives. What can be done with the lease are the
+/// methods of [`Lease`]. Dropping it releases the permit, as dropping a [`LockGuard`] unlocks.
 ///
-/// A program that writes to a store under a permit has the store keep one row for each slot: it
-/// refuses a slot that is not below the number of permits, and a [token](SlotToken) below the one
-/// that the slot's row has. Then at most as many late writers get through as there are slots, each in
-/// its own row.
+/// A store that is written under permits keeps one row for each slot: it refuses a slot that is not below the number of
+/// permits, and a token below the token in the slot's row. Tokens of different slots are not comparable.
 #[must_use = "dropping a permit releases it at once: bind it to a name, `_` is none"]
 pub struct Permit {
     guard: LockGuard,
@@ -104,22 +93,11 @@ struct HeldSlot {
     slots: Slots,
 }
 
-/// The fencing token of a permit. Tokens of one slot grow; those of different slots say nothing of
-/// each other, and so have no order here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct SlotToken {
-    /// The slot, from 0.
-    pub slot: usize,
-    /// The token, to be compared with others of this slot alone.
-    pub token: FencingToken,
-}
-
 impl Quorum {
-    /// A semaphore with so many permits (1 to 1,024), with the quorum's settings; nothing is sent yet.
+    /// A semaphore of `permits` permits (1 to 1,024), with the quorum's settings; nothing is sent yet.
     ///
-    /// A name or a number that cannot be is an error of the first use. The name is one of semaphores
-    /// alone: a lock of the same name has nothing to do with it.
+    /// A name or a number that cannot be is an error of the first call. The name is one of semaphores alone: a lock of the
+    /// same name has nothing to do with it.
     pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> Semaphore {
         Semaphore::new(Arc::clone(self.client()), Resource::new(name).map_err(ConfigError::from), permits)
     }
@@ -133,104 +111,94 @@ impl Semaphore {
         Self { choice, slots: Arc::new(Mutex::new(FirstSlots { released: Vec::new(), next })) }
     }
 
-    /// Sets these options; what they leave open stays as it was.
+    /// Replaces the settings, all of them: what these options leave open comes from the quorum.
     pub fn options(mut self, options: LockOptions) -> Self {
-        self.choice.settings = options.or(self.choice.settings);
+        self.choice.settings = options;
         self
     }
 
-    /// As [`LockOptions::ttl`].
-    pub fn ttl(self, ttl: Duration) -> Self {
-        self.options(LockOptions::new().ttl(ttl))
-    }
-
-    /// Acquires a permit, waiting for as long as there is none.
+    /// Acquires a permit, and waits while there is none.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`]; [`ConfigError::Permits`] beside.
+    /// As [`RedLock::lock`](crate::RedLock::lock); [`Error::Config`] (`OutOfRange`) if the number of permits cannot be.
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`], at each of the slots.
-    pub async fn acquire(&self) -> Result<Permit, LockError> {
-        let locked = self.choice.lock(self.first(), None).await?;
+    /// As [`RedLock::lock`](crate::RedLock::lock), at each of the slots.
+    pub async fn acquire(&self) -> Result<Permit, Error> {
+        let locked = self.choice.lock(self.first()).await?;
         Ok(self.permit(locked))
     }
 
-    /// Acquires a permit if that takes no longer than `wait`.
+    /// Acquires a permit, and waits for at most `wait`: `None` if there was none for all that time.
     ///
     /// # Errors
     ///
-    /// [`LockError::TimedOut`] after `wait`; otherwise as [`acquire`](Self::acquire).
+    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for) and [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
     /// As [`acquire`](Self::acquire).
-    pub async fn try_acquire_for(&self, wait: Duration) -> Result<Permit, LockError> {
-        let locked = self.choice.lock(self.first(), Some(wait)).await?;
-        Ok(self.permit(locked))
+    pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Permit>, Error> {
+        Ok(self.choice.lock_for(self.first(), wait).await?.map(|locked| self.permit(locked)))
     }
 
-    /// Makes one attempt, at one slot and then at those that a node says are free: `None` if there
-    /// is no permit, or others come first.
+    /// Makes one attempt, at one slot and then at those that a node reports as free: `None` if there is no permit, or other
+    /// clients come first. The permit must be bound to a name, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock`]; [`ConfigError::Permits`] beside.
+    /// As [`RedLock::try_lock`](crate::RedLock::try_lock) and [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
     /// As [`acquire`](Self::acquire).
-    pub async fn try_acquire(&self) -> Result<Option<Permit>, LockError> {
+    pub async fn try_acquire(&self) -> Result<Option<Permit>, Error> {
         Ok(self.choice.try_lock(self.first()).await?.map(|locked| self.permit(locked)))
     }
 
-    /// As [`RedLock::run`], with a permit; the closure is told its slot, too.
+    /// Acquires a permit, runs a closure, and releases the permit, as [`RedLock::run`](crate::RedLock::run) does.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::run`].
+    /// As [`RedLock::run`](crate::RedLock::run) and [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::run`].
-    pub async fn run<T>(
-        &self,
-        work: impl AsyncFnOnce(Lease, SlotToken) -> T,
-    ) -> Result<RunOutput<T>, RunError> {
+    /// As [`RedLock::run`](crate::RedLock::run).
+    pub async fn run<T>(&self, work: impl AsyncFnOnce(&Permit) -> T) -> Result<T, Error> {
         let permit = self.acquire().await?;
-        let token = permit.slot_token();
-        let Permit { guard, slot } = permit;
-        let done = closure::run(guard, async |lease| work(lease, token).await).await;
-        drop(slot);
-        done
+        let value = permit.while_valid(work(&permit)).await?;
+        permit.release().await?;
+        Ok(value)
     }
 
-    /// How many slots a quorum says are free, and not waited for. It was so when the nodes answered.
+    /// The number of slots that a quorum reports as free, and not waited for. It may be out of date on return.
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if fewer nodes than a quorum answered within a node timeout;
-    /// [`LockError::Config`] and [`LockError::Closed`] as for [`acquire`](Self::acquire).
+    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout; [`Error::Config`] and
+    /// [`Error::Closed`] as for [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
     /// It changes nothing.
-    pub async fn available(&self) -> Result<usize, LockError> {
+    pub async fn available_permits(&self) -> Result<usize, Error> {
         self.choice.vacant().await
     }
 
-    /// The lock that is one of its slots, to be [inspected](RedLock::inspect) or
-    /// [unlocked by force](RedLock::force_unlock).
+    /// The resource of a slot, to [inspect](Quorum::inspect) or [force-unlock](crate::admin::force_unlock).
     ///
-    /// A slot that is not below the number of permits is an error of its first use.
-    pub fn slot(&self, index: usize) -> RedLock {
-        let slot = self.choice.offered.clone().and_then(|Offered { count, resource_at, .. }| {
-            let slot = (index < count).then(|| resource_at(index));
-            slot.ok_or(ConfigError::Slot { given: index, permits: count })
-        });
-        RedLock::new(Arc::clone(&self.choice.client), slot).options(self.choice.settings)
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the semaphore has no such slot, or cannot be.
+    pub fn slot_resource(&self, slot: usize) -> Result<Resource, ConfigError> {
+        let Offered { count, resource_at, .. } = self.choice.offered.clone()?;
+        if slot >= count {
+            return Err(out_of_range("slot", slot, format!("0 to {}, of {count} permits", count - 1)));
+        }
+        Ok(resource_at(slot))
     }
 
     fn first(&self) -> Option<usize> {
@@ -254,58 +222,20 @@ impl Permit {
         self.slot.index
     }
 
-    /// The slot and its token, for a store that refuses late writers.
-    #[must_use]
-    pub fn slot_token(&self) -> SlotToken {
-        SlotToken { slot: self.slot.index, token: self.guard.fencing_token() }
-    }
-
-    /// The lease, to be looked at by other tasks. It does not keep it.
-    #[must_use]
-    pub fn lease(&self) -> Lease {
-        self.guard.lease()
-    }
-
-    /// As [`LockGuard::renew`].
+    /// Releases the permit, as [`LockGuard::unlock`] unlocks.
     ///
     /// # Errors
     ///
-    /// As [`LockGuard::renew`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`LockGuard::renew`].
-    pub async fn renew(&self) -> Result<(), RenewError> {
-        self.guard.renew().await
-    }
-
-    /// As [`LockGuard::verify`], of the slot.
-    ///
-    /// # Errors
-    ///
-    /// As [`LockGuard::verify`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`LockGuard::verify`].
-    pub async fn verify(&self) -> Result<Verification, RenewError> {
-        self.guard.verify().await
-    }
-
-    /// As [`LockGuard::unlock`].
-    ///
-    /// # Errors
-    ///
-    /// As [`LockGuard::unlock`].
+    /// [`Error::LeaseLost`] if the lease was over before, and no other.
     ///
     /// # Cancel safety
     ///
     /// As [`LockGuard::unlock`].
-    pub async fn unlock(self) -> Result<Unlocked, UnlockError> {
+    pub async fn release(self) -> Result<NodeReplies, Error> {
         let Self { guard, slot } = self;
-        let unlocked = guard.unlock().await;
+        let released = guard.unlock().await;
         drop(slot);
-        unlocked
+        released
     }
 }
 
@@ -333,7 +263,7 @@ impl Drop for HeldSlot {
 
 fn offered(name: Resource, permits: u32) -> Result<Offered, ConfigError> {
     if permits == 0 || permits > MOST {
-        return Err(ConfigError::Permits { given: permits, most: MOST });
+        return Err(out_of_range("permits", permits, format!("1 to {MOST}")));
     }
     let (semaphore, all) = (name.clone(), name.clone());
     let resource_at = move |index| names::slot(&semaphore, index);

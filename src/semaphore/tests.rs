@@ -4,7 +4,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,8 +18,9 @@ use futures::{
 };
 
 use crate::{
-    LockOptions, MemoryCluster, Owner, Permit, Quorum,
-    error::{ConfigError, LockError, LossReason, NodeError},
+    LockOptions, MemoryCluster, Owner, Permit, Quorum, RedLock,
+    error::ClosedReason,
+    error::{Error, LossReason, NodeError},
     lock::tests::{NONE, client, locked_nodes, pass, server, thaw_all, traces::Traces},
     mutation::{Mutation, break_rule},
     node::memory::Behaviour,
@@ -36,24 +40,23 @@ async fn there_are_so_many_permits_for_all_clients_and_each_has_a_slot() {
     let (one, other) = (client(&cluster), client(&cluster));
     let [mine, theirs] = [&one, &other].map(|quorum| quorum.semaphore("s", 3));
     let mut permits = vec![mine.acquire().await.unwrap(), theirs.acquire().await.unwrap()];
-    assert_eq!(mine.available().await.unwrap(), 1);
+    assert_eq!(mine.available_permits().await.unwrap(), 1);
     permits.push(mine.try_acquire().await.unwrap().unwrap());
     assert_eq!(slots(&permits), BTreeSet::from([0, 1, 2]));
-    assert_eq!(theirs.available().await.unwrap(), 0);
+    assert_eq!(theirs.available_permits().await.unwrap(), 0);
     assert!(mine.try_acquire().await.unwrap().is_none() && theirs.try_acquire().await.unwrap().is_none());
     let mut waiting = Box::pin(theirs.acquire());
     assert!((&mut waiting).now_or_never().is_none());
     let released = permits.remove(0);
     let (slot, token) = (released.slot(), released.fencing_token());
-    released.unlock().await.unwrap();
+    released.release().await.unwrap();
     let next = waiting.await.unwrap();
     assert_eq!(next.slot(), slot);
-    assert_eq!(next.slot_token().slot, slot);
-    assert!(next.slot_token().token > token);
+    assert!(next.fencing_token() > token);
     drop((permits, next));
     pass(Duration::from_millis(2)).await;
     assert_eq!(locked_nodes(&cluster), NONE);
-    assert_eq!(mine.available().await.unwrap(), 3);
+    assert_eq!(mine.available_permits().await.unwrap(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +79,7 @@ async fn many_tasks_of_many_clients_are_all_served_and_leave_nothing() {
         assert_eq!(most.into_inner(), permits as usize);
         pass(Duration::from_millis(10)).await;
         assert_eq!(locked_nodes(&cluster), NONE);
-        assert_eq!(quorums[0].semaphore("s", permits).available().await.unwrap(), permits as usize);
+        assert_eq!(quorums[0].semaphore("s", permits).available_permits().await.unwrap(), permits as usize);
     }
 }
 
@@ -110,8 +113,8 @@ async fn what_nodes_have_forgotten_is_not_available() {
     for node in [0, 1] {
         server(&cluster, node).forget();
     }
-    let unknown = semaphore.available().await.unwrap_err();
-    assert!(matches!(unknown, LockError::NoQuorum { .. }), "{unknown:?}");
+    let unknown = semaphore.available_permits().await.unwrap_err();
+    assert!(matches!(unknown, Error::NoQuorum(_)), "{unknown:?}");
     drop(permit);
 }
 
@@ -122,16 +125,16 @@ async fn a_call_that_is_dropped_or_too_late_leaves_no_place_in_any_queue() {
     let semaphore = one.semaphore("s", 2);
     let permits = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
     let theirs = other.semaphore("s", 2);
-    let late = theirs.try_acquire_for(Duration::from_secs(1)).await.unwrap_err();
-    let LockError::TimedOut { resource, waited, .. } = late else { panic!("{late:?}") };
-    assert_eq!((resource.to_string().as_str(), waited), ("s", Duration::from_secs(1)));
+    let start = tokio::time::Instant::now();
+    assert!(theirs.try_acquire_for(Duration::from_secs(1)).await.unwrap().is_none());
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
     tokio::select! {
         _ = theirs.acquire() => panic!("there is no permit"),
         () = pass(Duration::from_secs(1)) => {}
     }
     drop(permits);
     pass(Duration::from_millis(2)).await;
-    assert_eq!(semaphore.available().await.unwrap(), 2, "nobody is queued");
+    assert_eq!(semaphore.available_permits().await.unwrap(), 2, "nobody is queued");
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,9 +145,7 @@ async fn the_slot_that_was_released_last_is_tried_first() {
     for _ in 0..5 {
         assert_eq!(semaphore.acquire().await.unwrap().slot(), slot);
     }
-    let done = semaphore.run(async |lease, slot| (lease.fencing_token(), slot)).await.unwrap();
-    assert!(done.unlock.is_ok());
-    assert_eq!((done.value.0, done.value.1.slot), (done.value.1.token, slot));
+    assert_eq!(semaphore.run(async |permit| permit.slot()).await.unwrap(), slot);
     assert_eq!(semaphore.acquire().await.unwrap().slot(), slot);
 }
 
@@ -158,7 +159,7 @@ async fn the_permit_of_a_process_that_is_gone_ends_with_its_ttl_and_the_process_
     let next = other.semaphore("s", 1).acquire().await.unwrap();
     assert!(start.elapsed() < TTL + Duration::from_secs(1), "{:?}", start.elapsed());
     assert_eq!(gone.lost().await.reason, LossReason::Expired);
-    assert!(gone.unlock().await.is_err());
+    assert!(gone.release().await.is_err());
     assert!(next.is_valid(), "a late unlock takes nothing from the next");
     pass(TTL * 3).await;
     assert!(next.is_valid(), "it is renewed");
@@ -183,19 +184,25 @@ async fn numbers_of_permits_that_cannot_be_are_refused() {
     let quorum = client(&MemoryCluster::new(1));
     for given in [0, 1_025] {
         let refused = quorum.semaphore("s", given).acquire().await.unwrap_err();
-        assert_eq!(refused, LockError::Config(ConfigError::Permits { given, most: 1_024 }));
+        assert_eq!(refused.to_string(), format!("permits is {given}: expected 1 to 1024"));
     }
     assert!(quorum.semaphore("s", 1_024).acquire().await.is_ok());
     let nothing = quorum.any_of([""; 0]).lock().await.unwrap_err();
-    assert_eq!(nothing, LockError::Config(ConfigError::EmptyGroup));
+    assert_eq!(nothing.to_string(), "group: no resources: name at least one");
     let names: Vec<String> = (0..65).map(|name| name.to_string()).collect();
     let refused = quorum.any_of(&names).try_lock().await.unwrap_err();
-    assert_eq!(refused, LockError::Config(ConfigError::GroupTooLarge { given: 65, most: 64 }));
+    assert_eq!(refused.to_string(), "group: 65 resources: expected at most 64");
     let twice = quorum.any_of(["a", "b", "a"]).lock().await.unwrap_err();
-    assert!(matches!(twice, LockError::Config(ConfigError::DuplicateResource { .. })), "{twice:?}");
+    assert_eq!(twice.to_string(), "group: a stands twice: name each resource once");
     quorum.shutdown().await;
-    assert_eq!(quorum.semaphore("s", 1).try_acquire().await.unwrap_err(), LockError::Closed);
-    assert_eq!(quorum.semaphore("s", 1).available().await.unwrap_err(), LockError::Closed);
+    assert_eq!(
+        quorum.semaphore("s", 1).try_acquire().await.unwrap_err(),
+        Error::Closed(ClosedReason::ShutDown)
+    );
+    assert_eq!(
+        quorum.semaphore("s", 1).available_permits().await.unwrap_err(),
+        Error::Closed(ClosedReason::ShutDown)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,7 +256,7 @@ async fn who_waits_for_long_gets_what_is_released_next_whichever_it_is() {
         .collect();
     for _ in 0..4 {
         nothing_comes(waiting.next(), Duration::from_secs(2)).await;
-        permits.remove(permits.len() / 2).unlock().await.unwrap();
+        permits.remove(permits.len() / 2).release().await.unwrap();
         let (permit, took) = soon(waiting.next()).await;
         permits.push(permit.unwrap());
         assert!(took < Duration::from_millis(20), "{took:?}");
@@ -271,7 +278,8 @@ async fn who_looks_out_takes_what_is_marked_for_somebody_who_has_gone() {
     let mut waiting = Box::pin(theirs.acquire());
     nothing_comes(&mut waiting, Duration::from_secs(2)).await;
     let permit = permits.swap_remove(200);
-    let slot = gone.semaphore("s", 400).slot(permit.slot());
+    let slot = gone.semaphore("s", 400).slot_resource(permit.slot()).unwrap();
+    let slot = RedLock::new(Arc::clone(gone.client()), Ok(slot));
     nothing_comes(slot.lock(), Duration::from_millis(50)).await;
     permit.renew().await.unwrap();
     let mut waits_for_it = Box::pin(slot.lock());
@@ -279,7 +287,7 @@ async fn who_looks_out_takes_what_is_marked_for_somebody_who_has_gone() {
     permit.renew().await.unwrap();
     drop(waits_for_it);
     pass(Duration::from_millis(5)).await;
-    permit.unlock().await.unwrap();
+    permit.release().await.unwrap();
     let (_, took) = soon(waiting).await;
     assert!(took < Duration::from_millis(20), "{took:?}");
 }
@@ -340,7 +348,7 @@ async fn several_permits_are_had_at_once_or_none() {
     assert!(theirs.try_acquire().await.unwrap().is_none(), "it keeps what it has");
     drop(waiting);
     pass(Duration::from_millis(5)).await;
-    assert_eq!(mine.available().await.unwrap(), 3, "and gives it back");
+    assert_eq!(mine.available_permits().await.unwrap(), 3, "and gives it back");
     let mut waiting = Box::pin(mine.acquire_many(4));
     tokio::select! {
         _ = &mut waiting => panic!("another has one"),
@@ -458,6 +466,6 @@ async fn more_permits_at_once_than_there_are_are_refused() {
     let quorum = client(&MemoryCluster::new(1));
     for (permits, given, most) in [(3, 0, 3), (3, 4, 3), (100, 65, 64)] {
         let refused = quorum.semaphore("s", permits).acquire_many(given).await.unwrap_err();
-        assert_eq!(refused, LockError::Config(ConfigError::PermitsAtOnce { given, most }));
+        assert_eq!(refused.to_string(), format!("permits at once is {given}: expected 1 to {most}"));
     }
 }

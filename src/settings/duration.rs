@@ -7,8 +7,6 @@ use serde::{
     de::{Error, Visitor},
 };
 
-use crate::error::InvalidDuration;
-
 const NANOSECONDS: [(&[&str], u128); 7] = [
     (&["ns"], 1),
     (&["us", "µs"], 1_000),
@@ -25,8 +23,8 @@ const NANOSECONDS: [(&[&str], u128); 7] = [
 /// # Errors
 ///
 /// What is wrong with it, and what would be right.
-pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
-    let wrong = |reason: String| InvalidDuration { given: text.into(), reason: reason.into() };
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = |reason: String| format!("{text:?} is no duration, {reason}: write it like 30s or 500ms");
     let mut rest = text.trim();
     if rest == "0" {
         return Ok(Duration::ZERO);
@@ -131,7 +129,7 @@ mod tests {
             ("18446744073709551616s", "it is too long"),
             (&hugely, "it is too long"),
         ] {
-            let error = parse_duration(text).unwrap_err().to_string();
+            let error = parse_duration(text).unwrap_err();
             assert!(error.contains(reason), "{text:?}: {error}");
         }
     }

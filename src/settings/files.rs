@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::{error::SettingsError, quorum::QuorumBuilder};
+use crate::{error::ConfigError, quorum::QuorumBuilder};
 
 /// Files with certificates, as PEM.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -37,39 +37,51 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// If one cannot be read, does not hold what it should, or is missing.
+    /// [`ConfigError::File`] if a file cannot be read or does not hold what it should, [`ConfigError::Tls`] if the
+    /// certificate or its key is missing.
     #[cfg(feature = "tls")]
-    pub(super) fn apply(&self, builder: QuorumBuilder) -> Result<QuorumBuilder, SettingsError> {
-        let contents = |path: &PathBuf| {
-            std::fs::read(path).map_err(|error| {
-                let reason = error.to_string().into();
-                SettingsError::Unreadable { path: path.clone(), reason }
-            })
-        };
+    pub(super) fn apply(&self, builder: QuorumBuilder) -> Result<QuorumBuilder, ConfigError> {
+        let contents = |path: &PathBuf| std::fs::read(path).map_err(|error| file_error(path, &error));
         let in_file = |path: &PathBuf| {
             let path = path.clone();
-            move |error| SettingsError::Pem { path, error }
+            move |error: ConfigError| match error {
+                ConfigError::Tls { reason } => file_error(&path, &reason),
+                other => file_error(&path, &other),
+            }
         };
         let mut tls = crate::node::redis::Tls::new();
         if let Some(ca) = &self.ca {
-            tls = tls.ca(contents(ca)?).map_err(in_file(ca))?;
+            tls = tls.ca(&contents(ca)?).map_err(in_file(ca))?;
         }
         match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => {
                 let (chain, secret) = (contents(certificate)?, contents(key)?);
-                tls = tls.client_certificate(chain, secret).map_err(in_file(certificate))?;
+                tls = tls.client_certificate(&chain, &secret).map_err(in_file(certificate))?;
             }
             (None, None) => {}
-            _ => return Err(SettingsError::HalfACertificate),
+            _ => {
+                let reason = "a certificate needs its key, and a key its certificate: name both, as `certificate` and \
+                              `key` in the table [tls] of the file, or by REDQUORUM_CERT and REDQUORUM_KEY";
+                return Err(ConfigError::Tls { reason: reason.into() });
+            }
         }
         Ok(builder.tls(tls))
     }
 
     #[cfg(not(feature = "tls"))]
-    pub(super) fn apply(&self, builder: QuorumBuilder) -> Result<QuorumBuilder, SettingsError> {
+    pub(super) fn apply(&self, builder: QuorumBuilder) -> Result<QuorumBuilder, ConfigError> {
         match [&self.ca, &self.certificate, &self.key].into_iter().flatten().next() {
-            Some(path) => Err(SettingsError::NoTls { path: path.clone() }),
+            Some(path) => {
+                let reason = "the file is for TLS, which this program was built without: switch on redquorum's feature \
+                              `tls`";
+                Err(file_error(path, &reason))
+            }
             None => Ok(builder),
         }
     }
+}
+
+/// The error of a file without a line that is to blame.
+pub(super) fn file_error(path: &Path, reason: &impl ToString) -> ConfigError {
+    ConfigError::File { path: path.to_owned(), line: None, reason: reason.to_string().into() }
 }

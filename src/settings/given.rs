@@ -15,10 +15,10 @@ use serde::{
 
 use super::{
     duration::{Written, parse_duration},
-    files::Files,
+    files::{Files, file_error},
 };
 use crate::{
-    error::SettingsError,
+    error::ConfigError,
     node::{
         RestartGuard,
         redis::{NODES_VARIABLE, node_urls},
@@ -70,9 +70,9 @@ impl Environment<'_> {
         &self,
         name: &'static str,
         read: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Result<Option<T>, SettingsError> {
+    ) -> Result<Option<T>, ConfigError> {
         let Some(value) = self.0(name).filter(|value| !value.is_empty()) else { return Ok(None) };
-        let wrong = |reason: String| SettingsError::Variable {
+        let wrong = |reason: String| ConfigError::Variable {
             name,
             given: value.to_string_lossy().into(),
             reason: reason.into(),
@@ -81,8 +81,8 @@ impl Environment<'_> {
         read(text).map(Some).map_err(wrong)
     }
 
-    fn duration(&self, name: &'static str) -> Result<Option<Written>, SettingsError> {
-        self.read(name, |text| parse_duration(text).map(Written).map_err(|error| error.to_string()))
+    fn duration(&self, name: &'static str) -> Result<Option<Written>, ConfigError> {
+        self.read(name, |text| parse_duration(text).map(Written))
     }
 }
 
@@ -92,14 +92,11 @@ impl Given {
     /// # Errors
     ///
     /// If it cannot be read or understood.
-    pub(super) fn read(path: &Path) -> Result<Self, SettingsError> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let reason = error.to_string().into();
-            SettingsError::Unreadable { path: path.to_owned(), reason }
-        })?;
+    pub(super) fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| file_error(path, &error))?;
         let mut given = Self::parse(&text).map_err(|(line, reason)| {
             let path = path.to_owned();
-            SettingsError::File { path, line, reason }
+            ConfigError::File { path, line: Some(line), reason }
         })?;
         given.files = given.files.beside(path.parent().unwrap_or_else(|| Path::new("")));
         Ok(given)
@@ -118,7 +115,7 @@ impl Given {
     /// # Errors
     ///
     /// If a variable cannot be understood.
-    pub(super) fn of_environment(environment: &Environment<'_>) -> Result<Self, SettingsError> {
+    pub(super) fn of_environment(environment: &Environment<'_>) -> Result<Self, ConfigError> {
         let nodes = environment.0(NODES_VARIABLE).unwrap_or_default();
         Ok(Self {
             nodes: Nodes(node_urls(&nodes.to_string_lossy())),
@@ -169,10 +166,10 @@ impl Given {
     /// # Errors
     ///
     /// If nobody names a node, or files for TLS cannot be used.
-    pub(super) fn builder(self) -> Result<QuorumBuilder, SettingsError> {
+    pub(super) fn builder(self) -> Result<QuorumBuilder, ConfigError> {
         let Nodes(nodes) = self.nodes;
         if nodes.is_empty() {
-            return Err(SettingsError::NoNodes);
+            return Err(ConfigError::NoNodes);
         }
         let builder = self.files.apply(QuorumBuilder::new().nodes(nodes))?;
         let set = |builder, written: Option<Written>, set: fn(QuorumBuilder, Duration) -> QuorumBuilder| {

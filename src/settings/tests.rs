@@ -1,12 +1,13 @@
 //! What is read, and what goes before what.
 
-use std::{path::PathBuf, sync::atomic::AtomicU32};
+use std::{ffi::OsString, path::PathBuf, sync::atomic::AtomicU32};
 
 use super::*;
+use crate::error::ConfigError;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/redquorum.toml");
 
-fn loaded(arguments: &Arguments, variables: &[(&str, &str)]) -> Result<QuorumBuilder, SettingsError> {
+fn loaded(arguments: &Arguments, variables: &[(&str, &str)]) -> Result<QuorumBuilder, ConfigError> {
     load_from(arguments, |name| {
         let found = variables.iter().find(|(variable, _)| *variable == name);
         found.map(|(_, value)| OsString::from(*value))
@@ -17,7 +18,7 @@ fn builder(nodes: &[&str]) -> QuorumBuilder {
     QuorumBuilder::new().nodes(nodes.iter().copied())
 }
 
-fn assert_same(found: Result<QuorumBuilder, SettingsError>, expected: &QuorumBuilder) {
+fn assert_same(found: Result<QuorumBuilder, ConfigError>, expected: &QuorumBuilder) {
     // Whatever can be set is in what is shown of it.
     assert_eq!(format!("{:?}", found.unwrap()), format!("{expected:?}"));
 }
@@ -147,10 +148,10 @@ fn what_is_wrong_with_a_variable_is_told_with_its_name_and_value() {
         let error = loaded(&Arguments::new(), &[nodes, (name, value)]).unwrap_err();
         let told = error.to_string();
         assert!(told.contains(&format!("{name}={value:?}")) && told.contains(named), "{told}");
-        assert!(matches!(error, SettingsError::Variable { name: of, .. } if of == name));
+        assert!(matches!(error, ConfigError::Variable { name: of, .. } if of == name));
     }
     for variables in [&[][..], &[("REDQUORUM_NODES", "")], &[("REDQUORUM_NODES", " , ")]] {
-        assert_eq!(loaded(&Arguments::new(), variables).unwrap_err(), SettingsError::NoNodes);
+        assert_eq!(loaded(&Arguments::new(), variables).unwrap_err(), ConfigError::NoNodes);
     }
 }
 
@@ -172,11 +173,12 @@ fn a_pem_file_is_looked_for_beside_the_file_that_names_it_or_where_the_program_i
     assert!(replaced.unwrap_err().to_string().starts_with("argument.pem: "));
     let nodes = Arguments::new().nodes(["redis://a"]);
     for half in [nodes.clone().certificate("a.pem"), nodes.clone().key("a.key")] {
-        assert_eq!(loaded(&half, &[]).unwrap_err(), SettingsError::HalfACertificate);
+        let refused = loaded(&half, &[]).unwrap_err();
+        assert!(refused.to_string().contains("a certificate needs its key"), "{refused}");
     }
     let no_pem = loaded(&nodes.ca(EXAMPLE), &[]).unwrap_err();
     assert!(
-        matches!(&no_pem, SettingsError::Pem { path, .. } if path.ends_with("redquorum.toml")),
+        matches!(&no_pem, ConfigError::File { path, line: None, .. } if path.ends_with("redquorum.toml")),
         "{no_pem}"
     );
 }

@@ -54,7 +54,7 @@ pub(crate) fn promises(schedule: &Schedule, drift: f64, guard: RestartGuard) -> 
 
 /// Whether no clock is off by more than half of the drift.
 fn keeps_rates(schedule: &Schedule, drift: f64) -> bool {
-    let rates = schedule.client_rates.iter().chain(&schedule.node_rates);
+    let rates = schedule.process_rates.iter().chain(&schedule.node_rates);
     rates.copied().all(|rate| f64::from(rate.saturating_abs()) <= drift / 2.0 * 1_000_000.0)
 }
 
@@ -77,53 +77,53 @@ impl Schedule {
         })
     }
 
-    /// Whether a node may be asked the same twice by a client.
-    pub(crate) fn repeats_requests(&self, client: usize, node: usize) -> bool {
-        self.of_messages(client, node).any(|message| {
+    /// Whether a node may be asked the same twice by a process.
+    pub(crate) fn repeats_requests(&self, process: usize, node: usize) -> bool {
+        self.of_messages(process, node).any(|message| {
             message.direction == Direction::Request && matches!(message.verdict, Verdict::Duplicate(_))
         })
     }
 
-    /// From when on nothing stands between a client and a node.
-    pub(crate) fn calm_between(&self, client: usize, node: usize) -> Duration {
-        let ends = self.faults.iter().filter(|timed| timed.fault.stands_between(client, node));
+    /// From when on nothing stands between a process and a node.
+    pub(crate) fn calm_between(&self, process: usize, node: usize) -> Duration {
+        let ends = self.faults.iter().filter(|timed| timed.fault.stands_between(process, node));
         let calm: Duration = ends.map(TimedFault::until).max().unwrap_or_default();
-        calm.saturating_add(self.delays(client, node))
+        calm.saturating_add(self.delays(process, node))
     }
 
-    /// How late a request of a client may come to a node, if everything that holds it up comes one
+    /// How late a request of a process may come to a node, if everything that holds it up comes one
     /// after the other.
-    pub(crate) fn longest_delay(&self, client: usize, node: usize) -> Duration {
-        let between = self.faults.iter().filter(|timed| timed.fault.stands_between(client, node));
-        between.fold(self.delays(client, node), |sum, timed| sum.saturating_add(timed.fault.lasts()))
+    pub(crate) fn longest_delay(&self, process: usize, node: usize) -> Duration {
+        let between = self.faults.iter().filter(|timed| timed.fault.stands_between(process, node));
+        between.fold(self.delays(process, node), |sum, timed| sum.saturating_add(timed.fault.lasts()))
     }
 
-    fn delays(&self, client: usize, node: usize) -> Duration {
+    fn delays(&self, process: usize, node: usize) -> Duration {
         let by = |message: &MessageFault| match message.verdict {
             Verdict::Delay(by) | Verdict::Overtaken(by) | Verdict::Duplicate(by) => by,
             // A connection that is silent, or broken, is given up and replaced.
             Verdict::Drop | Verdict::Reset => REDIAL,
         };
-        self.of_messages(client, node).map(by).fold(Duration::ZERO, Duration::saturating_add)
+        self.of_messages(process, node).map(by).fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    fn of_messages(&self, client: usize, node: usize) -> impl Iterator<Item = &MessageFault> {
-        self.messages.iter().filter(move |message| (message.client, message.node) == (client, node))
+    fn of_messages(&self, process: usize, node: usize) -> impl Iterator<Item = &MessageFault> {
+        self.messages.iter().filter(move |message| (message.process, message.node) == (process, node))
     }
 }
 
 impl Fault {
-    /// Whether it keeps a client's requests from a node.
-    fn stands_between(&self, client: usize, node: usize) -> bool {
+    /// Whether it keeps a process's requests from a node.
+    fn stands_between(&self, process: usize, node: usize) -> bool {
         match self {
-            Self::Pause { client: of, .. } | Self::Freeze { client: of, .. } | Self::Kill { client: of } => {
-                *of == client
-            }
+            Self::Pause { process: of, .. }
+            | Self::Freeze { process: of, .. }
+            | Self::Kill { process: of } => *of == process,
             Self::Crash { node: of, .. }
             | Self::Hang { node: of, .. }
             | Self::Slow { node: of, .. }
             | Self::Far { node: of, .. } => *of == node,
-            Self::Partition { client: one, node: other, .. } => (*one, *other) == (client, node),
+            Self::Partition { process: one, node: other, .. } => (*one, *other) == (process, node),
             Self::Flush { .. } | Self::Evict { .. } | Self::Step { .. } => false,
         }
     }

@@ -33,10 +33,10 @@ use crate::{
 /// ```
 /// use redquorum::sim::{Campaign, Promises, Schedules, Simulation};
 ///
-/// let schedules = Schedules::tolerated().nodes([3]).clients(2..=2).strategy();
+/// let schedules = Schedules::tolerated().nodes([3]).processes(2..=2).strategy();
 /// let summary = Campaign::new(20).seed(4).run(&schedules, |schedule| {
-///     let report = Simulation::new(schedule.clone()).run(|client| async move {
-///         let quorum = client.quorum().unwrap();
+///     let report = Simulation::new(schedule.clone()).run(|process| async move {
+///         let quorum = process.quorum().unwrap();
 ///         drop(quorum.red_lock("r").lock().await);
 ///     });
 ///     report.check(&Promises::ALL).map(|()| report)
@@ -70,7 +70,7 @@ pub struct Summary {
 /// A case that fails.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Found<Case> {
+pub struct FailingCase<Case> {
     /// The seed of the campaign.
     pub seed: u64,
     /// Which of its cases it was.
@@ -117,7 +117,7 @@ impl Campaign {
     ///
     /// # Errors
     ///
-    /// [`Found`], with the smallest case that fails.
+    /// [`FailingCase`], with the smallest case that fails.
     ///
     /// # Panics
     ///
@@ -127,7 +127,7 @@ impl Campaign {
         &self,
         cases: &S,
         run: impl Fn(&S::Value) -> Result<Report, Box<Failure>> + Sync,
-    ) -> Result<Summary, Box<Found<S::Value>>>
+    ) -> Result<Summary, Box<FailingCase<S::Value>>>
     where
         S: Strategy + Sync,
         S::Value: Send,
@@ -174,7 +174,7 @@ impl Campaign {
                     // The others stop after the case that they are at.
                     work.next.store(work.end, Ordering::Relaxed);
                     let (case, failure, shrinks) = self.shrink(&mut tree, failure, run);
-                    let found = Found { seed: self.seed, number, case, shrinks, failure };
+                    let found = FailingCase { seed: self.seed, number, case, shrinks, failure };
                     let mut first = mutex::lock(&work.found);
                     if first.as_ref().is_none_or(|first| number < first.number) {
                         *first = Some(found);
@@ -228,7 +228,7 @@ struct Work<Case> {
     next: AtomicU64,
     end: u64,
     summary: Mutex<Summary>,
-    found: Mutex<Option<Found<Case>>>,
+    found: Mutex<Option<FailingCase<Case>>>,
 }
 
 impl Summary {
@@ -241,7 +241,7 @@ impl Summary {
     }
 }
 
-impl<Case: fmt::Display> fmt::Display for Found<Case> {
+impl<Case: fmt::Display> fmt::Display for FailingCase<Case> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "case {} of seed {} fails; after {} shrinks:", self.number, self.seed, self.shrinks)?;
         writeln!(f, "{}", self.case)?;

@@ -10,28 +10,28 @@ use crate::sim::Direction;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A client stands still while its clock counts on: a garbage collector, a blocked executor,
+    /// A process stands still while its clock counts on: a garbage collector, a blocked executor,
     /// `SIGSTOP`, or a suspended machine with a clock that counts suspends.
     Pause {
-        /// Which client.
-        client: usize,
+        /// Which process.
+        process: usize,
         /// For how long.
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
-    /// A client stands still, and its clock with it: a virtual machine that is paused without
+    /// A process stands still, and its clock with it: a virtual machine that is paused without
     /// knowing.
     Freeze {
-        /// Which client.
-        client: usize,
+        /// Which process.
+        process: usize,
         /// For how long.
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
-    /// A client is killed. It does not come back.
+    /// A process is killed. It does not come back.
     Kill {
-        /// Which client.
-        client: usize,
+        /// Which process.
+        process: usize,
     },
     /// A node goes down, breaking its connections, and comes up again as another run of the server.
     Crash {
@@ -90,15 +90,15 @@ pub enum Fault {
         /// Forward, or back if negative.
         by: i64,
     },
-    /// Nothing gets through between a client and a node. What is sent meanwhile arrives afterwards,
+    /// Nothing gets through between a process and a node. What is sent meanwhile arrives afterwards,
     /// as the network keeps trying.
     Partition {
-        /// Which client.
-        client: usize,
+        /// Which process.
+        process: usize,
         /// Which node.
         node: usize,
         /// Which way.
-        way: Way,
+        way: PartitionDirection,
         /// For how long.
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
@@ -120,10 +120,10 @@ pub enum Memory {
 /// The direction, or both, of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Way {
-    /// From the client to the node.
+pub enum PartitionDirection {
+    /// From the process to the node.
     Requests,
-    /// From the node to the client.
+    /// From the node to the process.
     Replies,
     /// Both.
     Both,
@@ -167,8 +167,8 @@ impl Fault {
     /// Whom it happens to.
     pub(crate) fn lane(&self) -> String {
         match self {
-            Self::Pause { client, .. } | Self::Freeze { client, .. } | Self::Kill { client } => {
-                format!("client {client}")
+            Self::Pause { process, .. } | Self::Freeze { process, .. } | Self::Kill { process } => {
+                format!("process {process}")
             }
             Self::Crash { node, .. }
             | Self::Hang { node, .. }
@@ -177,7 +177,7 @@ impl Fault {
             | Self::Flush { node }
             | Self::Evict { node }
             | Self::Step { node, .. } => format!("node {node}"),
-            Self::Partition { client, node, .. } => format!("client {client} - node {node}"),
+            Self::Partition { process, node, .. } => format!("process {process} - node {node}"),
         }
     }
 }
@@ -197,14 +197,14 @@ impl fmt::Display for Fault {
             Self::Flush { .. } => f.write_str("flushed"),
             Self::Evict { .. } => f.write_str("evicts its locks"),
             Self::Step { by, .. } => write!(f, "clock stepped by {by} ms"),
-            Self::Partition { way: Way::Requests, .. } => f.write_str("no requests"),
-            Self::Partition { way: Way::Replies, .. } => f.write_str("no replies"),
-            Self::Partition { way: Way::Both, .. } => f.write_str("cut off"),
+            Self::Partition { way: PartitionDirection::Requests, .. } => f.write_str("no requests"),
+            Self::Partition { way: PartitionDirection::Replies, .. } => f.write_str("no replies"),
+            Self::Partition { way: PartitionDirection::Both, .. } => f.write_str("cut off"),
         }
     }
 }
 
-impl Way {
+impl PartitionDirection {
     pub(crate) fn covers(self, direction: Direction) -> bool {
         match self {
             Self::Requests => direction == Direction::Request,

@@ -9,7 +9,7 @@ pub(crate) enum Purpose {
     Program,
     /// The identity and the jitter of a client of a quorum.
     Identity,
-    /// What a client's clock shows at the beginning.
+    /// What a process's clock shows at the beginning.
     Boot,
     /// The same for a node.
     NodeClock,
@@ -38,7 +38,7 @@ pub(crate) fn hash_of<const N: usize>(seed: u64, purpose: Purpose, parts: [u64; 
     parts.iter().fold(mix(mix(seed) ^ purpose), |hash, part| mix(hash ^ part))
 }
 
-/// The number of a node or of a client, as a part of a purpose.
+/// The number of a node or of a process, as a part of a purpose.
 pub(crate) fn part(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }

@@ -11,7 +11,8 @@ use crate::{
     mutation::{Mutation, break_rule},
     quorum::Quorum,
     sim::{
-        Client, End, Fault, Latency, Promise, Promises, Report, Schedule, Simulation, Way, history::Event,
+        End, Fault, Latency, PartitionDirection, Process, Promise, Promises, Report, Schedule, Simulation,
+        history::Event,
     },
     values::FencingToken,
 };
@@ -54,39 +55,39 @@ const fn micros(micros: u64) -> Duration {
 /// Whose turn it was, in order.
 fn turns(report: &Report) -> Vec<usize> {
     let entries = report.history.entries().iter();
-    entries.filter(|entry| matches!(entry.event, Event::Granted { .. })).map(|entry| entry.client).collect()
+    entries.filter(|entry| matches!(entry.event, Event::Granted { .. })).map(|entry| entry.process).collect()
 }
 
 /// Nothing goes wrong, and every message takes a millisecond.
-fn steady(nodes: usize, clients: usize) -> Schedule {
-    let mut schedule = Schedule::calm(1, nodes, clients);
+fn steady(nodes: usize, processes: usize) -> Schedule {
+    let mut schedule = Schedule::without_faults(1, nodes, processes);
     schedule.latency = Latency::between(millis(1), millis(1));
     schedule
 }
 
-/// Five nodes, of which client 0 reaches the first three. So if it holds the lock, then by these;
-/// and client 1, which reaches all, needs node 2 beside the last two.
+/// Five nodes, of which process 0 reaches the first three. So if it holds the lock, then by these;
+/// and process 1, which reaches all, needs node 2 beside the last two.
 fn meeting_at_node_2(seed: u64) -> Schedule {
-    let schedule = Schedule::calm(seed, 5, 2);
-    cut(schedule, 0, &[3, 4], Way::Both, Duration::ZERO, 60 * SECOND)
+    let schedule = Schedule::without_faults(seed, 5, 2);
+    cut(schedule, 0, &[3, 4], PartitionDirection::Both, Duration::ZERO, 60 * SECOND)
 }
 
-/// Cuts a client off from some nodes.
+/// Cuts a process off from some nodes.
 fn cut(
     schedule: Schedule,
-    client: usize,
+    process: usize,
     nodes: &[usize],
-    way: Way,
+    way: PartitionDirection,
     at: Duration,
     lasts: Duration,
 ) -> Schedule {
     let to = |schedule: Schedule, node: &usize| {
-        schedule.with(at, Fault::Partition { client, node: *node, way, lasts })
+        schedule.with(at, Fault::Partition { process, node: *node, way, lasts })
     };
     nodes.iter().fold(schedule, to)
 }
 
-fn run<Program>(schedule: Schedule, program: impl Fn(Client) -> Program) -> Report
+fn run<Program>(schedule: Schedule, program: impl Fn(Process) -> Program) -> Report
 where
     Program: Future<Output = ()> + Send + 'static,
 {
@@ -95,58 +96,58 @@ where
     report
 }
 
-fn quorum(client: &Client) -> Quorum {
-    Quorum::builder().ttl(TTL).max_ttl(2 * TTL).simulated(client).unwrap()
+fn quorum(process: &Process) -> Quorum {
+    Quorum::builder().ttl(TTL).max_ttl(2 * TTL).connect_simulated(process).unwrap()
 }
 
 /// Trusts the nodes to remember every vote.
-fn unguarded(client: &Client) -> Quorum {
+fn unguarded(process: &Process) -> Quorum {
     let builder = Quorum::builder().ttl(TTL).max_ttl(2 * TTL);
-    builder.restart_guard(RestartGuard::Off).simulated(client).unwrap()
+    builder.restart_guard(RestartGuard::Off).connect_simulated(process).unwrap()
 }
 
-/// Client 0 reads, holds its lease to the end, and writes; client 1 comes after two seconds, and
+/// Process 0 reads, holds its lease to the end, and writes; process 1 comes after two seconds, and
 /// reads and writes as soon as it has the lock.
 fn two_holders(schedule: Schedule) -> Report {
     two_holders_of(schedule, quorum)
 }
 
-fn two_holders_of(schedule: Schedule, connect: fn(&Client) -> Quorum) -> Report {
-    run(schedule, move |client| async move {
-        let (quorum, store) = (connect(&client), client.store("r").unwrap());
-        let lock = quorum.red_lock("r").without_renewal();
-        if client.index() == 1 {
-            client.sleep(2 * SECOND).await;
+fn two_holders_of(schedule: Schedule, connect: fn(&Process) -> Quorum) -> Report {
+    run(schedule, move |process| async move {
+        let (quorum, store) = (connect(&process), process.store("r"));
+        let lock = quorum.red_lock("r").options(LockOptions::new().without_renewal());
+        if process.index() == 1 {
+            process.sleep(2 * SECOND).await;
         }
         let guard = lock.lock().await.unwrap();
         let token = guard.fencing_token();
         let value = store.read(token).await;
-        if client.index() == 0 {
-            client.lost(&guard).await;
-            assert!(!client.look(&guard), "a lease that is announced as lost looks valid");
+        if process.index() == 0 {
+            process.lost(&guard).await;
+            assert!(!process.check_valid(&guard), "a lease that is announced as lost looks valid");
         }
-        if let Some(value) = value {
+        if let Ok(value) = value {
             let _is_accepted = store.write(token, value + 1).await;
         }
     })
 }
 
 /// Tries again and again from a time on, until it gets the lock.
-async fn probe(client: &Client, from: Duration, every: Duration) {
-    let quorum = quorum(client);
-    let lock = quorum.red_lock("r").without_renewal();
-    client.sleep(from).await;
+async fn probe(process: &Process, from: Duration, every: Duration) {
+    let quorum = quorum(process);
+    let lock = quorum.red_lock("r").options(LockOptions::new().without_renewal());
+    process.sleep(from).await;
     loop {
         if let Ok(Some(guard)) = lock.try_lock().await {
-            return hold(client, guard).await;
+            return hold(process, guard).await;
         }
-        client.sleep(every).await;
+        process.sleep(every).await;
     }
 }
 
 /// Keeps a lease for a moment: one that is dropped when it is granted overlaps with nothing.
-async fn hold(client: &Client, guard: LockGuard) {
-    client.sleep(millis(1)).await;
+async fn hold(process: &Process, guard: LockGuard) {
+    process.sleep(millis(1)).await;
     drop(guard);
 }
 
@@ -172,22 +173,22 @@ fn breaks(report: &Report, promise: Promise) -> bool {
     violations.is_some_and(|violations| violations.breaks(promise))
 }
 
-/// When something happened to a client.
-fn when(report: &Report, client: usize, is_it: impl Fn(&Event) -> bool) -> Vec<Duration> {
+/// When something happened to a process.
+fn when(report: &Report, process: usize, is_it: impl Fn(&Event) -> bool) -> Vec<Duration> {
     let entries = report.history.entries().iter();
-    entries.filter(|entry| entry.client == client && is_it(&entry.event)).map(|entry| entry.at).collect()
+    entries.filter(|entry| entry.process == process && is_it(&entry.event)).map(|entry| entry.at).collect()
 }
 
-fn granted(report: &Report, client: usize) -> Vec<Duration> {
-    when(report, client, |event| matches!(event, Event::Granted { .. }))
+fn granted(report: &Report, process: usize) -> Vec<Duration> {
+    when(report, process, |event| matches!(event, Event::Granted { .. }))
 }
 
-fn lost(report: &Report, client: usize) -> Vec<Duration> {
-    when(report, client, |event| matches!(event, Event::Lost { .. }))
+fn lost(report: &Report, process: usize) -> Vec<Duration> {
+    when(report, process, |event| matches!(event, Event::Lost { .. }))
 }
 
-fn ended(report: &Report, client: usize) -> Vec<Duration> {
-    when(report, client, |event| matches!(event, Event::Ended { .. }))
+fn ended(report: &Report, process: usize) -> Vec<Duration> {
+    when(report, process, |event| matches!(event, Event::Ended { .. }))
 }
 
 /// The tokens of all leases, as they were granted.
@@ -197,17 +198,17 @@ fn tokens(report: &Report) -> Vec<FencingToken> {
     entries.filter_map(|entry| token(&entry.event)).collect()
 }
 
-/// What a client was told when it looked at its leases, in order; a grant counts as the first look.
-fn looks(report: &Report, client: usize) -> Vec<bool> {
-    let entries = report.history.entries().iter().filter(|entry| entry.client == client);
+/// What a process was told when it looked at its leases, in order; a grant counts as the first look.
+fn looks(report: &Report, process: usize) -> Vec<bool> {
+    let entries = report.history.entries().iter().filter(|entry| entry.process == process);
     let look =
         |event: &Event| if let Event::Looked { is_valid, .. } = event { Some(*is_valid) } else { None };
     entries.filter_map(|entry| look(&entry.event)).collect()
 }
 
-/// Whether the writes of a client were accepted, in order.
-fn writes(report: &Report, client: usize) -> Vec<bool> {
-    let entries = report.history.entries().iter().filter(|entry| entry.client == client);
+/// Whether the writes of a process were accepted, in order.
+fn writes(report: &Report, process: usize) -> Vec<bool> {
+    let entries = report.history.entries().iter().filter(|entry| entry.process == process);
     let write = |event: &Event| {
         if let Event::Written { is_accepted, .. } = event { Some(*is_accepted) } else { None }
     };

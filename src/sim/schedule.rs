@@ -1,7 +1,7 @@
 //! All that goes wrong in one run, as data.
 //!
 //! Nothing here depends on what the code under test does. The faults of messages are told by
-//! *which* message they meet (the 14th request from client 0 to node 2), and the delays of all
+//! *which* message they meet (the 14th request from process 0 to node 2), and the delays of all
 //! other messages follow from the seed and the same numbers. So one fault can be taken out of a
 //! schedule without moving the others, which is what makes a failing schedule shrink.
 
@@ -24,14 +24,14 @@ pub struct Schedule {
     pub seed: u64,
     /// How many nodes there are.
     pub nodes: usize,
-    /// How many clients there are.
-    pub clients: usize,
+    /// How many processes there are.
+    pub processes: usize,
     /// How long a message takes, one way, if nothing is wrong.
     pub latency: Latency,
-    /// How far the rate of each client's clock is off, in millionths; clients beyond the list are
+    /// How far the rate of each process's clock is off, in millionths; processes beyond the list are
     /// exact.
     #[serde(default)]
-    pub client_rates: Vec<i32>,
+    pub process_rates: Vec<i32>,
     /// The same for the nodes.
     #[serde(default)]
     pub node_rates: Vec<i32>,
@@ -70,8 +70,8 @@ pub struct TimedFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MessageFault {
-    /// Between which client ...
-    pub client: usize,
+    /// Between which process ...
+    pub process: usize,
     /// ... and which node.
     pub node: usize,
     /// Which way it goes.
@@ -86,9 +86,9 @@ pub struct MessageFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Direction {
-    /// From the client to the node.
+    /// From the process to the node.
     Request,
-    /// From the node to the client.
+    /// From the node to the process.
     Reply,
 }
 
@@ -122,13 +122,13 @@ pub enum Budget {
 impl Schedule {
     /// A run in which nothing goes wrong.
     #[must_use]
-    pub fn calm(seed: u64, nodes: usize, clients: usize) -> Self {
+    pub fn without_faults(seed: u64, nodes: usize, processes: usize) -> Self {
         Self {
             seed,
             nodes,
-            clients,
+            processes,
             latency: Latency::default(),
-            client_rates: Vec::new(),
+            process_rates: Vec::new(),
             node_rates: Vec::new(),
             faults: Vec::new(),
             messages: Vec::new(),
@@ -146,13 +146,13 @@ impl Schedule {
     #[must_use]
     pub fn with_message(
         mut self,
-        client: usize,
+        process: usize,
         node: usize,
         direction: Direction,
         index: u32,
         verdict: Verdict,
     ) -> Self {
-        self.messages.push(MessageFault { client, node, direction, index, verdict });
+        self.messages.push(MessageFault { process, node, direction, index, verdict });
         self
     }
 

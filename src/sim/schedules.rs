@@ -5,7 +5,8 @@ use std::{ops::RangeInclusive, time::Duration};
 use proptest::{prelude::*, sample::select};
 
 use crate::sim::{
-    Budget, Direction, Fault, Latency, Memory, MessageFault, Schedule, TimedFault, Verdict, Way,
+    Budget, Direction, Fault, Latency, Memory, MessageFault, PartitionDirection, Schedule, TimedFault,
+    Verdict,
 };
 
 /// Schedules drawn at random, as a proptest strategy: each shrinks to fewer and shorter faults that
@@ -20,11 +21,11 @@ use crate::sim::{
 /// use proptest::{prelude::*, test_runner::TestRunner};
 /// use redquorum::sim::{Promises, Schedules, Simulation};
 ///
-/// let schedules = Schedules::tolerated().nodes([3, 5]).clients(1..=2).strategy();
+/// let schedules = Schedules::tolerated().nodes([3, 5]).processes(1..=2).strategy();
 /// let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(10) };
 /// TestRunner::new(config).run(&schedules, |schedule| {
-///     let report = Simulation::new(schedule).run(|client| async move {
-///         let quorum = client.quorum().unwrap();
+///     let report = Simulation::new(schedule).run(|process| async move {
+///         let quorum = process.quorum().unwrap();
 ///         drop(quorum.red_lock("r").try_lock().await);
 ///     });
 ///     report.check(&Promises::ALL).map_err(|failure| TestCaseError::fail(failure.to_string()))
@@ -35,14 +36,14 @@ use crate::sim::{
 pub struct Schedules {
     budget: Budget,
     nodes: Vec<usize>,
-    clients: RangeInclusive<usize>,
+    processes: RangeInclusive<usize>,
     within: Duration,
     most_faults: usize,
     most_messages: usize,
     drift: f64,
 }
 
-/// A number of a node or of a client, before it is known how many there are.
+/// A number of a node or of a process, before it is known how many there are.
 const ANY: RangeInclusive<usize> = 0..=63;
 
 /// The share of schedules in which the network falls apart.
@@ -68,7 +69,7 @@ impl Schedules {
         Self {
             budget,
             nodes: vec![1, 2, 3, 4, 5, 7],
-            clients: 1..=4,
+            processes: 1..=4,
             within: Duration::from_secs(30),
             most_faults: 6,
             most_messages: 10,
@@ -83,9 +84,9 @@ impl Schedules {
         self
     }
 
-    /// How many clients (default: 1 to 4).
-    pub fn clients(mut self, clients: RangeInclusive<usize>) -> Self {
-        self.clients = clients;
+    /// How many processes (default: 1 to 4).
+    pub fn processes(mut self, processes: RangeInclusive<usize>) -> Self {
+        self.processes = processes;
         self
     }
 
@@ -112,20 +113,20 @@ impl Schedules {
     pub fn strategy(&self) -> impl Strategy<Value = Schedule> + Clone + Send + Sync + use<> {
         let faults = prop::collection::vec(self.timed_fault(), 0..=self.most_faults);
         let messages = prop::collection::vec(message_fault(), 0..=self.most_messages);
-        let size = (select(self.nodes.clone()), self.clients.clone());
+        let size = (select(self.nodes.clone()), self.processes.clone());
         let rates = (self.rates(), self.rates());
         let may_split = self.most_faults > 0;
         let split = prop::option::weighted(SPLITS, self.split());
         (any::<u64>().no_shrink(), size, latency(), rates, (faults, split), messages).prop_map(
-            move |(seed, (nodes, clients), latency, rates, (faults, split), messages)| {
-                let mut schedule = Schedule::calm(seed, nodes, clients);
+            move |(seed, (nodes, processes), latency, rates, (faults, split), messages)| {
+                let mut schedule = Schedule::without_faults(seed, nodes, processes);
                 schedule.latency = latency;
-                (schedule.client_rates, schedule.node_rates) = rates;
-                schedule.client_rates.truncate(clients);
+                (schedule.process_rates, schedule.node_rates) = rates;
+                schedule.process_rates.truncate(processes);
                 schedule.node_rates.truncate(nodes);
                 schedule.faults = faults;
                 schedule.faults.extend(
-                    split.iter().filter(|_| may_split).flat_map(|split| split.faults(nodes, clients)),
+                    split.iter().filter(|_| may_split).flat_map(|split| split.faults(nodes, processes)),
                 );
                 schedule.messages = messages;
                 schedule.fit();
@@ -155,7 +156,7 @@ impl Schedules {
         (at, fault).prop_map(|(at, fault)| TimedFault { at, fault })
     }
 
-    /// Any time, or one near the beginning, when most clients have messages under way.
+    /// Any time, or one near the beginning, when most processes have messages under way.
     fn at(&self) -> impl Strategy<Value = Duration> + Clone + use<> {
         let within = u64::try_from(self.within.as_micros()).unwrap_or(u64::MAX);
         prop_oneof![0..=within, 0..=within.min(BEGINNING)].prop_map(Duration::from_micros)
@@ -163,42 +164,42 @@ impl Schedules {
 
     fn split(&self) -> impl Strategy<Value = Split> + Clone + use<> {
         (self.at(), lasts(), way(), any::<u64>(), any::<u64>())
-            .prop_map(|(at, lasts, way, nodes, clients)| Split { at, lasts, way, nodes, clients })
+            .prop_map(|(at, lasts, way, nodes, processes)| Split { at, lasts, way, nodes, processes })
     }
 }
 
-/// A network that falls apart: some clients and nodes are on one side, the others on the other.
+/// A network that falls apart: some processes and nodes are on one side, the others on the other.
 #[derive(Clone, Debug)]
 struct Split {
     at: Duration,
     lasts: Duration,
-    way: Way,
+    way: PartitionDirection,
     /// A node whose bit is set is on one side.
     nodes: u64,
-    clients: u64,
+    processes: u64,
 }
 
 impl Split {
-    fn faults(&self, nodes: usize, clients: usize) -> impl Iterator<Item = TimedFault> + use<> {
-        let Self { at, lasts, way, nodes: node_sides, clients: client_sides } = *self;
+    fn faults(&self, nodes: usize, processes: usize) -> impl Iterator<Item = TimedFault> + use<> {
+        let Self { at, lasts, way, nodes: node_sides, processes: client_sides } = *self;
         let side = |sides: u64, number: usize| sides >> (number % 64) & 1;
-        let pairs = (0..clients).flat_map(move |client| (0..nodes).map(move |node| (client, node)));
+        let pairs = (0..processes).flat_map(move |process| (0..nodes).map(move |node| (process, node)));
         pairs
-            .filter(move |(client, node)| side(client_sides, *client) != side(node_sides, *node))
-            .map(move |(client, node)| TimedFault::new(at, Fault::Partition { client, node, way, lasts }))
+            .filter(move |(process, node)| side(client_sides, *process) != side(node_sides, *node))
+            .map(move |(process, node)| TimedFault::new(at, Fault::Partition { process, node, way, lasts }))
     }
 }
 
 impl Schedule {
-    /// Brings numbers of nodes and clients within range.
+    /// Brings numbers of nodes and processes within range.
     fn fit(&mut self) {
-        let (nodes, clients) = (self.nodes.max(1), self.clients.max(1));
+        let (nodes, processes) = (self.nodes.max(1), self.processes.max(1));
         for timed in &mut self.faults {
-            timed.fault.fit(nodes, clients);
+            timed.fault.fit(nodes, processes);
         }
         for message in &mut self.messages {
             message.node %= nodes;
-            message.client %= clients;
+            message.process %= processes;
         }
         // The margin covers one small step for each node.
         let mut has_stepped = vec![false; nodes];
@@ -212,10 +213,10 @@ impl Schedule {
 }
 
 impl Fault {
-    fn fit(&mut self, nodes: usize, clients: usize) {
+    fn fit(&mut self, nodes: usize, processes: usize) {
         match self {
-            Self::Pause { client, .. } | Self::Freeze { client, .. } | Self::Kill { client } => {
-                *client %= clients
+            Self::Pause { process, .. } | Self::Freeze { process, .. } | Self::Kill { process } => {
+                *process %= processes
             }
             Self::Crash { node, .. }
             | Self::Hang { node, .. }
@@ -224,8 +225,8 @@ impl Fault {
             | Self::Flush { node }
             | Self::Evict { node }
             | Self::Step { node, .. } => *node %= nodes,
-            Self::Partition { client, node, .. } => {
-                *client %= clients;
+            Self::Partition { process, node, .. } => {
+                *process %= processes;
                 *node %= nodes;
             }
         }
@@ -235,8 +236,8 @@ impl Fault {
 /// Within what the lock tolerates.
 fn tolerated() -> impl Strategy<Value = Fault> + Clone {
     prop_oneof![
-        3 => (ANY, lasts()).prop_map(|(client, lasts)| Fault::Pause { client, lasts }),
-        1 => ANY.prop_map(|client| Fault::Kill { client }),
+        3 => (ANY, lasts()).prop_map(|(process, lasts)| Fault::Pause { process, lasts }),
+        1 => ANY.prop_map(|process| Fault::Kill { process }),
         4 => (ANY, lasts(), memory()).prop_map(|(node, lasts, memory)| Fault::Crash { node, lasts, memory }),
         1 => ANY.prop_map(|node| Fault::Flush { node }),
         3 => (ANY, lasts()).prop_map(|(node, lasts)| Fault::Hang { node, lasts }),
@@ -247,7 +248,7 @@ fn tolerated() -> impl Strategy<Value = Fault> + Clone {
         }),
         1 => (ANY, prop_oneof![Just(1_i64), -5_000..=-1_i64]).prop_map(|(node, by)| Fault::Step { node, by }),
         4 => (ANY, ANY, way(), lasts())
-            .prop_map(|(client, node, way, lasts)| Fault::Partition { client, node, way, lasts }),
+            .prop_map(|(process, node, way, lasts)| Fault::Partition { process, node, way, lasts }),
     ]
 }
 
@@ -256,7 +257,7 @@ fn beyond() -> impl Strategy<Value = Fault> + Clone {
     prop_oneof![
         1 => ANY.prop_map(|node| Fault::Evict { node }),
         1 => (ANY, 3_i64..=30_000).prop_map(|(node, by)| Fault::Step { node, by }),
-        1 => (ANY, lasts()).prop_map(|(client, lasts)| Fault::Freeze { client, lasts }),
+        1 => (ANY, lasts()).prop_map(|(process, lasts)| Fault::Freeze { process, lasts }),
     ]
 }
 
@@ -278,19 +279,19 @@ fn message_fault() -> impl Strategy<Value = MessageFault> + Clone {
         2 => lasts().prop_map(Verdict::Duplicate),
         2 => Just(Verdict::Reset),
     ];
-    // Most clients send few messages.
+    // Most processes send few messages.
     let index = prop_oneof![0_u32..12, 0_u32..40];
-    (ANY, ANY, direction, index, verdict).prop_map(|(client, node, direction, index, verdict)| MessageFault {
-        client,
-        node,
-        direction,
-        index,
-        verdict,
+    (ANY, ANY, direction, index, verdict).prop_map(|(process, node, direction, index, verdict)| {
+        MessageFault { process, node, direction, index, verdict }
     })
 }
 
-fn way() -> impl Strategy<Value = Way> + Clone {
-    prop_oneof![Just(Way::Requests), Just(Way::Replies), Just(Way::Both)]
+fn way() -> impl Strategy<Value = PartitionDirection> + Clone {
+    prop_oneof![
+        Just(PartitionDirection::Requests),
+        Just(PartitionDirection::Replies),
+        Just(PartitionDirection::Both)
+    ]
 }
 
 /// Some milliseconds, some seconds, or more than the ttl of 20 s or less that a lock under test
@@ -337,9 +338,9 @@ mod tests {
         #[test]
         fn every_fault_meets_somebody(schedule in Schedules::beyond().strategy()) {
             for message in &schedule.messages {
-                prop_assert!(message.client < schedule.clients && message.node < schedule.nodes);
+                prop_assert!(message.process < schedule.processes && message.node < schedule.nodes);
             }
-            prop_assert!(schedule.client_rates.len() <= schedule.clients);
+            prop_assert!(schedule.process_rates.len() <= schedule.processes);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures::future::FutureExt;
 
 use crate::sim::{
-    Client, Report, Schedule,
+    Process, Report, Schedule,
     world::{Limits, World},
 };
 
@@ -19,12 +19,12 @@ use crate::sim::{
 ///
 /// let second = Duration::from_secs(1);
 /// let crash = Fault::Crash { node: 2, lasts: second, memory: Memory::Kept };
-/// let schedule = Schedule::calm(7, 3, 2).with(second / 100, crash);
-/// let report = Simulation::new(schedule).run(|client| async move {
-///     let quorum = client.quorum().unwrap();
+/// let schedule = Schedule::without_faults(7, 3, 2).with(second / 100, crash);
+/// let report = Simulation::new(schedule).run(|process| async move {
+///     let quorum = process.quorum().unwrap();
 ///     let guard = quorum.red_lock("invoice:42").lock().await.unwrap();
-///     client.sleep(Duration::from_millis(100)).await;
-///     assert!(client.look(&guard));
+///     process.sleep(Duration::from_millis(100)).await;
+///     assert!(process.check_valid(&guard));
 /// });
 /// report.check(&Promises::ALL).unwrap();
 /// ```
@@ -42,7 +42,7 @@ impl Simulation {
         Self { schedule: Arc::new(schedule), horizon: Duration::from_secs(3600), budget: 1_000_000 }
     }
 
-    /// When the run ends, in simulated time: a client that waits then has waited too long (default:
+    /// When the run ends, in simulated time: a process that waits then has waited too long (default:
     /// one hour).
     pub fn horizon(mut self, horizon: Duration) -> Self {
         self.horizon = horizon;
@@ -59,15 +59,15 @@ impl Simulation {
     /// Runs `program` once in every process. The run is over when all of them are done and nothing
     /// is under way any more.
     ///
-    /// A program is real code; only [`Client`] is not. It must not wait for anything outside of the
-    /// simulation, and its time passes by [`Client::sleep`]: one millisecond of tokio's is one
+    /// A program is real code; only [`Process`] is not. It must not wait for anything outside of the
+    /// simulation, and its time passes by [`Process::sleep`]: one millisecond of tokio's is one
     /// microsecond here. A panic in any task of a process ends the run, and [`Report::check`] says
     /// so; one in a destructor, when its process is killed or the run is over, does not.
     ///
     /// # Panics
     ///
     /// Inside of a tokio runtime, as in a `#[tokio::test]`: the run has one of its own.
-    pub fn run<Program>(&self, program: impl Fn(Client) -> Program) -> Report
+    pub fn run<Program>(&self, program: impl Fn(Process) -> Program) -> Report
     where
         Program: Future<Output = ()> + Send + 'static,
     {
@@ -79,9 +79,9 @@ impl Simulation {
         };
         runtime.block_on(async {
             let world = World::new(Arc::clone(&self.schedule), Limits { budget: self.budget });
-            for index in 0..self.schedule.clients {
-                let client = Client::new(&world, index, self.schedule.nodes, self.schedule.seed);
-                client.spawner().start_program(program(client.clone()).boxed());
+            for index in 0..self.schedule.processes {
+                let process = Process::new(&world, index, self.schedule.nodes, self.schedule.seed);
+                process.spawner().start_program(program(process.clone()).boxed());
             }
             world.pass(self.horizon).await;
             world.into_report()

@@ -15,12 +15,12 @@ fn millis(millis: u64) -> Duration {
 }
 
 /// Two rounds of lock, look and unlock in every process.
-async fn contend(client: Client) {
-    let quorum = client.quorum().unwrap();
+async fn contend(process: Process) {
+    let quorum = process.quorum().unwrap();
     for _ in 0..2 {
         let guard = quorum.red_lock("r").lock().await.unwrap();
-        client.sleep(millis(20)).await;
-        assert!(client.look(&guard));
+        process.sleep(millis(20)).await;
+        assert!(process.check_valid(&guard));
         drop(guard);
     }
 }
@@ -32,7 +32,7 @@ fn grants(report: &Report) -> usize {
 #[test]
 fn clients_of_a_calm_quorum_take_turns() {
     for nodes in [1, 2, 3, 4, 5, 7] {
-        let report = Simulation::new(Schedule::calm(1, nodes, 4)).run(contend);
+        let report = Simulation::new(Schedule::without_faults(1, nodes, 4)).run(contend);
         assert_eq!((&report.end, grants(&report)), (&End::Done, 8), "{nodes} nodes");
         report.check(&Promises::ALL).unwrap();
     }
@@ -41,10 +41,10 @@ fn clients_of_a_calm_quorum_take_turns() {
 #[test]
 fn the_same_schedule_gives_the_same_run() {
     let schedule = |seed| {
-        Schedule::calm(seed, 5, 4)
+        Schedule::without_faults(seed, 5, 4)
             .with(millis(3), Fault::Crash { node: 0, lasts: SECOND, memory: Memory::Kept })
             .with(millis(5), Fault::Hang { node: 1, lasts: SECOND })
-            .with(millis(9), Fault::Pause { client: 2, lasts: SECOND })
+            .with(millis(9), Fault::Pause { process: 2, lasts: SECOND })
             .with_message(0, 3, Direction::Reply, 2, Verdict::Drop)
     };
     let run = |seed| Simulation::new(schedule(seed)).run(contend);
@@ -57,11 +57,12 @@ fn the_same_schedule_gives_the_same_run() {
 
 #[test]
 fn a_panic_in_any_task_of_a_process_fails_the_run() {
-    let in_program = Simulation::new(Schedule::calm(1, 3, 1)).run(|_| async { panic!("on purpose") });
+    let in_program =
+        Simulation::new(Schedule::without_faults(1, 3, 1)).run(|_| async { panic!("on purpose") });
     assert_eq!(in_program.end, End::Panicked("on purpose".into()));
-    let in_task = Simulation::new(Schedule::calm(1, 3, 1)).run(|client| async move {
-        client.spawn(async { panic!("beside it") });
-        client.sleep(SECOND).await;
+    let in_task = Simulation::new(Schedule::without_faults(1, 3, 1)).run(|process| async move {
+        process.spawn(async { panic!("beside it") });
+        process.sleep(SECOND).await;
     });
     assert_eq!(in_task.end, End::Panicked("beside it".into()));
     assert!(in_task.check(&Promises::NONE).is_err());
@@ -69,11 +70,12 @@ fn a_panic_in_any_task_of_a_process_fails_the_run() {
 
 #[test]
 fn a_client_that_waits_for_ever_is_told_by_the_horizon() {
-    let report = Simulation::new(Schedule::calm(1, 3, 2)).horizon(SECOND).run(|client| async move {
-        if client.index() == 1 {
-            std::future::pending().await
-        }
-    });
+    let report =
+        Simulation::new(Schedule::without_faults(1, 3, 2)).horizon(SECOND).run(|process| async move {
+            if process.index() == 1 {
+                std::future::pending().await
+            }
+        });
     assert_eq!((report.end.clone(), report.lasted), (End::Horizon, SECOND));
     let failure = report.check(&Promises::ALL).unwrap_err();
     assert!(failure.violations.unwrap().breaks(Promise::Liveness));
@@ -81,7 +83,7 @@ fn a_client_that_waits_for_ever_is_told_by_the_horizon() {
 
 #[test]
 fn a_busy_loop_ends_at_the_budget_of_events() {
-    let report = Simulation::new(Schedule::calm(1, 3, 1)).budget(10_000).run(|_| async {
+    let report = Simulation::new(Schedule::without_faults(1, 3, 1)).budget(10_000).run(|_| async {
         loop {
             tokio::task::yield_now().await;
         }
@@ -92,12 +94,13 @@ fn a_busy_loop_ends_at_the_budget_of_events() {
 
 #[test]
 fn a_paused_process_does_nothing_and_finds_its_lease_over() {
-    let schedule = Schedule::calm(1, 3, 1).with(millis(100), Fault::Pause { client: 0, lasts: 60 * SECOND });
-    let report = Simulation::new(schedule).run(|client| async move {
-        let quorum = client.quorum().unwrap();
+    let schedule =
+        Schedule::without_faults(1, 3, 1).with(millis(100), Fault::Pause { process: 0, lasts: 60 * SECOND });
+    let report = Simulation::new(schedule).run(|process| async move {
+        let quorum = process.quorum().unwrap();
         let guard = quorum.red_lock("r").lock().await.unwrap();
-        client.sleep(SECOND).await;
-        assert!(!client.look(&guard), "thirty seconds are over");
+        process.sleep(SECOND).await;
+        assert!(!process.check_valid(&guard), "thirty seconds are over");
     });
     report.check(&Promises::ALL).unwrap();
     assert!(report.lasted > 60 * SECOND);
@@ -105,12 +108,12 @@ fn a_paused_process_does_nothing_and_finds_its_lease_over() {
 
 #[test]
 fn a_killed_process_leaves_its_key_until_the_ttl() {
-    let schedule = Schedule::calm(1, 3, 2).with(SECOND, Fault::Kill { client: 0 });
-    let report = Simulation::new(schedule).run(|client| async move {
-        let quorum = client.quorum().unwrap();
-        client.sleep(client.index() as u32 * SECOND / 2).await;
+    let schedule = Schedule::without_faults(1, 3, 2).with(SECOND, Fault::Kill { process: 0 });
+    let report = Simulation::new(schedule).run(|process| async move {
+        let quorum = process.quorum().unwrap();
+        process.sleep(process.index() as u32 * SECOND / 2).await;
         let guard = quorum.red_lock("r").lock().await.unwrap();
-        if client.index() == 0 {
+        if process.index() == 0 {
             std::future::pending::<()>().await;
         }
         drop(guard);
@@ -124,13 +127,9 @@ fn a_killed_process_leaves_its_key_until_the_ttl() {
 
 #[test]
 fn a_schedule_survives_being_printed() {
-    let schedule = Schedule::calm(3, 3, 2).with(SECOND, Fault::Step { node: 1, by: -3 }).with_message(
-        1,
-        2,
-        Direction::Request,
-        4,
-        Verdict::Delay(SECOND),
-    );
+    let schedule = Schedule::without_faults(3, 3, 2)
+        .with(SECOND, Fault::Step { node: 1, by: -3 })
+        .with_message(1, 2, Direction::Request, 4, Verdict::Delay(SECOND));
     assert_eq!(schedule.to_string().parse::<Schedule>().unwrap(), schedule);
 }
 
@@ -142,7 +141,7 @@ fn a_panic_while_a_killed_process_is_dropped_fails_the_run() {
             panic!("on the way out");
         }
     }
-    let schedule = Schedule::calm(1, 3, 1).with(SECOND, Fault::Kill { client: 0 });
+    let schedule = Schedule::without_faults(1, 3, 1).with(SECOND, Fault::Kill { process: 0 });
     let report = Simulation::new(schedule).run(|_| async {
         let _bomb = Bomb;
         std::future::pending::<()>().await;

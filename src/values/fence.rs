@@ -32,6 +32,7 @@ use crate::values::FencingToken;
 ///
 /// [guide]: https://github.com/redquorum/redquorum/blob/main/docs/GUIDE.md#refuse-late-writers
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
 #[expect(clippy::exhaustive_structs, reason = "a store keeps just this")]
 pub struct Fence {
     /// The largest token of a writer that was here; `None` before the first.
@@ -40,15 +41,17 @@ pub struct Fence {
     pub reader: Option<FencingToken>,
 }
 
-/// A store refuses an access, since another lease came after that of its token.
+/// The refusal of an access by a store, because a later lease was there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("token {given} is refused after {later} of a later lease: expected {later} or larger")]
+#[error(
+    "token {given} is refused because a later lease has accessed the store with {latest}: expected {latest} or larger"
+)]
 #[non_exhaustive]
-pub struct Fenced {
+pub struct StaleToken {
     /// The token of the access.
     pub given: FencingToken,
-    /// A larger one that was here before.
-    pub later: FencingToken,
+    /// The latest token that was there.
+    pub latest: FencingToken,
 }
 
 impl Fence {
@@ -57,8 +60,8 @@ impl Fence {
     ///
     /// # Errors
     ///
-    /// [`Fenced`] if a writer or a reader with a larger token was here; nothing is noted then.
-    pub fn write(&mut self, token: FencingToken) -> Result<(), Fenced> {
+    /// [`StaleToken`] if a writer or a reader with a larger token was here; nothing is noted then.
+    pub fn write(&mut self, token: FencingToken) -> Result<(), StaleToken> {
         refuse_above(token, self.writer.max(self.reader))?;
         self.writer = Some(token);
         Ok(())
@@ -68,17 +71,17 @@ impl Fence {
     ///
     /// # Errors
     ///
-    /// [`Fenced`] if a writer with a larger token was here; nothing is noted then.
-    pub fn read(&mut self, token: FencingToken) -> Result<(), Fenced> {
+    /// [`StaleToken`] if a writer with a larger token was here; nothing is noted then.
+    pub fn read(&mut self, token: FencingToken) -> Result<(), StaleToken> {
         refuse_above(token, self.writer)?;
         self.reader = self.reader.max(Some(token));
         Ok(())
     }
 }
 
-fn refuse_above(given: FencingToken, largest: Option<FencingToken>) -> Result<(), Fenced> {
+fn refuse_above(given: FencingToken, largest: Option<FencingToken>) -> Result<(), StaleToken> {
     match largest.filter(|largest| *largest > given) {
-        Some(later) => Err(Fenced { given, later }),
+        Some(latest) => Err(StaleToken { given, latest }),
         None => Ok(()),
     }
 }
@@ -106,7 +109,7 @@ mod tests {
         assert_eq!(fence(&[('w', 1), ('w', 1), ('w', 3), ('w', 2)]).1, [true, true, true, false]);
         assert_eq!(fence(&[('r', 2), ('w', 1)]).1, [true, false]);
         let refused = Fence { writer: None, reader: Some(token(2)) }.write(token(1));
-        assert_eq!(refused, Err(Fenced { given: token(1), later: token(2) }));
+        assert_eq!(refused, Err(StaleToken { given: token(1), latest: token(2) }));
     }
 
     #[test]

@@ -1,22 +1,20 @@
-//! The number by which a store tells later leases from earlier ones.
+//! The number by which a store distinguishes later leases from earlier leases.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 /// The largest token: the largest whole number that JSON and `f64` carry exactly.
 const LARGEST: u64 = (1 << 53) - 1;
 
-/// A number that grows with every lease on a resource: what is protected by the lock should refuse
-/// any write that carries a smaller one than it has seen.
+/// A number that grows with each lease on a resource. The store that a lock protects remembers the largest token, and
+/// refuses a write with a smaller token.
 ///
-/// Unique and strictly increasing per resource in real-time order, but that those who only read it
-/// may share one until somebody writes; without any assumption about clocks as long as the nodes
-/// remember their counters. What is read, too, refuses late tokens by [`Fence`](crate::Fence).
-/// Tokens of different resources, or of different quorums, are not comparable. It is from 1 to
-/// 2^53 - 1, so it survives JSON and `f64`.
+/// Tokens are unique per resource and grow in real-time order, without any assumption about clocks, as long as the
+/// nodes remember their counters. Readers may share a token until the next writer. A store that is read, too, refuses
+/// late tokens by [`Fence`](crate::Fence). Tokens of different resources, or of different quorums, are not comparable.
+/// A token is from 1 to 2^53 - 1, so it fits into JSON and `f64`.
 ///
-/// A store that keeps the largest token as a number or as text makes a token of it again, to
-/// compare it with that of a request. With the feature `serde`, a token is a number wherever it is
-/// stored.
+/// A store that keeps the largest token as a number or as text converts it back into a token, to compare it with the
+/// token of a request. With the feature `serde`, a token is stored as a number.
 ///
 /// ```
 /// use redquorum::FencingToken;
@@ -71,6 +69,16 @@ impl TryFrom<u64> for FencingToken {
     }
 }
 
+impl TryFrom<i64> for FencingToken {
+    type Error = InvalidToken;
+
+    /// The token of a signed column, such as SQL's `BIGINT`.
+    fn try_from(number: i64) -> Result<Self, InvalidToken> {
+        let token = u64::try_from(number).ok().and_then(|number| Self::try_from(number).ok());
+        token.ok_or_else(|| InvalidToken { given: number.to_string().into() })
+    }
+}
+
 impl FromStr for FencingToken {
     type Err = InvalidToken;
 
@@ -114,6 +122,11 @@ mod tests {
             assert_eq!(FencingToken::try_from(number), Err(refused.clone()));
             assert_eq!(number.to_string().parse::<FencingToken>(), Err(refused));
         }
+        for number in [0, -1, i64::MIN, i64::MAX] {
+            let refused = InvalidToken { given: number.to_string().into() };
+            assert_eq!(FencingToken::try_from(number), Err(refused));
+        }
+        assert_eq!(FencingToken::try_from(7_i64), FencingToken::try_from(7_u64));
         for text in ["", " 7", "-7", "7.0", "0x7", "seven", "99999999999999999999"] {
             let refused = text.parse::<FencingToken>().unwrap_err();
             assert!(refused.to_string().starts_with(&format!("{text:?} is no fencing token: ")), "{refused}");

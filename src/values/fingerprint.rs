@@ -6,7 +6,7 @@ use crate::values::Printable;
 
 /// A quorum's configuration as one readable line: what all of its clients must agree on.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fingerprint(Arc<str>);
+pub(crate) struct Fingerprint(Arc<str>);
 
 impl Fingerprint {
     pub(crate) fn new(text: &str) -> Self {
@@ -35,8 +35,7 @@ impl Fingerprint {
     }
 
     /// The line as nodes store it.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }

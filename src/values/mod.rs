@@ -6,25 +6,25 @@ mod fence;
 mod fencing_token;
 mod fingerprint;
 mod label;
+mod lease_id;
 mod node_error;
-mod owner_id;
+mod node_reply;
 mod printable;
 mod resource;
-mod vote;
 
 pub(crate) use self::{
     arrivals::{Arrivals, LONGEST_ARRIVAL},
+    fingerprint::Fingerprint,
     label::{LONGEST_LABEL, Label},
-    owner_id::{OwnerIds, READERS},
+    lease_id::{LeaseIds, READERS},
     printable::Printable,
     resource::{LONGEST_RESOURCE, readable},
 };
 pub use self::{
-    fence::{Fence, Fenced},
+    fence::{Fence, StaleToken},
     fencing_token::{FencingToken, InvalidToken},
-    fingerprint::Fingerprint,
+    lease_id::LeaseId,
     node_error::NodeError,
-    owner_id::OwnerId,
+    node_reply::{NodeReplies, NodeReply, Refusal},
     resource::{InvalidResource, Resource},
-    vote::{Refusal, Vote, Votes},
 };

@@ -1,77 +1,80 @@
-//! Why a node gave no vote.
+//! The errors of nodes.
 
 use std::{sync::Arc, time::Duration};
 
-use crate::values::{Fingerprint, Printable};
+use crate::values::Printable;
 
-/// Why a node gave no vote. An error is never evidence that a resource is held, nor that it is
-/// free.
+/// The error of a node that gave no vote. An error is never evidence that a resource is held, nor that it is free.
 ///
-/// The texts in it are as somebody else wrote them, and `Display` escapes what does not print.
+/// The texts are those of the server, a proxy or the operating system; `Display` escapes what does not print.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
-    /// No connection: refused, reset, or an unknown host.
+    /// The node was not asked, because there is no connection: refused, reset, or an unknown host.
     #[error("unreachable: {}", Printable(.0))]
     Unreachable(Arc<str>),
-    /// Not asked: the server was reached, but refused to be talked to, for this reason.
+    /// The node was not asked, because the server refused the connection after it was reached, for this reason.
     #[error("the connection cannot be used: {0}")]
     Handshake(Arc<Self>),
-    /// Asked, but not answered within the node timeout.
+    /// The node was asked, and did not answer within the node timeout.
     #[error("no answer within the node timeout")]
     TimedOut,
-    /// Not asked: the node has left an earlier call unanswered for longer than the node timeout.
+    /// The node was not asked, because it has left an earlier call unanswered for longer than the node timeout.
     #[error("not asked: the node is not answering")]
     Unresponsive,
-    /// Not asked: too many calls of this client are waiting for the node.
+    /// The node was not asked, because too many calls of this client wait for it.
     #[error("not asked: too many calls are waiting for the node")]
     Overloaded,
-    /// Asked, but the connection broke before the answer came: it may have been executed.
+    /// The node was asked, and the connection broke before the answer came: the node may have executed the call.
     #[error("the connection broke before the answer came")]
     Disconnected,
-    /// Not asked: the quorum was shut down.
-    #[error("the quorum was shut down")]
+    /// The node was not asked, because the client was shut down.
+    #[error("the client was shut down")]
     Closed,
-    /// `WRONGTYPE`: the resource's key, or its counter, holds something that is no lock.
+    /// `WRONGTYPE`: the key of the resource, or of its counter, holds something that is no lock or counter.
     #[error("the key holds something that is not a lock (WRONGTYPE)")]
     WrongType,
-    /// `NOAUTH` or `WRONGPASS`: the server wants (other) credentials.
+    /// `NOAUTH` or `WRONGPASS`: the server requires credentials, or other credentials.
     #[error("authentication failed: {}", Printable(.0))]
     NoAuth(Arc<str>),
     /// `READONLY`: the node is a replica.
     #[error("the node is a read-only replica (READONLY)")]
     ReadOnly,
-    /// `OOM`: the node is out of memory and must not evict.
+    /// `OOM`: the node is out of memory, and must not evict keys.
     #[error("the node is out of memory (OOM)")]
     OutOfMemory,
     /// `LOADING`: the node is reading its data set from disk.
     #[error("the node is loading its data (LOADING)")]
     Loading,
-    /// `NOPERM`: the ACL user lacks a permission.
+    /// `NOPERM`: the ACL user of the client lacks a permission.
     #[error("permission missing: {}", Printable(.0))]
     NoPermission(Arc<str>),
-    /// The ACL user may not call `INFO`, from which the restart guard knows one incarnation of a
-    /// server from another.
-    #[error("the user may not call INFO, which the restart guard needs (`+info`)")]
+    /// The ACL user may not call `INFO`, by which the restart guard distinguishes the incarnations of a server.
+    #[error(
+        "the user may not call INFO, which the restart guard needs: allow it (`ACL SETUSER ... +info`), or set \
+         RestartGuard::Off if the servers keep every vote"
+    )]
     RunIdForbidden,
-    /// The ACL user may not call `SCAN`, with which a node lists what is locked.
+    /// The ACL user may not call `SCAN`, by which a node lists its locks.
     #[error("the user may not call SCAN, with which locks are listed (`ACL SETUSER USER +scan`)")]
     ScanForbidden,
-    /// The node belongs to a quorum that is configured otherwise: this is that quorum's
-    /// configuration.
-    #[error("the node belongs to another quorum ({0})")]
-    OtherQuorum(Fingerprint),
-    /// The address leads to a server to which this client is connected by another one: it has one
-    /// vote.
-    #[error("the same server as {}", Printable(.other))]
+    /// The node belongs to a quorum with other settings: this line.
+    #[error("the node belongs to another quorum ({})", Printable(.0))]
+    WrongQuorum(Arc<str>),
+    /// The address leads to a server to which this client is connected by another address. Each server has one vote.
+    #[error(
+        "the same server as {} (run_id {}): each server has one vote, name it once",
+        Printable(.other),
+        Printable(run_id(.incarnation))
+    )]
+    #[non_exhaustive]
     SameServer {
         /// The other address.
         other: Arc<str>,
-        /// What gave it away.
+        /// The incarnation of the server, the same at both addresses.
         incarnation: Arc<str>,
     },
-    /// The server is part of a Redis Cluster: a system that moves keys and promotes replicas, and
-    /// would be one vote at most.
+    /// The server is part of a Redis Cluster, which moves keys and promotes replicas, and so cannot vote.
     #[error(
         "the server is part of a Redis Cluster, which moves keys and promotes replicas and so cannot \
          vote: expected a standalone master (`cluster-enabled no`)"
@@ -83,45 +86,51 @@ pub enum NodeError {
          to the master that it watches under that name"
     )]
     SentinelMode,
-    /// No Sentinel could name the master of the set that the node is: this is what each of them
-    /// said.
+    /// No Sentinel could name the master of the node's set. The text has the reply of each Sentinel.
     #[error("no Sentinel names a master: {}", Printable(.0))]
     NoMaster(Arc<str>),
-    /// TLS came to nothing: mostly, one side does not trust the other's certificate.
+    /// TLS failed: usually, one side does not trust the certificate of the other side.
     #[error("TLS failed: {}", Printable(.0))]
     Tls(Arc<str>),
-    /// The node's clock and the client's are further apart than an hour, by so much.
-    #[error("the clocks of node and client are {0:?} apart")]
+    /// The clocks of the node and of the client are more than an hour apart: this time.
+    #[error(
+        "the clocks of the node and of this client are {0:?} apart: set them right, at most an hour apart"
+    )]
     ClockOff(Duration),
     /// `MISCONF`: the node refuses writes because it cannot persist them.
     #[error("the node cannot persist writes (MISCONF)")]
     CannotPersist,
-    /// `BUSY`: the node is running somebody's long script.
+    /// `BUSY`: the node is running a long script, of any of its users.
     #[error("the node is busy with a long script (BUSY)")]
     Busy,
-    /// The fencing counter is used up or unreadable: the value stands here.
+    /// The fencing counter is used up or unreadable: this value.
     #[error("the fencing counter cannot be used: {}", Printable(.0))]
-    Counter(Arc<str>),
-    /// Not asked: the server sent more than so many bytes without completing an answer or a notice
-    /// that was asked for. The connection was closed, and the next one is opened after a delay that
-    /// grows to 30 s.
+    InvalidCounter(Arc<str>),
+    /// The server sent more than `most` bytes without completing an answer or a notice that was asked for. The
+    /// connection was closed, and the next connection is opened after a delay that grows to 30 s.
     #[error(
         "the server sent more than {most} bytes without completing an answer or a notice that was asked for"
     )]
-    Flooded {
-        /// The most bytes that were allowed.
+    #[non_exhaustive]
+    ReadLimit {
+        /// The largest number of bytes that was allowed.
         most: usize,
     },
     /// The node sent what the protocol does not allow.
     #[error("protocol error: {}", Printable(.0))]
     Protocol(Arc<str>),
-    /// Any other error of the server, in a script that has ended.
+    /// Another error of the server, in a script that has ended.
     #[error("server error: {}", Printable(.0))]
     Server(Arc<str>),
-    /// Any other error instead of all answers to a call: a proxy says such things too, and may have
-    /// passed the call on.
+    /// Another error in place of all answers to a call. A proxy sends such errors, too, and may have passed the call
+    /// on.
     #[error("the whole call failed: {}", Printable(.0))]
     CallFailed(Arc<str>),
+}
+
+/// The part of an incarnation that `INFO` calls `run_id`.
+fn run_id(incarnation: &str) -> &str {
+    incarnation.split('/').next().unwrap_or_default()
 }
 
 impl NodeError {
@@ -142,13 +151,13 @@ impl NodeError {
                 | Self::NoPermission(_)
                 | Self::ScanForbidden
                 | Self::NoAuth(_)
-                | Self::Counter(_)
+                | Self::InvalidCounter(_)
         )
     }
 
     /// Whether the node has sent what it must not, so that it is dialled less and less often.
     pub(crate) fn is_violation(&self) -> bool {
-        matches!(self, Self::Flooded { .. } | Self::Protocol(_))
+        matches!(self, Self::ReadLimit { .. } | Self::Protocol(_))
     }
 
     /// Whether somebody at the other end said this.
@@ -179,12 +188,12 @@ mod tests {
             NodeError::SameServer { other: planted(), incarnation: planted() },
             NodeError::NoMaster(planted()),
             NodeError::Tls(planted()),
-            NodeError::Counter(planted()),
+            NodeError::InvalidCounter(planted()),
             NodeError::Protocol(planted()),
             NodeError::Server(planted()),
             NodeError::CallFailed(planted()),
             NodeError::Handshake(Arc::new(NodeError::Server(planted()))),
-            NodeError::OtherQuorum(Fingerprint::new(&planted())),
+            NodeError::WrongQuorum(planted()),
         ] {
             let shown = error.to_string();
             assert!(shown.contains("it's\\n\\u{1b}[2J\\u{202e}"), "{shown:?}");

@@ -15,17 +15,24 @@ const RESERVED: [&[u8]; 3] = [b"redquorum:", b"redisson_lock_token:", b"redisson
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource(Arc<[u8]>);
 
-/// Why a name is not one of a resource.
+/// The reason why bytes cannot name a resource.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidResource {
-    /// It is empty or too long.
-    #[error("a resource of {length} bytes: expected 1 to 512 bytes")]
-    Length {
-        /// Its length.
-        length: usize,
+    /// The name has no bytes.
+    #[error("a resource without a name: expected 1 to {LONGEST_RESOURCE} bytes")]
+    Empty,
+    /// The name has too many bytes.
+    #[error("a resource name of {len} bytes: expected at most {max}")]
+    #[non_exhaustive]
+    TooLong {
+        /// The number of bytes.
+        len: usize,
+        /// The largest number.
+        max: usize,
     },
-    /// Nodes keep under it what they know of themselves, or of other resources.
+    /// The name begins like the names under which nodes keep metadata of their own, or of other resources.
+    #[non_exhaustive]
     #[error(
         "the resource name {given:?} is reserved: expected one that does not begin with \"redquorum:\", \
          \"redisson_lock_token:\" or \"redisson_lock__channel:\""
@@ -37,18 +44,20 @@ pub enum InvalidResource {
 }
 
 impl Resource {
-    /// A resource of this name.
+    /// Checks a name early; every call that takes a name also takes bytes, and checks them itself.
     ///
     /// # Errors
     ///
-    /// [`InvalidResource::Length`] if the name is empty or longer than 512 bytes,
-    /// [`InvalidResource::Reserved`] if it begins with `redquorum:`, `redisson_lock_token:` or
-    /// `redisson_lock__channel:`: nodes keep and tell under such names what they know of themselves
-    /// and of other resources.
+    /// [`InvalidResource`] if the name is empty or longer than 512 bytes, or begins with `redquorum:`,
+    /// `redisson_lock_token:` or `redisson_lock__channel:`: under such names, nodes keep metadata of their own and of
+    /// other resources.
     pub fn new(name: impl AsRef<[u8]>) -> Result<Self, InvalidResource> {
         let name = name.as_ref();
-        if name.is_empty() || name.len() > LONGEST_RESOURCE {
-            return Err(InvalidResource::Length { length: name.len() });
+        if name.is_empty() {
+            return Err(InvalidResource::Empty);
+        }
+        if name.len() > LONGEST_RESOURCE {
+            return Err(InvalidResource::TooLong { len: name.len(), max: LONGEST_RESOURCE });
         }
         if RESERVED.iter().any(|reserved| name.starts_with(reserved)) {
             return Err(InvalidResource::Reserved { given: Self(name.into()).to_string().into() });
@@ -65,6 +74,12 @@ impl Resource {
     /// The name as it stands on the wire.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Resource {
+    fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
@@ -98,8 +113,8 @@ mod tests {
     fn any_bytes_make_a_name_but_not_none_and_not_too_many() {
         assert!(Resource::new(b"a{b}\n\x00\xff").is_ok());
         assert!(Resource::new([7; LONGEST_RESOURCE]).is_ok());
-        assert_eq!(Resource::new("").unwrap_err(), InvalidResource::Length { length: 0 });
-        assert_eq!(Resource::new([7; 513]).unwrap_err(), InvalidResource::Length { length: 513 });
+        assert_eq!(Resource::new("").unwrap_err(), InvalidResource::Empty);
+        assert_eq!(Resource::new([7; 513]).unwrap_err(), InvalidResource::TooLong { len: 513, max: 512 });
         for reserved in ["redquorum:node", "redisson_lock_token:{a}", "redisson_lock__channel:{a}"] {
             let given = reserved.into();
             assert_eq!(Resource::new(reserved).unwrap_err(), InvalidResource::Reserved { given });

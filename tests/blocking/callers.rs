@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use redquorum::{
-    MemoryCluster, Owner, Verification,
+    Error, MemoryCluster, Owner,
     blocking::{
-        Election, Leadership, Lease, LockGuard, MultiLock, MultiLockGuard, Observation, Quorum, RedLock,
+        AnyOf, Election, Latch, Leaders, Leadership, Lease, LockGuard, MultiLock, MultiLockGuard,
+        MultiQuorumLock, Permit, Quorum, ReadGuard, RedLock, RwLock, Semaphore, TimedOut, admin,
     },
-    error::{ConfigError, ConnectError, LockError},
+    error::{ClosedReason, ConfigError},
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -21,40 +22,40 @@ fn everything() {
     let lock = quorum.red_lock("r");
     let guard = lock.lock().unwrap();
     guard.renew().unwrap();
-    assert_eq!(guard.verify().unwrap(), Verification::Proven);
+    assert!(guard.verify().unwrap());
     assert!(guard.is_valid() && guard.lease().is_valid() && !guard.remaining().is_zero());
     assert_eq!(guard.lost_within(Duration::from_millis(1)), None);
     assert!(lock.try_lock().unwrap().is_none());
-    let late = lock.try_lock_for(Duration::from_millis(20)).unwrap_err();
-    assert!(matches!(late, LockError::TimedOut { .. }), "{late}");
-    assert_eq!(lock.inspect().unwrap().owner(), Some(guard.owner()));
-    assert!(guard.unlock().unwrap().confirmed.len() >= 2);
+    assert!(lock.try_lock_for(Duration::from_millis(20)).unwrap().is_none());
+    assert_eq!(quorum.inspect("r").unwrap().holder(), Some(guard.id()));
+    assert!(guard.unlock().unwrap().has_quorum());
 
     let held = lock.try_lock().unwrap().expect("it is free");
-    lock.force_unlock().unwrap();
+    admin::force_unlock(&quorum, "r").unwrap();
     assert!(held.renew().is_err() && !held.is_valid());
     drop(held);
 
-    let done = lock.run(|lease| lease.fencing_token().as_u64()).unwrap();
-    assert!(done.value > 0 && done.unlock.is_ok());
+    assert!(lock.run(|guard| guard.fencing_token().as_u64()).unwrap() > 0);
 
-    let group = quorum.multi_lock(["a", "b"]).try_lock_for(Duration::from_secs(1)).unwrap();
+    let group = quorum.multi_lock(["a", "b"]).try_lock_for(Duration::from_secs(1)).unwrap().expect("free");
     group.renew().unwrap();
-    assert!(group.is_valid() && group.verify().is_ok() && group.lost_within(Duration::ZERO).is_none());
+    assert!(group.is_valid() && group.verify().unwrap() && group.lost_within(Duration::ZERO).is_none());
     group.unlock().unwrap();
 
-    let election = quorum.election("e").value("v");
-    let leadership = election.campaign().unwrap();
-    assert!(election.try_campaign().unwrap().is_none() && leadership.is_leader());
+    let election = quorum.election("e");
+    let leadership = election.campaign("v").unwrap();
+    assert!(election.try_campaign("v").unwrap().is_none() && leadership.is_valid());
+    assert!(election.try_campaign_for("v", Duration::from_millis(20)).unwrap().is_none());
     let mut leaders = election.observe().unwrap();
     assert_eq!(leaders.next().unwrap().term(), leadership.term());
     leadership.proclaim("w").unwrap();
-    assert_eq!(leaders.next_within(Duration::from_secs(5)).unwrap().value(), b"w");
+    assert_eq!(leaders.next_within(Duration::from_secs(5)).unwrap().unwrap().value(), b"w");
+    let TimedOut { .. } = leaders.next_within(Duration::from_millis(1)).unwrap_err();
     assert_eq!(election.leader().unwrap().unwrap().value(), b"w");
     leadership.resign().unwrap();
     quorum.shutdown();
-    assert_eq!(leaders.next(), None);
-    assert_eq!(lock.lock().unwrap_err(), LockError::Closed);
+    assert_eq!((leaders.next(), leaders.next_within(Duration::ZERO)), (None, Ok(None)));
+    assert_eq!(lock.lock().unwrap_err(), Error::Closed(ClosedReason::ShutDown));
 }
 
 fn single_threaded() -> Runtime {
@@ -117,17 +118,18 @@ fn a_task_that_has_used_up_its_budget() {
 #[test]
 fn no_nodes_are_an_error_and_no_thread_is_left_waiting() {
     let none = finishes(|| Quorum::in_memory(0).unwrap_err());
-    assert_eq!(none, ConnectError::Config(ConfigError::NoNodes));
-    let empty = finishes(|| MultiLock::new([]).lock().unwrap_err());
-    assert_eq!(empty, LockError::Config(ConfigError::EmptyGroup));
+    assert_eq!(none, Error::Config(ConfigError::NoNodes));
+    let empty = finishes(|| MultiLock::across::<redquorum::RedLock>([]).lock().unwrap_err());
+    assert!(matches!(empty, Error::Config(ConfigError::Group { .. })), "{empty}");
     let url =
-        finishes(|| Quorum::connect(redquorum::Quorum::builder().nodes(["http://10.0.0.1"])).unwrap_err());
-    assert!(matches!(url, ConnectError::Config(ConfigError::Url { .. })), "{url}");
+        finishes(|| redquorum::Quorum::builder().nodes(["http://10.0.0.1"]).connect_blocking().unwrap_err());
+    assert!(matches!(url, Error::Config(ConfigError::Url { .. })), "{url}");
 }
 
 #[test]
 fn all_types_are_send_and_sync() {
     fn is_send_and_sync<T: Send + Sync + 'static>() {}
-    is_send_and_sync::<(Quorum, RedLock, LockGuard, MultiLock, MultiLockGuard)>();
-    is_send_and_sync::<(Election, Leadership, Observation, Lease, Owner)>();
+    is_send_and_sync::<(Quorum, RedLock, LockGuard, MultiLock, MultiQuorumLock, MultiLockGuard)>();
+    is_send_and_sync::<(RwLock, ReadGuard, AnyOf, Semaphore, Permit, Latch)>();
+    is_send_and_sync::<(Election, Leadership, Leaders, Lease, Owner)>();
 }

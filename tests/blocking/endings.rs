@@ -6,9 +6,9 @@ use std::{
 };
 
 use redquorum::{
-    MemoryCluster,
+    Error, MemoryCluster,
     blocking::{LockGuard, Quorum},
-    error::{LockError, LossReason},
+    error::{ClosedReason, LossReason},
 };
 use tokio::runtime::Builder;
 
@@ -86,8 +86,8 @@ fn a_shutdown_ends_the_leases_and_the_calls_that_wait() {
         let waiter = thread::spawn(move || waiting.lock().map(drop));
         let watcher = thread::spawn(move || lease.lost());
         quorum.shutdown();
-        assert_eq!(waiter.join().unwrap(), Err(LockError::Closed));
-        assert_eq!(watcher.join().unwrap().reason, LossReason::Shutdown);
+        assert_eq!(waiter.join().unwrap(), Err(Error::Closed(ClosedReason::ShutDown)));
+        assert_eq!(watcher.join().unwrap().reason, LossReason::Closed(ClosedReason::ShutDown));
         assert!(!guard.is_valid());
         is_unlocked(&cluster);
         drop(guard);
@@ -100,8 +100,7 @@ fn try_lock_for_ends_and_leaves_its_place_to_others() {
         let cluster = MemoryCluster::new(3);
         let guard = last_of(&cluster);
         let quorum = Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
-        let waited = quorum.red_lock("r").try_lock_for(Duration::from_millis(30));
-        assert!(matches!(waited, Err(LockError::TimedOut { .. })), "{waited:?}");
+        assert!(quorum.red_lock("r").try_lock_for(Duration::from_millis(30)).unwrap().is_none());
         guard.unlock().unwrap();
         quorum.red_lock("r").lock().unwrap().unlock().unwrap();
     });

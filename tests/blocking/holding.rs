@@ -7,9 +7,10 @@ use std::{
 };
 
 use redquorum::{
-    MemoryCluster, Owner,
+    Error, LockOptions, MemoryCluster, Owner,
     blocking::{MultiLock, Quorum},
-    error::{LockError, LossReason, UnlockError},
+    error::{ConfigError, LeaseLost, LossReason},
+    inspection::LockState,
 };
 
 use super::patience::{eventually, finishes};
@@ -49,7 +50,12 @@ fn threads_of_several_clients_exclude_each_other() {
 #[test]
 fn a_lease_is_renewed_while_its_holder_computes() {
     finishes(|| {
-        let guard = Quorum::in_memory(3).unwrap().red_lock("r").ttl(SHORT).lock().unwrap();
+        let guard = Quorum::in_memory(3)
+            .unwrap()
+            .red_lock("r")
+            .options(LockOptions::new().ttl(SHORT))
+            .lock()
+            .unwrap();
         let locked_by = Instant::now();
         eventually("it outlives its first validity by a ttl", || {
             let is_later = locked_by.elapsed() > 2 * SHORT;
@@ -61,18 +67,22 @@ fn a_lease_is_renewed_while_its_holder_computes() {
 }
 
 #[test]
-fn the_end_of_a_lease_is_told_in_time_by_every_way_to_hear_of_it() {
+fn every_call_reports_the_end_of_a_lease_in_time() {
     finishes(|| {
-        let lock = Quorum::in_memory(3).unwrap().red_lock("r").ttl(SHORT).without_renewal();
+        let lock = Quorum::in_memory(3)
+            .unwrap()
+            .red_lock("r")
+            .options(LockOptions::new().ttl(SHORT).without_renewal());
         let guard = lock.lock().unwrap();
         let lease = guard.lease();
         let watcher = thread::spawn(move || lease.lost());
         eventually("it ends", || !guard.is_valid());
-        assert_eq!(guard.ensure().unwrap_err().reason, LossReason::Expired);
+        let lost = guard.lost_within(Duration::ZERO).unwrap();
+        assert_eq!(lost.reason, LossReason::Expired);
+        assert_eq!(guard.ensure(), Err(Error::LeaseLost(lost.clone())));
         assert!(guard.remaining().is_zero());
-        assert_eq!(guard.lost_within(Duration::ZERO).unwrap().reason, LossReason::Expired);
         assert_eq!(guard.lost(), watcher.join().unwrap());
-        assert!(matches!(guard.unlock(), Err(UnlockError::LeaseLost { .. })));
+        assert_eq!(guard.unlock().unwrap_err(), Error::LeaseLost(lost));
     });
 }
 
@@ -102,24 +112,28 @@ fn a_panic_unlocks_what_its_thread_held() {
         lock.try_lock().unwrap().expect("it is unlocked").unlock().unwrap();
 
         let ran = lock.clone();
-        let runner = thread::spawn(move || ran.run(|_| panic!("so is this")).map(|done| done.value));
+        let runner = thread::spawn(move || ran.run(|_| panic!("so is this")));
         runner.join().unwrap_err();
         lock.try_lock().unwrap().expect("it is unlocked").unlock().unwrap();
     });
 }
 
 #[test]
-fn a_closure_is_not_stopped_by_a_loss_and_the_loss_stands_beside_its_value() {
+fn a_loss_drops_the_value_of_a_closure_that_runs_on() {
     finishes(|| {
-        let lock = Quorum::in_memory(3).unwrap().red_lock("r").ttl(SHORT).without_renewal();
-        let done = lock.run(|lease| {
-            lease.ensure().unwrap();
-            eventually("it is lost", || !lease.is_valid());
-            7
+        let lock = Quorum::in_memory(3)
+            .unwrap()
+            .red_lock("r")
+            .options(LockOptions::new().ttl(SHORT).without_renewal());
+        let mut is_at_its_end = false;
+        let outcome = lock.run(|guard| {
+            guard.ensure().unwrap();
+            eventually("it is lost", || !guard.is_valid());
+            is_at_its_end = true;
         });
-        let done = done.unwrap();
-        assert_eq!(done.value, 7);
-        assert!(matches!(done.unlock, Err(UnlockError::LeaseLost { .. })), "{:?}", done.unlock);
+        assert!(is_at_its_end);
+        let Err(Error::LeaseLost(LeaseLost { reason, .. })) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(reason, LossReason::Expired);
     });
 }
 
@@ -160,30 +174,31 @@ fn a_group_over_two_quorums_is_held_in_both_or_in_none() {
                 .unwrap()
         };
         let (eu, us) = (of("eu"), of("us"));
-        let both = MultiLock::new([eu.red_lock("a"), us.red_lock("b")]);
+        let both = MultiLock::across([eu.red_lock("a"), us.red_lock("b")]);
         let guard = both.lock().unwrap();
-        assert!(guard.token_of("a").is_some() && guard.token_of("b").is_some());
+        let resources: Vec<String> = guard.leases().map(|lease| lease.resource().to_string()).collect();
+        assert_eq!(resources, ["a", "b"]);
         assert!(eu.red_lock("a").try_lock().unwrap().is_none());
         assert!(us.red_lock("b").try_lock().unwrap().is_none());
         guard.unlock().unwrap();
         let held = us.red_lock("b").lock().unwrap();
         assert!(both.try_lock().unwrap().is_none());
-        assert!(matches!(both.try_lock_for(SHORT), Err(LockError::TimedOut { .. })));
+        assert!(both.try_lock_for(SHORT).unwrap().is_none());
         assert!(eu.red_lock("a").try_lock().unwrap().is_some(), "it was given back");
         held.unlock().unwrap();
     });
 }
 
 #[test]
-fn a_group_keeps_the_quorums_that_it_lies_in() {
+fn a_guard_across_quorums_keeps_their_clients() {
     finishes(|| {
         let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
         let of = |name, cluster| {
             Quorum::connect_in_memory(redquorum::Quorum::builder().name(name), cluster).unwrap()
         };
-        let both = MultiLock::new([
-            of("eu", &clusters[0]).red_lock("a").ttl(SHORT),
-            of("us", &clusters[1]).red_lock("b").ttl(SHORT),
+        let both = MultiLock::across([
+            of("eu", &clusters[0]).red_lock("a").options(LockOptions::new().ttl(SHORT)),
+            of("us", &clusters[1]).red_lock("b").options(LockOptions::new().ttl(SHORT)),
         ]);
         let guard = both.lock().unwrap();
         drop(both);
@@ -197,29 +212,28 @@ fn a_group_keeps_the_quorums_that_it_lies_in() {
 }
 
 #[test]
-fn threads_share_the_permits_of_a_semaphore_and_take_any_of_several_resources() {
+fn threads_share_permits_and_lock_any_of_several_resources() {
     finishes(|| {
         let quorum = Quorum::in_memory(3).unwrap();
         let semaphore = quorum.semaphore("s", 2);
-        let permits = [semaphore.acquire().unwrap(), semaphore.try_acquire_for(SHORT).unwrap()];
+        let permits = [semaphore.acquire().unwrap(), semaphore.try_acquire_for(SHORT).unwrap().unwrap()];
         assert!(semaphore.try_acquire().unwrap().is_none() && permits[0].slot() != permits[1].slot());
-        assert_eq!(permits[1].slot_token().token, permits[1].fencing_token());
         let waiting = thread::spawn({
             let semaphore = semaphore.clone();
-            move || semaphore.run(|lease, _slot| lease.is_valid()).unwrap().value
+            move || semaphore.run(|permit| permit.is_valid() && permit.slot() < 2).unwrap()
         });
         for permit in permits {
             permit.renew().unwrap();
-            permit.unlock().unwrap();
+            permit.release().unwrap();
         }
         assert!(waiting.join().unwrap());
-        assert_eq!(semaphore.available().unwrap(), 2);
+        assert_eq!(semaphore.available_permits().unwrap(), 2);
 
         let any = quorum.any_of(["a", "b"]);
-        let guards = [any.lock().unwrap(), any.try_lock_for(SHORT).unwrap()];
+        let guards = [any.lock().unwrap(), any.try_lock_for(SHORT).unwrap().unwrap()];
         assert!(any.try_lock().unwrap().is_none());
         drop(guards);
-        assert!(any.run(|lease| lease.is_valid()).unwrap().value);
+        assert!(any.run(|guard| guard.is_valid()).unwrap());
     });
 }
 
@@ -230,27 +244,30 @@ fn threads_have_several_permits_at_once_and_meet_at_a_latch() {
         let semaphore = quorum.semaphore("s", 3);
         let permits = semaphore.acquire_many(2).unwrap();
         assert_eq!(permits.len(), 2);
-        let slot = semaphore.slot(permits[0].slot());
-        assert!(slot.try_lock().unwrap().is_none());
-        assert!(semaphore.slot(3).try_lock().is_err());
+        assert!(semaphore.try_acquire_many(2).unwrap().is_none());
+        assert!(semaphore.try_acquire_many_for(2, SHORT).unwrap().is_none());
+        let slot = semaphore.slot_resource(permits[0].slot()).unwrap();
+        assert_eq!(quorum.inspect(slot).unwrap().holder(), Some(permits[0].id()));
+        let beyond = semaphore.slot_resource(3).unwrap_err();
+        assert!(matches!(beyond, ConfigError::OutOfRange { setting: "slot", .. }), "{beyond}");
 
         let latches: Vec<_> = (0..3).map(|_| quorum.latch("l", 3)).collect();
-        assert!(latches[0].wait_for(SHORT).is_err());
+        assert!(!latches[0].wait_for(SHORT).unwrap());
         let meet = latches.into_iter().map(|latch| {
             thread::spawn(move || {
                 latch.arrive().unwrap();
                 latch.wait().unwrap();
-                latch.arrived().unwrap()
+                latch.arrivals().unwrap()
             })
         });
         let meet: Vec<_> = meet.collect();
         assert!(meet.into_iter().all(|thread| thread.join().unwrap() == 3));
-        quorum.latch("l", 3).kept_for(Duration::from_secs(60)).arrive_as("late").unwrap();
+        quorum.latch("l", 3).retention(Duration::from_secs(60)).arrive_as("late").unwrap();
     });
 }
 
 #[test]
-fn threads_read_together_write_alone_and_go_on_from_one_to_the_other() {
+fn threads_read_together_write_alone_and_downgrade() {
     finishes(|| {
         let cluster = MemoryCluster::new(3);
         let connect = || Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
@@ -258,13 +275,16 @@ fn threads_read_together_write_alone_and_go_on_from_one_to_the_other() {
         let (lock, others) = (quorum.rw_lock("r"), other.rw_lock("r"));
         let reader = lock.read().unwrap();
         others.read().unwrap().unlock().unwrap();
-        assert!(reader.is_shared() && others.try_write().unwrap().is_none());
+        assert_eq!(other.inspect("r").unwrap().state(), LockState::Shared);
+        assert!(others.try_write().unwrap().is_none());
         reader.unlock().unwrap();
         let writer = others.write().unwrap();
         assert!(lock.try_read().unwrap().is_none());
         let reader = writer.downgrade().unwrap();
-        assert!(lock.run_read(|lease| lease.is_valid()).unwrap().value);
+        assert!(lock.run_read(|guard| guard.is_valid()).unwrap());
         reader.unlock().unwrap();
-        assert!(MultiLock::new([quorum.red_lock("r").shared(), quorum.red_lock("s")]).lock().is_ok());
+        let reader = others.read().unwrap();
+        let group = quorum.multi_lock(["s"]).and_read(["r"]).lock().unwrap();
+        assert!(reader.is_valid() && group.is_valid());
     });
 }

@@ -8,10 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redquorum::{
-    Quorum, RedLock,
-    error::{ConnectError, NodeError},
-};
+use redquorum::{Quorum, RedLock, error::NodeError};
 use redquorum_tests::{Cluster, eventually};
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt, copy, sink},
@@ -20,7 +17,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{SOON, made, refusal};
+use super::{SOON, made, refusal, replies_of};
 
 /// How much the memory of this process may grow, however much two nodes send.
 const MOST_GROWTH: u64 = 20 << 20;
@@ -81,10 +78,10 @@ impl Flood {
     fn is_told(self, node_error: &NodeError) -> bool {
         match self {
             Self::Replies | Self::Confirmations => {
-                matches!(node_error, NodeError::Flooded { .. } | NodeError::Protocol(_))
+                matches!(node_error, NodeError::ReadLimit { .. } | NodeError::Protocol(_))
             }
             Self::Nesting | Self::Garbage => matches!(node_error, NodeError::Protocol(_)),
-            _ => matches!(node_error, NodeError::Flooded { .. }),
+            _ => matches!(node_error, NodeError::ReadLimit { .. }),
         }
     }
 }
@@ -196,7 +193,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_floods_from_the_first_byte_is_told_as_what_it_is() {
+async fn the_error_names_a_server_that_floods_from_the_first_byte() {
     let cluster = Cluster::processes(1).await;
     for flood in FLOODS {
         let hostile = Hostile::before(cluster.server(0).port()).await;
@@ -207,9 +204,9 @@ async fn a_server_that_floods_from_the_first_byte_is_told_as_what_it_is() {
             .connect()
             .await
             .unwrap_err();
-        let ConnectError::NoQuorum { votes, .. } = &error else { panic!("{flood:?}: {error}") };
-        let (_, vote) = votes.iter().next().unwrap();
-        let told = refusal(vote).unwrap_or_else(|| panic!("{flood:?}: {vote}"));
+        let replies = replies_of(error);
+        let (_, reply) = replies.iter().next().unwrap();
+        let told = refusal(reply).unwrap_or_else(|| panic!("{flood:?}: {reply}"));
         assert!(flood.is_told(told), "{flood:?}: {told}");
     }
 }
@@ -242,12 +239,14 @@ async fn two_nodes_of_five_that_flood_take_neither_memory_nor_time() {
         }
         let (begin, mut times, mut are_told) = (Instant::now(), Vec::new(), false);
         while !are_told || times.len() < 200 {
-            assert!(begin.elapsed() < SOON, "{flood:?}: the nodes' votes do not tell");
+            assert!(begin.elapsed() < SOON, "{flood:?}: the nodes' replies do not name it");
             times.push(lock_and_unlock(&lock).await);
             let guard = lock.lock().await.unwrap();
-            let votes = guard.votes();
-            are_told =
-                votes.iter().skip(3).all(|(_, vote)| refusal(vote).is_some_and(|told| flood.is_told(told)));
+            let replies = guard.node_replies();
+            are_told = replies
+                .iter()
+                .skip(3)
+                .all(|(_, reply)| refusal(reply).is_some_and(|told| flood.is_told(told)));
             guard.unlock().await.unwrap();
             most = most.max(memory());
             assert!(most < before + MOST_GROWTH, "{flood:?}: {most} bytes from {before}");

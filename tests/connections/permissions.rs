@@ -1,19 +1,25 @@
 //! An ACL user with exactly the rules that `docs/REDIS.md` lists: with them everything works, and
 //! without any one of them something does not.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use redis::{Value, cmd};
-use redquorum::{LockOptions, Quorum, RedLock, inspection::LockState};
+use redquorum::{LockOptions, Quorum, RedLock, admin, inspection::LockState};
 use redquorum_tests::{Cluster, Kind, Server, ServerOptions, eventually};
 
 use super::SOON;
 
-/// How long something that comes at once is waited for, where it may not come at all.
+/// The time to wait for something that comes at once if it comes at all.
 const MOMENT: Duration = Duration::from_secs(2);
 
-const NEVER: Duration = Duration::from_secs(300);
+/// The earliest attempt of a waiter without a notice, after its call: half of the first poll interval.
+const FIRST_POLL: Duration = Duration::from_millis(250);
+
+/// The number of tries of which one has to be faster than any poll.
+const TRIES: usize = 3;
 
 /// The rules of the page, behind the name of the user.
 fn documented() -> Vec<String> {
@@ -51,22 +57,26 @@ async fn refused(server: &Server) -> BTreeSet<String> {
     log.iter().map(object).collect()
 }
 
-/// No fallback polls: only notices and calls wake a waiter.
-fn quiet(lock: RedLock) -> RedLock {
-    lock.options(LockOptions::new().polls(NEVER, NEVER).quorum_timeout(Duration::from_millis(500)))
+/// Whether waiters are seen to wait, and the holder's unlock wakes one after the other, before any of them polls.
+async fn is_handed_on(holder: &RedLock, waiters: &[RedLock], awaits: impl AsyncFn() -> bool) -> bool {
+    for _ in 0..TRIES {
+        if is_handed_on_once(holder, waiters, &awaits).await {
+            return true;
+        }
+    }
+    false
 }
 
-/// Whether waiters are seen to wait, and the holder's unlock wakes one after the other.
-async fn is_handed_on(holder: &RedLock, waiters: Vec<RedLock>, awaits: impl AsyncFn() -> bool) -> bool {
-    let Ok(Some(held)) = holder.try_lock().await else { return false };
-    let waits = waiters.into_iter().map(|waiter| {
+async fn is_handed_on_once(holder: &RedLock, waiters: &[RedLock], awaits: &impl AsyncFn() -> bool) -> bool {
+    let Ok(Some(held)) = holder.try_lock_for(MOMENT).await else { return false };
+    let begin = Instant::now();
+    let waits = waiters.iter().map(|waiter| {
+        let waiter = waiter.clone().options(LockOptions::new().quorum_timeout(Duration::from_millis(500)));
         // The last subscription ends with the unlock.
         tokio::spawn(async move {
-            let locked = quiet(waiter).lock().await;
-            match locked {
-                Ok(guard) => guard.unlock().await.is_ok(),
-                Err(_) => false,
-            }
+            let Ok(guard) = waiter.lock().await else { return false };
+            let is_woken = begin.elapsed() < FIRST_POLL;
+            guard.unlock().await.is_ok() && is_woken
         })
     });
     let waits: Vec<_> = waits.collect();
@@ -78,14 +88,14 @@ async fn is_handed_on(holder: &RedLock, waiters: Vec<RedLock>, awaits: impl Asyn
     let is_seen = tokio::time::timeout(MOMENT / 2, begins).await.is_ok();
     let is_unlocked = held.unlock().await.is_ok();
     let woken = tokio::time::timeout(MOMENT, futures::future::join_all(waits)).await;
-    let are_woken = woken.is_ok_and(|woken| woken.into_iter().all(|woken| woken.is_ok_and(|is_ok| is_ok)));
+    let are_woken = woken.is_ok_and(|woken| woken.into_iter().all(|woken| woken.is_ok_and(|woken| woken)));
     is_seen && is_unlocked && are_woken
 }
 
 /// What does not work for the user, of all that there is.
 async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
     let builder = || Quorum::builder().nodes([url]).connect_timeout(SOON);
-    if builder().init().await.is_err() {
+    if admin::init(&builder()).await.is_err() {
         return ["init"].into();
     }
     let (Ok(quorum), Ok(other)) = (builder().connect().await, builder().connect().await) else {
@@ -103,7 +113,7 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
             let token = guard.fencing_token().as_u64();
             note("renew", guard.renew().await.is_ok());
             note("verify", guard.verify().await.is_ok());
-            let seen = other.red_lock("lock:1").inspect().await;
+            let seen = other.inspect("lock:1").await;
             note("inspect", seen.is_ok_and(|seen| seen.state() == LockState::Held));
             note("held by another", matches!(other.red_lock("lock:1").try_lock().await, Ok(None)));
             note("unlock", guard.unlock().await.is_ok());
@@ -131,7 +141,7 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
         count
     };
     let (first, second) = (quorum.red_lock("lock:2"), other.red_lock("lock:2"));
-    note("wait and wake", is_handed_on(&first, vec![second], async || subscribers().await > 0).await);
+    note("wait and wake", is_handed_on(&first, &[second], async || subscribers().await > 0).await);
     let silent = async {
         while subscribers().await > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -142,7 +152,7 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
     let Ok(third) = builder().connect().await else { return ["connect"].into() };
     let waiters = [&other, &third].map(|quorum| quorum.red_lock("lock:3"));
     let are_queued = async || server.query::<u64>(cmd("ZCARD").arg("redquorum:queue:{lock:3}")).await == 2;
-    note("wait in the queue", is_handed_on(&quorum.red_lock("lock:3"), waiters.into(), are_queued).await);
+    note("wait in the queue", is_handed_on(&quorum.red_lock("lock:3"), &waiters, are_queued).await);
     tokio::time::timeout(MOMENT, third.shutdown()).await.ok();
 
     let both = quorum.multi_lock(["lock:4", "lock:5"]).try_lock().await;
@@ -157,7 +167,7 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
     let read = match (quorum.rw_lock("lock:8").try_read().await, other.rw_lock("lock:8").try_read().await) {
         (Ok(Some(one)), Ok(Some(two))) => {
             let is_renewed = one.renew().await.is_ok();
-            let seen = quorum.red_lock("lock:8").inspect().await;
+            let seen = quorum.inspect("lock:8").await;
             let is_seen = seen.is_ok_and(|seen| (seen.state(), seen.holds()) == (LockState::Shared, 2));
             let are_unlocked = one.unlock().await.is_ok() && two.unlock().await.is_ok();
             is_renewed && is_seen && are_unlocked
@@ -166,15 +176,13 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
     };
     note("read", read);
 
-    let election = quorum
-        .election("lock:6")
-        .value("me")
-        .options(LockOptions::new().quorum_timeout(Duration::from_millis(500)));
+    let impatient = LockOptions::new().quorum_timeout(Duration::from_millis(500));
+    let election = quorum.election("lock:6").options(impatient);
     note(
         "elect",
-        match election.campaign().await {
+        match election.campaign("me").await {
             Ok(leadership) => {
-                let leader = other.election("lock:6").value("you").leader().await;
+                let leader = other.election("lock:6").leader().await;
                 let is_seen = leader.is_ok_and(|leader| leader.is_some_and(|leader| leader.value() == b"me"));
                 leadership.resign().await.is_ok() && is_seen
             }
@@ -184,8 +192,8 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
 
     let forced = match quorum.red_lock("lock:7").try_lock().await {
         Ok(Some(guard)) => {
-            let forced = other.red_lock("lock:7").force_unlock().await.is_ok();
-            let seen = other.red_lock("lock:7").inspect().await;
+            let forced = admin::force_unlock(&other, "lock:7").await.is_ok();
+            let seen = other.inspect("lock:7").await;
             let is_free = seen.is_ok_and(|seen| seen.state() == LockState::Free);
             drop(guard);
             forced && is_free

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::{AsyncConnectionConfig, Client, cmd};
 use redquorum::{
-    Quorum,
-    admin::AdmissionError,
-    error::{ConfigError, ConnectError},
+    __command::connectors,
+    Error, Quorum, admin,
+    error::{AdminError, ConfigError, NodeError},
 };
 use redquorum_tests::{Cluster, Kind, Server, ServerOptions};
 
@@ -49,17 +49,22 @@ async fn two_databases_of_one_server_are_refused_as_one_server() {
     let (port, url) = (cluster.server(0).port(), cluster.server(0).url());
     let error =
         Quorum::builder().nodes([format!("{url}/0"), format!("{url}/1")]).connect().await.unwrap_err();
-    let address = format!("127.0.0.1:{port}").into();
-    assert_eq!(error, ConnectError::Config(ConfigError::DuplicateNode { address }));
+    let Error::Config(ConfigError::Url { url: address, .. }) = &error else { panic!("{error:?}") };
+    assert_eq!(**address, format!("127.0.0.1:{port}"));
     assert!(error.to_string().contains("whatever its databases"), "{error}");
     let other = format!("redis://localhost:{port}/1");
     let builder = Quorum::builder().nodes([url, other]);
-    let Err(AdmissionError::SameServer(same)) = builder.clone().init().await else {
-        panic!("two nodes of one")
+    let Err(AdminError::Config(made)) = admin::init(&builder).await else {
+        panic!("two nodes of one server")
     };
-    assert_eq!(&*same.run_id, &*cluster.server(0).run_id().await);
-    let error = builder.connect().await.unwrap_err();
-    assert!(matches!(error, ConnectError::SameServer(_)), "{error}");
+    let Err(Error::Config(connected)) = builder.connect().await else { panic!("two nodes of one server") };
+    let run_id = cluster.server(0).run_id().await;
+    for error in [made, connected] {
+        let ConfigError::Server { reason: NodeError::SameServer { .. }, .. } = &error else {
+            panic!("{error:?}")
+        };
+        assert!(error.to_string().contains(&format!("run_id {run_id}")), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -75,7 +80,7 @@ async fn a_node_is_reached_by_its_socket_with_user_password_and_database() {
         let url = format!("{scheme}://{socket}?db=2&user=me&pass=p%26w%40d");
         let quorum = made(Quorum::builder().nodes([url])).await;
         let guard = works(&quorum).await;
-        assert_eq!(guard.votes().iter().next().unwrap().0, socket.to_string());
+        assert_eq!(guard.node_replies().iter().next().unwrap().0, socket.to_string());
         assert_eq!(databases(server).await, ["db2"]);
         guard.unlock().await.unwrap();
     }
@@ -83,8 +88,10 @@ async fn a_node_is_reached_by_its_socket_with_user_password_and_database() {
     let error = Quorum::builder().nodes([url]).connect().await.unwrap_err();
     assert!(error.to_string().contains("authentication failed"), "{error}");
     let both = [format!("unix://{socket}"), server.url()];
-    let error = Quorum::builder().nodes(both).connect().await.unwrap_err();
-    assert!(matches!(error, ConnectError::SameServer(_)), "{error}");
+    let Err(Error::Config(error)) = Quorum::builder().nodes(both).connect().await else {
+        panic!("one server")
+    };
+    assert!(matches!(error, ConfigError::Server { reason: NodeError::SameServer { .. }, .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -96,8 +103,8 @@ async fn clients_of_the_redis_crate_are_nodes_beside_those_with_urls() {
     let clients = clients.map(|url| Client::open(url).unwrap());
     let builder = Quorum::builder().clients(clients.clone()).nodes([format!("{}/2", urls[2])]);
     let guard = works(&made(builder).await).await;
-    let votes = guard.votes();
-    let nodes: Vec<&str> = votes.iter().map(|(node, _)| node).collect();
+    let replies = guard.node_replies();
+    let nodes: Vec<&str> = replies.iter().map(|(address, _)| address).collect();
     let addresses: Vec<String> =
         cluster.servers().iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
     assert_eq!(nodes, addresses);
@@ -110,7 +117,8 @@ async fn clients_of_the_redis_crate_are_nodes_beside_those_with_urls() {
     assert_eq!(cmd("PING").query_async::<String>(&mut connection).await.unwrap(), "PONG");
     let twice =
         Quorum::builder().nodes([&*urls[0]]).clients([clients[0].clone()]).connect().await.unwrap_err();
-    assert!(matches!(twice, ConnectError::Config(ConfigError::DuplicateNode { .. })), "{twice}");
+    let Error::Config(ConfigError::Url { url: address, .. }) = &twice else { panic!("{twice:?}") };
+    assert_eq!(**address, *nodes[0]);
 }
 
 #[tokio::test]
@@ -127,12 +135,12 @@ async fn a_node_can_be_asked_at_one_address_of_its_host() {
     let cluster = Cluster::processes(1).await;
     let server = cluster.server(0);
     let named = server.url().replace("127.0.0.1", "localhost");
-    let node =
-        Quorum::builder().nodes([named]).connectors().unwrap().remove(0).at([127, 0, 0, 1].into()).unwrap();
+    let node_of = |url: &str| connectors(&Quorum::builder().nodes([url])).unwrap().remove(0);
+    let node = node_of(&named).at([127, 0, 0, 1].into()).unwrap();
     assert_eq!(node.address(), format!("127.0.0.1:{}", server.port()));
     let mut connection = node.connect(AsyncConnectionConfig::new(), Duration::from_secs(5)).await.unwrap();
     let info: String = cmd("INFO").arg("server").query_async(&mut connection).await.unwrap();
     assert!(info.contains(&server.run_id().await), "{info}");
-    let socket = Quorum::builder().nodes(["unix:///run/redis.sock"]).connectors().unwrap().remove(0);
+    let socket = node_of("unix:///run/redis.sock");
     assert!(socket.at([127, 0, 0, 1].into()).is_none(), "a socket has no other address");
 }

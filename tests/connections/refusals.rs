@@ -1,12 +1,12 @@
 //! Servers that are of no use as nodes.
 
 use redquorum::{
-    Quorum, RestartGuard,
-    error::{ConnectError, NodeError},
+    Error, Quorum, RestartGuard, admin,
+    error::{ConfigError, NodeError},
 };
 use redquorum_tests::{Cluster, Kind, Sentinel, Server, ServerOptions, eventually};
 
-use super::{SOON, refusal, works};
+use super::{SOON, refusal, replies_of, works};
 
 async fn of_a_redis_cluster() -> Cluster {
     Cluster::start_as(Kind::Processes, 1, ServerOptions::default().config("cluster-enabled", "yes")).await
@@ -24,9 +24,9 @@ async fn a_server_of_a_redis_cluster_is_refused_with_the_reason() {
     for guard in [RestartGuard::PerConnection, RestartGuard::PerVote, RestartGuard::Off] {
         let builder = Quorum::builder().nodes([server.url()]).restart_guard(guard).admit_new_nodes();
         let error = builder.clone().connect().await.unwrap_err();
-        let node = address(server).as_str().into();
-        assert_eq!(error, ConnectError::ClusterMode { node });
-        let made = builder.init().await.unwrap_err();
+        let Error::Config(ConfigError::Server { node, reason, .. }) = &error else { panic!("{error:?}") };
+        assert_eq!((&**node, reason), (&*address(server), &NodeError::ClusterMode));
+        let made = admin::init(&builder).await.unwrap_err();
         for text in [error.to_string(), made.to_string()] {
             for hint in [&*address(server), "Redis Cluster", "standalone", "cluster-enabled no"] {
                 assert!(text.contains(hint), "{text} does not name {hint}");
@@ -42,15 +42,19 @@ async fn a_quorum_of_others_does_without_a_server_of_a_redis_cluster() {
     let urls = good.urls().into_iter().chain(bad.urls());
     let quorum = Quorum::builder().nodes(urls).admit_new_nodes().connect().await.unwrap();
     let guard = works(&quorum).await;
-    eventually(SOON, "the third node's vote tells why", async || {
-        guard.votes().iter().last().is_some_and(|(_, vote)| refusal(vote) == Some(&NodeError::ClusterMode))
+    eventually(SOON, "the third node's reply is the reason", async || {
+        guard
+            .node_replies()
+            .iter()
+            .last()
+            .is_some_and(|(_, reply)| refusal(reply) == Some(&NodeError::ClusterMode))
     })
     .await;
     assert!(bad.server(0).keys().await.is_empty());
 }
 
 #[tokio::test]
-async fn a_sentinel_that_is_named_as_a_node_is_refused_with_the_url_that_would_be_right() {
+async fn a_sentinel_named_as_a_node_is_refused_with_the_right_url() {
     let cluster = Cluster::processes(2).await;
     cluster.server(1).command(&["REPLICAOF", "127.0.0.1", &cluster.server(0).port().to_string()]).await;
     let sentinel = Sentinel::watching("mymaster", cluster.server(0)).await;
@@ -58,13 +62,20 @@ async fn a_sentinel_that_is_named_as_a_node_is_refused_with_the_url_that_would_b
     // A Sentinel has no databases, so that it would refuse the second url for another reason.
     for url in [format!("redis://{node}"), format!("redis://{node}/3")] {
         let error = Quorum::builder().nodes([url]).connect().await.unwrap_err();
-        assert_eq!(error, ConnectError::SentinelMode { node: node.as_str().into() });
-        assert!(error.to_string().contains(&format!("redis+sentinel://{node}/NAME")), "{error}");
+        let Error::Config(ConfigError::Server { node: address, reason, .. }) = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((&**address, reason), (&*node, &NodeError::SentinelMode));
+        let text = error.to_string();
+        assert!(
+            text.starts_with(&format!("{node}: ")) && text.contains("redis+sentinel://HOST:PORT/NAME"),
+            "{text}"
+        );
     }
 }
 
 #[tokio::test]
-async fn what_is_no_sentinel_or_does_not_know_the_name_is_told() {
+async fn the_error_names_each_sentinel_that_cannot_name_the_master() {
     let cluster = Cluster::processes(2).await;
     cluster.server(1).command(&["REPLICAOF", "127.0.0.1", &cluster.server(0).port().to_string()]).await;
     let sentinel = Sentinel::watching("mymaster", cluster.server(0)).await;
@@ -74,18 +85,18 @@ async fn what_is_no_sentinel_or_does_not_know_the_name_is_told() {
         sentinel.port()
     );
     let error = Quorum::builder().nodes([url]).connect().await.unwrap_err();
-    let ConnectError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
-    let (_, vote) = votes.iter().next().unwrap();
-    assert!(matches!(refusal(vote), Some(NodeError::NoMaster(_))), "{vote}");
+    let replies = replies_of(error.clone());
+    let (_, reply) = replies.iter().next().unwrap();
+    assert!(matches!(refusal(reply), Some(NodeError::NoMaster(_))), "{reply}");
     for hint in ["unknown command", "watches no master by the name of other"] {
         assert!(error.to_string().to_ascii_lowercase().contains(hint), "{error}");
     }
 }
 
-/// Why the first node could not be connected, in words.
+/// The text of the error of a node that cannot be connected.
 async fn why(url: &str) -> String {
     let error = Quorum::builder().nodes([url]).connect().await.unwrap_err();
-    assert!(matches!(error, ConnectError::NoQuorum { .. }), "{error}");
+    assert!(matches!(error, Error::NoQuorum(_)), "{error}");
     error.to_string()
 }
 
@@ -97,7 +108,7 @@ async fn a_server_that_wants_a_password_says_how_to_give_one() {
     assert_eq!(
         told,
         format!(
-            "no quorum could be connected: 1 node needed; {node}: the connection cannot be used: \
+            "no quorum of nodes could be connected: 1 of 1 nodes needed; {node}: the connection cannot be used: \
              authentication failed: the server wants a password: write redis://:PASSWORD@HOST:PORT"
         )
     );

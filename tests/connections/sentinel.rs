@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use redquorum::{
-    LockGuard, Quorum, QuorumBuilder, RestartGuard, Vote, error::Refusal, inspection::LockState,
+    LockGuard, Quorum, QuorumBuilder, RestartGuard, admin,
+    error::{NodeError, NodeReply, Refusal},
+    inspection::LockState,
 };
 use redquorum_tests::{Cluster, Kind, Port, Sentinel, Server, ServerOptions, eventually};
 
@@ -62,17 +64,17 @@ impl Scene {
     }
 }
 
-/// What the set says to somebody who locks something else.
-async fn vote_of_the_set(quorum: &Quorum) -> Vote {
+/// The reply of the set to the lock of another resource.
+async fn reply_of_the_set(quorum: &Quorum) -> NodeReply {
     let guard = quorum.red_lock("free").try_lock().await.unwrap().unwrap();
-    let vote = |guard: &LockGuard| {
-        let votes = guard.votes();
-        let (node, vote) = votes.iter().next().unwrap();
+    let reply = |guard: &LockGuard| {
+        let replies = guard.node_replies();
+        let (node, reply) = replies.iter().next().unwrap();
         assert!(node.ends_with("/lock-1"), "the node keeps its address: {node}");
-        vote.clone()
+        reply.clone()
     };
-    eventually(SOON, "the set has answered", async || vote(&guard) != Vote::Pending).await;
-    vote(&guard)
+    eventually(SOON, "the set has answered", async || reply(&guard) != NodeReply::Pending).await;
+    reply(&guard)
 }
 
 /// A Sentinel that changes a server's role closes all of its connections, those of the test as
@@ -85,11 +87,11 @@ async fn is_promoted(server: &Server) -> bool {
 /// The lease is held by the other two nodes; the promoted replica, which may lack its last votes,
 /// abstains for as long as a lease may live.
 async fn is_held_throughout(scene: &Scene, fail: impl AsyncFnOnce(&Scene)) {
-    scene.builder().init().await.unwrap();
+    admin::init(&scene.builder()).await.unwrap();
     let (holder, other) =
         (scene.builder().connect().await.unwrap(), scene.builder().connect().await.unwrap());
     let held = works(&holder).await;
-    assert_eq!(vote_of_the_set(&other).await, Vote::Granted);
+    assert_eq!(reply_of_the_set(&other).await, NodeReply::Done);
     let metadata = scene.master().command(&["HGET", "redquorum:node", "incarnation"]).await;
 
     fail(scene).await;
@@ -99,7 +101,10 @@ async fn is_held_throughout(scene: &Scene, fail: impl AsyncFnOnce(&Scene)) {
     })
     .await;
     let abstains = async || {
-        matches!(vote_of_the_set(&other).await, Vote::Refused(Refusal::Quarantined { remaining: Some(_) }))
+        matches!(
+            reply_of_the_set(&other).await,
+            NodeReply::Refused(Refusal::Quarantined { remaining: Some(_), .. })
+        )
     };
     eventually(SOON, "the promoted server is in quarantine", abstains).await;
     assert_ne!(scene.replica().command(&["HGET", "redquorum:node", "incarnation"]).await, metadata);
@@ -110,12 +115,12 @@ async fn is_held_throughout(scene: &Scene, fail: impl AsyncFnOnce(&Scene)) {
     let lasts: u64 = scene.replica().query(redis::cmd("PTTL").arg("redquorum:quarantine")).await;
     assert!(until + 100 >= seconds * 1000 + micros / 1000 + lasts, "{until}, {lasts}");
     held.ensure().unwrap();
-    let seen = other.red_lock("r").inspect().await.unwrap();
-    assert_eq!((seen.state(), seen.owner()), (LockState::Held, Some(held.owner())));
+    let seen = other.inspect("r").await.unwrap();
+    assert_eq!((seen.state(), seen.holder()), (LockState::Held, Some(held.id())));
     assert!(other.red_lock("r").try_lock().await.unwrap().is_none());
 
-    let votes = async || vote_of_the_set(&other).await == Vote::Granted;
-    eventually(SOON, "it votes again", votes).await;
+    let is_voting = async || reply_of_the_set(&other).await == NodeReply::Done;
+    eventually(SOON, "it votes again", is_voting).await;
     held.ensure().unwrap();
     let repaired = async || scene.replica().keys().await.contains(&"r".to_owned());
     eventually(SOON, "renewals have brought the lock to it", repaired).await;
@@ -147,12 +152,12 @@ async fn a_lock_outlives_a_master_that_is_demoted_and_the_promoted_one_votes_aft
 async fn what_sentinels_name_is_not_taken_for_a_master_if_it_is_a_replica() {
     let scene = Scene::start().await;
     let quorum = scene.builder().restart_guard(RestartGuard::Off).connect().await.unwrap();
-    assert_eq!(vote_of_the_set(&quorum).await, Vote::Granted);
+    assert_eq!(reply_of_the_set(&quorum).await, NodeReply::Done);
     // Behind the back of the Sentinel, which has yet to find out.
     scene.master().command(&["REPLICAOF", "127.0.0.1", &scene.replica().port().to_string()]).await;
     eventually(SOON, "the node is not asked any more", async || {
-        let vote = vote_of_the_set(&quorum).await;
-        super::refusal(&vote) == Some(&redquorum::error::NodeError::ReadOnly)
+        let reply = reply_of_the_set(&quorum).await;
+        super::refusal(&reply) == Some(&NodeError::ReadOnly)
     })
     .await;
 }
@@ -167,13 +172,13 @@ async fn a_master_that_was_replaced_unseen_stops_voting_when_it_must_have_a_repl
         scene.master().info("replication").await.contains("min_slaves_good_slaves:1")
     })
     .await;
-    scene.builder().init().await.unwrap();
+    admin::init(&scene.builder()).await.unwrap();
     let quorum = scene.builder().connect().await.unwrap();
-    assert_eq!(vote_of_the_set(&quorum).await, Vote::Granted);
+    assert_eq!(reply_of_the_set(&quorum).await, NodeReply::Done);
     scene.replica().command(&["REPLICAOF", "NO", "ONE"]).await;
     eventually(SOON, "the old master refuses", async || {
-        let vote = vote_of_the_set(&quorum).await;
-        matches!(vote, Vote::Unknown(redquorum::error::NodeError::Server(why)) if why.contains("NOREPLICAS"))
+        let reply = reply_of_the_set(&quorum).await;
+        matches!(reply, NodeReply::Failed(NodeError::Server(why)) if why.contains("NOREPLICAS"))
     })
     .await;
 }
@@ -197,12 +202,8 @@ async fn a_sentinel_that_names_a_dead_master_does_not_keep_the_node_from_the_liv
     let nodes = [set, cluster.server(4).url(), cluster.server(5).url()];
     let quorum = Quorum::builder().nodes(nodes).admit_new_nodes().connect().await.unwrap();
     eventually(SOON, "the master that lives answers", async || {
-        let inspection = quorum.red_lock("looked-at").inspect().await;
-        inspection.is_ok_and(|inspection| {
-            inspection
-                .nodes()
-                .all(|node| !matches!(node.holder(), redquorum::inspection::NodeHolder::Unknown(_)))
-        })
+        let inspection = quorum.inspect("looked-at").await;
+        inspection.is_ok_and(|inspection| inspection.nodes().all(|node| node.holder().is_ok()))
     })
     .await;
 }

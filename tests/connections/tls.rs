@@ -5,12 +5,13 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use redis::{AsyncConnectionConfig, Client, TlsCertificates};
 use redquorum::{
-    Quorum, QuorumBuilder, Tls,
-    error::{ConfigError, ConnectError, NodeError},
+    __command::connectors,
+    Error, Quorum, QuorumBuilder,
+    error::{ConfigError, NodeError},
 };
 use redquorum_tests::{Cluster, Kind, Port, ServerOptions};
 
-use super::{made, refusal, works};
+use super::{made, refusal, replies_of, works};
 
 /// A port that does not speak the protocol is known by then.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -108,31 +109,36 @@ impl Scene {
         Quorum::builder().nodes(self.urls("", "localhost"))
     }
 
-    fn trusting(&self) -> Tls {
-        Tls::new().ca(&self.authority.pem).unwrap()
+    /// Settings of these nodes, whose certificates are trusted.
+    fn trusting(&self) -> QuorumBuilder {
+        self.builder().ca_certificates(&*self.authority.pem)
+    }
+
+    /// Settings of the nodes at these urls, with the same trust.
+    fn trusting_at(&self, urls: impl IntoIterator<Item = String>) -> QuorumBuilder {
+        Quorum::builder().nodes(urls).ca_certificates(&*self.authority.pem)
     }
 }
 
-/// Why the first node could not be connected.
+/// The reason why the first node could not be connected.
 async fn reason(builder: QuorumBuilder) -> NodeError {
-    let error = builder.connect().await.unwrap_err();
-    let ConnectError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
-    let (_, vote) = votes.iter().next().unwrap();
-    refusal(vote).unwrap_or_else(|| panic!("{vote}")).clone()
+    let replies = replies_of(builder.connect().await.unwrap_err());
+    let (_, reply) = replies.iter().next().unwrap();
+    refusal(reply).unwrap_or_else(|| panic!("{reply}")).clone()
 }
 
 #[tokio::test]
 async fn a_quorum_behind_tls_locks_with_passwords_and_databases() {
     let scene = Scene::start(3, false, ServerOptions::default().password("word")).await;
     let urls = scene.urls(":word@", "localhost").into_iter().map(|url| url + "/2");
-    let quorum = made(Quorum::builder().nodes(urls).tls(scene.trusting())).await;
+    let quorum = made(scene.trusting_at(urls)).await;
     let guard = works(&quorum).await;
     let waiting = tokio::spawn(async move { works(&quorum).await });
     guard.unlock().await.unwrap();
     waiting.await.unwrap().unlock().await.unwrap();
     let keyspace = scene.cluster.server(0).info("keyspace").await;
     assert!(keyspace.contains("db2:") && !keyspace.contains("db0:"), "{keyspace}");
-    let wrong = Quorum::builder().nodes(scene.urls(":other@", "localhost")).tls(scene.trusting());
+    let wrong = scene.trusting_at(scene.urls(":other@", "localhost"));
     assert!(matches!(reason(wrong).await, NodeError::NoAuth(_)));
 }
 
@@ -143,29 +149,30 @@ async fn a_port_that_is_taken_for_one_with_tls_or_without_is_told_with_the_schem
     let told = with_tls.connect_timeout(PATIENCE).connect().await.unwrap_err().to_string();
     assert!(told.ends_with("if the port has TLS, write rediss://"), "{told}");
     let plain = format!("rediss://localhost:{}", scene.cluster.server(0).port());
-    let plain = Quorum::builder().nodes([plain]).tls(scene.trusting());
+    let plain = scene.trusting_at([plain]);
     let told = plain.connect_timeout(PATIENCE).connect().await.unwrap_err().to_string();
     assert!(told.ends_with("if the port has no TLS, write redis:// instead of rediss://"), "{told}");
 }
 
 #[tokio::test]
-async fn a_server_whose_certificate_nobody_vouches_for_is_refused() {
+async fn a_server_whose_certificate_no_trusted_ca_signed_is_refused() {
     let scene = Scene::start(1, false, ServerOptions::default()).await;
-    let other = Tls::new().ca(&Authority::new().pem).unwrap();
-    let node_error = reason(scene.builder().tls(other)).await;
+    let node_error = reason(scene.builder().ca_certificates(Authority::new().pem)).await;
     assert!(matches!(&node_error, NodeError::Tls(why) if why.contains("UnknownIssuer")), "{node_error}");
     // The system's, if it has any.
     match scene.builder().connect().await.unwrap_err() {
-        ConnectError::Config(ConfigError::NoSystemCas { .. }) => {}
+        Error::Config(ConfigError::Tls { reason, .. }) => {
+            assert!(reason.contains("this system has no certificates of CAs to trust"), "{reason}");
+        }
         error => assert!(error.to_string().contains("UnknownIssuer"), "{error}"),
     }
-    let named_otherwise = Quorum::builder().nodes(scene.urls("", "127.0.0.1")).tls(scene.trusting());
+    let named_otherwise = scene.trusting_at(scene.urls("", "127.0.0.1"));
     let node_error = reason(named_otherwise).await;
     assert!(matches!(&node_error, NodeError::Tls(why) if why.contains("not valid for name")), "{node_error}");
     assert!(scene.cluster.server(0).keys().await.is_empty());
     // Of several authorities, one is enough.
-    let either = Tls::new().ca(&Authority::new().pem).unwrap().ca(&scene.authority.pem).unwrap();
-    drop(works(&made(scene.builder().tls(either)).await).await);
+    let either = scene.builder().ca_certificates(Authority::new().pem);
+    drop(works(&made(either.ca_certificates(&*scene.authority.pem)).await).await);
 }
 
 #[tokio::test]
@@ -179,7 +186,7 @@ async fn a_server_that_shows_the_certificate_of_a_ca_is_refused_in_words() {
     });
     let server = scene.cluster.server(0);
     server.command(&["CONFIG", "SET", "tls-cert-file", &chain, "tls-key-file", &key]).await;
-    let node_error = reason(scene.builder().tls(scene.trusting())).await;
+    let node_error = reason(scene.trusting()).await;
     let words = "TLS failed: the certificate is that of a CA, and a server needs one of its own that is none \
                  (CaUsedAsEndEntity)";
     assert_eq!(node_error.to_string(), words);
@@ -188,15 +195,14 @@ async fn a_server_that_shows_the_certificate_of_a_ca_is_refused_in_words() {
 #[tokio::test]
 async fn a_server_that_wants_a_certificate_is_shown_one() {
     let scene = Scene::start(1, true, ServerOptions::default()).await;
-    let none = reason(scene.builder().tls(scene.trusting())).await;
+    let none = reason(scene.trusting()).await;
     let Certificate { chain, key } = Authority::new().certify("somebody");
-    let strange = reason(scene.builder().tls(scene.trusting().client_certificate(chain, key).unwrap())).await;
+    let strange = reason(scene.trusting().client_certificate(chain, key)).await;
     for node_error in [none, strange] {
         assert!(matches!(node_error, NodeError::Tls(_)), "{node_error}");
     }
     let Certificate { chain, key } = scene.authority.certify("somebody");
-    let tls = scene.trusting().client_certificate(chain, key).unwrap();
-    drop(works(&made(scene.builder().tls(tls)).await).await);
+    drop(works(&made(scene.trusting().client_certificate(chain, key)).await).await);
 }
 
 /// Neither side takes the other's words for its own.
@@ -206,9 +212,9 @@ async fn tls_and_its_absence_do_not_meet() {
     let plain = format!("rediss://localhost:{}", scene.cluster.server(0).port());
     let secured = scene.urls("", "localhost")[0].replace("rediss", "redis");
     for url in [plain, secured] {
-        let builder = Quorum::builder().nodes([url]).tls(scene.trusting()).connect_timeout(PATIENCE);
+        let builder = scene.trusting_at([url]).connect_timeout(PATIENCE);
         let error = builder.connect().await.unwrap_err();
-        assert!(matches!(error, ConnectError::NoQuorum { .. }), "{error}");
+        assert!(matches!(error, Error::NoQuorum(_)), "{error}");
     }
     assert!(scene.cluster.server(0).keys().await.is_empty());
 }
@@ -218,7 +224,7 @@ async fn tls_and_its_absence_do_not_meet() {
 async fn a_plain_connection_says_that_a_port_may_have_no_tls() {
     let scene = Scene::start(1, false, ServerOptions::default()).await;
     let plain = format!("rediss://localhost:{}", scene.cluster.server(0).port());
-    let nodes = Quorum::builder().nodes([plain]).tls(scene.trusting()).connectors().unwrap();
+    let nodes = connectors(&scene.trusting_at([plain])).unwrap();
     let patience = Duration::from_millis(200);
     let told = nodes[0].connect(AsyncConnectionConfig::new(), patience).await.map(drop).unwrap_err();
     assert!(told.to_string().ends_with("write redis:// instead of rediss://"), "{told}");
@@ -234,5 +240,5 @@ async fn a_client_that_is_handed_in_brings_its_own_tls() {
     };
     drop(works(&made(Quorum::builder().clients([client(&scene.authority.pem)])).await).await);
     let error = Quorum::builder().clients([client(&Authority::new().pem)]).connect().await.unwrap_err();
-    assert!(matches!(error, ConnectError::NoQuorum { .. }), "{error}");
+    assert!(matches!(error, Error::NoQuorum(_)), "{error}");
 }

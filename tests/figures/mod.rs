@@ -12,6 +12,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::runtime::Runtime;
 
+// The names of metrics, as OBSERVABILITY.md has them.
+pub(crate) const ABANDONED: &str = "redquorum_abandoned_total";
+pub(crate) const ARRIVALS: &str = "redquorum_latch_arrivals_total";
+pub(crate) const ATTEMPTS: &str = "redquorum_attempts_total";
+pub(crate) const CONNECTIONS: &str = "redquorum_node_connections";
+pub(crate) const HOLD: &str = "redquorum_hold_seconds";
+pub(crate) const LATCH_WAIT: &str = "redquorum_latch_wait_seconds";
+pub(crate) const LEASES: &str = "redquorum_leases";
+pub(crate) const LOSSES: &str = "redquorum_losses_total";
+pub(crate) const MARGIN: &str = "redquorum_renewal_margin_ratio";
+pub(crate) const OTHER_COUNTS: &str = "redquorum_other_permit_counts_total";
+pub(crate) const QUARANTINED: &str = "redquorum_node_quarantined";
+pub(crate) const RECONNECTS: &str = "redquorum_node_reconnects_total";
+pub(crate) const RENEWAL: &str = "redquorum_renewal_seconds";
+pub(crate) const RENEWALS: &str = "redquorum_renewals_total";
+pub(crate) const UNDELIVERED: &str = "redquorum_unlocks_undelivered";
+pub(crate) const VOTES: &str = "redquorum_votes_total";
+pub(crate) const WAIT: &str = "redquorum_wait_seconds";
+pub(crate) const WAITING: &str = "redquorum_waiting";
+
 /// The figures of one test.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures(PrometheusHandle);

@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use redquorum::{
-    LockOptions, MemoryCluster, Owner, Quorum,
-    error::LossReason,
-    metrics::{
-        ABANDONED, ARRIVALS, ATTEMPTS, HOLD, LATCH_WAIT, LEASES, LOSSES, MARGIN, OTHER_COUNTS, RENEWAL,
-        RENEWALS, VOTES, WAIT, WAITING,
-    },
+    Error, LockOptions, MemoryCluster, Owner, Quorum, admin,
+    error::{ClosedReason, LeaseLost, LossReason},
 };
 use tokio::{runtime::Builder, time::sleep};
 
-use crate::figures::{Figures, measured};
+use crate::figures::{
+    ABANDONED, ARRIVALS, ATTEMPTS, Figures, HOLD, LATCH_WAIT, LEASES, LOSSES, MARGIN, OTHER_COUNTS, RENEWAL,
+    RENEWALS, VOTES, WAIT, WAITING, measured,
+};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -23,7 +22,7 @@ fn measure(test: impl AsyncFnOnce(Figures)) {
 }
 
 fn client(cluster: &MemoryCluster) -> Quorum {
-    Quorum::builder().ttl(TTL).in_memory(cluster).unwrap()
+    Quorum::builder().ttl(TTL).connect_in_memory(cluster).unwrap()
 }
 
 fn count(histogram: &str) -> String {
@@ -91,7 +90,7 @@ fn permits_are_counted_apart_from_leases_and_so_are_latches() {
 
         let latch = quorum.latch("warm", 2);
         latch.arrive().await.unwrap();
-        latch.wait_for(Duration::from_secs(3)).await.unwrap_err();
+        assert!(!latch.wait_for(Duration::from_secs(3)).await.unwrap());
         quorum.latch("warm", 2).arrive().await.unwrap();
         latch.wait().await.unwrap();
         assert_eq!(figures.sum(ARRIVALS, &[]), 2.0);
@@ -127,7 +126,7 @@ fn whatever_may_be_counted_is_there_from_the_start_as_nothing() {
         for (metric, label, values) in [
             (ATTEMPTS, "outcome", &["acquired", "held", "no_quorum", "expired", "cancelled"][..]),
             (RENEWALS, "outcome", &["renewed", "failed", "gone", "too_late"]),
-            (LOSSES, "reason", &["expired", "max_hold", "taken_away", "shutdown"]),
+            (LOSSES, "reason", &["expired", "hold_limit", "revoked", "shutdown", "runtime_ended", "forked"]),
         ] {
             for value in values {
                 let line = format!("{metric}{{quorum=\"redquorum\",{label}=\"{value}\"}} 0");
@@ -146,7 +145,7 @@ fn what_others_hold_is_counted_by_how_the_call_ended() {
         assert!(lock.try_lock().await.unwrap().is_none());
         assert_eq!(figures.sum(ATTEMPTS, &[("outcome", "held")]), 1.0);
         assert!(figures.sum(VOTES, &[("answer", "held")]) >= 2.0);
-        lock.try_lock_for(Duration::from_secs(2)).await.unwrap_err();
+        assert!(lock.try_lock_for(Duration::from_secs(2)).await.unwrap().is_none());
         assert!(tokio::time::timeout(Duration::from_secs(1), lock.lock()).await.is_err(), "it waits");
         for (outcome, calls) in [("acquired", 1.0), ("held", 1.0), ("timed_out", 1.0), ("cancelled", 1.0)] {
             assert_eq!(figures.sum(&count(WAIT), &[("outcome", outcome)]), calls, "{outcome}");
@@ -164,7 +163,7 @@ fn a_lease_is_abandoned_when_its_last_guard_is_dropped_while_it_is_held() {
         drop(quorum.red_lock("r").lock().await.unwrap());
         assert_eq!(figures.sum(ABANDONED, &[]), 1.0);
         assert_eq!(figures.sum(&count(HOLD), &[("end", "dropped")]), 1.0);
-        let lost = quorum.red_lock("r").without_renewal().lock().await.unwrap();
+        let lost = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
         sleep(TTL).await;
         drop(lost);
         let owner = Owner::new();
@@ -182,19 +181,22 @@ fn losses_are_counted_once_by_their_reason() {
     measure(async |figures| {
         let cluster = MemoryCluster::new(3);
         let quorum = client(&cluster);
-        let fixed = quorum.red_lock("expired").without_renewal().lock().await.unwrap();
+        let fixed =
+            quorum.red_lock("expired").options(LockOptions::new().without_renewal()).lock().await.unwrap();
         assert_eq!(fixed.lost().await.reason, LossReason::Expired);
-        let longest =
-            quorum.red_lock("max_hold").options(LockOptions::new().max_hold(TTL)).lock().await.unwrap();
-        assert_eq!(longest.lost().await.reason, LossReason::MaxHold);
-        let taken = quorum.red_lock("taken_away").lock().await.unwrap();
-        client(&cluster).red_lock("taken_away").force_unlock().await.unwrap();
-        assert_eq!(taken.lost().await.reason, LossReason::TakenAway);
+        let limited = LockOptions::new().hold_at_most(TTL);
+        let longest = quorum.red_lock("hold_limit").options(limited).lock().await.unwrap();
+        assert_eq!(longest.lost().await.reason, LossReason::HoldLimit);
+        let revoked = quorum.red_lock("revoked").lock().await.unwrap();
+        admin::force_unlock(&client(&cluster), "revoked").await.unwrap();
+        assert_eq!(revoked.lost().await.reason, LossReason::Revoked);
         let shut_down = quorum.red_lock("shutdown").lock().await.unwrap();
         quorum.shutdown().await;
-        assert_eq!(shut_down.ensure().unwrap_err().reason, LossReason::Shutdown);
-        drop((fixed, longest, taken, shut_down));
-        for reason in ["expired", "max_hold", "taken_away", "shutdown"] {
+        let closed = shut_down.ensure().unwrap_err();
+        let Error::LeaseLost(LeaseLost { reason, .. }) = closed else { panic!("{closed}") };
+        assert_eq!(reason, LossReason::Closed(ClosedReason::ShutDown));
+        drop((fixed, longest, revoked, shut_down));
+        for reason in ["expired", "hold_limit", "revoked", "shutdown"] {
             assert_eq!(figures.sum(LOSSES, &[("reason", reason)]), 1.0, "{reason}");
         }
         assert_eq!(figures.sum(&count(HOLD), &[("end", "lost")]), 4.0);
@@ -223,7 +225,7 @@ fn a_renewal_is_counted_with_what_was_left_of_the_validity() {
 fn quorums_are_told_apart_by_their_names_and_no_label_names_a_resource() {
     measure(async |figures| {
         for name in ["eu", "us"] {
-            let quorum = Quorum::builder().name(name).in_memory(&MemoryCluster::new(3)).unwrap();
+            let quorum = Quorum::builder().name(name).connect_in_memory(&MemoryCluster::new(3)).unwrap();
             quorum.red_lock("a-resource-of-many").lock().await.unwrap().unlock().await.unwrap();
             assert_eq!(figures.sum(ATTEMPTS, &[("quorum", name)]), 1.0);
             drop(quorum.red_lock("a-resource-of-many").lock().await.unwrap());

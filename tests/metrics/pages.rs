@@ -1,7 +1,11 @@
 //! The pages for operators say what there is, and nothing else.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Mutex,
+};
 
+use ::metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use redquorum::metrics::{ALL, Kind};
 use serde_json::Value;
 
@@ -13,7 +17,7 @@ fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
-        Kind::Seconds | Kind::Ratio => "histogram",
+        Kind::Histogram => "histogram",
         _ => panic!("a kind that the page has no word for: {kind:?}"),
     }
 }
@@ -48,12 +52,65 @@ fn names_follow_the_conventions_of_prometheus() {
         assert!(name.starts_with("redquorum_"), "{name}");
         assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
         assert_eq!(name.ends_with("_total"), metric.kind == Kind::Counter, "{name}");
-        assert_eq!(name.ends_with("_seconds"), metric.kind == Kind::Seconds, "{name}");
-        assert_eq!(name.ends_with("_ratio"), metric.kind == Kind::Ratio, "{name}");
+        let is_of_a_histogram = name.ends_with("_seconds") || name.ends_with("_ratio");
+        assert_eq!(is_of_a_histogram, metric.kind == Kind::Histogram, "{name}");
         assert!(metric.labels.first() == Some(&"quorum") && !metric.labels.contains(&"resource"), "{name}");
     }
     let names: BTreeSet<_> = ALL.iter().map(|metric| metric.name).collect();
     assert_eq!(names.len(), ALL.len());
+}
+
+/// The kind and the unit of each metric that was described.
+#[derive(Debug, Default)]
+struct Descriptions(Mutex<BTreeMap<String, (Kind, Option<Unit>)>>);
+
+impl Descriptions {
+    fn record(&self, name: &KeyName, kind: Kind, unit: Option<Unit>) {
+        self.0.lock().unwrap().insert(name.as_str().to_owned(), (kind, unit));
+    }
+}
+
+impl Recorder for Descriptions {
+    fn describe_counter(&self, name: KeyName, unit: Option<Unit>, _: SharedString) {
+        self.record(&name, Kind::Counter, unit);
+    }
+
+    fn describe_gauge(&self, name: KeyName, unit: Option<Unit>, _: SharedString) {
+        self.record(&name, Kind::Gauge, unit);
+    }
+
+    fn describe_histogram(&self, name: KeyName, unit: Option<Unit>, _: SharedString) {
+        self.record(&name, Kind::Histogram, unit);
+    }
+
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+#[test]
+fn a_description_has_the_kind_and_the_unit_that_the_name_promises() {
+    let descriptions = Descriptions::default();
+    ::metrics::with_local_recorder(&descriptions, redquorum::metrics::describe);
+    let described = descriptions.0.into_inner().unwrap();
+    assert_eq!(described.len(), ALL.len());
+    for metric in ALL {
+        let (kind, unit) = &described[metric.name];
+        let expected = match metric.kind {
+            Kind::Histogram if metric.name.ends_with("_seconds") => Some(Unit::Seconds),
+            Kind::Histogram => None,
+            _ => Some(Unit::Count),
+        };
+        assert_eq!((*kind, *unit), (metric.kind, expected), "{}", metric.name);
+    }
 }
 
 /// All strings under a key of this name, at any depth.

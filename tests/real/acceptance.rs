@@ -7,11 +7,14 @@ use std::sync::{
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use redquorum::{Vote, error::NodeError};
+use redquorum::{
+    LockOptions,
+    error::{NodeError, NodeReply},
+};
 use redquorum_tests::{Cluster, eventually};
 
 use super::behaviours::{
-    NODE_METADATA, SOON, builder, client, in_order, taken_back, unlocked_everywhere, votes_of,
+    NODE_METADATA, SOON, builder, client, in_order, replies_of, taken_back, unlocked_everywhere,
 };
 
 const CLIENTS: usize = 16;
@@ -60,19 +63,25 @@ async fn with_three_of_five_frozen_try_lock_fails_within_two_node_timeouts_and_l
     for server in cluster.some(0..3) {
         server.freeze().await;
     }
-    let lock = quorum.red_lock("r").ttl(ttl);
+    let lock = quorum.red_lock("r").options(LockOptions::new().ttl(ttl));
     let begin = Instant::now();
-    let votes = votes_of(lock.try_lock().await.unwrap_err());
+    let replies = replies_of(lock.try_lock().await.unwrap_err());
     assert!(begin.elapsed() <= node_timeout * 2, "{:?}", begin.elapsed());
-    let frozen = Vote::Unknown(NodeError::TimedOut);
-    assert_eq!(in_order(&votes), [frozen.clone(), frozen.clone(), frozen, Vote::Granted, Vote::Granted]);
+    let frozen = NodeReply::Failed(NodeError::TimedOut);
+    assert_eq!(
+        in_order(&replies),
+        [frozen.clone(), frozen.clone(), frozen, NodeReply::Done, NodeReply::Done]
+    );
     // Soon they are not even asked, and one that still is, is not waited for.
     let is_unasked = async || {
         let begin = Instant::now();
-        let votes = in_order(&votes_of(lock.try_lock().await.unwrap_err()));
+        let replies = in_order(&replies_of(lock.try_lock().await.unwrap_err()));
         assert!(begin.elapsed() <= node_timeout * 2, "{:?}", begin.elapsed());
-        assert!(votes[3..].iter().all(|vote| matches!(vote, Vote::Granted | Vote::Pending)), "{votes:?}");
-        votes[..3].iter().all(|vote| *vote == Vote::Unknown(NodeError::Unresponsive))
+        assert!(
+            replies[3..].iter().all(|reply| matches!(reply, NodeReply::Done | NodeReply::Pending)),
+            "{replies:?}"
+        );
+        replies[..3].iter().all(|reply| *reply == NodeReply::Failed(NodeError::Unresponsive))
     };
     eventually(SOON, "the frozen nodes are known not to answer", is_unasked).await;
     let thawed = Instant::now();

@@ -1,4 +1,4 @@
-//! A closure under a lock. What it returns and what became of its unlock are two things.
+//! A closure under a lock: its value, and its end.
 
 use std::{
     sync::{
@@ -8,13 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redquorum::{
-    LockOptions,
-    error::{LockError, LossReason, RunError, UnlockError},
-};
+use redquorum::{Error, LockGuard, LockOptions, admin, error::LossReason};
 use redquorum_tests::Cluster;
 
-use super::servers::{SOON, builder, client, have_holds};
+use super::{
+    behaviours::loss,
+    servers::{SOON, builder, client, have_holds},
+};
 
 const TTL: Duration = Duration::from_secs(2);
 
@@ -27,71 +27,95 @@ impl Drop for Witness {
     }
 }
 
-/// The value comes back with the report of the nodes.
 #[tokio::test]
-async fn the_value_of_a_closure_comes_back_and_the_resource_is_free() {
+async fn run_returns_the_value_and_unlocks() {
     let cluster = Cluster::start(3).await;
     let lock = client(&cluster).await.red_lock("r");
-    let done = lock
-        .run(async |lease| {
+    let mut inside = None;
+    let token = lock
+        .run(async |guard| {
             have_holds(cluster.servers(), "r", 1).await;
-            assert!(lease.is_valid() && lock.try_lock().await.unwrap().is_none());
-            lease.fencing_token()
+            assert!(guard.is_valid() && lock.try_lock().await.unwrap().is_none());
+            assert!(guard.verify().await.unwrap());
+            inside = Some(guard.fencing_token());
+            guard.fencing_token()
         })
         .await
         .unwrap();
-    assert!(done.value.as_u64() > 0);
-    assert!(done.unlock.unwrap().confirmed.len() >= 2);
+    assert_eq!(Some(token), inside);
     have_holds(cluster.servers(), "r", 0).await;
 }
 
-/// An unlock that nobody confirms does not cost the value, and is not kept quiet either.
+/// An unlock without confirmations does not cost the value; `unlock` of a guard shows which nodes are missing.
 #[tokio::test]
-async fn the_value_of_a_closure_comes_back_though_no_server_confirms_its_unlock() {
+async fn run_returns_the_value_although_no_server_confirms_the_unlock() {
     let cluster = Cluster::start(3).await;
     let quorum = builder(&cluster).ttl(TTL).connect().await.unwrap();
-    let lock = quorum.red_lock("r");
-    let done = lock.run(async |_| {
+    let freeze_all = async || {
         for server in cluster.servers() {
             server.freeze().await;
         }
+    };
+    let thaw_all = async || {
+        for server in cluster.servers() {
+            server.thaw().await;
+        }
+    };
+    let lock = quorum.red_lock("r");
+    let done = lock.run(async |_| {
+        freeze_all().await;
         "the value".to_owned()
     });
-    let done = done.await.unwrap();
-    assert_eq!(done.value, "the value");
-    let Err(UnlockError::NoQuorum { open, .. }) = done.unlock else { panic!("{:?}", done.unlock) };
-    assert_eq!(open.len(), 3);
-    for server in cluster.servers() {
-        server.thaw().await;
-    }
+    assert_eq!(done.await.unwrap(), "the value");
+    thaw_all().await;
+    have_holds(cluster.servers(), "r", 0).await;
+
+    let guard = lock.lock().await.unwrap();
+    freeze_all().await;
+    let unlocked = guard.unlock().await.unwrap();
+    assert!(!unlocked.has_quorum(), "{unlocked}");
+    assert_eq!((unlocked.done(), unlocked.iter().count(), unlocked.needed()), (0, 3, 2));
+    thaw_all().await;
     have_holds(cluster.servers(), "r", 0).await;
 }
 
-/// That the lease was over when the closure returned is said of the unlock, not instead of
-/// the value.
 #[tokio::test]
-async fn the_value_of_a_closure_that_saw_its_lease_end_comes_back_with_the_loss_beside_it() {
+async fn a_lease_that_ends_during_a_blocking_closure_drops_its_value() {
     let cluster = Cluster::start(1).await;
-    let quorum = client(&cluster).await;
-    let lock = quorum.red_lock("r");
-    let done = lock.run(async |_| lock.force_unlock().await.unwrap().confirmed.len()).await.unwrap();
-    assert_eq!(done.value, 1);
-    let Err(UnlockError::LeaseLost { lost, .. }) = done.unlock else { panic!("{:?}", done.unlock) };
-    assert_eq!(lost.reason, LossReason::TakenAway);
+    let fixed = LockOptions::new().ttl(TTL / 4).without_renewal();
+    let lock = client(&cluster).await.red_lock("r").options(fixed);
+    let mut stored = None;
+    let outcome = lock.run(async |guard| {
+        std::thread::sleep(TTL / 4);
+        stored = Some(guard.fencing_token());
+        guard.fencing_token()
+    });
+    assert_eq!(loss(outcome.await.unwrap_err()), LossReason::Expired);
+    assert!(stored.is_some(), "the closure did not run to its end");
+    have_holds(cluster.servers(), "r", 0).await;
 }
 
 #[tokio::test]
-async fn a_closure_is_renewed_for_as_long_as_it_runs_and_stopped_when_the_lease_is_lost() {
+async fn a_closure_whose_lease_is_force_unlocked_returns_the_loss() {
+    let cluster = Cluster::start(1).await;
+    let quorum = client(&cluster).await;
+    let lock = quorum.red_lock("r");
+    let outcome = lock.run(async |_| admin::force_unlock(&quorum, "r").await.unwrap().done()).await;
+    assert_eq!(loss(outcome.unwrap_err()), LossReason::Revoked);
+}
+
+#[tokio::test]
+async fn run_renews_the_lease_and_stops_the_closure_at_a_loss() {
     let cluster = Cluster::start(3).await;
     let quorum = builder(&cluster).ttl(TTL).connect().await.unwrap();
     let is_dropped = Arc::new(AtomicBool::new(false));
     let witness = Witness(Arc::clone(&is_dropped));
     let mut frozen = None;
     let lock = quorum.red_lock("r");
-    let outcome = lock.run(async |lease| {
+    let outcome = lock.run(async |guard| {
         let _witness = witness;
         tokio::time::sleep(TTL * 3 / 2).await;
-        assert!(lease.is_valid(), "not renewed");
+        assert!(guard.is_valid(), "not renewed");
         for server in cluster.some(0..2) {
             server.freeze().await;
         }
@@ -99,8 +123,7 @@ async fn a_closure_is_renewed_for_as_long_as_it_runs_and_stopped_when_the_lease_
         std::future::pending::<()>().await;
     });
     let outcome = tokio::time::timeout(SOON, outcome).await.expect("it was not stopped");
-    let Err(RunError::LeaseLost(lost)) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(lost.reason, LossReason::Expired);
+    assert_eq!(loss(outcome.unwrap_err()), LossReason::Expired);
     let took = frozen.unwrap().elapsed();
     assert!(took <= TTL, "stopped {took:?} after the nodes were gone");
     assert!(is_dropped.load(Ordering::Relaxed));
@@ -155,7 +178,7 @@ async fn a_closure_is_not_called_when_there_is_no_lock() {
     let mut is_called = false;
     let lock = quorum.red_lock("r").options(LockOptions::new().quorum_timeout(Duration::from_millis(100)));
     let outcome = lock.run(async |_| is_called = true).await;
-    assert!(matches!(outcome, Err(RunError::Lock(LockError::NoQuorum { .. }))), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
     assert!(!is_called);
     have_holds(cluster.some(2..3), "r", 0).await;
 }
@@ -172,12 +195,12 @@ async fn closures_run_in_spawned_tasks_one_at_a_time() {
             let (lock, count) = (quorum.red_lock("r"), Arc::clone(&count));
             tokio::spawn(async move {
                 for _ in 0..ROUNDS {
-                    let increment = async |_| {
+                    let increment = async |_: &LockGuard| {
                         let before = count.load(Ordering::Relaxed);
                         tokio::task::yield_now().await;
                         count.store(before + 1, Ordering::Relaxed);
                     };
-                    lock.run(increment).await.unwrap().unlock.unwrap();
+                    lock.run(increment).await.unwrap();
                 }
             })
         })

@@ -5,28 +5,35 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use redis::cmd;
 use redquorum::{
-    Election, Leadership, LockOptions, Observation, Quorum,
-    error::{LossReason, ProclaimError},
+    Error, LockOptions, Quorum,
+    election::{Election, Leader, Leaders, Leadership},
+    error::LossReason,
 };
 use redquorum_tests::{Cluster, Direction, Proxy, eventually};
+use tokio::sync::Mutex;
 
-use super::servers::{SOON, builder, client, have_subscribers, have_waiters, remaining, without_polls};
+use super::{
+    behaviours::loss,
+    servers::{
+        FIRST_POLL, RARE_POLLS, SOON, builder, client, have_subscribers, have_waiters, is_woken, remaining,
+    },
+};
 
 const TTL: Duration = Duration::from_secs(2);
 
-/// The fallback poll of candidates here, without its jitter.
+/// The fallback poll of candidates, without its jitter.
 const POLL: Duration = Duration::from_millis(500);
 
 /// What a machine under load may add to anything.
 const SLACK: Duration = Duration::from_millis(700);
 
-fn election(quorum: &Quorum, value: &str) -> Election {
-    let polls = LockOptions::new().ttl(TTL).quorum_timeout(SOON).polls(POLL, POLL);
-    quorum.election("scheduler").value(value).options(polls)
+fn election(quorum: &Quorum) -> Election {
+    let polls = LockOptions::new().ttl(TTL).quorum_timeout(SOON).poll_interval(POLL);
+    quorum.election("scheduler").options(polls)
 }
 
-async fn candidate(cluster: &Cluster, value: &str) -> Election {
-    election(&client(cluster).await, value)
+async fn candidate(cluster: &Cluster) -> Election {
+    election(&client(cluster).await)
 }
 
 async fn leader_is(election: &Election, leadership: &Leadership) {
@@ -37,9 +44,9 @@ async fn leader_is(election: &Election, leadership: &Leadership) {
     eventually(SOON, "the leader is shown", is_so).await;
 }
 
-async fn next(leaders: &mut Observation) -> redquorum::Leader {
+async fn next(leaders: &mut Leaders) -> Leader {
     let next = tokio::time::timeout(SOON, leaders.next()).await;
-    next.expect("nothing new is observed").expect("the observation has not ended")
+    next.expect("nothing new is observed").expect("the stream of leaders has not ended")
 }
 
 /// A client whose connections all lead through proxies.
@@ -65,36 +72,39 @@ fn open(proxies: &[Proxy]) {
     }
 }
 
-/// Only a notice can wake the candidates, so this shows that one does.
+/// In most rounds the candidate leads before its first poll, so a notice has woken it.
 #[tokio::test]
 async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
     let cluster = Cluster::start(5).await;
     let candidates = join_all([client(&cluster), client(&cluster)]).await;
-    let candidates: Vec<_> = candidates
-        .iter()
-        .map(|quorum| quorum.election("scheduler").value("v").options(without_polls()))
-        .collect();
-    let mut leadership = candidates[0].campaign().await.unwrap();
+    let candidates: Vec<_> =
+        candidates.iter().map(|quorum| quorum.election("scheduler").options(RARE_POLLS)).collect();
+    let mut leadership = candidates[0].campaign("v").await.unwrap();
     let mut vacancies = Vec::new();
+    let mut woken = 0;
     let mut round_trips = Vec::new();
     for round in 1..=10 {
         let begin = Instant::now();
         candidates[0].leader().await.unwrap();
         round_trips.push(begin.elapsed());
         let next = candidates[round % 2].clone();
-        let campaign = tokio::spawn(async move { next.campaign().await.map(|next| (next, Instant::now())) });
+        let called = Instant::now();
+        let campaign = tokio::spawn(async move { (next.campaign("v").await, Instant::now()) });
         have_waiters(&cluster, "scheduler", 1).await;
         let (term, resigned) = (leadership.term(), Instant::now());
         leadership.resign().await.unwrap();
         let (next, elected) =
-            tokio::time::timeout(SOON, campaign).await.expect("nobody leads").unwrap().unwrap();
+            tokio::time::timeout(SOON, campaign).await.expect("no candidate leads").unwrap();
+        let next = next.unwrap();
         assert!(next.term() > term);
+        woken += usize::from(elected - called < FIRST_POLL);
         vacancies.push(elected.saturating_duration_since(resigned));
         leadership = next;
         have_waiters(&cluster, "scheduler", 0).await;
     }
     let (shortest, round_trip) = (vacancies.iter().min().unwrap(), round_trips.iter().max().unwrap());
     assert!(vacancies.iter().all(|vacancy| *vacancy < POLL / 2), "{vacancies:?}");
+    assert!(woken >= 5, "{woken} of 10 candidates led before their first poll");
     assert!(*shortest < *round_trip * 20, "{vacancies:?}, where a round trip takes {round_trips:?}");
 }
 
@@ -104,18 +114,18 @@ async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
 async fn a_leader_that_crashes_is_followed_within_its_ttl_and_a_poll() {
     let cluster = Cluster::start(5).await;
     let (quorum, proxies) = client_behind_proxies(&cluster).await;
-    let first = election(&quorum, "host-1").campaign().await.unwrap();
-    let second = candidate(&cluster, "host-2").await;
+    let first = election(&quorum).campaign("host-1").await.unwrap();
+    let second = candidate(&cluster).await;
     let campaign = tokio::spawn({
         let second = second.clone();
-        async move { second.campaign().await }
+        async move { second.campaign("host-2").await }
     });
     have_waiters(&cluster, "scheduler", 1).await;
     let crashed = Instant::now();
     cut(&proxies);
     let next = tokio::time::timeout(SOON, campaign).await.expect("nobody leads").unwrap().unwrap();
     let vacancy = crashed.elapsed();
-    assert!(!first.is_leader(), "two lead");
+    assert!(!first.is_valid(), "two lead");
     assert!(next.term() > first.term());
     assert!(vacancy <= TTL + POLL * 3 / 2 + SLACK, "{vacancy:?}");
     leader_is(&second, &next).await;
@@ -124,9 +134,8 @@ async fn a_leader_that_crashes_is_followed_within_its_ttl_and_a_poll() {
 #[tokio::test]
 async fn the_loss_of_a_minority_of_servers_changes_no_leader() {
     let cluster = Cluster::start(5).await;
-    let first = candidate(&cluster, "host-1").await;
-    let leadership = first.campaign().await.unwrap();
-    let other = candidate(&cluster, "host-2").await;
+    let leadership = candidate(&cluster).await.campaign("host-1").await.unwrap();
+    let other = candidate(&cluster).await;
     let mut leaders = other.observe().unwrap();
     assert_eq!(next(&mut leaders).await.value_str(), "host-1");
     cluster.server(0).kill().await;
@@ -134,7 +143,7 @@ async fn the_loss_of_a_minority_of_servers_changes_no_leader() {
     let watch = async {
         tokio::select! {
             why = leadership.lost() => panic!("{why}"),
-            next = other.campaign() => panic!("{next:?}"),
+            next = other.campaign("host-2") => panic!("{next:?}"),
             leader = leaders.next() => panic!("{leader:?}"),
         }
     };
@@ -149,9 +158,9 @@ async fn the_loss_of_a_minority_of_servers_changes_no_leader() {
 #[tokio::test]
 async fn the_loss_of_a_majority_deposes_the_leader_by_its_deadline_until_they_are_back() {
     let cluster = Cluster::start(5).await;
-    let first = candidate(&cluster, "host-1").await;
-    let leadership = first.campaign().await.unwrap();
-    let second = candidate(&cluster, "host-2").await;
+    let first = candidate(&cluster).await;
+    let leadership = first.campaign("host-1").await.unwrap();
+    let second = candidate(&cluster).await;
     let frozen = Instant::now();
     for server in cluster.some(0..3) {
         server.freeze().await;
@@ -159,10 +168,11 @@ async fn the_loss_of_a_majority_deposes_the_leader_by_its_deadline_until_they_ar
     let lost = tokio::time::timeout(SOON, leadership.lost()).await.expect("it leads on");
     assert_eq!(lost.reason, LossReason::Expired);
     assert!(frozen.elapsed() <= TTL + SLACK, "{:?}", frozen.elapsed());
-    assert!(!leadership.is_leader() && leadership.remaining().is_zero());
-    assert!(matches!(leadership.proclaim("late").await, Err(ProclaimError::LeaseLost(_))));
+    assert!(!leadership.is_valid() && leadership.remaining().is_zero());
+    assert!(matches!(leadership.proclaim("late").await, Err(Error::LeaseLost(_))));
     assert!(second.leader().await.is_err(), "nobody can say who leads");
-    let campaigns = [first, second].map(|election| tokio::spawn(async move { election.campaign().await }));
+    let campaigns =
+        [first, second].map(|election| tokio::spawn(async move { election.campaign("next").await }));
     let [one, other] = campaigns;
     for server in cluster.some(0..3) {
         server.thaw().await;
@@ -174,15 +184,15 @@ async fn the_loss_of_a_majority_deposes_the_leader_by_its_deadline_until_they_ar
         }
     };
     let next = tokio::time::timeout(SOON, elected).await.expect("nobody leads").unwrap().unwrap();
-    assert!(next.is_leader() && next.term() > leadership.term());
+    assert!(next.is_valid() && next.term() > leadership.term());
 }
 
 #[tokio::test]
 async fn observers_see_leaders_and_their_values() {
     let cluster = Cluster::start(3).await;
-    let election = candidate(&cluster, "host-1").await;
-    let mut leaders = candidate(&cluster, "").await.observe().unwrap();
-    let leadership = election.campaign().await.unwrap();
+    let election = candidate(&cluster).await;
+    let mut leaders = candidate(&cluster).await.observe().unwrap();
+    let leadership = election.campaign("host-1").await.unwrap();
     let leader = election.leader().await.unwrap().expect("a candidate that has campaigned is seen");
     assert_eq!((leader.value(), leader.term()), (&b"host-1"[..], leadership.term()));
     assert!(leader.since().elapsed().unwrap() < SOON);
@@ -193,51 +203,70 @@ async fn observers_see_leaders_and_their_values() {
     let term = leadership.term();
     leadership.resign().await.unwrap();
     assert_eq!(election.leader().await.unwrap(), None);
-    let leadership = election.campaign().await.unwrap();
+    let leadership = election.campaign("host-1").await.unwrap();
     let leader = next(&mut leaders).await;
     assert_eq!((leader.value(), leader.term()), (&b"host-1"[..], leadership.term()));
     assert!(leader.term() > term);
 }
 
-/// Neither a poll nor the end of the ttl comes within this test: only a new subscription makes the
-/// observer look.
+/// The time from one leader to the next is too short for a poll or the end of the ttl, so a new subscription has woken the
+/// observer.
 #[tokio::test]
 async fn an_observer_catches_up_when_its_connections_are_back() {
     let cluster = Cluster::start(3).await;
     let (quorum, proxies) = client_behind_proxies(&cluster).await;
-    let slow = |quorum: &Quorum, value: &str| {
-        quorum.election("scheduler").value(value).options(without_polls()).ttl(Duration::from_secs(60))
-    };
-    let election = slow(&client(&cluster).await, "host-1");
-    let first = election.campaign().await.unwrap();
-    let mut leaders = slow(&quorum, "").observe().unwrap();
-    assert_eq!(next(&mut leaders).await.term(), first.term());
-    cut(&proxies);
-    first.resign().await.unwrap();
-    let second = election.campaign().await.unwrap();
-    second.proclaim("host-1, again").await.unwrap();
-    let silence = tokio::time::timeout(Duration::from_millis(200), leaders.next()).await;
-    assert!(silence.is_err(), "the connections were not cut");
-    open(&proxies);
-    for proxy in &proxies {
-        proxy.drop_connections().await;
-    }
-    let leader = next(&mut leaders).await;
-    assert_eq!((leader.value(), leader.term()), (&b"host-1, again"[..], second.term()));
+    let slow =
+        |quorum: &Quorum| quorum.election("scheduler").options(RARE_POLLS.ttl(Duration::from_secs(60)));
+    let election = slow(&client(&cluster).await);
+    is_woken("the observer catches up", async || {
+        let first = election.campaign("host-1").await.unwrap();
+        let mut leaders = slow(&quorum).observe().unwrap();
+        assert_eq!(next(&mut leaders).await.term(), first.term());
+        let seen = Instant::now();
+        cut(&proxies);
+        first.resign().await.unwrap();
+        let second = election.campaign("host-1").await.unwrap();
+        second.proclaim("host-1, again").await.unwrap();
+        let silence = tokio::time::timeout(Duration::from_millis(100), leaders.next()).await;
+        assert!(silence.is_err(), "the connections were not cut");
+        open(&proxies);
+        for proxy in &proxies {
+            proxy.drop_connections().await;
+        }
+        let leader = next(&mut leaders).await;
+        assert_eq!((leader.value(), leader.term()), (&b"host-1, again"[..], second.term()));
+        second.resign().await.unwrap();
+        seen.elapsed()
+    })
+    .await;
 
-    for server in cluster.servers() {
-        have_subscribers(server, "redquorum:leader:{scheduler}", 1).await;
-        let killed: u64 = server.query(cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub")).await;
-        assert!(killed >= 1, "nobody's connection was killed");
-    }
-    second.proclaim("host-1, still").await.unwrap();
-    assert_eq!(next(&mut leaders).await.value_str(), "host-1, still");
+    let leadership = election.campaign("host-1").await.unwrap();
+    let mut leaders = slow(&quorum).observe().unwrap();
+    assert_eq!(next(&mut leaders).await.term(), leadership.term());
+    let leaders = Mutex::new(leaders);
+    is_woken("the observer catches up", async || {
+        let mut leaders = leaders.lock().await;
+        for server in cluster.servers() {
+            have_subscribers(server, "redquorum:leader:{scheduler}", 1).await;
+        }
+        leadership.proclaim("host-1, before").await.unwrap();
+        assert_eq!(next(&mut leaders).await.value_str(), "host-1, before");
+        let seen = Instant::now();
+        for server in cluster.servers() {
+            let killed: u64 = server.query(cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub")).await;
+            assert!(killed >= 1, "no connection was killed");
+        }
+        leadership.proclaim("host-1, after").await.unwrap();
+        assert_eq!(next(&mut leaders).await.value_str(), "host-1, after");
+        seen.elapsed()
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_leader_is_kept_beside_its_lock_for_a_ttl_at_most() {
     let cluster = Cluster::start(3).await;
-    let leadership = candidate(&cluster, "host-1").await.campaign().await.unwrap();
+    let leadership = candidate(&cluster).await.campaign("host-1").await.unwrap();
     let key = "redquorum:leader:{scheduler}";
     for server in cluster.servers() {
         let is_there = async || remaining(server, key).await > TTL / 3;
@@ -264,24 +293,24 @@ async fn a_leader_is_kept_beside_its_lock_for_a_ttl_at_most() {
 async fn the_work_of_a_leader_stops_when_it_is_deposed() {
     let cluster = Cluster::start(3).await;
     let (quorum, proxies) = client_behind_proxies(&cluster).await;
-    let leadership = election(&quorum, "host-1").campaign().await.unwrap();
+    let leadership = election(&quorum).campaign("host-1").await.unwrap();
+    assert_eq!(leadership.fencing_token(), leadership.term());
     let began = Instant::now();
-    let work = leadership.run(async |lease| {
-        assert_eq!(lease.fencing_token(), leadership.term());
+    let work = leadership.while_valid(async {
         cut(&proxies);
         std::future::pending::<()>().await;
     });
     let lost = tokio::time::timeout(SOON, work).await.expect("it works on").unwrap_err();
-    assert_eq!(lost.reason, LossReason::Expired);
+    assert_eq!(loss(lost), LossReason::Expired);
     assert!(began.elapsed() <= TTL + SLACK);
-    let _next = candidate(&cluster, "host-2").await.campaign().await.unwrap();
+    let _next = candidate(&cluster).await.campaign("host-2").await.unwrap();
 }
 
 #[tokio::test]
 async fn a_server_that_restarts_empty_changes_no_leader() {
     let cluster = Cluster::start(3).await;
     let quorum = builder(&cluster).connect().await.unwrap();
-    let leadership = election(&quorum, "host-1").campaign().await.unwrap();
+    let leadership = election(&quorum).campaign("host-1").await.unwrap();
     cluster.server(2).restart_empty().await;
     let lost = tokio::time::timeout(2 * TTL, leadership.lost()).await;
     assert!(lost.is_err(), "{lost:?}");

@@ -2,33 +2,33 @@
 
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use redis::cmd;
-use redquorum::{LockOptions, Quorum, RedLock, error::LockError};
+use redquorum::{Error, Quorum, RedLock, error::ClosedReason};
 use redquorum_tests::{Cluster, eventually};
 use tokio::{
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    sync::{
+        Mutex,
+        mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    },
     task::JoinHandle,
 };
 
 use super::{
-    behaviours::{SOON, TTL, builder, client, unlocked_everywhere},
-    servers::nobody_waits_for_a_release,
+    behaviours::{SOON, TTL, WITH_TTL, builder, client, unlocked_everywhere},
+    servers::{RARE_POLLS, is_woken, nobody_waits_for_a_release},
 };
 
 const R: &str = "r";
 
-/// Longer than any test.
-const NEVER: Duration = Duration::from_secs(300);
-
-/// Takes its turn without any poll, so that only a wake brings it about.
-fn unwoken_for_ever(quorum: &Quorum) -> RedLock {
-    quorum.red_lock(R).options(LockOptions::new().ttl(TTL).polls(NEVER, NEVER))
+/// A lock whose waiters poll rarely.
+fn patient(quorum: &Quorum) -> RedLock {
+    quorum.red_lock(R).options(RARE_POLLS.ttl(TTL))
 }
 
-/// Polls often, so that places live for no more than two seconds.
+/// A lock whose waiters poll often, so that a node keeps their queue entries for two seconds at most.
 fn restless(quorum: &Quorum) -> RedLock {
-    let polls = LockOptions::new().ttl(TTL).polls(Duration::from_millis(500), Duration::from_secs(1));
-    quorum.red_lock(R).options(polls)
+    quorum.red_lock(R).options(WITH_TTL.poll_interval(Duration::from_secs(1)))
 }
 
 /// How many wait in the queue at each server that answers.
@@ -59,60 +59,79 @@ async fn nothing_is_left(cluster: &Cluster) {
     }
 }
 
-/// Waits in the queue, and says when it had its turn.
-fn wait(lock: RedLock, name: usize, turns: &UnboundedSender<usize>) -> JoinHandle<()> {
+/// The turn of a waiter: its name, and the time from its call to its lock.
+type Turn = (usize, Duration);
+
+/// Waits in the queue, and reports the turn.
+fn wait(lock: RedLock, name: usize, turns: &UnboundedSender<Turn>) -> JoinHandle<()> {
     let turns = turns.clone();
+    let begin = Instant::now();
     tokio::spawn(async move {
         let guard = lock.lock().await.unwrap();
-        turns.send(name).unwrap();
+        turns.send((name, begin.elapsed())).unwrap();
         guard.unlock().await.unwrap();
     })
 }
 
-async fn next(turns: &mut UnboundedReceiver<usize>) -> usize {
-    tokio::time::timeout(SOON, turns.recv()).await.expect("somebody has a turn").unwrap()
+async fn next(turns: &mut UnboundedReceiver<Turn>) -> Turn {
+    tokio::time::timeout(SOON, turns.recv()).await.expect("a waiter has a turn").unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_are_served_in_the_order_in_which_they_came() {
     let cluster = Cluster::start(5).await;
-    let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
-    let (sender, mut turns) = unbounded_channel();
-    for name in 0..8 {
-        wait(unwoken_for_ever(&client(&cluster).await), name, &sender);
-        have_queued(&cluster, name as u64 + 1).await;
-    }
-    guard.unlock().await.unwrap();
-    for name in 0..8 {
-        assert_eq!(next(&mut turns).await, name);
-    }
-    nothing_is_left(&cluster).await;
+    let clients = join_all((0..9).map(|_| client(&cluster))).await;
+    is_woken("all waiters are woken", async || {
+        let guard = clients[8].red_lock(R).options(WITH_TTL).lock().await.unwrap();
+        let (sender, mut turns) = unbounded_channel();
+        for (name, quorum) in clients[..8].iter().enumerate() {
+            wait(patient(quorum), name, &sender);
+            have_queued(&cluster, name as u64 + 1).await;
+        }
+        guard.unlock().await.unwrap();
+        let mut longest = Duration::ZERO;
+        for name in 0..8 {
+            let (served, waited) = next(&mut turns).await;
+            assert_eq!(served, name);
+            longest = longest.max(waited);
+        }
+        nothing_is_left(&cluster).await;
+        longest
+    })
+    .await;
 }
 
 /// Its connections end with it, so the node knows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_was_killed_is_passed_over_at_once() {
     let cluster = Cluster::start(3).await;
-    let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
-    let (sender, mut turns) = unbounded_channel();
-    let process = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let settings = builder(&cluster);
-    let dying = process.spawn(async move { settings.connect().await.unwrap() }).await.unwrap();
-    let lock = unwoken_for_ever(&dying);
-    process.spawn(async move { lock.lock().await.map(drop) });
-    have_queued(&cluster, 1).await;
-    wait(unwoken_for_ever(&client(&cluster).await), 2, &sender);
-    have_queued(&cluster, 2).await;
-    process.shutdown_background();
-    for server in cluster.servers() {
-        eventually(SOON, "its connections are closed", async || {
-            server.info_field("clients", "connected_clients").await.parse::<u64>().unwrap() <= 3
-        })
-        .await;
-    }
-    guard.unlock().await.unwrap();
-    assert_eq!(next(&mut turns).await, 2);
-    nothing_is_left(&cluster).await;
+    let (holder, second) = (client(&cluster).await, client(&cluster).await);
+    is_woken("the second waiter is woken", async || {
+        let guard = holder.red_lock(R).options(WITH_TTL).lock().await.unwrap();
+        let (sender, mut turns) = unbounded_channel();
+        let process =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let settings = builder(&cluster);
+        let dying = process.spawn(async move { settings.connect().await.unwrap() }).await.unwrap();
+        let lock = patient(&dying);
+        process.spawn(async move { lock.lock().await.map(drop) });
+        have_queued(&cluster, 1).await;
+        wait(patient(&second), 2, &sender);
+        have_queued(&cluster, 2).await;
+        process.shutdown_background();
+        for server in cluster.servers() {
+            eventually(SOON, "its connections are closed", async || {
+                server.info_field("clients", "connected_clients").await.parse::<u64>().unwrap() <= 3
+            })
+            .await;
+        }
+        guard.unlock().await.unwrap();
+        let (served, waited) = next(&mut turns).await;
+        assert_eq!(served, 2);
+        nothing_is_left(&cluster).await;
+        waited
+    })
+    .await;
 }
 
 /// Its connections stay open, so nobody knows; but the second in the queue does not wait for it for
@@ -120,7 +139,7 @@ async fn a_client_that_was_killed_is_passed_over_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_stands_still_is_passed_over_by_the_second_in_the_queue() {
     let cluster = Cluster::start(3).await;
-    let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
+    let guard = client(&cluster).await.red_lock(R).options(WITH_TTL).lock().await.unwrap();
     let (freeze, frozen) = tokio::sync::oneshot::channel();
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let (thaw, thawed) = std::sync::mpsc::channel::<()>();
@@ -145,7 +164,7 @@ async fn a_client_that_stands_still_is_passed_over_by_the_second_in_the_queue() 
     stopped.await.unwrap();
     let begin = Instant::now();
     guard.unlock().await.unwrap();
-    assert_eq!(next(&mut turns).await, 2);
+    assert_eq!(next(&mut turns).await.0, 2);
     let took = begin.elapsed();
     eprintln!("passed over after {took:?}");
     // An eighth of the node timeout, which is a second.
@@ -156,30 +175,36 @@ async fn a_client_that_stands_still_is_passed_over_by_the_second_in_the_queue() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_that_gives_up_leaves_the_queue_and_the_next_is_woken() {
+async fn the_queue_node_wakes_the_next_waiter_if_the_first_leaves() {
     let cluster = Cluster::start(3).await;
-    let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
-    let (sender, mut turns) = unbounded_channel();
-    let giving_up = client(&cluster).await;
-    let first = wait(unwoken_for_ever(&giving_up), 1, &sender);
-    have_queued(&cluster, 1).await;
-    wait(unwoken_for_ever(&client(&cluster).await), 2, &sender);
-    have_queued(&cluster, 2).await;
-    first.abort();
-    have_queued(&cluster, 1).await;
-    guard.unlock().await.unwrap();
-    assert_eq!(next(&mut turns).await, 2);
-    nothing_is_left(&cluster).await;
+    let (holder, giving_up, second) =
+        (client(&cluster).await, client(&cluster).await, client(&cluster).await);
+    is_woken("the second waiter is woken", async || {
+        let guard = holder.red_lock(R).options(WITH_TTL).lock().await.unwrap();
+        let (sender, mut turns) = unbounded_channel();
+        let first = wait(patient(&giving_up), 1, &sender);
+        have_queued(&cluster, 1).await;
+        wait(patient(&second), 2, &sender);
+        have_queued(&cluster, 2).await;
+        first.abort();
+        have_queued(&cluster, 1).await;
+        guard.unlock().await.unwrap();
+        let (served, waited) = next(&mut turns).await;
+        assert_eq!(served, 2);
+        nothing_is_left(&cluster).await;
+        waited
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_queue_node_is_killed_the_next_one_serves() {
     let cluster = Cluster::start(3).await;
     let holder = client(&cluster).await;
-    let guard = holder.red_lock(R).ttl(TTL).lock().await.unwrap();
+    let guard = holder.red_lock(R).options(WITH_TTL).lock().await.unwrap();
     let (sender, mut turns) = unbounded_channel();
     for name in 0..3 {
-        wait(unwoken_for_ever(&client(&cluster).await), name, &sender);
+        wait(patient(&client(&cluster).await), name, &sender);
         have_queued(&cluster, name as u64 + 1).await;
     }
     let queue_node =
@@ -187,7 +212,7 @@ async fn when_the_queue_node_is_killed_the_next_one_serves() {
     cluster.server(queue_node).kill().await;
     have_queued(&cluster, 3).await;
     guard.unlock().await.unwrap();
-    let mut served = [next(&mut turns).await, next(&mut turns).await, next(&mut turns).await];
+    let mut served = [next(&mut turns).await.0, next(&mut turns).await.0, next(&mut turns).await.0];
     served.sort_unstable();
     assert_eq!(served, [0, 1, 2], "in any order");
 }
@@ -196,16 +221,23 @@ async fn when_the_queue_node_is_killed_the_next_one_serves() {
 async fn a_contender_wakes_the_first_in_the_queue() {
     let cluster = Cluster::start(3).await;
     let (contending, waiting_client) = (client(&cluster).await, client(&cluster).await);
-    let (sender, mut turns) = unbounded_channel();
+    let (sender, turns) = unbounded_channel();
+    let turns = Mutex::new(turns);
     for name in 0..3 {
-        let guard = contending.red_lock(R).ttl(TTL).lock().await.unwrap();
-        let waiting = wait(unwoken_for_ever(&waiting_client), name, &sender);
-        have_queued(&cluster, 1).await;
-        guard.unlock().await.unwrap();
-        assert_eq!(next(&mut turns).await, name);
-        waiting.await.unwrap();
+        is_woken("the waiter is woken", async || {
+            let guard = contending.red_lock(R).options(WITH_TTL).lock().await.unwrap();
+            let waiting = wait(patient(&waiting_client), name, &sender);
+            have_queued(&cluster, 1).await;
+            guard.unlock().await.unwrap();
+            let mut turns = turns.lock().await;
+            let (served, waited) = next(&mut turns).await;
+            assert_eq!(served, name);
+            waiting.await.unwrap();
+            waited
+        })
+        .await;
     }
-    let guard = waiting_client.red_lock(R).ttl(TTL).lock().await.unwrap();
+    let guard = waiting_client.red_lock(R).options(WITH_TTL).lock().await.unwrap();
     let waiting = contending.red_lock(R);
     let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
     tokio::task::yield_now().await;
@@ -214,35 +246,46 @@ async fn a_contender_wakes_the_first_in_the_queue() {
     nothing_is_left(&cluster).await;
 }
 
-/// Nobody tells of a key that ends or is deleted; the first in the queue finds out.
+/// No node announces that a key has expired: the first waiter makes an attempt then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_a_ttl_wakes_the_first_in_the_queue() {
     let cluster = Cluster::start(3).await;
-    for server in cluster.servers() {
-        server.command(&["HSET", R, "vanished:1", "1"]).await;
-        server.command(&["PEXPIRE", R, "1500"]).await;
-    }
-    let (sender, mut turns) = unbounded_channel();
-    for name in 0..2 {
-        wait(unwoken_for_ever(&client(&cluster).await), name, &sender);
-        have_queued(&cluster, name as u64 + 1).await;
-    }
-    for name in 0..2 {
-        assert_eq!(next(&mut turns).await, name);
-    }
-    nothing_is_left(&cluster).await;
+    let clients = [client(&cluster).await, client(&cluster).await];
+    is_woken("both waiters have their turns", async || {
+        for server in cluster.servers() {
+            server.command(&["HSET", R, "vanished:1", "1"]).await;
+            server.command(&["PEXPIRE", R, "150"]).await;
+        }
+        let (sender, mut turns) = unbounded_channel();
+        for (name, quorum) in clients.iter().enumerate() {
+            wait(patient(quorum), name, &sender);
+            // The second may have its turn before it is seen in the queue.
+            if name == 0 {
+                have_queued(&cluster, 1).await;
+            }
+        }
+        let mut longest = Duration::ZERO;
+        for name in 0..2 {
+            let (served, waited) = next(&mut turns).await;
+            assert_eq!(served, name);
+            longest = longest.max(waited);
+        }
+        nothing_is_left(&cluster).await;
+        longest
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_leaves_the_queue() {
     let cluster = Cluster::start(3).await;
-    let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
+    let guard = client(&cluster).await.red_lock(R).options(WITH_TTL).lock().await.unwrap();
     let quorum = client(&cluster).await;
-    let lock = unwoken_for_ever(&quorum);
+    let lock = patient(&quorum);
     let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
     have_queued(&cluster, 1).await;
     quorum.shutdown().await;
-    assert_eq!(waiting.await.unwrap(), Err(LockError::Closed));
+    assert_eq!(waiting.await.unwrap(), Err(Error::Closed(ClosedReason::ShutDown)));
     assert_eq!(queued(&cluster).await, [0; 3]);
     guard.unlock().await.unwrap();
     nothing_is_left(&cluster).await;

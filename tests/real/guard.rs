@@ -7,10 +7,12 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use redquorum::{LockGuard, Quorum, QuorumBuilder, RedLock, RestartGuard, Vote, error::LockError};
+use redquorum::{
+    Error, LockGuard, LockOptions, Quorum, QuorumBuilder, RedLock, RestartGuard, admin, error::NodeReply,
+};
 use redquorum_tests::{Cluster, Direction, Proxy, Server, ServerOptions, eventually};
 
-use crate::real::behaviours::in_order;
+use crate::real::behaviours::{in_order, replies_of};
 
 mod admission;
 mod configurations;
@@ -76,12 +78,13 @@ impl Scene {
         let (first, last) = (cluster.server(0).url(), cluster.server(2).url());
         let through =
             |last: &str| builder([&*first, front.url(), last]).ttl(ttl).max_ttl(ttl).restart_guard(guard);
-        through(&last).init().await.unwrap();
+        admin::init(&through(&last)).await.unwrap();
         let others = through(&last).connect().await.unwrap();
         let contender = others.red_lock("r");
-        let holder = through(lossy.url()).connect().await.unwrap().red_lock("r");
+        let fixed = LockOptions::new().without_renewal();
+        let holder = through(lossy.url()).connect().await.unwrap().red_lock("r").options(fixed);
         lossy.cut(Direction::Requests);
-        Self { cluster, front, _lossy: lossy, holder: holder.without_renewal(), others, contender, ttl }
+        Self { cluster, front, _lossy: lossy, holder, others, contender, ttl }
     }
 
     /// The node that something happens to.
@@ -92,23 +95,20 @@ impl Scene {
     /// Locks for one ttl, without renewals: they would bring the lock back.
     async fn hold(&self) -> LockGuard {
         let guard = had(&self.holder).await;
-        assert_eq!(guard.votes().granted(), 2, "held on exactly a quorum: {}", guard.votes());
+        assert_eq!(guard.node_replies().done(), 2, "held on exactly a quorum: {}", guard.node_replies());
         guard
     }
 
-    /// What node 1 says to others who ask for something that is free.
-    async fn vote_of_node_1(&self) -> Vote {
+    /// The reply of node 1 to another client's lock of a free resource.
+    async fn reply_of_node_1(&self) -> NodeReply {
         let guard = match self.others.red_lock("free").try_lock().await {
-            Ok(guard) => guard.expect("nobody else asks for it"),
+            Ok(guard) => guard.expect("no other client asks for it"),
             // Another node was slow, on a machine that starts dozens of servers.
-            Err(LockError::NoQuorum { votes, .. } | LockError::Quarantined { votes, .. }) => {
-                return in_order(&votes)[1].clone();
-            }
-            Err(error) => panic!("{error}"),
+            Err(error) => return in_order(&replies_of(error))[1].clone(),
         };
-        let vote = || in_order(&guard.votes())[1].clone();
-        eventually(SOON, "node 1 has answered", async || vote() != Vote::Pending).await;
-        vote()
+        let reply = || in_order(&guard.node_replies())[1].clone();
+        eventually(SOON, "node 1 has answered", async || reply() != NodeReply::Pending).await;
+        reply()
     }
 
     /// Contends until the lock is had: whether the holder's lease was still valid then. `None` if most
@@ -136,9 +136,7 @@ async fn had(lock: &RedLock) -> LockGuard {
                 Ok(Some(guard)) => return guard,
                 Ok(None) => {}
                 // Of other nodes, too, on a machine that starts dozens of servers.
-                Err(
-                    LockError::Quarantined { .. } | LockError::NoQuorum { .. } | LockError::Expired { .. },
-                ) => {}
+                Err(Error::NoQuorum(_)) => {}
                 Err(error) => panic!("{error}"),
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -169,9 +167,14 @@ async fn broken_under(expected: &[RestartGuard], play: impl AsyncFn(Play) -> Opt
     assert_eq!(broken, expected);
 }
 
-/// A new quorum of all servers of a cluster, as two clients of it see it.
+/// Whether a call failed because of nodes in quarantine.
+fn is_quarantined<T>(outcome: &Result<T, Error>) -> bool {
+    matches!(outcome, Err(Error::NoQuorum(error)) if error.is_quarantined())
+}
+
+/// A new quorum of all servers of a cluster, and two clients.
 async fn two_clients(cluster: &Cluster, guard: RestartGuard) -> [Quorum; 2] {
     let builder = builder(cluster.urls()).restart_guard(guard);
-    builder.clone().init().await.unwrap();
+    admin::init(&builder).await.unwrap();
     [builder.clone().connect().await.unwrap(), builder.connect().await.unwrap()]
 }

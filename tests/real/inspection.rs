@@ -1,29 +1,32 @@
-//! Who holds a resource, asked of all nodes; and whether a lease is still the last one.
+//! The holder of a resource, as all nodes report it; and whether a lease is still the last one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use redis::cmd;
 use redquorum::{
-    Owner, OwnerId, Quorum, RestartGuard, Verification,
-    error::{LockError, LossReason, NodeError},
-    inspection::{Inspection, LockState, NodeHolder, NodeInspection},
-    redis::cmd,
+    LeaseId, Owner, Quorum, RestartGuard, admin,
+    error::{LossReason, NodeError},
+    inspection::{Inspection, LockState, NodeInspection},
 };
 use redquorum_tests::{Cluster, eventually};
 
-use super::servers::{
-    SOON, builder, calls, client, have_holds, have_waiters, holds, put_owner, without_polls,
+use super::{
+    behaviours::replies_of,
+    servers::{
+        RARE_POLLS, SOON, builder, calls, client, have_holds, have_waiters, holds, is_woken, put_owner,
+    },
 };
 
 const TTL: Duration = Duration::from_secs(30);
 
 /// The view is the quorum's, and every node's answer stands behind it.
 #[tokio::test]
-async fn inspection_tells_the_owner_the_holds_and_the_remaining_ttl_with_every_nodes_answer() {
+async fn an_inspection_has_holder_holds_remaining_time_and_every_nodes_answer() {
     let cluster = Cluster::start(3).await;
     let (quorum, onlooker) = (client(&cluster).await, client(&cluster).await);
     let free = inspect(&onlooker).await;
-    assert_eq!((free.state(), free.owner(), free.holds()), (LockState::Free, None, 0));
-    assert_eq!(free.remaining_ttl(), None);
+    assert_eq!((free.state(), free.holder(), free.holds()), (LockState::Free, None, 0));
+    assert_eq!(free.remaining(), None);
 
     let lock = quorum.red_lock("r").owned_by(&Owner::new());
     let (outer, _inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
@@ -31,17 +34,15 @@ async fn inspection_tells_the_owner_the_holds_and_the_remaining_ttl_with_every_n
     let keys = cluster.server(0).keys().await;
     let held = inspect(&onlooker).await;
     assert_eq!(held.state(), LockState::Held);
-    assert_eq!((held.owner(), held.holds()), (Some(outer.owner()), 2));
-    let remaining = held.remaining_ttl().unwrap();
+    assert_eq!((held.holder(), held.holds()), (Some(outer.id()), 2));
+    let remaining = held.remaining().unwrap();
     assert!(remaining <= TTL && remaining > TTL / 2, "{remaining:?}");
     let addresses: Vec<&str> = held.nodes().map(NodeInspection::address).collect();
     let ports = cluster.servers().iter().map(|server| server.port().to_string());
     assert!(addresses.iter().zip(ports).all(|(address, port)| address.contains(&port)), "{addresses:?}");
     for node in held.nodes() {
-        let NodeHolder::Held { owner, holds: 2, remaining: Some(remaining), .. } = node.holder() else {
-            panic!("{node:?}")
-        };
-        assert!(owner.as_ref() == Some(outer.owner()) && *remaining <= TTL);
+        assert_eq!((node.holder(), node.holds(), node.is_held()), (Ok(Some(outer.id())), 2, true));
+        assert!(node.remaining().unwrap() <= TTL, "{node:?}");
         // A node whose clock has begun the next second may have voted for more.
         let token = outer.fencing_token().as_u64();
         assert!(node.counter().is_some_and(|counter| counter >= token), "{node:?}");
@@ -60,13 +61,13 @@ async fn inspection_says_the_same_with_a_minority_silent() {
     have_holds(cluster.servers(), "r", 1).await;
     cluster.server(1).freeze().await;
     let frozen = inspect(&quorum).await;
-    assert_eq!((frozen.owner(), frozen.holds()), (Some(guard.owner()), 1));
+    assert_eq!((frozen.holder(), frozen.holds()), (Some(guard.id()), 1));
     assert_eq!(silent(&frozen), [1]);
     let timed: Vec<bool> = frozen.nodes().map(|node| node.latency().is_some()).collect();
     assert_eq!(timed, [true, false, true], "what was not answered took no time");
     cluster.server(1).kill().await;
     let dead = inspect(&quorum).await;
-    assert!(dead.state() == LockState::Held && dead.remaining_ttl().is_some());
+    assert!(dead.state() == LockState::Held && dead.remaining().is_some());
     assert_eq!(silent(&dead), [1]);
     guard.unlock().await.unwrap();
     have_holds(cluster.some(0..1), "r", 0).await;
@@ -86,12 +87,11 @@ async fn inspection_without_a_quorum_is_an_error_and_never_free() {
         server.kill().await;
     }
     for resource in ["r", "never locked"] {
-        let asked = quorum.red_lock(resource).inspect().await;
-        let Err(LockError::NoQuorum { needed, votes, .. }) = asked else { panic!("{asked:?}") };
-        assert_eq!((needed, votes.nodes(), votes.granted()), (2, 3, 1));
+        let replies = replies_of(quorum.inspect(resource).await.unwrap_err());
+        assert_eq!((replies.needed(), replies.iter().count(), replies.done()), (2, 3, 1));
     }
-    let forced = quorum.red_lock("r").force_unlock().await;
-    assert!(matches!(forced, Err(LockError::NoQuorum { .. })), "{forced:?}");
+    let replies = replies_of(admin::force_unlock(&quorum, "r").await.unwrap_err());
+    assert_eq!((replies.needed(), replies.done()), (2, 1));
     drop(guard);
 }
 
@@ -105,22 +105,22 @@ async fn inspection_tells_free_held_and_unclear_apart() {
         put_owner(server, "r", owner, TTL).await;
     }
     let split = inspect(&quorum).await;
-    assert_eq!((split.state(), split.owner(), split.remaining_ttl()), (LockState::Free, None, None));
+    assert_eq!((split.state(), split.holder(), split.remaining()), (LockState::Free, None, None));
 
     put_owner(cluster.server(2), "r", "a:1", TTL / 2).await;
     cluster.server(4).command(&["SET", "r", "a string"]).await;
     let held = inspect(&quorum).await;
-    assert_eq!(held.owner().map(ToString::to_string), Some("a:1".to_owned()));
-    assert!(held.remaining_ttl().unwrap() <= TTL / 2, "a quorum lasts as long as the shortest of it");
-    let last = held.nodes().last().map(|node| node.holder().clone());
-    assert_eq!(last, Some(NodeHolder::Unknown(NodeError::WrongType)));
+    assert_eq!(held.holder().map(ToString::to_string), Some("a:1".to_owned()));
+    assert!(held.remaining().unwrap() <= TTL / 2, "a quorum lasts as long as the shortest of it");
+    let last = held.nodes().last().map(NodeInspection::holder);
+    assert_eq!(last, Some(Err(&NodeError::WrongType)));
 
     cluster.server(0).kill().await;
     let unclear = inspect(&quorum).await;
-    assert_eq!((unclear.state(), unclear.owner()), (LockState::Unclear, None));
+    assert_eq!((unclear.state(), unclear.holder()), (LockState::Unclear, None));
 }
 
-/// For people, who read the list of connections, an error, or who holds a lock.
+/// For people, who read the list of connections, an error, or an inspection.
 #[tokio::test]
 async fn a_label_is_seen_at_the_servers_in_inspections_and_in_refusals() {
     let cluster = Cluster::start(3).await;
@@ -132,10 +132,10 @@ async fn a_label_is_seen_at_the_servers_in_inspections_and_in_refusals() {
         assert!(clients.contains(" name=redquorum/web_7 "), "{clients}");
     }
     let other = client(&cluster).await;
-    assert_eq!(inspect(&other).await.owner().and_then(OwnerId::label), Some("web 7"));
-    let refused = other.red_lock("r").try_lock_for(TTL / 100).await.unwrap_err();
-    let holder = format!("held by web 7/{}", guard.owner().to_string().trim_start_matches("web 7/"));
-    assert!(refused.to_string().contains(&holder), "{refused}");
+    let seen = inspect(&other).await;
+    assert_eq!(seen.holder().and_then(LeaseId::label), Some("web 7"));
+    let holder = format!("held by web 7/{}", guard.id().to_string().trim_start_matches("web 7/"));
+    assert!(seen.to_string().contains(&holder), "{seen}");
 
     let next = labelled.red_lock("next");
     next.lock().await.unwrap().unlock().await.unwrap();
@@ -148,11 +148,17 @@ async fn a_label_is_seen_at_the_servers_in_inspections_and_in_refusals() {
         let stats = server.info("commandstats").await;
         assert!(!stats.contains("cmdstat_client") && !stats.contains("cmdstat_hello"), "{stats}");
     }
+
+    for server in cluster.some(1..3) {
+        server.freeze().await;
+    }
+    let refused = other.red_lock("r").try_lock().await.unwrap_err();
+    assert!(refused.to_string().contains(&holder), "{refused}");
 }
 
 /// Anybody who may write keys may write there what a terminal would obey.
 #[tokio::test]
-async fn what_somebody_planted_is_no_label_and_is_shown_escaped() {
+async fn a_planted_lease_id_has_no_label_and_is_shown_escaped() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let planted = "\u{1b}[2Jroot\n\u{202e}/00000000-0000-0000-0000-00000000000a:1";
@@ -162,35 +168,47 @@ async fn what_somebody_planted_is_no_label_and_is_shown_escaped() {
         server.command(&["SET", "redisson_lock_token:{other}", "\u{1b}[2J"]).await;
     }
     let seen = inspect(&quorum).await;
-    assert_eq!((seen.state(), seen.owner().unwrap().label()), (LockState::Held, None));
-    let refused = quorum.red_lock("r").try_lock_for(TTL / 100).await.unwrap_err();
+    assert_eq!((seen.state(), seen.holder().unwrap().label()), (LockState::Held, None));
     let failed = quorum.red_lock("other").try_lock_for(TTL / 100).await.unwrap_err();
-    for shown in [seen.owner().unwrap().to_string(), refused.to_string(), failed.to_string()] {
+    for server in cluster.some(1..3) {
+        server.freeze().await;
+    }
+    let refused = quorum.red_lock("r").try_lock().await.unwrap_err();
+    for shown in
+        [seen.holder().unwrap().to_string(), seen.to_string(), refused.to_string(), failed.to_string()]
+    {
         assert!(shown.contains("\\u{1b}[2J"), "{shown}");
         assert!(!shown.contains(|char: char| char == '\u{202e}' || char.is_control()), "{shown:?}");
     }
 }
 
 #[tokio::test]
-async fn force_unlock_frees_the_resource_wakes_its_waiters_and_ends_the_old_lease() {
+async fn a_force_unlock_wakes_a_waiter_and_ends_the_lease() {
     let cluster = Cluster::start(3).await;
     let (quorum, operator) = (client(&cluster).await, client(&cluster).await);
-    let guard = quorum.red_lock("r").lock().await.unwrap();
-    have_holds(cluster.servers(), "r", 1).await;
-    let lock = client(&cluster).await.red_lock("r").options(without_polls());
-    let waiting = tokio::spawn(async move { lock.lock().await.unwrap() });
-    have_waiters(&cluster, "r", 1).await;
-    assert_eq!(operator.red_lock("r").force_unlock().await.unwrap().confirmed.len(), 3);
-    // Neither a poll nor the ttl wakes it in this time.
-    let next = tokio::time::timeout(TTL / 10, waiting).await.expect("the waiter sleeps on").unwrap();
-    assert!(next.fencing_token() > guard.fencing_token());
-    assert!(guard.renew().await.is_err(), "a lease that was forced open is not renewed");
-    assert!(!guard.is_valid());
-    drop(guard);
-    let seen = inspect(&operator).await;
-    assert_eq!(seen.owner(), Some(next.owner()), "the old guard does not touch the next lease");
-    next.unlock().await.unwrap();
-    have_holds(cluster.servers(), "r", 0).await;
+    let waiter = client(&cluster).await;
+    is_woken("the force-unlock wakes the waiter", async || {
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        have_holds(cluster.servers(), "r", 1).await;
+        let lock = waiter.red_lock("r").options(RARE_POLLS);
+        let begin = Instant::now();
+        let waiting = tokio::spawn(async move { (lock.lock().await.unwrap(), begin.elapsed()) });
+        have_waiters(&cluster, "r", 1).await;
+        assert_eq!(admin::force_unlock(&operator, "r").await.unwrap().done(), 3);
+        // Long before the ttl.
+        let woken = tokio::time::timeout(TTL / 10, waiting).await.expect("the waiter sleeps on");
+        let (next, waited) = woken.unwrap();
+        assert!(next.fencing_token() > guard.fencing_token());
+        assert!(guard.renew().await.is_err(), "a lease that was force-unlocked is not renewed");
+        assert!(!guard.is_valid());
+        drop(guard);
+        let seen = inspect(&operator).await;
+        assert_eq!(seen.holder(), Some(next.id()), "the old guard does not touch the next lease");
+        next.unlock().await.unwrap();
+        have_holds(cluster.servers(), "r", 0).await;
+        waited
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -208,15 +226,15 @@ async fn force_unlock_of_a_lease_that_nobody_takes_over_is_not_healed_by_its_ren
         listening == 3
     })
     .await;
-    operator.red_lock("r").force_unlock().await.unwrap();
+    admin::force_unlock(&operator, "r").await.unwrap();
     // Its next renewal would be later.
     let lost = tokio::time::timeout(TTL / 10, guard.lost()).await.expect("it is told");
-    assert_eq!(lost.reason, LossReason::TakenAway);
+    assert_eq!(lost.reason, LossReason::Revoked);
     assert!(guard.renew().await.is_err());
     assert!(!guard.is_valid());
     assert_eq!(holds(cluster.servers(), "r").await, [0, 0, 0]);
-    let free = operator.red_lock("never locked").force_unlock().await.unwrap();
-    assert_eq!(free.confirmed.len(), 3, "what is free already is confirmed as such");
+    let free = admin::force_unlock(&operator, "never locked").await.unwrap();
+    assert_eq!(free.done(), 3, "a free resource is confirmed as unlocked");
 }
 
 #[tokio::test]
@@ -226,32 +244,29 @@ async fn verification_is_proven_while_a_quorum_remembers_and_unproven_once_a_maj
     let quorum = builder(&cluster).restart_guard(RestartGuard::Off).connect().await.unwrap();
     let guard = quorum.red_lock("r").lock().await.unwrap();
     have_holds(cluster.servers(), "r", 1).await;
-    assert_eq!(guard.verify().await, Ok(Verification::Proven));
+    assert_eq!(guard.verify().await, Ok(true));
     cluster.server(0).command(&["FLUSHALL"]).await;
-    assert_eq!(guard.verify().await, Ok(Verification::Proven));
+    assert_eq!(guard.verify().await, Ok(true));
     cluster.server(1).command(&["FLUSHALL"]).await;
     // Again and again: what was forgotten does not come to be known by being asked for.
     for _ in 0..3 {
-        assert_eq!(guard.verify().await, Ok(Verification::Unproven));
+        assert_eq!(guard.verify().await, Ok(false));
     }
     assert!(guard.is_valid(), "unproven is not lost");
     guard.unlock().await.unwrap();
     eventually(TTL / 3, "the next lease is proven again", async || {
         let next = quorum.red_lock("r").lock().await.unwrap();
-        next.verify().await == Ok(Verification::Proven)
+        next.verify().await == Ok(true)
     })
     .await;
 }
 
 async fn inspect(quorum: &Quorum) -> Inspection {
-    quorum.red_lock("r").inspect().await.unwrap()
+    quorum.inspect("r").await.unwrap()
 }
 
 /// The numbers of the nodes that did not say.
 fn silent(inspection: &Inspection) -> Vec<usize> {
     let nodes = inspection.nodes().enumerate();
-    nodes
-        .filter(|(_, node)| matches!(node.holder(), NodeHolder::Unknown(_)))
-        .map(|(number, _)| number)
-        .collect()
+    nodes.filter(|(_, node)| node.holder().is_err()).map(|(number, _)| number).collect()
 }

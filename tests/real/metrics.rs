@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use redquorum::{
-    Quorum, QuorumBuilder,
-    metrics::{ALL, CONNECTIONS, Kind, QUARANTINED, RECONNECTS, UNDELIVERED, VOTES},
+    LockOptions, Quorum, QuorumBuilder,
+    metrics::{ALL, Kind},
 };
 use redquorum_tests::{Cluster, Server, eventually};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::figures::{Figures, measured};
+use crate::figures::{CONNECTIONS, Figures, MARGIN, QUARANTINED, RECONNECTS, UNDELIVERED, VOTES, measured};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -76,12 +76,19 @@ fn a_run_tells_what_is_documented_and_nothing_else() {
     measured(&runtime(), async |figures| {
         let cluster = Cluster::start(3).await;
         let quorum = builder(&cluster).connect().await.unwrap();
-        let renewed = quorum.red_lock("lock:renewed").ttl(Duration::from_millis(600)).lock().await.unwrap();
-        let renewals = "redquorum_renewal_margin_ratio_count";
-        eventually(SOON, "it is renewed", async || figures.sum(renewals, &[]) >= 1.0).await;
+        let renewed = quorum
+            .red_lock("lock:renewed")
+            .options(LockOptions::new().ttl(Duration::from_millis(600)))
+            .lock()
+            .await
+            .unwrap();
+        let renewals = format!("{MARGIN}_count");
+        eventually(SOON, "the lease is renewed", async || figures.sum(&renewals, &[]) >= 1.0).await;
         renewed.unlock().await.unwrap();
         drop(quorum.red_lock("lock:dropped").lock().await.unwrap());
-        let lost = quorum.red_lock("lock:lost").ttl(Duration::from_millis(200)).without_renewal();
+        let lost = quorum
+            .red_lock("lock:lost")
+            .options(LockOptions::new().ttl(Duration::from_millis(200)).without_renewal());
         drop(lost.lock().await.unwrap().lost().await);
         let latch = quorum.latch("open", 1);
         latch.arrive().await.unwrap();
@@ -104,7 +111,7 @@ fn a_run_tells_what_is_documented_and_nothing_else() {
         assert_eq!(told, documented);
         let described = figures.page();
         for metric in ALL {
-            let help = format!("# HELP {} {}", metric.name, metric.meaning);
+            let help = format!("# HELP {} {}", metric.name, metric.help);
             assert!(described.contains(&help), "{help} is not in {described}");
         }
     });

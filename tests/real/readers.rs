@@ -10,7 +10,7 @@ use std::{
 
 use futures::future::join_all;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
-use redquorum::{LockGuard, error::LossReason, inspection::LockState};
+use redquorum::{LockOptions, ReadGuard, admin, error::LossReason, inspection::LockState};
 use redquorum_tests::{Cluster, eventually};
 
 use super::servers::{SOON, client};
@@ -71,8 +71,7 @@ async fn inspection_tells_readers_from_writers() {
     let cluster = Cluster::start(3).await;
     let (quorum, other) = (client(&cluster).await, client(&cluster).await);
     let readers = [quorum.rw_lock("r").read().await.unwrap(), other.rw_lock("r").read().await.unwrap()];
-    let lock = quorum.red_lock("r");
-    let view = async || lock.inspect().await.unwrap();
+    let view = async || quorum.inspect("r").await.unwrap();
     eventually(SOON, "all nodes have two readers", async || {
         let seen = view().await;
         seen.state() == LockState::Shared && seen.holds() == 2
@@ -92,8 +91,10 @@ async fn a_process_that_is_killed_reads_no_longer_than_its_ttl() {
     let cluster = Cluster::start(3).await;
     let (gone, kept, quorum) = (client(&cluster).await, client(&cluster).await, client(&cluster).await);
     // As one that is killed, it neither renews nor unlocks.
-    std::mem::forget(gone.rw_lock("r").ttl(TTL).without_renewal().read().await.unwrap());
-    let kept = kept.rw_lock("r").ttl(TTL).read().await.unwrap();
+    let renewed = LockOptions::new().ttl(TTL);
+    let fixed = renewed.clone().without_renewal();
+    std::mem::forget(gone.rw_lock("r").options(fixed).read().await.unwrap());
+    let kept = kept.rw_lock("r").options(renewed).read().await.unwrap();
     tokio::time::timeout(TTL * 2, kept.lost()).await.unwrap_err();
     let writing = tokio::spawn(async move { quorum.rw_lock("r").write().await.unwrap() });
     kept.unlock().await.unwrap();
@@ -178,17 +179,17 @@ async fn force_ends_every_reader() {
     let clients = join_all((0..4).map(|_| client(&cluster))).await;
     let ttl = Duration::from_secs(3);
     let readers = join_all(clients[..3].iter().map(|quorum| {
-        let lock = quorum.rw_lock("r").ttl(ttl);
+        let lock = quorum.rw_lock("r").options(LockOptions::new().ttl(ttl));
         async move { lock.read().await.unwrap() }
     }))
     .await;
-    clients[3].red_lock("r").force_unlock().await.unwrap();
+    admin::force_unlock(&clients[3], "r").await.unwrap();
     drop(clients[3].rw_lock("r").try_write().await.unwrap().unwrap());
     for reader in &readers {
         let lost = tokio::time::timeout(SOON, reader.lost()).await.unwrap();
-        assert_eq!(lost.reason, LossReason::TakenAway);
+        assert_eq!(lost.reason, LossReason::Revoked);
     }
-    drop::<Vec<LockGuard>>(readers);
+    drop::<Vec<ReadGuard>>(readers);
     eventually(SOON, "nothing is left", async || is_free(&cluster, "r").await).await;
 }
 

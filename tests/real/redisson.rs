@@ -14,7 +14,7 @@ use redquorum_tests::{Cluster, eventually};
 use tokio::task::JoinHandle;
 
 use self::client::{RLock, Redisson, Wake};
-use super::servers::{SOON, client, have_subscribers, owners, subscribers, without_polls};
+use super::servers::{RARE_POLLS, SOON, client, have_subscribers, is_woken, owners, subscribers};
 
 mod client;
 mod endings;
@@ -22,8 +22,7 @@ mod endings;
 /// Redisson's default, and ours: nothing here lasts as long.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// A hand-over that takes no longer was neither a ttl's end nor a fallback poll, the first of which
-/// is after half a second.
+/// Longer than it takes to wake a waiter, and shorter than a ttl.
 const AT_ONCE: Duration = Duration::from_millis(400);
 
 /// Names as they come, and as clusters want them: with braces, the names derived from them are
@@ -35,15 +34,21 @@ async fn ours_waits_for_its_lock_and_is_woken_at_once_by_its_unlock() {
     let cluster = Cluster::start(1).await;
     let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
     for resource in RESOURCES {
-        let theirs = redisson.lock(resource, 1);
-        assert_eq!(theirs.lock().await, Wake::Free);
-        assert!(quorum.red_lock(resource).try_lock().await.unwrap().is_none());
-        let ours = wait_of_ours(quorum.red_lock(resource));
-        have_subscribers(cluster.server(0), resource, 1).await;
-        assert!(!ours.is_finished());
-        let start = Instant::now();
-        assert_eq!(theirs.unlock().await, Some(true));
-        at_once(start, ours.await.unwrap());
+        is_woken("its unlock wakes ours", async || {
+            let theirs = redisson.lock(resource, 1);
+            assert_eq!(theirs.lock().await, Wake::Free);
+            assert!(quorum.red_lock(resource).try_lock().await.unwrap().is_none());
+            let begin = Instant::now();
+            let ours = wait_of_ours(quorum.red_lock(resource));
+            have_subscribers(cluster.server(0), resource, 1).await;
+            assert!(!ours.is_finished());
+            let start = Instant::now();
+            assert_eq!(theirs.unlock().await, Some(true));
+            let end = ours.await.unwrap();
+            at_once(start, end);
+            end - begin
+        })
+        .await;
     }
 }
 
@@ -73,30 +78,37 @@ async fn it_waits_for_our_lock_and_is_woken_at_once_by_our_unlock() {
 async fn a_group_of_ours_waits_for_each_of_its_locks_and_it_waits_for_the_group() {
     let cluster = Cluster::start(1).await;
     let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
-    let theirs = ["a", "c"].map(|resource| redisson.lock(resource, 1));
-    for lock in &theirs {
-        lock.try_lock().await.unwrap();
-    }
-    let group = quorum.multi_lock(["a", "b", "c"]).options(without_polls());
-    let waiting = tokio::spawn(async move {
-        let guard = group.lock().await.unwrap();
-        (Instant::now(), guard)
-    });
-    // It waits for the one that is held for longer, and then for the other.
-    eventually(SOON, "the group waits", async || {
-        subscribers(cluster.server(0), "a").await + subscribers(cluster.server(0), "c").await == 1
+    is_woken("its unlock wakes the group", async || {
+        let theirs = ["a", "c"].map(|resource| redisson.lock(resource, 1));
+        for lock in &theirs {
+            lock.try_lock().await.unwrap();
+        }
+        let group = quorum.multi_lock(["a", "b", "c"]).options(RARE_POLLS);
+        let begin = Instant::now();
+        let waiting = tokio::spawn(async move {
+            let guard = group.lock().await.unwrap();
+            (Instant::now(), guard)
+        });
+        // The group waits for the resource that is held for longer, and then for the other.
+        eventually(SOON, "the group waits", async || {
+            subscribers(cluster.server(0), "a").await + subscribers(cluster.server(0), "c").await == 1
+        })
+        .await;
+        assert_eq!(theirs[0].unlock().await, Some(true));
+        have_subscribers(cluster.server(0), "c", 1).await;
+        assert_eq!(redisson.lock("b", 2).try_lock().await, Ok(()), "a group that waits holds nothing");
+        assert_eq!(redisson.lock("b", 2).unlock().await, Some(true));
+        assert!(!waiting.is_finished());
+        let start = Instant::now();
+        assert_eq!(theirs[1].unlock().await, Some(true));
+        let (end, group) = waiting.await.unwrap();
+        at_once(start, end);
+        group.unlock().await.unwrap();
+        end - begin
     })
     .await;
-    assert_eq!(theirs[0].unlock().await, Some(true));
-    have_subscribers(cluster.server(0), "c", 1).await;
-    assert_eq!(redisson.lock("b", 2).try_lock().await, Ok(()), "a group that waits holds nothing");
-    assert_eq!(redisson.lock("b", 2).unlock().await, Some(true));
-    assert!(!waiting.is_finished());
-    let start = Instant::now();
-    assert_eq!(theirs[1].unlock().await, Some(true));
-    let (end, group) = waiting.await.unwrap();
-    at_once(start, end);
 
+    let group = quorum.multi_lock(["a", "b", "c"]).lock().await.unwrap();
     let waiting = ["a", "b", "c"].map(|resource| wait_of_theirs(redisson.lock(resource, 3)));
     let waiting = join_all(waiting).await;
     let start = Instant::now();
@@ -114,8 +126,8 @@ async fn its_re_entrant_holds_block_ours_until_the_last_is_given_back() {
     let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
     let theirs = redisson.lock("r", 1);
     assert_eq!((theirs.lock().await, theirs.lock().await), (Wake::Free, Wake::Free));
-    let seen = quorum.red_lock("r").inspect().await.unwrap();
-    assert_eq!((seen.owner().unwrap().to_string(), seen.holds()), (theirs.owner().to_owned(), 2));
+    let seen = quorum.inspect("r").await.unwrap();
+    assert_eq!((seen.holder().unwrap().to_string(), seen.holds()), (theirs.owner().to_owned(), 2));
     let ours = wait_of_ours(quorum.red_lock("r"));
     have_subscribers(cluster.server(0), "r", 1).await;
     assert_eq!(theirs.unlock().await, Some(false));
@@ -132,7 +144,7 @@ async fn our_re_entrant_holds_are_the_value_that_it_reads_and_block_it_until_the
     let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
     let lock = quorum.red_lock("r").owned_by(&Owner::new());
     let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
-    let owner = outer.owner().to_string();
+    let owner = outer.id().to_string();
     assert_eq!(owners(cluster.server(0), "r").await, [(owner.clone(), 2)]);
     let waiting = wait_of_theirs(redisson.lock("r", 1)).await;
     inner.unlock().await.unwrap();
@@ -192,9 +204,9 @@ async fn redisson(cluster: &Cluster) -> Redisson {
     Redisson::connect(cluster.server(0), LEASE).await
 }
 
-/// When ours had it; it is unlocked then.
+/// The time that our waiter had the lock, which is unlocked then.
 fn wait_of_ours(lock: RedLock) -> JoinHandle<Instant> {
-    let lock = lock.options(without_polls());
+    let lock = lock.options(RARE_POLLS);
     tokio::spawn(async move {
         let guard = lock.lock().await.unwrap();
         let end = Instant::now();

@@ -13,6 +13,12 @@ pub(super) const SOON: Duration = Duration::from_secs(10);
 /// Longer than any test.
 const NEVER: Duration = Duration::from_secs(300);
 
+/// The earliest attempt of a waiter without a notice, after its call: half of the first poll interval.
+pub(super) const FIRST_POLL: Duration = Duration::from_millis(250);
+
+/// Fallback polls that grow rare, each at about twice the interval of the one before.
+pub(super) const RARE_POLLS: LockOptions = LockOptions::new().poll_interval(NEVER);
+
 /// A client of all servers, with the default settings.
 pub(super) async fn client(cluster: &Cluster) -> Quorum {
     builder(cluster).connect().await.unwrap()
@@ -22,9 +28,10 @@ pub(super) fn builder(cluster: &Cluster) -> QuorumBuilder {
     Quorum::builder().admit_new_nodes().nodes(cluster.urls())
 }
 
-/// No fallback polls: only notices and the end of ttls wake a waiter.
-pub(super) fn without_polls() -> LockOptions {
-    LockOptions::new().polls(NEVER, NEVER)
+/// Repeats a wait, which returns the time from the waiter's call to its lock, until that time is too short for a poll:
+/// then a notice, or the end of a ttl, has woken the waiter.
+pub(super) async fn is_woken(what: &str, wait: impl AsyncFn() -> Duration) {
+    eventually(SOON, what, async || wait().await < FIRST_POLL).await;
 }
 
 /// The owners of a resource on one server, with the value that stands beside each.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use redquorum::{Quorum, error::LockError};
+use redquorum::{Error, Quorum, error::ClosedReason};
 use redquorum_tests::{Cluster, Server, eventually};
 
 const SOON: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ async fn attempts_that_are_under_way_are_taken_back() {
         match locked {
             Ok(Some(guard)) => assert!(!guard.is_valid(), "a lease outlived the shutdown"),
             Ok(None) => panic!("nobody else was there"),
-            Err(error) => assert_eq!(error, LockError::Closed),
+            Err(error) => assert_eq!(error, Error::Closed(ClosedReason::ShutDown)),
         }
         assert!(!is_locked_anywhere(&cluster, "lock:").await, "round {round} left a key");
     }
@@ -74,7 +74,7 @@ async fn an_attempt_that_waits_for_frozen_servers_is_taken_back_at_once_where_it
     let locking = tokio::spawn(async move { lock.try_lock().await.map(drop) });
     eventually(SOON, "one server has granted", async || is_granted(&cluster).await).await;
     let closing = tokio::spawn(async move { quorum.shutdown().await });
-    assert_eq!(locking.await.unwrap(), Err(LockError::Closed));
+    assert_eq!(locking.await.unwrap(), Err(Error::Closed(ClosedReason::ShutDown)));
     eventually(SOON, "it was taken back there", async || !is_granted(&cluster).await).await;
     for frozen in cluster.some(1..3) {
         frozen.thaw().await;
@@ -107,10 +107,11 @@ async fn one_server_of_five_that_is_killed_or_stopped_keeps_a_shutdown_for_its_g
         let grace = Duration::from_millis(500);
         let shutdown = tokio::time::timeout(SOON, quorum.shutdown_within(grace)).await;
         let shutdown = shutdown.unwrap_or_else(|_| panic!("{way}: no end within {SOON:?}"));
-        let open: Vec<(&str, String)> =
-            shutdown.open.iter().map(|(node, resources)| (&**node, format!("{resources:?}"))).collect();
+        let unconfirmed: Vec<(&str, String)> =
+            shutdown.unconfirmed().map(|(node, resources)| (node, format!("{resources:?}"))).collect();
         let address = format!("127.0.0.1:{}", cluster.server(4).port());
-        assert_eq!(open, [(&*address, "[\"lock:r\"]".to_owned())], "{way}");
+        assert_eq!(unconfirmed, [(&*address, "[\"lock:r\"]".to_owned())], "{way}");
+        assert!(!shutdown.is_complete() && shutdown.stalled_calls() == 0, "{way}");
         if way == "stopped" {
             // What must be delivered goes on in the background.
             cluster.server(4).thaw().await;

@@ -109,7 +109,7 @@ async fn transfers(quorum: Quorum, bank: Arc<Bank>, client: usize) -> Duration {
         let group = quorum.multi_lock([name(from), name(to)]).lock().await.unwrap();
         longest = longest.max(start.elapsed());
         for account in [from, to] {
-            bank.check_token(account, group.token_of(name(account)).unwrap().as_u64());
+            bank.check_token(account, group.fencing_token().as_u64());
         }
         bank.transfer(from, to, amount).await;
         assert!(group.is_valid());

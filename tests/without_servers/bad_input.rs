@@ -1,38 +1,46 @@
-//! Settings and arguments that cannot work: an error that names the value and what would be right,
-//! before anything is sent.
+//! Settings and arguments that cannot work: an error that names the value and the accepted values, before anything is
+//! sent.
 
 use std::time::Duration;
 
 use redquorum::{
-    LockOptions, MemoryCluster, MultiLock, Quorum, QuorumBuilder, RedLock,
-    error::{ConfigError, ConnectError, InvalidResource, LockError},
+    Error, LockOptions, MemoryCluster, MultiLock, MultiQuorumLock, Quorum, QuorumBuilder, RedLock,
+    error::{ConfigError, InvalidResource},
 };
 
 const URLS: [&str; 3] = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
 
-/// What a quorum is refused for; the addresses lead nowhere, so a refusal that came late would
-/// show.
+/// The error of a quorum that cannot be. No server is at the addresses, so a late error would take longer.
 async fn refused(builder: QuorumBuilder) -> ConfigError {
     let outcome = tokio::time::timeout(Duration::from_secs(1), builder.connect()).await;
     match outcome.expect("refused before anything is sent") {
-        Err(ConnectError::Config(error)) => error,
+        Err(Error::Config(error)) => error,
         other => panic!("{other:?}"),
     }
 }
 
-/// Says the same of a lock, whichever way it is used.
+/// The error of a lock that cannot be, the same of every call.
 async fn refused_lock(lock: RedLock) -> ConfigError {
     let outcomes = [
         lock.try_lock().await.map(drop),
         lock.lock().await.map(drop),
         lock.try_lock_for(Duration::MAX).await.map(drop),
+        lock.run(async |_| ()).await,
     ];
-    let [Err(LockError::Config(error)), second, third] = outcomes else { panic!("{outcomes:?}") };
-    assert_eq!(
-        (second, third),
-        (Err(LockError::Config(error.clone())), Err(LockError::Config(error.clone())))
-    );
-    error
+    let Err(Error::Config(error)) = &outcomes[0] else { panic!("{outcomes:?}") };
+    assert!(outcomes.iter().all(|outcome| *outcome == Err(Error::Config(error.clone()))), "{outcomes:?}");
+    error.clone()
+}
+
+/// The error of a lock with these options.
+async fn refused_options(options: LockOptions) -> ConfigError {
+    refused_lock(Quorum::in_memory(3).unwrap().red_lock("r").options(options)).await
+}
+
+/// Asserts that a setting is named with its value and the accepted values.
+fn assert_out_of_range(error: &ConfigError, name: &str, value: &str, accepted: &str) {
+    let ConfigError::OutOfRange { setting, given, expected, .. } = error else { panic!("{error:?}") };
+    assert_eq!((*setting, &**given, &**expected), (name, value, accepted));
 }
 
 fn three() -> QuorumBuilder {
@@ -44,11 +52,14 @@ fn millis(millis: u64) -> Duration {
 }
 
 #[test]
-fn an_environment_that_names_no_nodes_is_refused_with_the_name_of_the_variable() {
+fn an_environment_without_nodes_is_refused_with_the_variable() {
     assert_eq!(std::env::var_os("REDQUORUM_NODES"), None, "this test is about an environment without it");
     let error = Quorum::builder().nodes_from_env().unwrap_err();
-    assert_eq!(error, ConfigError::NoNodesVariable);
-    assert!(error.to_string().contains("REDQUORUM_NODES is not set"), "{error}");
+    let Error::Config(ConfigError::Variable { name, given, .. }) = &error else { panic!("{error:?}") };
+    assert_eq!((*name, &**given), ("REDQUORUM_NODES", ""));
+    let text = "the environment variable REDQUORUM_NODES=\"\": not set, or empty: name the nodes, such as \
+                redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3";
+    assert_eq!(error.to_string(), text);
 }
 
 #[tokio::test]
@@ -57,12 +68,13 @@ async fn no_nodes_and_too_many_are_refused() {
     assert_eq!(none, ConfigError::NoNodes);
     assert_eq!(
         none.to_string(),
-        "no nodes were given: name at least one, or an odd number such as 3 or 5 for a quorum"
+        "no nodes: name at least one, or an odd number such as 3 or 5 for a quorum, by `nodes` of the builder or of \
+         a settings file (whose path may be in REDQUORUM_CONFIG), or by REDQUORUM_NODES"
     );
-    let many =
-        refused(Quorum::builder().nodes((0..65).map(|port| format!("redis://10.0.0.1:{}", 7000 + port))))
-            .await;
-    assert_eq!(many.to_string(), "65 nodes were given: at most 64 make a quorum");
+    let urls = (0..65).map(|port| format!("redis://10.0.0.1:{}", 7000 + port));
+    let many = refused(Quorum::builder().nodes(urls)).await;
+    assert_out_of_range(&many, "nodes", "65", "at most 64");
+    assert_eq!(many.to_string(), "nodes is 65: expected at most 64");
 }
 
 /// One address has one vote, however it is written.
@@ -80,13 +92,14 @@ async fn one_address_given_twice_is_refused() {
         let error = refused(Quorum::builder().nodes(["redis://localhost:7000", other])).await;
         assert_eq!(
             error.to_string(),
-            "node localhost:7000 was given twice: each server has one vote, whatever its databases \
-             and users, name it once",
+            "localhost:7000: the node is named twice: each server has one vote, whatever its databases and users, so \
+             name it once",
             "{other}"
         );
     }
     let error = refused(Quorum::builder().nodes(["redis://10.0.0.1", "redis://10.0.0.1:6379"])).await;
-    assert_eq!(error, ConfigError::DuplicateNode { address: "10.0.0.1:6379".into() });
+    let ConfigError::Url { url, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(&**url, "10.0.0.1:6379");
 }
 
 #[tokio::test]
@@ -104,7 +117,7 @@ async fn a_url_that_cannot_be_read_is_refused_without_its_password() {
         let ConfigError::Url { url: found, .. } = &error else { panic!("{url}: {error}") };
         assert_eq!(&**found, shown);
         let message = error.to_string();
-        assert!(message.ends_with("write it like redis://10.0.0.1:6379"), "{message}");
+        assert!(message.ends_with("write a node's url like redis://10.0.0.1:6379"), "{message}");
         for secret in [message, format!("{error:?}")] {
             assert!(!secret.contains("secret") && !secret.contains("cret@"), "{secret}");
         }
@@ -115,146 +128,153 @@ async fn a_url_that_cannot_be_read_is_refused_without_its_password() {
 async fn votes_needed_out_of_range_are_refused() {
     for given in [0, 1, 4] {
         let error = refused(three().votes_needed(given)).await;
-        let votes = if given == 1 { "vote" } else { "votes" };
-        let expected = format!("{given} {votes} needed of 3 nodes: a majority is 2, so give 2 to 3");
-        assert_eq!(error.to_string(), expected);
+        let text = format!("votes_needed is {given}: expected 2 to 3: 2 of 3 nodes are a majority");
+        assert_eq!(error.to_string(), text);
     }
 }
 
 #[tokio::test]
 async fn ttls_out_of_range_are_refused_for_quorums_and_for_locks() {
-    let quorum = Quorum::in_memory(3).unwrap();
     for given in [Duration::ZERO, Duration::from_nanos(1), millis(3)] {
         let error = refused(three().ttl(given)).await;
-        assert_eq!(error, ConfigError::TtlTooShort { given, least: millis(4) });
-        assert_eq!(error, refused_lock(quorum.red_lock("r").ttl(given)).await);
-        let message =
-            format!("a ttl of {given:?} leaves no time to work after drift and margin: give 4ms or more");
-        assert_eq!(error.to_string(), message);
+        let accepted = "4ms or more, since drift and margin leave nothing of a shorter ttl";
+        assert_out_of_range(&error, "ttl", &format!("{given:?}"), accepted);
+        assert_eq!(error, refused_options(LockOptions::new().ttl(given)).await);
+        assert_eq!(error.to_string(), format!("ttl is {given:?}: expected {accepted}"));
     }
     for given in [millis(60_001), Duration::MAX] {
         let error = refused(three().ttl(given)).await;
-        assert_eq!(error, ConfigError::TtlTooLong { given, most: millis(60_000) });
-        assert_eq!(error, refused_lock(quorum.red_lock("r").ttl(given)).await);
+        let accepted = "at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl for all clients";
+        assert_out_of_range(&error, "ttl", &format!("{given:?}"), accepted);
+        assert_eq!(error, refused_options(LockOptions::new().ttl(given)).await);
     }
     let error = refused(three().ttl(millis(60_001))).await;
-    let message =
-        "a ttl of 60.001s is above the quorum's max_ttl of 60s: shorten it, or raise max_ttl for all clients";
-    assert_eq!(error.to_string(), message);
+    let text = "ttl is 60.001s: expected at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl for all \
+                clients";
+    assert_eq!(error.to_string(), text);
 }
 
 #[tokio::test]
 async fn node_timeouts_that_leave_no_time_are_refused() {
-    let quorum = Quorum::in_memory(3).unwrap();
     for given in [Duration::ZERO, millis(500), millis(501)] {
         let error = refused(three().ttl(millis(500)).node_timeout(given)).await;
-        assert_eq!(error, ConfigError::NodeTimeout { given, ttl: millis(500) });
+        let accepted = "a time above zero and below the ttl of 500ms";
+        assert_out_of_range(&error, "node_timeout", &format!("{given:?}"), accepted);
         let options = LockOptions::new().ttl(millis(500)).node_timeout(given);
-        assert_eq!(error, refused_lock(quorum.red_lock("r").options(options)).await);
-        let message = format!(
-            "a node timeout of {given:?} does not fit a ttl of 500ms: it has to be above zero and \
-             below the ttl"
-        );
-        assert_eq!(error.to_string(), message);
+        assert_eq!(error, refused_options(options).await);
+        assert_eq!(error.to_string(), format!("node_timeout is {given:?}: expected {accepted}"));
     }
 }
 
 #[tokio::test]
 async fn other_times_out_of_range_are_refused() {
+    let accepted = "a time above zero, and at most the max_ttl of 60s";
     let zero = refused(three().attempt_timeout(Duration::ZERO)).await;
-    assert_eq!(zero, ConfigError::AttemptTimeout { given: Duration::ZERO, most: millis(60_000) });
+    assert_out_of_range(&zero, "attempt_timeout", "0ns", accepted);
     let long = refused(three().attempt_timeout(millis(60_001))).await;
-    assert!(
-        long.to_string().contains("60.001s") && long.to_string().contains("at most the max_ttl of 60s"),
-        "{long}"
-    );
+    assert_out_of_range(&long, "attempt_timeout", "60.001s", accepted);
     let counter = refused(three().counter_ttl(millis(59_999))).await;
-    assert!(counter.to_string().contains("59.999s is below the max_ttl of 60s"), "{counter}");
+    let accepted = "60s or more, since a counter has to outlive every lease of max_ttl 60s";
+    assert_out_of_range(&counter, "counter_ttl", "59.999s", accepted);
     for drift in [-0.01, 0.5, 1.0, f64::NAN, f64::INFINITY] {
         let error = refused(three().drift(drift)).await;
-        let message =
-            format!("a drift of {drift} is out of range: give a share from 0 to below 0.5, such as 0.01");
-        assert_eq!(error.to_string(), message);
+        let text = format!("drift is {drift}: expected a share of time from 0 to below 0.5, such as 0.01");
+        assert_eq!(error.to_string(), text);
     }
-    let quorum = Quorum::in_memory(3).unwrap();
-    let error = refused_lock(quorum.red_lock("r").options(LockOptions::new().max_hold(Duration::ZERO))).await;
-    assert_eq!(error.to_string(), "a max_hold of 0ns is out of range: it has to be above zero");
+    let error = refused_options(LockOptions::new().hold_at_most(Duration::ZERO)).await;
+    assert_eq!(error.to_string(), "hold_at_most is 0ns: expected a time above zero");
 }
 
 #[tokio::test]
-async fn polls_and_retries_that_would_spin_are_refused() {
-    let quorum = Quorum::in_memory(3).unwrap();
-    for given in [Duration::ZERO, Duration::from_micros(10)] {
-        let error = refused_lock(quorum.red_lock("r").options(LockOptions::new().retry_delay(given))).await;
-        let message = format!("a retry delay of {given:?} is out of range: it has to be at least 1ms");
-        assert_eq!(error.to_string(), message);
-    }
-    for (first, longest) in [(0, 0), (0, 10), (2, 1)] {
-        let (first, longest) = (millis(first), millis(longest));
-        let polls = LockOptions::new().polls(first, longest);
-        let error = refused_lock(quorum.red_lock("r").options(polls)).await;
-        assert_eq!(error, ConfigError::Polls { first, longest, least: millis(1) });
+async fn polls_that_would_spin_are_refused() {
+    for given in [Duration::ZERO, Duration::from_micros(10), Duration::from_micros(999)] {
+        let error = refused_options(LockOptions::new().poll_interval(given)).await;
+        assert_out_of_range(&error, "poll_interval", &format!("{given:?}"), "1ms to 86400s");
     }
 }
 
 #[tokio::test]
 async fn times_beyond_any_use_are_refused() {
-    let quorum = Quorum::in_memory(3).unwrap();
     let day = Duration::from_secs(24 * 3600);
     for given in [day + millis(1), Duration::MAX] {
-        let delay = refused_lock(quorum.red_lock("r").options(LockOptions::new().retry_delay(given))).await;
-        assert_eq!(delay, ConfigError::TooLong { setting: "retry delay", given, most: day });
-        let polls = LockOptions::new().polls(millis(1), given);
-        let polls = refused_lock(quorum.red_lock("r").options(polls)).await;
-        assert_eq!(polls, ConfigError::TooLong { setting: "poll", given, most: day });
-        assert_eq!(polls.to_string(), format!("a poll of {given:?} is too long: expected at most 86400s"));
+        let error = refused_options(LockOptions::new().poll_interval(given)).await;
+        assert_eq!(error.to_string(), format!("poll_interval is {given:?}: expected 1ms to 86400s"));
     }
     let decade = 3650 * day;
     for given in [decade + millis(1), Duration::MAX] {
+        let shown = format!("{given:?}");
         let max_ttl = refused(three().max_ttl(given).counter_ttl(given)).await;
-        assert_eq!(max_ttl, ConfigError::TooLong { setting: "max_ttl", given, most: decade });
+        assert_out_of_range(&max_ttl, "max_ttl", &shown, "at most 315360000s");
         let counter_ttl = refused(three().counter_ttl(given)).await;
-        assert_eq!(counter_ttl, ConfigError::TooLong { setting: "counter ttl", given, most: decade });
+        assert_out_of_range(&counter_ttl, "counter_ttl", &shown, "at most 315360000s");
     }
 }
 
-/// What a group is refused for.
-async fn refused_group(group: MultiLock) -> ConfigError {
-    match group.try_lock().await {
-        Err(LockError::Config(error)) => error,
-        other => panic!("{other:?}"),
-    }
+/// The reason why a group is refused.
+fn reason<T: std::fmt::Debug>(outcome: Result<T, Error>) -> String {
+    let Err(Error::Config(ConfigError::Group { reason, .. })) = outcome else { panic!("{outcome:?}") };
+    reason.to_string()
 }
 
-/// A server can do nothing else while it takes a group.
+/// A server executes nothing else while it locks a group.
 #[tokio::test]
 async fn groups_that_are_too_large_for_one_quorum_are_refused() {
     let names = |count: usize| (0..count).map(|number| format!("r{number}")).collect::<Vec<_>>();
-    let [eu, us] =
-        ["eu", "us"].map(|name| Quorum::builder().name(name).in_memory(&MemoryCluster::new(3)).unwrap());
+    let [eu, us] = ["eu", "us"]
+        .map(|name| Quorum::builder().name(name).connect_in_memory(&MemoryCluster::new(3)).unwrap());
     for given in [1001, 8000] {
-        let error = refused_group(eu.multi_lock(names(given))).await;
-        assert_eq!(error, ConfigError::GroupTooLarge { given, most: 1000 });
-        let message =
-            format!("a group of {given} resources of one quorum was to be locked: expected at most 1000");
-        assert_eq!(error.to_string(), message);
+        let group = eu.multi_lock(names(given));
+        assert_eq!(reason(group.try_lock().await), format!("{given} resources: expected at most 1000"));
+        assert_eq!(
+            group.lock().await.unwrap_err().to_string(),
+            format!("group: {given} resources: expected at most 1000")
+        );
     }
-    let locks = |count: usize| {
+    let half = eu.multi_lock(names(500)).and_read(names(1001).split_off(500));
+    assert_eq!(reason(half.try_lock().await), "1001 resources: expected at most 1000");
+    let across = |count: usize| -> MultiQuorumLock {
         let names = names(count);
-        [&eu, &us].map(|quorum| names.iter().map(|name| quorum.red_lock(name)).collect::<Vec<_>>()).concat()
+        MultiLock::across(
+            [&eu, &us].into_iter().flat_map(|quorum| names.iter().map(|name| quorum.red_lock(name))),
+        )
     };
-    let error = refused_group(MultiLock::new(locks(1001))).await;
-    assert_eq!(error, ConfigError::GroupTooLarge { given: 1001, most: 1000 });
-    let largest = MultiLock::new(locks(1000)).try_lock().await.unwrap().expect("nobody else is there");
+    assert_eq!(reason(across(1001).try_lock().await), "1001 resources: expected at most 1000");
+    let largest = across(1000).try_lock().await.unwrap().expect("all resources are free");
+    assert_eq!(largest.leases().map(|lease| lease.resources().len()).collect::<Vec<_>>(), [1000, 1000]);
     largest.unlock().await.unwrap();
 }
 
+/// Two leases of one quorum have no order by which all clients would lock them.
 #[tokio::test]
-async fn names_under_which_nodes_keep_what_they_know_are_refused() {
+async fn groups_across_quorums_without_an_order_are_refused() {
+    let cluster = MemoryCluster::new(3);
+    let client = || Quorum::builder().name("eu").connect_in_memory(&cluster).unwrap();
+    let (one, other) = (client(), client());
+    let two_clients = MultiLock::across([one.red_lock("a"), other.red_lock("b")]);
+    assert_eq!(
+        reason(two_clients.lock().await),
+        format!(
+            "two clients of one quorum ({}): take its locks from one client, or name quorums apart",
+            "name=eu nodes=3 needed=2 max_ttl=60000ms attempt_timeout=2000ms drift=0.01 protocol=1"
+        )
+    );
+    let ttl = LockOptions::new().ttl(millis(500));
+    let different = MultiLock::across([one.red_lock("a").options(ttl), one.red_lock("b")]);
+    assert_eq!(
+        reason(different.lock().await),
+        "locks of one client have different options or owners: they form one group, so give all of them the same"
+    );
+}
+
+#[tokio::test]
+async fn names_of_node_metadata_are_refused() {
     let quorum = Quorum::in_memory(3).unwrap();
     for given in ["redquorum:node", "redisson_lock_token:{a}", "redisson_lock__channel:{a}"] {
         let error = refused_lock(quorum.red_lock(given)).await;
-        assert_eq!(error, ConfigError::Resource(InvalidResource::Reserved { given: given.into() }));
+        let ConfigError::Resource(InvalidResource::Reserved { given: name, .. }) = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(&**name, given);
         let message = format!(
             "the resource name {given:?} is reserved: expected one that does not begin with \"redquorum:\", \
              \"redisson_lock_token:\" or \"redisson_lock__channel:\""
@@ -266,42 +286,51 @@ async fn names_under_which_nodes_keep_what_they_know_are_refused() {
 #[tokio::test]
 async fn resources_and_names_that_cannot_be_are_refused() {
     let quorum = Quorum::in_memory(3).unwrap();
-    for length in [0, 513, 100_000] {
+    let empty = refused_lock(quorum.red_lock("")).await;
+    assert_eq!(empty, ConfigError::Resource(InvalidResource::Empty));
+    assert_eq!(empty.to_string(), "a resource without a name: expected 1 to 512 bytes");
+    for length in [513, 100_000] {
         let error = refused_lock(quorum.red_lock(vec![b'x'; length])).await;
-        assert_eq!(error, ConfigError::Resource(InvalidResource::Length { length }));
-        assert_eq!(error.to_string(), format!("a resource of {length} bytes: expected 1 to 512 bytes"));
+        let ConfigError::Resource(InvalidResource::TooLong { len, max, .. }) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((len, max), (length, 512));
+        assert_eq!(error.to_string(), format!("a resource name of {length} bytes: expected at most 512"));
     }
-    for (name, shown) in [("", ""), ("a b", "a b"), ("a\nb", "a\\nb"), ("späte", "späte")] {
+    for (name, shown) in [("", "\"\""), ("a b", "a b"), ("a\nb", "a\\nb"), ("späte", "späte")] {
         let error = refused(three().name(name)).await;
-        let message = format!(
-            "the quorum name \"{shown}\" is not plain: expected 1 to 64 letters, digits, '-', '_' or '.'"
-        );
-        assert_eq!(error.to_string(), message);
+        let text = format!("name is {shown}: expected 1 to 64 letters, digits, '-', '_' or '.'");
+        assert_eq!(error.to_string(), text);
     }
-    assert!(matches!(refused(three().name("x".repeat(65))).await, ConfigError::QuorumName { .. }));
+    let long = refused(three().name("x".repeat(65))).await;
+    assert_out_of_range(&long, "name", &"x".repeat(65), "1 to 64 letters, digits, '-', '_' or '.'");
 }
 
 #[tokio::test]
 async fn labels_that_are_no_line_for_people_are_refused() {
     for (label, shown) in
-        [("", ""), ("a\nb", "a\\nb"), ("a\u{202e}b", "a\\u{202e}b"), (&*"x".repeat(49), &*"x".repeat(49))]
+        [("", "\"\""), ("a\nb", "a\\nb"), ("a\u{202e}b", "a\\u{202e}b"), (&*"x".repeat(49), &*"x".repeat(49))]
     {
         let error = refused(three().label(label)).await;
-        let message =
-            format!("the label \"{shown}\" cannot be shown: expected 1 to 48 bytes of characters that print");
-        assert_eq!(error.to_string(), message);
+        let text = format!("label is {shown}: expected 1 to 48 bytes of characters that print");
+        assert_eq!(error.to_string(), text);
     }
     let cluster = MemoryCluster::new(3);
     let [one, other] = ["web 7 (blue)", "x/y"].map(|label| {
         let builder = Quorum::builder().label(label);
-        builder.in_memory(&cluster).unwrap()
+        builder.connect_in_memory(&cluster).unwrap()
     });
     let held = one.red_lock("r").lock().await.unwrap();
-    assert_eq!(held.owner().label(), Some("web 7 (blue)"));
-    let refused = other.red_lock("r").try_lock_for(Duration::ZERO).await.unwrap_err();
-    assert!(refused.to_string().contains("held by web 7 (blue)/"), "the error names the holder: {refused}");
+    assert_eq!(held.id().label(), Some("web 7 (blue)"));
+    assert!(other.red_lock("r").try_lock().await.unwrap().is_none());
+    let inspection = other.inspect("r").await.unwrap().to_string();
+    assert_eq!(
+        inspection.matches("held by web 7 (blue)/").count(),
+        3,
+        "each node names the holder: {inspection}"
+    );
     held.unlock().await.unwrap();
-    assert_eq!(other.red_lock("r").lock().await.unwrap().owner().label(), Some("x/y"));
+    assert_eq!(other.red_lock("r").lock().await.unwrap().id().label(), Some("x/y"));
 }
 
 /// The largest values that are allowed, and durations without end, work.
@@ -309,9 +338,9 @@ async fn labels_that_are_no_line_for_people_are_refused() {
 async fn the_limits_themselves_are_allowed() {
     let quorum = Quorum::in_memory(64).unwrap();
     let lock = quorum.red_lock([b'x'; 512]).options(
-        LockOptions::new().ttl(millis(60_000)).max_hold(Duration::MAX).quorum_timeout(Duration::MAX),
+        LockOptions::new().ttl(millis(60_000)).hold_at_most(Duration::MAX).quorum_timeout(Duration::MAX),
     );
-    let guard = lock.try_lock_for(Duration::MAX).await.unwrap();
+    let guard = lock.try_lock_for(Duration::MAX).await.unwrap().expect("free");
     assert!(guard.is_valid() && guard.remaining() <= millis(60_000));
     guard.unlock().await.unwrap();
     let shortest = quorum.red_lock("r").options(LockOptions::new().ttl(millis(4)).node_timeout(millis(3)));
@@ -319,11 +348,12 @@ async fn the_limits_themselves_are_allowed() {
 }
 
 #[test]
-fn a_quorum_needs_a_runtime_and_says_so() {
-    let outcome = Quorum::in_memory(3);
-    let Err(ConnectError::Config(error)) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(
-        error.to_string(),
-        "no tokio runtime: build the quorum inside of one, it runs its tasks there"
-    );
+fn a_client_without_a_runtime_is_refused() {
+    for outcome in [Quorum::in_memory(3), futures::executor::block_on(three().connect())] {
+        let Err(Error::Config(error)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(
+            error.to_string(),
+            "no runtime: the client's tasks need a tokio runtime: connect inside of one, or use `connect_blocking`"
+        );
+    }
 }

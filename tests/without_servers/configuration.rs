@@ -1,34 +1,36 @@
-//! What a builder says of the quorum that it would connect.
+//! The quorum that a builder describes, before it is connected.
 
 use std::time::Duration;
 
-use redquorum::{Quorum, error::ConfigError};
+use redquorum::{__command::connectors, Quorum, admin::fingerprint, error::ConfigError};
 
 #[tokio::test]
-async fn a_builder_tells_the_addresses_of_its_nodes_without_passwords_and_in_their_order() {
+async fn connectors_have_the_addresses_of_the_nodes_in_order_without_passwords() {
     let sentinels = "redis+sentinel://s-2,s-1/mymaster";
     let builder = Quorum::builder().nodes(["redis://me:secret@Node-2", "redis://node-1:7000/3", sentinels]);
-    let connectors = builder.connectors().unwrap();
-    let shown: Vec<_> = connectors.iter().map(|node| (node.address(), node.host())).collect();
+    let connectors_of_builder = connectors(&builder).unwrap();
+    let shown: Vec<_> = connectors_of_builder.iter().map(|node| (node.address(), node.host())).collect();
     let expected =
         [("node-2:6379", Some("Node-2")), ("node-1:7000", Some("node-1")), ("s-1:26379/mymaster", None)];
     assert_eq!(shown, expected);
-    let twice = builder.nodes(["redis://node-1:7000"]);
-    assert!(matches!(twice.connectors(), Err(ConfigError::DuplicateNode { .. })));
+    let Err(ConfigError::Url { url, .. }) = connectors(&builder.nodes(["redis://node-1:7000"])) else {
+        panic!("one node twice")
+    };
+    assert_eq!(&*url, "node-1:7000");
 }
 
 #[test]
-fn without_a_runtime_there_are_no_connections_to_be_made() {
+fn without_a_runtime_there_are_no_connectors() {
     let builder = Quorum::builder().nodes(["redis://node-1"]);
-    assert!(matches!(builder.connectors(), Err(ConfigError::NoRuntime)));
+    assert!(matches!(connectors(&builder), Err(ConfigError::NoRuntime { .. })));
 }
 
 #[test]
-fn a_builder_tells_the_fingerprint_of_its_settings() {
+fn a_fingerprint_has_the_settings_that_nodes_check() {
     let builder = || Quorum::builder().nodes(["redis://a", "redis://b", "redis://c"]);
-    let fingerprint = builder().name("ours").max_ttl(Duration::from_secs(40)).fingerprint().unwrap();
+    let ours = fingerprint(&builder().name("ours").max_ttl(Duration::from_secs(40))).unwrap();
     let expected = "name=ours nodes=3 needed=2 max_ttl=40000ms attempt_timeout=2000ms drift=0.01 protocol=1";
-    assert_eq!(fingerprint.as_str(), expected);
-    let wrong = builder().votes_needed(1).fingerprint();
-    assert_eq!(wrong, Err(ConfigError::VotesNeeded { given: 1, nodes: 3, majority: 2 }));
+    assert_eq!(ours, expected);
+    let wrong = fingerprint(&builder().votes_needed(1)).unwrap_err();
+    assert_eq!(wrong.to_string(), "votes_needed is 1: expected 2 to 3: 2 of 3 nodes are a majority");
 }

@@ -4,8 +4,7 @@
 use std::{fmt::Debug, time::Duration};
 
 use redquorum::{
-    LockOptions, MemoryCluster, MultiLock, Quorum, QuorumBuilder, RedLock,
-    error::{ConfigError, ConnectError, LockError},
+    Error, LockOptions, MemoryCluster, MultiLock, Quorum, QuorumBuilder, RedLock, error::ConfigError,
 };
 
 const EXTREMES: [Duration; 4] =
@@ -25,8 +24,8 @@ fn named(error: &ConfigError, given: Duration) {
 
 /// That it was not refused without a reason. Other errors are fair: of a node timeout of a
 /// nanosecond there may be no quorum.
-fn fair<T: Debug>(outcome: Result<T, LockError>, given: Duration) {
-    if let Err(LockError::Config(error)) = outcome {
+fn fair<T: Debug>(outcome: Result<T, Error>, given: Duration) {
+    if let Err(Error::Config(error)) = outcome {
         named(&error, given);
     }
 }
@@ -36,11 +35,12 @@ async fn within<T>(work: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(2 * DAY, work).await.ok()
 }
 
-/// Uses a lock while it is free and while another holds it, alone and as a group.
+/// Calls a lock while it is free and while another client holds it, alone and in a group.
 async fn used(quorum: &Quorum, lock: RedLock, given: Duration) {
     fair(lock.try_lock().await, given);
-    fair(MultiLock::new([lock.clone()]).try_lock_for(Duration::MAX).await, given);
-    if let Ok(guard) = lock.try_lock_for(Duration::MAX).await {
+    fair(MultiLock::from(lock.clone()).try_lock_for(Duration::MAX).await, given);
+    fair(MultiLock::across([lock.clone()]).try_lock_for(Duration::MAX).await, given);
+    if let Ok(Some(guard)) = lock.try_lock_for(Duration::MAX).await {
         guard.expiring_within(Duration::MAX).await;
     }
     let Some(Ok(held)) = within(quorum.red_lock("r").lock()).await else { return };
@@ -69,16 +69,12 @@ async fn no_time_of_a_quorum_panics() {
     let longest = longest.node_timeout(DECADE / 2);
     let others = settings.iter().flat_map(|set| EXTREMES.map(|given| (set(Quorum::builder(), given), given)));
     for (builder, given) in others.chain([(longest, DECADE)]) {
-        match builder.in_memory(&MemoryCluster::new(3)) {
+        match builder.connect_in_memory(&MemoryCluster::new(3)) {
             Ok(quorum) => {
-                used(
-                    &quorum,
-                    quorum.red_lock("r").options(LockOptions::new().max_hold(Duration::from_secs(60))),
-                    given,
-                )
-                .await
+                let limited = LockOptions::new().hold_at_most(Duration::from_secs(60));
+                used(&quorum, quorum.red_lock("r").options(limited), given).await
             }
-            Err(ConnectError::Config(error)) => named(&error, given),
+            Err(Error::Config(error)) => named(&error, given),
             Err(other) => panic!("{given:?}: {other}"),
         }
     }
@@ -88,45 +84,45 @@ async fn no_time_of_a_quorum_panics() {
 async fn no_time_of_a_lock_panics() {
     let quorum = Quorum::in_memory(3).unwrap();
     for (options, given) in options() {
-        used(&quorum, quorum.red_lock("r").options(options).without_renewal(), given).await;
+        used(&quorum, quorum.red_lock("r").options(options.without_renewal()), given).await;
     }
 }
 
-/// Times that make no sense, and the longest that do.
+/// Options with each time at its extremes, and at the longest accepted poll.
 fn options() -> impl Iterator<Item = (LockOptions, Duration)> {
-    EXTREMES.into_iter().chain([DAY]).flat_map(|given| {
-        let options = LockOptions::new();
-        [
-            options.ttl(given),
-            options.node_timeout(given),
-            options.quorum_timeout(given),
-            options.max_hold(given),
-            options.retry_delay(given),
-            options.polls(given, given),
-            options.polls(Duration::from_millis(1), given),
-            options.polls(given, given).retry_delay(given),
-        ]
-        .map(|options| (options, given))
-    })
+    let settings: [Set<LockOptions>; 5] = [
+        LockOptions::ttl,
+        LockOptions::node_timeout,
+        LockOptions::quorum_timeout,
+        LockOptions::hold_at_most,
+        LockOptions::poll_interval,
+    ];
+    let times = || EXTREMES.into_iter().chain([DAY, Duration::from_millis(1)]);
+    settings
+        .into_iter()
+        .flat_map(move |set| times().map(move |given| (set(LockOptions::new(), given), given)))
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_time_of_an_election_panics() {
     let quorum = Quorum::in_memory(3).unwrap();
-    let election = || quorum.election("e").value("me");
+    let election = || quorum.election("e");
     for (candidate, given) in options().map(|(options, given)| (election().options(options), given)) {
-        let leader = election().campaign().await.unwrap();
-        fair(candidate.try_campaign().await, given);
-        if let Ok(mut observation) = candidate.observe() {
+        let leader = election().campaign("me").await.unwrap();
+        fair(candidate.try_campaign("me").await, given);
+        for wait in [Duration::ZERO, Duration::from_nanos(1)] {
+            fair(candidate.try_campaign_for("me", wait).await, given);
+        }
+        if let Ok(mut leaders) = candidate.observe() {
             for _ in 0..2 {
-                tokio::time::timeout(Duration::from_secs(20), observation.next()).await.ok();
+                tokio::time::timeout(Duration::from_secs(20), leaders.next()).await.ok();
             }
         }
         let resign = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             leader.resign().await.unwrap();
         };
-        let (campaigned, ()) = tokio::join!(within(candidate.campaign()), resign);
+        let (campaigned, ()) = tokio::join!(within(candidate.campaign("me")), resign);
         campaigned.into_iter().for_each(|campaigned| fair(campaigned, given));
     }
 }
@@ -139,7 +135,7 @@ async fn no_time_to_connect_panics() {
         let connecting = Quorum::builder().nodes(["redis://127.0.0.1:1"]).connect_timeout(given).connect();
         let outcome = tokio::time::timeout(Duration::from_secs(1), connecting).await;
         match outcome {
-            Ok(outcome) => assert!(matches!(outcome, Err(ConnectError::NoQuorum { .. })), "{outcome:?}"),
+            Ok(outcome) => assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}"),
             Err(_) => assert!(given > DAY, "{given:?} are over"),
         }
     }
@@ -151,13 +147,13 @@ fn no_time_of_the_blocking_api_panics() {
     let quorum = redquorum::blocking::Quorum::in_memory(3).unwrap();
     for given in EXTREMES {
         let free = || quorum.red_lock("r");
-        let options = LockOptions::new();
+        let options = LockOptions::new;
         for options in [
-            options.quorum_timeout(given),
-            options.max_hold(given),
-            options.ttl(given),
-            options.node_timeout(given).quorum_timeout(Duration::from_millis(10)),
-            options.polls(given, given),
+            options().quorum_timeout(given),
+            options().hold_at_most(given),
+            options().ttl(given),
+            options().node_timeout(given).quorum_timeout(Duration::from_millis(10)),
+            options().poll_interval(given),
         ] {
             let lock = free().options(options);
             fair(lock.try_lock(), given);

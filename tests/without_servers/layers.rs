@@ -18,23 +18,33 @@ const LAYERS: [&[&str]; 15] = [
     &["lock"],
     &["quorum"],
     &["election", "latch", "semaphore", "settings"],
-    &["blocking", "model", "sim"],
+    &["__command", "blocking", "model", "sim"],
 ];
 
-/// These are written as a program of a user would be: they may use what is public.
+/// The parts that are written like a program of a user: they may use everything public.
 const USERS: [&str; 2] = ["blocking", "sim"];
+
+/// The modules that `lib.rs` makes of public names.
+const PUBLIC_MODULES: [&str; 2] = ["admin", "inspection"];
 
 fn layer(part: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&part))
 }
 
-/// The parts that this source text names by `crate::` (not by `super::`), without those in comments
-/// and from its tests on.
+/// The parts that this source text names by `crate::` (not by `super::`), without comments and tests. A variable of a
+/// macro, such as `crate::$lock`, is a public name unless a path goes on behind it. A text that ends with `crate::`
+/// names nothing.
 fn named(source: &str) -> Vec<String> {
     let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String = code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
     let mut named = Vec::new();
-    for after in code.split("crate::").skip(1) {
+    for after in code.split("crate::").skip(1).filter(|after| !after.starts_with('"')) {
+        if let Some(variable) = after.strip_prefix('$') {
+            let name = word(variable);
+            let is_module = variable[name.len()..].starts_with("::");
+            named.push(if is_module { format!("${name}::") } else { format!("${name}") });
+            continue;
+        }
         let Some(tree) = after.strip_prefix('{') else {
             named.push(word(after));
             continue;
@@ -79,7 +89,9 @@ fn wrong(part: &str, path: &Path) -> Vec<String> {
     }
     let Some(own) = layer(part) else { return vec![format!("{shown}: {part} is in no layer")] };
     let is_allowed = |name: &String| {
-        let is_public = name.starts_with(char::is_uppercase);
+        let is_item =
+            name.starts_with(char::is_uppercase) || (name.starts_with('$') && !name.ends_with("::"));
+        let is_public = is_item || PUBLIC_MODULES.contains(&&**name);
         name == part || (is_public && USERS.contains(&part)) || layer(name).is_some_and(|layer| layer < own)
     };
     let names = named(&fs::read_to_string(path).unwrap());
@@ -104,6 +116,7 @@ fn no_part_of_the_library_uses_one_above_it() {
 fn the_names_in_uses_are_found() {
     let source = "use crate::{\n    node::{Answer, Reply}, // lock::Nobody\n    values::Resource,\n};\n\
                   use crate::clock;\nfn a() -> crate::error::Error { crate::Quorum }\n\
+                  crate::$lock; crate::$part::Name; \"[`crate::\"\n\
                   #[cfg(test)]\nmod tests {\n    use crate::sim::Client;\n}\n";
-    assert_eq!(named(source), ["node", "values", "clock", "error", "Quorum"]);
+    assert_eq!(named(source), ["node", "values", "clock", "error", "Quorum", "$lock", "$part::"]);
 }

@@ -1,10 +1,15 @@
-//! What TLS is made with, and what cannot be.
+//! Certificates for TLS, and those that cannot be used.
 
 use rcgen::{CertificateParams, KeyPair};
-use redquorum::{
-    Quorum, Tls,
-    error::{ConfigError, ConnectError},
-};
+use redquorum::{Error, Quorum, QuorumBuilder, error::ConfigError};
+
+/// The reason why a builder with these certificates cannot connect. No server is at its address.
+async fn refused(builder: QuorumBuilder) -> ConfigError {
+    match builder.nodes(["rediss://10.0.0.1"]).connect().await {
+        Err(Error::Config(error @ ConfigError::Tls { .. })) => error,
+        other => panic!("{other:?}"),
+    }
+}
 
 /// A certificate and its key, as PEM.
 fn certificate() -> (String, String) {
@@ -13,22 +18,31 @@ fn certificate() -> (String, String) {
     (certificate.pem(), key.serialize_pem())
 }
 
-#[test]
-fn certificates_of_cas_that_cannot_be_read_are_refused() {
+#[tokio::test]
+async fn certificates_of_cas_that_cannot_be_read_are_refused() {
     let (good, key) = certificate();
     let broken = good.replace("MII", "!!!");
     let empty = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     for pem in ["", "nonsense", &key, &broken, empty, &format!("{good}{empty}"), &good[..good.len() / 2]] {
-        let error = Tls::new().ca(pem).unwrap_err();
-        assert!(matches!(error, ConfigError::CaCertificates { .. }), "{error}");
-        assert!(error.to_string().contains("PEM with at least one"), "{error}");
+        for builder in [
+            Quorum::builder().ca_certificates(pem),
+            Quorum::builder().ca_certificates(&*good).ca_certificates(pem),
+            // What comes later does not hide it.
+            Quorum::builder().ca_certificates(pem).ca_certificates(&*good),
+        ] {
+            let error = refused(builder).await.to_string();
+            assert!(error.starts_with("tls: the certificates of the CA cannot be used ("), "{error}");
+            assert!(error.ends_with("): expected PEM with at least one"), "{error}");
+        }
     }
-    let several = Tls::new().ca(&good).unwrap().ca(format!("{good}{}", certificate().0)).unwrap();
-    assert_eq!(format!("{several:?}"), "Tls { cas: Some(3), has_certificate: false }");
+    let several = Quorum::builder().ca_certificates(&*good);
+    let several = several.ca_certificates(format!("{good}{}", certificate().0));
+    let shown = format!("{several:?}");
+    assert!(shown.contains("Tls { cas: Some(3), has_certificate: false }"), "{shown}");
 }
 
-#[test]
-fn client_certificates_that_cannot_be_used_are_refused_without_showing_the_key() {
+#[tokio::test]
+async fn client_certificates_that_cannot_be_used_are_refused_without_showing_the_key() {
     let ((chain, key), (other, others)) = (certificate(), certificate());
     let in_one_line = key.replace('\n', "");
     let cases = [
@@ -41,13 +55,14 @@ fn client_certificates_that_cannot_be_used_are_refused_without_showing_the_key()
         (&other, &key),
     ];
     for (chain, key) in cases {
-        let error = Tls::new().client_certificate(chain, key).unwrap_err();
-        assert!(matches!(error, ConfigError::ClientCertificate { .. }), "{error}");
+        let error = refused(Quorum::builder().client_certificate(chain, key)).await;
+        let text = error.to_string();
+        assert!(text.starts_with("tls: the client certificate cannot be used ("), "{text}");
         let secret = in_one_line.get(40..60).unwrap();
         assert!(!format!("{error:?}{error}").contains(secret), "{error}");
     }
-    let tls = Tls::new().client_certificate(&chain, &key).unwrap();
-    assert_eq!(format!("{tls:?}"), "Tls { cas: None, has_certificate: true }");
+    let shown = format!("{:?}", Quorum::builder().client_certificate(&*chain, &*key));
+    assert!(shown.contains("Tls { cas: None, has_certificate: true }"), "{shown}");
 }
 
 /// A certificate of X.509 version 1, which rcgen does not make, and its key.
@@ -70,9 +85,9 @@ O7L3Mr7dHLlBzcFClAbfCIFDDFChRANCAAREaddTriT65CyX89wwDXbCrALoF4u9
 ",
 );
 
-#[test]
-fn a_certificate_of_x509_version_1_is_refused_with_what_would_be_right() {
-    let error = Tls::new().client_certificate(OLD.0, OLD.1).unwrap_err().to_string();
+#[tokio::test]
+async fn a_certificate_of_x509_version_1_is_refused_with_the_remedy() {
+    let error = refused(Quorum::builder().client_certificate(OLD.0, OLD.1)).await.to_string();
     for words in ["the client certificate cannot be used", "X.509 version 1", "needs version 3", "`-extfile`"]
     {
         assert!(error.contains(words), "{error}");
@@ -83,6 +98,6 @@ fn a_certificate_of_x509_version_1_is_refused_with_what_would_be_right() {
 async fn a_secured_url_is_never_trusted_blindly() {
     for url in ["rediss://10.0.0.1/#insecure", "rediss://10.0.0.1#other"] {
         let error = Quorum::builder().nodes([url]).connect().await.unwrap_err();
-        assert!(matches!(error, ConnectError::Config(ConfigError::Url { .. })), "{error}");
+        assert!(matches!(error, Error::Config(ConfigError::Url { .. })), "{error}");
     }
 }

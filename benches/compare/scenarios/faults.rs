@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redquorum::{LockGuard, QuorumBuilder, RedLock};
+use redquorum::{LockGuard, LockOptions, QuorumBuilder, RedLock};
 use tokio::{
     runtime::{Builder, Runtime},
     sync::oneshot,
@@ -146,7 +146,8 @@ fn hold(
 ) -> Result<(), Problem> {
     let runtime = runtime()?;
     runtime.block_on(async {
-        let lock = builder.connect().await?.red_lock("r").ttl(SHORT_TTL).without_renewal();
+        let fixed = LockOptions::new().ttl(SHORT_TTL).without_renewal();
+        let lock = builder.connect().await?.red_lock("r").options(fixed);
         // Nobody unlocks for a process that is gone.
         std::mem::forget::<LockGuard>(lock.lock().await?);
         locked.send(Instant::now()).ok();

@@ -89,8 +89,11 @@ async fn measure(lock: &RwLock, reads: bool, pairs: usize) -> Result<f64, Proble
     let mut sample = Sample::default();
     for _ in 0..pairs {
         let begin = Instant::now();
-        let guard = if reads { lock.read().await? } else { lock.write().await? };
-        guard.unlock().await?;
+        if reads {
+            lock.read().await?.unlock().await?;
+        } else {
+            lock.write().await?.unlock().await?;
+        }
         sample.push(micros(begin.elapsed()));
     }
     Ok(sample.median())
@@ -116,9 +119,13 @@ async fn together(lasts: Duration, read: bool) -> Result<f64, Problem> {
 async fn hold_until(end: Instant, lock: RwLock, reads: bool, hold: Duration) -> Result<u64, Problem> {
     let mut grants = 0;
     while Instant::now() < end {
-        let guard = if reads { lock.read().await? } else { lock.write().await? };
-        sleep(hold).await;
-        drop(guard);
+        if reads {
+            let _guard = lock.read().await?;
+            sleep(hold).await;
+        } else {
+            let _guard = lock.write().await?;
+            sleep(hold).await;
+        }
         grants += 1;
     }
     Ok(grants)

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use redquorum::LockGuard;
+use redquorum::{LockGuard, LockOptions};
 use tokio::task::JoinSet;
 
 use super::{Effort, NODES};
@@ -55,8 +55,8 @@ async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<(f64, S
     let mut held: Vec<LockGuard> = Vec::new();
     for waiter in 0..WAITERS {
         if number(waiter) == waiter {
-            let lock = holder.red_lock(waiter.to_string()).ttl(2 * TTL).without_renewal();
-            held.push(lock.lock().await?);
+            let longest = LockOptions::new().ttl(2 * TTL).without_renewal();
+            held.push(holder.red_lock(waiter.to_string()).options(longest).lock().await?);
         }
     }
     let mut waiting = JoinSet::new();

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use redquorum::{
-    Quorum, RedLock,
-    error::{LockError, UnlockError},
-};
+use redquorum::{Quorum, RedLock, error::Error};
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{histogram::LatencyHistogram, residue::Residue};
@@ -100,29 +97,24 @@ impl Load {
         self.residue.note(resource, &guard);
         let start = stopwatch::now();
         match guard.unlock().await {
-            Ok(_) => self.unlock.note(start.elapsed()),
-            Err(error) => {
-                self.failed(why_not_unlocked(&error));
-                return false;
+            Ok(replies) if replies.has_quorum() => {
+                self.unlock.note(start.elapsed());
+                return true;
             }
+            Ok(_) => self.failed("unlock: no quorum"),
+            Err(Error::LeaseLost(_)) => self.failed("unlock: the lease was lost"),
+            Err(_) => self.failed("unlock: other errors"),
         }
-        true
+        false
     }
 }
 
-fn why_not_locked(error: &LockError) -> &'static str {
+fn why_not_locked(error: &Error) -> &'static str {
     match error {
-        LockError::NoQuorum { .. } => "lock: no quorum",
-        LockError::Quarantined { .. } => "lock: nodes in quarantine",
-        LockError::Expired { .. } => "lock: votes came too late",
+        Error::NoQuorum(error) if error.is_quarantined() => "lock: nodes in quarantine",
+        // A quorum granted, and too late to leave any validity.
+        Error::NoQuorum(error) if error.node_replies().has_quorum() => "lock: votes came too late",
+        Error::NoQuorum(_) => "lock: no quorum",
         _ => "lock: other errors",
-    }
-}
-
-fn why_not_unlocked(error: &UnlockError) -> &'static str {
-    match error {
-        UnlockError::NoQuorum { .. } => "unlock: no quorum",
-        UnlockError::LeaseLost { .. } => "unlock: the lease was lost",
-        _ => "unlock: other errors",
     }
 }

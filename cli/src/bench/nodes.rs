@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::{Quorum, inspection::NodeHolder};
+use redquorum::Quorum;
 use tokio::sync::watch;
 
 use super::histogram::LatencyHistogram;
@@ -30,18 +30,17 @@ pub(crate) async fn watch(
     resource: &str,
     mut is_over: watch::Receiver<bool>,
 ) -> Result<Vec<NodeTimes>, Failure> {
-    let lock = quorum.red_lock(resource);
     let mut nodes: Vec<NodeTimes> = Vec::new();
     while !*is_over.borrow() {
-        if let Ok(found) = lock.inspect().await {
+        if let Ok(found) = quorum.inspect(resource).await {
             for (index, answer) in found.nodes().enumerate() {
                 if index == nodes.len() {
                     nodes.push(NodeTimes::new(answer.address())?);
                 }
                 let Some(node) = nodes.get_mut(index) else { continue };
                 match (answer.holder(), answer.latency()) {
-                    (NodeHolder::Unknown(_), _) | (_, None) => node.silences += 1,
-                    (_, Some(latency)) => node.answers.note(latency),
+                    (Err(_), _) | (Ok(_), None) => node.silences += 1,
+                    (Ok(_), Some(latency)) => node.answers.note(latency),
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redquorum::{LockGuard, redis::cmd};
+use redquorum::{__command::connectors, LockGuard, error::NodeReply, unstable_redis::redis::cmd};
 
 use crate::{connect::NodeConnection, settings::Settings, stopwatch};
 
@@ -31,15 +31,14 @@ impl Residue {
 
     /// Notes what the unlock of this guard may leave.
     pub(crate) fn note(&mut self, resource: &str, guard: &LockGuard) {
-        let votes = guard.votes();
-        if votes.granted() == votes.nodes() {
+        if guard.node_replies().iter().all(|(_, reply)| *reply == NodeReply::Done) {
             return;
         }
         let now = stopwatch::now();
         while self.tombstones.front().is_some_and(|(at, _)| now.duration_since(*at) > self.lasts) {
             self.tombstones.pop_front();
         }
-        let name = format!("redquorum:gone:{}:{}", braced(resource), guard.owner());
+        let name = format!("redquorum:gone:{}:{}", braced(resource), guard.id());
         self.tombstones.push_back((now, name));
     }
 
@@ -52,7 +51,7 @@ impl Residue {
     pub(crate) async fn delete(self, settings: &Settings, resources: &[String]) {
         let counters = resources.iter().map(|resource| format!("redisson_lock_token:{}", braced(resource)));
         let names: Vec<String> = counters.chain(self.tombstones.into_iter().map(|(_, name)| name)).collect();
-        let nodes = settings.builder().connectors().unwrap_or_default();
+        let nodes = connectors(&settings.builder()).unwrap_or_default();
         for node in &nodes {
             let Ok(mut connection) = NodeConnection::open(node, settings.effective.connect_timeout).await
             else {

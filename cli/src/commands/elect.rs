@@ -3,7 +3,10 @@
 use std::{ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
 use clap::{Args, ValueEnum};
-use redquorum::{Election, Leadership, Quorum};
+use redquorum::{
+    Quorum,
+    election::{Election, Leadership},
+};
 
 use crate::{
     app::App,
@@ -124,8 +127,7 @@ impl Elect {
     }
 
     fn election(&self, quorum: &Quorum) -> Election {
-        let election = quorum.election(self.name.as_bytes()).value(self.value.as_bytes());
-        election.options(super::lock_options(self.ttl, self.quorum_timeout))
+        quorum.election(self.name.as_bytes()).options(super::lock_options(self.ttl, self.quorum_timeout))
     }
 
     async fn campaign(&self, quorum: &Quorum, app: &App) -> Result<Leadership, Failure> {
@@ -134,7 +136,7 @@ impl Elect {
         let resources = std::slice::from_ref(&self.name);
         tokio::select! {
             biased;
-            leadership = election.campaign() => Ok(leadership?),
+            leadership = election.campaign(self.value.as_bytes()) => Ok(leadership?),
             never = narrate(&waiting, quorum, resources, true, &app.messages) => match never {},
         }
     }
@@ -162,8 +164,12 @@ impl Elect {
             }
             ended => ended?,
         };
-        if let Err(error) = leadership.resign().await {
-            app.messages.notice(&error.to_string());
+        let notice = match leadership.resign().await {
+            Ok(replies) => super::unconfirmed(&self.shown(), &replies),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(notice) = notice {
+            app.messages.notice(&notice);
         }
         Ok(ended)
     }

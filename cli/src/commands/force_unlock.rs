@@ -1,10 +1,13 @@
 //! `redquorum force-unlock`: ends a lock, no matter who holds it.
 
-use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt};
+use std::{borrow::Cow, ffi::OsString, fmt, os::unix::ffi::OsStrExt};
 
 use clap::{Args, value_parser};
 use console::Term;
-use redquorum::{Quorum, RedLock, Unlocked, inspection::Inspection};
+use redquorum::{
+    Quorum, admin,
+    error::{ConfigError, NodeReply},
+};
 use serde::Serialize;
 
 use crate::{
@@ -61,8 +64,7 @@ impl ForceUnlock {
         let settings = app.settings()?;
         // What only looks makes no node a member of a quorum.
         let shown = app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
-            let lock = self.lock(quorum);
-            let before = self.view(&lock.inspect().await?);
+            let before = self.inspect(quorum).await?;
             if before.is_free_everywhere() {
                 let done = Done { before, was_unlocked: false, confirmed: Vec::new(), open: Vec::new() };
                 app.output.print(&done)?;
@@ -74,7 +76,7 @@ impl ForceUnlock {
                     return Err(Failure::new(Exit::Declined, "nothing was unlocked"));
                 }
                 // The answer is about whom was shown, and may have taken a while.
-                let now = self.view(&lock.inspect().await?);
+                let now = self.inspect(quorum).await?;
                 if !now.has_no_other_holder_than(&before) {
                     let conclusion = now.conclusion();
                     let message = format!(
@@ -86,35 +88,40 @@ impl ForceUnlock {
             Ok(Some(before))
         });
         let Some(before) = shown.await? else { return Ok(Exit::Success) };
-        app.with_quorum(&settings, async |quorum| unlock(app, &self.lock(quorum), before).await).await
+        app.with_quorum(&settings, async |quorum| self.unlock(quorum, before, app).await).await
     }
 
-    fn lock(&self, quorum: &Quorum) -> RedLock {
+    /// The resource of the lock, or of the slot, as it stands on the nodes.
+    fn resource(&self, quorum: &Quorum) -> Result<Cow<'_, [u8]>, ConfigError> {
         let name = self.name.as_bytes();
-        match self.slot {
-            None => quorum.red_lock(name),
-            Some(slot) => quorum.semaphore(name, slot.saturating_add(1)).slot(slot as usize),
-        }
+        let Some(slot) = self.slot else { return Ok(name.into()) };
+        let slot = quorum.semaphore(name, slot.saturating_add(1)).slot_resource(slot as usize)?;
+        Ok(slot.as_bytes().to_vec().into())
     }
 
-    fn view(&self, found: &Inspection) -> LockView {
+    async fn inspect(&self, quorum: &Quorum) -> Result<LockView, Failure> {
+        let found = quorum.inspect(self.resource(quorum)?).await?;
         let name = self.name.as_bytes();
-        match self.slot {
-            None => LockView::new(name, found),
-            Some(slot) => LockView::of_slot(name, slot, found),
-        }
+        Ok(match self.slot {
+            None => LockView::new(name, &found),
+            Some(slot) => LockView::of_slot(name, slot as usize, &found),
+        })
     }
-}
 
-async fn unlock(app: &App, lock: &RedLock, before: LockView) -> Result<Exit, Failure> {
-    let Unlocked { confirmed, open, .. } = lock.force_unlock().await?;
-    let names = |nodes: Vec<std::sync::Arc<str>>| nodes.iter().map(ToString::to_string).collect();
-    app.output.print(&Done { before, was_unlocked: true, confirmed: names(confirmed), open: names(open) })?;
-    app.messages.notice(
-        "a holder that is still running has been told; one that did not hear it works on until its next \
-         renewal, at most a third of its ttl from now, or without renewal until the ttl is over",
-    );
-    Ok(Exit::Success)
+    async fn unlock(&self, quorum: &Quorum, before: LockView, app: &App) -> Result<Exit, Failure> {
+        let replies = admin::force_unlock(quorum, self.resource(quorum)?).await?;
+        let (confirmed, open): (Vec<_>, Vec<_>) =
+            replies.iter().partition(|(_, reply)| **reply == NodeReply::Done);
+        let names =
+            |nodes: Vec<(&str, &NodeReply)>| nodes.iter().map(|(node, _)| (*node).to_owned()).collect();
+        let (confirmed, open) = (names(confirmed), names(open));
+        app.output.print(&Done { before, was_unlocked: true, confirmed, open })?;
+        app.messages.notice(
+            "a holder that is still running has been told; one that did not hear it works on until its next \
+             renewal, at most a third of its ttl from now, or without renewal until the ttl is over",
+        );
+        Ok(Exit::Success)
+    }
 }
 
 async fn ask(before: &LockView) -> Result<bool, Failure> {

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, fmt};
 
 use clap::Args;
 use redquorum::{
-    Vote, Votes,
-    admin::{AdmissionError, Initialized},
+    __command::connectors,
+    admin::{self, InitOutcome},
+    error::{AdminError, ConfigError, NodeReplies, NodeReply},
 };
 use serde::Serialize;
 
@@ -51,30 +52,30 @@ impl Init {
     /// Why it was not made, and what has become of each node.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let builder = app.settings()?.builder();
-        let nodes = builder.connectors()?;
+        let nodes = connectors(&builder)?;
         let mut made = Made {
-            fingerprint: builder.fingerprint()?.to_string(),
+            fingerprint: admin::fingerprint(&builder)?,
             nodes: nodes.iter().map(|node| node.address().to_owned()).collect(),
             was_made: true,
             absent: BTreeMap::new(),
         };
         let init = async {
             if self.if_needed {
-                return builder.init_if_needed().await;
+                return admin::init_if_needed(&builder).await;
             }
-            builder.init().await.map(|()| Initialized::Now)
+            admin::init(&builder).await.map(|()| InitOutcome::Created)
         };
         let mut teller = Teller::default();
-        let initialized = tokio::select! {
+        let outcome = tokio::select! {
             biased;
-            initialized = init => initialized.map_err(|error| explained(error, &made.fingerprint))?,
+            outcome = init => outcome.map_err(|error| explained(error, &made.fingerprint))?,
             // Either waits for all of them.
             never = narrate_connecting(&nodes, nodes.len(), &mut teller, &app.messages) => match never {},
         };
-        if let Initialized::Before { votes } = initialized {
+        if let InitOutcome::AlreadyDone(replies) = outcome {
             made.was_made = false;
-            let absent = votes.iter().filter(|(_, vote)| **vote != Vote::Granted);
-            made.absent = absent.map(|(node, vote)| (node.to_owned(), vote.to_string())).collect();
+            let absent = replies.iter().filter(|(_, reply)| **reply != NodeReply::Done);
+            made.absent = absent.map(|(node, reply)| (node.to_owned(), reply.to_string())).collect();
         }
         app.output.print(&made)?;
         Ok(Exit::Success)
@@ -82,14 +83,16 @@ impl Init {
 }
 
 /// The error, with what has become of the nodes, or what to do with those of this configuration.
-fn explained(error: AdmissionError, ours: &str) -> Failure {
+fn explained(error: AdminError, ours: &str) -> Failure {
     let nodes = match &error {
-        AdmissionError::Incomplete { votes } => incomplete(votes),
-        AdmissionError::NotNew { theirs, .. } if theirs.to_string() == ours => {
+        AdminError::Incomplete(replies) => incomplete(replies),
+        AdminError::NotNew { metadata, .. } if **metadata == *ours => {
             "no node was changed: with --if-needed, nodes that are this quorum already are a success"
                 .to_owned()
         }
-        AdmissionError::NotNew { .. } | AdmissionError::ClockOff { .. } => "no node was changed".to_owned(),
+        AdminError::NotNew { .. } | AdminError::Config(ConfigError::Server { .. }) => {
+            "no node was changed".to_owned()
+        }
         _ => return error.into(),
     };
     let failure = Failure::from(error);
@@ -97,9 +100,9 @@ fn explained(error: AdmissionError, ours: &str) -> Failure {
 }
 
 /// What has become of each node if not all took part: made or not, whatever they said.
-fn incomplete(votes: &Votes) -> String {
+fn incomplete(replies: &NodeReplies) -> String {
     let made: Vec<&str> =
-        votes.iter().filter(|(_, vote)| **vote == Vote::Granted).map(|(node, _)| node).collect();
+        replies.iter().filter(|(_, reply)| **reply == NodeReply::Done).map(|(node, _)| node).collect();
     if made.is_empty() {
         return "no node was changed: bring up those that did not answer, and call it again".to_owned();
     }

@@ -4,8 +4,8 @@ use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Dur
 
 use clap::{Args, value_parser};
 use console::{Term, measure_text_width};
-use futures::future::try_join_all;
-use redquorum::Quorum;
+use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
+use redquorum::{Quorum, inspection::LockState};
 
 use crate::{
     app::App, changes::Changes, counted::counted, duration, exit::Exit, failure::Failure,
@@ -14,6 +14,9 @@ use crate::{
 
 /// So many slots are asked about at once.
 const AT_ONCE: usize = 64;
+
+/// The largest number of permits of a semaphore.
+const MOST_PERMITS: u32 = 1024;
 
 /// More looks would only load the nodes.
 const LEAST_INTERVAL: Duration = Duration::from_millis(50);
@@ -44,7 +47,7 @@ pub(super) fn interval(text: &str) -> Result<Duration, String> {
         Ok(interval) if interval < LEAST_INTERVAL => {
             Err(format!("it is too short: give {LEAST_INTERVAL:?} or more"))
         }
-        parsed => parsed.map_err(|error| error.to_string()),
+        parsed => parsed,
     }
 }
 
@@ -67,17 +70,17 @@ impl Inspect {
                 }
                 from += AT_ONCE;
             }
-            self.tell_others_count(quorum, app).await;
+            self.tell_excess_slots(quorum, app).await;
             Ok(Exit::Success)
         })
         .await
     }
 
-    /// Says that others count more permits, if a quorum of nodes that vote knows it.
-    async fn tell_others_count(&self, quorum: &Quorum, app: &App) {
+    /// Says that other clients count more permits, if slots beyond these are held.
+    async fn tell_excess_slots(&self, quorum: &Quorum, app: &App) {
         let Some(permits) = self.permits else { return };
-        let semaphore = quorum.semaphore(self.name.as_bytes(), permits);
-        if let Ok([slots @ .., last]) = semaphore.in_use_beyond().await.as_deref() {
+        let excess = excess_slots(quorum, self.name.as_bytes(), permits).await;
+        if let Ok([slots @ .., last]) = excess.as_deref() {
             let (name, count) = (name::shown(self.name.as_bytes()), counted(slots.len() + 1, "slot"));
             app.messages.notice(&format!(
                 "{count} of {name} in use beyond these, up to slot {last}: others count more than {}",
@@ -95,13 +98,14 @@ impl Inspect {
     async fn look(&self, quorum: &Quorum, from: usize) -> Result<Vec<LockView>, Failure> {
         let resource = self.name.as_bytes();
         let Some(permits) = self.permits else {
-            return Ok(vec![LockView::new(resource, &quorum.red_lock(resource).inspect().await?)]);
+            return Ok(vec![LockView::new(resource, &quorum.inspect(resource).await?)]);
         };
         let semaphore = quorum.semaphore(resource, permits);
-        let slots: Vec<u32> = (0..permits).skip(from).take(AT_ONCE).collect();
-        let locks: Vec<_> = slots.iter().map(|slot| semaphore.slot(*slot as usize)).collect();
-        let found = try_join_all(locks.iter().map(|lock| lock.inspect())).await?;
-        Ok(slots.iter().zip(&found).map(|(slot, found)| LockView::of_slot(resource, *slot, found)).collect())
+        let inspected = (0..permits as usize).skip(from).take(AT_ONCE).map(async |slot| {
+            let found = quorum.inspect(semaphore.slot_resource(slot)?).await?;
+            Ok::<_, Failure>(LockView::of_slot(resource, slot, &found))
+        });
+        try_join_all(inspected).await
     }
 
     /// Looks again and again. That no quorum can be asked is said once, and waited out, unless it is
@@ -145,6 +149,17 @@ impl Inspect {
         }
         Ok(views)
     }
+}
+
+/// The slots of a semaphore that a quorum names a lease on, beyond the number of permits.
+async fn excess_slots(quorum: &Quorum, semaphore: &[u8], permits: u32) -> Result<Vec<usize>, Failure> {
+    let largest = quorum.semaphore(semaphore, MOST_PERMITS);
+    let inspected = stream::iter(permits as usize..MOST_PERMITS as usize).map(async |slot| {
+        let found = quorum.inspect(largest.slot_resource(slot)?).await?;
+        Ok::<_, Failure>((found.state() == LockState::Held).then_some(slot))
+    });
+    let held: Vec<Option<usize>> = inspected.buffered(AT_ONCE).try_collect().await?;
+    Ok(held.into_iter().flatten().collect())
 }
 
 /// Clears what was drawn, so many lines, and returns how many these are going to be. A terminal that

@@ -4,7 +4,7 @@ use std::fmt;
 
 use clap::Args;
 use redquorum::{
-    Quorum,
+    Quorum, admin,
     inspection::{Listing, LockName},
 };
 use serde::Serialize;
@@ -70,7 +70,7 @@ pub(super) async fn wanted(quorum: &Quorum, pattern: Option<&str>) -> Result<Lis
         let name = String::from_utf8_lossy(what.name().as_bytes());
         pattern.as_ref().is_none_or(|pattern| pattern.matches(&name))
     };
-    Ok(quorum.list(is_wanted).await?)
+    Ok(admin::list(quorum, is_wanted).await?)
 }
 
 /// The nodes that did not tell all, and why.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::LockOptions;
+use redquorum::{LockOptions, error::NodeReplies};
 
 use crate::{app::App, arguments::Command, exit::Exit, failure::Failure};
 
@@ -22,9 +22,20 @@ pub(crate) mod top;
 
 /// The options of a lock or an election, as far as they were given.
 fn lock_options(ttl: Option<Duration>, quorum_timeout: Option<Duration>) -> LockOptions {
-    let options = LockOptions::new();
-    let options = ttl.map_or(options, |ttl| options.ttl(ttl));
-    quorum_timeout.map_or(options, |timeout| options.quorum_timeout(timeout))
+    let mut options = LockOptions::new();
+    if let Some(ttl) = ttl {
+        options = options.ttl(ttl);
+    }
+    if let Some(timeout) = quorum_timeout {
+        options = options.quorum_timeout(timeout);
+    }
+    options
+}
+
+/// The notice about an unlock that fewer nodes than a quorum have confirmed so far.
+fn unconfirmed(resource: &str, replies: &NodeReplies) -> Option<String> {
+    let message = || format!("no quorum confirmed the unlock of {resource} yet; {replies}");
+    (!replies.has_quorum()).then(message)
 }
 
 impl Command {

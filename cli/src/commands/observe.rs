@@ -3,7 +3,7 @@
 use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt};
 
 use clap::Args;
-use redquorum::Leader;
+use redquorum::election::Leader;
 use serde::Serialize;
 
 use crate::{app::App, exit::Exit, failure::Failure, name};

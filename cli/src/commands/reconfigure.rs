@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, path::PathBuf, time::Duration};
 
 use clap::Args;
 use console::Term;
-use redquorum::{QuorumBuilder, admin::AdmissionError};
+use redquorum::{__command::connectors, QuorumBuilder, admin, error::AdminError};
 use serde::Serialize;
 
 use crate::{
@@ -83,7 +83,7 @@ impl Reconfigure {
         }
         let message = format!("moving the quorum: no lock for about {}", duration::shown(longest));
         let waiting = Waiting::show(&app.messages, message);
-        let moved = new.builder().reconfigure(old.builder()).await;
+        let moved = admin::reconfigure(&old.builder(), &new.builder()).await;
         drop(waiting);
         moved.map_err(explained)?;
         app.output.print(&change)?;
@@ -93,8 +93,8 @@ impl Reconfigure {
 
 impl Configuration {
     fn of(builder: &QuorumBuilder) -> Result<Self, Failure> {
-        let nodes = builder.connectors()?.iter().map(|node| node.address().to_owned()).collect();
-        Ok(Self { fingerprint: builder.fingerprint()?.to_string(), nodes })
+        let nodes = connectors(builder)?.iter().map(|node| node.address().to_owned()).collect();
+        Ok(Self { fingerprint: admin::fingerprint(builder)?, nodes })
     }
 }
 
@@ -137,8 +137,8 @@ impl Move {
 }
 
 /// The error, with what to do about it.
-fn explained(error: AdmissionError) -> Failure {
-    let is_incomplete = matches!(error, AdmissionError::Incomplete { .. });
+fn explained(error: AdminError) -> Failure {
+    let is_incomplete = matches!(error, AdminError::Incomplete(_));
     let failure = Failure::from(error);
     if !is_incomplete {
         return failure;

@@ -8,8 +8,8 @@ use std::{
 
 use clap::{Args, value_parser};
 use redquorum::{
-    MultiLock, MultiLockGuard, Permit, Quorum, Semaphore,
-    error::{LockError, UnlockError},
+    Lease, LockGuard, MultiLock, Permit, Quorum, Semaphore,
+    error::{Error, NodeReplies},
 };
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     duration,
     exit::Exit,
     failure::Failure,
-    name,
+    holders, name,
     narration::narrate,
     settings::Settings,
     supervise::{
@@ -84,22 +84,29 @@ enum Wanted {
 
 /// What a command runs under.
 enum Held {
-    Lock(MultiLockGuard),
+    Lock(LockGuard),
     Permit(Permit),
 }
 
 impl Wanted {
-    /// Waits at most so long, or without limit.
-    async fn take(&self, wait: Option<Duration>) -> Result<Held, LockError> {
-        Ok(match (self, wait) {
-            (Self::Lock(lock), None) => Held::Lock(lock.lock().await?),
-            (Self::Lock(lock), Some(wait)) => Held::Lock(lock.try_lock_for(wait).await?),
-            (Self::Permit(semaphore), None) => Held::Permit(semaphore.acquire().await?),
-            (Self::Permit(semaphore), Some(wait)) => Held::Permit(semaphore.try_acquire_for(wait).await?),
+    /// Waits without a limit while other clients hold the lock.
+    async fn take(&self) -> Result<Held, Error> {
+        Ok(match self {
+            Self::Lock(lock) => Held::Lock(lock.lock().await?),
+            Self::Permit(semaphore) => Held::Permit(semaphore.acquire().await?),
         })
     }
 
-    async fn try_once(&self) -> Result<Option<Held>, LockError> {
+    /// Waits for at most `wait`: `None` if other clients held the lock for all that time.
+    async fn take_within(&self, wait: Duration) -> Result<Option<Held>, Error> {
+        Ok(match self {
+            Self::Lock(lock) => lock.try_lock_for(wait).await?.map(Held::Lock),
+            Self::Permit(semaphore) => semaphore.try_acquire_for(wait).await?.map(Held::Permit),
+        })
+    }
+
+    /// Makes one attempt: `None` if other clients hold the lock.
+    async fn try_once(&self) -> Result<Option<Held>, Error> {
         Ok(match self {
             Self::Lock(lock) => lock.try_lock().await?.map(Held::Lock),
             Self::Permit(semaphore) => semaphore.try_acquire().await?.map(Held::Permit),
@@ -108,10 +115,17 @@ impl Wanted {
 }
 
 impl Held {
-    async fn unlock(self) -> Result<(), UnlockError> {
+    fn lease(&self) -> &Lease {
         match self {
-            Self::Lock(guard) => guard.unlock().await.map(drop),
-            Self::Permit(permit) => permit.unlock().await.map(drop),
+            Self::Lock(guard) => guard,
+            Self::Permit(permit) => permit,
+        }
+    }
+
+    async fn unlock(self) -> Result<NodeReplies, Error> {
+        match self {
+            Self::Lock(guard) => guard.unlock().await,
+            Self::Permit(permit) => permit.release().await,
         }
     }
 }
@@ -143,13 +157,10 @@ impl Run {
             let guard = tokio::select! {
                 biased;
                 signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
-                taken = self.take(quorum, settings.effective.votes_needed, app) => taken?,
+                taken = self.take(quorum, app) => taken?,
             };
             let job = Job { command: &self.what.words(), variables: self.variables(&guard), rule };
-            let ended = match &guard {
-                Held::Lock(guard) => job.run(guard, signals, app).await?,
-                Held::Permit(permit) => job.run(permit, signals, app).await?,
-            };
+            let ended = job.run(guard.lease(), signals, app).await?;
             self.give_back(guard, ended, app).await
         })
         .await
@@ -170,40 +181,64 @@ impl Run {
         if let (Some(permits), Some(name)) = (self.permits, self.names.first()) {
             return Wanted::Permit(quorum.semaphore(name.as_bytes(), permits).options(options));
         }
-        let lock = quorum.multi_lock(self.names.iter().map(|name| name.as_bytes())).options(options);
-        Wanted::Lock(if self.shared { lock.shared() } else { lock })
+        let names = self.names.iter().map(|name| name.as_bytes());
+        let lock = match self.shared {
+            true => quorum.multi_lock::<&[u8]>([]).and_read(names),
+            false => quorum.multi_lock(names),
+        };
+        Wanted::Lock(lock.options(options))
     }
 
-    async fn take(&self, quorum: &Quorum, votes_needed: usize, app: &App) -> Result<Held, Failure> {
+    async fn take(&self, quorum: &Quorum, app: &App) -> Result<Held, Failure> {
         let lock = self.lock(quorum);
-        match self.wait {
-            Some(Duration::ZERO) => {
-                let held = || Failure::new(Exit::Held, self.taken());
-                lock.try_once().await?.ok_or_else(held)
-            }
-            wait => {
-                let waiting = Waiting::show(&app.messages, format!("waiting for {}", self.shown()));
-                // Of many holders, none is the one that is waited for.
-                let shows_holder = self.permits.is_none();
-                let narrating = narrate(&waiting, quorum, &self.names, shows_holder, &app.messages);
-                tokio::select! {
-                    biased;
-                    held = lock.take(wait) => held.map_err(|error| Failure::waited(error, votes_needed)),
-                    never = narrating => match never {},
-                }
-            }
+        if self.wait == Some(Duration::ZERO) {
+            return lock.try_once().await?.ok_or_else(|| Failure::new(Exit::Held, self.taken()));
         }
+        let waiting = Waiting::show(&app.messages, format!("waiting for {}", self.shown()));
+        // Of many holders, none is the one that is waited for.
+        let shows_holder = self.permits.is_none();
+        let narrating = narrate(&waiting, quorum, &self.names, shows_holder, &app.messages);
+        let taking = async {
+            let Some(wait) = self.wait else { return Ok(lock.take().await?) };
+            match lock.take_within(wait).await? {
+                Some(held) => Ok(held),
+                None => Err(self.not_free(quorum, wait).await),
+            }
+        };
+        tokio::select! {
+            biased;
+            held = taking => held,
+            never = narrating => match never {},
+        }
+    }
+
+    /// The failure of a wait through which other clients held the lock, with their leases as evidence.
+    async fn not_free(&self, quorum: &Quorum, waited: Duration) -> Failure {
+        let (shown, waited) = (self.shown(), duration::shown(waited));
+        let message = match (self.permits, self.names.len()) {
+            (Some(permits), _) => {
+                let permits = counted(permits as usize, "permit");
+                format!("{shown} has {permits}, and none was free within {waited}")
+            }
+            (None, 1) => format!("{shown} was not free within {waited}"),
+            (None, _) => format!("{shown} were not all free at once within {waited}"),
+        };
+        let evidence = match (self.permits, self.names.first()) {
+            (Some(permits), Some(name)) => holders::of_semaphore(quorum, name.as_bytes(), permits).await,
+            _ => holders::of_lock(quorum, &self.names).await,
+        };
+        Failure { evidence, ..Failure::new(Exit::Held, message) }
     }
 
     /// What the command finds in its environment: one token, as several names of one quorum are one
     /// lease.
     fn variables(&self, held: &Held) -> Vec<(&'static str, OsString)> {
         let names: Vec<&[u8]> = self.names.iter().map(|name| name.as_bytes()).collect();
-        let (token, slot) = match held {
-            Held::Lock(guard) => (self.names.first().and_then(|name| guard.token_of(name.as_bytes())), None),
-            Held::Permit(permit) => (Some(permit.slot_token().token), Some(permit.slot())),
+        let slot = match held {
+            Held::Lock(_) => None,
+            Held::Permit(permit) => Some(permit.slot()),
         };
-        let token = token.map_or_else(OsString::new, |token| token.to_string().into());
+        let token = held.lease().fencing_token().to_string().into();
         let names = OsString::from_vec(names.join(&b'\n'));
         let slot = slot.map(|slot| ("REDQUORUM_SLOT", slot.to_string().into()));
         [("REDQUORUM_RESOURCE", names), ("REDQUORUM_FENCING_TOKEN", token)].into_iter().chain(slot).collect()
@@ -225,14 +260,18 @@ impl Run {
             return Err(Failure::new(Exit::LeaseLost, message));
         }
         match unlocked {
-            Ok(()) => Ok(ended.exit),
-            // It has been told already.
-            Err(UnlockError::LeaseLost { .. }) if self.on_loss == OnLoss::Ignore => Ok(ended.exit),
-            Err(error @ UnlockError::LeaseLost { .. }) => Err(Failure::new(Exit::LeaseLost, error)),
-            Err(error) => {
-                app.messages.notice(&error.to_string());
+            Ok(replies) => {
+                if let Some(notice) = super::unconfirmed(&self.shown(), &replies) {
+                    app.messages.notice(&notice);
+                }
                 Ok(ended.exit)
             }
+            // It has been told already.
+            Err(Error::LeaseLost(_)) if self.on_loss == OnLoss::Ignore => Ok(ended.exit),
+            Err(Error::LeaseLost(lost)) => {
+                Err(Failure::new(Exit::LeaseLost, format!("{lost} before it was unlocked")))
+            }
+            Err(error) => Err(error.into()),
         }
     }
 

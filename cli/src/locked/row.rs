@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redquorum::{
-    OwnerId,
-    inspection::{Inspection, ListedLock, Listing, LockName, LockState, NodeHolder, NodeInspection},
+    LeaseId,
+    inspection::{Inspection, Listing, LockName, LockState},
 };
 use serde::Serialize;
 
@@ -61,7 +61,7 @@ pub(crate) struct Cells {
 
 /// A row for each lock, in the order of the names.
 pub(crate) fn of_listing(listing: &Listing) -> Vec<Row> {
-    listing.locks().map(Row::new).collect()
+    listing.locks().map(|(lock, found)| Row::new(lock, found)).collect()
 }
 
 impl Row {
@@ -82,18 +82,17 @@ impl Row {
         }
     }
 
-    pub(crate) fn new(lock: &ListedLock) -> Self {
-        let found = lock.inspection();
-        let resource = lock.name().name().as_bytes();
-        let (kind, view) = match lock.name() {
-            LockName::Slot { index, .. } => ("slot", LockView::of_slot(resource, *index, found)),
-            LockName::Turn { .. } => ("turn", LockView::new(resource, found)),
-            LockName::LookOut { .. } => ("look-out", LockView::new(resource, found)),
+    pub(crate) fn new(lock: &LockName, found: &Inspection) -> Self {
+        let resource = lock.name().as_bytes();
+        let (kind, view) = match lock {
+            LockName::Slot { slot, .. } => ("slot", LockView::of_slot(resource, *slot, found)),
+            LockName::MultiPermit { .. } => ("turn", LockView::new(resource, found)),
+            LockName::ReleaseWatcher { .. } => ("look-out", LockView::new(resource, found)),
             _ => ("resource", LockView::new(resource, found)),
         };
         let state = found.state();
         let is_held = matches!(state, LockState::Held | LockState::Shared);
-        let left = found.remaining_ttl().filter(|left| is_held && *left < Duration::MAX);
+        let left = found.remaining().filter(|left| is_held && *left < Duration::MAX);
         let differing: Vec<String> = found.differing().map(|node| node.address().to_owned()).collect();
         let having = if is_held { found.agreeing() } else { differing.len() };
         let shown = match state {
@@ -124,8 +123,8 @@ impl Row {
             first_waiter: found.first_waiter().map(ToString::to_string),
             agreeing: found.agreeing(),
             differing,
-            name: lock.name().to_string(),
-            semaphore: matches!(lock.name(), LockName::Slot { .. }).then(|| resource.to_vec()),
+            name: lock.to_string(),
+            semaphore: matches!(lock, LockName::Slot { .. }).then(|| resource.to_vec()),
             left,
             cells,
         }
@@ -133,26 +132,25 @@ impl Row {
 }
 
 /// What its client calls itself, or enough of it to tell it from others.
-fn called(owner: &OwnerId) -> String {
+fn called(owner: &LeaseId) -> String {
     owner.label().map_or_else(|| short(&owner.to_string()).into_owned(), str::to_owned)
 }
 
 /// Who has it: the owner, with the number of holds where there are several, or the readers. Where no
 /// quorum names one, the owner of the first node that does.
-fn whose(found: &Inspection, named: impl Fn(&OwnerId) -> String) -> String {
-    let held = |node: &NodeInspection| match node.holder() {
-        NodeHolder::Held { owner, holds, .. } => Some((owner.clone(), *holds)),
-        _ => None,
-    };
+fn whose(found: &Inspection, named: impl Fn(&LeaseId) -> String) -> String {
     let (owner, holds) = match found.state() {
-        LockState::Held | LockState::Shared => (found.owner().cloned(), found.holds()),
-        _ => found.nodes().find_map(held).unwrap_or_default(),
+        LockState::Held | LockState::Shared => (found.holder(), found.holds()),
+        _ => match found.nodes().find(|node| node.is_held()) {
+            Some(node) => (node.holder().ok().flatten(), node.holds()),
+            None => (None, 0),
+        },
     };
-    if owner.as_ref().is_some_and(OwnerId::is_of_readers) {
+    if owner.is_some_and(LeaseId::is_of_readers) {
         let readers: Vec<String> = found.readers().map(named).collect();
         let count = counted(holds as usize, "reader");
         return if readers.is_empty() { count } else { format!("{count}: {}", readers.join(", ")) };
     }
-    let owner = owner.map_or_else(|| "(another kind)".to_owned(), |owner| named(&owner));
+    let owner = owner.map_or_else(|| "(another kind)".to_owned(), named);
     if holds > 1 { format!("{owner} x{holds}") } else { owner }
 }

@@ -7,11 +7,11 @@
 use std::{ffi::OsString, time::Duration};
 
 use nix::sys::signal::Signal;
+use redquorum::Lease;
 
 use self::{
     child::{Change, Child},
     guardian::Guardian,
-    lease::Lease,
     orphans::Orphans,
     rule::{Rule, RuleStep},
     signals::Signals,
@@ -22,7 +22,6 @@ use crate::{app::App, exit::Exit, failure::Failure};
 mod child;
 pub(crate) mod exec_child;
 pub(crate) mod guardian;
-mod lease;
 pub(crate) mod orphans;
 pub(crate) mod rule;
 pub(crate) mod signals;
@@ -59,15 +58,10 @@ impl Job<'_> {
     /// # Cancel safety
     ///
     /// Dropping it leaves the command running, without anybody who stops it: not to be dropped.
-    pub(crate) async fn run(
-        self,
-        lease: &impl Lease,
-        signals: &mut Signals,
-        app: &App,
-    ) -> Result<Ended, Failure> {
+    pub(crate) async fn run(self, lease: &Lease, signals: &mut Signals, app: &App) -> Result<Ended, Failure> {
         let Self { command, variables, mut rule } = self;
         // We may have been stopped or suspended since the lease was had.
-        if rule.at(lease.left()).is_some() {
+        if rule.at(lease.remaining()).is_some() {
             return Err(Failure::new(Exit::LeaseLost, "the lease was over before the command was started"));
         }
         let terminal = Terminal::of_job();
@@ -86,8 +80,8 @@ impl Job<'_> {
         }
         let (mut is_demanded, group) = (false, child.group());
         let ended = loop {
-            if let Some(step) = rule.at(lease.left()) {
-                perform(step, &child, lease.left(), app);
+            if let Some(step) = rule.at(lease.remaining()) {
+                perform(step, &child, lease.remaining(), app);
             }
             tokio::select! {
                 biased;
@@ -105,8 +99,8 @@ impl Job<'_> {
                     is_demanded |= signals::demands_end(signal);
                     if signal == Signal::SIGCONT {
                         // Whatever the lease has come to while all stood still goes first.
-                        if let Some(step) = rule.at(lease.left()) {
-                            perform(step, &child, lease.left(), app);
+                        if let Some(step) = rule.at(lease.remaining()) {
+                            perform(step, &child, lease.remaining(), app);
                         }
                         if let Some(terminal) = &terminal {
                             terminal.lend(child.group());
@@ -156,7 +150,7 @@ fn perform(step: RuleStep, child: &Child, left: Duration, app: &App) {
     }
 }
 
-async fn expiring(lease: &impl Lease, mark: Option<Duration>) {
+async fn expiring(lease: &Lease, mark: Option<Duration>) {
     match mark {
         Some(mark) => lease.expiring_within(mark).await,
         None => std::future::pending().await,

@@ -1,13 +1,13 @@
 //! `redquorum bench`.
 
-use redquorum::Quorum;
+use redquorum::{Quorum, admin};
 use redquorum_tests::Cluster;
 
 use super::redquorum::{code, json, output, plainly, stderr, stdout};
 
 async fn made() -> Cluster {
     let cluster = Cluster::start(3).await;
-    Quorum::builder().nodes(cluster.urls()).init().await.unwrap();
+    admin::init(&Quorum::builder().nodes(cluster.urls())).await.unwrap();
     cluster
 }
 

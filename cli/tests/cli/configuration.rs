@@ -36,8 +36,10 @@ async fn arguments_go_before_the_environment_and_that_before_the_file() {
     command.env("REDQUORUM_CONFIG", &file);
     let run = output(command).await;
     assert_eq!((code(&run), stdout(&run)), (0, "ran\n".to_owned()), "{}", stderr(&run));
-    let metadata: String =
-        cluster.server(0).query(redquorum::redis::cmd("HGET").arg("redquorum:node").arg("fingerprint")).await;
+    let metadata: String = cluster
+        .server(0)
+        .query(redquorum::unstable_redis::redis::cmd("HGET").arg("redquorum:node").arg("fingerprint"))
+        .await;
     assert!(metadata.contains("name=from-the-file"), "{metadata}");
 }
 
@@ -54,7 +56,7 @@ async fn what_is_wrong_with_a_file_is_told_with_its_place() {
             78,
             "redquorum.toml: the certificates of the CA",
         ),
-        (Some("nodes = [\"redis://a\"]\nvotes_needed = 3\n"), 78, "3 votes needed of 1 node: "),
+        (Some("nodes = [\"redis://a\"]\nvotes_needed = 3\n"), 78, "votes_needed is 3: expected 1 to 1"),
         (Some("nodes = []\n"), 78, "--node URL"),
         (None, 74, "redquorum.toml"),
     ] {

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use redquorum::{Quorum, QuorumBuilder};
+use redquorum::{Quorum, QuorumBuilder, admin};
 use redquorum_tests::{Cluster, ServerOptions, eventually};
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ fn builder(cluster: &Cluster) -> QuorumBuilder {
 /// Servers that are a quorum.
 async fn made(options: ServerOptions) -> Cluster {
     let cluster = Cluster::start_with(3, options).await;
-    builder(&cluster).init().await.unwrap();
+    admin::init(&builder(&cluster)).await.unwrap();
     cluster
 }
 
@@ -265,7 +265,7 @@ async fn nodes_that_are_not_initialised_and_nodes_of_another_quorum_are_found() 
     for server in cluster.servers() {
         assert!(server.keys().await.is_empty(), "asking writes no metadata");
     }
-    builder(&cluster).name("theirs").init().await.unwrap();
+    admin::init(&builder(&cluster).name("theirs")).await.unwrap();
     let doctor = output(plainly(&cluster, QUICK)).await;
     finds(&doctor, "metadata", Some(cluster.server(0).port()), "fail", "name=theirs");
     assert_eq!(code(&doctor), 81);
@@ -292,5 +292,9 @@ async fn settings_that_cannot_work_are_an_error_and_no_finding() {
     let url = &cluster.urls()[0];
     let doctor = output(redquorum(["--node", url, "--node", url, "doctor"])).await;
     assert_eq!((code(&doctor), stdout(&doctor)), (78, String::new()));
-    assert!(stderr(&doctor).contains("was given twice"), "{}", stderr(&doctor));
+    assert!(
+        stderr(&doctor).contains("the node is named twice: each server has one vote"),
+        "{}",
+        stderr(&doctor)
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use redquorum::redis::cmd;
+use redquorum::unstable_redis::redis::cmd;
 use redquorum_tests::Cluster;
 
 use super::{
@@ -167,7 +167,7 @@ async fn logs_are_what_the_environment_asks_for_unless_a_flag_does() {
     let node = format!("node=127.0.0.1:{}", cluster.server(0).port());
     let all = logged("redquorum=debug", &["job"]).await;
     assert!(all.lines().any(|line| line.contains("registered") && line.contains(&node)), "{all}");
-    assert!(all.contains("acquired resource=job owner="), "{all}");
+    assert!(all.contains("acquired resource=job id="), "{all}");
     let some = logged("redquorum::acquire=debug", &["job"]).await;
     assert!(some.contains("acquired resource=job") && !some.contains("registered"), "{some}");
     assert_eq!(logged("", &["job"]).await, "");

@@ -104,12 +104,45 @@ async fn what_others_hold_is_told_in_a_line_and_on_a_terminal_node_by_node() {
 }
 
 #[tokio::test]
+async fn the_holders_of_several_names_and_of_permits_are_named() {
+    let cluster = Cluster::start(3).await;
+    let scratch = Scratch::new();
+    let held = |name: &str| format!("touch {}; exec sleep 1000", scratch.file(name));
+    let lock = run(&cluster, &["job", "--label", "web-1"], &held("lock")).spawn().unwrap();
+    let permit = run(&cluster, &["gpu", "-n", "1", "--label", "web-2"], &held("permit")).spawn().unwrap();
+    scratch.is_there("lock").await;
+    scratch.is_there("permit").await;
+    for (arguments, not_free, holder) in [
+        (
+            &["free", "job"][..],
+            "free, job were not all free at once within 300.0ms; job is held by web-1/",
+            "web-1/",
+        ),
+        (
+            &["gpu", "-n", "1"],
+            "gpu has 1 permit, and none was free within 300.0ms; slot 0 of gpu is held by web-2/",
+            "web-2/",
+        ),
+    ] {
+        let other = output(run(&cluster, &[arguments, &["--wait", "300ms"]].concat(), "true")).await;
+        assert_eq!(code(&other), 75, "{}", stderr(&other));
+        assert!(stderr(&other).starts_with(&format!("redquorum: {not_free}")), "{}", stderr(&other));
+        assert_eq!(stderr(&other).matches(holder).count(), 1, "{}", stderr(&other));
+    }
+    drop((lock, permit));
+}
+
+#[tokio::test]
 async fn a_wait_that_ends_while_nobody_holds_it_is_no_quorum() {
     let cluster = Cluster::start(3).await;
     // Nobody has made them a quorum, so they are in quarantine.
     let run = output(plainly(&cluster, ["run", "job", "--wait", "1s", "--", "echo", "ran"])).await;
     assert_eq!((code(&run), stdout(&run)), (69, String::new()), "{}", stderr(&run));
-    assert!(stderr(&run).contains("no quorum for job within"), "{}", stderr(&run));
+    assert!(
+        stderr(&run).contains("no quorum for job: 2 of 3 nodes needed, and nodes are in quarantine for "),
+        "{}",
+        stderr(&run)
+    );
 }
 
 #[tokio::test]

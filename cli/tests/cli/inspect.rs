@@ -2,7 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 
-use redquorum::Quorum;
+use redquorum::{LockOptions, Quorum, admin};
 use redquorum_tests::Cluster;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -19,7 +19,7 @@ use super::{
 /// A client on a quorum of these nodes, which are made one.
 async fn client(cluster: &Cluster) -> Quorum {
     let builder = || Quorum::builder().nodes(cluster.urls());
-    builder().init().await.unwrap();
+    admin::init(&builder()).await.unwrap();
     builder().connect().await.unwrap()
 }
 
@@ -36,12 +36,12 @@ async fn a_lock_is_shown_node_by_node_with_the_quorums_conclusion_below() {
     assert_eq!(columns, ["node", "owner", "holds", "remaining", "counter", "latency"]);
     for (line, server) in nodes.iter().zip(cluster.servers()) {
         let cells: Vec<&str> = line.split_whitespace().collect();
-        let (owner, token) = (guard.owner().to_string(), guard.fencing_token().to_string());
+        let (owner, token) = (guard.id().to_string(), guard.fencing_token().to_string());
         assert_eq!(cells[..3], [&*format!("127.0.0.1:{}", server.port()), &*owner, "1"]);
         assert_eq!(cells[4], token);
     }
     assert_eq!(nodes.len(), 3);
-    assert!(conclusion.starts_with(&format!("job is held by {}, for ", guard.owner())), "{conclusion}");
+    assert!(conclusion.starts_with(&format!("job is held by {}, for ", guard.id())), "{conclusion}");
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn as_json_a_lock_is_one_object_and_a_dead_node_has_an_error_in_it() {
         (&seen["resource"], &seen["state"], &seen["needed"]),
         (&"job".into(), &"held".into(), &2.into())
     );
-    assert_eq!(seen["owner"], guard.owner().to_string());
+    assert_eq!(seen["owner"], guard.id().to_string());
     let remaining = seen["remaining_ms"].as_f64().unwrap();
     assert!(remaining > 0.0 && remaining <= 30_000.0, "{remaining}");
     let states: Vec<&Value> = seen["nodes"].as_array().unwrap().iter().map(|node| &node["state"]).collect();
@@ -86,7 +86,7 @@ async fn readers_are_shown_in_words_and_not_by_the_name_that_stands_for_all_of_t
         let shared = rows.filter(|row| row.contains(" (readers) ")).count();
         assert_eq!((shared, text.contains("redquorum:shared")), (3 - deleted.len(), false), "{text}");
         let conclusion = text.lines().next_back().unwrap();
-        let are_named = readers.iter().all(|reader| conclusion.contains(&reader.owner().to_string()));
+        let are_named = readers.iter().all(|reader| conclusion.contains(&reader.id().to_string()));
         assert_eq!(are_named, deleted.is_empty(), "{text}");
         let listed = stdout(&output(plainly(&cluster, ["list"])).await);
         assert!(listed.contains("2 readers") && !listed.contains("redquorum:shared"), "{listed}");
@@ -110,7 +110,7 @@ async fn who_watches_is_told_each_change_once_and_an_interrupt_ends_it() {
     for _ in 0..2 {
         let guard = quorum.red_lock("job").lock().await.unwrap();
         // The nodes may be seen before and after they have granted.
-        let (owner, mut seen) = (guard.owner().to_string(), 0);
+        let (owner, mut seen) = (guard.id().to_string(), 0);
         let held = loop {
             let held = next_object(&mut lines).await;
             seen += 1;
@@ -201,7 +201,8 @@ async fn what_depends_on_a_silent_node_is_unclear_and_what_is_split_is_free() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     // Not renewed, which would write it back.
-    let _guard = quorum.red_lock("job").without_renewal().lock().await.unwrap();
+    let options = LockOptions::new().without_renewal();
+    let _guard = quorum.red_lock("job").options(options).lock().await.unwrap();
     let conclusion = async || {
         let shown = output(plainly(&cluster, ["inspect", "job"])).await;
         assert_eq!(code(&shown), 0, "{}", stderr(&shown));
@@ -232,7 +233,7 @@ async fn what_is_shown_fits_a_terminal_of_80_columns() {
             let row = format!("127.0.0.1:{} ", server.port());
             assert_eq!(shown.lines().filter(|line| line.contains(&row)).count(), 1, "{shown}");
         }
-        assert_eq!(shown.matches(&guard.owner().to_string()).count(), 1, "{shown}");
+        assert_eq!(shown.matches(&guard.id().to_string()).count(), 1, "{shown}");
         assert!(shown.contains(&format!("127.0.0.1:{}: ", cluster.server(4).port())), "{shown}");
         let says_how = shown.contains("`redquorum force-unlock nightly-report` ends it");
         assert_eq!(says_how, command == "inspect", "{shown}");
@@ -275,7 +276,7 @@ async fn without_a_terminal_nothing_is_unlocked_by_force_unless_it_is_meant() {
     let done = output(plainly(&cluster, ["force-unlock", "--yes", "job"])).await;
     assert_eq!(code(&done), 0, "{}", stderr(&done));
     assert_eq!(stdout(&done).matches("confirmed").count(), 3, "{}", stdout(&done));
-    assert!(stdout(&done).contains(&guard.owner().to_string()), "who held it: {}", stdout(&done));
+    assert!(stdout(&done).contains(&guard.id().to_string()), "who held it: {}", stdout(&done));
     assert!(stderr(&done).contains("next renewal"), "{}", stderr(&done));
     for server in cluster.servers() {
         assert!(!server.keys().await.contains(&"job".to_owned()));
@@ -289,7 +290,7 @@ async fn what_was_unlocked_by_force_is_told_as_json_with_who_held_it() {
     let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
     let unlock = || output(plainly(&cluster, ["--json", "force-unlock", "-y", "job"]));
     let told = json(&unlock().await);
-    assert_eq!(told[0]["before"]["owner"], guard.owner().to_string());
+    assert_eq!(told[0]["before"]["owner"], guard.id().to_string());
     assert_eq!(told[0]["confirmed"].as_array().unwrap().len(), 3);
     let again = json(&unlock().await);
     assert_eq!((&again[0]["was_unlocked"], &again[0]["before"]["state"]), (&false.into(), &"free".into()));
@@ -305,7 +306,7 @@ async fn on_a_terminal_it_is_shown_who_holds_it_and_only_a_yes_unlocks() {
         let asked = ended(asked).await;
         let said = stdout(&asked);
         assert_eq!(asked.status.code(), Some(status), "{said}");
-        let (owner, question) = (said.find(&guard.owner().to_string()), said.find("[y/N]"));
+        let (owner, question) = (said.find(&guard.id().to_string()), said.find("[y/N]"));
         assert!(owner.is_some() && owner < question, "{said}");
         assert_eq!(cluster.server(0).keys().await.contains(&"job".to_owned()), is_kept, "{said}");
     }
@@ -331,7 +332,7 @@ async fn a_yes_is_about_the_holder_that_was_shown() {
     let asked = ended(asked).await;
     let said = stdout(&asked);
     assert_eq!(asked.status.code(), Some(83), "{said}");
-    assert!(said.contains("nothing was unlocked") && said.contains(&other.owner().to_string()), "{said}");
+    assert!(said.contains("nothing was unlocked") && said.contains(&other.id().to_string()), "{said}");
     other.renew().await.unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! `redquorum list` and `redquorum top`.
 
-use redquorum::{Quorum, redis::cmd};
+use redquorum::{Quorum, admin, unstable_redis::redis::cmd};
 use redquorum_tests::{Cluster, Server};
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,7 +14,7 @@ use super::{
 /// A client on a quorum of these nodes that calls itself so.
 async fn client(cluster: &Cluster, label: &str) -> Quorum {
     let builder = || Quorum::builder().nodes(cluster.urls());
-    builder().init_if_needed().await.unwrap();
+    admin::init_if_needed(&builder()).await.unwrap();
     builder().label(label).connect().await.unwrap()
 }
 
@@ -60,7 +60,7 @@ async fn locks_readers_queues_permits_and_nodes_that_differ_are_listed() {
             r#""slot" "c:gpu" "held" []"#.to_owned(),
         ]
     );
-    assert_eq!((&locks[0]["owner"], &locks[0]["label"]), (&held.owner().to_string().into(), &"web-1".into()));
+    assert_eq!((&locks[0]["owner"], &locks[0]["label"]), (&held.id().to_string().into(), &"web-1".into()));
     assert_eq!(
         (&locks[0]["agreeing"], &locks[0]["counter"]),
         (&2.into(), &u64::from(held.fencing_token()).into())
@@ -74,7 +74,7 @@ async fn locks_readers_queues_permits_and_nodes_that_differ_are_listed() {
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["resource", "state", "owner", "left", "queue", "nodes", "differing"]);
     assert_eq!(lines.len(), 2, "{text}");
-    assert_eq!(lines[1][..3], ["a:held", "held", &held.owner().to_string()]);
+    assert_eq!(lines[1][..3], ["a:held", "held", &held.id().to_string()]);
     assert_eq!(lines[1][4..], ["1", "2/3", &*third]);
     assert_eq!(stdout(&output(plainly(&cluster, ["list", "nobody's"])).await), "nothing is locked\n");
     cluster.server(1).kill().await;
@@ -270,7 +270,7 @@ async fn top_says_that_nodes_are_away_and_goes_on() {
     cluster.server(0).kill().await;
     shows(&mut written, &mut said, &address(cluster.server(0))).await;
     cluster.server(1).kill().await;
-    shows(&mut written, &mut said, "no quorum tells what is locked").await;
+    shows(&mut written, &mut said, "no quorum listed its locks").await;
     assert!(screen(80, &said).contains("web-1"), "what was found before stays");
     keys.write_all(b"q").await.unwrap();
     tokio::time::timeout(SOON, written.read_to_end(&mut said)).await.unwrap().unwrap();

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use redquorum::redis::cmd;
+use redquorum::unstable_redis::redis::cmd;
 use redquorum_tests::{Cluster, Server, eventually};
 
 use super::{
@@ -158,7 +158,7 @@ async fn a_command_whose_lock_is_taken_away_is_killed_at_the_next_renewal() {
     let run = run(&cluster, &["job", "--ttl", "3s"], &noting(&scratch, "")).spawn().unwrap();
     scratch.lines("notes", 1).await;
     let quorum = redquorum::Quorum::builder().nodes(cluster.urls()).connect().await.unwrap();
-    quorum.red_lock("job").force_unlock().await.unwrap();
+    redquorum::admin::force_unlock(&quorum, "job").await.unwrap();
     let taken = now();
     let run = ended(run).await;
     assert_eq!(code(&run), 79, "{}", stderr(&run));

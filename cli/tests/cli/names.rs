@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-use redquorum::Quorum;
+use redquorum::{Quorum, admin};
 use redquorum_tests::{Cluster, eventually};
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ const NAMES: [(&[u8], &str); 16] = [
 async fn scene() -> (Cluster, Quorum) {
     let cluster = Cluster::start(1).await;
     let builder = || Quorum::builder().nodes(cluster.urls());
-    builder().init().await.unwrap();
+    admin::init(&builder()).await.unwrap();
     let quorum = builder().connect().await.unwrap();
     (cluster, quorum)
 }
@@ -86,7 +86,7 @@ async fn every_name_is_told_as_json_so_that_it_can_be_given_back() {
     unlock.arg(OsStr::from_bytes(b"a\xff"));
     let unlocked = &json(&output(unlock).await)[0];
     assert_eq!(named(&unlocked["before"]), b"a\xff");
-    slot.unlock().await.unwrap();
+    slot.release().await.unwrap();
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn what_a_leader_says_of_itself_is_told_byte_for_byte() {
     let (cluster, quorum) = scene().await;
     let mut told = Vec::new();
     for value in [&b"v\xff"[..], b"v\xfe", b"plain"] {
-        let leads = quorum.election("e").value(value).campaign().await.unwrap();
+        let leads = quorum.election("e").campaign(value).await.unwrap();
         let shown = json(&output(plainly(&cluster, ["--json", "observe", "e", "--once"])).await).remove(0);
         told.push((shown["value"].clone(), shown["value_hex"].clone()));
         leads.resign().await.unwrap();

@@ -65,7 +65,10 @@ async fn a_wait_says_when_the_quorum_is_lost_and_when_it_is_back() {
     let mut waiter = on(&cluster, candidate).spawn().unwrap();
     let mut said = lines(&mut waiter);
     let waits = next(&mut said).await;
-    assert!(waits.contains("another holds it") && waits.contains("resource=job owner="), "{waits}");
+    assert!(
+        waits.contains("waiting: held by another client") && waits.contains("resource=job id="),
+        "{waits}"
+    );
     for server in cluster.some(0..2) {
         server.freeze().await;
     }

@@ -104,7 +104,7 @@ async fn what_cannot_work_is_told_before_anything_is_changed() {
     for (to, arguments, exit, named) in [
         (&*empty, &[][..], 78, "empty.toml: no nodes"),
         ("/nowhere.toml", &[], 74, "/nowhere.toml: "),
-        (&same_name, &[], 78, "give the new one a name of its own"),
+        (&same_name, &[], 78, "expected a name of its own for the new configuration"),
         (&empty, &["--node", "redis://a"], 64, "give no --node or --config"),
         (&empty, &["--config", "a.toml"], 64, "give no --node or --config"),
     ] {

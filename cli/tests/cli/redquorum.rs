@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use redquorum::redis::cmd;
+use redquorum::unstable_redis::redis::cmd;
 use redquorum_tests::{Cluster, Server, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};

@@ -67,7 +67,8 @@ async fn a_signal_while_waiting_ends_the_wait_and_leaves_nothing() {
     let is_subscribed = async || {
         for server in cluster.servers() {
             let asked = server.command(&["PUBSUB", "CHANNELS", "*job*"]).await;
-            if matches!(asked, redquorum::redis::Value::Array(channels) if !channels.is_empty()) {
+            if matches!(asked, redquorum::unstable_redis::redis::Value::Array(channels) if !channels.is_empty())
+            {
                 return true;
             }
         }

@@ -61,7 +61,8 @@ async fn who_waits_on_a_terminal_is_told_what_for() {
     let holder = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
     let holder = run(&cluster, &["job"], &holder).spawn().unwrap();
     scratch.lines("ready", 1).await;
-    let owner: Vec<String> = cluster.server(0).query(redquorum::redis::cmd("HKEYS").arg("job")).await;
+    let owner: Vec<String> =
+        cluster.server(0).query(redquorum::unstable_redis::redis::cmd("HKEYS").arg("job")).await;
     let waiter = on_a_terminal(&run(&cluster, &["job", "--wait", "3s"], "true")).spawn().unwrap();
     let shown = ended(waiter).await;
     let said = stdout(&shown);

@@ -81,14 +81,19 @@ async fn files_on_the_command_line_replace_those_of_the_configuration_one_by_one
     }
 }
 
+/// What is said of a certificate without its key, or a key without its certificate.
+const HALF: &str = "redquorum: tls: a certificate needs its key, and a key its certificate: name both, as `certificate` \
+                    and `key` in the table [tls] of the file, or by REDQUORUM_CERT and REDQUORUM_KEY; the options are \
+                    --ca FILE, and together --cert FILE and --key FILE\n";
+
 #[tokio::test]
 async fn files_that_cannot_be_used_are_named() {
     let scene = Scene::start().await;
     for (arguments, exit, named) in [
         (&["--ca", "nowhere.pem"][..], 74, "redquorum: nowhere.pem: "),
         (&["--ca", "node.key"], 78, "redquorum: node.key: the certificates of the CA"),
-        (&["--cert", "node.pem"], 78, "a certificate needs its key, and a key its certificate: give both"),
-        (&["--key", "node.key"], 78, "a certificate needs its key, and a key its certificate: give both"),
+        (&["--cert", "node.pem"], 78, HALF),
+        (&["--key", "node.key"], 78, HALF),
         (&["--cert", "other.pem", "--key", "node.key"], 78, "other.pem: the client certificate"),
     ] {
         let run = output(scene.run("", arguments)).await;

@@ -1,6 +1,6 @@
 //! `redquorum top` and the terminal that it draws on.
 
-use redquorum::Quorum;
+use redquorum::{Quorum, admin};
 use redquorum_tests::{Cluster, eventually};
 use rustix::process::Signal;
 use tokio::process::Child;
@@ -19,7 +19,7 @@ async fn status(mut top: Child) -> Option<i32> {
 async fn scene() -> (Cluster, Quorum) {
     let cluster = Cluster::start(3).await;
     let builder = || Quorum::builder().nodes(cluster.urls());
-    builder().init().await.unwrap();
+    admin::init(&builder()).await.unwrap();
     let quorum = builder().label("web-1").connect().await.unwrap();
     (cluster, quorum)
 }

@@ -15,7 +15,7 @@ use crate::{
     mutation::{self, Mutation},
     node::{Answer, Operation, Request, Tombstone, Unlock},
     observer::{AttemptEnd, Question},
-    values::{FencingToken, NodeError, Vote},
+    values::{FencingToken, NodeError, NodeReply},
 };
 
 impl AttemptPerformer<'_> {
@@ -44,7 +44,7 @@ impl AttemptPerformer<'_> {
                 nodes.insert(node);
             }
         }
-        tracing::debug!(resource = %self.checked.resource, owner = %self.owner, ?nodes, "rollback");
+        tracing::debug!(resource = %self.checked.resource, id = %self.owner, ?nodes, "rollback");
         // Last, since the observer may be anybody's code: if it panics, nothing is left on a node.
         self.environment.observer.attempt_lost(self.number);
     }
@@ -52,7 +52,7 @@ impl AttemptPerformer<'_> {
     pub(super) fn acquired(&mut self, token: FencingToken) -> Acquired {
         self.decided(AttemptEnd::Acquired);
         self.close_votes();
-        tracing::debug!(resource = %self.checked.resource, owner = %self.owner, %token, "acquired");
+        tracing::debug!(resource = %self.checked.resource, id = %self.owner, %token, "acquired");
         // Not before all were told: if anybody's code panics there, the attempt is rolled back.
         self.is_settled = true;
         let settings = &self.checked.settings;
@@ -60,7 +60,7 @@ impl AttemptPerformer<'_> {
             self.attempt.start(),
             settings.rules.ttl,
             settings.rules.validity,
-            settings.max_hold,
+            settings.hold_at_most,
         );
         Acquired {
             attempt: self.number,
@@ -92,11 +92,11 @@ impl AttemptPerformer<'_> {
         };
         let is_sure = self.deferral.as_ref().is_some_and(by_queue_node)
             || holder(&self.votes, self.environment.settings.electorate).is_some();
-        let votes = self.environment.votes(std::mem::take(&mut self.votes));
-        tracing::debug!(resource = %self.checked.resource, owner = %self.owner, ?reason, %votes, "failed");
+        let replies = self.environment.replies(std::mem::take(&mut self.votes));
+        tracing::debug!(resource = %self.checked.resource, id = %self.owner, ?reason, %replies, "failed");
         FailedAttempt {
             reason,
-            votes,
+            replies,
             hint: if self.largest_counter == 0 { 0 } else { self.largest_counter + 1 },
             took,
             deferral: self.deferral.take(),
@@ -120,9 +120,9 @@ impl AttemptPerformer<'_> {
     fn close_votes(&mut self) {
         let pending = self.attempt.pending();
         for (node, vote) in self.votes.iter_mut().enumerate() {
-            if *vote == Vote::Pending && !pending.contains(node) {
+            if *vote == NodeReply::Pending && !pending.contains(node) {
                 self.environment.observer.answered(node, Question::Lock, &Answer::Error(NodeError::TimedOut));
-                *vote = Vote::Unknown(NodeError::TimedOut);
+                *vote = NodeReply::Failed(NodeError::TimedOut);
             }
         }
     }
@@ -140,7 +140,7 @@ fn may_land_yet(has_answered: bool) -> bool {
 }
 
 /// The state of the lease at a node after the lock round.
-fn node_lease_state((lock_vote, vote): (&LockVote, &Vote)) -> NodeLeaseState {
+fn node_lease_state((lock_vote, vote): (&LockVote, &NodeReply)) -> NodeLeaseState {
     NodeLeaseState {
         vote: vote.clone(),
         is_touched: *lock_vote != LockVote::Unsent,

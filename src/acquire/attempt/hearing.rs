@@ -5,7 +5,7 @@ use crate::{
     algorithm::{attempt::LockVote, failed_attempt::Deferral, holder::holder},
     clock::Instant,
     node::{Answer, Holder, Queued, names::is_slot},
-    values::{Refusal, Vote},
+    values::{NodeReply, Refusal},
 };
 
 impl AttemptPerformer<'_> {
@@ -19,7 +19,7 @@ impl AttemptPerformer<'_> {
 
     pub(super) fn hear(&mut self, node: usize, asked: Asked, answer: Answer) {
         let resource = &self.checked.resource;
-        tracing::trace!(%resource, owner = %self.owner, node, ?asked, ?answer, "vote");
+        tracing::trace!(%resource, id = %self.owner, node, ?asked, ?answer, "vote");
         self.environment.observer.answered(node, asked.question(), &answer);
         let (answer, is_awaited) = answer.into_parts();
         if is_awaited.is_some() {
@@ -81,14 +81,14 @@ impl AttemptPerformer<'_> {
 
     /// Readers are in the way of nobody who is to share the resource, so one that they seem to be in
     /// the way of lets a writer go first.
-    fn vote_of(&self, answer: &Answer) -> Vote {
+    fn vote_of(&self, answer: &Answer) -> NodeReply {
         match answer {
             Answer::Held(Holder { resource, owner: Some(owner), .. })
                 if owner.is_of_readers() && self.checked.resources.is_shared(*resource) =>
             {
-                Vote::Refused(Refusal::Queued)
+                NodeReply::Refused(Refusal::Deferred)
             }
-            answer => Vote::from(answer),
+            answer => NodeReply::from(answer),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::{
     },
     clock::Instant,
     mutation::{self, Mutation},
-    values::{OwnerId, Vote},
+    values::{LeaseId, NodeReply},
 };
 
 impl Queueing {
@@ -38,7 +38,7 @@ impl Queueing {
             self.put_off(deferral, named_before, poll, now);
             return;
         }
-        if let Some(until) = self.end_of_other(seen.votes.all(), now) {
+        if let Some(until) = self.end_of_other(seen.replies.all(), now) {
             // Less and less often: its unlock may be on its way to those nodes, and would wake
             // nobody any more.
             let range = if self.vain_grants == 0 { seen.took } else { seen.took.max(floor) };
@@ -57,7 +57,7 @@ impl Queueing {
         self.ask_again(self.not_before);
     }
 
-    fn put_off(&mut self, deferral: &Deferral, named_before: Option<OwnerId>, poll: Duration, now: Instant) {
+    fn put_off(&mut self, deferral: &Deferral, named_before: Option<LeaseId>, poll: Duration, now: Instant) {
         let Deferral { node, is_queued, rank, holder, .. } = deferral;
         self.named = holder.as_ref().and_then(|(owner, _)| owner.clone());
         self.is_named_again = self.named.is_some() && self.named == named_before;
@@ -84,9 +84,9 @@ impl Queueing {
     }
 
     /// When the lease is over that a quorum has seen although the queue node had granted.
-    fn end_of_other(&self, votes: &[Vote], now: Instant) -> Option<Instant> {
-        let had_turn =
-            self.queue_nodes().first().and_then(|queue_node| votes.get(*queue_node)) == Some(&Vote::Granted);
+    fn end_of_other(&self, votes: &[NodeReply], now: Instant) -> Option<Instant> {
+        let had_turn = self.queue_nodes().first().and_then(|queue_node| votes.get(*queue_node))
+            == Some(&NodeReply::Done);
         let other = holder(votes, self.electorate).filter(|_| had_turn)?;
         let left = votes.iter().filter_map(named).filter(|(owner, _)| *owner == Some(other));
         left.map(|(_, remaining)| remaining).max().map(|remaining| now + remaining)

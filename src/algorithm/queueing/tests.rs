@@ -6,7 +6,7 @@ use crate::{
         attempt::FailureReason,
         failed_attempt::{Deferral, FailedAttempt},
     },
-    values::{NodeError, Refusal, Votes},
+    values::{NodeError, NodeReplies, Refusal},
 };
 
 const PACING: Pacing = Pacing {
@@ -28,16 +28,19 @@ fn queueing() -> Queueing {
     Queueing::new(Electorate::new(5, 3), PACING, ENTRY_TTL, HAND_OVER, ORDER.to_vec(), at(0))
 }
 
-fn owner(name: &str) -> OwnerId {
-    OwnerId::from_wire(name.as_bytes())
+fn owner(name: &str) -> LeaseId {
+    LeaseId::from_wire(name.as_bytes())
 }
 
 /// One word a node: a name, `-` for ours and given back, `?` silent.
-fn seen(nodes: &str) -> Vec<Vote> {
+fn seen(nodes: &str) -> Vec<NodeReply> {
     let vote_of = |word: &str| match word {
-        "-" => Vote::Granted,
-        "?" => Vote::Unknown(NodeError::TimedOut),
-        name => Vote::Refused(Refusal::Held { owner: Some(owner(name)), remaining: Duration::from_secs(30) }),
+        "-" => NodeReply::Done,
+        "?" => NodeReply::Failed(NodeError::TimedOut),
+        name => NodeReply::Refused(Refusal::Held {
+            by: Some(owner(name)),
+            remaining: Some(Duration::from_secs(30)),
+        }),
     };
     nodes.split(' ').map(vote_of).collect()
 }
@@ -49,16 +52,16 @@ fn deferral(node: usize, holder: Option<&str>, patience: u64) -> Deferral {
     Deferral { node, is_queued: true, rank: 0, patience, holder }
 }
 
-fn failed(reason: FailureReason, votes: &[Vote], deferral: Option<&Deferral>) -> FailedAttempt {
+fn failed(reason: FailureReason, votes: &[NodeReply], deferral: Option<&Deferral>) -> FailedAttempt {
     let nodes = votes.iter().map(|_| "node".into()).collect();
-    let votes = Votes::new(nodes, votes.to_vec());
-    FailedAttempt { reason, votes, hint: 0, took: ROUND_TRIP, deferral: deferral.cloned(), refused: None }
+    let replies = NodeReplies::new(nodes, votes.to_vec(), votes.len() / 2 + 1);
+    FailedAttempt { reason, replies, hint: 0, took: ROUND_TRIP, deferral: deferral.cloned(), refused: None }
 }
 
 fn lose(
     queueing: &mut Queueing,
     reason: FailureReason,
-    votes: &[Vote],
+    votes: &[NodeReply],
     deferral: Option<&Deferral>,
     now: u64,
 ) {
@@ -145,7 +148,7 @@ fn a_lost_connection_to_the_queue_node_is_a_reason_to_look_and_one_to_another_no
 fn votes_lost_at_the_other_nodes_are_tried_again_at_once_and_then_after_growing_delays() {
     let mut queueing = queueing();
     let mut at_once = seen("other other - - -");
-    at_once[2] = Vote::Unknown(NodeError::TimedOut);
+    at_once[2] = NodeReply::Failed(NodeError::TimedOut);
     let mut last = Duration::ZERO;
     for round in 0..6 {
         lose(&mut queueing, FailureReason::Contended, &at_once, None, 0);

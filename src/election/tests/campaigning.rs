@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use super::{NONE, TTL, all_behave, candidate, client, leading, locked_nodes, pass, thaw_all};
+use super::{NONE, TTL, all_behave, client, election_on, leading, locked_nodes, pass, thaw_all};
 use crate::{
     LockOptions, MemoryCluster, Owner,
-    error::{ConfigError, InvalidResource, LockError, NodeError},
+    error::ClosedReason,
+    error::{ConfigError, Error, InvalidResource, NodeError},
     node::{Operation, memory::Behaviour},
 };
 
@@ -16,11 +17,11 @@ const SECOND: Duration = Duration::from_secs(1);
 #[tokio::test(start_paused = true)]
 async fn a_candidate_leads_at_once_and_is_seen_before_it_knows() {
     let cluster = MemoryCluster::new(5);
-    let election = candidate(&cluster, "host-1");
+    let election = election_on(&cluster);
     assert_eq!(leading(&election).await, None);
-    let leadership = election.campaign().await.unwrap();
-    assert!(leadership.is_leader() && leadership.ensure().is_ok());
-    let leader = candidate(&cluster, "").leader().await.unwrap().unwrap();
+    let leadership = election.campaign("host-1").await.unwrap();
+    assert!(leadership.is_valid() && leadership.ensure().is_ok());
+    let leader = election_on(&cluster).leader().await.unwrap().unwrap();
     assert_eq!((leader.value(), leader.term()), (&b"host-1"[..], leadership.term()));
     let time_of_day = cluster.clock().time_of_day();
     let age = time_of_day.abs_diff(leader.since().duration_since(std::time::UNIX_EPOCH).unwrap());
@@ -28,27 +29,35 @@ async fn a_candidate_leads_at_once_and_is_seen_before_it_knows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_is_renewed_even_if_its_options_say_otherwise() {
+async fn a_campaign_with_a_limit_ends_when_the_time_is_over() {
     let cluster = MemoryCluster::new(3);
-    let election = candidate(&cluster, "host-1").options(LockOptions::new().ttl(TTL).without_renewal());
-    let leadership = election.campaign().await.unwrap();
-    pass(3 * TTL).await;
-    assert!(leadership.is_leader());
+    let leadership = election_on(&cluster).campaign("host-1").await.unwrap();
+    let start = tokio::time::Instant::now();
+    let refused = election_on(&cluster).try_campaign_for("host-2", SECOND).await.unwrap();
+    assert!(refused.is_none());
+    assert_eq!(start.elapsed(), SECOND);
+    leadership.resign().await.unwrap();
+    let next = election_on(&cluster).try_campaign_for("host-2", SECOND).await.unwrap().unwrap();
+    assert_eq!(leading(&election_on(&cluster)).await.as_deref(), Some("host-2"));
+    drop(next);
+    all_behave(&cluster, &Behaviour::Hanging);
+    let unknown = election_on(&cluster).try_campaign_for("host-3", SECOND).await;
+    assert!(matches!(unknown, Err(Error::NoQuorum(_))), "{unknown:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_next_candidate_leads_as_soon_as_the_leader_resigns() {
     let cluster = MemoryCluster::new(5);
-    let first = candidate(&cluster, "host-1").campaign().await.unwrap();
+    let first = election_on(&cluster).campaign("host-1").await.unwrap();
     let term = first.term();
-    let second = candidate(&cluster, "host-2");
-    let mut campaign = std::pin::pin!(second.campaign());
+    let second = election_on(&cluster);
+    let mut campaign = std::pin::pin!(second.campaign("host-2"));
     assert!(campaign.as_mut().now_or_never().is_none());
     pass(10 * TTL).await;
     assert!(campaign.as_mut().now_or_never().is_none(), "two lead");
-    assert!(first.is_leader());
+    assert!(first.is_valid());
     let resigned = tokio::time::Instant::now();
-    assert_eq!(first.resign().await.unwrap().confirmed.len(), 3);
+    assert_eq!(first.resign().await.unwrap().done(), 3);
     let next = campaign.await.unwrap();
     assert!(next.term() > term);
     assert!(resigned.elapsed() < Duration::from_millis(20), "{:?}", resigned.elapsed());
@@ -58,23 +67,23 @@ async fn the_next_candidate_leads_as_soon_as_the_leader_resigns() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_dropped_resigns() {
     let cluster = MemoryCluster::new(3);
-    let election = candidate(&cluster, "host-1");
-    let leadership = election.campaign().await.unwrap();
-    assert!(candidate(&cluster, "host-2").try_campaign().await.unwrap().is_none());
+    let election = election_on(&cluster);
+    let leadership = election.campaign("host-1").await.unwrap();
+    assert!(election_on(&cluster).try_campaign("host-2").await.unwrap().is_none());
     drop(leadership);
     assert_eq!(leading(&election).await, None);
-    assert!(candidate(&cluster, "host-2").try_campaign().await.unwrap().is_some());
+    assert!(election_on(&cluster).try_campaign("host-2").await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_campaign_never_enters_the_leadership_of_its_own_task_again() {
     let cluster = MemoryCluster::new(3);
-    let election = candidate(&cluster, "host-1");
+    let election = election_on(&cluster);
     Owner::new()
         .scope(async {
-            let _leadership = election.campaign().await.unwrap();
-            assert!(election.try_campaign().await.unwrap().is_none());
-            let campaign = tokio::time::timeout(10 * SECOND, election.campaign()).await;
+            let _leadership = election.campaign("host-1").await.unwrap();
+            assert!(election.try_campaign("host-1").await.unwrap().is_none());
+            let campaign = tokio::time::timeout(10 * SECOND, election.campaign("host-1")).await;
             assert!(campaign.is_err(), "two lead");
         })
         .await;
@@ -83,15 +92,15 @@ async fn a_campaign_never_enters_the_leadership_of_its_own_task_again() {
 #[tokio::test(start_paused = true)]
 async fn a_campaign_that_is_dropped_leaves_nothing() {
     let cluster = MemoryCluster::new(3);
-    let election = candidate(&cluster, "host-1");
+    let election = election_on(&cluster);
     all_behave(&cluster, &Behaviour::Hanging);
-    let campaign = tokio::time::timeout(SECOND / 2, election.campaign()).await;
+    let campaign = tokio::time::timeout(SECOND / 2, election.campaign("host-1")).await;
     assert!(campaign.is_err());
     thaw_all(&cluster);
     assert_eq!(locked_nodes(&cluster), NONE);
 
     // Elected, and dropped before its value is seen.
-    let mut campaign = Box::pin(election.campaign());
+    let mut campaign = Box::pin(election.campaign("host-1"));
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(campaign.as_mut().now_or_never().is_none());
     cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
@@ -105,8 +114,8 @@ async fn a_campaign_that_is_dropped_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_candidate_is_not_told_that_it_leads_before_a_quorum_shows_it() {
     let cluster = MemoryCluster::new(3);
-    let election = candidate(&cluster, "host-1");
-    let mut campaign = Box::pin(election.campaign());
+    let election = election_on(&cluster);
+    let mut campaign = Box::pin(election.campaign("host-1"));
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(campaign.as_mut().now_or_never().is_none());
     cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
@@ -114,22 +123,22 @@ async fn a_candidate_is_not_told_that_it_leads_before_a_quorum_shows_it() {
     assert!(early.is_err(), "nobody can see it");
     thaw_all(&cluster);
     let leadership = campaign.await.unwrap();
-    assert!(leadership.is_leader());
+    assert!(leadership.is_valid());
     assert_eq!(leading(&election).await.as_deref(), Some("host-1"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_is_deposed_before_it_is_seen_campaigns_again() {
     let cluster = MemoryCluster::new(3);
-    let election = candidate(&cluster, "host-1").options(LockOptions::new().quorum_timeout(10 * TTL));
-    let mut campaign = Box::pin(election.campaign());
+    let election = election_on(&cluster).options(LockOptions::new().quorum_timeout(10 * TTL));
+    let mut campaign = Box::pin(election.campaign("host-1"));
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(campaign.as_mut().now_or_never().is_none());
     cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
     assert!(tokio::time::timeout(2 * TTL, campaign.as_mut()).await.is_err());
     thaw_all(&cluster);
     let leadership = campaign.await.unwrap();
-    assert!(leadership.is_leader());
+    assert!(leadership.is_valid());
     let terms = cluster.servers()[0].take_log().into_iter().filter_map(|entry| match entry {
         Operation::Proclaim(proclaim) => Some(proclaim.said.term),
         _ => None,
@@ -142,12 +151,12 @@ async fn a_candidate_that_is_deposed_before_it_is_seen_campaigns_again() {
 #[tokio::test(start_paused = true)]
 async fn one_attempt_without_a_quorum_that_shows_the_value_is_an_error_and_taken_back() {
     let cluster = MemoryCluster::new(3);
-    let election = candidate(&cluster, "host-1");
-    let mut attempt = Box::pin(election.try_campaign());
+    let election = election_on(&cluster);
+    let mut attempt = Box::pin(election.try_campaign("host-1"));
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(attempt.as_mut().now_or_never().is_none());
     cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
-    assert!(matches!(attempt.await, Err(LockError::NoQuorum { needed: 2, .. })));
+    assert!(matches!(attempt.await, Err(Error::NoQuorum(_))));
     thaw_all(&cluster);
     assert_eq!(locked_nodes(&cluster), NONE);
 }
@@ -157,42 +166,46 @@ async fn what_cannot_work_is_told_at_the_first_use() {
     let cluster = MemoryCluster::new(1);
     let quorum = client(&cluster);
     let too_long = vec![0; 64 * 1024 + 1];
-    let refused = ConfigError::LeaderValue { length: too_long.len(), most: 64 * 1024 };
-    let election = quorum.election("e").value(&too_long);
-    assert_eq!(election.campaign().await.unwrap_err(), refused.clone().into());
-    assert_eq!(election.try_campaign().await.unwrap_err(), refused.into());
-    assert_eq!(election.leader().await.unwrap(), None, "a client that only looks has no value");
-    let nameless = quorum.election("").value("v");
-    let refused = LockError::from(ConfigError::Resource(InvalidResource::Length { length: 0 }));
+    let refused = "value is 65537 bytes: expected at most 65536 bytes";
+    let election = quorum.election("e");
+    assert_eq!(election.campaign(&too_long).await.unwrap_err().to_string(), refused);
+    assert_eq!(election.try_campaign(&too_long).await.unwrap_err().to_string(), refused);
+    assert_eq!(election.leader().await.unwrap(), None);
+    let fixed = quorum.election("e").options(LockOptions::new().without_renewal());
+    for refused in [fixed.campaign("v").await.map(drop), fixed.observe().map(drop)] {
+        assert!(matches!(refused, Err(Error::Config(ConfigError::Unsupported { .. }))), "{refused:?}");
+    }
+    let nameless = quorum.election("");
+    let refused = Error::from(ConfigError::Resource(InvalidResource::Empty));
     assert_eq!(nameless.leader().await.unwrap_err(), refused);
     assert_eq!(nameless.observe().unwrap_err(), refused);
-    assert_eq!(nameless.campaign().await.unwrap_err(), refused);
-    let longest = quorum.election([b'n'; 512]).value(vec![0; 64 * 1024]);
-    assert!(longest.try_campaign().await.unwrap().is_some());
+    assert_eq!(nameless.campaign("v").await.unwrap_err(), refused);
+    let longest = quorum.election([b'n'; 512]);
+    assert!(longest.try_campaign(vec![0; 64 * 1024]).await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_quorum_there_is_an_error_and_never_nobody() {
     let cluster = MemoryCluster::new(3);
-    let election = candidate(&cluster, "host-1");
+    let election = election_on(&cluster);
     for node in 0..2 {
         cluster.servers()[node].behave(Behaviour::Failing(NodeError::ReadOnly));
     }
-    assert!(matches!(election.leader().await, Err(LockError::NoQuorum { .. })));
-    assert!(matches!(election.try_campaign().await, Err(LockError::NoQuorum { .. })));
+    assert!(matches!(election.leader().await, Err(Error::NoQuorum(_))));
+    assert!(matches!(election.try_campaign("host-1").await, Err(Error::NoQuorum(_))));
     let quorum = client(&cluster);
     quorum.shutdown().await;
-    let election = quorum.election("e").value("v");
-    assert_eq!(election.campaign().await.unwrap_err(), LockError::Closed);
-    assert_eq!(election.leader().await.unwrap_err(), LockError::Closed);
-    assert_eq!(election.observe().unwrap_err(), LockError::Closed);
+    let election = quorum.election("e");
+    assert_eq!(election.campaign("host-1").await.unwrap_err(), Error::Closed(ClosedReason::ShutDown));
+    assert_eq!(election.leader().await.unwrap_err(), Error::Closed(ClosedReason::ShutDown));
+    assert_eq!(election.observe().unwrap_err(), Error::Closed(ClosedReason::ShutDown));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_of_the_same_name_is_nobodys_leadership() {
     let cluster = MemoryCluster::new(3);
-    let election = candidate(&cluster, "host-1");
+    let election = election_on(&cluster);
     let _guard = client(&cluster).red_lock("e").lock().await.unwrap();
     assert_eq!(leading(&election).await, None);
-    assert!(election.try_campaign().await.unwrap().is_none());
+    assert!(election.try_campaign("host-1").await.unwrap().is_none());
 }

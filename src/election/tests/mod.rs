@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use crate::{
-    Election, MemoryCluster,
+    MemoryCluster,
+    election::Election,
     lock::tests::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all},
 };
 
@@ -17,9 +18,9 @@ mod simulated;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// A candidate in a process of its own.
-fn candidate(cluster: &MemoryCluster, value: &str) -> Election {
-    client(cluster).election("e").value(value)
+/// The election, for a candidate in a process of its own.
+fn election_on(cluster: &MemoryCluster) -> Election {
+    client(cluster).election("e")
 }
 
 /// The leader's value.

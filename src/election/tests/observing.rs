@@ -4,38 +4,40 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 
-use super::{TTL, all_behave, candidate, client, server, thaw_all};
+use super::{TTL, all_behave, client, election_on, server, thaw_all};
 use crate::{
-    Leader, MemoryCluster, Observation,
-    error::{LockError, NodeError},
+    MemoryCluster,
+    election::{Leader, Leaders},
+    error::ClosedReason,
+    error::{Error, NodeError},
     mutation::{Mutation, break_rule},
     node::{Operation, memory::Behaviour},
 };
 
 /// What comes next, soon.
-async fn next(leaders: &mut Observation) -> Leader {
+async fn next(leaders: &mut Leaders) -> Leader {
     let soon = tokio::time::timeout(Duration::from_millis(50), leaders.next()).await;
     soon.expect("nothing new").expect("not the end")
 }
 
 /// Nothing comes for a long time.
-async fn is_quiet(leaders: &mut Observation) {
+async fn is_quiet(leaders: &mut Leaders) {
     assert!(tokio::time::timeout(10 * TTL, leaders.next()).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_sees_the_present_leader_and_then_every_change() {
     let cluster = MemoryCluster::new(5);
-    let first = candidate(&cluster, "host-1").campaign().await.unwrap();
-    let mut leaders = candidate(&cluster, "").observe().unwrap();
-    assert_eq!((next(&mut leaders).await.value_str().as_ref(), first.is_leader()), ("host-1", true));
+    let first = election_on(&cluster).campaign("host-1").await.unwrap();
+    let mut leaders = election_on(&cluster).observe().unwrap();
+    assert_eq!((next(&mut leaders).await.value_str().as_ref(), first.is_valid()), ("host-1", true));
     is_quiet(&mut leaders).await;
     first.proclaim("host-1, draining").await.unwrap();
     let draining = next(&mut leaders).await;
     assert_eq!((draining.value(), draining.term()), (&b"host-1, draining"[..], first.term()));
     first.resign().await.unwrap();
     is_quiet(&mut leaders).await;
-    let second = candidate(&cluster, "host-2").campaign().await.unwrap();
+    let second = election_on(&cluster).campaign("host-2").await.unwrap();
     let leader = next(&mut leaders).await;
     assert_eq!((leader.value(), leader.term()), (&b"host-2"[..], second.term()));
     assert!(leader.term() > draining.term());
@@ -45,16 +47,16 @@ async fn an_observer_sees_the_present_leader_and_then_every_change() {
 #[tokio::test(start_paused = true)]
 async fn an_observer_that_comes_first_sees_the_first_leader() {
     let cluster = MemoryCluster::new(3);
-    let mut leaders = candidate(&cluster, "").observe().unwrap();
+    let mut leaders = election_on(&cluster).observe().unwrap();
     is_quiet(&mut leaders).await;
-    let _leadership = candidate(&cluster, "host-1").campaign().await.unwrap();
+    let _leadership = election_on(&cluster).campaign("host-1").await.unwrap();
     assert_eq!(next(&mut leaders).await.value_str(), "host-1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_observation_that_is_dropped_unsubscribes() {
     let cluster = MemoryCluster::new(3);
-    let election = candidate(&cluster, "");
+    let election = election_on(&cluster);
     let leaders = [election.observe().unwrap(), election.observe().unwrap()];
     assert_eq!(server(&cluster, 0).subscriptions(), 2);
     drop(leaders);
@@ -71,22 +73,22 @@ async fn an_observation_ends_with_the_shutdown_and_with_nothing_else() {
         is_quiet(&mut leaders).await;
     }
     thaw_all(&cluster);
-    let _leadership = candidate(&cluster, "host-1").campaign().await.unwrap();
+    let _leadership = election_on(&cluster).campaign("host-1").await.unwrap();
     let leader = tokio::time::timeout(Duration::from_secs(8), leaders.next()).await.unwrap();
     assert_eq!(leader.unwrap().value_str(), "host-1", "caught up with");
     let (ended, _) = tokio::join!(leaders.next(), quorum.shutdown());
     assert_eq!(ended, None);
     assert_eq!(StreamExt::next(&mut leaders).now_or_never(), Some(None));
-    assert_eq!(quorum.election("e").observe().unwrap_err(), LockError::Closed);
+    assert_eq!(quorum.election("e").observe().unwrap_err(), Error::Closed(ClosedReason::ShutDown));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_no_notice_told_is_seen_at_the_next_poll() {
     let cluster = MemoryCluster::new(3);
-    let mut leaders = candidate(&cluster, "").observe().unwrap();
+    let mut leaders = election_on(&cluster).observe().unwrap();
     assert!(leaders.next().now_or_never().is_none());
     // The notices come while nothing can be asked, and are of no use.
-    let leadership = candidate(&cluster, "host-1").campaign().await.unwrap();
+    let leadership = election_on(&cluster).campaign("host-1").await.unwrap();
     all_behave(&cluster, &Behaviour::Failing(NodeError::Loading));
     assert!(tokio::time::timeout(TTL / 2, leaders.next()).await.is_err());
     thaw_all(&cluster);
@@ -99,8 +101,8 @@ async fn what_no_notice_told_is_seen_at_the_next_poll() {
 #[tokio::test(start_paused = true)]
 async fn an_observer_is_quiet_while_nothing_changes() {
     let cluster = MemoryCluster::new(5);
-    let _leadership = candidate(&cluster, "host-1").campaign().await.unwrap();
-    let mut leaders = candidate(&cluster, "").observe().unwrap();
+    let _leadership = election_on(&cluster).campaign("host-1").await.unwrap();
+    let mut leaders = election_on(&cluster).observe().unwrap();
     next(&mut leaders).await;
     is_quiet(&mut leaders).await;
     cluster.servers().iter().for_each(|server| drop(server.take_log()));
@@ -113,9 +115,9 @@ async fn an_observer_is_quiet_while_nothing_changes() {
 }
 
 /// Two of three nodes have the old value; which of them are asked first decides what is seen.
-async fn asks_while_a_value_is_under_way(leaders: &mut Observation, cluster: &MemoryCluster) -> Vec<String> {
-    let election = candidate(cluster, "1");
-    let leadership = election.campaign().await.unwrap();
+async fn asks_while_a_value_is_under_way(leaders: &mut Leaders, cluster: &MemoryCluster) -> Vec<String> {
+    let election = election_on(cluster);
+    let leadership = election.campaign("1").await.unwrap();
     let mut seen = vec![next(leaders).await.value_str().into_owned()];
     // Only node 0 takes the new one.
     (1..3).for_each(|node| server(cluster, node).behave(Behaviour::Failing(NodeError::OutOfMemory)));
@@ -133,10 +135,10 @@ async fn asks_while_a_value_is_under_way(leaders: &mut Observation, cluster: &Me
 #[tokio::test(start_paused = true)]
 async fn an_observer_never_goes_back_to_a_value_that_was_there_before() {
     let cluster = MemoryCluster::new(3);
-    let mut leaders = candidate(&cluster, "").observe().unwrap();
+    let mut leaders = election_on(&cluster).observe().unwrap();
     assert_eq!(asks_while_a_value_is_under_way(&mut leaders, &cluster).await, ["1", "2"]);
     let _broken = break_rule(Some(Mutation::ObserveBackwards));
     let cluster = MemoryCluster::new(3);
-    let mut leaders = candidate(&cluster, "").observe().unwrap();
+    let mut leaders = election_on(&cluster).observe().unwrap();
     assert_eq!(asks_while_a_value_is_under_way(&mut leaders, &cluster).await, ["1", "2", "1"]);
 }

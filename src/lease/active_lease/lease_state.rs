@@ -10,7 +10,7 @@ use crate::{
     mutation::{self, Mutation},
     node::{Answer, Reply},
     observer::{Observer, Question},
-    values::Vote,
+    values::NodeReply,
 };
 
 /// What changes of a lease while it is active, and how it ends.
@@ -52,7 +52,7 @@ impl Late {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeLeaseState {
     /// Its last word on it.
-    pub(crate) vote: Vote,
+    pub(crate) vote: NodeReply,
     /// Whether anything of the lease may have reached it.
     pub(crate) is_touched: bool,
     /// Locks and renewals that it may execute yet: it has not answered them, or with an error that
@@ -88,7 +88,7 @@ impl LeaseState {
             LeasePhase::Lost(reason) => Some(reason),
             LeasePhase::Unlocked => Some(LossReason::Unlocked),
             _ if self.time.is_valid(now) => None,
-            _ if self.time.is_at_its_longest() => Some(LossReason::MaxHold),
+            _ if self.time.is_at_its_longest() => Some(LossReason::HoldLimit),
             _ => Some(LossReason::Expired),
         }
     }
@@ -115,7 +115,7 @@ impl LeaseState {
         }
         let answer = answer.told();
         let Some(node_state) = self.nodes.get_mut(node) else { return };
-        node_state.vote = Vote::from(answer);
+        node_state.vote = NodeReply::from(answer);
         match answer {
             Answer::Error(error) if error.is_unsent() => {
                 node_state.unanswered = node_state.unanswered.saturating_sub(1);

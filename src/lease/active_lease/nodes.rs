@@ -10,7 +10,7 @@ use crate::{
     mutex::lock,
     node::{Answer, Node, Operation, Renew, Reply, Request, Tombstone, Unlock},
     observer::Question,
-    values::Votes,
+    values::NodeReplies,
 };
 
 impl ActiveLease {
@@ -104,13 +104,13 @@ impl ActiveLease {
         heard.tell(&*self.observer);
     }
 
-    /// Every node's last word on the lease.
-    pub(crate) fn votes(&self, environment: &Environment) -> Votes {
+    /// The last reply of each node about the lease.
+    pub(crate) fn node_replies(&self, environment: &Environment) -> NodeReplies {
         let mut state = lock(&self.state);
         let heard = state.hear_late();
-        let votes = environment.votes(state.nodes.iter().map(|node_state| node_state.vote.clone()));
+        let replies = environment.replies(state.nodes.iter().map(|node_state| node_state.vote.clone()));
         drop(state);
         heard.tell(&*self.observer);
-        votes
+        replies
     }
 }

@@ -22,9 +22,9 @@ const CALLS: [(&str, Call); 14] = [
         async move { drop(quorum.red_lock("free").try_lock_for(Duration::from_millis(30)).await) }.boxed()
     }),
     ("force_unlock", |quorum, _guard| {
-        async move { drop(quorum.red_lock("free").force_unlock().await) }.boxed()
+        async move { drop(crate::admin::force_unlock(&quorum, "free").await) }.boxed()
     }),
-    ("inspect", |quorum, _guard| async move { drop(quorum.red_lock("held").inspect().await) }.boxed()),
+    ("inspect", |quorum, _guard| async move { drop(quorum.inspect("held").await) }.boxed()),
     ("run", |quorum, _guard| {
         async move {
             let lock = quorum.red_lock("free");

@@ -6,8 +6,9 @@ use futures::FutureExt;
 
 use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
-    LockGuard, LockOptions, MemoryCluster, Owner, Resource,
-    error::{LockError, LossReason},
+    LockOptions, MemoryCluster, Owner, ReadGuard, Resource,
+    error::ConfigError,
+    error::{Error, LossReason},
     node::memory::Behaviour,
 };
 
@@ -24,15 +25,13 @@ async fn who_downgrades_lets_readers_in_and_no_writer_between() {
     pass(Duration::from_millis(10)).await;
     let writing = tokio::spawn(async move { waiting.write().await.unwrap() });
     pass(Duration::from_millis(10)).await;
-    assert!(!guard.is_shared());
     let lease = guard.lease();
     let guard = guard.downgrade().await.unwrap();
-    assert!(guard.is_shared() && !lease.is_valid() && guard.fencing_token() > written);
+    assert!(!lease.is_valid() && guard.fencing_token() > written);
     let other = reading.await.unwrap();
     pass(TTL * 2).await;
     assert!(guard.is_valid() && other.is_valid() && !writing.is_finished());
-    let again = guard.downgrade().await.unwrap();
-    drop((again, other));
+    drop((guard, other));
     assert!(writing.await.unwrap().fencing_token() > written);
 }
 
@@ -58,7 +57,7 @@ async fn without_a_quorum_both_leases_are_given_up() {
     let guard = lock.write().await.unwrap();
     let lease = guard.lease();
     all_behave(&cluster, &Behaviour::Hanging);
-    assert!(matches!(guard.downgrade().await, Err(LockError::NoQuorum { .. })));
+    assert!(matches!(guard.downgrade().await, Err(Error::NoQuorum(_))));
     assert!(!lease.is_valid());
     thaw_all(&cluster);
     pass(Duration::from_secs(2)).await;
@@ -68,7 +67,7 @@ async fn without_a_quorum_both_leases_are_given_up() {
 #[tokio::test(start_paused = true)]
 async fn it_is_never_granted_after_the_write_lease_is_over() {
     let cluster = MemoryCluster::new(3);
-    let lock = client(&cluster).rw_lock("r").without_renewal();
+    let lock = client(&cluster).rw_lock("r").options(LockOptions::new().without_renewal());
     let guard = lock.write().await.unwrap();
     pass(guard.remaining() - Duration::from_millis(10)).await;
     all_behave(&cluster, &Behaviour::Hanging);
@@ -100,24 +99,24 @@ async fn who_was_unlocked_by_force_does_not_read_on() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let guard = quorum.rw_lock("r").write().await.unwrap();
-    quorum.red_lock("r").force_unlock().await.unwrap();
-    assert_eq!(lost_by(guard.downgrade().await), LossReason::TakenAway);
+    crate::admin::force_unlock(&quorum, "r").await.unwrap();
+    assert_eq!(lost_by(guard.downgrade().await), LossReason::Revoked);
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
-fn lost_by(downgraded: Result<LockGuard, LockError>) -> LossReason {
+fn lost_by(downgraded: Result<ReadGuard, Error>) -> LossReason {
     match downgraded {
-        Err(LockError::LeaseLost(lost)) => lost.reason,
+        Err(Error::LeaseLost(lost)) => lost.reason,
         other => panic!("not lost: {other:?}"),
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_has_had_the_resource_for_as_long_as_it_may_does_not_read_on() {
-    let lock = client(&MemoryCluster::new(3)).rw_lock("r").options(LockOptions::new().max_hold(TTL));
+    let lock = client(&MemoryCluster::new(3)).rw_lock("r").options(LockOptions::new().hold_at_most(TTL));
     let guard = lock.write().await.unwrap();
     pass(TTL).await;
-    assert_eq!(lost_by(guard.downgrade().await), LossReason::MaxHold);
+    assert_eq!(lost_by(guard.downgrade().await), LossReason::HoldLimit);
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,13 +125,13 @@ async fn an_owner_downgrades_its_last_hold_alone_and_reads_on() {
     let owner = Owner::new();
     let lock = client(&cluster).rw_lock("r").owned_by(&owner);
     let (outer, inner) = (lock.write().await.unwrap(), lock.write().await.unwrap());
-    let refused = LockError::OtherHolds { resource: Resource::new("r").unwrap(), holds: 2 };
-    assert_eq!(inner.downgrade().await.unwrap_err(), refused);
+    let refused = ConfigError::HeldMoreThanOnce { resource: Resource::new("r").unwrap(), holds: 2 };
+    assert_eq!(inner.downgrade().await.unwrap_err(), refused.into());
     assert_eq!((outer.is_valid(), outer.holds()), (true, 1));
     let reader = outer.downgrade().await.unwrap();
     let again = lock.read().await.unwrap();
     assert_eq!(again.fencing_token(), reader.fencing_token());
-    assert!(matches!(lock.write().await, Err(LockError::WouldDeadlock { .. })));
+    assert!(matches!(lock.write().await, Err(Error::Config(ConfigError::WouldDeadlock { .. }))));
     drop((reader, again));
     assert!(lock.try_write().await.unwrap().is_some());
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use super::{all_behave, client, pass, thaw_all};
-use crate::{MemoryCluster, MultiLock, Quorum, node::memory::Behaviour};
+use crate::{LockOptions, MemoryCluster, MultiLock, Quorum, node::memory::Behaviour};
 
 const TTL: Duration = Duration::from_secs(30);
 /// 30 s less one percent and 2 ms.
@@ -18,7 +18,12 @@ const GRANULE: Duration = Duration::from_millis(1);
 async fn it_is_told_when_so_much_is_left_of_a_lease_that_nobody_renews() {
     let cluster = MemoryCluster::new(5);
     let start = tokio::time::Instant::now();
-    let guard = client(&cluster).red_lock("r").ttl(TTL).without_renewal().lock().await.unwrap();
+    let guard = client(&cluster)
+        .red_lock("r")
+        .options(LockOptions::new().ttl(TTL).without_renewal())
+        .lock()
+        .await
+        .unwrap();
     guard.expiring_within(LEFT).await;
     assert!(start.elapsed() >= WINDOW - LEFT && start.elapsed() <= WINDOW - LEFT + GRANULE);
     assert!(guard.is_valid() && guard.remaining() <= LEFT, "{:?}", guard.remaining());
@@ -27,7 +32,7 @@ async fn it_is_told_when_so_much_is_left_of_a_lease_that_nobody_renews() {
 #[tokio::test(start_paused = true)]
 async fn renewals_put_it_off_for_as_long_as_there_are_any() {
     let cluster = MemoryCluster::new(5);
-    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     let mut expiring = Box::pin(guard.expiring_within(LEFT));
     tokio::select! {
         biased;
@@ -45,7 +50,12 @@ async fn renewals_put_it_off_for_as_long_as_there_are_any() {
 async fn a_renewal_at_the_last_moment_puts_it_off_as_well() {
     let cluster = MemoryCluster::new(3);
     let start = tokio::time::Instant::now();
-    let guard = client(&cluster).red_lock("r").ttl(TTL).without_renewal().lock().await.unwrap();
+    let guard = client(&cluster)
+        .red_lock("r")
+        .options(LockOptions::new().ttl(TTL).without_renewal())
+        .lock()
+        .await
+        .unwrap();
     let expiring = guard.expiring_within(LEFT);
     let renewing = async {
         pass(WINDOW - LEFT - GRANULE).await;
@@ -58,10 +68,10 @@ async fn a_renewal_at_the_last_moment_puts_it_off_as_well() {
 #[tokio::test(start_paused = true)]
 async fn it_is_told_at_once_where_less_is_left_and_when_the_lease_is_taken_away() {
     let cluster = MemoryCluster::new(5);
-    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     assert_eq!(guard.expiring_within(TTL).now_or_never(), Some(()));
     assert_eq!(guard.expiring_within(Duration::MAX).now_or_never(), Some(()));
-    client(&cluster).red_lock("r").force_unlock().await.unwrap();
+    crate::admin::force_unlock(&client(&cluster), "r").await.unwrap();
     let start = tokio::time::Instant::now();
     guard.expiring_within(LEFT).await;
     assert!(start.elapsed() <= GRANULE, "{:?}", start.elapsed());
@@ -72,9 +82,13 @@ async fn it_is_told_at_once_where_less_is_left_and_when_the_lease_is_taken_away(
 #[tokio::test(start_paused = true)]
 async fn the_first_lease_of_a_group_to_expire_counts() {
     let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
-    let eu = Quorum::builder().name("eu").in_memory(&clusters[0]).unwrap();
-    let us = Quorum::builder().name("us").in_memory(&clusters[1]).unwrap();
-    let group = MultiLock::new([eu.red_lock("a").ttl(TTL), us.red_lock("b").ttl(TTL)]).lock().await.unwrap();
+    let eu = Quorum::builder().name("eu").connect_in_memory(&clusters[0]).unwrap();
+    let us = Quorum::builder().name("us").connect_in_memory(&clusters[1]).unwrap();
+    let group = MultiLock::across([eu.red_lock("a"), us.red_lock("b")])
+        .options(LockOptions::new().ttl(TTL))
+        .lock()
+        .await
+        .unwrap();
     all_behave(&clusters[1], &Behaviour::Hanging);
     let start = tokio::time::Instant::now();
     group.expiring_within(LEFT).await;
@@ -85,10 +99,11 @@ async fn the_first_lease_of_a_group_to_expire_counts() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_is_told_as_the_holder_of_a_lock_is() {
     let cluster = MemoryCluster::new(3);
-    let leadership = client(&cluster).election("e").value("me").ttl(TTL).campaign().await.unwrap();
+    let leadership =
+        client(&cluster).election("e").options(LockOptions::new().ttl(TTL)).campaign("me").await.unwrap();
     all_behave(&cluster, &Behaviour::Hanging);
     leadership.expiring_within(LEFT).await;
-    assert!(leadership.is_leader() && leadership.remaining() <= LEFT);
+    assert!(leadership.is_valid() && leadership.remaining() <= LEFT);
     assert_eq!(leadership.lease().expiring_within(LEFT).now_or_never(), Some(()));
     thaw_all(&cluster);
 }

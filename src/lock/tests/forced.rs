@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{client, pass, server};
 use crate::{
-    LockGuard, MemoryCluster, Quorum,
+    LockGuard, LockOptions, MemoryCluster, Quorum,
     error::LossReason,
     node::{Operation, names},
 };
@@ -23,7 +23,7 @@ impl Scene {
     async fn new() -> Self {
         let cluster = MemoryCluster::new(5);
         let quorum = client(&cluster);
-        let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
+        let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
         Self { cluster, quorum, guard }
     }
 
@@ -86,15 +86,16 @@ async fn the_last_notice_of_a_burst_is_not_lost() {
             pass(MILLISECOND).await;
         }
         let start = tokio::time::Instant::now();
-        client(&scene.cluster).red_lock("r").force_unlock().await.unwrap();
+        crate::admin::force_unlock(&client(&scene.cluster), "r").await.unwrap();
         // The watchdog has something else to do while the notice waits: each is renewed sooner.
         let mut others = Vec::new();
         for share in 2..9 {
             tokio::task::yield_now().await;
-            let other = scene.quorum.red_lock(format!("other {share}")).ttl(TTL / share);
+            let other =
+                scene.quorum.red_lock(format!("other {share}")).options(LockOptions::new().ttl(TTL / share));
             others.push(other.lock().await.unwrap());
         }
-        assert_eq!(scene.guard.lost().await.reason, LossReason::TakenAway);
+        assert_eq!(scene.guard.lost().await.reason, LossReason::Revoked);
         assert!(start.elapsed() <= TTL / 60, "{notices}: {:?}", start.elapsed());
     }
 }
@@ -108,7 +109,7 @@ async fn the_notices_of_several_nodes_are_answered_about_as_soon_as_they_come() 
         scene.publish(node);
         pass(MILLISECOND * 4).await;
     }
-    client(&scene.cluster).red_lock("r").force_unlock().await.unwrap();
+    crate::admin::force_unlock(&client(&scene.cluster), "r").await.unwrap();
     scene.guard.lost().await;
     assert!(start.elapsed() <= MILLISECOND * 80, "{:?}", start.elapsed());
 }

@@ -6,7 +6,7 @@ use super::{NONE, client, locked_nodes, thaw_all};
 use crate::{
     LockOptions, MemoryCluster,
     algorithm::tally::Electorate,
-    error::{LockError, NodeError},
+    error::{Error, NodeError},
     node::memory::Behaviour,
 };
 
@@ -58,7 +58,7 @@ async fn try_lock_under(mask: &[Behaviour]) {
     let found = match &outcome {
         Ok(Some(_)) => Expected::Locked,
         Ok(None) => Expected::HeldByOthers,
-        Err(LockError::NoQuorum { .. }) => Expected::NoQuorum,
+        Err(Error::NoQuorum(_)) => Expected::NoQuorum,
         Err(other) => panic!("{mask:?}: {other}"),
     };
     assert_eq!(found, expected(mask), "{mask:?}");

@@ -29,7 +29,7 @@ pub(crate) const NONE: [usize; 0] = [];
 
 /// A client of these nodes, with the default settings.
 pub(crate) fn client(cluster: &MemoryCluster) -> Quorum {
-    Quorum::builder().in_memory(cluster).unwrap()
+    Quorum::builder().connect_in_memory(cluster).unwrap()
 }
 
 pub(crate) fn all_behave(cluster: &MemoryCluster, behaviour: &Behaviour) {

@@ -8,9 +8,9 @@ use tokio::{task::JoinHandle, time::Instant};
 use super::{all_behave, client, pass, server, thaw_all};
 use crate::{
     LockOptions, MemoryCluster, Owner, Quorum,
-    error::{LockError, NodeError},
+    error::{Error, NodeError},
     node::{Operation, memory::Behaviour},
-    values::Vote,
+    values::NodeReply,
 };
 
 const SHORT: Duration = Duration::from_secs(2);
@@ -24,43 +24,39 @@ const LATE: Duration = Duration::from_millis(1100);
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// A call to lock, by its quorum timeout.
-type Call = fn(&Quorum, &Owner, LockOptions) -> BoxFuture<'static, Result<(), LockError>>;
+type Call = fn(&Quorum, &Owner, LockOptions) -> BoxFuture<'static, Result<(), Error>>;
 
-fn lock(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), LockError>> {
+fn lock(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
     let lock = quorum.red_lock("r").options(options);
     async move { lock.lock().await.map(drop) }.boxed()
 }
 
-fn group(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), LockError>> {
+fn group(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
     let group = quorum.multi_lock(["r", "s"]).options(options);
     async move { group.lock().await.map(drop) }.boxed()
 }
 
-fn read(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), LockError>> {
+fn read(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
     let lock = quorum.rw_lock("r").options(options);
     async move { lock.read().await.map(drop) }.boxed()
 }
 
-fn own(quorum: &Quorum, owner: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), LockError>> {
+fn own(quorum: &Quorum, owner: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
     let lock = quorum.red_lock("r").owned_by(owner).options(options);
     async move { lock.lock().await.map(drop) }.boxed()
 }
 
-fn own_read(
-    quorum: &Quorum,
-    owner: &Owner,
-    options: LockOptions,
-) -> BoxFuture<'static, Result<(), LockError>> {
+fn own_read(quorum: &Quorum, owner: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
     let lock = quorum.rw_lock("r").owned_by(owner).options(options);
     async move { lock.read().await.map(drop) }.boxed()
 }
 
-fn permit(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), LockError>> {
+fn permit(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
     let semaphore = quorum.semaphore("s", 2).options(options);
     async move { semaphore.acquire().await.map(drop) }.boxed()
 }
 
-fn any(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), LockError>> {
+fn any(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
     let any = quorum.any_of(["a", "b"]).options(options);
     async move { any.lock().await.map(drop) }.boxed()
 }
@@ -87,8 +83,8 @@ fn down() -> Behaviour {
 /// Checks that a call behind one with a longer quorum timeout ends by its own, as a call alone does,
 /// and that the longer one goes on.
 async fn each_ends_by_its_own_quorum_timeout(before: Call, behind: Call) {
-    let ends_in_time = |(outcome, took): (Result<(), LockError>, Duration), timeout: Duration| {
-        assert!(matches!(outcome, Err(LockError::NoQuorum { .. })), "{outcome:?} after {took:?}");
+    let ends_in_time = |(outcome, took): (Result<(), Error>, Duration), timeout: Duration| {
+        assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?} after {took:?}");
         assert!(took >= timeout && took <= timeout + LATE, "{took:?} instead of {timeout:?}");
     };
     for behaviour in [down(), Behaviour::Hanging] {
@@ -178,7 +174,7 @@ async fn a_task_of_an_owner_sees_the_outage_that_each_task_before_it_meets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_ends_behind_another_has_the_votes_of_that_one() {
+async fn a_call_that_ends_behind_another_has_the_replies_to_that_one() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     all_behave(&cluster, &down());
@@ -186,10 +182,32 @@ async fn a_call_that_ends_behind_another_has_the_votes_of_that_one() {
     let _patient = timed(lock(&quorum, &Owner::new(), within(Duration::MAX)));
     pass(SHORT).await;
     let (outcome, took) = timed(lock(&quorum, &Owner::new(), within(SHORT))).await.unwrap();
-    let Err(LockError::NoQuorum { votes, .. }) = outcome else { panic!("{outcome:?}") };
-    let unreachable = |vote: &&Vote| matches!(vote, Vote::Unknown(NodeError::Unreachable(_)));
-    assert_eq!((votes.granted(), votes.all().iter().filter(unreachable).count()), (1, 2), "{votes}");
+    let Err(Error::NoQuorum(error)) = outcome else { panic!("{outcome:?}") };
+    let replies = error.node_replies();
+    let unreachable = |reply: &&NodeReply| matches!(reply, NodeReply::Failed(NodeError::Unreachable(_)));
+    assert_eq!((replies.done(), replies.all().iter().filter(unreachable).count()), (1, 2), "{replies}");
     assert_eq!(took, SHORT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_time_ends_behind_another_in_an_outage_has_no_quorum() {
+    let cluster = MemoryCluster::new(3);
+    let (quorum, owner) = (client(&cluster), Owner::new());
+    all_behave(&cluster, &down());
+    let calls = [lock, read, own, own_read].map(|call| timed(call(&quorum, &owner, within(Duration::MAX))));
+    pass(SHORT).await;
+    let (red_lock, rw_lock) = (quorum.red_lock("r"), quorum.rw_lock("r"));
+    let outcomes = [
+        red_lock.try_lock_for(SHORT).await.map(|_| ()),
+        rw_lock.try_read_for(SHORT).await.map(|_| ()),
+        red_lock.clone().owned_by(&owner).try_lock_for(SHORT).await.map(|_| ()),
+        red_lock.owned_by(&owner).try_lock().await.map(|_| ()),
+        rw_lock.owned_by(&owner).try_read_for(SHORT).await.map(|_| ()),
+    ];
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
+    }
+    assert!(calls.iter().all(|call| !call.is_finished()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,7 +216,8 @@ async fn a_call_behind_another_waits_while_a_quorum_says_that_the_resource_is_he
     let quorum = client(&cluster);
     let held = client(&cluster).red_lock("r").lock().await.unwrap();
     let poll = Duration::from_millis(100);
-    let patient = timed(lock(&quorum, &Owner::new(), within(Duration::MAX).polls(poll, poll)));
+    let patient =
+        timed(lock(&quorum, &Owner::new(), within(Duration::MAX).poll_interval(poll).first_poll(poll)));
     pass(poll).await;
     let behind = timed(lock(&quorum, &Owner::new(), within(SHORT)));
     pass(Duration::from_secs(60)).await;
@@ -215,19 +234,21 @@ async fn a_call_behind_another_waits_while_a_quorum_says_that_the_resource_is_he
     behind.await.unwrap().0.unwrap();
 }
 
-/// The task with the turn pauses for long, but makes an attempt when the call behind it needs one.
+/// After many failures, the call with the turn makes pauses of 8 s, but makes an attempt when the call behind it needs
+/// one.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_are_back_just_in_time_are_asked_before_a_call_behind_another_gives_up() {
     let cluster = MemoryCluster::new(3);
     let (quorum, owner) = (client(&cluster), Owner::new());
     all_behave(&cluster, &down());
-    let patient = timed(lock(&quorum, &owner, within(Duration::MAX).retry_delay(LONG)));
-    tokio::task::yield_now().await;
+    let patient = timed(lock(&quorum, &owner, within(Duration::MAX).poll_interval(LONG).first_poll(LONG)));
+    let failing = Duration::from_secs(60);
+    pass(failing).await;
     let behind = timed(lock(&quorum, &owner, within(SHORT)));
     pass(SHORT - Duration::from_millis(1)).await;
     all_behave(&cluster, &Behaviour::Granting);
     let (outcome, took) = patient.await.unwrap();
-    assert_eq!((outcome, took), (Ok(()), SHORT));
+    assert_eq!((outcome, took), (Ok(()), failing + SHORT));
     behind.await.unwrap().0.unwrap();
 }
 
@@ -241,7 +262,7 @@ async fn a_call_does_not_wait_for_answers_by_the_node_timeout_of_another() {
     pass(Duration::from_millis(3500)).await;
     let quick = within(SHORT).node_timeout(Duration::from_millis(100));
     let (outcome, took) = timed(lock(&quorum, &owner, quick)).await.unwrap();
-    assert!(matches!(outcome, Err(LockError::NoQuorum { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
     assert_eq!(took, SHORT + Duration::from_millis(100));
 }
 
@@ -255,11 +276,10 @@ async fn a_call_behind_another_waits_out_a_quarantine_unless_its_quorum_timeout_
     let set = timed(lock(&quorum, &Owner::new(), within(SHORT)));
     let by_default = timed(lock(&quorum, &Owner::new(), LockOptions::new()));
     let (outcome, took) = set.await.unwrap();
-    let Err(LockError::Quarantined { remaining: Some(remaining), .. }) = outcome else {
-        panic!("{outcome:?}")
-    };
+    let Err(Error::NoQuorum(error)) = outcome else { panic!("{outcome:?}") };
     assert_eq!(took, SHORT);
-    assert!(remaining > Duration::from_secs(55), "{remaining:?}");
+    let remaining = error.retry_after();
+    assert!(remaining > Some(Duration::from_secs(55)), "{remaining:?}");
     patient.await.unwrap().0.unwrap();
     by_default.await.unwrap().0.unwrap();
 }
@@ -277,4 +297,49 @@ async fn many_calls_behind_one_do_not_make_a_busy_loop() {
     let is_attempt = |operation: &&Operation| matches!(operation, Operation::Lock(_) | Operation::Enqueue(_));
     let asked = server(&cluster, 0).take_log().iter().filter(is_attempt).count();
     assert!((2..=20).contains(&asked), "{asked} attempts in {SHORT:?}");
+}
+
+/// A call behind another has made no attempt, and the first attempt of the other has no result yet.
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_time_ends_while_no_node_has_answered_the_call_before_it_has_no_quorum() {
+    let cluster = MemoryCluster::new(3);
+    let (quorum, owner) = (client(&cluster), Owner::new());
+    all_behave(&cluster, &Behaviour::Hanging);
+    let _calls = [lock, read, own, own_read].map(|call| timed(call(&quorum, &owner, within(Duration::MAX))));
+    tokio::task::yield_now().await;
+    let wait = Duration::from_millis(300);
+    let (red_lock, rw_lock) = (quorum.red_lock("r"), quorum.rw_lock("r"));
+    let (own_lock, own_rw_lock) = (red_lock.clone().owned_by(&owner), rw_lock.clone().owned_by(&owner));
+    let outcomes = tokio::join!(
+        red_lock.try_lock_for(wait),
+        rw_lock.try_read_for(wait),
+        own_lock.try_lock_for(wait),
+        own_rw_lock.try_read_for(wait),
+    );
+    assert!(matches!(outcomes.0, Err(Error::NoQuorum(_))), "{:?}", outcomes.0);
+    assert!(matches!(outcomes.1, Err(Error::NoQuorum(_))), "{:?}", outcomes.1);
+    assert!(matches!(outcomes.2, Err(Error::NoQuorum(_))), "{:?}", outcomes.2);
+    assert!(matches!(outcomes.3, Err(Error::NoQuorum(_))), "{:?}", outcomes.3);
+}
+
+/// The first try found the permit held by a quorum; since then, only the call before this one makes attempts.
+#[tokio::test(start_paused = true)]
+async fn a_call_for_a_permit_whose_time_ends_behind_another_in_an_outage_has_no_quorum() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let semaphore = quorum.semaphore("s", 1);
+    let _held = client(&cluster).semaphore("s", 1).try_acquire().await.unwrap().unwrap();
+    let _patient = timed(permit_of_one(&quorum));
+    pass(Duration::from_millis(100)).await;
+    let behind = timed(async move { semaphore.try_acquire_for(LONG).await.map(|permit| permit.is_some()) });
+    pass(Duration::from_secs(1)).await;
+    all_behave(&cluster, &down());
+    let (outcome, took) = behind.await.unwrap();
+    assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
+    assert_eq!(took, LONG);
+}
+
+fn permit_of_one(quorum: &Quorum) -> impl Future<Output = Result<(), Error>> + Send + 'static {
+    let semaphore = quorum.semaphore("s", 1).options(within(Duration::MAX));
+    async move { semaphore.acquire().await.map(drop) }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use futures::FutureExt;
 use tracing::{
-    Dispatch, Event, Level, Metadata, Subscriber,
+    Dispatch, Event, Instrument, Level, Metadata, Subscriber,
     field::{Field, Visit},
     span,
     subscriber::{DefaultGuard, Interest, NoSubscriber},
@@ -26,6 +26,7 @@ use tracing_subscriber::{
 use super::{all_behave, client, pass, server};
 use crate::{
     LockGuard, LockOptions, MemoryCluster,
+    error::ClosedReason,
     error::{LossReason, NodeError},
     mutex,
     node::memory::Behaviour,
@@ -78,21 +79,18 @@ impl Traced {
 
     /// Whatever is about a lease names it whole.
     fn names_lease(&self, resource: &str, owner: &str, token: &str) {
-        assert_eq!(
-            (self.field("resource"), self.field("owner"), self.field("token")),
-            (resource, owner, token)
-        );
+        assert_eq!((self.field("resource"), self.field("id"), self.field("token")), (resource, owner, token));
     }
 
     fn names(&self, guard: &LockGuard) {
         assert_eq!(self.field("resource"), guard.resources()[0].to_string());
-        assert_eq!(self.field("owner"), guard.owner().to_string());
+        assert_eq!(self.field("id"), guard.id().to_string());
     }
 }
 
 /// Keeps everything that this crate traces, at every level.
 #[derive(Clone, Debug, Default)]
-struct Collector(Arc<Mutex<Vec<Traced>>>, Arc<Mutex<Vec<Named>>>);
+struct Collector(Arc<Mutex<Vec<Traced>>>, Arc<Mutex<Vec<Named>>>, Arc<Mutex<Vec<Fields>>>);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
     /// Never "always": that would be true for threads without a subscriber, too.
@@ -116,8 +114,20 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
         let span = context.span(&id).expect("it is there");
         let extensions = span.extensions();
         let Some(Fields(fields)) = extensions.get::<Fields>() else { return };
-        let [mode, owner, token] = ["mode", "owner", "token"].map(|name| fields.get(name).cloned());
+        if span.name() == "redquorum::lease" {
+            mutex::lock(&self.2).push(Fields(fields.clone()));
+            return;
+        }
+        let [mode, owner, token] = ["mode", "id", "token"].map(|name| fields.get(name).cloned());
         mutex::lock(&self.1).push(Named { mode, owner, token });
+    }
+
+    fn on_follows_from(&self, id: &span::Id, follows: &span::Id, context: Context<'_, S>) {
+        let follows = context.span(follows).expect("it is there").name();
+        let span = context.span(id).expect("it is there");
+        if let Some(fields) = span.extensions_mut().get_mut::<Fields>() {
+            fields.0.insert("follows", follows.to_owned());
+        }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
@@ -173,6 +183,11 @@ impl Traces {
         mutex::lock(&self.collector.1).clone()
     }
 
+    /// The fields of the spans of leases that have ended, in order.
+    fn ended_leases(&self) -> Vec<Fields> {
+        mutex::lock(&self.collector.2).clone()
+    }
+
     /// The messages of the warnings, in order.
     pub(crate) fn warned(&self) -> Vec<String> {
         self.warnings().iter().map(|traced| traced.field("message").to_owned()).collect()
@@ -222,15 +237,15 @@ async fn a_lost_attempt_traces_the_vote_of_every_node_and_its_rollback() {
         assert_eq!(traced.level, Level::DEBUG);
         assert_eq!(traced.field("resource"), "r");
     }
-    assert_eq!(failed.field("owner"), rollback.field("owner"));
+    assert_eq!(failed.field("id"), rollback.field("id"));
     assert!(!failed.field("reason").is_empty());
-    let votes: Vec<_> = failed.field("votes").split("; ").collect();
+    let votes: Vec<_> = failed.field("replies").split("; ").collect();
     assert_eq!(votes.len(), 5, "{votes:?}");
-    assert_eq!(votes[0], "memory:0: granted");
+    assert_eq!(votes[0], "memory:0: done");
     assert!(votes[1].starts_with("memory:1: held by somebody:else"), "{votes:?}");
     assert_eq!(votes[2], format!("memory:2: {}", NodeError::ReadOnly));
     assert_eq!(votes[3], format!("memory:3: {}", NodeError::OutOfMemory));
-    assert!(votes[4].starts_with("memory:4: ") && !votes[4].ends_with("granted"), "{votes:?}");
+    assert!(votes[4].starts_with("memory:4: ") && !votes[4].ends_with("done"), "{votes:?}");
     assert!(!rollback.field("nodes").is_empty());
     assert!(traces.of("acquired").is_empty());
 }
@@ -239,7 +254,7 @@ async fn a_lost_attempt_traces_the_vote_of_every_node_and_its_rollback() {
 async fn every_renewal_by_the_watchdog_is_traced_with_its_outcome() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
-    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     pass(TTL / 2).await;
     let renewal = traces.one("renewal");
     assert_eq!(renewal.level, Level::DEBUG);
@@ -278,7 +293,12 @@ fn warned_of_loss(traces: &Traces, guard: &LockGuard, reason: LossReason) {
 async fn a_lease_that_expires_is_warned_of_once() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
-    let guard = client(&cluster).red_lock("r").ttl(TTL).without_renewal().lock().await.unwrap();
+    let guard = client(&cluster)
+        .red_lock("r")
+        .options(LockOptions::new().ttl(TTL).without_renewal())
+        .lock()
+        .await
+        .unwrap();
     assert_eq!(guard.lost().await.reason, LossReason::Expired);
     pass(TTL).await;
     warned_of_loss(&traces, &guard, LossReason::Expired);
@@ -290,11 +310,11 @@ async fn a_lease_that_expires_is_warned_of_once() {
 async fn a_lease_that_was_taken_away_is_warned_of_once() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
-    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     all_behave(&cluster, &Behaviour::Refusing);
-    assert_eq!(guard.lost().await.reason, LossReason::TakenAway);
+    assert_eq!(guard.lost().await.reason, LossReason::Revoked);
     pass(TTL).await;
-    warned_of_loss(&traces, &guard, LossReason::TakenAway);
+    warned_of_loss(&traces, &guard, LossReason::Revoked);
 }
 
 #[tokio::test(start_paused = true)]
@@ -303,13 +323,13 @@ async fn a_lease_that_is_held_for_too_long_is_warned_of_once() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster)
         .red_lock("r")
-        .options(LockOptions::new().ttl(TTL).max_hold(TTL * 2))
+        .options(LockOptions::new().ttl(TTL).hold_at_most(TTL * 2))
         .lock()
         .await
         .unwrap();
-    assert_eq!(guard.lost().await.reason, LossReason::MaxHold);
+    assert_eq!(guard.lost().await.reason, LossReason::HoldLimit);
     pass(TTL).await;
-    warned_of_loss(&traces, &guard, LossReason::MaxHold);
+    warned_of_loss(&traces, &guard, LossReason::HoldLimit);
 }
 
 #[tokio::test(start_paused = true)]
@@ -318,24 +338,24 @@ async fn a_lease_that_a_shutdown_ends_is_warned_of_once() {
     let quorum = client(&MemoryCluster::new(3));
     let guard = quorum.red_lock("r").lock().await.unwrap();
     quorum.shutdown().await;
-    warned_of_loss(&traces, &guard, LossReason::Shutdown);
+    warned_of_loss(&traces, &guard, LossReason::Closed(ClosedReason::ShutDown));
 }
 
 /// At least so many nodes, by their addresses.
 fn names_nodes(confirmed: &str, least: usize) {
-    assert!(confirmed.matches("\"memory:").count() >= least, "{confirmed}");
+    assert!(confirmed.matches(": done").count() >= least, "{confirmed}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unlock_is_traced_with_the_nodes_that_confirmed() {
     let traces = Traces::begin();
     let guard = client(&MemoryCluster::new(3)).red_lock("r").lock().await.unwrap();
-    let owner = guard.owner().to_string();
+    let owner = guard.id().to_string();
     guard.unlock().await.unwrap();
     let unlock = traces.one("unlock");
     assert_eq!(unlock.level, Level::DEBUG);
-    assert_eq!((unlock.field("resource"), unlock.field("owner")), ("r", &*owner));
-    names_nodes(unlock.field("confirmed"), 2);
+    assert_eq!((unlock.field("resource"), unlock.field("id")), ("r", &*owner));
+    names_nodes(unlock.field("replies"), 2);
     assert!(traces.warnings().is_empty());
 }
 
@@ -345,8 +365,8 @@ async fn whatever_is_about_a_lease_names_its_resource_owner_and_token() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     for is_dropped in [false, true] {
-        let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
-        let (owner, token) = (guard.owner().to_string(), guard.fencing_token().to_string());
+        let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
+        let (owner, token) = (guard.id().to_string(), guard.fencing_token().to_string());
         guard.renew().await.unwrap();
         pass(TTL / 2).await;
         let end = if is_dropped {
@@ -364,14 +384,41 @@ async fn whatever_is_about_a_lease_names_its_resource_owner_and_token() {
         assert_eq!(traces.named().last(), Some(&named), "the span of the call says it, too");
     }
     let held = quorum.red_lock("r").try_lock().await.unwrap().unwrap();
-    assert_eq!(traces.named().last().unwrap().owner, Some(held.owner().to_string()));
+    assert_eq!(traces.named().last().unwrap().owner, Some(held.id().to_string()));
     assert!(client(&cluster).red_lock("r").try_lock().await.unwrap().is_none());
     assert!(client(&cluster).rw_lock("r").try_read().await.unwrap().is_none());
     let named = Named { mode: Some("Shared".to_owned()), owner: None, token: None };
     assert_eq!(traces.named().last(), Some(&named), "nothing was won");
-    let (owner, token) = (held.owner().to_string(), held.fencing_token().to_string());
+    let (owner, token) = (held.id().to_string(), held.fencing_token().to_string());
     quorum.shutdown().await;
     traces.one("lease lost").names_lease("r", &owner, &token);
+}
+
+/// The span has no parent, which would be open for as long as the lease: it follows from the caller's span.
+#[tokio::test(start_paused = true)]
+async fn a_lease_has_one_span_from_its_grant_to_its_end() {
+    let traces = Traces::begin();
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let guard = quorum.red_lock("r").lock().instrument(tracing::info_span!("request")).await.unwrap();
+    let lease = guard.lease();
+    pass(2 * TTL).await;
+    assert!(traces.ended_leases().is_empty());
+    guard.unlock().await.unwrap();
+    let [Fields(unlocked)] = &*traces.ended_leases() else { panic!("{:?}", traces.ended_leases()) };
+    let named = |name: &str| unlocked.get(name).cloned();
+    assert_eq!(named("resource").as_deref(), Some("r"));
+    assert_eq!(named("id"), Some(lease.id().to_string()));
+    assert_eq!(named("token"), Some(lease.fencing_token().to_string()));
+    assert_eq!((named("loss"), named("follows").as_deref()), (None, Some("lock")));
+    let lost = quorum.red_lock("r").lock().await.unwrap();
+    all_behave(&cluster, &Behaviour::Hanging);
+    lost.lost().await;
+    let ended = traces.ended_leases();
+    assert_eq!(ended[1].0.get("loss").map(String::as_str), Some("its validity ended"));
+    let warning = traces.one("lease lost");
+    assert_eq!(warning.spans[0].name, "redquorum::lease");
+    assert_eq!(warning.spans[0].level, Level::INFO);
 }
 
 #[tokio::test(start_paused = true)]
@@ -379,11 +426,11 @@ async fn an_unlock_by_force_is_warned_of() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
     let _guard = client(&cluster).red_lock("r").lock().await.unwrap();
-    client(&cluster).red_lock("r").force_unlock().await.unwrap();
+    crate::admin::force_unlock(&client(&cluster), "r").await.unwrap();
     let forced = traces.one("unlocked by force");
     assert_eq!(forced.level, Level::WARN);
     assert_eq!(forced.field("resource"), "r");
-    names_nodes(forced.field("confirmed"), 3);
+    names_nodes(forced.field("replies"), 3);
 }
 
 /// What belongs to an attempt.
@@ -428,7 +475,7 @@ async fn each_lock_call_has_a_span_of_its_own() {
     let lock = quorum.red_lock("r");
     lock.lock().await.unwrap().unlock().await.unwrap();
     let first = of_attempts(&traces);
-    lock.try_lock_for(TTL).await.unwrap().unlock().await.unwrap();
+    lock.try_lock_for(TTL).await.unwrap().unwrap().unlock().await.unwrap();
     let second = of_attempts(&traces).split_off(first.len());
     inside_of_one("lock", &first);
     inside_of_one("lock", &second);
@@ -460,12 +507,12 @@ async fn a_lock_call_that_is_dropped_traces_its_rollback_inside_of_its_span() {
 async fn trace_something_of_each_level() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
-    let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
+    let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     assert!(client(&cluster).red_lock("r").try_lock().await.unwrap().is_none());
     pass(TTL).await;
     guard.unlock().await.unwrap();
     let _guard = quorum.red_lock("r").lock().await.unwrap();
-    client(&cluster).red_lock("r").force_unlock().await.unwrap();
+    crate::admin::force_unlock(&client(&cluster), "r").await.unwrap();
     quorum.shutdown().await;
 }
 

@@ -12,7 +12,7 @@ use crate::{
         memory::MemoryServer,
         state::{HeldKey, NodeState, NodeTime},
     },
-    values::{NodeError, OwnerId, Resource},
+    values::{LeaseId, NodeError, Resource},
 };
 
 /// What a server does with requests.
@@ -76,7 +76,7 @@ fn refusal(operation: &Operation, parameters: &QuorumParameters) -> Answer {
     let (mut node, now) = (NodeState::new("refuses"), NodeTime::from_epoch(0));
     let expires_at = now + parameters.max_ttl;
     for resource in operation.resources() {
-        let owner = OwnerId::from_wire(b"somebody:else");
+        let owner = LeaseId::from_wire(b"somebody:else");
         node.set_lock(resource, Some(HeldKey { owner, holds: 1, expires_at }));
     }
     node.apply(&parameters, operation, now).answer

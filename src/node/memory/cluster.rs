@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Independent in-memory nodes that several clients of one process can share, each with
-/// [`QuorumBuilder::in_memory`](crate::QuorumBuilder::in_memory).
+/// [`QuorumBuilder::connect_in_memory`](crate::QuorumBuilder::connect_in_memory).
 ///
 /// Their time is tokio's. Cheap to clone: a clone is the same nodes.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     mutex,
     node::{memory::MemoryServer, state::HeldKey},
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 impl MemoryServer {
@@ -41,7 +41,7 @@ impl MemoryServer {
     pub(crate) fn hold(&self, resource: &str, owner: &str, ttl: Duration) {
         let resource = Resource::internal(resource.as_bytes());
         let held =
-            HeldKey { owner: OwnerId::from_wire(owner.as_bytes()), holds: 1, expires_at: self.now() + ttl };
+            HeldKey { owner: LeaseId::from_wire(owner.as_bytes()), holds: 1, expires_at: self.now() + ttl };
         mutex::lock(&self.memory).state.set_lock(&resource, Some(held));
     }
 

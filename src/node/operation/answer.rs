@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::{
     node::operation::{Holder, Inspection, Listed, Observation, Queued, Registration, wire},
-    values::{Arrivals, Fingerprint, NodeError, Refusal, Vote},
+    values::{Arrivals, Fingerprint, NodeError, NodeReply, Refusal},
 };
 
 /// A node's answer to one [`Operation`](super::Operation).
@@ -143,7 +143,7 @@ impl Abstention {
 }
 
 /// What an answer amounts to: one that refuses nothing is a vote for what was asked.
-impl From<&Answer> for Vote {
+impl From<&Answer> for NodeReply {
     fn from(answer: &Answer) -> Self {
         match answer {
             Answer::Awaited(answer) => Self::from(&**answer),
@@ -161,29 +161,29 @@ impl From<&Answer> for Vote {
             | Answer::Arrived(_)
             | Answer::OtherCount(_)
             | Answer::Registered(_)
-            | Answer::Inspected(_) => Self::Granted,
+            | Answer::Inspected(_) => Self::Done,
             Answer::Held(Holder { owner, remaining, .. }) => {
-                Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })
+                Self::Refused(Refusal::Held { by: owner.clone(), remaining: Some(*remaining) })
             }
             Answer::Queued(Queued { holder: Some(Holder { owner, remaining, .. }), .. }) => {
-                Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })
+                Self::Refused(Refusal::Held { by: owner.clone(), remaining: Some(*remaining) })
             }
-            Answer::Queued(_) => Self::Refused(Refusal::Queued),
-            Answer::Gone => Self::Refused(Refusal::Unlocked),
+            Answer::Queued(_) => Self::Refused(Refusal::Deferred),
+            Answer::Gone => Self::Refused(Refusal::RolledBack),
             Answer::NotWrittenBack { .. } | Answer::NotLeader => Self::Refused(Refusal::Superseded),
             Answer::WrongQuorum { fingerprint } | Answer::AlreadyRegistered { fingerprint } => {
-                Self::Refused(Refusal::OtherQuorum { theirs: fingerprint.clone() })
+                Self::Refused(Refusal::wrong_quorum(fingerprint))
             }
             Answer::Abstains(abstention) | Answer::RenewedInQuarantine(abstention) => {
                 Self::Refused(Refusal::from(*abstention))
             }
             Answer::Error(NodeError::Handshake(refused)) => match &**refused {
-                NodeError::OtherQuorum(theirs) => {
-                    Self::Refused(Refusal::OtherQuorum { theirs: theirs.clone() })
+                NodeError::WrongQuorum(fingerprint) => {
+                    Self::Refused(Refusal::WrongQuorum { fingerprint: Arc::clone(fingerprint) })
                 }
-                _ => Self::Unknown(NodeError::Handshake(Arc::clone(refused))),
+                _ => Self::Failed(NodeError::Handshake(Arc::clone(refused))),
             },
-            Answer::Error(error) => Self::Unknown(error.clone()),
+            Answer::Error(error) => Self::Failed(error.clone()),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::{
         operation::{Answer, Arguments, Lock, Operate, Said},
         parameters::QuorumParameters,
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(crate) struct Downgrade {
     /// How the reader locks, whom neither queues nor marks keep out: all of it shared.
     pub(crate) lock: Lock,
     /// The owner that has the resources until then.
-    pub(crate) writer: OwnerId,
+    pub(crate) writer: LeaseId,
 }
 
 impl Operate for Downgrade {
@@ -33,7 +33,7 @@ impl Operate for Downgrade {
         }
     }
 
-    fn taker(&self) -> Option<&OwnerId> {
+    fn taker(&self) -> Option<&LeaseId> {
         Some(&self.lock.owner)
     }
 }

@@ -11,7 +11,7 @@ use crate::{
         parameters::QuorumParameters,
         ttl::whole_milliseconds,
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct Enqueue {
     /// In which resource's queue, by index: that of the resource that it was refused for.
     pub(crate) resource: usize,
     /// Who waits: the tasks of a client that wait for the same resources, one after the other.
-    pub(crate) waiter: OwnerId,
+    pub(crate) waiter: LeaseId,
     /// The ticket that it was given before, here or by another node; 0 for the end of the queue.
     pub(crate) ticket: u64,
     /// How long its entry is kept unless it asks again. `None`: it does not enter the queue.
@@ -75,7 +75,7 @@ impl Operate for Enqueue {
         }
     }
 
-    fn taker(&self) -> Option<&OwnerId> {
+    fn taker(&self) -> Option<&LeaseId> {
         Some(&self.lock.owner)
     }
 }

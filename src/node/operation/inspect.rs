@@ -9,7 +9,7 @@ use crate::{
         operation::{Abstention, Answer, Arguments, Operate, Said, wire},
         parameters::{Incarnation, QuorumParameters},
     },
-    values::{Fingerprint, OwnerId, Resource},
+    values::{Fingerprint, LeaseId, Resource},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) struct Inspection {
     pub(crate) abstention: Option<Abstention>,
     /// Who shares it, and how long each of them still does: those who do for the shortest time, up
     /// to the number that was asked for.
-    pub(crate) readers: Box<[(OwnerId, Duration)]>,
+    pub(crate) readers: Box<[(LeaseId, Duration)]>,
     /// Who is queued for it here, if anybody is.
     pub(crate) waiters: Option<Box<Waiters>>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Inspection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiters {
     pub(crate) count: u32,
-    pub(crate) first: OwnerId,
+    pub(crate) first: LeaseId,
 }
 
 /// So many readers of a resource are told to those who look.
@@ -52,7 +52,7 @@ pub(crate) const READERS_SHOWN: u32 = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeldBy {
     /// `None` if the key has more than one field: a lock of some other kind.
-    pub(crate) owner: Option<OwnerId>,
+    pub(crate) owner: Option<LeaseId>,
     /// Of a resource that is shared, how many share it.
     pub(crate) holds: u32,
     /// `None`: a key without a ttl, which no lock of ours ever is.
@@ -91,7 +91,7 @@ impl Operate for Inspect {
     }
 }
 
-type Readers = Box<[(OwnerId, Duration)]>;
+type Readers = Box<[(LeaseId, Duration)]>;
 
 /// The holder, or nobody, and who shares the resource. What others write may be no number, and a
 /// ttl that is negative is none.

@@ -9,13 +9,13 @@ use crate::{
         operation::{Abstention, Answer, Arguments, Operate, Queued, Resources, Said, wire},
         parameters::QuorumParameters,
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lock {
     pub(crate) resources: Resources,
-    pub(crate) owner: OwnerId,
+    pub(crate) owner: LeaseId,
     pub(crate) ttl: Duration,
     /// One more than the largest counter the waiter has seen, or 0: brings counters back in step.
     pub(crate) hint: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Holder {
     /// longest (the first of them if they tie).
     pub(crate) resource: usize,
     /// `None` if the key has more than one field: a lock of some other kind.
-    pub(crate) owner: Option<OwnerId>,
+    pub(crate) owner: Option<LeaseId>,
     pub(crate) remaining: Duration,
     /// The largest fencing counter among the asked resources, 0 where there is none.
     pub(crate) counter: u64,
@@ -81,7 +81,7 @@ impl Operate for Lock {
         }
     }
 
-    fn taker(&self) -> Option<&OwnerId> {
+    fn taker(&self) -> Option<&LeaseId> {
         Some(&self.owner)
     }
 }

@@ -8,7 +8,7 @@
 use crate::{
     clock::Instant,
     node::parameters::QuorumParameters,
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 mod answer;
@@ -81,12 +81,12 @@ pub(crate) trait Operate {
     }
 
     /// The owner whose lock it would take, keep or write back.
-    fn taker(&self) -> Option<&OwnerId> {
+    fn taker(&self) -> Option<&LeaseId> {
         None
     }
 
     /// The owner whose lock it ends.
-    fn leaver(&self) -> Option<&OwnerId> {
+    fn leaver(&self) -> Option<&LeaseId> {
         None
     }
 

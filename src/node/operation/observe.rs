@@ -9,7 +9,7 @@ use crate::{
         operation::{Answer, Arguments, Operate, Proclamation, Said, wire},
         parameters::QuorumParameters,
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct Observe {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Observation {
     /// Who holds the lock; `None` if nobody does, or a lock of some other kind is there.
-    pub(crate) owner: Option<OwnerId>,
+    pub(crate) owner: Option<LeaseId>,
     /// For how long; `None` also for a key without a ttl.
     pub(crate) remaining: Option<Duration>,
     /// What a leader said there last. It may be one that does not hold the lock any more.
@@ -55,7 +55,7 @@ impl Operate for Observe {
 fn proclamation(fields: &[Value]) -> Option<Proclamation> {
     let [owner, term, number, value, since] = fields else { return None };
     Some(Proclamation {
-        owner: OwnerId::from_wire(wire::bytes(owner)?),
+        owner: LeaseId::from_wire(wire::bytes(owner)?),
         term: wire::number(term)?,
         number: wire::number(number)?,
         value: wire::bytes(value)?.into(),

@@ -7,7 +7,7 @@ use crate::{
         operation::{Answer, Arguments, Operate, Said},
         parameters::QuorumParameters,
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 /// The longest value of a leader, in bytes: every node keeps it, and every observer is sent it.
@@ -24,7 +24,7 @@ pub(crate) struct Proclaim {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Proclamation {
     /// Whose lock it stands beside.
-    pub(crate) owner: OwnerId,
+    pub(crate) owner: LeaseId,
     /// The lock's fencing token.
     pub(crate) term: u64,
     /// Grows with every value of one leader: what arrives late does not replace what was said after

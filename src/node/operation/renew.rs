@@ -7,13 +7,13 @@ use crate::{
         operation::{Abstention, Answer, Arguments, Holder, Operate, Resources, Said, wire},
         parameters::QuorumParameters,
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Renew {
     pub(crate) resources: Resources,
-    pub(crate) owner: OwnerId,
+    pub(crate) owner: LeaseId,
     /// Absolute, never an increment: a duplicate or a resend changes nothing.
     pub(crate) holds: u32,
     pub(crate) ttl: Duration,
@@ -50,7 +50,7 @@ impl Operate for Renew {
         }
     }
 
-    fn taker(&self) -> Option<&OwnerId> {
+    fn taker(&self) -> Option<&LeaseId> {
         Some(&self.owner)
     }
 }

@@ -8,7 +8,7 @@ use crate::{
         QuarantineParameters, QuorumParameters, READERS_SHOWN, Renew, Resources, RestartGuard, Tombstone,
         Unlock, Withdraw, WriteBack,
     },
-    values::{Fingerprint, OwnerId, Resource},
+    values::{Fingerprint, LeaseId, Resource},
 };
 
 pub(crate) fn parameters() -> QuorumParameters {
@@ -39,8 +39,8 @@ pub(crate) fn resources(names: &str) -> Resources {
     each.collect()
 }
 
-pub(crate) fn owner(name: &str) -> OwnerId {
-    OwnerId::from_wire(name.as_bytes())
+pub(crate) fn owner(name: &str) -> LeaseId {
+    LeaseId::from_wire(name.as_bytes())
 }
 
 /// Ttls are milliseconds.

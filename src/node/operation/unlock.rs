@@ -6,13 +6,13 @@ use crate::{
         operation::{Answer, Arguments, Operate, Resources, Said},
         parameters::QuorumParameters,
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unlock {
     pub(crate) resources: Resources,
-    pub(crate) owner: OwnerId,
+    pub(crate) owner: LeaseId,
     /// Whether the attempt had its quorum. Only then is the release told to those who listen for
     /// it, and passed on as a mark; the first in the queue is woken in any case.
     pub(crate) notify: bool,
@@ -69,7 +69,7 @@ impl Operate for Unlock {
         blocks_until.is_none()
     }
 
-    fn leaver(&self) -> Option<&OwnerId> {
+    fn leaver(&self) -> Option<&LeaseId> {
         Some(&self.owner)
     }
 }

@@ -6,7 +6,7 @@ use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
 
 use crate::{
     node::{operation::Resources, parameters::Incarnation, ttl::whole_milliseconds},
-    values::{Fingerprint, OwnerId, Resource},
+    values::{Fingerprint, LeaseId, Resource},
 };
 
 /// The arguments of one operation, as they are added to a call of the script.
@@ -39,7 +39,7 @@ impl<'a> Arguments<'a> {
         self
     }
 
-    pub(super) fn owner(&mut self, owner: &OwnerId) -> &mut Self {
+    pub(super) fn owner(&mut self, owner: &LeaseId) -> &mut Self {
         self.bytes(owner.as_bytes())
     }
 
@@ -131,10 +131,10 @@ pub(super) fn milliseconds(value: &Value) -> Option<Duration> {
 }
 
 /// An owner, or nobody.
-pub(super) fn owner(value: &Value) -> Option<Option<OwnerId>> {
+pub(super) fn owner(value: &Value) -> Option<Option<LeaseId>> {
     match value {
         Value::Nil => Some(None),
-        value => bytes(value).map(|owner| Some(OwnerId::from_wire(owner))),
+        value => bytes(value).map(|owner| Some(LeaseId::from_wire(owner))),
     }
 }
 

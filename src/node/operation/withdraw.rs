@@ -7,13 +7,13 @@ use crate::{
         operation::{Answer, Arguments, Operate, Said},
         parameters::QuorumParameters,
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Withdraw {
     pub(crate) resource: Resource,
-    pub(crate) waiter: OwnerId,
+    pub(crate) waiter: LeaseId,
 }
 
 impl Operate for Withdraw {

@@ -6,13 +6,13 @@ use crate::{
         operation::{Abstention, Answer, Arguments, Operate, Resources, Said, wire},
         parameters::QuorumParameters,
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WriteBack {
     pub(crate) resources: Resources,
-    pub(crate) owner: OwnerId,
+    pub(crate) owner: LeaseId,
     pub(crate) token: u64,
 }
 
@@ -36,7 +36,7 @@ impl Operate for WriteBack {
         }
     }
 
-    fn taker(&self) -> Option<&OwnerId> {
+    fn taker(&self) -> Option<&LeaseId> {
         Some(&self.owner)
     }
 }

@@ -20,7 +20,7 @@ use crate::{
 /// Makes plain connections to one node of a quorum, for programs that look at servers: the same
 /// address, credentials, database and TLS as those of locks, and the same master of its Sentinels.
 ///
-/// They are connections of [`redquorum::redis`](crate::redis), and speak RESP3. Nothing is asked
+/// They are connections of the crate `redis`, and speak RESP3. Nothing is asked
 /// before, so they lead to servers that a quorum refuses, too.
 ///
 /// How much a server may send is bounded over the connections of locks. Over these it is not.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     panic::AssertUnwindSafe,
     sync::{
         Arc,
@@ -110,6 +110,7 @@ impl Endpoint {
     }
 
     /// The host, or the path of the socket.
+    #[cfg(feature = "__command")]
     pub(super) fn host(&self) -> Option<&str> {
         match &self.place {
             Place::Tcp { host, .. } => Some(address::plain_host(host)),
@@ -124,7 +125,8 @@ impl Endpoint {
 
     /// The same at one address of its host; `None` where that cannot be had by changing the address
     /// alone, as behind TLS, whose certificates name the host.
-    pub(super) fn at(&self, address: IpAddr) -> Option<Self> {
+    #[cfg(feature = "__command")]
+    pub(super) fn at(&self, address: std::net::IpAddr) -> Option<Self> {
         match &self.place {
             Place::Tcp { port, connector: None, .. } => {
                 Some(Self::tcp(&address.to_string(), *port, None, self.login.clone()))

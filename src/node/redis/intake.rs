@@ -63,6 +63,7 @@ impl Intake {
     }
 
     /// Counts no more: nobody says from now on what is heard.
+    #[cfg(feature = "__command")]
     pub(super) fn lift(&self) {
         self.most.store(usize::MAX, Relaxed);
     }
@@ -76,7 +77,7 @@ impl Intake {
     pub(super) fn node_error(&self) -> Option<NodeError> {
         match self.exceeded.load(Relaxed) {
             0 => None,
-            most => Some(NodeError::Flooded { most }),
+            most => Some(NodeError::ReadLimit { most }),
         }
     }
 
@@ -190,7 +191,7 @@ mod tests {
         let error = stream.read_exact(&mut buffer[..1]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
         intake.expect(1);
-        assert_eq!(intake.node_error(), Some(NodeError::Flooded { most: MOST }));
+        assert_eq!(intake.node_error(), Some(NodeError::ReadLimit { most: MOST }));
         assert!(!intake.has_ended(), "the stream has not ended by itself");
     }
 
@@ -202,7 +203,7 @@ mod tests {
         let mut buffer = vec![0; MOST + 64 * MOST_OF_LEADER];
         stream.read_exact(&mut buffer).await.unwrap();
         stream.read_exact(&mut buffer[..1]).await.unwrap_err();
-        assert_eq!(intake.node_error(), Some(NodeError::Flooded { most: buffer.len() }));
+        assert_eq!(intake.node_error(), Some(NodeError::ReadLimit { most: buffer.len() }));
     }
 
     #[tokio::test]

@@ -4,14 +4,15 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, Either, FutureExt, select};
 
+#[cfg(feature = "__command")]
+pub use self::connector::NodeConnector;
 pub(crate) use self::node_urls::NODES_VARIABLE;
 #[cfg(feature = "tls")]
-pub use self::tls_config::Tls;
-pub(crate) use self::{address::without_password, route::Route, tls::Security};
+pub(crate) use self::tls_config::Tls;
+pub(crate) use self::{address::without_password, node_urls::node_urls, route::Route, tls::Security};
 use self::{
     connection::RedisConnection, raw_connection::RawConnection, route::Destination, sentinel::MasterSet,
 };
-pub use self::{connector::NodeConnector, node_urls::node_urls};
 use crate::{
     clock::Clock,
     node::{
@@ -25,6 +26,7 @@ use crate::{
 mod address;
 mod classify;
 mod connection;
+#[cfg(feature = "__command")]
 mod connector;
 mod endpoint;
 mod hello_reply;

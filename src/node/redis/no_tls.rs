@@ -15,14 +15,16 @@ pub(super) enum Connector {}
 impl Security {
     /// # Errors
     ///
-    /// [`ConfigError::NoTls`], always.
+    /// [`ConfigError::Url`], always.
     #[expect(
         clippy::unused_self,
         clippy::needless_pass_by_ref_mut,
         reason = "it is otherwise with the feature"
     )]
     pub(super) fn connector(&mut self, url: &str) -> Result<Connector, ConfigError> {
-        Err(ConfigError::NoTls { url: address::without_password(url).into() })
+        let reason =
+            "it asks for TLS, which this program was built without: switch on redquorum's feature `tls`";
+        Err(ConfigError::Url { url: address::without_password(url).into(), reason: reason.into() })
     }
 }
 

@@ -7,14 +7,9 @@ pub(crate) const NODES_VARIABLE: &str = "REDQUORUM_NODES";
 /// blanks, or by commas. A comma before which is no `scheme://` is part of a url, which may name
 /// several Sentinels.
 ///
-/// ```
-/// let urls = redquorum::admin::node_urls("redis+sentinel://a:26379,b:26379/mymaster,redis://c redis://d");
-/// assert_eq!(urls, ["redis+sentinel://a:26379,b:26379/mymaster", "redis://c", "redis://d"]);
-/// ```
-///
 /// Whether they can be urls of nodes is found out by [`QuorumBuilder`](crate::QuorumBuilder).
 #[must_use]
-pub fn node_urls(text: &str) -> Vec<String> {
+pub(crate) fn node_urls(text: &str) -> Vec<String> {
     let mut urls: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         let mut is_first = true;

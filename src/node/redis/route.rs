@@ -23,15 +23,15 @@ impl Route {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Url`] or [`ConfigError::SentinelUrl`] if it cannot be read;
-    /// [`ConfigError::NoTls`] if it asks for what this build cannot do, or what the system's CAs
-    /// are refused for.
+    /// [`ConfigError::Url`] if it cannot be read, or asks for what this build cannot do; [`ConfigError::Tls`] if the
+    /// certificates of the system cannot be used.
     pub(crate) fn from_url(url: &str, security: &mut Security) -> Result<Self, ConfigError> {
         Ok(Self::to(url::parse(url, security)?))
     }
 
     /// The route to the server that a client of the redis crate knows, with its credentials, its
     /// database and its TLS.
+    #[cfg(feature = "unstable-redis")]
     pub(crate) fn from_client(client: &redis::Client) -> Self {
         Self::to(Destination::Server(Endpoint::of(client, None)))
     }

@@ -132,7 +132,9 @@ fn parse(operation: &Operation, answer: &Value) -> Option<Answer> {
     let said = Said::read(answer)?;
     match said {
         Said::Tagged(b"error", [problem]) => Some(Answer::Error(classify_caught(&text(problem)?))),
-        Said::Tagged(b"counter", [counter]) => Some(Answer::Error(NodeError::Counter(text(counter)?.into()))),
+        Said::Tagged(b"counter", [counter]) => {
+            Some(Answer::Error(NodeError::InvalidCounter(text(counter)?.into())))
+        }
         Said::Tagged(b"awaited", [inner]) => parse(operation, inner).map(|answer| answer.awaited(true)),
         Said::Tagged(b"wrong_quorum", [theirs]) => {
             fingerprint(theirs).map(|fingerprint| Answer::WrongQuorum { fingerprint })

@@ -12,40 +12,18 @@ use tokio_rustls::rustls::{
 
 use crate::error::ConfigError;
 
-/// Whom a client trusts behind TLS, and how it shows itself there: for nodes with `rediss://` or
-/// `rediss+sentinel://`.
-///
-/// TLS is made by rustls, with the crypto provider that the process has installed, and with *ring*
-/// if it has none. A certificate has to be valid for the host as it stands in the url, or as a
-/// Sentinel names it; there is no way to do without.
-///
-/// ```no_run
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use redquorum::{Quorum, Tls};
-///
-/// let tls = Tls::new()
-///     .ca(std::fs::read("ca.pem")?)?
-///     .client_certificate(std::fs::read("client.pem")?, std::fs::read("client.key")?)?;
-/// let nodes = ["rediss://redis-1.internal", "rediss://redis-2.internal", "rediss://redis-3.internal"];
-/// let quorum = Quorum::builder().nodes(nodes).tls(tls).connect().await?;
-/// # Ok(())
-/// # }
-/// ```
+/// The certificates for TLS: the CAs to trust, and the certificate to show.
 #[derive(Clone, Default)]
-#[must_use = "it is for QuorumBuilder::tls"]
-pub struct Tls {
+#[must_use = "it is for the builder"]
+pub(crate) struct Tls {
     /// `None`: the system's.
     roots: Option<RootCertStore>,
     certificate: Option<Arc<CertifiedKey>>,
 }
 
 impl Tls {
-    /// The defaults: trusts the CAs that the system trusts, and shows no certificate.
-    ///
-    /// On Linux, `SSL_CERT_FILE` and `SSL_CERT_DIR` say where those CAs are, where it is not the
-    /// usual place.
-    pub fn new() -> Self {
+    /// The certificates of the system, and none to show.
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
@@ -54,12 +32,15 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::CaCertificates`] if there is no certificate in it, or one that cannot be
-    /// read.
-    pub fn ca(mut self, pem: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
-        let refused = |reason: String| ConfigError::CaCertificates { reason: reason.into() };
+    /// [`ConfigError::Tls`] if there is no certificate in it, or one that cannot be read.
+    pub(crate) fn ca(mut self, pem: &[u8]) -> Result<Self, ConfigError> {
+        let refused = |reason: String| {
+            tls_error(format!(
+                "the certificates of the CA cannot be used ({reason}): expected PEM with at least one"
+            ))
+        };
         let mut roots = self.roots.take().unwrap_or_else(RootCertStore::empty);
-        for certificate in certificates(pem.as_ref()).map_err(refused)? {
+        for certificate in certificates(pem).map_err(refused)? {
             roots.add(certificate).map_err(|error| refused(error.to_string()))?;
         }
         Ok(Self { roots: Some(roots), ..self })
@@ -70,17 +51,17 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::ClientCertificate`] if one of them cannot be read, or the key is another
-    /// certificate's.
-    pub fn client_certificate(
-        mut self,
-        chain: impl AsRef<[u8]>,
-        key: impl AsRef<[u8]>,
-    ) -> Result<Self, ConfigError> {
-        let refused = |reason: String| ConfigError::ClientCertificate { reason: reason.into() };
-        let chain = certificates(chain.as_ref()).map_err(refused)?;
+    /// [`ConfigError::Tls`] if one of them cannot be read, or the key is another certificate's.
+    pub(crate) fn client_certificate(mut self, chain: &[u8], key: &[u8]) -> Result<Self, ConfigError> {
+        let refused = |reason: String| {
+            tls_error(format!(
+                "the client certificate cannot be used ({reason}): expected PEM of the certificate and its chain, and \
+                 PEM of its own private key without a passphrase"
+            ))
+        };
+        let chain = certificates(chain).map_err(refused)?;
         // What PEM readers say may quote a line of it.
-        let key = PrivateKeyDer::from_pem_slice(key.as_ref())
+        let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|_| refused("no private key can be read".to_owned()))?;
         let certified = CertifiedKey::from_der(chain, key, &provider());
         self.certificate = Some(Arc::new(certified.map_err(|error| refused(in_words(&error)))?));
@@ -92,7 +73,12 @@ impl Tls {
         let roots = self.roots.clone().map_or_else(system_roots, Ok)?;
         let versions = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
         let builder = versions
-            .map_err(|error| ConfigError::CryptoProvider { reason: error.to_string().into() })?
+            .map_err(|error| {
+                tls_error(format!(
+                    "the process's crypto provider cannot make TLS ({error}): install another one for rustls, or none \
+                     for *ring*"
+                ))
+            })?
             .with_root_certificates(roots);
         Ok(match &self.certificate {
             Some(certificate) => {
@@ -110,6 +96,10 @@ impl fmt::Debug for Tls {
             .field("has_certificate", &self.certificate.is_some())
             .finish()
     }
+}
+
+fn tls_error(reason: String) -> ConfigError {
+    ConfigError::Tls { reason: reason.into() }
 }
 
 /// The process's choice, so that one that must use a certified library does; and never a panic
@@ -158,7 +148,10 @@ fn system_roots() -> Result<RootCertStore, ConfigError> {
     let (added, ignored) = roots.add_parsable_certificates(certs);
     if added == 0 {
         let reason = errors.first().map_or_else(|| "none were found".to_owned(), ToString::to_string);
-        return Err(ConfigError::NoSystemCas { reason: reason.into() });
+        return Err(tls_error(format!(
+            "this system has no certificates of CAs to trust ({reason}): install them, or give those of your own by \
+             `ca_certificates`"
+        )));
     }
     if ignored > 0 || !errors.is_empty() {
         tracing::warn!(ignored, ?errors, "some of the system's CAs cannot be read and are not trusted");

@@ -30,7 +30,7 @@ pub(super) fn parse(url: &str, security: &mut Security) -> Result<Destination, C
 fn server(url: &str, security: &mut Security) -> Result<Destination, ConfigError> {
     let refused = |reason: String| ConfigError::Url {
         url: address::without_password(url).into(),
-        reason: reason.into(),
+        reason: format!("{reason}: write a node's url like redis://10.0.0.1:6379").into(),
     };
     let mut parsed = parse_redis_url(url).ok_or_else(|| refused("it is no url of a server".to_owned()))?;
     let is_secured = matches!(parsed.scheme(), "rediss" | "valkeys");
@@ -38,7 +38,7 @@ fn server(url: &str, security: &mut Security) -> Result<Destination, ConfigError
         None => {}
         Some("insecure") if is_secured => {
             let why = "`#insecure` would trust any server that answers: give the CA of the server by \
-                QuorumBuilder::tls";
+                `ca_certificates`";
             return Err(refused(why.to_owned()));
         }
         Some(_) => return Err(refused("a `#` in it has to be written as %23".to_owned())),
@@ -62,9 +62,13 @@ fn server(url: &str, security: &mut Security) -> Result<Destination, ConfigError
 
 /// `[user:password@]host[:port],...` `/name` `[?db=...&sentinel_user=...&sentinel_pass=...]`
 fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<Destination, ConfigError> {
-    let refused = |reason: String| ConfigError::SentinelUrl {
+    let refused = |reason: String| ConfigError::Url {
         url: address::without_password(url).into(),
-        reason: reason.into(),
+        reason: format!(
+            "{reason}: write the url of a node behind Sentinels like \
+             redis+sentinel://10.0.0.1:26379,10.0.0.2:26379/mymaster"
+        )
+        .into(),
     };
     let (authority, tail) = rest.split_once('/').ok_or_else(|| refused(NO_NAME.to_owned()))?;
     let (login, hosts) = match authority.rsplit_once('@') {
@@ -132,9 +136,9 @@ fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<
 /// What the redis crate would pass over, or servers refuse at every connection.
 fn refuse_login(user: Option<&str>, password: Option<&str>, database: i64) -> Result<(), String> {
     if user.is_some() && password.is_none() {
-        return Err(
-            "a user without a password, which would be nobody: any will do for a user without one".to_owned()
-        );
+        return Err("the url has a user but no password, so the user would be ignored; add the password (any text for a \
+             `nopass` user)"
+            .to_owned());
     }
     if database < 0 {
         return Err(format!("database {database}: expected 0 or more"));

@@ -96,7 +96,7 @@ mod tests {
     fn delays_after_violations_grow_to_half_a_minute_and_neither_calls_nor_time_shortens_them() {
         let mut redial = Redial::new(1);
         assert_eq!(redial.delay().most, Duration::ZERO);
-        for error in [NodeError::Flooded { most: 1 }, NodeError::Protocol("no RESP3".into())] {
+        for error in [NodeError::ReadLimit { most: 1 }, NodeError::Protocol("no RESP3".into())] {
             let mut full = SHORTEST;
             for _ in 0..15 {
                 redial.lasted(LONGEST * 100, &error);

@@ -118,7 +118,7 @@ fn hear(
             connection.registered(registration.incarnation.clone());
             Ok((registration.incarnation, registration.quarantine.is_some()))
         }
-        Some(Answer::WrongQuorum { fingerprint }) => Err(NodeError::OtherQuorum(fingerprint)),
+        Some(Answer::WrongQuorum { fingerprint }) => Err(NodeError::WrongQuorum(fingerprint.as_str().into())),
         Some(Answer::Error(error)) => Err(error),
         other => Err(NodeError::Protocol(format!("not registered, but {other:?}").into())),
     }

@@ -6,7 +6,7 @@ use super::{ConnectionState, SendQueue, Stage, in_flight::Sequence, item::Item};
 use crate::{
     clock::Instant,
     node::transport::BatchId,
-    values::{NodeError, OwnerId},
+    values::{LeaseId, NodeError},
 };
 
 impl SendQueue {
@@ -118,9 +118,9 @@ impl SendQueue {
 
     /// By owner, the last request that makes sending an earlier one again wrong: an unlock,
     /// wherever it is, or whatever is in flight, for it may have been executed.
-    fn superseding(&self, items: &[(Sequence, Item)]) -> HashMap<OwnerId, Sequence> {
+    fn superseding(&self, items: &[(Sequence, Item)]) -> HashMap<LeaseId, Sequence> {
         let mut last = HashMap::new();
-        let mut note = |owner: &OwnerId, sequence: Sequence| {
+        let mut note = |owner: &LeaseId, sequence: Sequence| {
             let noted = last.entry(owner.clone()).or_insert(sequence);
             *noted = sequence.max(*noted);
         };

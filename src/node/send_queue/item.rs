@@ -9,7 +9,7 @@ use crate::{
         reply::{Reply, Responder},
         request::{Request, Undelivered},
     },
-    values::{NodeError, OwnerId},
+    values::{LeaseId, NodeError},
 };
 
 /// What must be delivered and was refused is sent again after this, and after twice as long
@@ -82,12 +82,12 @@ impl Item {
     }
 
     /// The owners whose locks this would take, keep or write back.
-    pub(super) fn takers(&self) -> impl Iterator<Item = &OwnerId> {
+    pub(super) fn takers(&self) -> impl Iterator<Item = &LeaseId> {
         self.operations.iter().filter_map(|operation| operation.as_dyn().taker())
     }
 
     /// The owners whose locks this ends.
-    pub(super) fn leavers(&self) -> impl Iterator<Item = &OwnerId> {
+    pub(super) fn leavers(&self) -> impl Iterator<Item = &LeaseId> {
         self.operations.iter().filter_map(|operation| operation.as_dyn().leaver())
     }
 

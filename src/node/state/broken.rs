@@ -17,7 +17,7 @@ use crate::{
         parameters::QuorumParameters,
         state::{HeldKey, NodeState, NodeTime, Subscribers, counters::start, renew::is_below},
     },
-    values::OwnerId,
+    values::LeaseId,
 };
 
 impl NodeState {
@@ -279,7 +279,7 @@ impl NodeState {
         self.clone().execute(parameters, operation, now, &mut subscribers).map(|answer| is_kept(&answer))
     }
 
-    fn end_at(&mut self, resources: &Resources, owner: &OwnerId, expires_at: NodeTime, now: NodeTime) {
+    fn end_at(&mut self, resources: &Resources, owner: &LeaseId, expires_at: NodeTime, now: NodeTime) {
         for resource in resources.iter() {
             let held = self.held(resource, now).filter(|held| held.owner == *owner);
             if let Some(held) = held.map(|held| HeldKey { expires_at, ..held.clone() }) {

@@ -64,7 +64,7 @@ pub(super) fn usable(number: u64) -> Result<u64, Answer> {
 }
 
 pub(super) fn used_up(number: u64) -> Answer {
-    Answer::Error(NodeError::Counter(number.to_string().into()))
+    Answer::Error(NodeError::InvalidCounter(number.to_string().into()))
 }
 
 impl NodeState {

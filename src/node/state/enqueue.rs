@@ -12,7 +12,7 @@ use crate::{
         },
         ttl::whole_milliseconds,
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 /// How far ahead of the node's time a ticket may be that another node gave, whose clock may be:
@@ -75,7 +75,7 @@ impl NodeState {
     fn enter(
         &mut self,
         resource: &Resource,
-        waiter: &OwnerId,
+        waiter: &LeaseId,
         ticket: u64,
         entry_ttl: Duration,
         now: NodeTime,
@@ -103,7 +103,7 @@ impl NodeState {
     }
 
     /// How many are before a waiter; all of them if it is not queued.
-    fn rank(&self, resource: &Resource, waiter: &OwnerId, now: NodeTime) -> u32 {
+    fn rank(&self, resource: &Resource, waiter: &LeaseId, now: NodeTime) -> u32 {
         let rank = self
             .wait_queue(resource, now)
             .map_or(0, |queue| queue.rank(waiter).unwrap_or(queue.entries.len()));
@@ -114,7 +114,7 @@ impl NodeState {
     fn ttl_before(
         &mut self,
         resource: &Resource,
-        waiter: &OwnerId,
+        waiter: &LeaseId,
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) -> Option<Duration> {

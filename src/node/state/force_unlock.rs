@@ -7,7 +7,7 @@ use crate::{
         parameters::QuorumParameters,
         state::{NodeState, NodeTime, Subscribers},
     },
-    values::OwnerId,
+    values::LeaseId,
 };
 
 impl NodeState {
@@ -36,7 +36,7 @@ impl NodeState {
             deleted += 1;
             subscribers.tell(resource.clone());
             self.wake_next(parameters, resource, now, subscribers);
-            let clients = owners.iter().filter_map(OwnerId::client);
+            let clients = owners.iter().filter_map(LeaseId::client);
             clients.for_each(|client| subscribers.tell(names::forced(client)));
         }
         Answer::Unlocked { deleted }

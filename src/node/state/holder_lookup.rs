@@ -7,7 +7,7 @@ use crate::{
         operation::{Answer, Holder, Resources},
         state::{HeldKey, NodeState, NodeTime, counters::Counters},
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 /// Who holds the resources of one operation, before it is executed.
@@ -19,7 +19,7 @@ pub(super) struct HolderLookup {
 }
 
 impl NodeState {
-    pub(super) fn look_up(&self, resources: &Resources, owner: &OwnerId, now: NodeTime) -> HolderLookup {
+    pub(super) fn look_up(&self, resources: &Resources, owner: &LeaseId, now: NodeTime) -> HolderLookup {
         let mut lookup = HolderLookup { other: None, is_all_ours: true };
         for (resource, (name, is_shared)) in resources.each().enumerate() {
             let held = self.held(name, now);
@@ -45,7 +45,7 @@ impl NodeState {
     pub(super) fn look_up_free(
         &self,
         resources: &Resources,
-        owner: &OwnerId,
+        owner: &LeaseId,
         now: NodeTime,
     ) -> Result<(bool, Counters), Answer> {
         if self.is_gone(resources, owner, now) {
@@ -63,7 +63,7 @@ impl NodeState {
     pub(super) fn own(
         &mut self,
         resource: &Resource,
-        owner: &OwnerId,
+        owner: &LeaseId,
         holds: u32,
         ttl: Duration,
         now: NodeTime,

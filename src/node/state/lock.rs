@@ -12,7 +12,7 @@ use crate::{
             holder_lookup::HolderLookup,
         },
     },
-    values::OwnerId,
+    values::LeaseId,
 };
 
 impl NodeState {
@@ -115,7 +115,7 @@ impl NodeState {
     fn given_vote(
         &self,
         resources: &Resources,
-        owner: &OwnerId,
+        owner: &LeaseId,
         counters: &Counters,
         now: NodeTime,
     ) -> Option<u64> {

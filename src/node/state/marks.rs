@@ -6,7 +6,7 @@ use crate::{
         parameters::QuorumParameters,
         state::{NodeState, NodeTime},
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 /// A writer whose turn it was in vain comes again within so many hand-overs, as a rule.
@@ -51,7 +51,7 @@ impl NodeState {
         holder: &Holder,
         now: NodeTime,
     ) {
-        if !holder.owner.as_ref().is_some_and(OwnerId::is_of_readers) || holder.remaining.is_zero() {
+        if !holder.owner.as_ref().is_some_and(LeaseId::is_of_readers) || holder.remaining.is_zero() {
             return;
         }
         self.mark_held(parameters, resources, holder, now);
@@ -66,14 +66,14 @@ impl NodeState {
     pub(super) fn lets_writer_first(
         &self,
         resources: &Resources,
-        owner: &OwnerId,
+        owner: &LeaseId,
         now: NodeTime,
     ) -> Option<Holder> {
         resources.each().enumerate().find_map(|(index, (resource, is_shared))| {
             let until = self.turn_mark(resource, now).filter(|_| is_shared)?;
             let holder = Holder {
                 resource: index,
-                owner: Some(OwnerId::of_readers()),
+                owner: Some(LeaseId::of_readers()),
                 remaining: until.remaining(now),
                 counter: 0,
             };

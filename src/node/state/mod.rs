@@ -17,7 +17,7 @@ use crate::{
         operation::{Answer, Operation, Proclamation},
         parameters::{Incarnation, QuorumParameters},
     },
-    values::{Fingerprint, OwnerId, Resource},
+    values::{Fingerprint, LeaseId, Resource},
 };
 
 #[cfg(test)]
@@ -74,7 +74,7 @@ pub(crate) struct NodeState {
     /// By the shared-key alias of the resources, as their derived names are shared.
     counters: BTreeMap<Resource, Counter>,
     /// By the shared-key alias, too.
-    tombstones: BTreeMap<(Resource, OwnerId), NodeTime>,
+    tombstones: BTreeMap<(Resource, LeaseId), NodeTime>,
     /// By the resource itself.
     leaders: BTreeMap<Resource, Leader>,
     /// By the resource itself.
@@ -96,7 +96,7 @@ pub(crate) struct NodeState {
 /// The key of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HeldKey {
-    pub(crate) owner: OwnerId,
+    pub(crate) owner: LeaseId,
     pub(crate) holds: u32,
     pub(crate) expires_at: NodeTime,
 }
@@ -183,7 +183,7 @@ impl NodeState {
     /// Who has keys, and until when; readers too, and what is left of those that were over before
     /// anybody unlocked them.
     #[cfg(feature = "sim")]
-    pub(crate) fn keys_and_relics(&self) -> impl Iterator<Item = (&OwnerId, NodeTime)> {
+    pub(crate) fn keys_and_relics(&self) -> impl Iterator<Item = (&LeaseId, NodeTime)> {
         let keys = self.locks.values().map(|held| (&held.owner, held.expires_at));
         let readers = self.readers.values().flat_map(|readers| &readers.ends);
         keys.chain(readers.map(|(owner, end)| (owner, *end)))
@@ -292,7 +292,7 @@ impl NodeState {
     }
 
     /// Until when late requests of an owner are refused.
-    pub(crate) fn tombstone(&self, resource: &Resource, owner: &OwnerId, now: NodeTime) -> Option<NodeTime> {
+    pub(crate) fn tombstone(&self, resource: &Resource, owner: &LeaseId, now: NodeTime) -> Option<NodeTime> {
         let expires_at = self.tombstones.get(&(names::shared_key_alias(resource), owner.clone())).copied();
         expires_at.filter(|expires_at| !expires_at.is_past(now))
     }
@@ -333,13 +333,13 @@ impl NodeState {
         &mut self,
         parameters: &QuorumParameters,
         resource: &Resource,
-        owner: &OwnerId,
+        owner: &LeaseId,
         now: NodeTime,
     ) {
         self.tombstones.insert((names::shared_key_alias(resource), owner.clone()), now + parameters.max_ttl);
     }
 
-    fn is_gone(&self, resources: &[Resource], owner: &OwnerId, now: NodeTime) -> bool {
+    fn is_gone(&self, resources: &[Resource], owner: &LeaseId, now: NodeTime) -> bool {
         resources.iter().any(|resource| self.tombstone(resource, owner, now).is_some())
     }
 }

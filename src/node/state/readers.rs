@@ -10,7 +10,7 @@ use crate::{
         parameters::QuorumParameters,
         state::{HeldKey, NodeState, NodeTime},
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 /// An unbroken run of readers: since the first of them, the resource has never been free.
@@ -21,7 +21,7 @@ pub(crate) struct Readers {
     /// The vote of the next, at least the phase.
     pub(crate) epoch: u64,
     /// Until when each of them is one.
-    pub(crate) ends: BTreeMap<OwnerId, NodeTime>,
+    pub(crate) ends: BTreeMap<LeaseId, NodeTime>,
     /// The latest of these ends.
     pub(crate) expires_at: NodeTime,
 }
@@ -34,13 +34,13 @@ impl NodeState {
     }
 
     /// Those who share a resource, and until when, in the order in which they end.
-    pub(super) fn live_readers(&self, resource: &Resource, now: NodeTime) -> BTreeSet<(NodeTime, OwnerId)> {
+    pub(super) fn live_readers(&self, resource: &Resource, now: NodeTime) -> BTreeSet<(NodeTime, LeaseId)> {
         let readers = self.readers(resource, now).into_iter().flat_map(|readers| &readers.ends);
         readers.filter(|(_, end)| !end.is_past(now)).map(|(owner, end)| (*end, owner.clone())).collect()
     }
 
     /// Whether this owner is one of the readers.
-    pub(super) fn is_reader(&self, resource: &Resource, owner: &OwnerId, now: NodeTime) -> bool {
+    pub(super) fn is_reader(&self, resource: &Resource, owner: &LeaseId, now: NodeTime) -> bool {
         let readers = self.readers(resource, now);
         readers.and_then(|readers| readers.ends.get(owner)).is_some_and(|end| !end.is_past(now))
     }
@@ -50,7 +50,7 @@ impl NodeState {
     pub(super) fn share(
         &mut self,
         resource: &Resource,
-        owner: &OwnerId,
+        owner: &LeaseId,
         epoch: u64,
         ttl: Duration,
         now: NodeTime,
@@ -92,7 +92,7 @@ impl NodeState {
 
     /// Takes an owner out of the readers: whether it was one. It may be over, as long as others have
     /// shared the resource ever since: nobody else has had it.
-    pub(super) fn unshare(&mut self, resource: &Resource, owner: &OwnerId, now: NodeTime) -> bool {
+    pub(super) fn unshare(&mut self, resource: &Resource, owner: &LeaseId, now: NodeTime) -> bool {
         let is_shared = self.held(resource, now).is_some_and(|held| held.owner.is_of_readers());
         let Some(mut readers) = self.readers.remove(resource) else { return false };
         let was_reader = readers.ends.remove(owner).is_some() && is_shared;
@@ -127,7 +127,7 @@ impl NodeState {
     fn keep_readers(&mut self, resource: &Resource, mut readers: Readers) {
         let Some(last) = readers.ends.values().copied().max() else { return };
         readers.expires_at = last;
-        self.set_lock(resource, Some(HeldKey { owner: OwnerId::of_readers(), holds: 0, expires_at: last }));
+        self.set_lock(resource, Some(HeldKey { owner: LeaseId::of_readers(), holds: 0, expires_at: last }));
         self.readers.insert(resource.clone(), readers);
     }
 }

@@ -11,7 +11,7 @@ use crate::{
         },
         state::{Counter, LARGEST_COUNTER, NodeMetadata, NodeState, NodeTime},
     },
-    values::{Fingerprint, NodeError, OwnerId, Resource},
+    values::{Fingerprint, LeaseId, NodeError, Resource},
 };
 
 mod admission;
@@ -90,7 +90,7 @@ fn granted(vote: u64) -> Answer {
 }
 
 fn used_up(value: u64) -> Answer {
-    Answer::Error(NodeError::Counter(value.to_string().into()))
+    Answer::Error(NodeError::InvalidCounter(value.to_string().into()))
 }
 
 fn held(index: usize, by: &str, remaining: u64, counter: u64) -> Answer {

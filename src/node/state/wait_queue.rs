@@ -7,7 +7,7 @@ use crate::{
         parameters::QuorumParameters,
         state::{NodeState, NodeTime},
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 /// So many of the first in the queue are told so.
@@ -19,7 +19,7 @@ pub(crate) struct WaitQueue {
     /// In the order of their tickets, and of their names where these are equal.
     pub(super) entries: Vec<QueueEntry>,
     /// The waiter that was woken last, and when it was for the first time.
-    pub(super) woken: Option<(OwnerId, NodeTime)>,
+    pub(super) woken: Option<(LeaseId, NodeTime)>,
     pub(super) expires_at: NodeTime,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct WaitQueue {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueEntry {
     pub(crate) ticket: u64,
-    pub(crate) waiter: OwnerId,
+    pub(crate) waiter: LeaseId,
     /// Until when it is kept.
     pub(crate) ends: NodeTime,
 }
@@ -35,7 +35,7 @@ pub(crate) struct QueueEntry {
 /// A waiter that asks whether it is its turn.
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'a> {
-    pub(super) waiter: &'a OwnerId,
+    pub(super) waiter: &'a LeaseId,
     pub(super) ticket: u64,
 }
 
@@ -91,7 +91,7 @@ impl NodeState {
         asking: Option<Asking<'_>>,
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
-    ) -> Option<OwnerId> {
+    ) -> Option<LeaseId> {
         loop {
             let queue = self.wait_queue(resource, now)?;
             let head = queue.entries.first()?.clone();
@@ -156,7 +156,7 @@ impl NodeState {
     pub(super) fn leave_queue(
         &mut self,
         resource: &Resource,
-        waiter: &OwnerId,
+        waiter: &LeaseId,
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) {
@@ -177,7 +177,7 @@ impl NodeState {
 
     /// Sets when the waiter that was woken last was so for the first time, and returns that waiter.
     #[cfg(test)]
-    pub(crate) fn set_woken_at(&mut self, resource: &Resource, at: NodeTime) -> Option<OwnerId> {
+    pub(crate) fn set_woken_at(&mut self, resource: &Resource, at: NodeTime) -> Option<LeaseId> {
         let woken = self.wait_queues.get_mut(resource)?.woken.as_mut()?;
         woken.1 = at;
         Some(woken.0.clone())
@@ -188,7 +188,7 @@ impl NodeState {
     pub(crate) fn change_entry(
         &mut self,
         resource: &Resource,
-        waiter: &OwnerId,
+        waiter: &LeaseId,
         change: impl FnOnce(&mut QueueEntry),
     ) {
         let Some(queue) = self.wait_queues.get_mut(resource) else { return };
@@ -200,7 +200,7 @@ impl NodeState {
 }
 
 impl WaitQueue {
-    pub(super) fn rank(&self, waiter: &OwnerId) -> Option<usize> {
+    pub(super) fn rank(&self, waiter: &LeaseId) -> Option<usize> {
         self.entries.iter().position(|entry| entry.waiter == *waiter)
     }
 
@@ -217,7 +217,7 @@ impl WaitQueue {
 
     /// The waiter that was woken last, and when for the first time.
     #[cfg(test)]
-    pub(crate) fn woken(&self) -> Option<&(OwnerId, NodeTime)> {
+    pub(crate) fn woken(&self) -> Option<&(LeaseId, NodeTime)> {
         self.woken.as_ref()
     }
 }

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use super::QuorumBuilder;
-use crate::{error::ConfigError, node::RestartGuard};
+use super::{QuorumBuilder, runtime};
+use crate::{
+    error::ConfigError,
+    node::{RestartGuard, redis::NodeConnector},
+};
 
 /// Settings of a quorum as they are used, with the defaults of those that were not given.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,22 +28,31 @@ pub struct EffectiveSettings {
     pub restart_guard: RestartGuard,
 }
 
-impl QuorumBuilder {
-    /// What these settings come to, for programs that show or judge them.
-    ///
-    /// # Errors
-    ///
-    /// The [`ConfigError`] of settings that cannot work, as [`connect`](Self::connect) has it.
-    pub fn effective(&self) -> Result<EffectiveSettings, ConfigError> {
-        let settings = self.settings.check(self.nodes.len())?;
-        Ok(EffectiveSettings {
-            votes_needed: settings.electorate.needed(),
-            ttl: settings.ttl,
-            max_ttl: settings.max_ttl,
-            node_timeout: settings.node_timeout_for(settings.ttl),
-            connect_timeout: settings.connect_timeout,
-            drift: self.settings.drift,
-            restart_guard: self.settings.restart_guard,
-        })
-    }
+/// Returns what these settings amount to, for programs that show or judge them.
+///
+/// # Errors
+///
+/// [`ConfigError`] if the settings cannot work.
+pub fn effective(quorum: &QuorumBuilder) -> Result<EffectiveSettings, ConfigError> {
+    let settings = quorum.checked()?;
+    Ok(EffectiveSettings {
+        votes_needed: settings.electorate.needed(),
+        ttl: settings.ttl,
+        max_ttl: settings.max_ttl,
+        node_timeout: settings.node_timeout_for(settings.ttl),
+        connect_timeout: settings.connect_timeout,
+        drift: quorum.settings.drift,
+        restart_guard: quorum.settings.restart_guard,
+    })
+}
+
+/// Returns what makes plain connections to the nodes, in the order in which these were named: for programs that look
+/// at servers.
+///
+/// # Errors
+///
+/// [`ConfigError`] if the nodes cannot be nodes of a quorum.
+pub fn connectors(quorum: &QuorumBuilder) -> Result<Vec<NodeConnector>, ConfigError> {
+    let (routes, runtime) = (quorum.routes()?, runtime()?);
+    Ok(routes.into_iter().map(|route| NodeConnector::new(route, runtime.clone())).collect())
 }

@@ -9,7 +9,7 @@ use crate::{
     client::surroundings::Surroundings,
     clock::BootClock,
     config::CheckedQuorum,
-    error::ConfigError,
+    error::{ConfigError, node_twice},
     lock::client::Client,
     node::{
         NewNodes, Node,
@@ -20,10 +20,19 @@ use crate::{
 };
 
 impl QuorumBuilder {
-    /// The settings of a client that makes or remakes a quorum.
-    pub(super) fn settings_to_change(&self) -> Result<CheckedQuorum, ConfigError> {
-        let settings = self.settings.check(self.nodes.len())?;
-        if settings.is_read_only() { Err(ConfigError::ReadOnly) } else { Ok(settings) }
+    /// The settings, checked against the number of nodes.
+    pub(crate) fn checked(&self) -> Result<CheckedQuorum, ConfigError> {
+        self.settings.check(self.nodes.len())
+    }
+
+    /// Begins to connect to the nodes for a change of the quorum, which no observer is told of: an administrator is
+    /// no client of the quorum.
+    pub(crate) fn start_to_change(&self) -> Result<Arc<Client>, ConfigError> {
+        let settings = self.checked()?;
+        if settings.is_read_only() {
+            return Err(ConfigError::ReadOnly);
+        }
+        self.start(settings, None, |_| Arc::new(Unobserved))
     }
 
     /// Begins to connect to the nodes.
@@ -53,13 +62,14 @@ impl QuorumBuilder {
 
     #[cfg(not(feature = "metrics"))]
     #[expect(clippy::unused_self, reason = "metrics name the quorum")]
-    pub(super) fn observer(&self, nodes: Vec<Arc<str>>) -> Arc<dyn Observer> {
-        unobserved(nodes)
+    #[allow(clippy::needless_pass_by_value, reason = "metrics keep the addresses")]
+    pub(super) fn observer(&self, _nodes: Vec<Arc<str>>) -> Arc<dyn Observer> {
+        Arc::new(Unobserved)
     }
 
-    pub(super) fn routes(&self) -> Result<Vec<Route>, ConfigError> {
+    pub(crate) fn routes(&self) -> Result<Vec<Route>, ConfigError> {
         #[cfg(feature = "tls")]
-        let mut security = Security::new(self.tls.clone());
+        let mut security = Security::new(self.tls.clone()?);
         #[cfg(not(feature = "tls"))]
         let mut security = Security::default();
         let mut addresses = BTreeSet::new();
@@ -67,11 +77,12 @@ impl QuorumBuilder {
         for node in &self.nodes {
             let route = match node {
                 NodeSource::Url(url) => Route::from_url(url, &mut security)?,
+                #[cfg(feature = "unstable-redis")]
                 NodeSource::Client(client) => Route::from_client(client),
             };
             let address = Arc::clone(route.address());
             if !addresses.insert(Arc::clone(&address)) {
-                return Err(ConfigError::DuplicateNode { address });
+                return Err(node_twice(&address));
             }
             routes.push(route);
         }
@@ -97,11 +108,7 @@ pub(crate) fn setup(
     }
 }
 
-/// Nobody: who makes a quorum is no client of it.
-pub(super) fn unobserved(_: Vec<Arc<str>>) -> Arc<dyn Observer> {
-    Arc::new(Unobserved)
-}
-
-pub(super) fn runtime() -> Result<Handle, ConfigError> {
-    Handle::try_current().map_err(|_| ConfigError::NoRuntime)
+pub(crate) fn runtime() -> Result<Handle, ConfigError> {
+    let reason = "the client's tasks need a tokio runtime: connect inside of one, or use `connect_blocking`";
+    Handle::try_current().map_err(|_| ConfigError::NoRuntime { reason: reason.into() })
 }

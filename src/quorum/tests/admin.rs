@@ -6,14 +6,16 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use crate::{
-    MemoryCluster, Quorum, Vote,
-    admin::AdmissionError,
+    MemoryCluster, Quorum,
+    admin::{self, InitOutcome},
     client::surroundings::Surroundings,
-    error::{ConfigError, LockError, NodeError},
+    error::AdminError,
+    error::NodeReply,
+    error::{ConfigError, Error, NodeError},
     lock::{client::Client, inspection::LockState},
     node::{Listener, Node, Operation, Reply, Request, Subscription, Undelivered},
     observer::Unobserved,
-    quorum::admin::{Initialized, init, init_if_needed},
+    quorum::admin::{init_if_needed_with, init_with},
     values::Resource,
 };
 
@@ -75,59 +77,67 @@ fn administrator(cluster: &MemoryCluster, strangeness: Option<Strangeness>) -> A
 async fn a_node_whose_clock_is_off_is_named_before_any_is_changed() {
     let cluster = MemoryCluster::new(3);
     let late = administrator(&cluster, Some(Strangeness::Late));
-    for outcome in [init(&late).await, init_if_needed(&late).await.map(drop)] {
-        let Err(AdmissionError::ClockOff { node, by: OFF }) = &outcome else { panic!("{outcome:?}") };
+    for outcome in [init_with(&late).await, init_if_needed_with(&late).await.map(drop)] {
+        let Err(AdminError::Config(ConfigError::Server { node, reason: NodeError::ClockOff(OFF) })) =
+            &outcome
+        else {
+            panic!("{outcome:?}")
+        };
         assert_eq!(&**node, "memory:2");
     }
-    init(&administrator(&cluster, None)).await.unwrap();
+    init_with(&administrator(&cluster, None)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_that_make_a_quorum_if_needed_at_the_same_time_have_both_made_it() {
     let cluster = MemoryCluster::new(3);
     let (one, other) = (administrator(&cluster, None), administrator(&cluster, None));
-    let (one, other) = tokio::join!(init_if_needed(&one), init_if_needed(&other));
+    let (one, other) = tokio::join!(init_if_needed_with(&one), init_if_needed_with(&other));
     for outcome in [one, other] {
-        assert!(matches!(outcome, Ok(Initialized::Now | Initialized::Before { .. })), "{outcome:?}");
+        assert!(matches!(outcome, Ok(InitOutcome::Created | InitOutcome::AlreadyDone(_))), "{outcome:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_is_overtaken_while_it_makes_a_quorum_does_not_say_that_nothing_was_changed() {
     let overtaken = administrator(&MemoryCluster::new(3), Some(Strangeness::Overtaken));
-    let refused = init(&overtaken).await.unwrap_err();
-    let AdmissionError::Incomplete { votes } = &refused else { panic!("{refused:?}") };
-    let said: Vec<&Vote> = votes.iter().map(|(_, vote)| vote).collect();
-    assert!(matches!(said[..], [Vote::Granted, Vote::Granted, Vote::Refused(_)]), "{said:?}");
+    let refused = init_with(&overtaken).await.unwrap_err();
+    let AdminError::Incomplete(replies) = &refused else { panic!("{refused:?}") };
+    let said: Vec<&NodeReply> = replies.iter().map(|(_, reply)| reply).collect();
+    assert!(matches!(said[..], [NodeReply::Done, NodeReply::Done, NodeReply::Refused(_)]), "{said:?}");
     let overtaken = administrator(&MemoryCluster::new(3), Some(Strangeness::Overtaken));
-    assert_eq!(init_if_needed(&overtaken).await, Ok(Initialized::Now), "the other one has made the same");
+    assert_eq!(
+        init_if_needed_with(&overtaken).await,
+        Ok(InitOutcome::Created),
+        "the other one has made the same"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_only_looks_changes_nothing() {
     let cluster = MemoryCluster::new(3);
-    let looking = Quorum::builder().read_only().in_memory(&cluster).unwrap();
+    let looking = Quorum::builder().read_only().connect_in_memory(&cluster).unwrap();
     let lock = looking.red_lock("r");
-    let is_refused = |error: LockError| {
-        assert_eq!(error, LockError::Config(ConfigError::ReadOnly));
+    let is_refused = |error: Error| {
+        assert_eq!(error, Error::Config(ConfigError::ReadOnly));
         assert!(error.to_string().contains("`read_only`"), "{error}");
     };
     is_refused(lock.lock().await.unwrap_err());
     is_refused(lock.try_lock().await.unwrap_err());
     is_refused(lock.try_lock_for(Duration::from_secs(1)).await.unwrap_err());
-    is_refused(lock.force_unlock().await.unwrap_err());
+    is_refused(admin::force_unlock(&looking, "r").await.unwrap_err());
     is_refused(looking.multi_lock(["a", "b"]).lock().await.unwrap_err());
     let election = looking.election("e");
-    is_refused(election.campaign().await.unwrap_err());
-    is_refused(election.try_campaign().await.unwrap_err());
-    assert_eq!(lock.inspect().await.unwrap().state(), LockState::Free);
+    is_refused(election.campaign("v").await.unwrap_err());
+    is_refused(election.try_campaign("v").await.unwrap_err());
+    assert_eq!(looking.inspect("r").await.unwrap().state(), LockState::Free);
     assert_eq!(election.leader().await.unwrap(), None);
     drop(election.observe().unwrap());
     // Nobody has written metadata.
-    init(&administrator(&cluster, None)).await.unwrap();
+    init_with(&administrator(&cluster, None)).await.unwrap();
     let builder = || Quorum::builder().nodes(["redis://a"]);
-    let refused = AdmissionError::Config(ConfigError::ReadOnly);
-    assert_eq!(builder().read_only().init().await.unwrap_err(), refused);
-    assert_eq!(builder().read_only().init_if_needed().await.unwrap_err(), refused);
-    assert_eq!(builder().read_only().reconfigure(builder()).await.unwrap_err(), refused);
+    let refused = AdminError::Config(ConfigError::ReadOnly);
+    assert_eq!(admin::init(&builder().read_only()).await.unwrap_err(), refused);
+    assert_eq!(admin::init_if_needed(&builder().read_only()).await.unwrap_err(), refused);
+    assert_eq!(admin::reconfigure(&builder(), &builder().read_only()).await.unwrap_err(), refused);
 }

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use crate::lock::tests::{all_behave, pass, server};
 use crate::{
     MemoryCluster, Quorum, QuorumBuilder, RestartGuard,
-    error::{ConnectError, NodeError},
+    error::ConfigError,
+    error::{Error, NodeError},
     node::memory::Behaviour,
     quorum::connecting::wait_for_quorum,
 };
@@ -21,8 +22,8 @@ fn refused() -> Behaviour {
     Behaviour::Failing(NodeError::Unreachable("connection refused".into()))
 }
 
-async fn connected(builder: QuorumBuilder, cluster: &MemoryCluster) -> (Result<(), ConnectError>, Duration) {
-    let quorum = builder.in_memory(cluster).unwrap();
+async fn connected(builder: QuorumBuilder, cluster: &MemoryCluster) -> (Result<(), Error>, Duration) {
+    let quorum = builder.connect_in_memory(cluster).unwrap();
     let start = Instant::now();
     (wait_for_quorum(&quorum.client().environment).await, start.elapsed())
 }
@@ -79,7 +80,7 @@ async fn nodes_that_do_not_come_are_given_up_after_the_connect_timeout() {
     let cluster = MemoryCluster::new(3);
     all_behave(&cluster, &refused());
     let (outcome, took) = connected(Quorum::builder(), &cluster).await;
-    assert!(matches!(outcome, Err(ConnectError::NoQuorum { needed: 2, .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
     assert_eq!(took, CONNECT_TIMEOUT);
 }
 
@@ -95,7 +96,7 @@ async fn what_does_not_pass_by_itself_is_said_at_once_unless_the_others_may_do_w
         let lasting = Behaviour::Failing(error);
         all_behave(&cluster, &lasting);
         let (outcome, took) = connected(Quorum::builder(), &cluster).await;
-        assert!(matches!(outcome, Err(ConnectError::NoQuorum { .. })), "{outcome:?}");
+        assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
         assert_eq!(took, Duration::ZERO, "{outcome:?}");
         all_behave(&cluster, &refused());
         server(&cluster, 0).behave(lasting);
@@ -106,6 +107,9 @@ async fn what_does_not_pass_by_itself_is_said_at_once_unless_the_others_may_do_w
     let clock_off = NodeError::Handshake(std::sync::Arc::new(NodeError::ClockOff(Duration::from_secs(7200))));
     server(&cluster, 0).behave(Behaviour::Failing(clock_off));
     let (outcome, took) = connected(Quorum::builder(), &cluster).await;
-    assert!(matches!(outcome, Err(ConnectError::ClockOff { .. })), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(Error::Config(ConfigError::Server { reason: NodeError::ClockOff(_), .. }))),
+        "{outcome:?}"
+    );
     assert_eq!(took, CONNECT_TIMEOUT, "two others may come, and then do without it");
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::lock::tests::{client, server};
 use crate::{
-    MemoryCluster,
-    error::ListError,
+    MemoryCluster, admin,
+    error::Error,
     inspection::{Listing, LockState, NodeInspection},
     node::{Operation, memory::Behaviour},
     values::{NodeError, Resource},
@@ -17,11 +17,10 @@ const TTL: Duration = Duration::from_secs(20);
 
 /// What is there: a name, how many nodes agree with the quorum, and how many differ.
 fn shown(listing: &Listing) -> Vec<(String, LockState, usize, usize)> {
-    let lock = listing.locks().map(|lock| {
-        let seen = lock.inspection();
-        (lock.name().to_string(), seen.state(), seen.agreeing(), seen.differing().count())
-    });
-    lock.collect()
+    let locks = listing
+        .locks()
+        .map(|(name, seen)| (name.to_string(), seen.state(), seen.agreeing(), seen.differing().count()));
+    locks.collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -35,11 +34,11 @@ async fn what_any_node_has_is_there_once_with_the_nodes_that_differ() {
     server(&cluster, 4).hold("a", SECOND, TTL);
     server(&cluster, 4).hold("b", FIRST, TTL);
     server(&cluster, 2).hold("c", "an application's", TTL);
-    let listing = quorum.list(|_| true).await.unwrap();
+    let listing = admin::list(&quorum, |_| true).await.unwrap();
     let expected = [("a".to_owned(), LockState::Held, 4, 1), ("b".to_owned(), LockState::Free, 4, 1)];
     assert_eq!(shown(&listing), expected);
-    let seen = listing.locks().next().unwrap().inspection();
-    assert_eq!(seen.owner().and_then(|owner| owner.label()), Some("web"));
+    let seen = listing.locks().next().unwrap().1;
+    assert_eq!(seen.holder().and_then(|owner| owner.label()), Some("web"));
     let differing: Vec<&str> = seen.differing().map(NodeInspection::address).collect();
     assert_eq!(differing, [seen.nodes().last().unwrap().address()]);
     assert_eq!(listing.silent().count(), 0);
@@ -57,7 +56,7 @@ async fn a_node_that_is_silent_is_named_and_is_waited_for_once() {
     server(&cluster, 0).behave(Behaviour::Hanging);
     server(&cluster, 1).behave(Behaviour::Failing(NodeError::ScanForbidden));
     let start = tokio::time::Instant::now();
-    let listing = quorum.list(|_| true).await.unwrap();
+    let listing = admin::list(&quorum, |_| true).await.unwrap();
     assert_eq!(start.elapsed(), Duration::from_secs(1), "a node timeout");
     let locks = shown(&listing);
     assert_eq!(locks.len(), 200);
@@ -67,8 +66,9 @@ async fn a_node_that_is_silent_is_named_and_is_waited_for_once() {
     let silent: Vec<_> = listing.silent().map(|(_, error)| error.clone()).collect();
     assert_eq!(silent, [NodeError::TimedOut, NodeError::ScanForbidden]);
     server(&cluster, 2).behave(Behaviour::Failing(NodeError::ScanForbidden));
-    let Err(ListError::NoQuorum { needed: 3, votes }) = quorum.list(|_| true).await else { panic!() };
-    assert!(votes.to_string().contains("(`ACL SETUSER USER +scan`)"), "{votes}");
+    let Err(Error::NoQuorum(no_quorum)) = admin::list(&quorum, |_| true).await else { panic!() };
+    assert_eq!(no_quorum.node_replies().needed(), 3);
+    assert!(no_quorum.to_string().contains("(`ACL SETUSER USER +scan`)"), "{no_quorum}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,17 +84,17 @@ async fn readers_waiters_and_permits_are_told_as_what_they_are() {
     let waiting = client(&cluster).red_lock("held");
     let waiter = tokio::spawn(async move { waiting.lock().await });
     crate::lock::tests::pass(Duration::from_millis(100)).await;
-    let listing = quorum.list(|_| true).await.unwrap();
-    let names: Vec<String> = listing.locks().map(|lock| lock.name().to_string()).collect();
+    let listing = admin::list(&quorum, |_| true).await.unwrap();
+    let names: Vec<String> = listing.locks().map(|(name, _)| name.to_string()).collect();
     assert_eq!(names, ["held", "shared", "slot 0 of gpu"]);
-    let [one, shared, _] = &*listing.locks().map(|lock| lock.inspection()).collect::<Vec<_>>() else {
+    let [one, shared, _] = &*listing.locks().map(|(_, inspection)| inspection).collect::<Vec<_>>() else {
         panic!()
     };
     assert_eq!((one.waiters(), one.first_waiter().is_some()), (1, true));
     assert_eq!(one.counter(), Some(u64::from(held.fencing_token())));
     assert_eq!((shared.state(), shared.holds(), shared.readers().count()), (LockState::Shared, 2, 2));
     let gpu = Resource::new("gpu").unwrap();
-    assert_eq!(shown(&quorum.list(|what| *what.name() == gpu).await.unwrap()).len(), 1);
+    assert_eq!(shown(&admin::list(&quorum, |what| *what.name() == gpu).await.unwrap()).len(), 1);
     drop((readers, permit));
     held.unlock().await.unwrap();
     waiter.await.unwrap().unwrap().unlock().await.unwrap();
@@ -109,7 +109,7 @@ async fn only_what_is_wanted_is_asked_about() {
         server(&cluster, 1).hold(name, FIRST, TTL);
     }
     server(&cluster, 0).take_log();
-    assert_eq!(quorum.list(|what| what.name().as_bytes() == b"b").await.unwrap().locks().count(), 1);
+    assert_eq!(admin::list(&quorum, |what| what.name().as_bytes() == b"b").await.unwrap().locks().count(), 1);
     let asked = server(&cluster, 0).take_log();
     assert!(matches!(&*asked, [Operation::List(_), Operation::Inspect(_)]), "{asked:?}");
 }

@@ -10,8 +10,8 @@ use crate::values::{FencingToken, Resource};
 pub struct Entry {
     /// When, in global time: since the beginning.
     pub at: Duration,
-    /// Which client it happened to.
-    pub client: usize,
+    /// Which process it happened to.
+    pub process: usize,
     /// What.
     pub event: Event,
 }
@@ -65,7 +65,7 @@ pub enum Event {
         /// Which attempt.
         attempt: Attempt,
     },
-    /// The lease ended, because its validity was over by its client's clock, or because it was
+    /// The lease ended, because its validity was over by its process's clock, or because it was
     /// unlocked.
     Ended {
         /// Which attempt.
@@ -136,7 +136,7 @@ pub enum Event {
         /// On which node.
         node: usize,
     },
-    /// The client still waited for something when the time was over, although all had been calm for
+    /// The process still waited for something when the time was over, although all had been calm for
     /// long enough.
     Stalled,
 }

@@ -12,7 +12,7 @@ pub struct Grant {
     /// The attempt that won it.
     pub attempt: Attempt,
     /// Whose it is.
-    pub client: usize,
+    pub process: usize,
     /// Its token.
     pub token: FencingToken,
     /// When the attempt began.
@@ -25,8 +25,12 @@ pub struct Grant {
 
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { attempt, client, token, began, granted, ended } = *self;
-        write!(f, "{attempt} of client {client} (token {token}, begun at {} ms, held from ", Millis(began))?;
+        let Self { attempt, process, token, began, granted, ended } = *self;
+        write!(
+            f,
+            "{attempt} of process {process} (token {token}, begun at {} ms, held from ",
+            Millis(began)
+        )?;
         match ended {
             Some(ended) => write!(f, "{} to {} ms)", Millis(granted), Millis(ended)),
             None => write!(f, "{} ms on)", Millis(granted)),
@@ -39,7 +43,7 @@ impl fmt::Display for Grant {
 #[non_exhaustive]
 pub struct Access {
     /// Whose.
-    pub client: usize,
+    pub process: usize,
     /// Under which token, if any.
     pub token: Option<FencingToken>,
     /// When.
@@ -49,8 +53,8 @@ pub struct Access {
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.token {
-            Some(token) => write!(f, "client {} under token {token}", self.client)?,
-            None => write!(f, "client {} without a token", self.client)?,
+            Some(token) => write!(f, "process {} under token {token}", self.process)?,
+            None => write!(f, "process {} without a token", self.process)?,
         }
         write!(f, " at {} ms", Millis(self.at))
     }

@@ -13,7 +13,7 @@ use super::{
 /// How late a loss may be announced.
 ///
 /// Only the first announcement counts: a task that waits for a loss that is known hears of it late.
-/// A client that announces nothing, because nobody waited for the loss or the client stood still,
+/// A process that announces nothing, because nobody waited for the loss or the process stood still,
 /// is excused.
 ///
 /// Whether a look was after the end is decided by the order of the entries, not by their times:
@@ -28,9 +28,9 @@ impl Honesty {
     }
 
     fn looked(seen: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
-        let AttemptRecord { attempt, client, granted, ended, .. } = *record;
+        let AttemptRecord { attempt, process, granted, ended, .. } = *record;
         if granted.is_none_or(|granted| granted.entry > seen.entry) {
-            return Some(Violation::EarlyLook { attempt, client, at: seen.at });
+            return Some(Violation::EarlyLook { attempt, process, at: seen.at });
         }
         let is_over = ended.is_some_and(|ended| ended.entry < seen.entry);
         is_over.then_some(Violation::LateLook { lease: record.grant()?, at: seen.at })

@@ -14,7 +14,7 @@ use crate::values::{FencingToken, Resource};
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptRecord<'h> {
     pub(crate) attempt: Attempt,
-    pub(crate) client: usize,
+    pub(crate) process: usize,
     pub(crate) resources: &'h [Resource],
     shared: &'h [Resource],
     pub(crate) began: Duration,
@@ -51,7 +51,7 @@ pub(crate) struct Announced {
 impl<'h> AttemptRecord<'h> {
     fn new(
         attempt: Attempt,
-        client: usize,
+        process: usize,
         resources: &'h [Resource],
         shared: &'h [Resource],
         began: Duration,
@@ -59,7 +59,7 @@ impl<'h> AttemptRecord<'h> {
         let (granted, lost, ended, announced) = (None, None, None, None);
         Self {
             attempt,
-            client,
+            process,
             resources,
             shared,
             began,
@@ -79,8 +79,8 @@ impl<'h> AttemptRecord<'h> {
     /// The lease, as evidence.
     pub(crate) fn grant(&self) -> Option<Grant> {
         let Granted { at: granted, token, .. } = self.granted?;
-        let Self { attempt, client, began, .. } = *self;
-        Some(Grant { attempt, client, token, began, granted, ended: self.ended.map(|ended| ended.at) })
+        let Self { attempt, process, began, .. } = *self;
+        Some(Grant { attempt, process, token, began, granted, ended: self.ended.map(|ended| ended.at) })
     }
 
     /// Takes in what comes after the beginning, or says why it cannot be.
@@ -130,7 +130,7 @@ pub(crate) struct HistoryIndex<'h> {
 struct Noted<'h> {
     entry: usize,
     at: Duration,
-    client: usize,
+    process: usize,
     event: &'h Event,
     record: Option<usize>,
 }
@@ -149,7 +149,7 @@ pub(crate) enum IndexStep<'a> {
 pub(crate) struct IndexedEvent<'a> {
     pub(crate) entry: usize,
     pub(crate) at: Duration,
-    pub(crate) client: usize,
+    pub(crate) process: usize,
     pub(crate) event: &'a Event,
     pub(crate) record: Option<&'a AttemptRecord<'a>>,
 }
@@ -180,16 +180,16 @@ impl<'h> HistoryIndex<'h> {
             Err(violation) => IndexStep::Malformed(violation),
             Ok(noted) => {
                 let record = noted.record.and_then(|index| self.attempts.get(index));
-                let Noted { entry, at, client, event, .. } = *noted;
-                IndexStep::Event(IndexedEvent { entry, at, client, event, record })
+                let Noted { entry, at, process, event, .. } = *noted;
+                IndexStep::Event(IndexedEvent { entry, at, process, event, record })
             }
         })
     }
 
     fn take(&mut self, index: usize, at: Duration, entry: &'h Entry) {
-        let Entry { client, ref event, .. } = *entry;
-        match self.attempt_of(index, at, client, event) {
-            Ok(record) => self.steps.push(Ok(Noted { entry: index, at, client, event, record })),
+        let Entry { process, ref event, .. } = *entry;
+        match self.attempt_of(index, at, process, event) {
+            Ok(record) => self.steps.push(Ok(Noted { entry: index, at, process, event, record })),
             Err(reason) => self.malformed(index, entry, reason),
         }
     }
@@ -199,7 +199,7 @@ impl<'h> HistoryIndex<'h> {
         &mut self,
         index: usize,
         at: Duration,
-        client: usize,
+        process: usize,
         event: &'h Event,
     ) -> Result<Option<usize>, &'static str> {
         let Some(attempt) = event.attempt() else { return Ok(None) };
@@ -216,18 +216,18 @@ impl<'h> HistoryIndex<'h> {
                     return Err("what is shared is unsorted, repeated or not among the resources");
                 }
                 let next = self.attempts.len();
-                self.attempts.push(AttemptRecord::new(attempt, client, resources, shared, at));
+                self.attempts.push(AttemptRecord::new(attempt, process, resources, shared, at));
                 self.indices.insert(attempt, next);
                 Ok(Some(next))
             }
-            // A key counts, no matter which client wrote it.
+            // A key counts, no matter which process wrote it.
             (None, Event::Left { .. }) => Ok(None),
             (None, _) => Err("the attempt never began"),
         }
     }
 
     fn malformed(&mut self, index: usize, entry: &Entry, reason: &'static str) {
-        let Entry { at, client, .. } = *entry;
-        self.steps.push(Err(Violation::Malformed { entry: index, client, at, reason }));
+        let Entry { at, process, .. } = *entry;
+        self.steps.push(Err(Violation::Malformed { entry: index, process, at, reason }));
     }
 }

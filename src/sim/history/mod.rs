@@ -1,6 +1,6 @@
 //! What happened, in global time, and whether it may have happened.
 //!
-//! A [`History`] is fed with what clients asked for and what they were given, by a simulation or by
+//! A [`History`] is fed with what processes asked for and what they were given, by a simulation or by
 //! anything else that knows one clock for all of them. [`History::check`] then answers one
 //! question: was any promise broken?
 //!
@@ -65,8 +65,8 @@ impl History {
     }
 
     /// Notes what happened. `at` must not be before what was noted last.
-    pub fn note(&mut self, at: Duration, client: usize, event: Event) {
-        self.entries.push(Entry { at, client, event });
+    pub fn note(&mut self, at: Duration, process: usize, event: Event) {
+        self.entries.push(Entry { at, process, event });
     }
 
     /// All of it, in order.

@@ -20,14 +20,14 @@ pub enum Promise {
     /// accepted read than an accepted write. And what a write builds on must not be stale: no
     /// accepted write of another writer may lie between it and its writer's last accepted read of
     /// the register. Accesses with tokens are of the same writer if the tokens are equal; an access
-    /// without a token is of the same writer as any other of its client. A write whose writer has
+    /// without a token is of the same writer as any other of its process. A write whose writer has
     /// read nothing builds on nothing and loses nothing.
     Register,
     /// I5: no key of an attempt that is over stays on a node.
     Residue,
     /// I7: once all is calm, nobody waits for ever.
     Liveness,
-    /// I8: a client that enters its lease again is shown the token of the lease.
+    /// I8: a process that enters its lease again is shown the token of the lease.
     Reentry,
     /// A lease looks valid only between its grant and its end, and its loss is announced no later
     /// than its end.

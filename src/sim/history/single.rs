@@ -8,8 +8,8 @@ pub(super) struct Residue;
 impl Rule<'_> for Residue {
     fn see(&mut self, seen: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
         if let Event::Left { attempt, node } = *seen.event {
-            let client = seen.record.map_or(seen.client, |record| record.client);
-            found.push(Violation::Residue { attempt, client, node, at: seen.at });
+            let process = seen.record.map_or(seen.process, |record| record.process);
+            found.push(Violation::Residue { attempt, process, node, at: seen.at });
         }
     }
 }
@@ -20,12 +20,12 @@ pub(super) struct Liveness;
 impl Rule<'_> for Liveness {
     fn see(&mut self, seen: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
         if matches!(seen.event, Event::Stalled) {
-            found.push(Violation::Stalled { client: seen.client, at: seen.at });
+            found.push(Violation::Stalled { process: seen.process, at: seen.at });
         }
     }
 }
 
-/// I8: a client that enters its lease again is shown the token of the lease.
+/// I8: a process that enters its lease again is shown the token of the lease.
 pub(super) struct Reentry;
 
 impl Rule<'_> for Reentry {

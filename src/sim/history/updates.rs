@@ -11,16 +11,16 @@ pub(super) struct Registers<'h>(HashMap<&'h Resource, Accepted>);
 
 impl<'h> Rule<'h> for Registers<'h> {
     fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
-        let (at, client) = (seen.at, seen.client);
+        let (at, process) = (seen.at, seen.process);
         match seen.event {
             Event::Read { register, token, value: Some(_) } => {
-                let read = Numbered { entry: seen.entry, access: Access { client, token: *token, at } };
+                let read = Numbered { entry: seen.entry, access: Access { process, token: *token, at } };
                 let accepted = self.0.entry(register).or_default();
                 found.extend(accepted.unseen_by(register, read.access));
                 accepted.read(read);
             }
             Event::Written { register, token, is_accepted: true, .. } => {
-                let write = Numbered { entry: seen.entry, access: Access { client, token: *token, at } };
+                let write = Numbered { entry: seen.entry, access: Access { process, token: *token, at } };
                 let accepted = self.0.entry(register).or_default();
                 found.extend(accepted.broken_by(register, write));
                 accepted.write(write);
@@ -33,9 +33,9 @@ impl<'h> Rule<'h> for Registers<'h> {
 /// What one register accepted.
 ///
 /// Two accesses are of the same writer if they have the same token, or, where one has none, the
-/// same client. So a write *with* a token is of another writer than writes with other tokens and
-/// than those without one of other clients; a write *without* is of another writer than all writes
-/// of other clients.
+/// same process. So a write *with* a token is of another writer than writes with other tokens and
+/// than those without one of other processes; a write *without* is of another writer than all writes
+/// of other processes.
 #[derive(Default)]
 struct Accepted {
     newest: Option<Access>,
@@ -50,22 +50,22 @@ struct Accepted {
 
 impl Accepted {
     fn read(&mut self, read: Numbered) {
-        let Access { client, token, .. } = read.access;
+        let Access { process, token, .. } = read.access;
         match token {
             Some(token) => drop(self.reads_by_token.insert(token, read)),
-            None => drop(self.reads_without.insert(client, read)),
+            None => drop(self.reads_without.insert(process, read)),
         }
-        self.reads_by_client.insert(client, read);
+        self.reads_by_client.insert(process, read);
         self.claim(read.access);
     }
 
     fn write(&mut self, write: Numbered) {
-        let Access { client, token, .. } = write.access;
+        let Access { process, token, .. } = write.access;
         match token {
             Some(token) => self.writes_by_token.push(token, write),
-            None => self.writes_without.push(client, write),
+            None => self.writes_without.push(process, write),
         }
-        self.writes_by_client.push(client, write);
+        self.writes_by_client.push(process, write);
         self.claim(write.access);
         self.newest_write = newer(self.newest_write, write.access);
     }
@@ -96,9 +96,9 @@ impl Accepted {
         match write.token {
             Some(token) => later(
                 self.reads_by_token.get(&token).copied(),
-                self.reads_without.get(&write.client).copied(),
+                self.reads_without.get(&write.process).copied(),
             ),
-            None => self.reads_by_client.get(&write.client).copied(),
+            None => self.reads_by_client.get(&write.process).copied(),
         }
     }
 
@@ -106,9 +106,9 @@ impl Accepted {
     fn other_write(&self, write: Access) -> Option<Numbered> {
         match write.token {
             Some(token) => {
-                later(self.writes_by_token.other_than(&token), self.writes_without.other_than(&write.client))
+                later(self.writes_by_token.other_than(&token), self.writes_without.other_than(&write.process))
             }
-            None => self.writes_by_client.other_than(&write.client),
+            None => self.writes_by_client.other_than(&write.process),
         }
     }
 }

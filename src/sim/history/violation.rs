@@ -95,22 +95,22 @@ pub enum Violation {
         write: Access,
     },
     /// A key stayed on a node.
-    #[error("node {node} still has a key of {attempt} of client {client} at {} ms", Millis(*.at))]
+    #[error("node {node} still has a key of {attempt} of process {process} at {} ms", Millis(*.at))]
     Residue {
         /// Whose key.
         attempt: Attempt,
         /// Whose attempt.
-        client: usize,
+        process: usize,
         /// On which node.
         node: usize,
         /// When it was found.
         at: Duration,
     },
-    /// A client waited for ever.
-    #[error("client {client} still waits at {} ms", Millis(*.at))]
+    /// A process waited for ever.
+    #[error("process {process} still waits at {} ms", Millis(*.at))]
     Stalled {
-        /// Which client.
-        client: usize,
+        /// Which process.
+        process: usize,
         /// When it was found.
         at: Duration,
     },
@@ -125,12 +125,12 @@ pub enum Violation {
         at: Duration,
     },
     /// An attempt looked like a valid lease that had not been granted.
-    #[error("{attempt} of client {client} looked valid before it was granted, at {} ms", Millis(*.at))]
+    #[error("{attempt} of process {process} looked valid before it was granted, at {} ms", Millis(*.at))]
     EarlyLook {
         /// Which attempt.
         attempt: Attempt,
         /// Whose.
-        client: usize,
+        process: usize,
         /// When it looked valid.
         at: Duration,
     },
@@ -170,12 +170,12 @@ pub enum Violation {
         at: Duration,
     },
     /// An entry that cannot be. No promise was broken: the history was not written well.
-    #[error("entry {entry} of the history, of client {client} at {} ms, cannot be: {reason}", Millis(*.at))]
+    #[error("entry {entry} of the history, of process {process} at {} ms, cannot be: {reason}", Millis(*.at))]
     Malformed {
         /// Which entry, counted from zero.
         entry: usize,
-        /// Of which client.
-        client: usize,
+        /// Of which process.
+        process: usize,
         /// Its time.
         at: Duration,
         /// Why it cannot be.
@@ -222,9 +222,9 @@ impl Violation {
         }
     }
 
-    /// The client at which it showed.
+    /// The process at which it showed.
     #[must_use]
-    pub const fn client(&self) -> usize {
+    pub const fn process(&self) -> usize {
         match self {
             Self::Overlap { second: lease, .. }
             | Self::Interrupted { to: lease, .. }
@@ -233,14 +233,14 @@ impl Violation {
             | Self::OtherToken { lease, .. }
             | Self::LateLook { lease, .. }
             | Self::LateLoss { lease, .. }
-            | Self::FalseProof { lease, .. } => lease.client,
+            | Self::FalseProof { lease, .. } => lease.process,
             Self::OldToken { write: access, .. }
             | Self::OldRead { read: access, .. }
-            | Self::LostUpdate { write: access, .. } => access.client,
-            Self::Residue { client, .. }
-            | Self::Stalled { client, .. }
-            | Self::EarlyLook { client, .. }
-            | Self::Malformed { client, .. } => *client,
+            | Self::LostUpdate { write: access, .. } => access.process,
+            Self::Residue { process, .. }
+            | Self::Stalled { process, .. }
+            | Self::EarlyLook { process, .. }
+            | Self::Malformed { process, .. } => *process,
         }
     }
 }

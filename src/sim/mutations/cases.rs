@@ -5,9 +5,9 @@ use std::{ops::RangeInclusive, time::Duration};
 use proptest::{prelude::*, sample::select};
 
 use crate::sim::{
-    Direction, Fault, Memory, MessageFault, Report, Schedule, TimedFault, Verdict, Way,
+    Direction, Fault, Memory, MessageFault, PartitionDirection, Report, Schedule, TimedFault, Verdict,
     history::Event,
-    workload::{Case, Ending, How, Step, What},
+    workload::{Case, LockCall, Step, StepEnd, Targets},
 };
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -20,16 +20,16 @@ pub(super) fn millis(range: RangeInclusive<u64>) -> impl Strategy<Value = Durati
 pub(super) fn lock(rest: Duration, hold: Duration) -> Step {
     Step {
         rest,
-        what: What::One,
+        targets: Targets::One,
         reads: None,
         has_company: false,
         downgrades: false,
-        how: How::Lock,
+        call: LockCall::Lock,
         is_renewed: true,
         hold,
         reenters: false,
         verifies: false,
-        ending: Ending::Unlock,
+        end: StepEnd::Unlock,
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn timed(at: Duration, fault: Fault) -> TimedFault {
     TimedFault { at, fault }
 }
 
-/// One client enters its lease again and is then away for a while, its requests come late or twice,
+/// One process enters its lease again and is then away for a while, its requests come late or twice,
 /// and another waits.
 pub(super) fn of_reentries() -> impl Strategy<Value = Case> + Clone {
     let holder = (millis(0..=50), millis(1_000..=45_000));
@@ -54,11 +54,11 @@ pub(super) fn of_reentries() -> impl Strategy<Value = Case> + Clone {
     let size = select(vec![1_usize, 1, 3]);
     (any::<u64>().no_shrink(), size, holder, messages, pauses, contender(4)).prop_map(
         |(seed, nodes, (rest, hold), messages, pauses, contender)| {
-            let mut schedule = Schedule::calm(seed, nodes, 2);
+            let mut schedule = Schedule::without_faults(seed, nodes, 2);
             schedule.messages = messages
                 .into_iter()
                 .map(|(node, index, by, is_twice)| MessageFault {
-                    client: 0,
+                    process: 0,
                     node: node % nodes,
                     direction: Direction::Request,
                     index,
@@ -66,21 +66,21 @@ pub(super) fn of_reentries() -> impl Strategy<Value = Case> + Clone {
                 })
                 .collect();
             schedule.faults =
-                pauses.into_iter().map(|(at, lasts)| timed(at, Fault::Pause { client: 0, lasts })).collect();
+                pauses.into_iter().map(|(at, lasts)| timed(at, Fault::Pause { process: 0, lasts })).collect();
             let holder = Step { reenters: true, ..lock(rest, hold) };
             Case { schedule, programs: vec![vec![holder], contender], is_unguarded: true }
         },
     )
 }
 
-/// One client holds a lease for long, while the nodes lose its keys, one after the other, and
+/// One process holds a lease for long, while the nodes lose its keys, one after the other, and
 /// others try to get it.
 pub(super) fn of_a_long_lease() -> impl Strategy<Value = Case> + Clone {
     let losses = prop::collection::vec((0..5_usize, millis(0..=3_000)), 2..=8);
     let nodes = select(vec![3_usize, 5]);
     (any::<u64>().no_shrink(), nodes, losses, prop::collection::vec(contender(3), 1..=3)).prop_map(
         |(seed, nodes, losses, contenders)| {
-            let mut schedule = Schedule::calm(seed, nodes, 1 + contenders.len());
+            let mut schedule = Schedule::without_faults(seed, nodes, 1 + contenders.len());
             // Time enough between two of them for a renewal to heal the node.
             let at = (1_u32..).map(|number| 12 * SECOND * number);
             schedule.faults = losses
@@ -104,14 +104,14 @@ pub(super) fn has_eroded(report: &Report) -> bool {
     events.any(|event| matches!(event, Event::Ended { is_unlocked: false, .. }))
 }
 
-/// All nodes forget at once, some time apart, while one client holds a lease that it verifies at
+/// All nodes forget at once, some time apart, while one process holds a lease that it verifies at
 /// last.
 pub(super) fn of_forgetful_nodes() -> impl Strategy<Value = Case> + Clone {
     let times = prop::collection::vec(millis(0..=18_000), 1..=3);
     let nodes = select(vec![1_usize, 3]);
     (any::<u64>().no_shrink(), nodes, times, millis(0..=18_000), contender(3)).prop_map(
         |(seed, nodes, times, hold, contender)| {
-            let mut schedule = Schedule::calm(seed, nodes, 2);
+            let mut schedule = Schedule::without_faults(seed, nodes, 2);
             let all = |at| (0..nodes).map(move |node| timed(at, Fault::Flush { node }));
             schedule.faults = times.into_iter().flat_map(all).collect();
             let holder = Step { verifies: true, is_renewed: false, ..lock(Duration::ZERO, hold) };
@@ -126,10 +126,10 @@ pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
     let pauses = prop::collection::vec(pause, 1..=2);
     (any::<u64>().no_shrink(), select(vec![1_usize, 2, 3]), pauses, contender(2)).prop_map(
         |(seed, nodes, pauses, contender)| {
-            let mut schedule = Schedule::calm(seed, nodes, 2);
+            let mut schedule = Schedule::without_faults(seed, nodes, 2);
             schedule.faults = pauses
                 .into_iter()
-                .map(|(client, at, lasts)| timed(Duration::from_micros(at), Fault::Pause { client, lasts }))
+                .map(|(process, at, lasts)| timed(Duration::from_micros(at), Fault::Pause { process, lasts }))
                 .collect();
             Case {
                 schedule,
@@ -148,7 +148,7 @@ pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + 
     let hold = Duration::from_millis(4 * within);
     let late = || millis(1..=4 * within);
     let late = prop_oneof![late().prop_map(Verdict::Overtaken), late().prop_map(Verdict::Duplicate)];
-    // A client's first messages to a node are `HELLO`, the lock, and the write-back.
+    // A process's first messages to a node are `HELLO`, the lock, and the write-back.
     let write_backs = (nodes(), late).prop_map(|(nodes, late)| (nodes, 2, late));
     let lock_lost = select(vec![1_usize, 2, 4]).prop_map(|nodes| (nodes, 1, Verdict::Drop));
     let losses = prop::collection::vec((nodes(), millis(0..=within)), 1..=2);
@@ -157,7 +157,7 @@ pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + 
     (any::<u64>().no_shrink(), write_backs, prop::option::of(lock_lost), losses, others).prop_map(
         move |(seed, write_backs, lock_lost, losses, (during, after))| {
             let of = |nodes: usize| (0..3_usize).filter(move |node| nodes >> node & 1 == 1);
-            let mut schedule = Schedule::calm(seed, 3, 3);
+            let mut schedule = Schedule::without_faults(seed, 3, 3);
             for (nodes, index, verdict) in lock_lost.into_iter().chain([write_backs]) {
                 for node in of(nodes) {
                     schedule = schedule.with_message(0, node, Direction::Request, index, verdict);
@@ -168,7 +168,7 @@ pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + 
                     schedule = schedule.with(at, Fault::Evict { node });
                 }
             }
-            let attempt = |rest| Step { how: How::TryLock, ..lock(rest, Duration::ZERO) };
+            let attempt = |rest| Step { call: LockCall::TryLock, ..lock(rest, Duration::ZERO) };
             let during = during.into_iter().map(attempt).collect();
             let mut after: Vec<Step> = after.into_iter().map(attempt).collect();
             if let Some(first) = after.first_mut() {
@@ -184,12 +184,12 @@ pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + 
 /// Nothing goes wrong, and some wait in the queue again and again, each of them right after its
 /// turn.
 pub(super) fn of_a_queue() -> impl Strategy<Value = Case> + Clone {
-    (any::<u64>().no_shrink(), 2..=6_usize, millis(50..=100)).prop_map(|(seed, clients, hold)| {
-        let step = Step { ending: Ending::Drop, ..lock(Duration::ZERO, hold) };
+    (any::<u64>().no_shrink(), 2..=6_usize, millis(50..=100)).prop_map(|(seed, processes, hold)| {
+        let step = Step { end: StepEnd::Drop, ..lock(Duration::ZERO, hold) };
         Case {
             is_unguarded: true,
-            schedule: Schedule::calm(seed, 5, clients),
-            programs: vec![vec![step; 4]; clients],
+            schedule: Schedule::without_faults(seed, 5, processes),
+            programs: vec![vec![step; 4]; processes],
         }
     })
 }
@@ -198,9 +198,9 @@ pub(super) fn of_a_queue() -> impl Strategy<Value = Case> + Clone {
 pub(in crate::sim) fn is_out_of_turn(report: &Report) -> bool {
     let entries = report.history.entries().iter();
     let granted = entries.filter(|entry| matches!(entry.event, Event::Granted { .. }));
-    let turns: Vec<usize> = granted.map(|entry| entry.client).collect();
-    (0..report.schedule.clients).any(|client| {
-        let mut between = turns.split(|turn| *turn == client);
+    let turns: Vec<usize> = granted.map(|entry| entry.process).collect();
+    (0..report.schedule.processes).any(|process| {
+        let mut between = turns.split(|turn| *turn == process);
         // Before its first turn it was not queued yet, and after the last one it is not any more.
         between.next();
         between.next_back();
@@ -225,12 +225,12 @@ pub(super) fn is_unwoken(report: &Report) -> bool {
 pub(super) fn of_slow_answers() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), select(vec![1_usize, 2, 3]), millis(300..=900), contender(2)).prop_map(
         |(seed, nodes, by, contender)| {
-            // A client's first answers from a node are the welcome and the vote.
+            // A process's first answers from a node are the welcome and the vote.
             let late = |schedule: Schedule, node| {
                 schedule.with_message(0, node, Direction::Reply, 1, Verdict::Delay(by))
             };
-            let schedule = (0..nodes).fold(Schedule::calm(seed, nodes, 2), late);
-            let holder = Step { is_renewed: false, ending: Ending::Overstay, ..lock(Duration::ZERO, SECOND) };
+            let schedule = (0..nodes).fold(Schedule::without_faults(seed, nodes, 2), late);
+            let holder = Step { is_renewed: false, end: StepEnd::Overstay, ..lock(Duration::ZERO, SECOND) };
             Case { schedule, programs: vec![vec![holder], contender], is_unguarded: true }
         },
     )
@@ -245,7 +245,7 @@ pub(super) fn of_old_backups() -> impl Strategy<Value = Case> + Clone {
         |(seed, nodes, at, ago, mut programs)| {
             let restore =
                 |node| timed(at, Fault::Crash { node, lasts: Duration::ZERO, memory: Memory::AsOf(ago) });
-            let mut schedule = Schedule::calm(seed, nodes, 2);
+            let mut schedule = Schedule::without_faults(seed, nodes, 2);
             schedule.faults = (0..nodes).map(restore).collect();
             for program in &mut programs {
                 program.push(lock(60 * SECOND, Duration::ZERO));
@@ -258,8 +258,8 @@ pub(super) fn of_old_backups() -> impl Strategy<Value = Case> + Clone {
 /// A node forgets the vote of an attempt that is still undecided, and a renewal of the lease that
 /// it is up against comes to that node.
 ///
-/// Client 2 leaves a key on node 2 and is gone. Client 0 has its lease on nodes 0 and 1, and loses
-/// node 1 out of sight. When the key on node 2 is over, client 1 is granted it, and its request to
+/// Process 2 leaves a key on node 2 and is gone. Process 0 has its lease on nodes 0 and 1, and loses
+/// node 1 out of sight. When the key on node 2 is over, process 1 is granted it, and its request to
 /// node 1 comes late, after the lease there is over.
 pub(super) fn of_forgotten_votes(
     forget: impl Fn(Duration) -> TimedFault + Clone + Send + Sync,
@@ -268,21 +268,24 @@ pub(super) fn of_forgotten_votes(
     // After it, the lease is renewed again and again, sometimes when it matters.
     let pause = millis(1_000..=5_000);
     (any::<u64>().no_shrink(), start, late, loss, pause).prop_map(move |(seed, start, late, loss, lasts)| {
-        let mut schedule = Schedule::calm(seed, 3, 3);
-        let cut = |client, node, at| {
-            timed(at, Fault::Partition { client, node, way: Way::Requests, lasts: 60 * SECOND })
+        let mut schedule = Schedule::without_faults(seed, 3, 3);
+        let cut = |process, node, at| {
+            timed(
+                at,
+                Fault::Partition { process, node, way: PartitionDirection::Requests, lasts: 60 * SECOND },
+            )
         };
         schedule.faults = vec![
             cut(2, 0, Duration::ZERO),
             cut(2, 1, Duration::ZERO),
-            timed(SECOND / 4, Fault::Kill { client: 2 }),
+            timed(SECOND / 4, Fault::Kill { process: 2 }),
             cut(0, 1, SECOND),
-            timed(12 * SECOND, Fault::Pause { client: 0, lasts }),
+            timed(12 * SECOND, Fault::Pause { process: 0, lasts }),
             forget(start + loss),
         ];
         // After `HELLO` and the registration.
         schedule = schedule.with_message(1, 1, Direction::Request, 2, Verdict::Delay(late));
-        let attempt = |rest, hold| Step { how: How::TryLock, ..lock(rest, hold) };
+        let attempt = |rest, hold| Step { call: LockCall::TryLock, ..lock(rest, hold) };
         let programs = vec![
             vec![lock(SECOND / 2, 60 * SECOND)],
             vec![attempt(start, 10 * SECOND)],

@@ -7,18 +7,18 @@ use super::{
     *,
 };
 use crate::sim::{
-    Direction, Schedule, Verdict, Way,
+    Direction, PartitionDirection, Schedule, Verdict,
     history::Event,
-    workload::{How, Step, What},
+    workload::{LockCall, Step, Targets},
 };
 
 /// As [`lock`], to read.
 fn read(rest: Duration, hold: Duration) -> Step {
-    Step { reads: Some(What::Both), ..lock(rest, hold) }
+    Step { reads: Some(Targets::Both), ..lock(rest, hold) }
 }
 
-fn calm(seed: u64, programs: Vec<Vec<Step>>) -> Case {
-    Case { schedule: Schedule::calm(seed, 3, programs.len()), programs, is_unguarded: true }
+fn without_faults(seed: u64, programs: Vec<Vec<Step>>) -> Case {
+    Case { schedule: Schedule::without_faults(seed, 3, programs.len()), programs, is_unguarded: true }
 }
 
 /// As the cases of late write-backs, but the first holder reads, and others read or write.
@@ -26,7 +26,7 @@ fn of_late_readers() -> impl Strategy<Value = Case> + Clone {
     let modes = prop::collection::vec(any::<bool>(), 16);
     (of_late_write_backs(200), modes).prop_map(|(mut case, modes)| {
         for (step, is_shared) in case.programs.iter_mut().flatten().zip([true].into_iter().chain(modes)) {
-            step.reads = is_shared.then_some(What::Both);
+            step.reads = is_shared.then_some(Targets::Both);
         }
         case
     })
@@ -39,10 +39,10 @@ fn of_repeated_readers() -> impl Strategy<Value = Case> + Clone {
     let writer = prop::collection::vec(millis(0..=5), 1..=4);
     (any::<u64>().no_shrink(), 0..3_usize, times, writer).prop_map(
         |(seed, lost, (loses, again, late), writer)| {
-            let write = |rest| Step { how: How::TryLock, ..lock(rest, Duration::ZERO) };
+            let write = |rest| Step { call: LockCall::TryLock, ..lock(rest, Duration::ZERO) };
             let reader = vec![read(Duration::ZERO, SECOND)];
-            let mut case = calm(seed, vec![reader, writer.into_iter().map(write).collect()]);
-            // A client's first messages to a node are `HELLO`, the lock, and the write-back.
+            let mut case = without_faults(seed, vec![reader, writer.into_iter().map(write).collect()]);
+            // A process's first messages to a node are `HELLO`, the lock, and the write-back.
             let to = |node, index, verdict| (node, index, verdict);
             let messages = [to(lost, 1, Verdict::Drop), to((lost + 1) % 3, 1, Verdict::Duplicate(again))];
             let write_backs = (0..3).map(|node| to(node, 2, Verdict::Overtaken(late)));
@@ -62,7 +62,7 @@ fn of_lost_readers() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), select(vec![0b111_usize, 0b011, 0b110]), times).prop_map(
         |(seed, nodes, (at, writes, reads, verifies))| {
             let first = Step { verifies: true, is_renewed: false, ..read(Duration::ZERO, verifies) };
-            let mut case = calm(
+            let mut case = without_faults(
                 seed,
                 vec![vec![first], vec![lock(writes, SECOND / 100)], vec![read(SECOND + reads, 4 * SECOND)]],
             );
@@ -78,7 +78,7 @@ fn of_long_readers() -> impl Strategy<Value = Case> + Clone {
     let readers = prop::collection::vec(millis(20_000..=80_000), 1..=3);
     (any::<u64>().no_shrink(), readers, contender(3)).prop_map(|(seed, readers, contender)| {
         let readers = readers.into_iter().map(|hold| vec![read(Duration::ZERO, hold)]);
-        calm(seed, readers.chain([contender]).collect())
+        without_faults(seed, readers.chain([contender]).collect())
     })
 }
 
@@ -87,17 +87,17 @@ fn of_queued_readers() -> impl Strategy<Value = Case> + Clone {
     let readers = prop::collection::vec((millis(20..=150), millis(1_000..=3_000)), 2..=5);
     (any::<u64>().no_shrink(), readers).prop_map(|(seed, readers)| {
         let readers = readers.into_iter().map(|(rest, hold)| vec![read(rest, hold)]);
-        calm(seed, [vec![lock(Duration::ZERO, SECOND / 5)]].into_iter().chain(readers).collect())
+        without_faults(seed, [vec![lock(Duration::ZERO, SECOND / 5)]].into_iter().chain(readers).collect())
     })
 }
 
 /// Whether a reader had to wait, after the last writer, for others that read.
 pub(super) fn is_read_apart(report: &Report) -> bool {
     let entries = report.history.entries();
-    let last = entries.iter().find(|entry| entry.client == 0 && matches!(entry.event, Event::Ended { .. }));
+    let last = entries.iter().find(|entry| entry.process == 0 && matches!(entry.event, Event::Ended { .. }));
     let Some(over) = last.map(|entry| entry.at) else { return false };
     let grants = entries.iter().filter(|entry| matches!(entry.event, Event::Granted { .. }));
-    grants.filter(|entry| entry.client != 0).any(|entry| entry.at > over + SECOND / 10)
+    grants.filter(|entry| entry.process != 0).any(|entry| entry.at > over + SECOND / 10)
 }
 
 /// One node is slower than the others. A writer waits for one that reads for longer than a ttl, and
@@ -111,18 +111,18 @@ fn of_newcomers() -> impl Strategy<Value = Case> + Clone {
                 .into_iter()
                 .zip(0_u32..)
                 .map(|(rest, number)| vec![read(23 * SECOND + SECOND / 2 * number + rest, 2 * SECOND)]);
-            let mut case = calm(seed, first.into_iter().chain(newcomers).collect());
+            let mut case = without_faults(seed, first.into_iter().chain(newcomers).collect());
             case.schedule.faults = vec![timed(Duration::ZERO, Fault::Slow { node, lasts: 60 * SECOND, by })];
             case
         },
     )
 }
 
-/// Whether client 1 waits for longer than client 0 reads.
+/// Whether process 1 waits for longer than process 0 reads.
 pub(super) fn is_passed(report: &Report) -> bool {
-    let when = |client, is_it: fn(&Event) -> bool| {
+    let when = |process, is_it: fn(&Event) -> bool| {
         let entries = report.history.entries().iter();
-        entries.filter(|entry| entry.client == client && is_it(&entry.event)).map(|entry| entry.at).next()
+        entries.filter(|entry| entry.process == process && is_it(&entry.event)).map(|entry| entry.at).next()
     };
     let over = when(0, |event| matches!(event, Event::Ended { .. }));
     let granted = when(1, |event| matches!(event, Event::Granted { .. }));
@@ -137,9 +137,9 @@ fn of_late_downgrades() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), times, nodes, contender(2)).prop_map(
         |(seed, (hold, lasts), nodes, contender)| {
             let holder = Step { downgrades: true, is_renewed: false, ..lock(Duration::ZERO, hold) };
-            let mut case = calm(seed, vec![vec![holder], contender]);
+            let mut case = without_faults(seed, vec![vec![holder], contender]);
             let late = (0..3).filter(|node| nodes >> node & 1 == 1);
-            let cut = |node| Fault::Partition { client: 0, node, way: Way::Requests, lasts };
+            let cut = |node| Fault::Partition { process: 0, node, way: PartitionDirection::Requests, lasts };
             case.schedule.faults = late.map(|node| timed(hold, cut(node))).collect();
             case
         },

@@ -4,19 +4,19 @@
 use super::*;
 use crate::sim::{Direction, Memory, Verdict};
 
-/// How often the same client had two turns in a row.
+/// How often the same process had two turns in a row.
 fn repeated(turns: &[usize]) -> usize {
     turns.windows(2).filter(|pair| pair[0] == pair[1]).count()
 }
 
-/// So many clients want the lock at the same time, so many times each, for five milliseconds.
-fn contended(seed: u64, nodes: usize, clients: usize, rounds: usize) -> Report {
-    let report = run(Schedule::calm(seed, nodes, clients), move |client| async move {
-        let quorum = quorum(&client);
-        client.sleep(millis(50)).await;
+/// So many processes want the lock at the same time, so many times each, for five milliseconds.
+fn contended(seed: u64, nodes: usize, processes: usize, rounds: usize) -> Report {
+    let report = run(Schedule::without_faults(seed, nodes, processes), move |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(millis(50)).await;
         for _ in 0..rounds {
             let guard = quorum.red_lock("r").lock().await.unwrap();
-            client.sleep(millis(5)).await;
+            process.sleep(millis(5)).await;
             drop(guard);
         }
     });
@@ -26,7 +26,8 @@ fn contended(seed: u64, nodes: usize, clients: usize, rounds: usize) -> Report {
 
 #[test]
 fn s41_after_a_split_vote_somebody_wins_within_a_few_rounds() {
-    let first = |report: &Report| (0..5).filter_map(|client| granted(report, client).first().copied()).min();
+    let first =
+        |report: &Report| (0..5).filter_map(|process| granted(report, process).first().copied()).min();
     let waits: Vec<Duration> =
         (0..100).map(|seed| first(&contended(seed, 5, 5, 1)).unwrap() - millis(50)).collect();
     let over = |bound| waits.iter().filter(|wait| **wait > bound).count();
@@ -38,11 +39,11 @@ fn s41_after_a_split_vote_somebody_wins_within_a_few_rounds() {
 #[test]
 fn s43_a_release_during_a_failing_attempt_of_the_waiter_is_not_missed() {
     for quarter in 0..80 {
-        let report = run(steady(3, 2), move |client| async move {
-            let quorum = quorum(&client);
-            client.sleep(millis(4) * client.index() as u32).await;
+        let report = run(steady(3, 2), move |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(millis(4) * process.index() as u32).await;
             let guard = quorum.red_lock("r").lock().await.unwrap();
-            client.sleep(micros(250) * quarter).await;
+            process.sleep(micros(250) * quarter).await;
             drop(guard);
         });
         assert_keeps(&report, &Promises::ALL);
@@ -57,11 +58,11 @@ fn s44_a_waiter_whose_notices_are_lost_finds_out_by_its_next_poll() {
     for index in 0..12 {
         let lose =
             |schedule: Schedule, node| schedule.with_message(1, node, Direction::Reply, index, Verdict::Drop);
-        let report = run((0..3).fold(steady(3, 2), lose), |client| async move {
-            let quorum = quorum(&client);
-            client.sleep(client.index() as u32 * SECOND).await;
+        let report = run((0..3).fold(steady(3, 2), lose), |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(process.index() as u32 * SECOND).await;
             let guard = quorum.red_lock("r").lock().await.unwrap();
-            client.sleep((1 - client.index() as u32) * 3 * SECOND).await;
+            process.sleep((1 - process.index() as u32) * 3 * SECOND).await;
             drop(guard);
         });
         assert_keeps(&report, &Promises::ALL);
@@ -76,10 +77,10 @@ fn s44_a_waiter_whose_notices_are_lost_finds_out_by_its_next_poll() {
 fn s46_the_keys_of_an_attempt_that_nobody_takes_back_block_for_a_ttl_and_no_longer() {
     let mut blocked = 0;
     for quarter in 0..24 {
-        let schedule = steady(3, 2).with(micros(250) * quarter, Fault::Kill { client: 0 });
-        let report = run(schedule, |client| async move {
-            let quorum = quorum(&client);
-            client.sleep(client.index() as u32 * SECOND).await;
+        let schedule = steady(3, 2).with(micros(250) * quarter, Fault::Kill { process: 0 });
+        let report = run(schedule, |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(process.index() as u32 * SECOND).await;
             drop(quorum.red_lock("r").lock().await);
         });
         assert_keeps(&report, &Promises::ALL);
@@ -90,17 +91,17 @@ fn s46_the_keys_of_an_attempt_that_nobody_takes_back_block_for_a_ttl_and_no_long
     assert!(blocked > 0, "no key was left behind");
 }
 
-/// So many of five nodes are down from the beginning, for five seconds. Client 0 tries once.
+/// So many of five nodes are down from the beginning, for five seconds. Process 0 tries once.
 fn down(nodes: usize) -> Report {
     let crash = |schedule: Schedule, node| {
         schedule.with(Duration::ZERO, Fault::Crash { node, lasts: 5 * SECOND, memory: Memory::Kept })
     };
-    let report = run((0..nodes).fold(steady(5, 1), crash), |client| async move {
+    let report = run((0..nodes).fold(steady(5, 1), crash), |process| async move {
         // The default ttl is longer than the time after which it is looked for what is left.
-        let quorum = client.quorum().unwrap();
-        client.sleep(millis(100)).await;
+        let quorum = process.quorum().unwrap();
+        process.sleep(millis(100)).await;
         let locked = quorum.red_lock("r").try_lock().await;
-        client.sleep(millis(1)).await;
+        process.sleep(millis(1)).await;
         drop(locked);
     });
     assert_keeps(&report, &Promises::ALL);
@@ -115,14 +116,14 @@ fn s47_a_minority_that_is_down_changes_nothing_and_a_majority_is_an_error_at_onc
     assert!(lost(&majority, 0)[0] <= millis(104), "{:?}", lost(&majority, 0));
 }
 
-/// Client 0 is cut off one way when its lock is on its way; client 1 wants the lock a second later.
-fn one_way(way: Way) -> Report {
+/// Process 0 is cut off one way when its lock is on its way; process 1 wants the lock a second later.
+fn one_way(way: PartitionDirection) -> Report {
     let schedule = cut(steady(3, 2), 0, &[0, 1, 2], way, micros(4_500), 30 * SECOND);
-    let report = run(schedule, |client| async move {
-        let quorum = quorum(&client);
-        client.sleep(client.index() as u32 * SECOND).await;
-        let lock = quorum.red_lock("r").without_renewal();
-        if client.index() == 1 {
+    let report = run(schedule, |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * SECOND).await;
+        let lock = quorum.red_lock("r").options(LockOptions::new().without_renewal());
+        if process.index() == 1 {
             return drop(lock.lock().await.unwrap());
         }
         drop(lock.try_lock().await);
@@ -133,21 +134,21 @@ fn one_way(way: Way) -> Report {
 
 #[test]
 fn s48_a_client_that_hears_nothing_takes_its_lock_back_and_one_that_is_not_heard_blocks_for_a_ttl() {
-    let deaf = one_way(Way::Replies);
+    let deaf = one_way(PartitionDirection::Replies);
     assert!(granted(&deaf, 0).is_empty() && granted(&deaf, 1)[0] < 2 * SECOND, "{:?}", granted(&deaf, 1));
-    let mute = granted(&one_way(Way::Requests), 1)[0];
+    let mute = granted(&one_way(PartitionDirection::Requests), 1)[0];
     assert!(mute > 5 * SECOND && mute < TTL + POLL, "{mute:?}");
 }
 
 #[test]
 fn s49_every_holder_that_is_cut_off_costs_the_others_a_ttl() {
-    let schedule = cut(steady(3, 3), 0, &[0, 1, 2], Way::Both, millis(10), 60 * SECOND);
-    let schedule = cut(schedule, 1, &[0, 1, 2], Way::Both, 12 * SECOND, 60 * SECOND);
-    let report = run(schedule, |client| async move {
-        let quorum = quorum(&client);
-        client.sleep(client.index() as u32 * 5_500 * millis(1)).await;
-        let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
-        client.sleep(3 * SECOND).await;
+    let schedule = cut(steady(3, 3), 0, &[0, 1, 2], PartitionDirection::Both, millis(10), 60 * SECOND);
+    let schedule = cut(schedule, 1, &[0, 1, 2], PartitionDirection::Both, 12 * SECOND, 60 * SECOND);
+    let report = run(schedule, |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * 5_500 * millis(1)).await;
+        let guard = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
+        process.sleep(3 * SECOND).await;
         drop(guard);
     });
     assert_keeps(&report, &Promises::ALL);
@@ -158,12 +159,12 @@ fn s49_every_holder_that_is_cut_off_costs_the_others_a_ttl() {
 #[test]
 fn s57_a_holder_that_unlocks_and_comes_again_lets_the_waiters_go_first() {
     let twice_in_a_row = || {
-        let report = run(steady(5, 3), move |client| async move {
-            let quorum = quorum(&client);
-            client.sleep(millis(20) * client.index() as u32).await;
+        let report = run(steady(5, 3), move |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(millis(20) * process.index() as u32).await;
             for _ in 0..20 {
                 let guard = quorum.red_lock("r").lock().await.unwrap();
-                client.sleep(millis(60)).await;
+                process.sleep(millis(60)).await;
                 guard.unlock().await.unwrap();
             }
         });
@@ -179,18 +180,18 @@ fn s58_where_many_come_again_at_once_nobody_waits_much_longer_than_the_others() 
     let tail = || {
         let mut schedule = steady(5, 8);
         schedule.latency = Latency::between(micros(40), micros(60));
-        let report = run(schedule, move |client| async move {
-            let quorum = quorum(&client);
+        let report = run(schedule, move |process| async move {
+            let quorum = quorum(&process);
             for _ in 0..100 {
                 let guard = quorum.red_lock("r").lock().await.unwrap();
-                client.sleep(millis(1)).await;
+                process.sleep(millis(1)).await;
                 guard.unlock().await.unwrap();
             }
         });
         assert_keeps(&report, &Promises::ALL);
-        let waits = (0..8).flat_map(|client| {
-            let came = std::iter::once(Duration::ZERO).chain(ended(&report, client));
-            came.zip(granted(&report, client)).map(|(came, granted)| granted - came).collect::<Vec<_>>()
+        let waits = (0..8).flat_map(|process| {
+            let came = std::iter::once(Duration::ZERO).chain(ended(&report, process));
+            came.zip(granted(&report, process)).map(|(came, granted)| granted - came).collect::<Vec<_>>()
         });
         let mut waits: Vec<Duration> = waits.collect();
         waits.sort_unstable();
@@ -198,7 +199,7 @@ fn s58_where_many_come_again_at_once_nobody_waits_much_longer_than_the_others() 
         waits[792].div_duration_f64(waits.iter().sum::<Duration>() / 800)
     };
     let (orderly, random) = (tail(), breaking(Mutation::GrantOutOfTurn, tail));
-    // Chance alone would make it 4.6, the logarithm of a hundred; a client that comes anew has an
+    // Chance alone would make it 4.6, the logarithm of a hundred; a process that comes anew has an
     // advantage.
     assert!(orderly < 1.5 && random > 2.0, "{orderly} {random}");
 }
@@ -207,27 +208,27 @@ fn s58_where_many_come_again_at_once_nobody_waits_much_longer_than_the_others() 
 fn s59_those_who_wait_no_longer_do_not_leave_the_lock_to_the_same_client_again_and_again() {
     for seed in 0..10 {
         let schedule = Schedule { seed, ..steady(5, 12) };
-        let report = run(schedule, move |client| async move {
-            let quorum = quorum(&client);
-            // Client 0 has the lock, and ten wait behind client 1, who are gone when client 0 waits
+        let report = run(schedule, move |process| async move {
+            let quorum = quorum(&process);
+            // Process 0 has the lock, and ten wait behind process 1, who are gone when process 0 waits
             // for it again.
-            client.sleep(millis(20) * client.index().min(2) as u32).await;
+            process.sleep(millis(20) * process.index().min(2) as u32).await;
             let lock = quorum.red_lock("r");
-            match client.index() {
+            match process.index() {
                 0 => {
                     let guard = lock.lock().await.unwrap();
-                    client.sleep(SECOND).await;
+                    process.sleep(SECOND).await;
                     guard.unlock().await.unwrap();
                 }
                 1 => {}
                 _ => {
-                    assert!(lock.try_lock_for(millis(970)).await.is_err());
+                    assert!(lock.try_lock_for(millis(970)).await.unwrap().is_none());
                     return;
                 }
             }
             for _ in 0..10 {
                 let guard = lock.lock().await.unwrap();
-                client.sleep(millis(60)).await;
+                process.sleep(millis(60)).await;
                 guard.unlock().await.unwrap();
             }
         });

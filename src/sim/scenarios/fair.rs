@@ -9,16 +9,16 @@ use proptest::{
     test_runner::TestRunner,
 };
 
-/// Longer than a client needs to be queued again.
+/// Longer than a process needs to be queued again.
 pub(super) const HOLD: Duration = Duration::from_millis(500);
 
-pub(super) async fn rounds(client: Client, rounds: u32, hold: Duration) {
-    let quorum = quorum(&client);
+pub(super) async fn rounds(process: Process, rounds: u32, hold: Duration) {
+    let quorum = quorum(&process);
     let lock = quorum.red_lock("r");
     for _ in 0..rounds {
         let guard = lock.lock().await.unwrap();
-        client.sleep(hold).await;
-        assert!(client.look(&guard));
+        process.sleep(hold).await;
+        assert!(process.check_valid(&guard));
         drop(guard);
     }
 }
@@ -37,16 +37,16 @@ pub(super) fn hand_offs(report: &Report) -> Vec<Duration> {
     hand_offs
 }
 
-/// Client 0 holds the lock; the others come one after the other, each a tenth of a second later.
-pub(super) async fn in_order(client: Client) -> Option<LockGuard> {
-    let quorum = quorum(&client);
-    client.sleep(client.index() as u32 * millis(100)).await;
+/// Process 0 holds the lock; the others come one after the other, each a tenth of a second later.
+pub(super) async fn in_order(process: Process) -> Option<LockGuard> {
+    let quorum = quorum(&process);
+    process.sleep(process.index() as u32 * millis(100)).await;
     let guard = quorum.red_lock("r").lock().await.unwrap();
-    if client.index() > 0 {
-        hold(&client, guard).await;
+    if process.index() > 0 {
+        hold(&process, guard).await;
         return None;
     }
-    client.sleep(2 * SECOND).await;
+    process.sleep(2 * SECOND).await;
     Some(guard)
 }
 
@@ -54,7 +54,10 @@ pub(super) async fn in_order(client: Client) -> Option<LockGuard> {
 fn s51_waiters_get_their_turn_in_the_order_of_arrival() {
     for (seed, nodes) in (0..30).flat_map(|seed| [1, 2, 3, 5].map(|nodes| (seed, nodes))) {
         let report =
-            run(Schedule::calm(seed, nodes, 8), |client| async move { drop(in_order(client).await) });
+            run(
+                Schedule::without_faults(seed, nodes, 8),
+                |process| async move { drop(in_order(process).await) },
+            );
         assert_keeps(&report, &Promises::ALL);
         assert_eq!(turns(&report), [0, 1, 2, 3, 4, 5, 6, 7], "seed {seed}, {nodes} nodes");
     }
@@ -63,41 +66,41 @@ fn s51_waiters_get_their_turn_in_the_order_of_arrival() {
 /// In any schedule without faults in which no unlock is slower than wake, answer and lock together.
 #[test]
 fn s51_nobody_has_two_turns_while_another_waits_for_its_own() {
-    let schedules = Schedules::tolerated().clients(2..=8).faults(0, 0).strategy();
+    let schedules = Schedules::tolerated().processes(2..=8).faults(0, 0).strategy();
     let mut runner = TestRunner::deterministic();
     for _ in 0..400 {
         let mut schedule = schedules.new_tree(&mut runner).unwrap().current();
         let longest = schedule.latency.longest;
         schedule.latency = Latency::between(longest / 3 + micros(1), longest);
-        let report = run(schedule.clone(), |client| rounds(client, 4, HOLD));
+        let report = run(schedule.clone(), |process| rounds(process, 4, HOLD));
         assert_keeps(&report, &Promises::ALL);
         assert!(!is_out_of_turn(&report), "{schedule}: {:?}", turns(&report));
-        assert_eq!(turns(&report).len(), 4 * schedule.clients);
+        assert_eq!(turns(&report).len(), 4 * schedule.processes);
     }
 }
 
 #[test]
 fn s52_a_hand_off_takes_two_round_trips_however_many_wait() {
-    for clients in [2, 10, 30] {
-        let report = run(steady(5, clients), |client| rounds(client, 6, HOLD));
+    for processes in [2, 10, 30] {
+        let report = run(steady(5, processes), |process| rounds(process, 6, HOLD));
         assert_keeps(&report, &Promises::ALL);
         // When nobody else waits any more, the resource is locked as a free one is.
-        let hand_offs: Vec<_> = hand_offs(&report).into_iter().take(6 * clients - clients).collect();
-        assert!(hand_offs.iter().all(|took| *took <= millis(4)), "{clients}: {hand_offs:?}");
+        let hand_offs: Vec<_> = hand_offs(&report).into_iter().take(6 * processes - processes).collect();
+        assert!(hand_offs.iter().all(|took| *took <= millis(4)), "{processes}: {hand_offs:?}");
     }
 }
 
 #[test]
 fn s52_what_a_lease_costs_does_not_grow_with_the_number_of_those_who_wait() {
-    let cost = |clients: usize, rounds: u32| {
-        let report = run(steady(5, clients), move |client| self::rounds(client, rounds, millis(10)));
-        let leases = clients as u64 * u64::from(rounds);
+    let cost = |processes: usize, rounds: u32| {
+        let report = run(steady(5, processes), move |process| self::rounds(process, rounds, millis(10)));
+        let leases = processes as u64 * u64::from(rounds);
         assert_eq!(turns(&report).len() as u64, leases);
         (report.messages, leases)
     };
-    // What the first lease of a client costs, connecting and finding the queue, is left out.
-    let per_lease = |clients| {
-        let ((few, of_few), (many, of_many)) = (cost(clients, 3), cost(clients, 9));
+    // What the first lease of a process costs, connecting and finding the queue, is left out.
+    let per_lease = |processes| {
+        let ((few, of_few), (many, of_many)) = (cost(processes, 3), cost(processes, 9));
         (many - few) as f64 / (of_many - of_few) as f64
     };
     let costs = [2, 10, 30].map(per_lease);
@@ -112,7 +115,7 @@ fn overtaking(load: f64) -> f64 {
     const CLIENTS: usize = 200;
     let hold = millis(1);
     let overtaken = (0..4).map(|seed| {
-        let mut schedule = Schedule::calm(seed, 5, CLIENTS);
+        let mut schedule = Schedule::without_faults(seed, 5, CLIENTS);
         schedule.latency = Latency::between(micros(400), micros(600));
         // Each lease takes a hold and a round trip to hand it on.
         let mean = (hold + 2 * millis(1)).div_f64(load).as_secs_f64();
@@ -125,14 +128,14 @@ fn overtaking(load: f64) -> f64 {
             })
             .collect();
         let comes = arrivals.clone();
-        let report = run(schedule, move |client| {
-            let comes = comes[client.index()];
+        let report = run(schedule, move |process| {
+            let comes = comes[process.index()];
             async move {
-                let quorum = quorum(&client);
+                let quorum = quorum(&process);
                 let lock = quorum.red_lock("r");
-                client.sleep(comes).await;
+                process.sleep(comes).await;
                 let guard = lock.lock().await.unwrap();
-                client.sleep(hold).await;
+                process.sleep(hold).await;
                 guard.unlock().await.unwrap();
             }
         });

@@ -5,8 +5,8 @@ use super::*;
 use crate::RestartGuard;
 use crate::sim::{Memory, history::Violation};
 
-fn quorum(client: &Client) -> Quorum {
-    unguarded(client)
+fn quorum(process: &Process) -> Quorum {
+    unguarded(process)
 }
 
 fn assert_keeps_the_rest(report: &Report) {
@@ -17,7 +17,7 @@ fn crash(node: usize, lasts: Duration, memory: Memory) -> Fault {
     Fault::Crash { node, lasts, memory }
 }
 
-/// Something happens to node 2, which alone keeps client 1 away while client 0 holds the lock.
+/// Something happens to node 2, which alone keeps process 1 away while process 0 holds the lock.
 fn at_node_2(at: Duration, fault: Fault) -> Report {
     let report = two_holders_of(meeting_at_node_2(1).with(at, fault), quorum);
     assert_keeps_the_rest(&report);
@@ -39,20 +39,21 @@ fn s10_a_node_that_restarts_without_its_memory_gives_the_lock_away_and_one_that_
 #[test]
 fn s11_a_power_cut_that_loses_the_last_second_gives_away_the_youngest_locks_only() {
     let cut = crash(2, Duration::ZERO, Memory::AsOf(SECOND));
-    let report = run(meeting_at_node_2(1).with(millis(1_500), cut), |client| async move {
-        let quorum = quorum(&client);
+    let report = run(meeting_at_node_2(1).with(millis(1_500), cut), |process| async move {
+        let quorum = quorum(&process);
         let (older, younger) = (quorum.red_lock("older"), quorum.red_lock("younger"));
-        let (older, younger) = (older.without_renewal(), younger.without_renewal());
-        if client.index() == 0 {
+        let [older, younger] =
+            [older, younger].map(|lock| lock.options(LockOptions::new().without_renewal()));
+        if process.index() == 0 {
             let older = older.lock().await.unwrap();
-            client.sleep(millis(1_200)).await;
+            process.sleep(millis(1_200)).await;
             let younger = younger.lock().await.unwrap();
-            client.lost(&older).await;
-            client.lost(&younger).await;
+            process.lost(&older).await;
+            process.lost(&younger).await;
         } else {
-            client.sleep(2 * SECOND).await;
-            hold(&client, younger.lock().await.unwrap()).await;
-            hold(&client, older.lock().await.unwrap()).await;
+            process.sleep(2 * SECOND).await;
+            hold(&process, younger.lock().await.unwrap()).await;
+            hold(&process, older.lock().await.unwrap()).await;
         }
     });
     assert_keeps_the_rest(&report);
@@ -69,11 +70,11 @@ fn s12_an_old_backup_brings_back_a_key_that_was_unlocked_and_blocks_for_its_ttl(
     let back = |schedule: Schedule, node| {
         schedule.with(2 * SECOND, crash(node, Duration::ZERO, Memory::AsOf(SECOND)))
     };
-    let report = run((0..2).fold(steady(3, 2), back), |client| async move {
-        let quorum = quorum(&client);
-        client.sleep(client.index() as u32 * 3 * SECOND).await;
-        let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
-        client.sleep(millis(1_500)).await;
+    let report = run((0..2).fold(steady(3, 2), back), |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * 3 * SECOND).await;
+        let guard = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
+        process.sleep(millis(1_500)).await;
         drop(guard);
     });
     assert_keeps_the_rest(&report);
@@ -86,11 +87,11 @@ fn s12_an_old_backup_on_enough_nodes_repeats_a_token() {
     let back = |schedule: Schedule, node| {
         schedule.with(2 * SECOND, crash(node, Duration::ZERO, Memory::AsOf(SECOND)))
     };
-    let report = run((0..3).fold(steady(3, 2), back), |client| async move {
-        let quorum = quorum(&client);
-        let rests = if client.index() == 0 { [Duration::ZERO, millis(1_500)] } else { [3 * SECOND; 2] };
+    let report = run((0..3).fold(steady(3, 2), back), |process| async move {
+        let quorum = quorum(&process);
+        let rests = if process.index() == 0 { [Duration::ZERO, millis(1_500)] } else { [3 * SECOND; 2] };
         for rest in rests {
-            client.sleep(rest).await;
+            process.sleep(rest).await;
             drop(quorum.red_lock("r").lock().await.unwrap());
         }
     });
@@ -128,14 +129,14 @@ fn s20_a_node_that_is_restored_from_a_snapshot_gives_the_lock_away() {
     assert!(breaks(&restored, Promise::Exclusion));
 }
 
-/// Four nodes, and each of two clients reaches two of them.
+/// Four nodes, and each of two processes reaches two of them.
 fn halves() -> Report {
-    let schedule = cut(steady(4, 2), 0, &[2, 3], Way::Both, Duration::ZERO, 60 * SECOND);
-    let schedule = cut(schedule, 1, &[0, 1], Way::Both, Duration::ZERO, 60 * SECOND);
-    run(schedule, |client| async move {
-        let quorum = quorum(&client);
+    let schedule = cut(steady(4, 2), 0, &[2, 3], PartitionDirection::Both, Duration::ZERO, 60 * SECOND);
+    let schedule = cut(schedule, 1, &[0, 1], PartitionDirection::Both, Duration::ZERO, 60 * SECOND);
+    run(schedule, |process| async move {
+        let quorum = quorum(&process);
         if let Ok(Some(guard)) = quorum.red_lock("r").try_lock().await {
-            client.sleep(3 * SECOND).await;
+            process.sleep(3 * SECOND).await;
             drop(guard);
         }
     })

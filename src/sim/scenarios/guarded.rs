@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     clock::Clock,
-    error::LockError,
+    error::Error,
     sim::{Campaign, Memory},
 };
 
@@ -13,7 +13,7 @@ fn crash(node: usize, lasts: Duration, memory: Memory) -> Fault {
     Fault::Crash { node, lasts, memory }
 }
 
-/// Something happens to node 2, which alone keeps client 1 away while client 0 holds the lock.
+/// Something happens to node 2, which alone keeps process 1 away while process 0 holds the lock.
 fn at_node_2(at: Duration, fault: Fault) -> Report {
     two_holders(meeting_at_node_2(1).with(at, fault))
 }
@@ -43,10 +43,10 @@ fn an_old_backup_on_enough_nodes_repeats_no_token() {
     let back = |schedule: Schedule, node| {
         schedule.with(2 * SECOND, crash(node, Duration::ZERO, Memory::AsOf(SECOND)))
     };
-    let report = run((0..3).fold(steady(3, 1), back), |client| async move {
-        let quorum = quorum(&client);
+    let report = run((0..3).fold(steady(3, 1), back), |process| async move {
+        let quorum = quorum(&process);
         for rest in [Duration::ZERO, millis(1_500), 30 * SECOND] {
-            client.sleep(rest).await;
+            process.sleep(rest).await;
             drop(quorum.red_lock("r").lock().await);
         }
     });
@@ -59,11 +59,13 @@ fn s50_a_quorum_in_quarantine_says_so_and_for_how_long() {
     let restarted = (0..2).fold(steady(3, 1), |schedule, node| {
         schedule.with(SECOND, crash(node, Duration::ZERO, Memory::Lost))
     });
-    let report = run(restarted, |client| async move {
-        let lock = quorum(&client).red_lock("r");
-        client.sleep(2 * SECOND).await;
+    let report = run(restarted, |process| async move {
+        let lock = quorum(&process).red_lock("r");
+        process.sleep(2 * SECOND).await;
         match lock.try_lock().await {
-            Err(LockError::Quarantined { remaining: Some(remaining), needed: 2, .. }) => {
+            Err(Error::NoQuorum(no_quorum)) if no_quorum.is_quarantined() => {
+                assert_eq!(no_quorum.node_replies().needed(), 2);
+                let remaining = no_quorum.retry_after().unwrap();
                 assert!(remaining > 2 * TTL - 2 * SECOND && remaining < 2 * TTL + SECOND, "{remaining:?}");
             }
             other => panic!("{other:?}"),
@@ -71,36 +73,36 @@ fn s50_a_quorum_in_quarantine_says_so_and_for_how_long() {
         // A quorum timeout that was set is kept; without one, the quarantine is waited out.
         assert!(matches!(
             lock.clone().options(LockOptions::new().quorum_timeout(TTL)).lock().await,
-            Err(LockError::Quarantined { .. })
+            Err(Error::NoQuorum(_))
         ));
         drop(lock.lock().await.unwrap());
     });
     assert_keeps(&report, &Promises::ALL);
 }
 
-/// Five nodes restart empty, one after the other and all of them twice, while client 0 holds the
+/// Five nodes restart empty, one after the other and all of them twice, while process 0 holds the
 /// lock and two others try all the time.
 fn rolling(seed: u64, spacing: Duration, down: Duration) -> Schedule {
     let restart = |schedule: Schedule, number: u32| {
         let node = usize::try_from(number % 5).unwrap();
         schedule.with(5 * SECOND + number * spacing, crash(node, down, Memory::Lost))
     };
-    (0..10).fold(Schedule::calm(seed, 5, 3), restart)
+    (0..10).fold(Schedule::without_faults(seed, 5, 3), restart)
 }
 
-async fn hold_through(client: Client, until: Duration) {
-    let lock = quorum(&client).red_lock("r");
-    if client.index() > 0 {
-        client.sleep(SECOND).await;
-        while client.clock().now().since_origin() < until {
+async fn hold_through(process: Process, until: Duration) {
+    let lock = quorum(&process).red_lock("r");
+    if process.index() > 0 {
+        process.sleep(SECOND).await;
+        while process.clock().now().since_origin() < until {
             assert!(!matches!(lock.try_lock().await, Ok(Some(_))), "the holder still holds it");
-            client.sleep(millis(100)).await;
+            process.sleep(millis(100)).await;
         }
         return;
     }
     let guard = lock.lock().await.unwrap();
-    client.sleep(until + SECOND).await;
-    assert!(client.look(&guard), "the lease was lost");
+    process.sleep(until + SECOND).await;
+    assert!(process.check_valid(&guard), "the lease was lost");
     drop(guard);
 }
 
@@ -114,7 +116,7 @@ fn a_lease_survives_the_restart_of_every_node_one_after_the_other() {
         .prop_map(move |(seed, later, down)| rolling(seed, spacing + millis(later), millis(down)));
     let found = Campaign::new(RUNS).run(&schedules, |schedule| {
         let until = schedule.calm_from() + SECOND;
-        let report = run(schedule.clone(), |client| hold_through(client, until));
+        let report = run(schedule.clone(), |process| hold_through(process, until));
         report.check(&Promises::ALL).map(|()| report)
     });
     let summary = found.unwrap_or_else(|found| panic!("{found}"));

@@ -16,26 +16,26 @@ fn is_end(at: Duration) -> bool {
     at + micros(1) >= VALIDITY && at <= VALIDITY
 }
 
-/// Client 0 holds, enters again, gives the inner hold back and then the outer one, while a message
-/// of this number meets its fate at some nodes. Client 1 tries once while the outer hold is there.
+/// Process 0 holds, enters again, gives the inner hold back and then the outer one, while a message
+/// of this number meets its fate at some nodes. Process 1 tries once while the outer hold is there.
 fn reentered(nodes: &[usize], direction: Direction, index: u32, verdict: Verdict) -> Report {
     let at = |schedule: Schedule, node: &usize| schedule.with_message(0, *node, direction, index, verdict);
-    run(nodes.iter().fold(steady(3, 2), at), |client| async move {
-        let (quorum, owner) = (quorum(&client), Owner::new());
-        if client.index() == 1 {
-            client.sleep(2 * SECOND).await;
+    run(nodes.iter().fold(steady(3, 2), at), |process| async move {
+        let (quorum, owner) = (quorum(&process), Owner::new());
+        if process.index() == 1 {
+            process.sleep(2 * SECOND).await;
             drop(quorum.red_lock("r").try_lock().await);
             return;
         }
         let lock = quorum.red_lock("r").owned_by(&owner);
         let Ok(Some(outer)) = lock.try_lock().await else { return };
-        client.sleep(millis(50)).await;
+        process.sleep(millis(50)).await;
         if let Ok(Some(inner)) = lock.try_lock().await {
-            client.reentered(&outer, &inner);
-            client.sleep(millis(50)).await;
+            process.reentered(&outer, &inner);
+            process.sleep(millis(50)).await;
             drop(inner);
         }
-        client.sleep(3 * SECOND).await;
+        process.sleep(3 * SECOND).await;
         drop(outer);
     })
 }
@@ -68,17 +68,17 @@ fn s32_a_hold_that_is_given_back_twice_does_not_give_back_the_one_before_it() {
 
 #[test]
 fn s33_a_renewal_that_writes_keys_again_after_another_held_the_lock_does_not_count() {
-    // The renewals to two of three nodes take until both keys have expired and client 1 has come
+    // The renewals to two of three nodes take until both keys have expired and process 1 has come
     // and gone.
-    let schedule = cut(steady(3, 2), 0, &[1, 2], Way::Requests, SECOND, millis(9_500));
-    let report = run(schedule, |client| async move {
-        let quorum = quorum(&client);
-        client.sleep(client.index() as u32 * 2 * SECOND).await;
+    let schedule = cut(steady(3, 2), 0, &[1, 2], PartitionDirection::Requests, SECOND, millis(9_500));
+    let report = run(schedule, |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * 2 * SECOND).await;
         let guard = quorum.red_lock("r").lock().await.unwrap();
-        if client.index() == 0 {
-            client.lost(&guard).await;
-            client.sleep(SECOND).await;
-            assert!(!client.look(&guard));
+        if process.index() == 0 {
+            process.lost(&guard).await;
+            process.sleep(SECOND).await;
+            assert!(!process.check_valid(&guard));
         }
     });
     assert_keeps(&report, &Promises::ALL);
@@ -86,20 +86,20 @@ fn s33_a_renewal_that_writes_keys_again_after_another_held_the_lock_does_not_cou
     assert!(first < TTL && second < millis(10_500), "{first:?} {second:?}");
 }
 
-/// The clocks of some nodes are stepped so that client 0's keys expire there; client 1 takes the
-/// lock and gives it back; then client 0 verifies its lease.
+/// The clocks of some nodes are stepped so that process 0's keys expire there; process 1 takes the
+/// lock and gives it back; then process 0 verifies its lease.
 fn verified_too_late(schedule: Schedule, stepped: &[usize]) -> Report {
     let step =
         |schedule: Schedule, node: &usize| schedule.with(SECOND, Fault::Step { node: *node, by: 12_000 });
-    run(stepped.iter().fold(schedule, step), |client| async move {
-        let quorum = quorum(&client);
-        client.sleep(client.index() as u32 * 2 * SECOND).await;
-        let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
-        if client.index() == 0 {
-            client.sleep(millis(3_100)).await;
-            drop(client.verify(&guard).await);
+    run(stepped.iter().fold(schedule, step), |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * 2 * SECOND).await;
+        let guard = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
+        if process.index() == 0 {
+            process.sleep(millis(3_100)).await;
+            drop(process.verify(&guard).await);
         }
-        hold(&client, guard).await;
+        hold(&process, guard).await;
     })
 }
 
@@ -115,11 +115,11 @@ fn s33_a_verification_proves_nothing_once_another_held_the_lock() {
 
 #[test]
 fn s33b_a_verification_proves_nothing_by_a_vote_that_landed_after_another_held_the_lock() {
-    // Client 0 has nodes 0 and 1. Client 1 takes 0 and 2. Then client 0's own lock lands on node 2.
+    // Process 0 has nodes 0 and 1. Process 1 takes 0 and 2. Then process 0's own lock lands on node 2.
     let late = || {
         let late = Verdict::Overtaken(millis(2_900));
         let schedule = steady(3, 2).with_message(0, 2, Direction::Request, 1, late);
-        verified_too_late(cut(schedule, 0, &[0], Way::Both, millis(1_500), 5 * SECOND), &[0])
+        verified_too_late(cut(schedule, 0, &[0], PartitionDirection::Both, millis(1_500), 5 * SECOND), &[0])
     };
     let report = late();
     assert!(breaks(&report, Promise::Exclusion));
@@ -128,16 +128,16 @@ fn s33b_a_verification_proves_nothing_by_a_vote_that_landed_after_another_held_t
     assert!(breaks(&breaking(Mutation::VerifyAboveToken, late), Promise::Proof));
 }
 
-/// Client 0 is cut off from so many of the nodes for some time; it holds its lease as long as it
-/// may, and at most twenty seconds. Client 1 waits for it.
+/// Process 0 is cut off from so many of the nodes for some time; it holds its lease as long as it
+/// may, and at most twenty seconds. Process 1 waits for it.
 fn renewals_fail(nodes: usize, cut_off: &[usize], lasts: Duration) -> Report {
-    let schedule = cut(steady(nodes, 2), 0, cut_off, Way::Both, SECOND, lasts);
-    let report = run(schedule, |client| async move {
-        let quorum = quorum(&client);
-        client.sleep(client.index() as u32 * SECOND / 2).await;
+    let schedule = cut(steady(nodes, 2), 0, cut_off, PartitionDirection::Both, SECOND, lasts);
+    let report = run(schedule, |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * SECOND / 2).await;
         let guard = quorum.red_lock("r").lock().await.unwrap();
-        if client.index() == 0 {
-            select(pin!(client.sleep(2 * TTL)), pin!(client.lost(&guard))).await;
+        if process.index() == 0 {
+            select(pin!(process.sleep(2 * TTL)), pin!(process.lost(&guard))).await;
         }
     });
     assert_keeps(&report, &Promises::ALL);
@@ -157,11 +157,11 @@ fn s34_a_renewal_that_fails_costs_nothing_before_the_end_of_the_lease() {
 fn renewal_after_unlock(index: u32) -> Report {
     let late = Verdict::Overtaken(millis(50));
     let at = |schedule: Schedule, node| schedule.with_message(0, node, Direction::Request, index, late);
-    run((0..2).fold(steady(3, 1), at), |client| async move {
+    run((0..2).fold(steady(3, 1), at), |process| async move {
         // The default ttl is longer than the time after which it is looked for what is left.
-        let quorum = client.quorum().unwrap();
+        let quorum = process.quorum().unwrap();
         let guard = quorum.red_lock("r").lock().await.unwrap();
-        client.sleep(TTL + millis(5)).await;
+        process.sleep(TTL + millis(5)).await;
         drop(guard);
     })
 }
@@ -183,12 +183,12 @@ fn s36_a_renewal_that_races_with_the_end_extends_the_lease_or_does_not_count() {
         let at = |schedule: Schedule, node| schedule.with_message(0, node, Direction::Reply, 4, late);
         // Under this seed, the renewal depends on these two replies.
         let schedule = Schedule { seed: 2, ..steady(3, 1) };
-        let report = run((0..2).fold(schedule, at), |client| async move {
+        let report = run((0..2).fold(schedule, at), |process| async move {
             let builder = Quorum::builder().ttl(TTL).max_ttl(2 * TTL).node_timeout(8 * SECOND);
-            let quorum = builder.simulated(&client).unwrap();
+            let quorum = builder.connect_simulated(&process).unwrap();
             let guard = quorum.red_lock("r").lock().await.unwrap();
-            select(pin!(client.sleep(12 * SECOND)), pin!(client.lost(&guard))).await;
-            let _is_valid = client.look(&guard);
+            select(pin!(process.sleep(12 * SECOND)), pin!(process.lost(&guard))).await;
+            let _is_valid = process.check_valid(&guard);
         });
         assert_keeps(&report, &Promises::ALL);
         match ended(&report, 0)[0] {
@@ -200,17 +200,19 @@ fn s36_a_renewal_that_races_with_the_end_extends_the_lease_or_does_not_count() {
     assert!(extended > 5 && over > 5, "{extended} {over}");
 }
 
-/// Client 0 forgets its guard, in a task that never ends.
-fn leaked(max_hold: Option<Duration>) -> Report {
-    run(steady(3, 2), move |client| async move {
-        let quorum = quorum(&client);
-        client.sleep(client.index() as u32 * SECOND).await;
+/// Process 0 forgets its guard, in a task that never ends.
+fn leaked(hold_at_most: Option<Duration>) -> Report {
+    run(steady(3, 2), move |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * SECOND).await;
         let lock = quorum.red_lock("r");
-        let options = LockOptions::new();
-        let lock = lock.options(max_hold.map_or(options, |longest| options.max_hold(longest)));
+        let lock = match hold_at_most {
+            Some(longest) => lock.options(LockOptions::new().hold_at_most(longest)),
+            None => lock,
+        };
         let guard = lock.lock().await.unwrap();
-        if client.index() == 0 {
-            client.spawn(async move {
+        if process.index() == 0 {
+            process.spawn(async move {
                 let _guard = guard;
                 std::future::pending::<()>().await;
             });
@@ -230,10 +232,10 @@ fn s37_a_guard_that_is_leaked_holds_no_longer_than_max_hold_and_for_ever_without
 /// No node answers any more, so no renewal is ever decided in time.
 fn starved() -> Report {
     let hang = |schedule: Schedule, node| schedule.with(SECOND, Fault::Hang { node, lasts: 15 * SECOND });
-    run((0..3).fold(steady(3, 1), hang), |client| async move {
-        let quorum = quorum(&client);
+    run((0..3).fold(steady(3, 1), hang), |process| async move {
+        let quorum = quorum(&process);
         let guard = quorum.red_lock("r").lock().await.unwrap();
-        client.lost(&guard).await;
+        process.lost(&guard).await;
     })
 }
 

@@ -7,29 +7,29 @@ use futures::future::{Either, select};
 use super::*;
 use crate::sim::{Direction, Verdict};
 
-/// The same fate for the message of this number at several nodes, between them and client 0.
+/// The same fate for the message of this number at several nodes, between them and process 0.
 fn fate(nodes: &[usize], direction: Direction, index: u32, verdict: Verdict, schedule: Schedule) -> Schedule {
     let at = |schedule: Schedule, node: &usize| schedule.with_message(0, *node, direction, index, verdict);
     nodes.iter().fold(schedule, at)
 }
 
 /// Gives up a future after some time. What it has won is dropped, too.
-async fn give_up(client: &Client, future: impl Future, after: Duration) {
-    if let Either::Left((won, _)) = select(pin!(future), pin!(client.sleep(after))).await {
+async fn give_up(process: &Process, future: impl Future, after: Duration) {
+    if let Either::Left((won, _)) = select(pin!(future), pin!(process.sleep(after))).await {
         drop(won);
     }
 }
 
-/// Two of three nodes answer client 0, but one of their replies is lost. Client 1 comes three
+/// Two of three nodes answer process 0, but one of their replies is lost. Process 1 comes three
 /// seconds later.
 fn lost_reply(index: u32) -> Report {
     let schedule = fate(&[0, 1], Direction::Reply, index, Verdict::Drop, steady(3, 2));
-    run(schedule, |client| async move {
-        let quorum = quorum(&client);
-        client.sleep(client.index() as u32 * 3 * SECOND).await;
-        let locked = quorum.red_lock("r").without_renewal();
-        if client.index() == 1 {
-            return hold(&client, locked.lock().await.unwrap()).await;
+    run(schedule, |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * 3 * SECOND).await;
+        let locked = quorum.red_lock("r").options(LockOptions::new().without_renewal());
+        if process.index() == 1 {
+            return hold(&process, locked.lock().await.unwrap()).await;
         }
         drop(locked.try_lock().await);
     })
@@ -48,33 +48,33 @@ fn s22_a_vote_whose_reply_is_lost_is_taken_back_as_if_it_had_been_heard() {
     assert!(!breaking(Mutation::RollbackSkipsSilent, skipping));
 }
 
-/// Client 0 is refused by two nodes and granted by the third, where its rollback is late. Before
-/// that lands, it tries again, cut off from one of the two. Afterwards client 2 asks all nodes.
+/// Process 0 is refused by two nodes and granted by the third, where its rollback is late. Before
+/// that lands, it tries again, cut off from one of the two. Afterwards process 2 asks all nodes.
 fn late_rollback() -> Report {
-    let schedule = cut(steady(3, 3), 1, &[2], Way::Both, Duration::ZERO, millis(50));
-    let schedule = cut(schedule, 0, &[0], Way::Both, millis(30), 5 * SECOND);
+    let schedule = cut(steady(3, 3), 1, &[2], PartitionDirection::Both, Duration::ZERO, millis(50));
+    let schedule = cut(schedule, 0, &[0], PartitionDirection::Both, millis(30), 5 * SECOND);
     let late = Verdict::Overtaken(millis(400));
-    run(fate(&[2], Direction::Request, 3, late, schedule), |client| async move {
-        let quorum = quorum(&client);
-        let lock = quorum.red_lock("r").without_renewal();
-        match client.index() {
+    run(fate(&[2], Direction::Request, 3, late, schedule), |process| async move {
+        let quorum = quorum(&process);
+        let lock = quorum.red_lock("r").options(LockOptions::new().without_renewal());
+        match process.index() {
             1 => {
                 let first = lock.lock().await.unwrap();
-                client.sleep(millis(20)).await;
+                process.sleep(millis(20)).await;
                 return drop(first);
             }
             2 => {
-                client.sleep(millis(800)).await;
-                return hold(&client, lock.try_lock().await.unwrap().unwrap()).await;
+                process.sleep(millis(800)).await;
+                return hold(&process, lock.try_lock().await.unwrap().unwrap()).await;
             }
             _ => {}
         }
-        client.sleep(millis(10)).await;
+        process.sleep(millis(10)).await;
         assert!(matches!(lock.try_lock().await, Ok(None)));
         // Until then, the nodes let others go first who were refused.
-        client.sleep(millis(200)).await;
+        process.sleep(millis(200)).await;
         let second = lock.try_lock().await.unwrap();
-        client.sleep(SECOND).await;
+        process.sleep(SECOND).await;
         drop(second);
     })
 }
@@ -92,10 +92,10 @@ fn s23_a_late_rollback_deletes_nothing_of_the_attempt_after_it() {
 /// A lock is given up when it is under way, and comes later than its own rollback.
 fn late_lock(index: u32, verdict: Verdict) -> Report {
     let schedule = fate(&[0, 1], Direction::Request, index, verdict, steady(3, 1));
-    run(schedule, |client| async move {
+    run(schedule, |process| async move {
         // The default ttl is longer than the time after which it is looked for what is left.
-        let quorum = client.quorum().unwrap();
-        give_up(&client, quorum.red_lock("r").try_lock(), micros(4_500)).await;
+        let quorum = process.quorum().unwrap();
+        give_up(&process, quorum.red_lock("r").try_lock(), micros(4_500)).await;
     })
 }
 
@@ -115,12 +115,12 @@ fn s24_what_a_node_executes_when_its_unlock_is_past_its_time_ends_with_its_ttl()
     // All nodes hang with renewals in hand, for much longer than `max_ttl`, which is as long as an
     // unlock must be delivered.
     let hang = |schedule: Schedule, node| schedule.with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
-    let report = run((0..3).fold(steady(3, 2), hang), |client| async move {
-        let quorum = quorum(&client);
-        client.sleep(client.index() as u32 * 62 * SECOND).await;
+    let report = run((0..3).fold(steady(3, 2), hang), |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * 62 * SECOND).await;
         let guard = quorum.red_lock("r").lock().await.unwrap();
-        if client.index() == 0 {
-            client.lost(&guard).await;
+        if process.index() == 0 {
+            process.lost(&guard).await;
         }
     });
     assert_keeps(&report, &Promises::ALL);
@@ -128,15 +128,15 @@ fn s24_what_a_node_executes_when_its_unlock_is_past_its_time_ends_with_its_ttl()
     assert!(granted > 70 * SECOND && granted < 61 * SECOND + TTL + POLL, "{granted:?}");
 }
 
-/// Client 0 gives up its lock after so long; client 1 tries once, a second later.
+/// Process 0 gives up its lock after so long; process 1 tries once, a second later.
 fn cancelled(seed: u64, after: Duration) -> Report {
-    run(Schedule::calm(seed, 3, 2), move |client| async move {
-        let quorum = quorum(&client);
+    run(Schedule::without_faults(seed, 3, 2), move |process| async move {
+        let quorum = quorum(&process);
         let lock = quorum.red_lock("r");
-        if client.index() == 0 {
-            return give_up(&client, lock.lock(), after).await;
+        if process.index() == 0 {
+            return give_up(&process, lock.lock(), after).await;
         }
-        client.sleep(SECOND).await;
+        process.sleep(SECOND).await;
         drop(lock.try_lock().await);
     })
 }
@@ -161,11 +161,11 @@ fn s25_a_lock_that_is_given_up_at_any_moment_is_taken_back_everywhere() {
 /// Three leases, one after the other, and a message that comes twice.
 fn repeated(direction: Direction, index: u32, later: Duration) -> Report {
     let schedule = fate(&[0, 1, 2], direction, index, Verdict::Duplicate(later), steady(3, 1));
-    run(schedule, |client| async move {
-        let quorum = quorum(&client);
+    run(schedule, |process| async move {
+        let quorum = quorum(&process);
         for _ in 0..3 {
             let guard = quorum.red_lock("r").lock().await.unwrap();
-            client.sleep(millis(100)).await;
+            process.sleep(millis(100)).await;
             let _unlocked = guard.unlock().await.unwrap();
         }
     })
@@ -193,22 +193,22 @@ fn s26_a_request_that_comes_again_when_all_is_over_costs_a_ttl_at_most() {
     }
 }
 
-/// Client 0 re-enters just before its lease is renewed, and the re-entry, which asks for the time
-/// that is left, comes after the renewal. Then it is cut off, and client 1 tries all the time.
+/// Process 0 re-enters just before its lease is renewed, and the re-entry, which asks for the time
+/// that is left, comes after the renewal. Then it is cut off, and process 1 tries all the time.
 fn late_shorter_ttl(index: u32) -> Report {
     let late = Verdict::Overtaken(millis(800));
     let schedule = fate(&[0, 1, 2], Direction::Request, index, late, steady(3, 2));
-    let schedule = cut(schedule, 0, &[0, 1, 2], Way::Both, millis(4_100), 12 * SECOND);
-    run(schedule, |client| async move {
-        if client.index() == 1 {
-            return probe(&client, TTL, millis(5)).await;
+    let schedule = cut(schedule, 0, &[0, 1, 2], PartitionDirection::Both, millis(4_100), 12 * SECOND);
+    run(schedule, |process| async move {
+        if process.index() == 1 {
+            return probe(&process, TTL, millis(5)).await;
         }
-        let (quorum, owner) = (quorum(&client), crate::Owner::new());
+        let (quorum, owner) = (quorum(&process), crate::Owner::new());
         let lock = quorum.red_lock("r").owned_by(&owner);
         let Ok(outer) = lock.lock().await else { return };
-        client.sleep(millis(3_200)).await;
+        process.sleep(millis(3_200)).await;
         drop(lock.try_lock().await);
-        client.lost(&outer).await;
+        process.lost(&outer).await;
     })
 }
 
@@ -221,18 +221,18 @@ fn s27_a_late_request_with_less_time_never_shortens_what_a_later_one_has_given()
     assert!(breaking(Mutation::ShortenTtl, shortening));
 }
 
-/// Client 0 sleeps through the end of its lease and unlocks; client 1 holds the lock by then, and
-/// client 2 is after it.
+/// Process 0 sleeps through the end of its lease and unlocks; process 1 holds the lock by then, and
+/// process 2 is after it.
 fn unlock_by_the_last_holder() -> Report {
-    let schedule = steady(3, 3).with(millis(100), Fault::Pause { client: 0, lasts: 15 * SECOND });
-    run(schedule, |client| async move {
-        if client.index() == 2 {
-            return probe(&client, 14 * SECOND, millis(20)).await;
+    let schedule = steady(3, 3).with(millis(100), Fault::Pause { process: 0, lasts: 15 * SECOND });
+    run(schedule, |process| async move {
+        if process.index() == 2 {
+            return probe(&process, 14 * SECOND, millis(20)).await;
         }
-        let quorum = quorum(&client);
-        client.sleep(client.index() as u32 * SECOND).await;
-        let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
-        client.sleep(if client.index() == 0 { SECOND } else { 8 * SECOND }).await;
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * SECOND).await;
+        let guard = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
+        process.sleep(if process.index() == 0 { SECOND } else { 8 * SECOND }).await;
         let _unlocked = guard.unlock().await;
     })
 }
@@ -250,9 +250,9 @@ fn s29_a_node_that_hangs_is_waited_for_by_nobody() {
     for node in 0..5 {
         for hangs_from in [Duration::ZERO, millis(50)] {
             let schedule = steady(5, 1).with(hangs_from, Fault::Hang { node, lasts: 60 * SECOND });
-            let report = run(schedule, |client| async move {
-                let quorum = quorum(&client);
-                client.sleep(millis(100)).await;
+            let report = run(schedule, |process| async move {
+                let quorum = quorum(&process);
+                process.sleep(millis(100)).await;
                 let guard = quorum.red_lock("r").lock().await.unwrap();
                 let _unlocked = guard.unlock().await.unwrap();
             });

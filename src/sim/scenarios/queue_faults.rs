@@ -9,10 +9,10 @@ use crate::sim::Memory;
 /// Something happens to the first in the queue just before the lock is released.
 fn without_its_head(fault: Fault) -> Report {
     let schedule = steady(5, 4).with(1_900 * millis(1), fault);
-    run(schedule, |client| async move { drop(in_order(client).await) })
+    run(schedule, |process| async move { drop(in_order(process).await) })
 }
 
-/// When client 2, which was second in the queue, had the lock, counted from the release.
+/// When process 2, which was second in the queue, had the lock, counted from the release.
 fn second_after_release(report: &Report) -> Duration {
     assert_keeps(report, &Promises::ALL);
     granted(report, 2)[0] - ended(report, 0)[0]
@@ -20,31 +20,31 @@ fn second_after_release(report: &Report) -> Duration {
 
 #[test]
 fn s53_a_waiter_that_is_gone_is_passed_over_at_once() {
-    let report = without_its_head(Fault::Kill { client: 1 });
+    let report = without_its_head(Fault::Kill { process: 1 });
     assert!(second_after_release(&report) <= millis(4), "{:?}", second_after_release(&report));
     assert_eq!(turns(&report), [0, 2, 3]);
 }
 
 #[test]
 fn s53_a_waiter_that_stands_still_is_passed_over_by_the_second_soon_after_the_release() {
-    let report = without_its_head(Fault::Pause { client: 1, lasts: 30 * SECOND });
+    let report = without_its_head(Fault::Pause { process: 1, lasts: 30 * SECOND });
     let after = second_after_release(&report);
     assert!(after > millis(100) && after < millis(150), "{after:?}");
     assert_eq!(turns(&report), [0, 2, 3, 1]);
 }
 
-/// Client 1 gives up within ten milliseconds of the release, often in the attempt for which it was
-/// woken; so long after the release client 2 has the lock.
+/// Process 1 gives up within ten milliseconds of the release, often in the attempt for which it was
+/// woken; so long after the release process 2 has the lock.
 fn after_a_head_that_gives_up() -> Duration {
     let after = (0..40).map(|quarter| {
-        let report = run(steady(5, 3), move |client| async move {
-            if client.index() != 1 {
-                drop(in_order(client).await);
+        let report = run(steady(5, 3), move |process| async move {
+            if process.index() != 1 {
+                drop(in_order(process).await);
                 return;
             }
-            client.sleep(millis(100)).await;
-            let quorum = quorum(&client);
-            let wait = client.sleep(1_900 * millis(1) + micros(250) * quarter);
+            process.sleep(millis(100)).await;
+            let quorum = quorum(&process);
+            let wait = process.sleep(1_900 * millis(1) + micros(250) * quarter);
             let lock = quorum.red_lock("r");
             drop(futures::future::select(Box::pin(lock.lock()), Box::pin(wait)).await);
         });
@@ -53,19 +53,19 @@ fn after_a_head_that_gives_up() -> Duration {
     after.max().unwrap()
 }
 
-/// Grants to four clients that come again at once, in ten seconds; a fifth stands still for 400 of
+/// Grants to four processes that come again at once, in ten seconds; a fifth stands still for 400 of
 /// every 410 ms, or is not there.
 fn beside_one_that_stalls(is_there: bool) -> usize {
-    let stall = Fault::Pause { client: 4, lasts: millis(400) };
+    let stall = Fault::Pause { process: 4, lasts: millis(400) };
     let stalls = |schedule: Schedule, number| schedule.with(millis(410) * number, stall.clone());
     let schedule = (1..24).fold(steady(5, 5), stalls);
-    let report = run(schedule, |client| async move {
-        if is_there || client.index() < 4 {
-            rounds(client, 1_000, millis(1)).await;
+    let report = run(schedule, |process| async move {
+        if is_there || process.index() < 4 {
+            rounds(process, 1_000, millis(1)).await;
         }
     });
     let end = 10 * SECOND;
-    (0..4).map(|client| granted(&report, client).iter().filter(|at| **at < end).count()).sum()
+    (0..4).map(|process| granted(&report, process).iter().filter(|at| **at < end).count()).sum()
 }
 
 #[test]
@@ -89,7 +89,8 @@ fn s53_a_waiter_that_gives_up_when_it_is_woken_wakes_the_next() {
 
 #[test]
 fn s54_when_the_queue_node_is_lost_the_next_one_serves() {
-    let cut_off = |client, node| Fault::Partition { client, node, way: Way::Both, lasts: 20 * SECOND };
+    let cut_off =
+        |process, node| Fault::Partition { process, node, way: PartitionDirection::Both, lasts: 20 * SECOND };
     let faults = |node| {
         [
             vec![Fault::Crash { node, lasts: 60 * SECOND, memory: Memory::Kept }],
@@ -97,14 +98,14 @@ fn s54_when_the_queue_node_is_lost_the_next_one_serves() {
             vec![Fault::Crash { node, lasts: SECOND, memory: Memory::AsOf(2 * SECOND) }],
             vec![Fault::Flush { node }],
             vec![Fault::Hang { node, lasts: 20 * SECOND }],
-            // From half of the clients alone.
-            (0..3).map(|client| cut_off(client, node)).collect(),
+            // From half of the processes alone.
+            (0..3).map(|process| cut_off(process, node)).collect(),
         ]
     };
     for (seed, faults) in (0..5).flat_map(|seed| (0..5).flat_map(faults).map(move |faults| (seed, faults))) {
         let at_once = |schedule: Schedule, fault: &Fault| schedule.with(millis(2_600), fault.clone());
-        let schedule = faults.iter().fold(Schedule::calm(seed, 5, 6), at_once);
-        let report = run(schedule, |client| rounds(client, 5, HOLD));
+        let schedule = faults.iter().fold(Schedule::without_faults(seed, 5, 6), at_once);
+        let report = run(schedule, |process| rounds(process, 5, HOLD));
         assert_keeps(&report, &Promises::ALL);
         assert_eq!(turns(&report).len(), 30);
         let slowest = hand_offs(&report).into_iter().max().unwrap();
@@ -112,13 +113,14 @@ fn s54_when_the_queue_node_is_lost_the_next_one_serves() {
     }
 }
 
-/// Eight clients come again at once, and a node hangs from 600 ms on: the longest time without a grant
+/// Eight processes come again at once, and a node hangs from 600 ms on: the longest time without a grant
 /// since, and how many grants there were in the 400 ms before, and in those from a second later on.
 fn beside_a_node_that_hangs(seed: u64, node: usize) -> (Duration, usize, usize) {
-    let schedule = Schedule::calm(seed, 5, 8).with(millis(600), Fault::Hang { node, lasts: 20 * SECOND });
-    let report = run(schedule, |client| rounds(client, 300, millis(1)));
+    let schedule =
+        Schedule::without_faults(seed, 5, 8).with(millis(600), Fault::Hang { node, lasts: 20 * SECOND });
+    let report = run(schedule, |process| rounds(process, 300, millis(1)));
     assert_keeps(&report, &Promises::ALL);
-    let mut granted: Vec<_> = (0..8).flat_map(|client| granted(&report, client)).collect();
+    let mut granted: Vec<_> = (0..8).flat_map(|process| granted(&report, process)).collect();
     granted.sort();
     let within =
         |from: Duration| granted.iter().filter(|at| (from..from + millis(400)).contains(*at)).count();
@@ -137,12 +139,12 @@ fn s54_a_queue_node_that_hangs_costs_two_hedges_and_then_next_to_nothing() {
     }
 }
 
-/// A client that reaches one node alone is killed, and its vote stays there for a ttl: whichever
+/// A process that reaches one node alone is killed, and its vote stays there for a ttl: whichever
 /// node that is, the queue node too. Others take turns meanwhile: how often a hand-over took long,
 /// because the queue node was that one.
 fn beside_a_key_that_nobody_takes_back<Turns>(
     of_reader: bool,
-    turns: impl Fn(Client) -> Turns + Copy + Send + Sync + 'static,
+    turns: impl Fn(Process) -> Turns + Copy + Send + Sync + 'static,
 ) -> usize
 where
     Turns: Future<Output = ()> + Send + 'static,
@@ -150,18 +152,20 @@ where
     let mut stuck = 0;
     for (node, quarter) in (0..5).flat_map(|node| (12..24).map(move |quarter| (node, quarter))) {
         let others: Vec<usize> = (0..5).filter(|other| *other != node).collect();
-        let schedule = cut(steady(5, 4), 0, &others, Way::Both, millis(3), 60 * SECOND);
-        let report =
-            run(schedule.with(micros(250) * quarter, Fault::Kill { client: 0 }), move |client| async move {
-                client.sleep(client.index() as u32 * millis(50)).await;
-                if client.index() > 0 {
-                    turns(client).await;
+        let schedule = cut(steady(5, 4), 0, &others, PartitionDirection::Both, millis(3), 60 * SECOND);
+        let report = run(
+            schedule.with(micros(250) * quarter, Fault::Kill { process: 0 }),
+            move |process| async move {
+                process.sleep(process.index() as u32 * millis(50)).await;
+                if process.index() > 0 {
+                    turns(process).await;
                 } else if of_reader {
-                    drop(quorum(&client).red_lock("r").shared().lock().await);
+                    drop(quorum(&process).rw_lock("r").read().await);
                 } else {
-                    rounds(client, 3, HOLD).await;
+                    rounds(process, 3, HOLD).await;
                 }
-            });
+            },
+        );
         assert_keeps(&report, &Promises::ALL);
         let first = granted(&report, 1)[0];
         assert!(first < millis(60), "{node} {quarter}: {first:?}");
@@ -175,24 +179,24 @@ where
 
 #[test]
 fn s55_a_key_that_nobody_takes_back_at_the_queue_node_does_not_block_it() {
-    let stuck = beside_a_key_that_nobody_takes_back(false, |client| rounds(client, 3, HOLD));
+    let stuck = beside_a_key_that_nobody_takes_back(false, |process| rounds(process, 3, HOLD));
     assert!(stuck > 0, "no key was left behind");
 }
 
 #[test]
 fn s55_nor_does_that_of_a_reader_block_writers() {
-    let stuck = beside_a_key_that_nobody_takes_back(true, |client| rounds(client, 3, HOLD));
+    let stuck = beside_a_key_that_nobody_takes_back(true, |process| rounds(process, 3, HOLD));
     assert!(stuck > 0, "no key was left behind");
 }
 
 #[test]
 fn s55_nor_does_it_block_a_group() {
-    let stuck = beside_a_key_that_nobody_takes_back(false, |client| async move {
-        let quorum = quorum(&client);
+    let stuck = beside_a_key_that_nobody_takes_back(false, |process| async move {
+        let quorum = quorum(&process);
         for _ in 0..3 {
             // The first of the group, whose queue another node keeps.
             let guard = quorum.multi_lock(["c", "r"]).lock().await.unwrap();
-            client.sleep(HOLD).await;
+            process.sleep(HOLD).await;
             drop(guard);
         }
     });
@@ -202,16 +206,17 @@ fn s55_nor_does_it_block_a_group() {
 /// A holder of another kind tells nobody whose turn it is; then the queued waiters come back by
 /// themselves.
 fn after_a_holder_that_is_killed() -> Duration {
-    let schedule = steady(3, 2).with(SECOND, Fault::Kill { client: 0 });
-    let report = run(schedule, |client| async move {
-        let quorum = quorum(&client);
-        let lock = quorum.red_lock("r").options(LockOptions::new().polls(60 * SECOND, 60 * SECOND));
-        client.sleep(client.index() as u32 * millis(100)).await;
-        let guard = lock.ttl(2 * SECOND).without_renewal().lock().await.unwrap();
-        if client.index() == 0 {
-            client.sleep(60 * SECOND).await;
+    let schedule = steady(3, 2).with(SECOND, Fault::Kill { process: 0 });
+    let report = run(schedule, |process| async move {
+        let quorum = quorum(&process);
+        let options = LockOptions::new().ttl(2 * SECOND).without_renewal();
+        let lock = quorum.red_lock("r").options(options.first_poll(60 * SECOND).poll_interval(60 * SECOND));
+        process.sleep(process.index() as u32 * millis(100)).await;
+        let guard = lock.lock().await.unwrap();
+        if process.index() == 0 {
+            process.sleep(60 * SECOND).await;
         }
-        hold(&client, guard).await;
+        hold(&process, guard).await;
     });
     granted(&report, 1)[0]
 }
@@ -224,20 +229,25 @@ fn s56_a_waiter_that_is_not_woken_comes_back_when_the_ttl_of_the_holder_ends() {
     assert!(late > 2 * SECOND + millis(100), "{late:?}");
 }
 
-/// A holder is killed, two wait, and another client comes when the ttl is just over, at forty
+/// A holder is killed, two wait, and another process comes when the ttl is just over, at forty
 /// different moments: how often it was served before the first of those who waited.
 fn newcomers_after_a_killed_holder() -> usize {
     let served = (0..40).map(|half| {
-        let schedule = steady(3, 4).with(SECOND, Fault::Kill { client: 0 });
-        let report = run(schedule, move |client| async move {
-            let quorum = quorum(&client);
-            let begin = if client.index() == 3 { 1_995 + half / 2 } else { 100 * client.index() as u64 };
-            client.sleep(millis(begin) + micros(500) * (half as u32 % 2)).await;
-            let guard = quorum.red_lock("r").ttl(2 * SECOND).without_renewal().lock().await.unwrap();
-            if client.index() == 0 {
-                client.sleep(60 * SECOND).await;
+        let schedule = steady(3, 4).with(SECOND, Fault::Kill { process: 0 });
+        let report = run(schedule, move |process| async move {
+            let quorum = quorum(&process);
+            let begin = if process.index() == 3 { 1_995 + half / 2 } else { 100 * process.index() as u64 };
+            process.sleep(millis(begin) + micros(500) * (half as u32 % 2)).await;
+            let guard = quorum
+                .red_lock("r")
+                .options(LockOptions::new().ttl(2 * SECOND).without_renewal())
+                .lock()
+                .await
+                .unwrap();
+            if process.index() == 0 {
+                process.sleep(60 * SECOND).await;
             }
-            hold(&client, guard).await;
+            hold(&process, guard).await;
         });
         turns(&report)
     });
@@ -252,23 +262,23 @@ fn s56_a_newcomer_at_the_end_of_the_ttl_goes_behind_the_waiters() {
     assert!(overtaking > 0);
 }
 
-/// The queue node hangs while clients come one after the other to a free resource: the longest that
+/// The queue node hangs while processes come one after the other to a free resource: the longest that
 /// one of them needs to have it, apart from the first.
 fn with_a_silent_queue_node() -> Duration {
     let waits = (0..5).map(|node| {
         let schedule = steady(5, 4).with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
-        let report = run(schedule, |client| async move {
-            let quorum = quorum(&client);
+        let report = run(schedule, |process| async move {
+            let quorum = quorum(&process);
             drop(quorum.red_lock("other").lock().await.unwrap());
-            client.sleep(2 * SECOND + client.index() as u32 * millis(20)).await;
+            process.sleep(2 * SECOND + process.index() as u32 * millis(20)).await;
             let guard = quorum.red_lock("r").lock().await.unwrap();
-            client.sleep(millis(5)).await;
+            process.sleep(millis(5)).await;
             drop(guard);
         });
         assert_keeps(&report, &Promises::ALL);
-        let asked = |client| when(&report, client, |event| matches!(event, Event::Began { .. }));
-        let begun = |client| asked(client).into_iter().find(|at| *at > 2 * SECOND).unwrap();
-        let wait = |client| granted(&report, client)[1] - begun(client);
+        let asked = |process| when(&report, process, |event| matches!(event, Event::Began { .. }));
+        let begun = |process| asked(process).into_iter().find(|at| *at > 2 * SECOND).unwrap();
+        let wait = |process| granted(&report, process)[1] - begun(process);
         (1..4).map(wait).max().unwrap()
     });
     waits.max().unwrap()
@@ -279,7 +289,7 @@ fn s63_a_queue_node_that_hangs_costs_a_free_resource_nothing() {
     let wait = with_a_silent_queue_node();
     let marked = breaking(Mutation::MarkUnheard, with_a_silent_queue_node);
     eprintln!(
-        "a free resource takes {wait:?}, if a client that did not hear the node leaves marks {marked:?}"
+        "a free resource takes {wait:?}, if a process that did not hear the node leaves marks {marked:?}"
     );
     assert!(wait <= millis(5), "{wait:?}");
     assert!(marked > millis(100), "{marked:?}");

@@ -10,26 +10,32 @@ fn last(times: impl IntoIterator<Item = Duration>) -> Duration {
     times.into_iter().max().unwrap()
 }
 
+/// The lock of a resource, to be shared or exclusive, with one type of guard for both.
+fn lock_on(quorum: &Quorum, name: &str, is_shared: bool) -> MultiLock {
+    let alone = (!is_shared).then_some(name);
+    quorum.multi_lock(alone).and_read(is_shared.then_some(name))
+}
+
 /// Reads or writes for so long, after a rest, and is valid all the time.
-async fn once(client: &Client, is_shared: bool, rest: Duration, hold: Duration) {
-    let quorum = quorum(client);
-    let lock = if is_shared { quorum.red_lock("r").shared() } else { quorum.red_lock("r") };
-    client.sleep(rest).await;
+async fn once(process: &Process, is_shared: bool, rest: Duration, hold: Duration) {
+    let quorum = quorum(process);
+    let lock = lock_on(&quorum, "r", is_shared);
+    process.sleep(rest).await;
     let guard = lock.lock().await.unwrap();
-    client.sleep(hold).await;
-    assert!(client.look(&guard));
+    process.sleep(hold).await;
+    assert!(process.check_valid(&guard));
     guard.unlock().await.unwrap();
 }
 
 /// One reader is killed, another goes on for a while, and a writer waits.
 fn beside_a_reader_that_is_killed() -> Report {
-    let schedule = steady(3, 3).with(SECOND, Fault::Kill { client: 0 });
-    Simulation::new(schedule).horizon(600 * SECOND).run(|client| async move {
-        match client.index() {
-            0 => once(&client, true, Duration::ZERO, 60 * SECOND).await,
+    let schedule = steady(3, 3).with(SECOND, Fault::Kill { process: 0 });
+    Simulation::new(schedule).horizon(600 * SECOND).run(|process| async move {
+        match process.index() {
+            0 => once(&process, true, Duration::ZERO, 60 * SECOND).await,
             // Renewed twice meanwhile, and once with the writer in the queue.
-            1 => once(&client, true, millis(100), 8 * SECOND).await,
-            _ => once(&client, false, 5 * SECOND, millis(1)).await,
+            1 => once(&process, true, millis(100), 8 * SECOND).await,
+            _ => once(&process, false, 5 * SECOND, millis(1)).await,
         }
     })
 }
@@ -47,10 +53,10 @@ fn s64_a_reader_that_is_killed_keeps_a_writer_out_for_its_ttl_whoever_else_reads
 
 #[test]
 fn s65_when_a_writer_is_killed_all_readers_get_in_at_the_end_of_its_ttl() {
-    let schedule = steady(3, 5).with(SECOND, Fault::Kill { client: 0 });
-    let report = run(schedule, |client| async move {
-        let rest = millis(100) * client.index() as u32;
-        once(&client, client.index() > 0, rest, SECOND).await;
+    let schedule = steady(3, 5).with(SECOND, Fault::Kill { process: 0 });
+    let report = run(schedule, |process| async move {
+        let rest = millis(100) * process.index() as u32;
+        once(&process, process.index() > 0, rest, SECOND).await;
     });
     assert_keeps(&report, &Promises::ALL);
     for reader in 1..5 {
@@ -61,29 +67,29 @@ fn s65_when_a_writer_is_killed_all_readers_get_in_at_the_end_of_its_ttl() {
 
 #[test]
 fn s66_a_reader_that_reaches_no_node_loses_its_lease_before_a_writer_has_one() {
-    let schedule = cut(steady(3, 2), 0, &[0, 1, 2], Way::Both, SECOND, 60 * SECOND);
-    let report = run(schedule, |client| async move {
-        if client.index() == 1 {
-            return once(&client, false, 2 * SECOND, millis(1)).await;
+    let schedule = cut(steady(3, 2), 0, &[0, 1, 2], PartitionDirection::Both, SECOND, 60 * SECOND);
+    let report = run(schedule, |process| async move {
+        if process.index() == 1 {
+            return once(&process, false, 2 * SECOND, millis(1)).await;
         }
-        let guard = quorum(&client).red_lock("r").shared().lock().await.unwrap();
-        client.lost(&guard).await;
-        assert!(!client.look(&guard));
+        let guard = quorum(&process).rw_lock("r").read().await.unwrap();
+        process.lost(&guard).await;
+        assert!(!process.check_valid(&guard));
     });
     assert_keeps(&report, &Promises::ALL);
     let (over, writer) = (ended(&report, 0)[0], granted(&report, 1)[0]);
     assert!(over < writer && writer < TTL + millis(50), "{over:?} {writer:?}");
 }
 
-/// Twenty clients come again and again, and hold the resource for 200 ms each time. One comes five
+/// Twenty processes come again and again, and hold the resource for 200 ms each time. One comes five
 /// times that does not want what they want: how long it waits at most, and what all are promised.
 fn beside_a_stream(nodes: usize, of_readers: bool) -> Duration {
-    let report = run(steady(nodes, 21), move |client| async move {
-        let index = client.index() as u32;
-        client.sleep(millis(10) * index).await;
+    let report = run(steady(nodes, 21), move |process| async move {
+        let index = process.index() as u32;
+        process.sleep(millis(10) * index).await;
         for _ in 0..if index == 0 { 5 } else { 25 } {
             let (rest, hold) = if index == 0 { (SECOND, 20) } else { (Duration::ZERO, 200) };
-            once(&client, (index == 0) != of_readers, rest, millis(hold)).await;
+            once(&process, (index == 0) != of_readers, rest, millis(hold)).await;
         }
     });
     assert_keeps(&report, &Promises::ALL);
@@ -107,21 +113,21 @@ fn s67_a_reader_waits_for_the_writers_that_came_before_it() {
     assert!(wait < 20 * millis(210), "{wait:?}");
 }
 
-/// Twenty tasks of one client read again and again, for 200 ms each time: how long a writer waits.
+/// Twenty tasks of one process read again and again, for 200 ms each time: how long a writer waits.
 fn beside_tasks() -> Duration {
-    let report = run(steady(3, 2), |client| async move {
-        if client.index() == 0 {
-            return once(&client, false, SECOND, millis(1)).await;
+    let report = run(steady(3, 2), |process| async move {
+        if process.index() == 0 {
+            return once(&process, false, SECOND, millis(1)).await;
         }
-        let lock = quorum(&client).rw_lock("r");
+        let lock = quorum(&process).rw_lock("r");
         let tasks = (0..20).map(|task| {
-            let (client, lock) = (client.clone(), lock.clone());
+            let (process, lock) = (process.clone(), lock.clone());
             async move {
-                client.sleep(millis(10) * task).await;
+                process.sleep(millis(10) * task).await;
                 for _ in 0..25 {
                     let guard = lock.read().await.unwrap();
-                    client.sleep(millis(200)).await;
-                    assert!(client.look(&guard));
+                    process.sleep(millis(200)).await;
+                    assert!(process.check_valid(&guard));
                 }
             }
         });
@@ -141,13 +147,12 @@ fn s67_nor_do_tasks_of_one_client_that_share_its_leases() {
 }
 
 /// Two that write and four that read, in turn, again and again.
-async fn mixed(client: Client) {
-    let quorum = quorum(&client);
-    let lock = quorum.rw_lock("r");
+async fn mixed(process: Process) {
+    let quorum = quorum(&process);
     for _ in 0..6 {
-        let guard = if client.index() < 2 { lock.write().await } else { lock.read().await }.unwrap();
-        client.sleep(millis(300)).await;
-        assert!(client.look(&guard));
+        let guard = lock_on(&quorum, "r", process.index() >= 2).lock().await.unwrap();
+        process.sleep(millis(300)).await;
+        assert!(process.check_valid(&guard));
         drop(guard);
     }
 }
@@ -183,7 +188,7 @@ fn s68_readers_and_writers_go_on_without_the_queue_node() {
     };
     for (seed, node) in (0..5).flat_map(|seed| [(seed, 0), (seed, 1), (seed, 2)]) {
         for fault in faults(node) {
-            let report = run(Schedule::calm(seed, 3, 6).with(millis(1_000), fault.clone()), mixed);
+            let report = run(Schedule::without_faults(seed, 3, 6).with(millis(1_000), fault.clone()), mixed);
             assert_keeps(&report, &Promises::ALL);
             assert_eq!(turns(&report).len(), 36);
             let gap = longest_gap(&report);
@@ -192,24 +197,26 @@ fn s68_readers_and_writers_go_on_without_the_queue_node() {
     }
 }
 
-/// Ten clients read again and again, for 200 ms each time, and do not reach one of the nodes. How long
-/// each of four writes takes of a client that does not reach another one, if any.
+/// Ten processes read again and again, for 200 ms each time, and do not reach one of the nodes. How long
+/// each of four writes takes of a process that does not reach another one, if any.
 fn beside_readers_without(node: usize, unreached: Option<usize>) -> Vec<Duration> {
-    let schedule = (1..11).fold(steady(3, 11), |schedule, client| {
-        cut(schedule, client, &[node], Way::Both, Duration::ZERO, 60 * SECOND)
+    let schedule = (1..11).fold(steady(3, 11), |schedule, process| {
+        cut(schedule, process, &[node], PartitionDirection::Both, Duration::ZERO, 60 * SECOND)
     });
     let nodes = unreached.as_slice();
-    let report = run(cut(schedule, 0, nodes, Way::Both, Duration::ZERO, 60 * SECOND), |client| async move {
-        let index = client.index() as u32;
-        let quorum = quorum(&client);
-        client.sleep(millis(20) * index).await;
-        for _ in 0..if index == 0 { 4 } else { 40 } {
-            let lock = quorum.rw_lock("r");
-            let guard = if index == 0 { lock.write().await } else { lock.read().await };
-            client.sleep(millis(if index == 0 { 1 } else { 200 })).await;
-            drop(guard.unwrap());
-        }
-    });
+    let report = run(
+        cut(schedule, 0, nodes, PartitionDirection::Both, Duration::ZERO, 60 * SECOND),
+        |process| async move {
+            let index = process.index() as u32;
+            let quorum = quorum(&process);
+            process.sleep(millis(20) * index).await;
+            for _ in 0..if index == 0 { 4 } else { 40 } {
+                let guard = lock_on(&quorum, "r", index > 0).lock().await;
+                process.sleep(millis(if index == 0 { 1 } else { 200 })).await;
+                drop(guard.unwrap());
+            }
+        },
+    );
     assert_keeps(&report, &Promises::ALL);
     let (granted, ended) = (granted(&report, 0), ended(&report, 0));
     let begun = std::iter::once(Duration::ZERO).chain(ended);
@@ -232,21 +239,19 @@ fn s68_readers_that_do_not_reach_the_queue_node_let_a_writer_of_its_queue_go_fir
 #[test]
 fn s69_a_group_shares_some_of_its_resources_and_has_others_alone() {
     for seed in 0..20 {
-        let report = run(Schedule::calm(seed, 3, 6), |client| async move {
-            let quorum = quorum(&client);
-            let lock = |name, is_shared: bool| {
-                let lock = quorum.red_lock(name);
-                if is_shared { lock.shared() } else { lock }
-            };
-            let index = client.index();
-            let group = MultiLock::new([lock("a", index & 1 == 0), lock("b", index & 2 == 0)]);
+        let report = run(Schedule::without_faults(seed, 3, 6), |process| async move {
+            let quorum = quorum(&process);
+            let index = process.index();
+            let shares = |name: &&str| if *name == "a" { index & 1 == 0 } else { index & 2 == 0 };
+            let (shared, alone): (Vec<_>, Vec<_>) = ["a", "b"].into_iter().partition(shares);
+            let group = quorum.multi_lock(alone).and_read(shared);
             for _ in 0..4 {
                 let guard = match index {
-                    0..4 => group.lock().await.unwrap().into_only(),
-                    _ => lock("a", index == 4).lock().await.ok(),
+                    0..4 => group.lock().await,
+                    _ => lock_on(&quorum, "a", index == 4).lock().await,
                 };
-                client.sleep(millis(20)).await;
-                assert!(client.look(&guard.unwrap()));
+                process.sleep(millis(20)).await;
+                assert!(process.check_valid(&guard.unwrap()));
             }
         });
         assert_keeps(&report, &Promises::ALL);
@@ -256,25 +261,24 @@ fn s69_a_group_shares_some_of_its_resources_and_has_others_alone() {
 
 #[test]
 fn s69_groups_that_share_what_they_have_in_common_do_not_wait_for_each_other() {
-    let report = run(steady(3, 3), |client| async move {
-        let quorum = quorum(&client);
-        let alone = ["a", "b", "c"][client.index()];
-        let group = MultiLock::new([quorum.red_lock(alone), quorum.red_lock("r").shared()]);
-        let guard = group.lock().await.unwrap().into_only().unwrap();
-        client.sleep(SECOND).await;
-        assert!(client.look(&guard));
+    let report = run(steady(3, 3), |process| async move {
+        let quorum = quorum(&process);
+        let alone = ["a", "b", "c"][process.index()];
+        let guard = quorum.multi_lock([alone]).and_read(["r"]).lock().await.unwrap();
+        process.sleep(SECOND).await;
+        assert!(process.check_valid(&guard));
     });
     assert_keeps(&report, &Promises::ALL);
-    assert!(last((0..3).map(|client| granted(&report, client)[0])) < millis(20));
+    assert!(last((0..3).map(|process| granted(&report, process)[0])) < millis(20));
 }
 
 /// Readers come one after the other while somebody writes: how long it takes after the writer until
 /// the last of them has the lock.
 fn behind_a_writer() -> Duration {
-    let report = run(steady(5, 8), |client| async move {
-        let index = client.index() as u32;
+    let report = run(steady(5, 8), |process| async move {
+        let index = process.index() as u32;
         let (rest, hold) = (millis(50) * index, if index == 0 { SECOND } else { 3 * SECOND });
-        once(&client, index > 0, rest, hold).await;
+        once(&process, index > 0, rest, hold).await;
     });
     assert_keeps(&report, &Promises::ALL);
     last((1..8).map(|reader| granted(&report, reader)[0])) - ended(&report, 0)[0]
@@ -293,11 +297,11 @@ fn s70_readers_that_are_queued_one_behind_the_other_get_in_together() {
 /// readers come who know of nobody: how long after the first reader the writer has the lock.
 fn beside_newcomers(node: usize) -> Duration {
     let slow = Fault::Slow { node, lasts: 300 * SECOND, by: millis(3) };
-    let report = run(steady(3, 52).with(Duration::ZERO, slow), |client| async move {
-        match client.index() as u32 {
-            0 => once(&client, true, Duration::ZERO, 2 * TTL).await,
-            1 => once(&client, false, SECOND, millis(1)).await,
-            index => once(&client, true, 3 * TTL / 2 + SECOND / 2 * index, 2 * SECOND).await,
+    let report = run(steady(3, 52).with(Duration::ZERO, slow), |process| async move {
+        match process.index() as u32 {
+            0 => once(&process, true, Duration::ZERO, 2 * TTL).await,
+            1 => once(&process, false, SECOND, millis(1)).await,
+            index => once(&process, true, 3 * TTL / 2 + SECOND / 2 * index, 2 * SECOND).await,
         }
     });
     assert_keeps(&report, &Promises::ALL);

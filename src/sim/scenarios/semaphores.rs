@@ -16,11 +16,11 @@ use proptest::{
 
 use super::*;
 use crate::{
-    LockOptions, SlotToken,
-    sim::{Campaign, Found, Schedules, Summary},
+    LockOptions,
+    sim::{Campaign, FailingCase, Schedules, Summary},
 };
 
-/// What came of a semaphore that many clients use again and again.
+/// What came of a semaphore that many processes use again and again.
 #[derive(Debug)]
 struct Usage {
     /// How much of the permits was in use, on average.
@@ -35,28 +35,28 @@ struct Usage {
     most_before: usize,
 }
 
-/// Five nodes, a round trip of one millisecond, a fault from the first moment on, if any. Each client
+/// Five nodes, a round trip of one millisecond, a fault from the first moment on, if any. Each process
 /// holds its permit for ten of them, and then rests for as many as this, on average.
-fn usage(permits: u32, clients: usize, rest: f64, fault: Option<Fault>, lasts: Duration) -> Usage {
-    let mut schedule = Schedule::calm(1, 5, clients);
+fn usage(permits: u32, processes: usize, rest: f64, fault: Option<Fault>, lasts: Duration) -> Usage {
+    let mut schedule = Schedule::without_faults(1, 5, processes);
     schedule.latency = Latency::between(micros(500), micros(500));
     let schedule = fault.into_iter().fold(schedule, |schedule, fault| schedule.with(Duration::ZERO, fault));
     let calls = Arc::new(Mutex::new(Vec::new()));
-    let report = Simulation::new(schedule).horizon(10 * lasts).budget(u64::MAX).run(|client| {
+    let report = Simulation::new(schedule).horizon(10 * lasts).budget(u64::MAX).run(|process| {
         let calls = Arc::clone(&calls);
         async move {
-            let semaphore = quorum(&client).semaphore("s", permits);
+            let semaphore = quorum(&process).semaphore("s", permits);
             #[expect(clippy::disallowed_methods, reason = "a millisecond of tokio's is a microsecond here")]
             let start = tokio::time::Instant::now();
             let now = || start.elapsed().div_f64(1_000.0);
-            client.sleep(micros(client.random(0) % 10_000)).await;
+            process.sleep(micros(process.random(0) % 10_000)).await;
             for number in (1..).take_while(|_| now() < lasts) {
-                let drawn = (client.random(number) % 1_000_000) as f64 / 1e6;
-                client.sleep(millis(1).mul_f64(-(1.0 - drawn).ln() * rest)).await;
+                let drawn = (process.random(number) % 1_000_000) as f64 / 1e6;
+                process.sleep(millis(1).mul_f64(-(1.0 - drawn).ln() * rest)).await;
                 let begun = now();
                 let permit = semaphore.acquire().await.unwrap();
                 calls.lock().unwrap().push((begun, now()));
-                client.sleep(millis(10)).await;
+                process.sleep(millis(10)).await;
                 drop(permit);
             }
         }
@@ -104,26 +104,26 @@ fn s72_a_permit_takes_little_more_than_a_round_trip_where_some_are_free() {
 }
 
 /// One line of the table of docs/BENCHMARKS.md, which says how to print it.
-fn saturated(permits: u32, clients: usize, fault: Option<Fault>, lasts: Duration) -> Usage {
+fn saturated(permits: u32, processes: usize, fault: Option<Fault>, lasts: Duration) -> Usage {
     let told = fault.as_ref().map_or_else(|| "all well".to_owned(), Fault::to_string);
-    let usage = usage(permits, clients, 0.0, fault, lasts);
+    let usage = usage(permits, processes, 0.0, fault, lasts);
     let Usage { in_use, rounds, attempts, most_before, round_trips } = usage;
     eprintln!(
-        "| {permits} | {clients} | {told} | {in_use:.2} | {rounds:.2} | {attempts:.1} | {round_trips:.0} | {most_before} |"
+        "| {permits} | {processes} | {told} | {in_use:.2} | {rounds:.2} | {attempts:.1} | {round_trips:.0} | {most_before} |"
     );
     usage
 }
 
-/// A node that is farther away keeps the queues of some slots, at which clients wait only where there
+/// A node that is farther away keeps the queues of some slots, at which processes wait only where there
 /// are no others: a hand-off there takes two of its round trips.
 #[test]
 fn s72_where_all_are_wanted_most_are_in_use_and_nobody_is_left_behind() {
-    for (permits, clients) in [(4, 6), (4, 40), (10, 15), (10, 100), (100, 150)] {
+    for (permits, processes) in [(4, 6), (4, 40), (10, 15), (10, 100), (100, 150)] {
         for (fault, least) in [(None, 0.795), (frozen(), 0.785), (far(), 0.795)] {
             let is_calm = fault.is_none();
-            let usage = saturated(permits, clients, fault, SECOND);
+            let usage = saturated(permits, processes, fault, SECOND);
             assert!(usage.in_use >= least && usage.rounds <= 2.5, "{usage:?}");
-            assert!(!is_calm || usage.most_before <= 2 * clients, "{usage:?}");
+            assert!(!is_calm || usage.most_before <= 2 * processes, "{usage:?}");
         }
     }
 }
@@ -131,9 +131,9 @@ fn s72_where_all_are_wanted_most_are_in_use_and_nobody_is_left_behind() {
 #[test]
 #[ignore = "it takes minutes; docs/BENCHMARKS.md has its figures"]
 fn s72_large_semaphores() {
-    for (permits, clients) in [(100, 150), (100, 1_000), (1_024, 1_536), (1_024, 3_000)] {
+    for (permits, processes) in [(100, 150), (100, 1_000), (1_024, 1_536), (1_024, 3_000)] {
         for fault in [None, frozen(), far()] {
-            saturated(permits, clients, fault, SECOND / 2);
+            saturated(permits, processes, fault, SECOND / 2);
         }
     }
 }
@@ -143,30 +143,30 @@ fn s72_large_semaphores() {
 fn under_tolerated_faults(
     schedules: u64,
     broken: Option<Mutation>,
-) -> Result<Summary, Box<Found<(Schedule, u32)>>> {
+) -> Result<Summary, Box<FailingCase<(Schedule, u32)>>> {
     let cases = (Schedules::tolerated().strategy(), 1_u32..4);
     Campaign::new(schedules).seed(22).run(&cases, |(schedule, permits)| {
         let permits = *permits;
         let _broken = break_rule(broken);
-        let report = Simulation::new(schedule.clone()).horizon(600 * SECOND).run(move |client| async move {
-            let semaphore = quorum(&client).semaphore("s", permits);
+        let report = Simulation::new(schedule.clone()).horizon(600 * SECOND).run(move |process| async move {
+            let semaphore = quorum(&process).semaphore("s", permits);
             for number in 0..3 {
-                client.sleep(micros(client.random(number) % 2_000_000)).await;
-                let held = millis(client.random(number + 9) % 3_000);
-                if client.random(number + 20) % 4 > 0 {
-                    if let Ok(permit) = semaphore.try_acquire_for(20 * SECOND).await {
-                        client.sleep(held).await;
+                process.sleep(micros(process.random(number) % 2_000_000)).await;
+                let held = millis(process.random(number + 9) % 3_000);
+                if process.random(number + 20) % 4 > 0 {
+                    if let Ok(Some(permit)) = semaphore.try_acquire_for(20 * SECOND).await {
+                        process.sleep(held).await;
                         drop(permit);
                     }
                     continue;
                 }
                 // It gives up if that takes long.
                 let mut all = Box::pin(semaphore.acquire_many(permits));
-                let mut patience = Box::pin(client.sleep(10 * SECOND));
+                let mut patience = Box::pin(process.sleep(10 * SECOND));
                 tokio::select! {
                     biased;
                     acquired = &mut all => if let Ok(permits) = acquired {
-                        client.sleep(held).await;
+                        process.sleep(held).await;
                         drop(permits);
                     },
                     () = &mut patience => {}
@@ -213,31 +213,31 @@ struct Writes {
 }
 
 /// Those who have a permit read the row of its slot, and write it some time later, valid or not.
-fn writes(schedules: &Schedules, rows: Rows) -> Result<Arc<Writes>, Box<Found<Schedule>>> {
+fn writes(schedules: &Schedules, rows: Rows) -> Result<Arc<Writes>, Box<FailingCase<Schedule>>> {
     let writes = Arc::new(Writes::default());
     let noted = Arc::clone(&writes);
     let found = Campaign::new(300).seed(75).run(&schedules.strategy(), move |schedule| {
         let noted = Arc::clone(&noted);
-        let report = Simulation::new(schedule.clone()).horizon(600 * SECOND).run(move |client| {
+        let report = Simulation::new(schedule.clone()).horizon(600 * SECOND).run(move |process| {
             let noted = Arc::clone(&noted);
             async move {
-                let semaphore = quorum(&client).semaphore("s", 2);
+                let semaphore = quorum(&process).semaphore("s", 2);
                 let semaphore = semaphore.options(LockOptions::new().without_renewal());
                 for number in 0..3 {
-                    client.sleep(micros(client.random(number) % 2_000_000)).await;
-                    let Ok(permit) = semaphore.try_acquire_for(20 * SECOND).await else { continue };
-                    let SlotToken { slot, token, .. } = permit.slot_token();
+                    process.sleep(micros(process.random(number) % 2_000_000)).await;
+                    let Ok(Some(permit)) = semaphore.try_acquire_for(20 * SECOND).await else { continue };
+                    let (slot, token) = (permit.slot(), permit.fencing_token());
                     let row = if rows == Rows::OneForAll { 0 } else { slot };
-                    let store = client.store(format!("row {row}")).unwrap();
+                    let store = process.store(format!("row {row}"));
                     let read = store.read(token).await;
-                    client.sleep(millis(client.random(number + 9) % 30_000)).await;
+                    process.sleep(millis(process.random(number + 9) % 30_000)).await;
                     let is_accepted = match read {
-                        Some(value) if rows == Rows::Unfenced => {
+                        Ok(value) if rows == Rows::Unfenced => {
                             store.write_unfenced(value + 1).await;
                             true
                         }
-                        Some(value) => store.write(token, value + 1).await,
-                        None => false,
+                        Ok(value) => store.write(token, value + 1).await.is_ok(),
+                        Err(_) => false,
                     };
                     let of_kind = match (is_accepted, permit.is_valid()) {
                         (true, _) => &noted.accepted,
@@ -284,7 +284,7 @@ struct Passed {
     passes: u64,
 }
 
-/// Three to six clients arrive at a latch for half of them, or more, each again and again, and wait for
+/// Three to six processes arrive at a latch for half of them, or more, each again and again, and wait for
 /// it: how many have passed, or how many had arrived when the first passed too early.
 fn passes(cases: u32) -> Result<u64, usize> {
     let mut runner = TestRunner::new_with_rng(
@@ -293,19 +293,19 @@ fn passes(cases: u32) -> Result<u64, usize> {
     );
     let total = Arc::new(Mutex::new(0));
     let early = Arc::new(Mutex::new(None));
-    let tried = runner.run(&Schedules::tolerated().clients(3..=6).strategy(), |schedule| {
+    let tried = runner.run(&Schedules::tolerated().processes(3..=6).strategy(), |schedule| {
         let passed = Arc::new(Mutex::new(Passed::default()));
-        let count = schedule.clients.div_ceil(2);
-        Simulation::new(schedule).horizon(300 * SECOND).run(|client| {
+        let count = schedule.processes.div_ceil(2);
+        Simulation::new(schedule).horizon(300 * SECOND).run(|process| {
             let passed = Arc::clone(&passed);
             async move {
-                let latch = quorum(&client).latch("l", count as u32);
+                let latch = quorum(&process).latch("l", count as u32);
                 for number in 0..3 {
-                    client.sleep(millis(client.random(number) % 4_000)).await;
-                    passed.lock().unwrap().arrivals.insert(client.index());
+                    process.sleep(millis(process.random(number) % 4_000)).await;
+                    passed.lock().unwrap().arrivals.insert(process.index());
                     drop(latch.arrive().await);
                 }
-                if latch.wait_for(60 * SECOND).await.is_ok() {
+                if latch.wait_for(60 * SECOND).await == Ok(true) {
                     let mut passed = passed.lock().unwrap();
                     passed.passes += 1;
                     let arrived = passed.arrivals.len();

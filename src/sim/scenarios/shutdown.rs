@@ -1,7 +1,7 @@
 //! S60: shutting down while nodes do not answer.
 
 use super::*;
-use crate::{clock::Clock, quorum::Shutdown, sim::Memory};
+use crate::{clock::Clock, quorum::ShutdownReport, sim::Memory};
 
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -12,9 +12,9 @@ fn dead(node: usize) -> [Fault; 2] {
 }
 
 /// Of the ways in which these nodes stop to answer at a time, each in a schedule of its own.
-fn without(nodes: &[usize], at: Duration, clients: usize) -> [Schedule; 2] {
+fn without(nodes: &[usize], at: Duration, processes: usize) -> [Schedule; 2] {
     [0, 1].map(|way| {
-        nodes.iter().fold(steady(5, clients), |schedule, node| {
+        nodes.iter().fold(steady(5, processes), |schedule, node| {
             let [hang, crash] = dead(*node);
             schedule.with(at, if way == 0 { hang } else { crash })
         })
@@ -22,39 +22,39 @@ fn without(nodes: &[usize], at: Duration, clients: usize) -> [Schedule; 2] {
 }
 
 /// How long a shutdown takes, and what it leaves open.
-async fn shut_down(client: &Client, quorum: &Quorum) -> (Duration, Shutdown) {
-    shut_down_within(GRACE, client, quorum).await
+async fn shut_down(process: &Process, quorum: &Quorum) -> (Duration, ShutdownReport) {
+    shut_down_within(GRACE, process, quorum).await
 }
 
-async fn shut_down_within(grace: Duration, client: &Client, quorum: &Quorum) -> (Duration, Shutdown) {
-    let start = client.clock().now();
+async fn shut_down_within(grace: Duration, process: &Process, quorum: &Quorum) -> (Duration, ShutdownReport) {
+    let start = process.clock().now();
     let shutdown = quorum.shutdown_within(grace).await;
-    (client.clock().now().saturating_duration_since(start), shutdown)
+    (process.clock().now().saturating_duration_since(start), shutdown)
 }
 
 fn assert_within(took: Duration, least: Duration, most: Duration) {
     assert!(took >= least && took <= most, "{took:?} instead of {least:?} to {most:?}");
 }
 
-fn nodes(shutdown: &Shutdown) -> Vec<&str> {
-    shutdown.open.iter().map(|(node, _)| &**node).collect()
+fn nodes(shutdown: &ShutdownReport) -> Vec<&str> {
+    shutdown.unconfirmed().map(|(node, _)| node).collect()
 }
 
 #[test]
 fn s60_a_dead_minority_keeps_a_shutdown_for_its_grace_and_no_longer() {
     for schedule in without(&[4], 2 * SECOND, 1) {
-        assert_finished(&run(schedule, |client| async move {
-            let quorum = quorum(&client);
-            client.sleep(SECOND).await;
+        assert_finished(&run(schedule, |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(SECOND).await;
             let guard = quorum.red_lock("r").lock().await.unwrap();
-            client.sleep(2 * SECOND).await;
+            process.sleep(2 * SECOND).await;
             guard.unlock().await.unwrap();
-            let (took, shutdown) = shut_down(&client, &quorum).await;
+            let (took, shutdown) = shut_down(&process, &quorum).await;
             assert_within(took, GRACE, GRACE);
             assert!(!shutdown.is_complete());
             assert_eq!(
                 shutdown.to_string(),
-                "sim:4 has not confirmed the unlock of r; what is left ends with its ttl"
+                "sim:4 has not confirmed the unlock of r; what is unconfirmed ends with its ttl"
             );
         }));
     }
@@ -63,12 +63,12 @@ fn s60_a_dead_minority_keeps_a_shutdown_for_its_grace_and_no_longer() {
 #[test]
 fn s60_without_any_grace_a_shutdown_waits_for_a_quorum_all_the_same() {
     for schedule in without(&[4], 2 * SECOND, 1) {
-        assert_finished(&run(schedule, |client| async move {
-            let quorum = quorum(&client);
-            client.sleep(SECOND).await;
+        assert_finished(&run(schedule, |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(SECOND).await;
             let _guard = quorum.red_lock("r").lock().await.unwrap();
-            client.sleep(2 * SECOND).await;
-            let (took, shutdown) = shut_down_within(Duration::ZERO, &client, &quorum).await;
+            process.sleep(2 * SECOND).await;
+            let (took, shutdown) = shut_down_within(Duration::ZERO, &process, &quorum).await;
             assert_within(took, millis(1), millis(100));
             assert_eq!(nodes(&shutdown), ["sim:4"]);
         }));
@@ -78,11 +78,11 @@ fn s60_without_any_grace_a_shutdown_waits_for_a_quorum_all_the_same() {
 #[test]
 fn s60_a_dead_node_with_nothing_undelivered_does_not_keep_a_shutdown() {
     for schedule in without(&[4], Duration::ZERO, 1) {
-        assert_finished(&run(schedule, |client| async move {
-            let quorum = quorum(&client);
-            client.sleep(5 * SECOND).await;
+        assert_finished(&run(schedule, |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(5 * SECOND).await;
             let _guard = quorum.red_lock("r").lock().await.unwrap();
-            let (took, shutdown) = shut_down(&client, &quorum).await;
+            let (took, shutdown) = shut_down(&process, &quorum).await;
             assert_within(took, Duration::ZERO, millis(100));
             assert!(shutdown.is_complete(), "{shutdown}");
         }));
@@ -92,12 +92,12 @@ fn s60_a_dead_node_with_nothing_undelivered_does_not_keep_a_shutdown() {
 #[test]
 fn s60_a_lease_that_no_quorum_unlocks_keeps_a_shutdown_for_its_own_ttl_and_not_the_longest() {
     for schedule in without(&[2, 3, 4], 2 * SECOND, 1) {
-        assert_finished(&run(schedule, |client| async move {
-            let quorum = quorum(&client);
-            client.sleep(SECOND).await;
+        assert_finished(&run(schedule, |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(SECOND).await;
             let _guard = quorum.red_lock("r").lock().await.unwrap();
-            client.sleep(3 * SECOND).await;
-            let (took, shutdown) = shut_down(&client, &quorum).await;
+            process.sleep(3 * SECOND).await;
+            let (took, shutdown) = shut_down(&process, &quorum).await;
             // A ttl from the grant, which was three seconds ago, and a node timeout.
             assert_within(took, TTL - 3 * SECOND, TTL - SECOND);
             assert_eq!(nodes(&shutdown), ["sim:2", "sim:3", "sim:4"]);
@@ -112,12 +112,12 @@ fn s60_a_shutdown_returns_soon_after_a_quorum_has_unlocked() {
         schedule.with(2 * SECOND, crash)
     };
     let schedule = [2, 3].into_iter().fold(steady(5, 1), back).with(2 * SECOND, dead(4)[1].clone());
-    assert_finished(&run(schedule, |client| async move {
-        let quorum = quorum(&client);
-        client.sleep(SECOND).await;
+    assert_finished(&run(schedule, |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(SECOND).await;
         let _guard = quorum.red_lock("r").lock().await.unwrap();
-        client.sleep(SECOND + millis(500)).await;
-        let (took, shutdown) = shut_down(&client, &quorum).await;
+        process.sleep(SECOND + millis(500)).await;
+        let (took, shutdown) = shut_down(&process, &quorum).await;
         // They are there again four and a half seconds later, and dialled soon after that.
         assert_within(took, 4 * SECOND, 6 * SECOND);
         assert_eq!(nodes(&shutdown), ["sim:4"]);
@@ -127,15 +127,15 @@ fn s60_a_shutdown_returns_soon_after_a_quorum_has_unlocked() {
 #[test]
 fn s60_a_lease_whose_keys_are_over_keeps_a_shutdown_for_its_grace_alone() {
     for schedule in without(&[2, 3, 4], 30 * SECOND, 1) {
-        assert_finished(&run(schedule, |client| async move {
-            let quorum = quorum(&client);
-            client.sleep(SECOND).await;
+        assert_finished(&run(schedule, |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(SECOND).await;
             let guard = quorum.red_lock("r").lock().await.unwrap();
-            client.lost(&guard).await;
+            process.lost(&guard).await;
             // What the nodes got last, they got when they were there: nothing that was tried since
             // counts.
-            client.sleep(3 * SECOND).await;
-            let (took, shutdown) = shut_down(&client, &quorum).await;
+            process.sleep(3 * SECOND).await;
+            let (took, shutdown) = shut_down(&process, &quorum).await;
             assert_within(took, GRACE, GRACE);
             assert_eq!(nodes(&shutdown), ["sim:2", "sim:3", "sim:4"]);
         }));
@@ -146,21 +146,21 @@ fn s60_a_lease_whose_keys_are_over_keeps_a_shutdown_for_its_grace_alone() {
 fn s60_what_is_taken_back_counts_as_a_lease_where_no_quorum_is_left() {
     for (hung, least, most) in [(&[3, 4][..], GRACE, GRACE), (&[2, 3, 4], TTL, TTL + 2 * SECOND)] {
         let hang = |schedule: Schedule, node: &usize| schedule.with(2 * SECOND, dead(*node)[0].clone());
-        assert_finished(&run(hung.iter().fold(steady(5, 2), hang), move |client| async move {
-            let quorum = quorum(&client);
-            client.sleep(SECOND).await;
-            if client.index() == 0 {
+        assert_finished(&run(hung.iter().fold(steady(5, 2), hang), move |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(SECOND).await;
+            if process.index() == 0 {
                 // At the first three nodes, somebody else holds it.
                 let _guard = quorum.red_lock("r").lock().await.unwrap();
-                return client.sleep(60 * SECOND).await;
+                return process.sleep(60 * SECOND).await;
             }
-            client.sleep(SECOND + millis(1)).await;
+            process.sleep(SECOND + millis(1)).await;
             let lock = quorum.red_lock("r");
-            client.spawn(async move { drop(lock.lock().await) });
-            client.sleep(millis(100)).await;
-            let (took, shutdown) = shut_down(&client, &quorum).await;
+            process.spawn(async move { drop(lock.lock().await) });
+            process.sleep(millis(100)).await;
+            let (took, shutdown) = shut_down(&process, &quorum).await;
             assert_within(took, least, most);
-            assert_eq!(shutdown.open.len(), hung.len(), "{shutdown}");
+            assert_eq!(shutdown.unconfirmed().count(), hung.len(), "{shutdown}");
         }));
     }
 }

@@ -1,29 +1,29 @@
-//! S1 to S9: clocks, and clients that stand still.
+//! S1 to S9: clocks, and processes that stand still.
 
 use super::*;
 use crate::RestartGuard;
-use crate::error::LockError;
+use crate::error::Error;
 
-/// Three nodes. Client 0 holds its lease to the end, and towards that end client 1 tries all the
+/// Three nodes. Process 0 holds its lease to the end, and towards that end process 1 tries all the
 /// time.
 fn towards_the_end(schedule: Schedule) -> Report {
-    run(schedule, |client| async move {
-        if client.index() == 1 {
-            return probe(&client, TTL - millis(200), micros(200)).await;
+    run(schedule, |process| async move {
+        if process.index() == 1 {
+            return probe(&process, TTL - millis(200), micros(200)).await;
         }
-        let quorum = quorum(&client);
+        let quorum = quorum(&process);
         // The connections are made by then, so that nothing but the timing rule keeps the two
         // apart.
-        client.sleep(millis(100)).await;
-        let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
-        client.lost(&guard).await;
+        process.sleep(millis(100)).await;
+        let guard = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
+        process.lost(&guard).await;
     })
 }
 
-/// The clock of client 0 is slow and those of all nodes are fast, by so many millionths.
+/// The clock of process 0 is slow and those of all nodes are fast, by so many millionths.
 fn at_odds(rate: i32) -> Schedule {
     let mut schedule = steady(3, 2);
-    schedule.client_rates = vec![-rate];
+    schedule.process_rates = vec![-rate];
     schedule.node_rates = vec![rate; 3];
     schedule
 }
@@ -54,12 +54,12 @@ fn s01_a_step_within_the_margin_breaks_nothing_even_between_clocks_that_are_off_
 #[test]
 fn s02_a_node_clock_that_steps_back_blocks_for_the_step_and_a_ttl_and_no_longer() {
     let back = |schedule: Schedule, node| schedule.with(SECOND, Fault::Step { node, by: -30_000 });
-    let schedule = (0..2).fold(steady(3, 2), back).with(2 * SECOND, Fault::Kill { client: 0 });
-    let report = run(schedule, |client| async move {
-        let quorum = quorum(&client);
-        client.sleep(client.index() as u32 * 3 * SECOND).await;
+    let schedule = (0..2).fold(steady(3, 2), back).with(2 * SECOND, Fault::Kill { process: 0 });
+    let report = run(schedule, |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * 3 * SECOND).await;
         let _guard = quorum.red_lock("r").lock().await.unwrap();
-        if client.index() == 0 {
+        if process.index() == 0 {
             std::future::pending::<()>().await;
         }
     });
@@ -80,18 +80,18 @@ fn s03_leases_never_overlap_up_to_half_the_drift_on_each_side_and_do_just_above(
     }
 }
 
-/// Client 0 reads, stands still for two ttls, looks and writes. Client 1 comes in between.
+/// Process 0 reads, stands still for two ttls, looks and writes. Process 1 comes in between.
 fn stopped_holder(fault: Fault, is_fenced: bool) -> Report {
-    run(steady(3, 2).with(millis(500), fault), move |client| async move {
-        let (quorum, store) = (quorum(&client), client.store("r").unwrap());
-        let lock = quorum.red_lock("r").without_renewal();
-        client.sleep(client.index() as u32 * SECOND).await;
+    run(steady(3, 2).with(millis(500), fault), move |process| async move {
+        let (quorum, store) = (quorum(&process), process.store("r"));
+        let lock = quorum.red_lock("r").options(LockOptions::new().without_renewal());
+        process.sleep(process.index() as u32 * SECOND).await;
         let guard = lock.lock().await.unwrap();
         let token = guard.fencing_token();
         let value = if is_fenced { store.read(token).await.unwrap() } else { store.read_unfenced().await };
-        if client.index() == 0 {
-            client.sleep(SECOND).await;
-            let _is_valid = client.look(&guard);
+        if process.index() == 0 {
+            process.sleep(SECOND).await;
+            let _is_valid = process.check_valid(&guard);
         }
         if is_fenced {
             let _is_accepted = store.write(token, value + 1).await;
@@ -103,11 +103,11 @@ fn stopped_holder(fault: Fault, is_fenced: bool) -> Report {
 
 #[test]
 fn s04_a_holder_that_stands_still_between_decision_and_use_sees_it_and_its_write_is_refused() {
-    let pause = Fault::Pause { client: 0, lasts: 2 * TTL };
+    let pause = Fault::Pause { process: 0, lasts: 2 * TTL };
     let fenced = stopped_holder(pause.clone(), true);
     assert_keeps(&fenced, &Promises::ALL);
     assert_eq!((looks(&fenced, 0), writes(&fenced, 0)), (vec![true, false], vec![false]));
-    // A client that looks and does not care, and carries no token, overwrites the other's update.
+    // A process that looks and does not care, and carries no token, overwrites the other's update.
     let careless = stopped_holder(pause, false);
     assert!(breaks(&careless, Promise::Register));
     assert_keeps(&careless, &Promises::ALL.without(Promise::Register));
@@ -115,7 +115,7 @@ fn s04_a_holder_that_stands_still_between_decision_and_use_sees_it_and_its_write
 
 #[test]
 fn s05_a_clock_that_stands_still_with_its_client_hides_the_loss_and_the_token_does_not() {
-    let report = stopped_holder(Fault::Freeze { client: 0, lasts: 2 * TTL }, true);
+    let report = stopped_holder(Fault::Freeze { process: 0, lasts: 2 * TTL }, true);
     assert!(breaks(&report, Promise::Exclusion), "the checker sees nothing");
     assert_eq!((looks(&report, 0), writes(&report, 0)), (vec![true, true], vec![false]));
     assert_keeps_the_rest(&report);
@@ -125,16 +125,18 @@ fn s05_a_clock_that_stands_still_with_its_client_hides_the_loss_and_the_token_do
     );
 }
 
-/// Client 0 is paused at many moments of its attempt; client 1 comes later.
+/// Process 0 is paused at many moments of its attempt; process 1 comes later.
 fn paused_while_locking() -> Vec<Report> {
     let at = |seed, quarter| {
-        let pause = Fault::Pause { client: 0, lasts: 2 * TTL };
-        let schedule = Schedule::calm(seed, 3, 2).with(micros(250) * quarter, pause);
-        run(schedule, |client| async move {
-            let quorum = quorum(&client);
-            client.sleep(client.index() as u32 * 3 * TTL).await;
-            if let Ok(Some(guard)) = quorum.red_lock("r").without_renewal().try_lock().await {
-                hold(&client, guard).await;
+        let pause = Fault::Pause { process: 0, lasts: 2 * TTL };
+        let schedule = Schedule::without_faults(seed, 3, 2).with(micros(250) * quarter, pause);
+        run(schedule, |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(process.index() as u32 * 3 * TTL).await;
+            if let Ok(Some(guard)) =
+                quorum.red_lock("r").options(LockOptions::new().without_renewal()).try_lock().await
+            {
+                hold(&process, guard).await;
             }
         })
     };
@@ -153,19 +155,20 @@ fn s06_a_client_that_stands_still_after_its_votes_were_cast_gets_no_lease_and_ta
     assert!(unchecked.iter().any(|report| breaks(report, Promise::Honesty)));
 }
 
-/// Two of three nodes take longer than the validity to vote. Afterwards client 1 tries once.
+/// Two of three nodes take longer than the validity to vote. Afterwards process 1 tries once.
 fn slow_votes() -> Report {
     let slow = |schedule: Schedule, node| {
         let by = VALIDITY + millis(2);
         schedule.with(millis(50), Fault::Slow { node, lasts: TTL - millis(50), by })
     };
-    run((0..2).fold(steady(3, 2), slow), |client| async move {
+    run((0..2).fold(steady(3, 2), slow), |process| async move {
         let builder = Quorum::builder().ttl(TTL).max_ttl(2 * TTL);
         let patient = builder.node_timeout(VALIDITY + millis(50)).attempt_timeout(TTL);
-        let quorum = patient.simulated(&client).unwrap();
-        client.sleep(if client.index() == 0 { millis(100) } else { TTL + SECOND }).await;
-        let locked = quorum.red_lock("r").without_renewal().try_lock().await;
-        assert!(client.index() == 1 || !matches!(locked, Err(LockError::NoQuorum { .. })), "{locked:?}");
+        let quorum = patient.connect_simulated(&process).unwrap();
+        process.sleep(if process.index() == 0 { millis(100) } else { TTL + SECOND }).await;
+        let locked = quorum.red_lock("r").options(LockOptions::new().without_renewal()).try_lock().await;
+        let is_late = matches!(&locked, Err(Error::NoQuorum(error)) if error.is_late());
+        assert!(process.index() == 1 || is_late, "{locked:?}");
     })
 }
 
@@ -176,18 +179,18 @@ fn s07_votes_that_all_say_yes_after_the_validity_are_no_lease_and_are_all_taken_
     assert_eq!((granted(&report, 0).len(), granted(&report, 1).len()), (0, 1));
 }
 
-/// Client 0 looks just before the end of its lease, and its write arrives two seconds later.
+/// Process 0 looks just before the end of its lease, and its write arrives two seconds later.
 fn late_write(is_fenced: bool) -> Report {
-    run(steady(3, 2), move |client| async move {
-        let (quorum, store) = (quorum(&client), client.store("r").unwrap());
-        client.sleep(client.index() as u32 * SECOND).await;
-        let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
+    run(steady(3, 2), move |process| async move {
+        let (quorum, store) = (quorum(&process), process.store("r"));
+        process.sleep(process.index() as u32 * SECOND).await;
+        let guard = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
         let token = guard.fencing_token();
         let value = if is_fenced { store.read(token).await.unwrap() } else { store.read_unfenced().await };
-        if client.index() == 0 {
-            client.sleep(guard.remaining() - millis(1)).await;
-            assert!(client.look(&guard));
-            client.sleep(2 * SECOND).await;
+        if process.index() == 0 {
+            process.sleep(guard.remaining() - millis(1)).await;
+            assert!(process.check_valid(&guard));
+            process.sleep(2 * SECOND).await;
         }
         if is_fenced {
             let _is_accepted = store.write(token, value + 1).await;
@@ -205,15 +208,15 @@ fn s08_a_look_says_nothing_of_a_write_that_lands_later_but_the_token_does() {
     assert!(breaks(&late_write(false), Promise::Register));
 }
 
-/// Client 0 reads, is late, and writes, while client 1 has read and is still at work.
+/// Process 0 reads, is late, and writes, while process 1 has read and is still at work.
 fn late_write_between(claims: bool) -> Report {
-    run(steady(3, 2), move |client| async move {
-        let (quorum, store) = (quorum(&client), client.store("r").unwrap());
-        client.sleep(client.index() as u32 * SECOND).await;
-        let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
+    run(steady(3, 2), move |process| async move {
+        let (quorum, store) = (quorum(&process), process.store("r"));
+        process.sleep(process.index() as u32 * SECOND).await;
+        let guard = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
         let token = guard.fencing_token();
         let value = if claims { store.read(token).await.unwrap() } else { store.read_unfenced().await };
-        client.sleep(if client.index() == 0 { TTL + SECOND } else { 2 * SECOND }).await;
+        process.sleep(if process.index() == 0 { TTL + SECOND } else { 2 * SECOND }).await;
         let _is_accepted = store.write(token, value + 1).await;
     })
 }

@@ -4,40 +4,40 @@ use futures::poll;
 
 use super::*;
 
-/// Client 0 polls a future once, keeps it for ten seconds, and then awaits it. Meanwhile, from 100
-/// ms on, another task of it and client 1 lock the resource; client 0 does so to read it if
-/// `is_shared`. Until `held_until`, client 2 holds it.
+/// Process 0 polls a future once, keeps it for ten seconds, and then awaits it. Meanwhile, from 100
+/// ms on, another task of it and process 1 lock the resource; process 0 does so to read it if
+/// `is_shared`. Until `held_until`, process 2 holds it.
 fn with_a_kept_future(is_shared: bool, begin: Duration, held_until: Duration) -> Report {
-    run(steady(5, 3), move |client| async move {
-        let quorum = quorum(&client);
-        let lock = quorum.red_lock("r");
-        match client.index() {
+    run(steady(5, 3), move |process| async move {
+        let quorum = quorum(&process);
+        match process.index() {
             0 => {
-                let lock = if is_shared { lock.shared() } else { lock };
-                client.sleep(begin).await;
-                let sibling = (client.clone(), lock.clone());
-                client.spawn(async move {
-                    let (client, lock) = sibling;
-                    client.sleep(millis(100)).await;
+                let alone = (!is_shared).then_some("r");
+                let lock = quorum.multi_lock(alone).and_read(is_shared.then_some("r"));
+                process.sleep(begin).await;
+                let sibling = (process.clone(), lock.clone());
+                process.spawn(async move {
+                    let (process, lock) = sibling;
+                    process.sleep(millis(100)).await;
                     let guard = lock.lock().await.unwrap();
-                    assert!(client.look(&guard));
-                    client.sleep(millis(50)).await;
+                    assert!(process.check_valid(&guard));
+                    process.sleep(millis(50)).await;
                 });
                 let mut kept = Box::pin(lock.lock());
                 assert!(poll!(&mut kept).is_pending());
-                client.sleep(10 * SECOND).await;
+                process.sleep(10 * SECOND).await;
                 if let Ok(guard) = kept.await {
-                    assert!(client.look(&guard), "what is handed out is held");
+                    assert!(process.check_valid(&guard), "what is handed out is held");
                 }
             }
             1 => {
-                client.sleep(begin + millis(300)).await;
-                drop(lock.lock().await.unwrap());
+                process.sleep(begin + millis(300)).await;
+                drop(quorum.red_lock("r").lock().await.unwrap());
             }
             _ if held_until.is_zero() => {}
             _ => {
-                let guard = lock.lock().await.unwrap();
-                client.sleep(held_until).await;
+                let guard = quorum.red_lock("r").lock().await.unwrap();
+                process.sleep(held_until).await;
                 drop(guard);
             }
         }
@@ -70,19 +70,19 @@ fn s62_what_stays_with_a_future_that_nobody_polls_is_seen() {
 
 #[test]
 fn s62_what_a_future_has_begun_that_nobody_polls_is_others_when_an_attempt_would_be_over() {
-    let report = run(steady(5, 2), |client| async move {
-        let quorum = quorum(&client);
-        let lock = quorum.red_lock("r");
-        client.sleep(client.index() as u32 * millis(100)).await;
-        if client.index() == 1 {
-            drop(lock.lock().await.unwrap());
+    let report = run(steady(5, 2), |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * millis(100)).await;
+        if process.index() == 1 {
+            drop(quorum.red_lock("r").lock().await.unwrap());
             return;
         }
+        let lock = quorum.red_lock("r");
         let mut kept = Box::pin(lock.try_lock());
         assert!(poll!(&mut kept).is_pending());
-        client.sleep(10 * SECOND).await;
+        process.sleep(10 * SECOND).await;
         let guard = kept.await.unwrap().unwrap();
-        assert!(client.look(&guard), "it was tried once more");
+        assert!(process.check_valid(&guard), "it was tried once more");
     });
     assert_keeps(&report, &Promises::ALL);
     let other = granted(&report, 1)[0];

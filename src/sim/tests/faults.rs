@@ -1,24 +1,25 @@
 //! Faults at their edges: those that take no time, those that never end, and several at once.
 
 use super::*;
-use crate::{RestartGuard, clock::Clock, quorum::Quorum};
+use crate::{LockOptions, RestartGuard, clock::Clock, quorum::Quorum};
 
 const NEVER: Duration = Duration::MAX;
 
 #[test]
 fn a_fault_that_takes_no_time_is_none() {
-    let (client, node, lasts, by) = (0, 0, Duration::ZERO, SECOND);
+    let (process, node, lasts, by) = (0, 0, Duration::ZERO, SECOND);
     let nothing = [
-        Fault::Pause { client, lasts },
-        Fault::Freeze { client, lasts },
+        Fault::Pause { process, lasts },
+        Fault::Freeze { process, lasts },
         Fault::Hang { node, lasts },
         Fault::Slow { node, lasts, by },
         Fault::Far { node, lasts, by },
-        Fault::Partition { client, node, way: Way::Both, lasts },
+        Fault::Partition { process, node, way: PartitionDirection::Both, lasts },
     ];
-    let calm = Simulation::new(Schedule::calm(1, 1, 1)).run(contend);
+    let calm = Simulation::new(Schedule::without_faults(1, 1, 1)).run(contend);
     for fault in nothing {
-        let report = Simulation::new(Schedule::calm(1, 1, 1).with(millis(5), fault.clone())).run(contend);
+        let report =
+            Simulation::new(Schedule::without_faults(1, 1, 1).with(millis(5), fault.clone())).run(contend);
         assert_eq!((&report.end, report.trace), (&End::Done, calm.trace), "{fault}");
     }
 }
@@ -26,23 +27,27 @@ fn a_fault_that_takes_no_time_is_none() {
 #[test]
 fn a_crash_that_takes_no_time_restarts_the_node() {
     let crash = Fault::Crash { node: 0, lasts: Duration::ZERO, memory: Memory::Lost };
-    let report = Simulation::new(Schedule::calm(1, 1, 1).with(millis(10), crash)).run(|client| async move {
-        let quorum = Quorum::builder().restart_guard(RestartGuard::Off).simulated(&client).unwrap();
-        let _held = quorum.red_lock("r").without_renewal().lock().await.unwrap();
-        client.sleep(SECOND).await;
-        assert!(quorum.red_lock("r").try_lock().await.unwrap().is_some(), "the node has forgotten");
-    });
+    let report = Simulation::new(Schedule::without_faults(1, 1, 1).with(millis(10), crash)).run(
+        |process| async move {
+            let quorum =
+                Quorum::builder().restart_guard(RestartGuard::Off).connect_simulated(&process).unwrap();
+            let _held =
+                quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
+            process.sleep(SECOND).await;
+            assert!(quorum.red_lock("r").try_lock().await.unwrap().is_some(), "the node has forgotten");
+        },
+    );
     assert_eq!(report.end, End::Done);
 }
 
 #[test]
 fn a_partition_without_an_end_is_never_mended() {
-    let cut = Fault::Partition { client: 0, node: 0, way: Way::Both, lasts: NEVER };
-    let schedule = Schedule::calm(1, 1, 1).with(millis(1), cut);
+    let cut = Fault::Partition { process: 0, node: 0, way: PartitionDirection::Both, lasts: NEVER };
+    let schedule = Schedule::without_faults(1, 1, 1).with(millis(1), cut);
     assert_eq!(schedule.to_string().parse::<Schedule>().unwrap(), schedule);
-    let report = Simulation::new(schedule).run(|client| async move {
-        let quorum = client.quorum().unwrap();
-        client.sleep(1000 * SECOND).await;
+    let report = Simulation::new(schedule).run(|process| async move {
+        let quorum = process.quorum().unwrap();
+        process.sleep(1000 * SECOND).await;
         assert!(quorum.red_lock("r").try_lock().await.is_err());
     });
     assert_eq!(report.end, End::Done);
@@ -51,18 +56,18 @@ fn a_partition_without_an_end_is_never_mended() {
 
 #[test]
 fn no_fault_without_an_end_keeps_a_run_from_ending() {
-    let (client, node, lasts) = (0, 0, NEVER);
+    let (process, node, lasts) = (0, 0, NEVER);
     let endless = [
-        Fault::Pause { client, lasts },
-        Fault::Freeze { client, lasts },
+        Fault::Pause { process, lasts },
+        Fault::Freeze { process, lasts },
         Fault::Crash { node, lasts, memory: Memory::Kept },
         Fault::Hang { node, lasts },
         Fault::Slow { node, lasts: SECOND, by: NEVER },
         Fault::Far { node, lasts, by: SECOND },
-        Fault::Partition { client, node, way: Way::Requests, lasts },
+        Fault::Partition { process, node, way: PartitionDirection::Requests, lasts },
     ];
     for fault in endless {
-        let schedule = Schedule::calm(1, 3, 2).with(Duration::ZERO, fault.clone());
+        let schedule = Schedule::without_faults(1, 3, 2).with(Duration::ZERO, fault.clone());
         let report = Simulation::new(schedule).horizon(600 * SECOND).run(contend);
         let is_stopped = matches!(fault, Fault::Pause { .. } | Fault::Freeze { .. });
         assert_eq!(report.end, if is_stopped { End::Horizon } else { End::Done }, "{fault}");
@@ -73,18 +78,18 @@ fn no_fault_without_an_end_keeps_a_run_from_ending() {
 fn a_message_that_is_delayed_for_ever_keeps_no_run_from_ending() {
     for verdict in [Verdict::Delay(NEVER), Verdict::Overtaken(NEVER), Verdict::Duplicate(NEVER)] {
         for direction in [Direction::Request, Direction::Reply] {
-            let schedule = Schedule::calm(1, 3, 2).with_message(1, 1, direction, 1, verdict);
+            let schedule = Schedule::without_faults(1, 3, 2).with_message(1, 1, direction, 1, verdict);
             let report = Simulation::new(schedule).run(contend);
             assert_eq!(report.end, End::Done, "{verdict:?} of a {direction:?}");
         }
     }
 }
 
-/// How long one attempt of client 0 takes, which begins at one second.
+/// How long one attempt of process 0 takes, which begins at one second.
 fn attempt_under(schedule: Schedule) -> Duration {
-    let report = Simulation::new(schedule).run(|client| async move {
-        client.sleep(SECOND).await;
-        drop(client.quorum().unwrap().red_lock("r").lock().await.unwrap());
+    let report = Simulation::new(schedule).run(|process| async move {
+        process.sleep(SECOND).await;
+        drop(process.quorum().unwrap().red_lock("r").lock().await.unwrap());
     });
     report.check(&Promises::ALL).unwrap();
     let granted = report.history.entries().iter().find(|entry| matches!(entry.event, Event::Granted { .. }));
@@ -95,7 +100,7 @@ fn attempt_under(schedule: Schedule) -> Duration {
 fn a_node_stays_slow_until_the_last_of_several_faults_is_over() {
     let slow = |lasts, by| Fault::Slow { node: 0, lasts, by };
     let (long, short) = (slow(10 * SECOND, millis(200)), slow(SECOND / 2, millis(100)));
-    let one = Schedule::calm(1, 1, 1).with(Duration::ZERO, long.clone());
+    let one = Schedule::without_faults(1, 1, 1).with(Duration::ZERO, long.clone());
     let both_for_a_while = one.clone().with(Duration::ZERO, short.clone());
     assert_eq!(attempt_under(both_for_a_while), attempt_under(one.clone()));
     let both = one.clone().with(SECOND / 2, slow(10 * SECOND, millis(100)));
@@ -104,7 +109,7 @@ fn a_node_stays_slow_until_the_last_of_several_faults_is_over() {
 
 #[test]
 fn a_node_that_hangs_does_not_come_to_what_it_was_slow_to_come_to() {
-    let schedule = Schedule::calm(1, 1, 1)
+    let schedule = Schedule::without_faults(1, 1, 1)
         .with(Duration::ZERO, Fault::Slow { node: 0, lasts: 2 * SECOND, by: millis(300) })
         .with(SECOND + millis(200), Fault::Hang { node: 0, lasts: millis(500) });
     let took = attempt_under(schedule);
@@ -113,8 +118,10 @@ fn a_node_that_hangs_does_not_come_to_what_it_was_slow_to_come_to() {
 
 #[test]
 fn a_node_that_is_slow_no_more_comes_to_what_waits_at_once() {
-    let slow =
-        |lasts| Schedule::calm(1, 1, 1).with(Duration::ZERO, Fault::Slow { node: 0, lasts, by: millis(300) });
+    let slow = |lasts| {
+        Schedule::without_faults(1, 1, 1)
+            .with(Duration::ZERO, Fault::Slow { node: 0, lasts, by: millis(300) })
+    };
     let (short, long) = (SECOND + millis(100), 10 * SECOND);
     let took = attempt_under(slow(short));
     assert!((millis(100)..millis(150)).contains(&took), "it was slow for 100 ms: {took:?}");
@@ -123,15 +130,15 @@ fn a_node_that_is_slow_no_more_comes_to_what_waits_at_once() {
 
 #[test]
 fn a_node_that_is_down_welcomes_nobody_it_was_slow_to_come_to() {
-    let schedule = Schedule::calm(1, 1, 1)
+    let schedule = Schedule::without_faults(1, 1, 1)
         .with(Duration::ZERO, Fault::Slow { node: 0, lasts: 10 * SECOND, by: millis(300) })
         .with(SECOND + millis(200), Fault::Crash { node: 0, lasts: SECOND, memory: Memory::Kept });
-    let report = Simulation::new(schedule).run(|client| async move {
-        client.sleep(SECOND).await;
-        let began = client.clock().now().since_origin();
-        let failed = client.quorum().unwrap().red_lock("r").try_lock().await;
+    let report = Simulation::new(schedule).run(|process| async move {
+        process.sleep(SECOND).await;
+        let began = process.clock().now().since_origin();
+        let failed = process.quorum().unwrap().red_lock("r").try_lock().await;
         assert!(failed.is_err(), "the node is down");
-        let took = client.clock().now().since_origin() - began;
+        let took = process.clock().now().since_origin() - began;
         assert!(took < millis(300), "refused when the node went down, not answered later: {took:?}");
     });
     assert_eq!(report.end, End::Done);
@@ -139,13 +146,13 @@ fn a_node_that_is_down_welcomes_nobody_it_was_slow_to_come_to() {
 
 #[test]
 fn a_clock_stands_still_only_while_a_freeze_lasts() {
-    let schedule = Schedule::calm(1, 1, 1)
-        .with(SECOND, Fault::Freeze { client: 0, lasts: SECOND })
-        .with(SECOND + SECOND / 2, Fault::Pause { client: 0, lasts: 10 * SECOND });
-    let report = Simulation::new(schedule).run(|client| async move {
-        let began = client.clock().now().since_origin();
-        client.sleep(SECOND + millis(1)).await;
-        let counted = client.clock().now().since_origin() - began;
+    let schedule = Schedule::without_faults(1, 1, 1)
+        .with(SECOND, Fault::Freeze { process: 0, lasts: SECOND })
+        .with(SECOND + SECOND / 2, Fault::Pause { process: 0, lasts: 10 * SECOND });
+    let report = Simulation::new(schedule).run(|process| async move {
+        let began = process.clock().now().since_origin();
+        process.sleep(SECOND + millis(1)).await;
+        let counted = process.clock().now().since_origin() - began;
         assert_eq!(counted, 10 * SECOND + SECOND / 2, "all but the second for which it was frozen");
     });
     assert_eq!(report.end, End::Done);

@@ -12,25 +12,26 @@ fn written_at(report: &Report) -> Option<Duration> {
 }
 
 /// Writes at the beginning.
-async fn write(client: Client) {
-    client.store("s").unwrap().write_unfenced(1).await;
+async fn write(process: Process) {
+    process.store("s").write_unfenced(1).await;
 }
 
 #[test]
 fn what_was_sent_to_a_store_arrives_whatever_becomes_of_its_process() {
-    let (client, lasts) = (0, SECOND);
-    let calm = written_at(&Simulation::new(Schedule::calm(1, 1, 1)).run(write));
+    let (process, lasts) = (0, SECOND);
+    let calm = written_at(&Simulation::new(Schedule::without_faults(1, 1, 1)).run(write));
     assert!(calm.is_some());
-    for fault in [Fault::Pause { client, lasts }, Fault::Freeze { client, lasts }, Fault::Kill { client }] {
+    for fault in [Fault::Pause { process, lasts }, Fault::Freeze { process, lasts }, Fault::Kill { process }]
+    {
         let at = Duration::from_micros(50);
-        let report = Simulation::new(Schedule::calm(1, 1, 1).with(at, fault.clone())).run(write);
+        let report = Simulation::new(Schedule::without_faults(1, 1, 1).with(at, fault.clone())).run(write);
         assert_eq!((&report.end, written_at(&report)), (&End::Done, calm), "{fault}");
     }
 }
 
 #[test]
 fn how_long_an_access_takes_follows_from_the_seed() {
-    let run = |seed| written_at(&Simulation::new(Schedule::calm(seed, 1, 1)).run(write));
+    let run = |seed| written_at(&Simulation::new(Schedule::without_faults(seed, 1, 1)).run(write));
     assert_eq!(run(1), run(1));
     assert!((2..10).any(|seed| run(seed) != run(1)));
 }
@@ -40,13 +41,13 @@ fn an_access_changes_no_client_of_a_quorum() {
     let run = |accesses: bool| {
         let owners = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&owners);
-        let report = Simulation::new(Schedule::calm(1, 1, 1)).run(move |client| {
+        let report = Simulation::new(Schedule::without_faults(1, 1, 1)).run(move |process| {
             let seen = Arc::clone(&seen);
             async move {
                 if accesses {
-                    write(client.clone()).await;
+                    write(process.clone()).await;
                 }
-                let guard = client.quorum().unwrap().red_lock("r").lock().await.unwrap();
+                let guard = process.quorum().unwrap().red_lock("r").lock().await.unwrap();
                 mutex::lock(&seen).push(guard.active_lease().owner.clone());
             }
         });

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use super::{Timeline, fault, lines::client_name};
+use super::{Timeline, fault, lines::process_name};
 use crate::sim::{history::AttemptRecord, millis::Millis};
 
 /// The characters from the beginning to the end of time.
@@ -14,7 +14,7 @@ const SHARED: char = '=';
 const FAULT: char = '~';
 const BROKEN: char = '!';
 
-/// Writes a row for each resource and client, for each lane of faults, and one for violations, over
+/// Writes a row for each resource and process, for each lane of faults, and one for violations, over
 /// a scale.
 pub(super) fn write(timeline: &Timeline<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let rows = rows(timeline);
@@ -35,13 +35,13 @@ fn rows(timeline: &Timeline<'_>) -> Vec<(String, Row)> {
     for record in timeline.index.iter() {
         for resource in record.resources {
             let with = if record.shares(resource) { SHARED } else { HELD };
-            let row = held.entry((resource, record.client)).or_insert_with(|| Row::new(timeline.end));
+            let row = held.entry((resource, record.process)).or_insert_with(|| Row::new(timeline.end));
             row.lease(record, with);
         }
     }
     let held = held
         .into_iter()
-        .map(|((resource, client), row)| (format!("{resource:?} {}", client_name(client)), row));
+        .map(|((resource, process), row)| (format!("{resource:?} {}", process_name(process)), row));
     let faults = fault::by_lane(&timeline.faults).into_iter().map(|(lane, faults)| {
         let mut row = Row::new(timeline.end);
         faults.iter().for_each(|fault| row.fill(fault.from, fault.until, FAULT));

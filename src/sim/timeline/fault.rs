@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::sim::millis::Millis;
 
-/// What was done to a node, a client or the network.
+/// What was done to a node, a process or the network.
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
     pub(super) from: Duration,

@@ -1,4 +1,4 @@
-//! What belongs to one client or one node, as bars.
+//! What belongs to one process or one node, as bars.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::{
     Timeline,
     axis::Axis,
     fault::{self, Fault},
-    lines::client_name,
+    lines::process_name,
     row::{Bar, Label, Row},
     sentence,
 };
@@ -41,14 +41,14 @@ pub(super) fn palette<'a>(timeline: &'a Timeline<'_>) -> Palette<'a> {
     palette
 }
 
-/// The lanes from top to bottom: violations by number, clients, and what had faults.
+/// The lanes from top to bottom: violations by number, processes, and what had faults.
 pub(super) fn lanes(timeline: &Timeline<'_>, palette: &Palette<'_>, axis: &Axis) -> Vec<Lane> {
     let violations = (!timeline.violations.is_empty()).then(|| violations(timeline, axis));
-    let clients = timeline.clients.iter().map(|client| {
-        let attempts = timeline.index.iter().filter(|record| record.client == *client);
-        let broken = timeline.violations.iter().filter(|violation| violation.client() == *client);
+    let processes = timeline.processes.iter().map(|process| {
+        let attempts = timeline.index.iter().filter(|record| record.process == *process);
+        let broken = timeline.violations.iter().filter(|violation| violation.process() == *process);
         Lane {
-            name: client_name(*client),
+            name: process_name(*process),
             rows: Row::pack(attempts.map(|record| lease(record, palette, axis)).collect()),
             broken: broken.map(|violation| axis.x(violation.at())).collect(),
         }
@@ -58,7 +58,7 @@ pub(super) fn lanes(timeline: &Timeline<'_>, palette: &Palette<'_>, axis: &Axis)
         rows: Row::pack(faults.into_iter().map(|fault| faulty(fault, axis)).collect()),
         broken: Vec::new(),
     });
-    violations.into_iter().chain(clients).chain(faults).collect()
+    violations.into_iter().chain(processes).chain(faults).collect()
 }
 
 fn violations(timeline: &Timeline<'_>, axis: &Axis) -> Lane {

@@ -29,8 +29,8 @@ pub(super) fn write(timeline: &Timeline<'_>, f: &mut fmt::Formatter<'_>) -> fmt:
 fn lines(timeline: &Timeline<'_>) -> Vec<TimelineLine> {
     let steps = timeline.index.steps().filter_map(|step| match step {
         IndexStep::Malformed(_) => None,
-        IndexStep::Event(IndexedEvent { at, client, event, record, .. }) => {
-            sentence::of(event, record).map(|text| TimelineLine { at, who: client_name(client), text })
+        IndexStep::Event(IndexedEvent { at, process, event, record, .. }) => {
+            sentence::of(event, record).map(|text| TimelineLine { at, who: process_name(process), text })
         }
     });
     let faults = timeline.faults.iter();
@@ -38,12 +38,12 @@ fn lines(timeline: &Timeline<'_>) -> Vec<TimelineLine> {
         faults.map(|fault| TimelineLine { at: fault.from, who: fault.lane.clone(), text: fault.sentence() });
     let violations = timeline.violations.iter().map(|violation| TimelineLine {
         at: violation.at(),
-        who: client_name(violation.client()),
+        who: process_name(violation.process()),
         text: format!("! {violation}"),
     });
     steps.chain(faults).chain(violations).collect()
 }
 
-pub(super) fn client_name(client: usize) -> String {
-    format!("c{client}")
+pub(super) fn process_name(process: usize) -> String {
+    format!("c{process}")
 }

@@ -21,7 +21,7 @@ use super::history::{Event, History, HistoryIndex, Violation, Violations};
 /// picture.
 ///
 /// The text has one line for each event that matters, in the order of time, and below them a row of
-/// bars for each resource and client. [`to_svg`](Self::to_svg) draws the same. Looks that were
+/// bars for each resource and process. [`to_svg`](Self::to_svg) draws the same. Looks that were
 /// right are left out of both.
 ///
 /// ```
@@ -43,7 +43,7 @@ pub struct Timeline<'h> {
     index: HistoryIndex<'h>,
     faults: Vec<Fault>,
     violations: Vec<Violation>,
-    clients: BTreeSet<usize>,
+    processes: BTreeSet<usize>,
     end: Duration,
 }
 
@@ -58,7 +58,7 @@ impl<'h> Timeline<'h> {
             index: HistoryIndex::of(history),
             faults: Vec::new(),
             violations: Vec::new(),
-            clients: acting.map(|entry| entry.client).collect(),
+            processes: acting.map(|entry| entry.process).collect(),
             end: entries.iter().map(|entry| entry.at).max().unwrap_or_default(),
         }
     }
@@ -89,7 +89,7 @@ impl<'h> Timeline<'h> {
         self
     }
 
-    /// A picture: a lane for each client and for each thing that had faults, over an axis of time.
+    /// A picture: a lane for each process and for each thing that had faults, over an axis of time.
     ///
     /// A bar is light while an attempt is under way and solid while its lease is held; a group has
     /// a stripe for each resource. Hovering over a bar shows all of it.

@@ -1,4 +1,4 @@
-//! A timeline of three clients under faults, as text and as a picture.
+//! A timeline of three processes under faults, as text and as a picture.
 
 use std::collections::BTreeMap;
 
@@ -19,16 +19,16 @@ fn ms(millis: u64) -> Duration {
 fn history(leases: u64, held: u64) -> History {
     let mut history = History::new();
     for number in 0..leases {
-        let (client, began) = (usize::try_from(number % 3).unwrap(), number * (held + 4));
+        let (process, began) = (usize::try_from(number % 3).unwrap(), number * (held + 4));
         let (attempt, token) = (Attempt::new(number), FencingToken::new(1_700_000_000_000_000 + number));
         let names: &[&str] = if number % 4 == 3 { &["a<b", "log"] } else { &["a<b"] };
         let resources = names.iter().map(|name| Resource::new(name).unwrap()).collect();
         let is_unlocked = number % 5 != 4;
-        history.note(ms(began), client, Event::Began { attempt, resources, shared: vec![] });
-        history.note(ms(began + 3), client, Event::Granted { attempt, token });
-        history.note(ms(began + 3 + held), client, Event::Ended { attempt, is_unlocked });
+        history.note(ms(began), process, Event::Began { attempt, resources, shared: vec![] });
+        history.note(ms(began + 3), process, Event::Granted { attempt, token });
+        history.note(ms(began + 3 + held), process, Event::Ended { attempt, is_unlocked });
         if !is_unlocked {
-            history.note(ms(began + 3 + held), client, Event::Announced { attempt });
+            history.note(ms(began + 3 + held), process, Event::Announced { attempt });
         }
     }
     history
@@ -66,7 +66,7 @@ fn the_text_has_events_faults_and_violations_in_the_order_of_time() {
        3.000  c0      attempt 0 on \"a<b\": granted, token 1700000000000000
       23.000  c0      attempt 0 on \"a<b\": unlocked
       24.000  c0      still waits
-      24.000  c0      ! client 0 still waits at 24.000 ms
+      24.000  c0      ! process 0 still waits at 24.000 ms
 
 . asked for  # held  = shared  ~ fault  ! broken promise
 \"a<b\" c0   |..........###################################################################   |

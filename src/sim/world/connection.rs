@@ -1,4 +1,4 @@
-//! A client's way to a simulated node.
+//! A process's way to a simulated node.
 
 use std::{
     pin::Pin,
@@ -21,18 +21,18 @@ use crate::{
     values::{NodeError, Resource},
 };
 
-/// Connects one client to one node.
+/// Connects one process to one node.
 #[derive(Debug)]
 pub(crate) struct SimTransport {
     pub(crate) world: World,
-    pub(crate) client: usize,
+    pub(crate) process: usize,
     pub(crate) node: usize,
     pub(crate) parameters: QuorumParameters,
 }
 
 impl Transport for SimTransport {
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
-        let number = self.world.lock().open(self.client, self.node, &self.parameters);
+        let number = self.world.lock().open(self.process, self.node, &self.parameters);
         Dial { connection: Some(SimConnection { world: self.world.clone(), number, is_loaded: false }) }
             .boxed()
     }

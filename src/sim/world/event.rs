@@ -2,7 +2,12 @@
 
 use std::task::Waker;
 
-use super::{WorldState, message::Delivery, stores::Access, teardown::Teardown};
+use super::{
+    WorldState,
+    message::Delivery,
+    stores::{Access, Outcome},
+    teardown::Teardown,
+};
 
 /// What happens at a time.
 #[derive(Debug)]
@@ -15,17 +20,17 @@ pub(crate) enum WorldEvent {
     Execute(Delivery),
     /// An access arrives at a store.
     Access(Access),
-    /// A client hears what came of an access.
-    Accessed { client: usize, number: u64, outcome: Option<u64> },
+    /// A process hears what came of an access.
+    Accessed { process: usize, number: u64, outcome: Outcome },
     /// A fault of the schedule, by its index.
     Begin(usize),
     /// Its end.
     End(usize),
     /// A node's state is kept, for a later fault that brings it back.
     Remember(usize),
-    /// The validity of a lease may be over by its client's clock.
+    /// The validity of a lease may be over by its process's clock.
     Validity(u64),
-    /// All clients are done; what they leave behind had its time to go away.
+    /// All processes are done; what they leave behind had its time to go away.
     Settle,
 }
 
@@ -36,7 +41,7 @@ impl WorldState {
             WorldEvent::Arrive(delivery) => self.arrive(delivery, after),
             WorldEvent::Execute(delivery) => self.execute(delivery),
             WorldEvent::Access(access) => self.access(access),
-            WorldEvent::Accessed { client, number, outcome } => self.reply(client, number, outcome, after),
+            WorldEvent::Accessed { process, number, outcome } => self.reply(process, number, outcome, after),
             WorldEvent::Begin(fault) => self.begin_fault(fault, after),
             WorldEvent::End(fault) => self.end_fault(fault, after),
             WorldEvent::Remember(fault) => self.remember(fault),

@@ -33,12 +33,12 @@ impl WorldState {
         let now = self.now();
         let Some(fault) = self.fault(index) else { return };
         match fault {
-            Fault::Pause { client, .. } => self.pause(client, now),
-            Fault::Freeze { client, .. } => {
-                self.freeze(client, now);
-                self.pause(client, now);
+            Fault::Pause { process, .. } => self.pause(process, now),
+            Fault::Freeze { process, .. } => {
+                self.freeze(process, now);
+                self.pause(process, now);
             }
-            Fault::Kill { client } => self.kill(client, after),
+            Fault::Kill { process } => self.kill(process, after),
             Fault::Crash { node, lasts, memory } => {
                 self.break_connections(node);
                 let not_come_to = self.withdraw(node);
@@ -60,11 +60,11 @@ impl WorldState {
             Fault::Flush { node } => self.with_server(node, Server::flush),
             Fault::Evict { node } => self.with_server(node, |server| server.state.evict_locks()),
             Fault::Step { node, by } => self.with_server(node, |server| server.clock.step(by, now)),
-            Fault::Partition { client, node, way, lasts } => {
+            Fault::Partition { process, node, way, lasts } => {
                 let until = now.saturating_add(micros(lasts));
                 for direction in [Direction::Request, Direction::Reply] {
                     if way.covers(direction) {
-                        let cut = self.network.cut_until.entry((client, node, direction)).or_default();
+                        let cut = self.network.cut_until.entry((process, node, direction)).or_default();
                         *cut = until.max(*cut);
                     }
                 }
@@ -76,10 +76,10 @@ impl WorldState {
         let now = self.now();
         let Some(fault) = self.fault(index) else { return };
         match fault {
-            Fault::Pause { client, .. } => self.resume(client, now, after),
-            Fault::Freeze { client, .. } => {
-                self.unfreeze(client, now, after);
-                self.resume(client, now, after);
+            Fault::Pause { process, .. } => self.resume(process, now, after),
+            Fault::Freeze { process, .. } => {
+                self.unfreeze(process, now, after);
+                self.resume(process, now, after);
             }
             Fault::Crash { node, .. } => self.with_server(node, Server::come_up),
             Fault::Hang { node, .. } => {

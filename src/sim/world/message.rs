@@ -1,4 +1,4 @@
-//! Messages between clients and nodes.
+//! Messages between processes and nodes.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) enum Payload {
     Inbound(Inbound),
 }
 
-/// From the client to the node.
+/// From the process to the node.
 #[derive(Clone, Debug)]
 pub(crate) enum Outbound {
     Hello,
@@ -33,7 +33,7 @@ pub(crate) enum Outbound {
     Unsubscribe(Resource),
 }
 
-/// From the node to the client.
+/// From the node to the process.
 #[derive(Clone, Debug)]
 pub(crate) enum Inbound {
     Welcome,

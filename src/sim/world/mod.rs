@@ -1,9 +1,9 @@
 //! The simulated world: machines, the network between them, and the time that all of it happens in.
 //!
 //! ```text
-//!   tasks of client 0 ─┐  (real lock code)          ┌─ node 0  the pure node function, a clock,
-//!   tasks of client 1 ─┼── connections ── queue of ─┼─ node 1  an epoch
-//!   tasks of client 2 ─┘                  events    └─ node 2
+//!   tasks of process 0 ─┐  (real lock code)          ┌─ node 0  the pure node function, a clock,
+//!   tasks of process 1 ─┼── connections ── queue of ─┼─ node 1  an epoch
+//!   tasks of process 2 ─┘                  events    └─ node 2
 //! ```
 //!
 //! Everything that takes time is an event in one queue, in the order of time and, at one time, of
@@ -24,7 +24,7 @@ use futures::future::poll_fn;
 use self::{
     event::WorldEvent,
     network::{Connection, Network},
-    process::Process,
+    process::ProcessState,
     recorder::Leases,
     server::Server,
     stores::Stores,
@@ -37,7 +37,7 @@ use crate::{
         history::{self, History},
         report::{End, Report},
     },
-    values::OwnerId,
+    values::LeaseId,
 };
 
 mod connection;
@@ -77,17 +77,17 @@ pub(crate) struct WorldState {
     network: Network,
     connections: Vec<Connection>,
     servers: Vec<Server>,
-    processes: Vec<Process>,
+    processes: Vec<ProcessState>,
     leases: Leases,
     stores: Stores,
-    /// How many clients of quorums each process has made.
+    /// The number of clients that each process has made.
     clients: BTreeMap<usize, u64>,
     history: History,
     trace: DefaultHasher,
     budget: u64,
     spent: u64,
     /// The owners of whom any node was asked for a lock without a place in its queue.
-    rounds: BTreeSet<OwnerId>,
+    rounds: BTreeSet<LeaseId>,
     messages: u64,
     /// The first node that stored what contradicts itself.
     inconsistent: Option<usize>,
@@ -112,7 +112,7 @@ impl World {
             network: Network::new(&schedule),
             connections: Vec::new(),
             servers: (0..schedule.nodes).map(|node| Server::new(&schedule, node)).collect(),
-            processes: (0..schedule.clients).map(|client| Process::new(&schedule, client)).collect(),
+            processes: (0..schedule.processes).map(|process| ProcessState::new(&schedule, process)).collect(),
             leases: Leases::default(),
             stores: Stores::default(),
             clients: BTreeMap::new(),
@@ -139,8 +139,8 @@ impl World {
         let mut state = self.lock();
         if state.end.is_none() {
             let waiting = state.processes.iter().enumerate().filter(|(_, process)| process.is_running);
-            let waiting: Vec<usize> = waiting.map(|(client, _)| client).collect();
-            waiting.into_iter().for_each(|client| state.note(client, history::Event::Stalled));
+            let waiting: Vec<usize> = waiting.map(|(process, _)| process).collect();
+            waiting.into_iter().for_each(|process| state.note(process, history::Event::Stalled));
             state.finish(End::Horizon);
         }
         if let (Some(node), Some(End::Done | End::Horizon)) = (state.inconsistent, &state.end) {
@@ -229,14 +229,14 @@ impl WorldState {
         key
     }
 
-    /// Notes something that happened to a client.
-    pub(crate) fn note(&mut self, client: usize, event: history::Event) {
+    /// Notes something that happened to a process.
+    pub(crate) fn note(&mut self, process: usize, event: history::Event) {
         let at = self.now();
-        (at, client, &event).hash(&mut self.trace);
-        self.history.note(Duration::from_micros(at), client, event);
+        (at, process, &event).hash(&mut self.trace);
+        self.history.note(Duration::from_micros(at), process, event);
     }
 
-    /// The number of the next client of a quorum in this process.
+    /// The number of the next client in this process.
     pub(crate) fn next_client(&mut self, process: usize) -> u64 {
         let next = self.clients.entry(process).or_default();
         *next += 1;

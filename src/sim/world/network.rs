@@ -27,12 +27,12 @@ use crate::{
 /// One connection, from its first packet on. Its number never changes.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(super) client: usize,
+    pub(super) process: usize,
     pub(super) node: usize,
     pub(super) parameters: QuorumParameters,
     /// The incarnation of the server that accepted it.
     epoch: Option<u64>,
-    /// What the client has not looked at yet.
+    /// What the process has not looked at yet.
     pub(super) inbox: VecDeque<Inbound>,
     pub(super) waker: Option<Waker>,
     pub(super) is_closed_by_client: bool,
@@ -59,7 +59,7 @@ impl Network {
         let verdicts = schedule
             .messages
             .iter()
-            .map(|fault| ((fault.client, fault.node, fault.direction, fault.index), fault.verdict))
+            .map(|fault| ((fault.process, fault.node, fault.direction, fault.index), fault.verdict))
             .collect();
         Self {
             verdicts,
@@ -85,11 +85,11 @@ impl Network {
 }
 
 impl WorldState {
-    /// A client's first packet to a node.
-    pub(super) fn open(&mut self, client: usize, node: usize, parameters: &QuorumParameters) -> usize {
+    /// A process's first packet to a node.
+    pub(super) fn open(&mut self, process: usize, node: usize, parameters: &QuorumParameters) -> usize {
         let connection = self.connections.len();
         self.connections.push(Connection {
-            client,
+            process,
             node,
             parameters: parameters.clone(),
             epoch: None,
@@ -103,7 +103,7 @@ impl WorldState {
         connection
     }
 
-    /// The client closes a connection, and returns the task that waited for it. What it has sent is
+    /// The process closes a connection, and returns the task that waited for it. What it has sent is
     /// still on its way.
     pub(super) fn close(&mut self, connection: usize) -> Option<Waker> {
         let connection = self.connections.get_mut(connection)?;
@@ -118,18 +118,18 @@ impl WorldState {
         let now = self.now();
         let direction = payload.direction();
         let Some(connection) = self.connections.get(number) else { return };
-        let (client, node) = (connection.client, connection.node);
-        if direction == Direction::Request && (connection.is_closed_by_client || self.is_killed(client)) {
+        let (process, node) = (connection.process, connection.node);
+        if direction == Direction::Request && (connection.is_closed_by_client || self.is_killed(process)) {
             return;
         }
-        let sent = self.network.sent.entry((client, node, direction)).or_default();
+        let sent = self.network.sent.entry((process, node, direction)).or_default();
         let index = *sent;
         *sent += 1;
         self.messages += 1;
         let latency =
-            self.latency(client, node, direction, index).saturating_add(self.schedule.distance(node, now));
-        let verdict = self.network.verdicts.get(&(client, node, direction, index)).copied();
-        let cut_until = self.network.cut_until.get(&(client, node, direction)).copied().unwrap_or(0);
+            self.latency(process, node, direction, index).saturating_add(self.schedule.distance(node, now));
+        let verdict = self.network.verdicts.get(&(process, node, direction, index)).copied();
+        let cut_until = self.network.cut_until.get(&(process, node, direction)).copied().unwrap_or(0);
         let mut at = now.max(cut_until).saturating_add(latency);
         let mut keeps_order = true;
         match verdict {
@@ -163,7 +163,7 @@ impl WorldState {
         self.at(at, WorldEvent::Arrive(delivery));
     }
 
-    /// The connection breaks: for the node at once, for the client when it hears of it.
+    /// The connection breaks: for the node at once, for the process when it hears of it.
     fn reset(&mut self, number: usize, at: u64) {
         if let Some(connection) = self.connections.get_mut(number) {
             // No incarnation of a server has this number.
@@ -312,7 +312,7 @@ impl WorldState {
         }
     }
 
-    fn latency(&self, client: usize, node: usize, direction: Direction, index: u32) -> u64 {
+    fn latency(&self, process: usize, node: usize, direction: Direction, index: u32) -> u64 {
         let latency = self.schedule.latency;
         let (shortest, longest) = (micros(latency.shortest), micros(latency.longest));
         let spread = longest.saturating_sub(shortest).saturating_add(1);
@@ -320,7 +320,7 @@ impl WorldState {
             Direction::Request => 0,
             Direction::Reply => 1,
         };
-        let parts = [part(client), part(node), way, u64::from(index)];
+        let parts = [part(process), part(node), way, u64::from(index)];
         let beyond = hash_of(self.schedule.seed, Purpose::Latency, parts) % spread;
         shortest.saturating_add(beyond)
     }

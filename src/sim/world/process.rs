@@ -1,4 +1,4 @@
-//! A simulated client process: its clock, its tasks, and what keeps them from running.
+//! A simulated process process: its clock, its tasks, and what keeps them from running.
 
 use std::{
     any::Any,
@@ -23,7 +23,7 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct ProcessState {
     pub(super) clock: Rated,
     /// How many faults keep it from running, and how many of them its clock from counting: they may
     /// overlap.
@@ -43,11 +43,11 @@ pub(crate) struct Process {
     pub(super) is_running: bool,
 }
 
-impl Process {
-    pub(super) fn new(schedule: &Schedule, client: usize) -> Self {
+impl ProcessState {
+    pub(super) fn new(schedule: &Schedule, process: usize) -> Self {
         // Clients' clocks have nothing in common.
-        let since_boot = hash_of(schedule.seed, Purpose::Boot, [part(client)]) % 1_000_000_000;
-        let rate = schedule.client_rates.get(client).copied().unwrap_or(0);
+        let since_boot = hash_of(schedule.seed, Purpose::Boot, [part(process)]) % 1_000_000_000;
+        let rate = schedule.process_rates.get(process).copied().unwrap_or(0);
         Self {
             clock: Rated::new(Duration::from_micros(since_boot), rate),
             paused: 0,
@@ -64,23 +64,23 @@ impl Process {
 }
 
 impl WorldState {
-    pub(crate) fn is_killed(&self, client: usize) -> bool {
-        self.processes.get(client).is_none_or(|process| process.is_killed)
+    pub(crate) fn is_killed(&self, index: usize) -> bool {
+        self.processes.get(index).is_none_or(|process| process.is_killed)
     }
 
-    /// The time by a client's clock, in microseconds.
-    pub(crate) fn local(&self, client: usize) -> u64 {
-        self.processes.get(client).map_or(0, |process| process.clock.local(self.now()))
+    /// The time by a process's clock, in microseconds.
+    pub(crate) fn local(&self, index: usize) -> u64 {
+        self.processes.get(index).map_or(0, |process| process.clock.local(self.now()))
     }
 
-    /// When a client went on that stood still at this time; `None` if it did not.
-    pub(super) fn resumed_after(&self, client: usize, at: u64) -> Option<u64> {
-        let pauses = &self.processes.get(client)?.pauses;
+    /// When a process went on that stood still at this time; `None` if it did not.
+    pub(super) fn resumed_after(&self, index: usize, at: u64) -> Option<u64> {
+        let pauses = &self.processes.get(index)?.pauses;
         pauses.iter().find(|(from, until)| (*from..=*until).contains(&at)).map(|(_, until)| *until)
     }
 
-    pub(super) fn pause(&mut self, client: usize, now: u64) {
-        if let Some(process) = self.processes.get_mut(client) {
+    pub(super) fn pause(&mut self, index: usize, now: u64) {
+        if let Some(process) = self.processes.get_mut(index) {
             if process.paused == 0 {
                 process.paused_at = now;
             }
@@ -88,25 +88,25 @@ impl WorldState {
         }
     }
 
-    pub(super) fn freeze(&mut self, client: usize, now: u64) {
-        if let Some(process) = self.processes.get_mut(client) {
+    pub(super) fn freeze(&mut self, index: usize, now: u64) {
+        if let Some(process) = self.processes.get_mut(index) {
             process.frozen += 1;
             process.clock.set_frozen(true, now);
         }
     }
 
-    pub(super) fn unfreeze(&mut self, client: usize, now: u64, after: &mut Teardown) {
-        let Some(process) = self.processes.get_mut(client) else { return };
+    pub(super) fn unfreeze(&mut self, index: usize, now: u64, after: &mut Teardown) {
+        let Some(process) = self.processes.get_mut(index) else { return };
         process.frozen = process.frozen.saturating_sub(1);
         if process.frozen == 0 {
             process.clock.set_frozen(false, now);
             after.woken.append(&mut process.sleepless);
-            self.look_at_leases_of(client);
+            self.look_at_leases_of(index);
         }
     }
 
-    pub(super) fn resume(&mut self, client: usize, now: u64, after: &mut Teardown) {
-        let Some(process) = self.processes.get_mut(client) else { return };
+    pub(super) fn resume(&mut self, index: usize, now: u64, after: &mut Teardown) {
+        let Some(process) = self.processes.get_mut(index) else { return };
         process.paused = process.paused.saturating_sub(1);
         if process.paused == 0 {
             process.pauses.push((process.paused_at, now));
@@ -116,24 +116,24 @@ impl WorldState {
 
     /// Ends a process as `SIGKILL` does: nothing of it runs again, and nothing it has not sent is
     /// sent.
-    pub(super) fn kill(&mut self, client: usize, after: &mut Teardown) {
-        let Some(process) = self.processes.get_mut(client) else { return };
+    pub(super) fn kill(&mut self, index: usize, after: &mut Teardown) {
+        let Some(process) = self.processes.get_mut(index) else { return };
         process.is_killed = true;
         process.is_running = false;
         after.woken.append(&mut process.parked);
         after.aborted.append(&mut process.tasks);
         for connection in 0..self.connections.len() {
-            if self.connections.get(connection).is_some_and(|connection| connection.client == client) {
+            if self.connections.get(connection).is_some_and(|connection| connection.process == index) {
                 after.forgotten.extend(self.close(connection));
             }
         }
-        self.end_leases_of(client);
-        self.program_ended(client);
+        self.end_leases_of(index);
+        self.program_ended(index);
     }
 
-    /// A client's program is done. When the last one is, what is left has time to go away.
-    pub(super) fn program_ended(&mut self, client: usize) {
-        if let Some(process) = self.processes.get_mut(client) {
+    /// A process's program is done. When the last one is, what is left has time to go away.
+    pub(super) fn program_ended(&mut self, index: usize) {
+        if let Some(process) = self.processes.get_mut(index) {
             process.is_running = false;
         }
         if self.processes.iter().all(|process| !process.is_running) {
@@ -146,16 +146,16 @@ impl WorldState {
 #[derive(Debug)]
 pub(crate) struct ProcessSpawner {
     pub(crate) world: World,
-    pub(crate) client: usize,
+    pub(crate) process: usize,
 }
 
 impl ProcessSpawner {
     /// Starts the program of a process: the run is over when all programs are.
     pub(crate) fn start_program(&self, program: BoxFuture<'static, ()>) {
-        let (world, client) = (self.world.clone(), self.client);
+        let (world, process) = (self.world.clone(), self.process);
         let task = async move {
             program.await;
-            world.lock().program_ended(client);
+            world.lock().program_ended(process);
         };
         drop(self.spawn(Box::pin(task)));
     }
@@ -163,10 +163,10 @@ impl ProcessSpawner {
 
 impl Spawner for ProcessSpawner {
     fn spawn(&self, task: BoxFuture<'static, ()>) -> AbortHandle {
-        let (world, client) = (self.world.clone(), self.client);
-        let gated = Gated { world, client, task: Some(task) };
+        let (world, process) = (self.world.clone(), self.process);
+        let gated = Gated { world, process, task: Some(task) };
         let handle = Handle::current().spawn(gated).abort_handle();
-        if let Some(process) = self.world.lock().processes.get_mut(client) {
+        if let Some(process) = self.world.lock().processes.get_mut(process) {
             process.tasks.retain(|task| !task.is_finished());
             process.tasks.push(handle.clone());
         }
@@ -177,7 +177,7 @@ impl Spawner for ProcessSpawner {
 /// A task that runs only while its process does. Its panic ends the run.
 struct Gated {
     world: World,
-    client: usize,
+    process: usize,
     task: Option<BoxFuture<'static, ()>>,
 }
 
@@ -187,7 +187,7 @@ impl Gated {
         let mut state = self.world.lock();
         state.spend();
         let has_ended = state.end.is_some();
-        let Some(process) = state.processes.get_mut(self.client) else { return false };
+        let Some(process) = state.processes.get_mut(self.process) else { return false };
         if process.paused > 0 {
             process.parked.push(context.waker().clone());
         }
@@ -244,8 +244,8 @@ mod tests {
 
     #[tokio::test]
     async fn tasks_that_are_over_are_forgotten() {
-        let world = World::new(Arc::new(Schedule::calm(1, 1, 1)), Limits { budget: 10_000 });
-        let spawner = ProcessSpawner { world: world.clone(), client: 0 };
+        let world = World::new(Arc::new(Schedule::without_faults(1, 1, 1)), Limits { budget: 10_000 });
+        let spawner = ProcessSpawner { world: world.clone(), process: 0 };
         for _ in 0..100 {
             drop(spawner.spawn(async {}.boxed()));
             tokio::task::yield_now().await;

@@ -12,21 +12,21 @@ use crate::{
         history::{self, Attempt},
         report::End,
     },
-    values::OwnerId,
+    values::LeaseId,
 };
 
-/// Records everything that the locks of one client do.
+/// Records everything that the locks of one process do.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) world: World,
-    pub(crate) client: usize,
+    pub(crate) process: usize,
 }
 
 /// Attempts, and the leases that are not over.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     next_attempt: u64,
-    by_owner: BTreeMap<OwnerId, (u64, usize)>,
+    by_owner: BTreeMap<LeaseId, (u64, usize)>,
     active: BTreeMap<u64, (usize, Arc<dyn ObservedLease>)>,
     /// When each attempt was lost, or its lease ended.
     over_at: BTreeMap<u64, u64>,
@@ -37,15 +37,15 @@ pub(crate) struct Leases {
 impl Monitor for Recorder {}
 
 impl Observer for Recorder {
-    fn attempt_began(&self, resources: &Resources, owner: &OwnerId) -> u64 {
+    fn attempt_began(&self, resources: &Resources, owner: &LeaseId) -> u64 {
         let mut state = self.world.lock();
         let number = state.leases.next_attempt;
         state.leases.next_attempt += 1;
-        state.leases.by_owner.insert(owner.clone(), (number, self.client));
+        state.leases.by_owner.insert(owner.clone(), (number, self.process));
         let attempt = Attempt::new(number);
         let shared = resources.each().filter(|(_, is_shared)| *is_shared).map(|(name, _)| name.clone());
         let shared = shared.collect();
-        state.note(self.client, history::Event::Began { attempt, resources: resources.to_vec(), shared });
+        state.note(self.process, history::Event::Began { attempt, resources: resources.to_vec(), shared });
         number
     }
 
@@ -53,17 +53,17 @@ impl Observer for Recorder {
         let mut state = self.world.lock();
         let now = state.now();
         state.leases.over_at.insert(attempt, now);
-        state.note(self.client, history::Event::Lost { attempt: Attempt::new(attempt) });
+        state.note(self.process, history::Event::Lost { attempt: Attempt::new(attempt) });
     }
 
     fn lease_granted(&self, lease: &Arc<dyn ObservedLease>) {
         let mut state = self.world.lock();
         let attempt = Attempt::new(lease.attempt());
-        state.note(self.client, history::Event::Granted { attempt, token: lease.token() });
-        state.leases.active.insert(lease.attempt(), (self.client, Arc::clone(lease)));
+        state.note(self.process, history::Event::Granted { attempt, token: lease.token() });
+        state.leases.active.insert(lease.attempt(), (self.process, Arc::clone(lease)));
         state.look_at_lease(lease.attempt());
         // To grant is to say that the lease is valid now.
-        state.note(self.client, history::Event::Looked { attempt, is_valid: true });
+        state.note(self.process, history::Event::Looked { attempt, is_valid: true });
     }
 
     fn lease_ended(&self, lease: &dyn ObservedLease, end: LeaseEnd, _: Duration) {
@@ -73,50 +73,50 @@ impl Observer for Recorder {
 }
 
 impl WorldState {
-    /// Notes the end of a lease if its validity is over by its client's clock; otherwise looks
+    /// Notes the end of a lease if its validity is over by its process's clock; otherwise looks
     /// again then.
     pub(super) fn look_at_lease(&mut self, attempt: u64) {
-        let Some((client, lease)) = self.leases.active.get(&attempt) else { return };
-        let (client, valid_until) = (*client, lease.valid_until());
-        if Instant::from_origin(Duration::from_micros(self.local(client))) >= valid_until {
+        let Some((process, lease)) = self.leases.active.get(&attempt) else { return };
+        let (process, valid_until) = (*process, lease.valid_until());
+        if Instant::from_origin(Duration::from_micros(self.local(process))) >= valid_until {
             return self.end_lease(attempt, false);
         }
-        let Some(process) = self.processes.get(client) else { return };
+        let Some(process) = self.processes.get(process) else { return };
         // While the clock stands still, there is no such time.
         if let Some(at) = process.clock.global(micros(valid_until.since_origin())) {
             self.at(at, WorldEvent::Validity(attempt));
         }
     }
 
-    /// After a client's clock stood still.
-    pub(super) fn look_at_leases_of(&mut self, client: usize) {
-        let of_client = self.leases.active.iter().filter(|(_, (of, _))| *of == client);
-        let attempts: Vec<u64> = of_client.map(|(attempt, _)| *attempt).collect();
+    /// After a process's clock stood still.
+    pub(super) fn look_at_leases_of(&mut self, process: usize) {
+        let of_process = self.leases.active.iter().filter(|(_, (of, _))| *of == process);
+        let attempts: Vec<u64> = of_process.map(|(attempt, _)| *attempt).collect();
         attempts.into_iter().for_each(|attempt| self.look_at_lease(attempt));
     }
 
-    /// A killed client does nothing any more, under whatever lease.
-    pub(super) fn end_leases_of(&mut self, client: usize) {
-        let of_client = self.leases.active.iter().filter(|(_, (of, _))| *of == client);
-        let attempts: Vec<u64> = of_client.map(|(attempt, _)| *attempt).collect();
+    /// A killed process does nothing any more, under whatever lease.
+    pub(super) fn end_leases_of(&mut self, process: usize) {
+        let of_process = self.leases.active.iter().filter(|(_, (of, _))| *of == process);
+        let attempts: Vec<u64> = of_process.map(|(attempt, _)| *attempt).collect();
         attempts.into_iter().for_each(|attempt| self.end_lease(attempt, false));
     }
 
     fn end_lease(&mut self, attempt: u64, is_unlocked: bool) {
-        if let Some((client, _)) = self.leases.active.remove(&attempt) {
+        if let Some((process, _)) = self.leases.active.remove(&attempt) {
             let now = self.now();
             self.leases.over_at.insert(attempt, now);
-            self.note(client, history::Event::Ended { attempt: Attempt::new(attempt), is_unlocked });
+            self.note(process, history::Event::Ended { attempt: Attempt::new(attempt), is_unlocked });
         }
     }
 
     /// Notes that a holder was told of its loss. One that stood still when the lease ended cannot
     /// be told before it goes on, and is told in time if it is told then.
-    pub(crate) fn announce(&mut self, client: usize, attempt: Attempt) {
+    pub(crate) fn announce(&mut self, process: usize, attempt: Attempt) {
         let ended_at = self.leases.over_at.get(&attempt.as_u64()).copied();
-        let resumed_at = ended_at.and_then(|ended_at| self.resumed_after(client, ended_at));
+        let resumed_at = ended_at.and_then(|ended_at| self.resumed_after(process, ended_at));
         if resumed_at != Some(self.now()) {
-            self.note(client, history::Event::Announced { attempt });
+            self.note(process, history::Event::Announced { attempt });
         }
     }
 
@@ -135,45 +135,45 @@ impl WorldState {
             self.at(now + SETTLING, WorldEvent::Settle);
             return;
         }
-        for (attempt, client, node) in self.left() {
-            self.note(client, history::Event::Left { attempt: Attempt::new(attempt), node });
+        for (attempt, process, node) in self.left() {
+            self.note(process, history::Event::Left { attempt: Attempt::new(attempt), node });
         }
         self.finish(End::Done);
     }
 
     /// Keys whose ttl ends, or ended, long after their attempt was over, when nothing stood between
-    /// client and node any more. A node keeps what is over until somebody else takes the resource,
+    /// process and node any more. A node keeps what is over until somebody else takes the resource,
     /// so this finds keys of long ago, too.
     fn left(&self) -> Vec<(u64, usize, usize)> {
         let mut left = Vec::new();
         for (node, server) in self.servers.iter().enumerate() {
             for (owner, expires_at) in server.state.keys_and_relics() {
-                let Some((attempt, client)) = self.leases.by_owner.get(owner).copied() else {
+                let Some((attempt, process)) = self.leases.by_owner.get(owner).copied() else {
                     continue;
                 };
                 let Some(over_at) = self.leases.over_at.get(&attempt).copied() else { continue };
                 let due =
-                    over_at.max(micros(self.schedule.calm_between(client, node))).saturating_add(SETTLING);
+                    over_at.max(micros(self.schedule.calm_between(process, node))).saturating_add(SETTLING);
                 let expires_at = server.clock.global(micros(expires_at.since_epoch()));
-                if expires_at.is_some_and(|expires_at| expires_at > due) && !self.excuses(client, node) {
-                    left.push((attempt, client, node));
+                if expires_at.is_some_and(|expires_at| expires_at > due) && !self.excuses(process, node) {
+                    left.push((attempt, process, node));
                 }
             }
         }
         left
     }
 
-    /// Whether a key may outlive its attempt, for one ttl: a killed client unlocks nothing, a
+    /// Whether a key may outlive its attempt, for one ttl: a killed process unlocks nothing, a
     /// request that comes a second time may come after the unlock, a node that forgets also forgets
     /// whose late requests to refuse, and what comes to a node later than the longest ttl comes
     /// when its unlock need not be delivered any more.
-    fn excuses(&self, client: usize, node: usize) -> bool {
+    fn excuses(&self, process: usize, node: usize) -> bool {
         let delivered_for = self.connections.iter().map(|connection| connection.parameters.max_ttl).min();
-        self.is_killed(client)
-            || self.schedule.repeats_requests(client, node)
+        self.is_killed(process)
+            || self.schedule.repeats_requests(process, node)
             || self.schedule.forgets_tombstones(node)
             || delivered_for
-                .is_some_and(|delivered_for| self.schedule.longest_delay(client, node) >= delivered_for)
+                .is_some_and(|delivered_for| self.schedule.longest_delay(process, node) >= delivered_for)
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Server {
     /// What it once knew, by the fault that will bring it back.
     remembered: Vec<(usize, NodeState)>,
     number: usize,
-    /// Whether it never belonged to a quorum: the first client to register is taken for the
+    /// Whether the server never belonged to a quorum: the first client that registers is taken for the
     /// administrator.
     is_new: bool,
 }

@@ -14,16 +14,16 @@ use crate::{
     sim::clock::micros,
 };
 
-/// The clock of one simulated client.
+/// The clock of one simulated process.
 #[derive(Clone, Debug)]
 pub(crate) struct SimClock {
     pub(crate) world: World,
-    pub(crate) client: usize,
+    pub(crate) process: usize,
 }
 
 impl Clock for SimClock {
     fn now(&self) -> Instant {
-        Instant::from_origin(Duration::from_micros(self.world.lock().local(self.client)))
+        Instant::from_origin(Duration::from_micros(self.world.lock().local(self.process)))
     }
 
     fn time_of_day(&self) -> Duration {
@@ -36,15 +36,15 @@ impl Clock for SimClock {
     }
 
     fn sleep_until(&self, deadline: Instant) -> BoxFuture<'static, ()> {
-        let (world, client) = (self.world.clone(), self.client);
-        Sleep { world, client, until: micros(deadline.since_origin()), queued: None }.boxed()
+        let (world, process) = (self.world.clone(), self.process);
+        Sleep { world, process, until: micros(deadline.since_origin()), queued: None }.boxed()
     }
 }
 
 struct Sleep {
     world: World,
-    client: usize,
-    /// By the client's clock.
+    process: usize,
+    /// By the process's clock.
     until: u64,
     queued: Option<((u64, u64), Waker)>,
 }
@@ -56,7 +56,7 @@ impl Future for Sleep {
         let this = &mut *self;
         let waker = context.waker().clone();
         let mut state = this.world.lock();
-        if state.local(this.client) >= this.until {
+        if state.local(this.process) >= this.until {
             return Poll::Ready(());
         }
         if let Some((key, queued)) = &this.queued
@@ -67,7 +67,7 @@ impl Future for Sleep {
         }
         let stale = this.queued.take();
         let removed = stale.as_ref().and_then(|(key, _)| state.queue.remove(key));
-        if let Some(process) = state.processes.get_mut(this.client) {
+        if let Some(process) = state.processes.get_mut(this.process) {
             match process.clock.global(this.until) {
                 Some(at) => {
                     let key = state.at(at, WorldEvent::Wake(waker.clone()));

@@ -13,7 +13,7 @@ use crate::{
         register::Register,
         rng::{Purpose, hash_of, part},
     },
-    values::{FencingToken, Resource},
+    values::{FencingToken, Resource, StaleToken},
 };
 
 /// How long an access takes, one way, in microseconds: from here on ...
@@ -28,7 +28,7 @@ pub(crate) struct Stores {
     registers: BTreeMap<Resource, Register>,
     /// How many accesses each process has sent.
     sent: BTreeMap<usize, u64>,
-    /// The tasks that wait for an access, by client and number.
+    /// The tasks that wait for an access, by process and number.
     waiting: BTreeMap<(usize, u64), Waiting>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Operation {
 /// An access on its way to its store.
 #[derive(Debug)]
 pub(crate) struct Access {
-    client: usize,
+    process: usize,
     number: u64,
     name: Resource,
     operation: Operation,
@@ -53,30 +53,35 @@ pub(crate) struct Access {
 #[derive(Debug, Default)]
 struct Waiting {
     waker: Option<Waker>,
-    /// What came of it: the value read or written, or that it was refused.
-    reply: Option<Option<u64>>,
+    /// The value that was read or written, or the refusal.
+    reply: Option<Outcome>,
 }
 
+/// The value that an access has read or written, or its refusal.
+pub(crate) type Outcome = Result<u64, StaleToken>;
+
 impl Operation {
-    fn perform(self, register: &mut Register) -> Option<u64> {
+    fn perform(self, register: &mut Register) -> Outcome {
         match self {
             Self::Read(Some(token)) => register.read(token),
             Self::ReadShared(token) => register.read_shared(token),
-            Self::Read(None) => Some(register.read_unfenced()),
-            Self::Write(Some(token), value) => register.write(token, value).then_some(value),
+            Self::Read(None) => Ok(register.read_unfenced()),
+            Self::Write(Some(token), value) => register.write(token, value).map(|()| value),
             Self::Write(None, value) => {
                 register.write_unfenced(value);
-                Some(value)
+                Ok(value)
             }
         }
     }
 
-    fn noted(self, register: Resource, outcome: Option<u64>) -> history::Event {
+    fn noted(self, register: Resource, outcome: Outcome) -> history::Event {
         match self {
-            Self::Read(token) => history::Event::Read { register, token, value: outcome },
-            Self::ReadShared(token) => history::Event::Read { register, token: Some(token), value: outcome },
+            Self::Read(token) => history::Event::Read { register, token, value: outcome.ok() },
+            Self::ReadShared(token) => {
+                history::Event::Read { register, token: Some(token), value: outcome.ok() }
+            }
             Self::Write(token, value) => {
-                history::Event::Written { register, token, value, is_accepted: outcome.is_some() }
+                history::Event::Written { register, token, value, is_accepted: outcome.is_ok() }
             }
         }
     }
@@ -84,37 +89,37 @@ impl Operation {
 
 impl WorldState {
     /// Puts an access on its way. From now on it arrives whatever becomes of its process.
-    fn send_access(&mut self, client: usize, name: Resource, operation: Operation) -> u64 {
-        let sent = self.stores.sent.entry(client).or_default();
+    fn send_access(&mut self, process: usize, name: Resource, operation: Operation) -> u64 {
+        let sent = self.stores.sent.entry(process).or_default();
         let number = *sent;
         *sent += 1;
-        self.stores.waiting.insert((client, number), Waiting::default());
+        self.stores.waiting.insert((process, number), Waiting::default());
         self.network.under_way += 1;
-        let at = self.now().saturating_add(self.store_latency(client, number, 0));
-        self.at(at, WorldEvent::Access(Access { client, number, name, operation }));
+        let at = self.now().saturating_add(self.store_latency(process, number, 0));
+        self.at(at, WorldEvent::Access(Access { process, number, name, operation }));
         number
     }
 
     /// An access arrives at its store.
     pub(super) fn access(&mut self, access: Access) {
         self.network.under_way -= 1;
-        let Access { client, number, name, operation } = access;
+        let Access { process, number, name, operation } = access;
         let outcome = operation.perform(self.stores.registers.entry(name.clone()).or_default());
-        self.note(client, operation.noted(name, outcome));
-        let at = self.now().saturating_add(self.store_latency(client, number, 1));
-        self.at(at, WorldEvent::Accessed { client, number, outcome });
+        self.note(process, operation.noted(name, outcome));
+        let at = self.now().saturating_add(self.store_latency(process, number, 1));
+        self.at(at, WorldEvent::Accessed { process, number, outcome });
     }
 
     /// The reply of a store arrives, if anybody still waits for it.
-    pub(super) fn reply(&mut self, client: usize, number: u64, outcome: Option<u64>, after: &mut Teardown) {
-        if let Some(waiting) = self.stores.waiting.get_mut(&(client, number)) {
+    pub(super) fn reply(&mut self, process: usize, number: u64, outcome: Outcome, after: &mut Teardown) {
+        if let Some(waiting) = self.stores.waiting.get_mut(&(process, number)) {
             waiting.reply = Some(outcome);
             after.woken.extend(waiting.waker.take());
         }
     }
 
-    fn store_latency(&self, client: usize, number: u64, way: u64) -> u64 {
-        SHORTEST + hash_of(self.schedule.seed, Purpose::Store, [part(client), number, way]) % SPREAD
+    fn store_latency(&self, process: usize, number: u64, way: u64) -> u64 {
+        SHORTEST + hash_of(self.schedule.seed, Purpose::Store, [part(process), number, way]) % SPREAD
     }
 }
 
@@ -123,24 +128,24 @@ impl WorldState {
 #[must_use = "the access is sent, but its outcome comes later"]
 pub(crate) struct RoundTrip {
     world: World,
-    client: usize,
+    process: usize,
     number: u64,
 }
 
 impl RoundTrip {
-    pub(crate) fn begin(world: &World, client: usize, name: Resource, operation: Operation) -> Self {
-        let number = world.lock().send_access(client, name, operation);
-        Self { world: world.clone(), client, number }
+    pub(crate) fn begin(world: &World, process: usize, name: Resource, operation: Operation) -> Self {
+        let number = world.lock().send_access(process, name, operation);
+        Self { world: world.clone(), process, number }
     }
 }
 
 impl Future for RoundTrip {
-    type Output = Option<u64>;
+    type Output = Outcome;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let waker = context.waker().clone();
         let mut state = self.world.lock();
-        let Some(waiting) = state.stores.waiting.get_mut(&(self.client, self.number)) else {
+        let Some(waiting) = state.stores.waiting.get_mut(&(self.process, self.number)) else {
             return Poll::Pending;
         };
         if let Some(outcome) = waiting.reply {
@@ -156,7 +161,7 @@ impl Future for RoundTrip {
 
 impl Drop for RoundTrip {
     fn drop(&mut self) {
-        let waiting = self.world.lock().stores.waiting.remove(&(self.client, self.number));
+        let waiting = self.world.lock().stores.waiting.remove(&(self.process, self.number));
         // Outside of the mutex, as in `poll`.
         drop(waiting);
     }

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use redquorum::{LockOptions, Vote, error::LockError};
+use redquorum::{Error, LockOptions, error::NodeReply};
 use redquorum_tests::{Cluster, Direction, eventually};
 
 use super::{
-    SOON, TTL, all, builder, builder_behind, client, in_order, is_locked, proxies, unlocked_everywhere,
-    votes_of,
+    SOON, WITH_TTL, all, builder, builder_behind, client, in_order, is_locked, proxies, replies_of,
+    unlocked_everywhere,
 };
 
 /// What is left of a ttl is never the difference of two times in the wrong order.
@@ -24,8 +24,8 @@ async fn a_lease_whose_window_passed_while_nodes_stalled_is_never_returned_as_va
         let proxies = proxies(&cluster).await;
         let quorum = builder_behind(&proxies).connect().await.unwrap();
         all(&proxies[1..], |proxy| proxy.delay(Direction::Replies, stall));
-        let lock = quorum.red_lock("r").ttl(SHORT).without_renewal();
-        let lock = lock.options(LockOptions::new().node_timeout(SHORT - Duration::from_millis(1)));
+        let options = LockOptions::new().ttl(SHORT).without_renewal();
+        let lock = quorum.red_lock("r").options(options.node_timeout(SHORT - Duration::from_millis(1)));
         let begin = Instant::now();
         match lock.try_lock().await {
             Ok(Some(guard)) => {
@@ -61,7 +61,9 @@ async fn a_lock_that_expired_while_it_was_being_taken_is_an_error_and_leaves_no_
     let begin = Instant::now();
     let outcome = lock.try_lock().await;
     let took = begin.elapsed();
-    let Err(LockError::Expired { .. }) = outcome else { panic!("{outcome:?}") };
+    let Err(Error::NoQuorum(error)) = outcome else { panic!("{outcome:?}") };
+    assert!(error.to_string().contains(", and no validity was left before they had answered; "), "{error}");
+    assert!(!error.is_quarantined() && error.retry_after().is_none(), "{error}");
     assert!(took >= window, "given up after {took:?}");
     unlocked_everywhere(&cluster, "r").await;
     assert!(begin.elapsed() < ttl, "gone, but perhaps with the ttl");
@@ -73,7 +75,7 @@ async fn a_minority_of_dead_nodes_changes_nothing() {
     let cluster = Cluster::start(5).await;
     cluster.server(0).kill().await;
     let quorum = client(&cluster).await;
-    let lock = quorum.red_lock("r").ttl(TTL);
+    let lock = quorum.red_lock("r").options(WITH_TTL);
     for _ in 0..20 {
         let guard = lock.lock().await.unwrap();
         guard.renew().await.unwrap();
@@ -85,7 +87,7 @@ async fn a_minority_of_dead_nodes_changes_nothing() {
     assert!(guard.is_valid());
     assert!(client(&cluster).await.red_lock("r").try_lock().await.unwrap().is_none());
     let unlocked = guard.unlock().await.unwrap();
-    assert_eq!((unlocked.confirmed.len(), unlocked.open.len()), (3, 2));
+    assert_eq!((unlocked.done(), unlocked.iter().count()), (3, 5), "{unlocked}");
     for _ in 0..20 {
         let guard = lock.try_lock().await.unwrap().unwrap();
         guard.unlock().await.unwrap();
@@ -102,9 +104,9 @@ async fn a_majority_of_dead_nodes_is_no_quorum_and_leaves_no_key_on_the_living()
     let quorum = builder(&cluster).connect().await.unwrap();
     cluster.server(0).kill().await;
     cluster.server(1).kill().await;
-    let votes = votes_of(quorum.red_lock("r").ttl(TTL).try_lock().await.unwrap_err());
+    let replies = replies_of(quorum.red_lock("r").options(WITH_TTL).try_lock().await.unwrap_err());
     // The other two decide it, so the living node may not even be waited for.
-    assert!(matches!(in_order(&votes)[2], Vote::Granted | Vote::Pending), "{votes}");
+    assert!(matches!(in_order(&replies)[2], NodeReply::Done | NodeReply::Pending), "{replies}");
     let barrier = quorum.red_lock("barrier").try_lock().await;
     assert!(barrier.is_err(), "{barrier:?}");
     let what = "no key is left on the living node";

@@ -5,7 +5,8 @@ use std::{future::Future, pin::pin, task::Poll, time::Duration};
 use redquorum_tests::{Cluster, Direction, eventually};
 
 use super::{
-    NODE_METADATA, SOON, TTL, builder, builder_behind, client, connections, is_locked, on_all_nodes, proxies,
+    NODE_METADATA, SOON, WITH_TTL, builder, builder_behind, client, connections, is_locked, on_all_nodes,
+    proxies,
 };
 
 /// Dropped wherever it waits (for votes, for their confirmation, for others to unlock), an
@@ -29,7 +30,7 @@ async fn dropping_a_lock_future_at_any_moment_leaves_no_key_on_healthy_nodes() {
         let counter = format!("{}", 9_000_000_000_000_000_i64 - 1_000 + step * 10);
         cluster.server(step as usize % 3).command(&["SET", "redisson_lock_token:{r}", &counter]).await;
         let holding = if step % 4 == 3 { Some(holder.red_lock("r").lock().await.unwrap()) } else { None };
-        let lock = quorum.red_lock("r").ttl(TTL);
+        let lock = quorum.red_lock("r").options(WITH_TTL);
         let is_over = {
             let locking = pin!(lock.lock());
             tokio::time::timeout(Duration::from_millis(step as u64 * 2), locking).await.is_ok()
@@ -78,7 +79,7 @@ async fn dropping_connect_at_any_poll_leaves_no_connection_and_no_key() {
     assert!(dropped >= 12, "only {dropped} futures were dropped");
     nothing_is_left(&cluster).await;
     let quorum = builder_behind(&proxies).connect().await.unwrap();
-    quorum.red_lock("r").ttl(TTL).lock().await.unwrap().unlock().await.unwrap();
+    quorum.red_lock("r").options(WITH_TTL).lock().await.unwrap().unlock().await.unwrap();
     drop(quorum);
     no_connection_is_left(&cluster).await;
 }
@@ -98,7 +99,7 @@ async fn dropping_connect_while_servers_hang_leaves_no_connection_and_no_key() {
         server.thaw().await;
     }
     nothing_is_left(&cluster).await;
-    client(&cluster).await.red_lock("r").ttl(TTL).lock().await.unwrap().unlock().await.unwrap();
+    client(&cluster).await.red_lock("r").options(WITH_TTL).lock().await.unwrap().unlock().await.unwrap();
     no_connection_is_left(&cluster).await;
 }
 

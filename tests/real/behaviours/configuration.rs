@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use redquorum::{
-    Quorum, Vote,
-    error::{ConnectError, LockError, NodeError},
+    Error, Quorum,
+    error::{ConfigError, NodeError, NodeReply},
 };
 use redquorum_tests::{Cluster, Direction, Proxy, eventually};
 
-use super::{TTL, client, hash, in_order, unlocked_everywhere, unlocked_on};
+use super::{WITH_TTL, client, hash, in_order, replies_of, unlocked_everywhere, unlocked_on};
 
 /// A server that answers at two addresses would have two votes.
 #[tokio::test]
@@ -20,11 +20,12 @@ async fn one_server_behind_two_addresses_is_refused_at_connect() {
     for other in [proxy.url(), &by_name] {
         let outcome =
             Quorum::builder().admit_new_nodes().nodes(cluster.urls()).nodes([other]).connect().await;
-        let Err(error @ ConnectError::SameServer { .. }) = outcome else { panic!("{other}: {outcome:?}") };
+        let Err(Error::Config(error @ ConfigError::Server { .. })) = outcome else {
+            panic!("{other}: {outcome:?}")
+        };
         let address = other.strip_prefix("redis://").unwrap();
         let expected = format!(
-            "127.0.0.1:{} and {address} are the same server (run_id {run_id}): each server has one \
-             vote, name it once",
+            "127.0.0.1:{}: the same server as {address} (run_id {run_id}): each server has one vote, name it once",
             cluster.server(0).port()
         );
         assert_eq!(error.to_string(), expected);
@@ -42,9 +43,9 @@ async fn a_second_address_of_a_server_that_answers_late_is_not_used() {
     proxy.open(Direction::Requests);
     let is_refused = async || {
         let guard = quorum.red_lock("r").lock().await.unwrap();
-        let vote = in_order(&guard.votes())[2].clone();
+        let reply = in_order(&guard.node_replies())[2].clone();
         guard.unlock().await.unwrap();
-        let Vote::Unknown(NodeError::Handshake(cause)) = vote else { return false };
+        let NodeReply::Failed(NodeError::Handshake(cause)) = reply else { return false };
         matches!(*cause, NodeError::SameServer { .. })
     };
     eventually(Duration::from_secs(20), "the second address is refused", is_refused).await;
@@ -59,11 +60,14 @@ async fn a_client_that_reaches_a_minority_of_its_servers_is_not_a_quorum_of_them
         server.kill().await;
     }
     let outcome = Quorum::builder().admit_new_nodes().nodes(cluster.urls()).connect().await;
-    let Err(ConnectError::NoQuorum { needed, votes }) = outcome else { panic!("{outcome:?}") };
-    let connected = votes.iter().filter(|(_, vote)| **vote == Vote::Connected).count();
-    assert_eq!((needed, connected, votes.granted(), votes.nodes()), (3, 2, 0, 5));
-    assert_eq!(votes.to_string().matches(": connected").count(), 2, "{votes}");
-    assert_eq!(votes.iter().filter(|(_, vote)| matches!(vote, Vote::Unknown(_))).count(), 3, "{votes}");
+    let replies = replies_of(outcome.unwrap_err());
+    assert_eq!((replies.needed(), replies.done(), replies.iter().count()), (3, 2, 5));
+    assert_eq!(replies.to_string().matches(": done").count(), 2, "{replies}");
+    assert_eq!(
+        replies.iter().filter(|(_, reply)| matches!(reply, NodeReply::Failed(_))).count(),
+        3,
+        "{replies}"
+    );
 }
 
 /// Nor does the majority shrink when servers die later.
@@ -76,8 +80,8 @@ async fn the_majority_does_not_shrink_when_servers_die() {
     }
     for _ in 0..3 {
         let outcome = quorum.red_lock("r").try_lock().await;
-        let Err(LockError::NoQuorum { needed, votes, .. }) = outcome else { panic!("{outcome:?}") };
-        assert_eq!((needed, votes.nodes()), (3, 5));
+        let replies = replies_of(outcome.unwrap_err());
+        assert_eq!((replies.needed(), replies.iter().count()), (3, 5));
     }
     unlocked_on(cluster.some(0..2), "r").await;
 }
@@ -88,12 +92,12 @@ async fn a_single_server_makes_a_plain_lock() {
     let cluster = Cluster::start(1).await;
     let (one, other) = (client(&cluster).await, client(&cluster).await);
     let guard = one.red_lock("r").lock().await.unwrap();
-    assert_eq!(guard.votes().granted(), 1);
-    assert_eq!(hash(cluster.server(0), "r").await, [(guard.owner().to_string(), "1".to_owned())]);
+    assert_eq!(guard.node_replies().done(), 1);
+    assert_eq!(hash(cluster.server(0), "r").await, [(guard.id().to_string(), "1".to_owned())]);
     assert!(other.red_lock("r").try_lock().await.unwrap().is_none());
     let token = guard.fencing_token();
     let unlocked = guard.unlock().await.unwrap();
-    assert_eq!((unlocked.confirmed.len(), unlocked.open.len()), (1, 0));
+    assert_eq!((unlocked.done(), unlocked.iter().count()), (1, 1));
     let next = other.red_lock("r").try_lock().await.unwrap().unwrap();
     assert!(next.fencing_token() > token);
 }
@@ -104,12 +108,13 @@ async fn two_servers_of_which_one_is_dead_make_no_lock() {
     let cluster = Cluster::start(2).await;
     let quorum = client(&cluster).await;
     let guard = quorum.red_lock("r").lock().await.unwrap();
-    assert_eq!(guard.votes().granted(), 2);
+    assert_eq!(guard.node_replies().done(), 2);
     guard.unlock().await.unwrap();
     cluster.server(1).kill().await;
     let outcome = quorum.red_lock("r").try_lock().await;
-    let Err(LockError::NoQuorum { needed: 2, votes, .. }) = outcome else { panic!("{outcome:?}") };
-    assert!(votes.granted() <= 1, "{votes}");
+    let replies = replies_of(outcome.unwrap_err());
+    assert_eq!(replies.needed(), 2);
+    assert!(replies.done() <= 1, "{replies}");
     unlocked_on(cluster.some(0..1), "r").await;
 }
 
@@ -120,12 +125,12 @@ async fn four_servers_lock_without_one_and_not_without_two() {
     let cluster = Cluster::start(4).await;
     let quorum = client(&cluster).await;
     cluster.server(3).kill().await;
-    let guard = quorum.red_lock("r").ttl(TTL).try_lock().await.unwrap().unwrap();
-    assert_eq!(guard.votes().granted(), 3);
+    let guard = quorum.red_lock("r").options(WITH_TTL).try_lock().await.unwrap().unwrap();
+    assert_eq!(guard.node_replies().done(), 3);
     guard.unlock().await.unwrap();
     cluster.server(2).kill().await;
-    let outcome = quorum.red_lock("r").ttl(TTL).try_lock().await;
-    assert!(matches!(outcome, Err(LockError::NoQuorum { needed: 3, .. })), "{outcome:?}");
+    let outcome = quorum.red_lock("r").options(WITH_TTL).try_lock().await;
+    assert_eq!(replies_of(outcome.unwrap_err()).needed(), 3);
     unlocked_on(cluster.some(0..2), "r").await;
     cluster.server(2).restart_empty().await;
     cluster.server(3).restart_empty().await;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use redquorum::{
-    Vote,
-    error::{LockError, LossReason, NodeError, Refusal, RenewError, UnlockError},
+    LockOptions,
+    error::{LossReason, NodeError, NodeReply, Refusal},
 };
 use redquorum_tests::Cluster;
 
-use super::{client, hold_as};
+use super::{client, hold_as, loss, replies_of};
 
 /// A server that cannot be asked has said nothing. It is reported as such, beside what the
 /// others said, and never makes a held resource look free.
@@ -20,16 +20,16 @@ async fn a_server_that_cannot_be_asked_is_unknown_and_never_free() {
     cluster.server(1).kill().await;
     cluster.server(2).freeze().await;
     let outcome = contender.red_lock("r").try_lock().await;
-    let Err(LockError::NoQuorum { needed, votes, .. }) = outcome else { panic!("{outcome:?}") };
-    assert_eq!((needed, votes.granted(), votes.nodes()), (2, 0, 3));
-    let votes: Vec<_> = votes.iter().map(|(_, vote)| vote).collect();
-    let Vote::Refused(Refusal::Held { owner, .. }) = votes[0] else { panic!("{votes:?}") };
-    assert_eq!(owner.as_ref(), Some(guard.owner()));
+    let replies = replies_of(outcome.unwrap_err());
+    assert_eq!((replies.needed(), replies.done(), replies.iter().count()), (2, 0, 3));
+    let replies: Vec<_> = replies.iter().map(|(_, reply)| reply).collect();
+    let NodeReply::Refused(Refusal::Held { by, .. }) = replies[0] else { panic!("{replies:?}") };
+    assert_eq!(by.as_ref(), Some(guard.id()));
     assert!(
-        matches!(votes[1], Vote::Unknown(NodeError::Unreachable(_) | NodeError::Disconnected)),
-        "{votes:?}"
+        matches!(replies[1], NodeReply::Failed(NodeError::Unreachable(_) | NodeError::Disconnected)),
+        "{replies:?}"
     );
-    assert_eq!(*votes[2], Vote::Unknown(NodeError::TimedOut));
+    assert_eq!(*replies[2], NodeReply::Failed(NodeError::TimedOut));
 }
 
 /// An error reads as a sentence that names every node and what it said.
@@ -45,8 +45,8 @@ async fn an_error_says_node_by_node_what_stood_in_the_way() {
     let error = quorum.red_lock("invoice:42").try_lock().await.unwrap_err();
     let node = |number: usize| format!("127.0.0.1:{}", cluster.server(number).port());
     let expected = format!(
-        "no quorum for invoice:42: 3 votes needed; \
-         {}: granted; \
+        "no quorum for invoice:42: 3 of 5 nodes needed; \
+         {}: done; \
          {}: held by other:7 for 60s; \
          {}: the key holds something that is not a lock (WRONGTYPE); \
          {}: no answer within the node timeout; \
@@ -68,41 +68,41 @@ async fn held_unreachable_expired_and_taken_away_are_told_apart() {
     let (holder, contender) = (client(&cluster).await, client(&cluster).await);
     let guard = holder.red_lock("held").lock().await.unwrap();
     assert!(contender.red_lock("held").try_lock().await.unwrap().is_none());
-    let outcome = contender.red_lock("held").try_lock_for(Duration::from_millis(100)).await;
-    let Err(LockError::TimedOut { votes, waited, .. }) = &outcome else { panic!("{outcome:?}") };
-    let names_the_holder = |vote: &Vote| match vote {
-        Vote::Refused(Refusal::Held { owner, .. }) => owner.as_ref() == Some(guard.owner()),
-        _ => false,
-    };
-    assert!(votes.iter().any(|(_, vote)| names_the_holder(vote)), "{votes}");
-    let message = outcome.as_ref().unwrap_err().to_string();
-    assert_eq!(message, format!("held was not free within {waited:.1?}; {votes}"));
+    assert!(contender.red_lock("held").try_lock_for(Duration::from_millis(100)).await.unwrap().is_none());
+    let inspection = contender.inspect("held").await.unwrap();
+    assert_eq!(inspection.holder(), Some(guard.id()));
+    assert!(
+        inspection.to_string().contains(&format!("held by {}, 1 times, for ", guard.id())),
+        "{inspection}"
+    );
 
     let ttl = Duration::from_millis(300);
-    let expired = holder.red_lock("expired").ttl(ttl).without_renewal().lock().await.unwrap();
+    let fixed = LockOptions::new().ttl(ttl).without_renewal();
+    let expired = holder.red_lock("expired").options(fixed).lock().await.unwrap();
     expired.lost().await;
     let error = expired.renew().await.unwrap_err();
     assert_eq!(error.to_string(), "the lease on expired is lost: its validity ended");
-    let Err(UnlockError::LeaseLost { lost, .. }) = expired.unlock().await else { panic!("unlocked") };
-    assert_eq!(lost.reason, LossReason::Expired);
+    assert_eq!(loss(expired.unlock().await.unwrap_err()), LossReason::Expired);
 
     for server in cluster.servers() {
         hold_as(server, "held", "other:7", Some(Duration::from_secs(10))).await;
     }
-    let Err(RenewError::LeaseLost(lost)) = guard.renew().await else { panic!("renewed") };
-    assert_eq!(lost.to_string(), "the lease on held is lost: the nodes do not have it any more");
+    let error = guard.renew().await.unwrap_err();
+    assert_eq!(error.to_string(), "the lease on held is lost: the nodes do not have it any more");
+    assert_eq!(loss(error), LossReason::Revoked);
 
     for server in cluster.servers() {
         server.kill().await;
     }
     let outcome = contender.red_lock("unreachable").try_lock().await;
-    let Err(LockError::NoQuorum { votes, .. }) = outcome else { panic!("{outcome:?}") };
+    let replies = replies_of(outcome.unwrap_err());
     // Two are enough to know; the third may not have been heard by then, which is not the same as
     // silent.
-    let gone =
-        |vote: &Vote| matches!(vote, Vote::Unknown(NodeError::Unreachable(_) | NodeError::Disconnected));
-    assert!(votes.iter().filter(|(_, vote)| gone(vote)).count() >= 2, "{votes}");
-    assert!(votes.iter().all(|(_, vote)| gone(vote) || *vote == Vote::Pending), "{votes}");
+    let gone = |reply: &NodeReply| {
+        matches!(reply, NodeReply::Failed(NodeError::Unreachable(_) | NodeError::Disconnected))
+    };
+    assert!(replies.iter().filter(|(_, reply)| gone(reply)).count() >= 2, "{replies}");
+    assert!(replies.iter().all(|(_, reply)| gone(reply) || *reply == NodeReply::Pending), "{replies}");
 }
 
 /// A server that was not waited for, because the others had decided, is not called silent.
@@ -112,7 +112,7 @@ async fn a_server_that_was_not_waited_for_is_not_called_silent() {
     let quorum = client(&cluster).await;
     cluster.server(2).freeze().await;
     let guard = quorum.red_lock("r").lock().await.unwrap();
-    let votes = guard.votes();
-    assert_eq!(votes.iter().last().map(|(_, vote)| vote), Some(&Vote::Pending), "{votes}");
-    assert!(votes.to_string().ends_with(": no answer yet"), "{votes}");
+    let replies = guard.node_replies();
+    assert_eq!(replies.iter().last().map(|(_, reply)| reply), Some(&NodeReply::Pending), "{replies}");
+    assert!(replies.to_string().ends_with(": no answer yet"), "{replies}");
 }

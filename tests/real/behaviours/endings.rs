@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use redquorum::{
-    Quorum,
-    error::{LockError, LossReason, UnlockError},
+    Error, LockOptions, Quorum,
+    error::{ClosedReason, LossReason},
 };
 use redquorum_tests::{Cluster, eventually};
 
 use super::{
-    SOON, builder_behind, calls, client, connections, have_waiters, hold_requests, locked_on, on_all_nodes,
-    open_requests, proxies, unlocked_everywhere,
+    SOON, builder_behind, calls, client, connections, have_waiters, hold_requests, locked_on, loss,
+    on_all_nodes, open_requests, proxies, unlocked_everywhere,
 };
 
 /// A lease with a fixed ttl is never renewed, and the resource is free when the ttl is over.
@@ -20,7 +20,8 @@ async fn a_fixed_lease_is_never_renewed_and_frees_on_time() {
     let (holder, next) = (client(&cluster).await, client(&cluster).await);
     let ttl = Duration::from_millis(900);
     let begin = Instant::now();
-    let guard = holder.red_lock("r").ttl(ttl).without_renewal().lock().await.unwrap();
+    let guard =
+        holder.red_lock("r").options(LockOptions::new().ttl(ttl).without_renewal()).lock().await.unwrap();
     let before = calls(cluster.server(0)).await;
     tokio::time::sleep(ttl * 2 / 3).await;
     assert!(guard.is_valid());
@@ -29,7 +30,7 @@ async fn a_fixed_lease_is_never_renewed_and_frees_on_time() {
     let _next = next.red_lock("r").lock().await.unwrap();
     let took = begin.elapsed();
     assert!(took >= ttl * 9 / 10 && took < ttl + Duration::from_secs(1), "{took:?}");
-    assert_eq!(guard.ensure().unwrap_err().reason, LossReason::Expired);
+    assert_eq!(loss(guard.ensure().unwrap_err()), LossReason::Expired);
 }
 
 /// A holder that is gone without a word, its process or its runtime, blocks others for one ttl.
@@ -42,7 +43,7 @@ async fn a_holder_that_vanishes_frees_the_resource_within_one_ttl() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let quorum = Quorum::builder().admit_new_nodes().nodes(urls).connect().await.unwrap();
-            let guard = quorum.red_lock("r").ttl(ttl).lock().await.unwrap();
+            let guard = quorum.red_lock("r").options(LockOptions::new().ttl(ttl)).lock().await.unwrap();
             // Long enough to have been renewed: it is alive until now.
             tokio::time::sleep(ttl * 3 / 2).await;
             assert!(guard.is_valid());
@@ -121,15 +122,16 @@ async fn shutdown_unlocks_everything_and_ends_everything() {
     for resource in ["unlocked", "dropped", "alive"] {
         assert_eq!(locked_on(&cluster, resource).await.len(), 0, "{resource} is left");
     }
-    assert_eq!(waiting.await.unwrap(), Err(LockError::Closed));
-    assert_eq!(alive.lost().await.reason, LossReason::Shutdown);
-    let outcome = alive.unlock().await;
-    let Err(UnlockError::LeaseLost { lost, .. }) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(lost.to_string(), "the lease on alive is lost: the quorum was shut down");
+    let closed = Error::Closed(ClosedReason::ShutDown);
+    assert_eq!(waiting.await.unwrap(), Err(closed.clone()));
+    assert_eq!(alive.lost().await.reason, LossReason::Closed(ClosedReason::ShutDown));
+    let error = alive.unlock().await.unwrap_err();
+    assert_eq!(error.to_string(), "the lease on alive is lost: the client was shut down");
+    assert_eq!(loss(error), LossReason::Closed(ClosedReason::ShutDown));
     let lock = quorum.red_lock("later");
-    assert_eq!(lock.lock().await.map(drop), Err(LockError::Closed));
-    assert_eq!(lock.try_lock().await.map(drop), Err(LockError::Closed));
-    assert_eq!(lock.try_lock_for(Duration::from_millis(1)).await.map(drop), Err(LockError::Closed));
+    assert_eq!(lock.lock().await.map(drop), Err(closed.clone()));
+    assert_eq!(lock.try_lock().await.map(drop), Err(closed.clone()));
+    assert_eq!(lock.try_lock_for(Duration::from_millis(1)).await.map(drop), Err(closed));
     quorum.shutdown().await;
     for server in cluster.servers() {
         eventually(SOON, "only the other client is connected", async || connections(server).await == 1).await;

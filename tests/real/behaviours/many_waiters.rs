@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use redquorum::{LockGuard, Quorum, error::LockError};
+use redquorum::{Error, LockGuard, Quorum, error::ClosedReason};
 use redquorum_tests::{Cluster, eventually};
 use tokio::task::JoinSet;
 
 use super::{
-    SOON, TTL, client, commands_by_server, connections, have_waiters, nobody_waits_for_a_release,
+    SOON, WITH_TTL, client, commands_by_server, connections, have_waiters, nobody_waits_for_a_release,
     unlocked_everywhere,
 };
 
@@ -23,7 +23,7 @@ const WATCHED: Duration = Duration::from_secs(5);
 
 /// Holds all resources with one client, and lets all tasks of another wait for them, a thousand for
 /// each.
-async fn all_waiting(cluster: &Cluster) -> (Vec<LockGuard>, Quorum, JoinSet<Result<(), LockError>>) {
+async fn all_waiting(cluster: &Cluster) -> (Vec<LockGuard>, Quorum, JoinSet<Result<(), Error>>) {
     let (holder, waiter) = (client(cluster).await, client(cluster).await);
     let mut guards = Vec::new();
     for resource in RESOURCES {
@@ -83,7 +83,7 @@ async fn five_thousand_waiting_tasks_end_with_a_shutdown() {
     let (guards, waiter, mut tasks) = all_waiting(&cluster).await;
     waiter.shutdown().await;
     while let Some(outcome) = tasks.join_next().await {
-        assert_eq!(outcome.unwrap(), Err(LockError::Closed));
+        assert_eq!(outcome.unwrap(), Err(Error::Closed(ClosedReason::ShutDown)));
     }
     assert!(guards.iter().all(|guard| guard.is_valid()), "they belong to another client");
     drop(guards);
@@ -117,12 +117,12 @@ async fn commands_per_waiter_and_second(
     let holder = client(cluster).await;
     let mut held = Vec::new();
     for waiter in 0..WAITERS {
-        held.extend(holder.red_lock(resource(waiter)).ttl(TTL).try_lock().await.unwrap());
+        held.extend(holder.red_lock(resource(waiter)).options(WITH_TTL).try_lock().await.unwrap());
     }
     let at_first = sum(cluster).await;
     let mut waiting = JoinSet::new();
     for waiter in 0..WAITERS {
-        let lock = clients[waiter % clients.len()].red_lock(resource(waiter)).ttl(TTL);
+        let lock = clients[waiter % clients.len()].red_lock(resource(waiter)).options(WITH_TTL);
         waiting.spawn(async move { lock.lock().await.map(drop) });
     }
     tokio::time::sleep(SETTLED).await;

@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use redis::cmd;
-use redquorum::{LockGuard, LockOptions, Quorum, QuorumBuilder, RestartGuard, Vote, Votes, error::LockError};
+use redquorum::{
+    Error, LockGuard, LockOptions, Quorum, QuorumBuilder, RestartGuard,
+    error::{LossReason, NodeReplies, NodeReply},
+};
 use redquorum_tests::{Cluster, Direction, Proxy, Server, eventually};
 
-use super::servers::{have_waiters, nobody_waits_for_a_release};
+use super::servers::{RARE_POLLS, have_waiters, is_woken, nobody_waits_for_a_release};
 
 mod acquisition;
 mod cancellation;
@@ -37,8 +40,8 @@ pub(super) const SOON: Duration = Duration::from_secs(10);
 /// Whatever is gone before this has not gone by itself.
 pub(super) const TTL: Duration = Duration::from_secs(60);
 
-/// Longer than any test.
-const NEVER: Duration = Duration::from_secs(300);
+/// Options with this ttl.
+pub(super) const WITH_TTL: LockOptions = LockOptions::new().ttl(TTL);
 
 /// Short enough to wait for in a test, long enough for a healthy node under load.
 const NODE_TIMEOUT: Duration = Duration::from_millis(400);
@@ -75,11 +78,6 @@ async fn trusting(cluster: &Cluster) -> Quorum {
 /// Settings for the servers behind these proxies.
 fn builder_behind(proxies: &[Proxy]) -> QuorumBuilder {
     Quorum::builder().admit_new_nodes().nodes(proxies.iter().map(Proxy::url))
-}
-
-/// No fallback polls: only notices and the end of ttls wake a waiter.
-fn without_polls() -> LockOptions {
-    LockOptions::new().polls(NEVER, NEVER)
 }
 
 /// Puts somebody else's lock on a server, with or without a ttl.
@@ -188,16 +186,16 @@ async fn connections(server: &Server) -> u64 {
 
 /// Waits until every node has said that it has the lease.
 async fn on_all_nodes(guard: &LockGuard) {
-    let nodes = guard.votes().nodes();
-    eventually(SOON, "every node has granted", async || guard.votes().granted() == nodes).await;
+    let nodes = guard.node_replies().iter().count();
+    eventually(SOON, "every node has granted", async || guard.node_replies().done() == nodes).await;
 }
 
 /// The same for a lease that some nodes may have refused, as they let the one before it expire a
 /// little later, or were not asked for, as they were silent.
 async fn healed_on_all_nodes(guard: &LockGuard) {
-    let nodes = guard.votes().nodes();
+    let nodes = guard.node_replies().iter().count();
     eventually(SOON, "every node has granted", async || {
-        let is_complete = guard.votes().granted() == nodes;
+        let is_complete = guard.node_replies().done() == nodes;
         if !is_complete {
             guard.renew().await.unwrap();
         }
@@ -206,15 +204,21 @@ async fn healed_on_all_nodes(guard: &LockGuard) {
     .await;
 }
 
-/// The votes of an attempt that found no quorum.
-pub(super) fn votes_of(error: LockError) -> Votes {
-    let LockError::NoQuorum { votes, .. } = error else { panic!("not a lack of quorum: {error}") };
-    votes
+/// The replies of the nodes to a call that found no quorum.
+pub(super) fn replies_of(error: Error) -> NodeReplies {
+    let Error::NoQuorum(error) = error else { panic!("not a lack of quorum: {error}") };
+    error.node_replies().clone()
 }
 
-/// The votes in the order of the servers.
-pub(super) fn in_order(votes: &Votes) -> Vec<Vote> {
-    votes.iter().map(|(_, vote)| vote.clone()).collect()
+/// The reason of a lost lease.
+pub(super) fn loss(error: Error) -> LossReason {
+    let Error::LeaseLost(lost) = error else { panic!("not the loss of a lease: {error}") };
+    lost.reason
+}
+
+/// The replies in the order of the servers.
+pub(super) fn in_order(replies: &NodeReplies) -> Vec<NodeReply> {
+    replies.iter().map(|(_, reply)| reply.clone()).collect()
 }
 
 /// Does the same to all of them.

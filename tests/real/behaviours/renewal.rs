@@ -2,14 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use redquorum::{
-    LockGuard, RestartGuard,
-    error::{LossReason, RenewError},
-};
+use redquorum::{Error, LockGuard, LockOptions, RestartGuard, error::LossReason};
 use redquorum_tests::{Cluster, Direction, eventually};
 
 use super::{
-    SOON, TTL, builder_behind, client, healed_on_all_nodes, hold_requests, is_locked, locked_on,
+    SOON, WITH_TTL, builder_behind, client, healed_on_all_nodes, hold_requests, is_locked, locked_on, loss,
     on_all_nodes, open_requests, proxies, tombstoned_by, trusting, unlocked_everywhere,
 };
 
@@ -33,12 +30,12 @@ async fn renewal_by_most_of_the_nodes_that_granted_is_no_quorum_so_there_are_nev
     let proxies = proxies(&cluster).await;
     let holder = builder_behind(&proxies).connect().await.unwrap();
     hold_requests(&proxies[..2]);
-    let lock = holder.red_lock("r").ttl(Duration::from_millis(1_500));
+    let lock = holder.red_lock("r").options(LockOptions::new().ttl(Duration::from_millis(1_500)));
     let guard = lock.lock().await.unwrap();
-    eventually(SOON, "three nodes have granted", async || guard.votes().granted() == 3).await;
+    eventually(SOON, "three nodes have granted", async || guard.node_replies().done() == 3).await;
     proxies[4].cut(Direction::Requests);
     proxies[..2].iter().for_each(|proxy| proxy.cut(Direction::Requests));
-    let other = client(&cluster).await.red_lock("r").ttl(TTL).lock().await.unwrap();
+    let other = client(&cluster).await.red_lock("r").options(WITH_TTL).lock().await.unwrap();
     assert!(!guard.is_valid(), "two holders");
     assert!(other.is_valid());
     assert_eq!(guard.lost().await.reason, LossReason::Expired);
@@ -52,21 +49,22 @@ async fn renewals_that_arrive_after_another_has_held_the_resource_revive_nothing
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).connect().await.unwrap();
-    let guard = quorum.red_lock("r").ttl(Duration::from_secs(2)).lock().await.unwrap();
+    let guard =
+        quorum.red_lock("r").options(LockOptions::new().ttl(Duration::from_secs(2))).lock().await.unwrap();
     on_all_nodes(&guard).await;
     hold_requests(&proxies);
     // A renewal is on its way, and will find the keys gone and the resource free.
     let renewal = guard.renew().await;
-    assert!(matches!(renewal, Err(RenewError::NoQuorum { .. })), "{renewal:?}");
-    let other = client(&cluster).await.red_lock("r").ttl(TTL).lock().await.unwrap();
+    assert!(matches!(renewal, Err(Error::NoQuorum(_))), "{renewal:?}");
+    let other = client(&cluster).await.red_lock("r").options(WITH_TTL).lock().await.unwrap();
     healed_on_all_nodes(&other).await;
     other.unlock().await.unwrap();
     unlocked_everywhere(&cluster, "r").await;
     open_requests(&proxies);
     assert!(!guard.is_valid());
-    assert!(matches!(guard.verify().await, Err(RenewError::LeaseLost(_))));
+    assert!(matches!(guard.verify().await, Err(Error::LeaseLost(_))));
     for server in cluster.servers() {
-        tombstoned_by(server, "r", &guard.owner().to_string()).await;
+        tombstoned_by(server, "r", &guard.id().to_string()).await;
     }
     assert!(!guard.is_valid());
 }
@@ -77,15 +75,16 @@ async fn a_renewal_that_is_confirmed_after_the_end_of_validity_does_not_count() 
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).node_timeout(Duration::from_millis(900)).connect().await.unwrap();
-    let guard = quorum.red_lock("r").ttl(Duration::from_secs(1)).lock().await.unwrap();
+    let guard =
+        quorum.red_lock("r").options(LockOptions::new().ttl(Duration::from_secs(1))).lock().await.unwrap();
     on_all_nodes(&guard).await;
     // The watchdog asks after a third of a second, and is answered after the end.
     proxies.iter().for_each(|proxy| proxy.delay(Direction::Replies, Duration::from_millis(800)));
     assert_eq!(guard.lost().await.reason, LossReason::Expired);
     // On every connection its answers come behind those to the renewal.
-    let barrier = quorum.red_lock("barrier").ttl(TTL).lock().await.unwrap();
+    let barrier = quorum.red_lock("barrier").options(WITH_TTL).lock().await.unwrap();
     on_all_nodes(&barrier).await;
-    assert_eq!(guard.ensure().unwrap_err().reason, LossReason::Expired);
+    assert_eq!(loss(guard.ensure().unwrap_err()), LossReason::Expired);
     assert_eq!(guard.remaining(), Duration::ZERO);
     unlocked_everywhere(&cluster, "r").await;
 }
@@ -94,14 +93,13 @@ async fn a_renewal_that_is_confirmed_after_the_end_of_validity_does_not_count() 
 #[tokio::test]
 async fn renewing_a_lease_whose_keys_another_has_now_is_a_loss_and_leaves_the_other_alone() {
     let cluster = Cluster::start(3).await;
-    let guard = client(&cluster).await.red_lock("r").ttl(TTL).lock().await.unwrap();
+    let guard = client(&cluster).await.red_lock("r").options(WITH_TTL).lock().await.unwrap();
     on_all_nodes(&guard).await;
     for server in cluster.servers() {
         server.command(&["DEL", "r"]).await;
     }
-    let other = client(&cluster).await.red_lock("r").ttl(TTL).lock().await.unwrap();
-    let Err(RenewError::LeaseLost(lost)) = guard.renew().await else { panic!("renewed beside another") };
-    assert_eq!(lost.reason, LossReason::TakenAway);
+    let other = client(&cluster).await.red_lock("r").options(WITH_TTL).lock().await.unwrap();
+    assert_eq!(loss(guard.renew().await.unwrap_err()), LossReason::Revoked);
     drop(guard);
     other.renew().await.unwrap();
     on_all_nodes(&other).await;
@@ -117,21 +115,21 @@ async fn a_renewal_that_fails_deletes_nothing_and_the_lease_stays_valid_until_it
     // The restart guard would not let nodes vote that have been replicas.
     let builder = builder_behind(&proxies).restart_guard(RestartGuard::Off);
     let quorum = builder.node_timeout(Duration::from_millis(300)).connect().await.unwrap();
-    let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
+    let guard = quorum.red_lock("r").options(WITH_TTL).lock().await.unwrap();
     on_all_nodes(&guard).await;
     let (_, latest_end) = end_of(&guard);
     for server in cluster.some(0..2) {
         server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
     }
     let renewal = guard.renew().await;
-    assert!(matches!(renewal, Err(RenewError::NoQuorum { .. })), "{renewal:?}");
+    assert!(matches!(renewal, Err(Error::NoQuorum(_))), "{renewal:?}");
     for server in cluster.some(0..2) {
         server.command(&["REPLICAOF", "NO", "ONE"]).await;
     }
     assert_eq!(locked_on(&cluster, "r").await, [0, 1, 2]);
     proxies[..2].iter().for_each(|proxy| proxy.cut(Direction::Replies));
     let renewal = guard.renew().await;
-    assert!(matches!(renewal, Err(RenewError::NoQuorum { .. })), "{renewal:?}");
+    assert!(matches!(renewal, Err(Error::NoQuorum(_))), "{renewal:?}");
     assert_eq!(locked_on(&cluster, "r").await, [0, 1, 2]);
     assert!(guard.is_valid());
     assert!(end_of(&guard).0 <= latest_end, "its end has moved");
@@ -143,7 +141,12 @@ async fn a_renewal_that_fails_deletes_nothing_and_the_lease_stays_valid_until_it
 async fn loss_is_announced_by_the_end_of_validity_when_all_servers_freeze() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
-    let guard = quorum.red_lock("r").ttl(Duration::from_millis(1_200)).lock().await.unwrap();
+    let guard = quorum
+        .red_lock("r")
+        .options(LockOptions::new().ttl(Duration::from_millis(1_200)))
+        .lock()
+        .await
+        .unwrap();
     // It is being renewed: then it ends later than it would have.
     let (_, first_end) = end_of(&guard);
     eventually(SOON, "the watchdog has renewed it", async || end_of(&guard).0 > first_end).await;
@@ -181,7 +184,8 @@ async fn loss_is_announced_by_the_end_of_validity_when_all_servers_freeze() {
 async fn a_lease_that_nobody_renews_is_lost_on_time_while_all_servers_are_well() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
-    let lock = quorum.red_lock("r").ttl(Duration::from_millis(500)).without_renewal();
+    let lock =
+        quorum.red_lock("r").options(LockOptions::new().ttl(Duration::from_millis(500)).without_renewal());
     let guard = lock.lock().await.unwrap();
     let (left, seen_at) = (guard.remaining(), Instant::now());
     assert_eq!(guard.lost().await.reason, LossReason::Expired);

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use redquorum::{Vote, error::NodeError};
+use redquorum::error::{NodeError, NodeReply};
 use redquorum_tests::{Cluster, Direction, ServerOptions, eventually};
 
 use super::{
-    NODE_TIMEOUT, SOON, TTL, all, builder_behind, calls, client, healed_on_all_nodes, hold_requests,
-    impatient, in_order, is_locked, on_all_nodes, open_requests, proxies, taken_back, tombstoned,
-    unlocked_everywhere, votes_of,
+    NODE_TIMEOUT, SOON, WITH_TTL, all, builder_behind, calls, client, healed_on_all_nodes, hold_requests,
+    impatient, in_order, is_locked, on_all_nodes, open_requests, proxies, replies_of, taken_back, tombstoned,
+    unlocked_everywhere,
 };
 
 /// No answer and an error are no refusals, so the rollback goes to every node that may have
@@ -20,10 +20,10 @@ async fn a_failed_attempt_is_rolled_back_on_nodes_that_granted_erred_or_stayed_s
     cluster.server(0).command(&["SET", "r", "something else"]).await;
     cluster.server(1).pause_writes(Duration::from_secs(60)).await;
     cluster.server(2).freeze().await;
-    let lock = quorum.red_lock("r").ttl(TTL);
-    let votes = votes_of(lock.try_lock().await.unwrap_err());
-    let (error, silent) = (Vote::Unknown(NodeError::WrongType), Vote::Unknown(NodeError::TimedOut));
-    assert_eq!(in_order(&votes), [error, silent.clone(), silent, Vote::Granted, Vote::Granted]);
+    let lock = quorum.red_lock("r").options(WITH_TTL);
+    let replies = replies_of(lock.try_lock().await.unwrap_err());
+    let (error, silent) = (NodeReply::Failed(NodeError::WrongType), NodeReply::Failed(NodeError::TimedOut));
+    assert_eq!(in_order(&replies), [error, silent.clone(), silent, NodeReply::Done, NodeReply::Done]);
     for server in cluster.some(3..5) {
         eventually(SOON, "a grant is taken back", async || !is_locked(server, "r").await).await;
     }
@@ -50,14 +50,14 @@ async fn the_residue_of_an_attempt_does_not_vote_against_the_next() {
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).node_timeout(NODE_TIMEOUT).connect().await.unwrap();
-    let lock = quorum.red_lock("r").ttl(TTL);
+    let lock = quorum.red_lock("r").options(WITH_TTL);
     for _ in 0..5 {
         proxies[..2].iter().for_each(|proxy| proxy.hold(Direction::Replies));
         // Executed on all nodes, but two of the three grants are not heard of.
-        let votes = votes_of(lock.try_lock().await.unwrap_err());
-        assert_eq!(votes.granted(), 1, "{votes}");
+        let replies = replies_of(lock.try_lock().await.unwrap_err());
+        assert_eq!(replies.done(), 1, "{replies}");
         all(&proxies, |proxy| proxy.open(Direction::Replies));
-        let guard = lock.try_lock_for(SOON).await.unwrap();
+        let guard = lock.try_lock_for(SOON).await.unwrap().expect("free");
         // One of the two may not have been asked, as it was still silent.
         healed_on_all_nodes(&guard).await;
         guard.unlock().await.unwrap();
@@ -72,7 +72,7 @@ async fn a_lock_that_lands_late_is_followed_by_its_own_rollback() {
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).node_timeout(NODE_TIMEOUT).connect().await.unwrap();
     hold_requests(&proxies[..2]);
-    votes_of(quorum.red_lock("r").ttl(TTL).try_lock().await.unwrap_err());
+    replies_of(quorum.red_lock("r").options(WITH_TTL).try_lock().await.unwrap_err());
     // The client may even be gone: what it has to deliver is still sent.
     drop(quorum);
     open_requests(&proxies);
@@ -92,7 +92,7 @@ async fn a_lock_that_lands_after_its_own_rollback_is_refused() {
     let server = cluster.server(0);
     // Longer than a silent connection is kept.
     proxies[0].delay(Direction::Requests, Duration::from_millis(4_500));
-    votes_of(quorum.red_lock("r").ttl(TTL).try_lock().await.unwrap_err());
+    replies_of(quorum.red_lock("r").options(WITH_TTL).try_lock().await.unwrap_err());
     proxies[0].delay(Direction::Requests, Duration::ZERO);
     let before = calls(server).await;
     tombstoned(server, "r").await;
@@ -100,7 +100,8 @@ async fn a_lock_that_lands_after_its_own_rollback_is_refused() {
     assert_eq!(unlocked, before + 1, "the lock has come before its rollback, so nothing was tried");
     eventually(SOON, "the lock has come too", async || calls(server).await > unlocked).await;
     assert!(!is_locked(server, "r").await);
-    quorum.red_lock("r").ttl(TTL).try_lock_for(SOON).await.unwrap().unlock().await.unwrap();
+    let guard = quorum.red_lock("r").options(WITH_TTL).try_lock_for(SOON).await.unwrap().expect("free");
+    guard.unlock().await.unwrap();
 }
 
 /// An unlock that a server refuses for want of replicas must be delivered until the server
@@ -110,10 +111,11 @@ async fn an_unlock_that_a_server_without_its_replicas_refuses_is_sent_again_unti
     let cluster = Cluster::start(1).await;
     let server = cluster.server(0);
     let quorum = client(&cluster).await;
-    let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
+    let guard = quorum.red_lock("r").options(WITH_TTL).lock().await.unwrap();
     server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
-    let refused = guard.unlock().await.unwrap_err().to_string();
-    assert!(refused.contains("NOREPLICAS"), "it does not say what the server said: {refused}");
+    let refused = guard.unlock().await.unwrap();
+    assert!(!refused.has_quorum(), "{refused}");
+    assert!(refused.to_string().contains("NOREPLICAS"), "the server's error is missing: {refused}");
     let before = calls(server).await;
     eventually(SOON, "it is sent again and again", async || calls(server).await > before + 1).await;
     assert!(is_locked(server, "r").await);
@@ -135,7 +137,7 @@ async fn an_unlock_that_a_server_without_its_replicas_refuses_is_sent_again_unti
 async fn an_unlock_that_a_busy_server_refuses_is_sent_again() {
     let cluster = Cluster::start_with(3, ServerOptions::default().config("lua-time-limit", "20")).await;
     let quorum = impatient(&cluster).await;
-    let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
+    let guard = quorum.red_lock("r").options(WITH_TTL).lock().await.unwrap();
     on_all_nodes(&guard).await;
     let server = cluster.server(0);
     let mut endless = redis::cmd("EVAL");
@@ -145,9 +147,9 @@ async fn an_unlock_that_a_busy_server_refuses_is_sent_again() {
         eventually(SOON, "the server is busy", is_busy).await;
         guard.unlock().await.unwrap();
         // Its answer comes behind that to the unlock.
-        let barrier = quorum.red_lock("barrier").ttl(TTL).lock().await.unwrap();
-        let refused = Vote::Unknown(NodeError::Busy);
-        let is_refused = async || in_order(&barrier.votes())[0] == refused;
+        let barrier = quorum.red_lock("barrier").options(WITH_TTL).lock().await.unwrap();
+        let refused = NodeReply::Failed(NodeError::Busy);
+        let is_refused = async || in_order(&barrier.node_replies())[0] == refused;
         eventually(SOON, "the server has refused", is_refused).await;
         server.command(&["SCRIPT", "KILL"]).await;
     };

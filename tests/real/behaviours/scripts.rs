@@ -5,7 +5,7 @@ use std::time::Duration;
 use redquorum::LockOptions;
 use redquorum_tests::{Cluster, Server};
 
-use super::{SOON, TTL, client, impatient, tombstoned, unlocked_everywhere, votes_of};
+use super::{SOON, WITH_TTL, client, impatient, replies_of, tombstoned, unlocked_everywhere};
 
 /// Breaks all connections of a server, or makes it forget its scripts, at every turn.
 async fn harass(servers: &[Server]) {
@@ -31,9 +31,7 @@ async fn holders_if_told(server: &Server) -> Vec<(String, String)> {
 async fn broken_connections_and_lost_scripts_never_make_a_lock_count_twice() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
-    let lock = quorum
-        .red_lock("r")
-        .options(LockOptions::new().polls(Duration::from_millis(50), Duration::from_millis(100)));
+    let lock = quorum.red_lock("r").options(LockOptions::new().poll_interval(Duration::from_millis(50)));
     let rounds = async {
         for round in 0..60 {
             let guard = lock.lock().await.unwrap();
@@ -58,7 +56,7 @@ async fn broken_connections_and_lost_scripts_never_make_a_lock_count_twice() {
 async fn scripts_that_were_flushed_are_loaded_again_without_anybody_noticing() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
-    let lock = quorum.red_lock("r").ttl(TTL);
+    let lock = quorum.red_lock("r").options(WITH_TTL);
     let flush = async || {
         for server in cluster.servers() {
             server.command(&["SCRIPT", "FLUSH"]).await;
@@ -85,8 +83,8 @@ async fn a_lock_whose_missing_script_is_learned_of_after_it_was_given_up_leaves_
         server.command(&["SCRIPT", "FLUSH"]).await;
         server.freeze().await;
     }
-    let lock = quorum.red_lock("r").ttl(TTL);
-    votes_of(lock.try_lock().await.unwrap_err());
+    let lock = quorum.red_lock("r").options(WITH_TTL);
+    replies_of(lock.try_lock().await.unwrap_err());
     for server in cluster.some(0..2) {
         server.thaw().await;
     }
@@ -105,6 +103,7 @@ async fn servers_that_were_restarted_get_the_script_with_the_new_connection() {
     for server in cluster.servers() {
         server.restart_empty().await;
     }
-    quorum.red_lock("r").ttl(TTL).try_lock_for(SOON).await.unwrap().unlock().await.unwrap();
+    let guard = quorum.red_lock("r").options(WITH_TTL).try_lock_for(SOON).await.unwrap().expect("free");
+    guard.unlock().await.unwrap();
     unlocked_everywhere(&cluster, "r").await;
 }

@@ -6,7 +6,7 @@ use futures::{FutureExt, future::join_all};
 use redquorum::LockGuard;
 use redquorum_tests::{Cluster, Server};
 
-use super::{SOON, TTL, builder, calls, client, locked_on, unlocked_everywhere};
+use super::{SOON, WITH_TTL, builder, calls, client, locked_on, unlocked_everywhere};
 
 /// All that the servers have executed, once it has come to rest.
 async fn all_calls(servers: &[Server]) -> Vec<u64> {
@@ -65,8 +65,8 @@ async fn a_renewal_that_races_with_the_unlock_does_not_revive_the_key() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     for round in 0..150 {
-        let lock = quorum.red_lock("r").ttl(TTL);
-        let guard = lock.try_lock_for(SOON).await.expect("the last round has freed it");
+        let lock = quorum.red_lock("r").options(WITH_TTL);
+        let guard = lock.try_lock_for(SOON).await.unwrap().expect("the last round has unlocked it");
         if round % 2 == 0 {
             // Sent, and nobody waits for it.
             assert!(guard.renew().now_or_never().is_none());

@@ -4,18 +4,21 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use redquorum::{Quorum, RedLock, RestartGuard, Vote, error::NodeError};
+use redquorum::{
+    Quorum, RedLock, RestartGuard,
+    error::{NodeError, NodeReply},
+};
 use redquorum_tests::{Cluster, eventually};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{ailing, cluster, eventually_both, reasons, recovers};
-use crate::real::behaviours::{SOON, TTL, builder, client, in_order, votes_of};
+use crate::real::behaviours::{SOON, WITH_TTL, builder, client, in_order, replies_of};
 
 #[tokio::test]
 async fn a_refused_connection_is_told() {
     let cluster = cluster().await;
-    let lock = client(&cluster).await.red_lock("r").ttl(TTL);
+    let lock = client(&cluster).await.red_lock("r").options(WITH_TTL);
     for server in ailing(&cluster) {
         server.kill().await;
     }
@@ -31,7 +34,7 @@ async fn a_refused_connection_is_told() {
 async fn a_server_that_does_not_answer_is_told_and_then_not_asked() {
     let cluster = cluster().await;
     let quorum = builder(&cluster).node_timeout(Duration::from_millis(300)).connect().await.unwrap();
-    let lock = quorum.red_lock("r").ttl(TTL);
+    let lock = quorum.red_lock("r").options(WITH_TTL);
     for server in ailing(&cluster) {
         server.freeze().await;
     }
@@ -50,12 +53,14 @@ async fn a_server_that_does_not_answer_is_told_and_then_not_asked() {
 async fn too_many_calls_at_once_are_told() {
     let cluster = cluster().await;
     let quorum = client(&cluster).await;
-    let locks: Vec<_> = (0..4_200).map(|number| quorum.red_lock(format!("r{number}")).ttl(TTL)).collect();
+    let locks: Vec<_> =
+        (0..4_200).map(|number| quorum.red_lock(format!("r{number}")).options(WITH_TTL)).collect();
     let mut attempts: FuturesUnordered<_> = locks.iter().map(RedLock::try_lock).collect();
     let Some(Err(error)) = attempts.next().await else { panic!("all of them fit") };
-    let votes = in_order(&votes_of(error));
-    let overloaded = votes.iter().filter(|vote| **vote == Vote::Unknown(NodeError::Overloaded)).count();
-    assert!(overloaded >= 2, "{votes:?}");
+    let replies = in_order(&replies_of(error));
+    let overloaded =
+        replies.iter().filter(|reply| **reply == NodeReply::Failed(NodeError::Overloaded)).count();
+    assert!(overloaded >= 2, "{replies:?}");
     drop(attempts);
     for server in cluster.servers() {
         let is_clean =
@@ -91,7 +96,7 @@ async fn reason_of_a_fool(guard: RestartGuard) -> NodeError {
     });
     let nodes = cluster.urls().into_iter().chain([url]);
     let builder = Quorum::builder().admit_new_nodes().restart_guard(guard);
-    let lock = builder.nodes(nodes).connect().await.unwrap().red_lock("r").ttl(TTL);
+    let lock = builder.nodes(nodes).connect().await.unwrap().red_lock("r").options(WITH_TTL);
     cluster.server(1).kill().await;
     let is_lasting = |node_error: &NodeError| !matches!(node_error, NodeError::Disconnected);
     eventually_both(&lock, "the causes are told", is_lasting).await;

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use redquorum::{
-    Quorum, RedLock, Vote,
-    error::{ConnectError, NodeError},
+    Quorum, RedLock,
+    error::{NodeError, NodeReply},
 };
 use redquorum_tests::{Cluster, Server, ServerOptions, eventually};
 
-use super::behaviours::{SOON, TTL, builder, client, in_order, is_locked, votes_of};
+use super::behaviours::{SOON, WITH_TTL, builder, client, in_order, is_locked, replies_of};
 
 mod connections;
 
@@ -25,14 +25,14 @@ fn ailing(cluster: &Cluster) -> &[Server] {
 
 /// What the two ailing nodes give as their reasons; `None` if they are well enough for a lock.
 async fn reasons_if_any(lock: &RedLock) -> Option<[NodeError; 2]> {
-    let votes = match lock.try_lock().await {
+    let replies = match lock.try_lock().await {
         Ok(Some(_)) => return None,
         Ok(None) => panic!("an error was taken for a holder"),
-        Err(error) => in_order(&votes_of(error)),
+        Err(error) => in_order(&replies_of(error)),
     };
-    assert!(matches!(votes[0], Vote::Granted | Vote::Pending), "{votes:?}");
-    Some([1, 2].map(|node| match &votes[node] {
-        Vote::Unknown(node_error) => node_error.clone(),
+    assert!(matches!(replies[0], NodeReply::Done | NodeReply::Pending), "{replies:?}");
+    Some([1, 2].map(|node| match &replies[node] {
+        NodeReply::Failed(node_error) => node_error.clone(),
         other => panic!("node {node} gave a vote: {other:?}"),
     }))
 }
@@ -75,7 +75,7 @@ async fn client_of_a_user(cluster: &Cluster) -> Quorum {
 #[tokio::test]
 async fn a_key_of_another_type_is_told() {
     let cluster = cluster().await;
-    let lock = client(&cluster).await.red_lock("r").ttl(TTL);
+    let lock = client(&cluster).await.red_lock("r").options(WITH_TTL);
     all_ailing(&cluster, &["SET", "r", "something else"]).await;
     assert_eq!(reasons(&lock).await, [NodeError::WrongType, NodeError::WrongType]);
     all_ailing(&cluster, &["DEL", "r"]).await;
@@ -85,7 +85,7 @@ async fn a_key_of_another_type_is_told() {
 #[tokio::test]
 async fn credentials_that_are_not_accepted_any_more_are_told() {
     let cluster = cluster().await;
-    let lock = client_of_a_user(&cluster).await.red_lock("r").ttl(TTL);
+    let lock = client_of_a_user(&cluster).await.red_lock("r").options(WITH_TTL);
     all_ailing(&cluster, &["ACL", "SETUSER", "locker", "<first", ">second"]).await;
     all_ailing(&cluster, &["CLIENT", "KILL", "USER", "locker"]).await;
     let is_refused = |node_error: &NodeError| match node_error {
@@ -102,9 +102,8 @@ async fn a_missing_password_is_told_when_connecting() {
     let cluster = Cluster::start_with(1, ServerOptions::default().password("secret")).await;
     let url = cluster.server(0).url().replace(":secret@", "");
     let outcome = Quorum::builder().admit_new_nodes().nodes([url]).connect().await;
-    let Err(ConnectError::NoQuorum { votes, .. }) = outcome else { panic!("{outcome:?}") };
-    let vote = &in_order(&votes)[0];
-    let Vote::Unknown(NodeError::Handshake(cause)) = vote else { panic!("{vote:?}") };
+    let reply = &in_order(&replies_of(outcome.unwrap_err()))[0];
+    let NodeReply::Failed(NodeError::Handshake(cause)) = reply else { panic!("{reply:?}") };
     assert!(matches!(**cause, NodeError::NoAuth(_)), "{cause}");
 }
 
@@ -129,7 +128,7 @@ async fn a_replica_is_told() {
 #[tokio::test]
 async fn a_lack_of_memory_is_told() {
     let cluster = cluster().await;
-    let lock = client(&cluster).await.red_lock("r").ttl(TTL);
+    let lock = client(&cluster).await.red_lock("r").options(WITH_TTL);
     all_ailing(&cluster, &["CONFIG", "SET", "maxmemory", "1"]).await;
     assert_eq!(reasons(&lock).await, [NodeError::OutOfMemory, NodeError::OutOfMemory]);
     all_ailing(&cluster, &["CONFIG", "SET", "maxmemory", "0"]).await;
@@ -144,7 +143,7 @@ async fn a_server_that_is_loading_is_told() {
         .config("key-load-delay", "1000")
         .config("loading-process-events-interval-bytes", "1024");
     let cluster = Cluster::start_with(3, options).await;
-    let lock = client(&cluster).await.red_lock("r").ttl(TTL);
+    let lock = client(&cluster).await.red_lock("r").options(WITH_TTL);
     all_ailing(&cluster, &["DEBUG", "POPULATE", "1500", "key", "100"]).await;
     let told = async {
         for server in ailing(&cluster) {
@@ -161,7 +160,7 @@ async fn a_server_that_is_loading_is_told() {
 #[tokio::test]
 async fn a_missing_permission_is_told_outside_and_inside_of_the_script() {
     let cluster = cluster().await;
-    let lock = client_of_a_user(&cluster).await.red_lock("r").ttl(TTL);
+    let lock = client_of_a_user(&cluster).await.red_lock("r").options(WITH_TTL);
     cluster.server(1).command(&["ACL", "SETUSER", "locker", "-evalsha"]).await;
     cluster.server(2).command(&["ACL", "SETUSER", "locker", "-hset"]).await;
     let reasons = reasons(&lock).await;
@@ -175,7 +174,7 @@ async fn a_missing_permission_is_told_outside_and_inside_of_the_script() {
 async fn a_server_that_cannot_persist_is_told() {
     let options = ServerOptions::default().config("enable-protected-configs", "yes");
     let cluster = Cluster::start_with(3, options).await;
-    let lock = client(&cluster).await.red_lock("r").ttl(TTL);
+    let lock = client(&cluster).await.red_lock("r").options(WITH_TTL);
     for words in
         [&["CONFIG", "SET", "dir", "/proc"][..], &["CONFIG", "SET", "save", "3600 100000"], &["BGSAVE"]]
     {
@@ -194,7 +193,7 @@ async fn a_server_that_cannot_persist_is_told() {
 async fn a_server_that_is_busy_with_a_script_is_told() {
     let options = ServerOptions::default().config("lua-time-limit", "20");
     let cluster = Cluster::start_with(3, options).await;
-    let lock = client(&cluster).await.red_lock("r").ttl(TTL);
+    let lock = client(&cluster).await.red_lock("r").options(WITH_TTL);
     let mut endless = redis::cmd("EVAL");
     endless.arg("while true do end").arg(0);
     let told = async {

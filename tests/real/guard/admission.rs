@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use redis::cmd;
 use redquorum::{
-    LockOptions, Vote,
-    admin::{AdmissionError, Initialized},
-    error::Refusal,
+    LockOptions,
+    admin::InitOutcome,
+    error::{AdminError, NodeReply, Refusal},
     inspection::LockState,
 };
 
@@ -30,19 +30,17 @@ async fn are_untouched(servers: &[Server]) {
 
 /// S50: "all of them are empty" may also mean that all of them have crashed.
 #[tokio::test]
-async fn new_servers_that_nobody_admitted_say_so_with_the_time_that_is_left_and_the_way_out() {
+async fn the_error_of_new_servers_names_the_remaining_time_and_the_remedy() {
     let cluster = Cluster::start(3).await;
     let quorum = builder(cluster.urls()).connect().await.unwrap();
     let Err(error) = quorum.red_lock("r").try_lock().await else { panic!("a lock on new servers") };
-    let LockError::Quarantined { needed: 2, remaining: Some(remaining), .. } = error else {
-        panic!("{error}")
-    };
+    let Error::NoQuorum(error) = error else { panic!("{error}") };
+    assert!(error.is_quarantined() && error.node_replies().needed() == 2, "{error}");
+    let remaining = error.retry_after().unwrap();
     assert!(remaining > QUARANTINE / 2 && remaining <= QUARANTINE, "{remaining:?}");
-    for hint in addresses(&cluster).iter().map(String::as_str).chain([
-        "`redquorum init`",
-        "`QuorumBuilder::init`",
-        "new",
-    ]) {
+    for hint in
+        addresses(&cluster).iter().map(String::as_str).chain(["`redquorum init`", "`admin::init`", "new"])
+    {
         assert!(error.to_string().contains(hint), "{error} does not name {hint}");
     }
 }
@@ -54,7 +52,7 @@ async fn a_lock_with_a_long_quorum_timeout_waits_out_the_quarantine_of_new_serve
     let lock = builder(cluster.urls()).connect().await.unwrap().red_lock("r");
     let impatient =
         lock.clone().options(LockOptions::new().quorum_timeout(Duration::from_millis(300))).lock().await;
-    assert!(matches!(impatient, Err(LockError::Quarantined { .. })), "{impatient:?}");
+    assert!(is_quarantined(&impatient), "{impatient:?}");
     let patient = Instant::now();
     let guard = lock.options(LockOptions::new().quorum_timeout(QUARANTINE * 2)).lock().await.unwrap();
     assert!(begin.elapsed() >= QUARANTINE, "{:?}", begin.elapsed());
@@ -66,7 +64,7 @@ async fn a_lock_with_a_long_quorum_timeout_waits_out_the_quarantine_of_new_serve
 #[tokio::test]
 async fn servers_that_are_made_a_quorum_vote_at_once() {
     let cluster = Cluster::start(3).await;
-    builder(cluster.urls()).init().await.unwrap();
+    admin::init(&builder(cluster.urls())).await.unwrap();
     let quorum = builder(cluster.urls()).connect().await.unwrap();
     quorum.red_lock("r").try_lock().await.unwrap().unwrap().unlock().await.unwrap();
 }
@@ -78,23 +76,22 @@ async fn a_quorum_that_has_lost_everything_is_not_taken_for_a_new_one() {
     let [quorum, _] = two_clients(&cluster, RestartGuard::PerConnection).await;
     join_all(cluster.servers().iter().map(Server::restart_empty)).await;
     let lock = quorum.red_lock("r");
-    let is_told =
-        async || matches!(lock.try_lock().await, Err(LockError::Quarantined { remaining: Some(_), .. }));
-    eventually(SOON, "the servers are in quarantine", is_told).await;
+    let has_an_end = async || matches!(lock.try_lock().await, Err(Error::NoQuorum(error)) if error.retry_after().is_some());
+    eventually(SOON, "the servers are in quarantine", has_an_end).await;
     drop(had(&lock).await);
 }
 
 #[tokio::test]
 async fn a_quorum_is_made_once() {
     let cluster = Cluster::start(3).await;
-    builder(cluster.urls()).init().await.unwrap();
+    admin::init(&builder(cluster.urls())).await.unwrap();
     let quorum = builder(cluster.urls()).connect().await.unwrap();
     let guard = quorum.red_lock("r").lock().await.unwrap();
-    let again = builder(cluster.urls()).init().await;
-    let Err(AdmissionError::NotNew { node, theirs }) = again else { panic!("{again:?}") };
+    let again = admin::init(&builder(cluster.urls())).await;
+    let Err(AdminError::NotNew { node, metadata, .. }) = again else { panic!("{again:?}") };
     assert_eq!(*node, addresses(&cluster)[0]);
     assert_eq!(
-        theirs.as_str(),
+        &*metadata,
         "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01 protocol=1"
     );
     guard.renew().await.unwrap();
@@ -104,11 +101,11 @@ async fn a_quorum_is_made_once() {
 #[tokio::test]
 async fn nothing_is_changed_where_one_of_the_servers_belongs_to_a_quorum_already() {
     let cluster = Cluster::start(3).await;
-    builder([cluster.server(2).url()]).name("theirs").init().await.unwrap();
-    let outcome = builder(cluster.urls()).init().await;
-    let Err(AdmissionError::NotNew { node, theirs }) = outcome else { panic!("{outcome:?}") };
+    admin::init(&builder([cluster.server(2).url()]).name("theirs")).await.unwrap();
+    let outcome = admin::init(&builder(cluster.urls())).await;
+    let Err(AdminError::NotNew { node, metadata, .. }) = outcome else { panic!("{outcome:?}") };
     assert_eq!(*node, addresses(&cluster)[2]);
-    assert!(theirs.as_str().starts_with("name=theirs nodes=1 "), "{theirs}");
+    assert!(metadata.starts_with("name=theirs nodes=1 "), "{metadata}");
     are_untouched(cluster.some(0..2)).await;
     let owner = builder([cluster.server(2).url()]).name("theirs").connect().await.unwrap();
     assert!(owner.red_lock("r").try_lock().await.unwrap().is_some());
@@ -119,12 +116,15 @@ async fn no_quorum_is_made_while_one_of_its_servers_is_down() {
     let cluster = Cluster::start(3).await;
     cluster.server(2).kill().await;
     let builder = builder(cluster.urls()).connect_timeout(Duration::from_secs(1));
-    let outcome = builder.clone().init().await;
-    let Err(AdmissionError::Incomplete { votes }) = &outcome else { panic!("{outcome:?}") };
-    assert!(matches!(in_order(votes)[..], [Vote::NotAsked, Vote::NotAsked, Vote::Unknown(_)]), "{votes}");
+    let outcome = admin::init(&builder).await;
+    let Err(AdminError::Incomplete(replies)) = &outcome else { panic!("{outcome:?}") };
+    assert!(
+        matches!(in_order(replies)[..], [NodeReply::NotAsked, NodeReply::NotAsked, NodeReply::Failed(_)]),
+        "{replies}"
+    );
     are_untouched(cluster.some(0..2)).await;
     cluster.server(2).restart_empty().await;
-    builder.init().await.unwrap();
+    admin::init(&builder).await.unwrap();
 }
 
 /// One of them finds metadata that is a moment old, and leaves it as it is.
@@ -156,17 +156,17 @@ async fn servers_that_a_client_has_found_before_are_made_a_quorum_and_vote_at_on
     let cluster = Cluster::start(3).await;
     let early = builder(cluster.urls()).connect().await.unwrap();
     let outcome = early.red_lock("r").try_lock().await;
-    assert!(matches!(outcome, Err(LockError::Quarantined { .. })), "{outcome:?}");
-    builder(cluster.urls()).init().await.unwrap();
+    assert!(is_quarantined(&outcome), "{outcome:?}");
+    admin::init(&builder(cluster.urls())).await.unwrap();
     early.red_lock("r").try_lock().await.unwrap().unwrap().unlock().await.unwrap();
-    let again = builder(cluster.urls()).init().await;
-    assert!(matches!(again, Err(AdmissionError::NotNew { .. })), "{again:?}");
+    let again = admin::init(&builder(cluster.urls())).await;
+    assert!(matches!(again, Err(AdminError::NotNew { .. })), "{again:?}");
 }
 
 #[tokio::test]
 async fn servers_that_forgot_a_lease_are_not_made_a_quorum_once_its_holder_has_renewed_it() {
     let cluster = Cluster::start(3).await;
-    builder(cluster.urls()).init().await.unwrap();
+    admin::init(&builder(cluster.urls())).await.unwrap();
     let quorum = builder(cluster.urls()).connect().await.unwrap();
     let guard = quorum.red_lock("r").lock().await.unwrap();
     for server in cluster.servers() {
@@ -174,59 +174,62 @@ async fn servers_that_forgot_a_lease_are_not_made_a_quorum_once_its_holder_has_r
     }
     let renewed = guard.renew().await;
     assert!(renewed.is_err(), "they forgot: {renewed:?}");
-    let outcome = builder(cluster.urls()).init().await;
-    assert!(matches!(outcome, Err(AdmissionError::NotNew { .. })), "{outcome:?}");
-    let if_needed = builder(cluster.urls()).init_if_needed().await;
-    assert!(matches!(if_needed, Ok(Initialized::Before { .. })), "{if_needed:?}");
+    let outcome = admin::init(&builder(cluster.urls())).await;
+    assert!(matches!(outcome, Err(AdminError::NotNew { .. })), "{outcome:?}");
+    let if_needed = admin::init_if_needed(&builder(cluster.urls())).await;
+    assert!(matches!(if_needed, Ok(InitOutcome::AlreadyDone(_))), "{if_needed:?}");
     let other = quorum.red_lock("other").try_lock().await;
-    assert!(matches!(other, Err(LockError::Quarantined { .. })), "{other:?}");
+    assert!(is_quarantined(&other), "{other:?}");
 }
 
 #[tokio::test]
 async fn a_client_that_only_looks_leaves_new_servers_untouched_and_they_can_be_made_a_quorum() {
     let cluster = Cluster::start(3).await;
     let looking = builder(cluster.urls()).read_only().connect().await.unwrap();
-    assert_eq!(looking.red_lock("r").inspect().await.unwrap().state(), LockState::Free);
+    assert_eq!(looking.inspect("r").await.unwrap().state(), LockState::Free);
     assert_eq!(looking.election("e").leader().await.unwrap(), None);
     are_untouched(cluster.servers()).await;
-    builder(cluster.urls()).init().await.unwrap();
+    admin::init(&builder(cluster.urls())).await.unwrap();
     let quorum = builder(cluster.urls()).connect().await.unwrap();
     let guard = quorum.red_lock("r").lock().await.unwrap();
-    let found = looking.red_lock("r").inspect().await.unwrap();
-    assert_eq!(found.owner(), Some(guard.owner()));
+    let found = looking.inspect("r").await.unwrap();
+    assert_eq!(found.holder(), Some(guard.id()));
 }
 
 #[tokio::test]
 async fn a_quorum_that_is_needed_is_made_once_and_found_from_then_on() {
     let cluster = Cluster::start(3).await;
     let builder = builder(cluster.urls()).connect_timeout(Duration::from_secs(1));
-    assert_eq!(builder.clone().init_if_needed().await.unwrap(), Initialized::Now);
+    assert_eq!(admin::init_if_needed(&builder).await.unwrap(), InitOutcome::Created);
     let quorum = builder.clone().connect().await.unwrap();
     let guard = quorum.red_lock("r").lock().await.unwrap();
-    let found = async || match builder.clone().init_if_needed().await.unwrap() {
-        Initialized::Before { votes } => in_order(&votes),
+    let found = async || match admin::init_if_needed(&builder).await.unwrap() {
+        InitOutcome::AlreadyDone(replies) => in_order(&replies),
         other => panic!("{other:?}"),
     };
-    assert_eq!(found().await, [Vote::Granted, Vote::Granted, Vote::Granted]);
+    assert_eq!(found().await, [NodeReply::Done, NodeReply::Done, NodeReply::Done]);
     cluster.server(2).kill().await;
-    assert!(matches!(found().await[..], [Vote::Granted, Vote::Granted, Vote::Unknown(_)]));
+    assert!(matches!(found().await[..], [NodeReply::Done, NodeReply::Done, NodeReply::Failed(_)]));
     // What comes back empty may have forgotten.
     cluster.server(2).restart_empty().await;
-    let votes = found().await;
-    let joins = Vote::Granted;
-    assert_eq!(votes[..2], [joins.clone(), joins]);
-    assert!(matches!(votes[2], Vote::Refused(Refusal::Quarantined { remaining: Some(_) })), "{votes:?}");
+    let replies = found().await;
+    assert_eq!(replies[..2], [NodeReply::Done, NodeReply::Done]);
+    let is_in_quarantine = |reply: &NodeReply| {
+        matches!(reply, NodeReply::Refused(Refusal::Quarantined { remaining: Some(_), .. }))
+    };
+    assert!(is_in_quarantine(&replies[2]), "{replies:?}");
     assert!(cluster.server(2).keys().await.contains(&"redquorum:quarantine".to_owned()));
     guard.ensure().unwrap();
-    let other = builder.name("other").init_if_needed().await;
-    assert!(matches!(other, Err(AdmissionError::NotNew { .. })), "{other:?}");
+    let other = admin::init_if_needed(&builder.name("other")).await;
+    assert!(matches!(other, Err(AdminError::NotNew { .. })), "{other:?}");
 }
 
 #[tokio::test]
 async fn a_quorum_is_not_made_if_needed_while_a_server_is_down_that_may_know_of_one() {
     let cluster = Cluster::start(3).await;
     cluster.server(2).kill().await;
-    let outcome = builder(cluster.urls()).connect_timeout(Duration::from_secs(1)).init_if_needed().await;
-    assert!(matches!(outcome, Err(AdmissionError::Incomplete { .. })), "{outcome:?}");
+    let outcome =
+        admin::init_if_needed(&builder(cluster.urls()).connect_timeout(Duration::from_secs(1))).await;
+    assert!(matches!(outcome, Err(AdminError::Incomplete(_))), "{outcome:?}");
     are_untouched(cluster.some(0..2)).await;
 }

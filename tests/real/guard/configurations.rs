@@ -7,14 +7,10 @@ use std::{
 };
 
 use redis::Value;
-use redquorum::{
-    Vote,
-    admin::AdmissionError,
-    error::{ConnectError, Refusal},
-};
+use redquorum::error::{AdminError, ConfigError, Refusal};
 
 use super::*;
-use crate::real::behaviours::in_order;
+use crate::real::behaviours::{in_order, replies_of};
 
 /// More than [`TTL`].
 const LONGER_TTL: Duration = Duration::from_secs(4);
@@ -32,10 +28,10 @@ fn of_five(cluster: &Cluster) -> QuorumBuilder {
 /// S19: with other nodes or numbers there would be majorities that do not meet; with another
 /// longest ttl or attempt timeout, quarantines that are too short.
 #[tokio::test]
-async fn a_client_that_is_configured_otherwise_than_its_nodes_is_refused_with_both_configurations() {
+async fn a_client_with_other_settings_is_refused_with_the_difference() {
     let cluster = Cluster::start(5).await;
     let ours = of_three(&cluster);
-    ours.clone().init().await.unwrap();
+    admin::init(&ours).await.unwrap();
     let others = [
         ("nodes=5", builder(cluster.urls())),
         ("needed=3", ours.clone().votes_needed(3)),
@@ -46,25 +42,31 @@ async fn a_client_that_is_configured_otherwise_than_its_nodes_is_refused_with_bo
     ];
     for (difference, other) in others {
         let outcome = other.connect().await;
-        let Err(ConnectError::OtherQuorum { ours, theirs, .. }) = &outcome else { panic!("{outcome:?}") };
+        assert!(is_wrong_quorum(&outcome), "{outcome:?}");
         let metadata =
             "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01 protocol=1";
-        assert_eq!(theirs.as_str(), metadata);
-        assert!(ours.as_str().contains(difference), "{ours}");
-        let message = outcome.unwrap_err().to_string();
+        let text = outcome.unwrap_err().to_string();
         let (field, _) = difference.split_once('=').unwrap();
         let in_metadata = metadata.split(' ').find(|of_metadata| of_metadata.starts_with(field)).unwrap();
-        let (of_node, of_client) = message.split_once(", this client ").unwrap();
-        assert!(of_node.contains(in_metadata) && of_client.contains(difference), "{message}");
-        assert!(!message.contains("redquorum nodes"), "nothing else: {message}");
+        let (of_node, of_client) = text.split_once(", this client ").unwrap();
+        assert!(of_node.contains(in_metadata) && of_client.contains(difference), "{text}");
+        assert!(!text.contains("redquorum nodes"), "nothing else: {text}");
     }
     assert!(ours.connect().await.unwrap().red_lock("r").try_lock().await.unwrap().is_some());
 }
 
-/// Whether so many nodes belong to something else that the client has no quorum.
-fn is_shut_out(outcome: &Result<Option<LockGuard>, LockError>) -> bool {
-    let Err(LockError::NoQuorum { votes, .. }) = outcome else { return false };
-    in_order(votes).iter().filter(|vote| matches!(vote, Vote::Refused(Refusal::OtherQuorum { .. }))).count()
+/// Whether a client was refused because a node belongs to a quorum with other settings.
+fn is_wrong_quorum(outcome: &Result<Quorum, Error>) -> bool {
+    matches!(outcome, Err(Error::Config(ConfigError::WrongQuorum { .. })))
+}
+
+/// Whether so many nodes belong to a quorum with other settings that the client has no quorum.
+fn is_shut_out(outcome: &Result<Option<LockGuard>, Error>) -> bool {
+    let Err(Error::NoQuorum(error)) = outcome else { return false };
+    in_order(error.node_replies())
+        .iter()
+        .filter(|reply| matches!(reply, NodeReply::Refused(Refusal::WrongQuorum { .. })))
+        .count()
         >= 2
 }
 
@@ -74,13 +76,13 @@ fn is_shut_out(outcome: &Result<Option<LockGuard>, LockError>) -> bool {
 async fn a_quorum_moves_to_more_nodes_and_a_longer_ttl_while_nobody_can_lock() {
     let cluster = Cluster::start(5).await;
     let (old, new) = (of_three(&cluster), of_five(&cluster));
-    old.clone().init().await.unwrap();
+    admin::init(&old).await.unwrap();
     let [holder, onlooker] = [old.clone().connect().await.unwrap(), old.clone().connect().await.unwrap()];
     let held = holder.red_lock("r").lock().await.unwrap();
     let begin = Instant::now();
     let is_over = AtomicBool::new(false);
     let moving = async {
-        let moved = new.clone().reconfigure(old.clone()).await;
+        let moved = admin::reconfigure(&old, &new).await;
         assert!(!held.is_valid(), "it is open while an old lease is valid");
         is_over.store(true, Ordering::Relaxed);
         moved
@@ -94,7 +96,7 @@ async fn a_quorum_moves_to_more_nodes_and_a_longer_ttl_while_nobody_can_lock() {
             assert!(is_shut_out(&outcome), "{outcome:?}");
             for builder in [&old, &new] {
                 let outcome = builder.clone().connect().await;
-                assert!(matches!(outcome, Err(ConnectError::OtherQuorum { .. })), "{outcome:?}");
+                assert!(is_wrong_quorum(&outcome), "{outcome:?}");
             }
         }
     };
@@ -102,21 +104,20 @@ async fn a_quorum_moves_to_more_nodes_and_a_longer_ttl_while_nobody_can_lock() {
     moved.unwrap();
     assert!(begin.elapsed() >= LONGER_TTL, "{:?}", begin.elapsed());
     let quorum = new.clone().connect().await.unwrap();
-    let next = quorum.red_lock("r").ttl(LONGER_TTL).try_lock().await.unwrap().unwrap();
+    let next =
+        quorum.red_lock("r").options(LockOptions::new().ttl(LONGER_TTL)).try_lock().await.unwrap().unwrap();
     assert!(next.fencing_token() > held.fencing_token());
-    assert_eq!(next.votes().nodes(), 5);
-    // Clients of before are told by every vote, and when they connect, what the nodes are now.
-    let Err(LockError::NoQuorum { votes, .. }) = onlooker.red_lock("x").try_lock().await else {
-        panic!("a lock")
-    };
-    let moved_on = |vote: &Vote| match vote {
-        Vote::Refused(Refusal::OtherQuorum { theirs }) => theirs.as_str().contains("nodes=5"),
+    assert_eq!(next.node_replies().iter().count(), 5);
+    // Each reply, and the error of `connect`, shows old clients the new settings of the nodes.
+    let replies = replies_of(onlooker.red_lock("x").try_lock().await.unwrap_err());
+    let moved_on = |reply: &NodeReply| match reply {
+        NodeReply::Refused(Refusal::WrongQuorum { fingerprint, .. }) => fingerprint.contains("nodes=5"),
         _ => false,
     };
-    assert!(in_order(&votes).iter().filter(|vote| moved_on(vote)).count() >= 2, "{votes}");
-    assert!(matches!(old.connect().await, Err(ConnectError::OtherQuorum { .. })));
-    // And once more changes nothing.
-    new.clone().reconfigure(new).await.unwrap();
+    assert!(in_order(&replies).iter().filter(|reply| moved_on(reply)).count() >= 2, "{replies}");
+    assert!(is_wrong_quorum(&old.connect().await));
+    // The same move again changes nothing.
+    admin::reconfigure(&new, &new).await.unwrap();
     next.renew().await.unwrap();
 }
 
@@ -124,17 +125,17 @@ async fn a_quorum_moves_to_more_nodes_and_a_longer_ttl_while_nobody_can_lock() {
 async fn a_move_that_found_a_new_server_down_goes_on_when_it_is_repeated() {
     let cluster = Cluster::start(5).await;
     let (old, new) = (of_three(&cluster), of_five(&cluster));
-    old.clone().init().await.unwrap();
+    admin::init(&old).await.unwrap();
     let before = old.clone().connect().await.unwrap();
     let token = had(&before.red_lock("r")).await.fencing_token();
     cluster.server(4).kill().await;
-    let outcome = new.clone().reconfigure(old.clone()).await;
-    let Err(AdmissionError::Incomplete { votes }) = &outcome else { panic!("{outcome:?}") };
-    let expected = [Vote::Granted, Vote::Granted, Vote::Granted, Vote::Granted];
-    assert!(in_order(votes).starts_with(&expected), "{votes}");
-    assert!(matches!(in_order(votes)[4], Vote::Unknown(_)), "{votes}");
+    let outcome = admin::reconfigure(&old, &new).await;
+    let Err(AdminError::Incomplete(replies)) = &outcome else { panic!("{outcome:?}") };
+    let expected = [NodeReply::Done, NodeReply::Done, NodeReply::Done, NodeReply::Done];
+    assert!(in_order(replies).starts_with(&expected), "{replies}");
+    assert!(matches!(in_order(replies)[4], NodeReply::Failed(_)), "{replies}");
     cluster.server(4).restart_empty().await;
-    new.clone().reconfigure(old).await.unwrap();
+    admin::reconfigure(&old, &new).await.unwrap();
     let guard = new.connect().await.unwrap().red_lock("r").try_lock().await.unwrap().unwrap();
     assert!(guard.fencing_token() > token);
 }
@@ -144,17 +145,17 @@ async fn a_move_that_found_a_new_server_down_goes_on_when_it_is_repeated() {
 async fn nothing_is_moved_while_so_many_old_servers_are_down_that_they_could_be_a_quorum() {
     let cluster = Cluster::start_with(5, ServerOptions::persistent()).await;
     let (old, new) = (of_three(&cluster), of_five(&cluster));
-    old.clone().init().await.unwrap();
+    admin::init(&old).await.unwrap();
     for server in cluster.some(1..3) {
         server.kill().await;
     }
-    let outcome = new.clone().reconfigure(old.clone()).await;
-    assert!(matches!(outcome, Err(AdmissionError::Incomplete { .. })), "{outcome:?}");
+    let outcome = admin::reconfigure(&old, &new).await;
+    assert!(matches!(outcome, Err(AdminError::Incomplete(_))), "{outcome:?}");
     assert!(cluster.server(4).keys().await.is_empty(), "a new node was made");
     for server in cluster.some(1..3) {
         server.restart_keeping_data().await;
     }
-    new.clone().reconfigure(old).await.unwrap();
+    admin::reconfigure(&old, &new).await.unwrap();
     drop(had(&new.connect().await.unwrap().red_lock("r")).await);
 }
 
@@ -163,13 +164,13 @@ async fn nothing_is_moved_while_so_many_old_servers_are_down_that_they_could_be_
 async fn old_servers_that_came_back_empty_are_moved_with_the_others() {
     let cluster = Cluster::start(5).await;
     let (old, new) = (of_three(&cluster), of_five(&cluster));
-    old.clone().init().await.unwrap();
+    admin::init(&old).await.unwrap();
     for server in cluster.some(1..3) {
         server.restart_empty().await;
     }
-    new.clone().reconfigure(old.clone()).await.unwrap();
+    admin::reconfigure(&old, &new).await.unwrap();
     drop(had(&new.connect().await.unwrap().red_lock("r")).await);
-    assert!(matches!(old.connect().await, Err(ConnectError::OtherQuorum { .. })));
+    assert!(is_wrong_quorum(&old.connect().await));
 }
 
 /// Clients with the old list would go on with a server that the move has not reached.
@@ -177,12 +178,18 @@ async fn old_servers_that_came_back_empty_are_moved_with_the_others() {
 async fn other_servers_under_the_same_name_and_numbers_are_no_move() {
     let cluster = Cluster::start(4).await;
     let old = of_three(&cluster);
-    old.clone().init().await.unwrap();
+    admin::init(&old).await.unwrap();
     let others = builder(cluster.some(1..4).iter().map(Server::url));
-    let outcome = others.clone().reconfigure(old.clone()).await;
-    assert!(matches!(&outcome, Err(AdmissionError::SameConfiguration { .. })), "{outcome:?}");
+    let outcome = admin::reconfigure(&old, &others).await;
+    let Err(AdminError::Config(error)) = &outcome else { panic!("{outcome:?}") };
+    assert!(matches!(error, ConfigError::OutOfRange { setting: "name", .. }), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "name is redquorum: expected a name of its own for the new configuration, because its other settings are \
+         those of the old one and its nodes are not"
+    );
     assert!(old.clone().connect().await.unwrap().red_lock("r").try_lock().await.unwrap().is_some());
-    others.clone().name("moved").reconfigure(old).await.unwrap();
+    admin::reconfigure(&old, &others.clone().name("moved")).await.unwrap();
     drop(had(&others.name("moved").connect().await.unwrap().red_lock("r")).await);
 }
 
@@ -192,7 +199,7 @@ async fn other_servers_under_the_same_name_and_numbers_are_no_move() {
 async fn an_old_server_that_falls_back_during_the_move_is_closed_again() {
     let cluster = Cluster::start(5).await;
     let (old, new) = (of_three(&cluster), of_five(&cluster));
-    old.clone().init().await.unwrap();
+    admin::init(&old).await.unwrap();
     let onlooker = old.clone().connect().await.unwrap();
     let begin = Instant::now();
     let falling = async {
@@ -207,9 +214,9 @@ async fn an_old_server_that_falls_back_during_the_move_is_closed_again() {
         eventually(SOON, "it has fallen back", async || metadata().await.contains("nodes=3")).await;
         assert!(begin.elapsed() < LONGER_TTL, "too late to be of any interest");
     };
-    let (moved, ()) = tokio::join!(new.clone().reconfigure(old.clone()), falling);
+    let (moved, ()) = tokio::join!(admin::reconfigure(&old, &new), falling);
     moved.unwrap();
     assert!(begin.elapsed() >= 2 * LONGER_TTL, "{:?}", begin.elapsed());
-    assert!(matches!(old.connect().await, Err(ConnectError::OtherQuorum { .. })));
+    assert!(is_wrong_quorum(&old.connect().await));
     drop(had(&new.connect().await.unwrap().red_lock("r")).await);
 }

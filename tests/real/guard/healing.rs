@@ -3,21 +3,24 @@
 
 use std::time::Instant;
 
-use redquorum::{RestartGuard, Vote, error::Refusal};
+use redquorum::{
+    RestartGuard,
+    error::{NodeReply, Refusal},
+};
 use redquorum_tests::eventually;
 
 use super::*;
 use crate::real::behaviours::{in_order, is_locked};
 
-fn abstains(vote: &Vote) -> bool {
-    matches!(vote, Vote::Refused(Refusal::Quarantined { .. }))
+fn abstains(reply: &NodeReply) -> bool {
+    matches!(reply, NodeReply::Refused(Refusal::Quarantined { .. }))
 }
 
 /// Renews until every server counts.
 async fn counted_everywhere(guard: &LockGuard) {
     eventually(SOON, "every server counts", async || {
         guard.renew().await.unwrap();
-        guard.votes().granted() == guard.votes().nodes()
+        guard.node_replies().done() == guard.node_replies().iter().count()
     })
     .await;
 }
@@ -35,7 +38,7 @@ async fn renewals_bring_a_lease_back_to_flushed_servers_at_once_and_count_there_
         server.command(&["FLUSHALL"]).await;
         guard.renew().await.unwrap();
         eventually(SOON, "the lock is back", async || is_locked(server, "r").await).await;
-        let is_told = async || abstains(&in_order(&guard.votes())[number]);
+        let is_told = async || abstains(&in_order(&guard.node_replies())[number]);
         eventually(SOON, "the node is known not to count", is_told).await;
         assert!(!matches!(contender.try_lock().await, Ok(Some(_))));
         counted_everywhere(&guard).await;
@@ -64,7 +67,7 @@ async fn a_lease_that_is_renewed_survives_all_servers_being_flushed_at_once_and_
             if let Ok(Some(_guard)) = other.red_lock("r").try_lock().await {
                 return Some(held.is_valid());
             }
-            assert!(held.is_valid(), "{}", held.votes());
+            assert!(held.is_valid(), "{}", held.node_replies());
         }
         counted_everywhere(&held).await;
         Some(false)

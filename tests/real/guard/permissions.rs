@@ -1,6 +1,9 @@
 //! What the restart guard may ask of servers, and which of them it takes for which.
 
-use redquorum::{RestartGuard, error::ConnectError};
+use redquorum::{
+    RestartGuard,
+    error::{ConfigError, NodeError},
+};
 
 use super::*;
 
@@ -14,13 +17,14 @@ async fn urls_of_a_user(cluster: &Cluster, rules: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_call_info_is_told_what_to_allow_or_to_choose() {
+async fn the_error_of_a_user_without_info_names_the_remedy() {
     let cluster = Cluster::start(3).await;
-    builder(cluster.urls()).init().await.unwrap();
+    admin::init(&builder(cluster.urls())).await.unwrap();
     let urls = urls_of_a_user(&cluster, &["-info"]).await;
     for guard in [RestartGuard::PerConnection, RestartGuard::PerVote] {
         let outcome = builder(&*urls).restart_guard(guard).connect().await;
-        let Err(error @ ConnectError::RunIdForbidden { .. }) = outcome else { panic!("{outcome:?}") };
+        let Err(Error::Config(error)) = outcome else { panic!("{outcome:?}") };
+        assert!(matches!(error, ConfigError::Server { reason: NodeError::RunIdForbidden, .. }), "{error:?}");
         let node = format!("127.0.0.1:{}", cluster.server(0).port());
         for hint in [&*node, "INFO", "+info", "RestartGuard::Off"] {
             assert!(error.to_string().contains(hint), "{error} does not name {hint}");
@@ -37,7 +41,7 @@ async fn a_user_who_may_not_call_info_is_told_what_to_allow_or_to_choose() {
 async fn a_user_who_may_not_call_info_makes_no_quorum() {
     let cluster = Cluster::start(3).await;
     let urls = urls_of_a_user(&cluster, &["-info"]).await;
-    let outcome = builder(&*urls).init().await;
+    let outcome = admin::init(&builder(&*urls)).await;
     let Err(error) = outcome else { panic!("a quorum was made") };
     assert!(error.to_string().contains("+info"), "{error}");
     for server in cluster.servers() {

@@ -2,8 +2,8 @@
 //! are another server's.
 
 use redquorum::{
-    RestartGuard, Vote,
-    error::{NodeError, Refusal},
+    RestartGuard,
+    error::{NodeError, NodeReply, Refusal},
 };
 use redquorum_tests::eventually;
 
@@ -86,8 +86,8 @@ async fn the_first_vote_of_a_node_that_was_a_replica_is_an_abstention() {
         let held = scene.hold().await;
         follow(scene.node_1(), scene.cluster.server(3)).await;
         promote(scene.node_1()).await;
-        let vote = scene.vote_of_node_1().await;
-        assert!(matches!(vote, Vote::Refused(Refusal::Quarantined { .. })), "{vote}");
+        let reply = scene.reply_of_node_1().await;
+        assert!(matches!(reply, NodeReply::Refused(Refusal::Quarantined { .. })), "{reply}");
         assert!(held.is_valid());
     }
 }
@@ -140,15 +140,16 @@ async fn a_round_trip_to_the_own_replica_is_seen_by_the_next_connection() {
 async fn a_round_trip_to_the_own_replica_is_seen_by_a_client_that_asks_meanwhile() {
     broken_under(&[RestartGuard::Off], async |play| {
         let trip = RoundTrip::as_replica(play).await;
-        let vote = trip.scene.vote_of_node_1().await;
+        let reply = trip.scene.reply_of_node_1().await;
         // A server that takes longer to become a replica has not refused yet.
-        if vote == Vote::Unknown(NodeError::TimedOut) {
+        if reply == NodeReply::Failed(NodeError::TimedOut) {
             return None;
         }
-        let abstains = matches!(vote, Vote::Refused(Refusal::Quarantined { .. }));
+        let abstains = matches!(reply, NodeReply::Refused(Refusal::Quarantined { .. }));
         assert!(
-            vote == Vote::Unknown(NodeError::ReadOnly) || (abstains && play.guard == RestartGuard::PerVote),
-            "{vote}"
+            reply == NodeReply::Failed(NodeError::ReadOnly)
+                || (abstains && play.guard == RestartGuard::PerVote),
+            "{reply}"
         );
         trip.gets_in().await
     })
@@ -161,10 +162,10 @@ async fn a_round_trip_to_the_own_replica_is_seen_by_a_client_that_asks_meanwhile
 async fn a_node_that_gets_its_first_replica_is_in_quarantine_from_the_next_registration_on() {
     let scene = Scene::on(cluster(ServerOptions::default()).await, RestartGuard::PerConnection).await;
     follow(scene.cluster.server(3), scene.node_1()).await;
-    assert_eq!(scene.vote_of_node_1().await, Vote::Granted);
+    assert_eq!(scene.reply_of_node_1().await, NodeReply::Done);
     scene.node_1().command(&["CLIENT", "KILL", "TYPE", "NORMAL"]).await;
     let abstains =
-        async || matches!(scene.vote_of_node_1().await, Vote::Refused(Refusal::Quarantined { .. }));
+        async || matches!(scene.reply_of_node_1().await, NodeReply::Refused(Refusal::Quarantined { .. }));
     eventually(SOON, "the node is in quarantine", abstains).await;
-    eventually(SOON, "it votes again", async || scene.vote_of_node_1().await == Vote::Granted).await;
+    eventually(SOON, "it votes again", async || scene.reply_of_node_1().await == NodeReply::Done).await;
 }

@@ -57,7 +57,7 @@ async fn under_a_lease(
 ) -> (Vec<FencingToken>, bool) {
     let cluster = Cluster::start(NODES).await;
     let builder = builder(&cluster, guard);
-    builder.clone().init().await.unwrap();
+    admin::init(&builder).await.unwrap();
     let connect = || builder.clone().connect();
     let (holder, one, other) = (connect().await.unwrap(), connect().await.unwrap(), connect().await.unwrap());
     // A server that voted in the next second would count from there, above the token.
@@ -68,7 +68,7 @@ async fn under_a_lease(
     // Nobody else is to have a vote of a server that had yet to hear of the lease.
     eventually(SOON, "every server has voted for it, or heard of it", async || {
         held.renew().await.unwrap();
-        held.votes().granted() == NODES
+        held.node_replies().done() == NODES
     })
     .await;
     let (is_over, tries) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -106,7 +106,7 @@ async fn roll(cluster: &Cluster, held: &LockGuard, rounds: usize) {
             server.restart_empty().await;
             let back = Instant::now();
             may_count(server).await;
-            assert!(held.is_valid(), "{}", held.votes());
+            assert!(held.is_valid(), "{}", held.node_replies());
             let is_held = async || held_on(cluster, held).await >= QUORUM;
             eventually(TTL, "a quorum of servers has the lock", is_held).await;
             shortest = shortest.min(back.elapsed());
@@ -115,7 +115,7 @@ async fn roll(cluster: &Cluster, held: &LockGuard, rounds: usize) {
     assert!(shortest <= ATTEMPT_TIMEOUT + LITTLE, "the pace is that of something else: {shortest:?}");
     let is_held = async || held_on(cluster, held).await == NODES;
     eventually(TTL, "every server has the lock again", is_held).await;
-    assert!(held.is_valid(), "{}", held.votes());
+    assert!(held.is_valid(), "{}", held.node_replies());
 }
 
 /// Waits until a client has registered the server in its present incarnation, and renewals may
@@ -136,7 +136,7 @@ async fn may_count(server: &Server) {
 /// On how many servers the lock is the guard's. None has it for anybody else, nor has given a vote
 /// above its token.
 async fn held_on(cluster: &Cluster, held: &LockGuard) -> usize {
-    let (owner, token) = (held.owner().to_string(), token_of(held));
+    let (owner, token) = (held.id().to_string(), token_of(held));
     let mut count = 0;
     for server in cluster.servers() {
         let owners = owners(server, "r").await;

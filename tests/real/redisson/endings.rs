@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use redquorum::{
-    Quorum,
-    error::{LossReason, UnlockError},
-};
+use redquorum::{LockOptions, Quorum, admin, error::LossReason};
 use redquorum_tests::{Cluster, Direction, Proxy};
 
 use super::{
-    super::servers::{client, have_subscribers, owners},
+    super::{
+        behaviours::loss,
+        servers::{client, have_subscribers, owners},
+    },
     AT_ONCE, at_once,
     client::{Redisson, Wake},
     redisson, wait_of_ours, wait_of_theirs,
@@ -29,7 +29,7 @@ async fn neither_can_unlock_or_renew_what_the_other_holds() {
     theirs.try_lock().await.unwrap();
     assert!(ours.renew().await.is_err());
     assert!(!ours.is_valid());
-    assert!(matches!(ours.unlock().await, Err(UnlockError::LeaseLost { .. })));
+    assert_eq!(loss(ours.unlock().await.unwrap_err()), LossReason::Revoked);
     assert_eq!(owners(cluster.server(0), "r").await, [(theirs.owner().to_owned(), 1)]);
 }
 
@@ -41,7 +41,7 @@ async fn our_force_unlock_frees_its_lock_and_wakes_its_waiter() {
     holder.try_lock().await.unwrap();
     let waiting = wait_of_theirs(redisson.lock("r", 2)).await;
     let start = Instant::now();
-    quorum.red_lock("r").force_unlock().await.unwrap();
+    admin::force_unlock(&quorum, "r").await.unwrap();
     let (end, wake) = waiting.await.unwrap();
     assert_eq!(wake, Wake::Message);
     at_once(start, end);
@@ -53,7 +53,7 @@ async fn its_force_unlock_frees_our_lock_wakes_our_waiter_and_our_guard_learns_i
     let ttl = Duration::from_secs(3);
     let cluster = Cluster::start(1).await;
     let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
-    let guard = quorum.red_lock("r").ttl(ttl).lock().await.unwrap();
+    let guard = quorum.red_lock("r").options(LockOptions::new().ttl(ttl)).lock().await.unwrap();
     let locked = Instant::now();
     let ours = wait_of_ours(quorum.red_lock("r"));
     have_subscribers(cluster.server(0), "r", 1).await;
@@ -63,7 +63,7 @@ async fn its_force_unlock_frees_our_lock_wakes_our_waiter_and_our_guard_learns_i
     // The waiter's guard is gone again; somebody has to hold the resource, or the renewal heals
     // what was deleted.
     redisson.lock("r", 1).lock().await;
-    assert_eq!(guard.lost().await.reason, LossReason::TakenAway);
+    assert_eq!(guard.lost().await.reason, LossReason::Revoked);
     assert!(locked.elapsed() < ttl / 3 + AT_ONCE, "told after {:?}", locked.elapsed());
 }
 
@@ -75,7 +75,7 @@ async fn its_force_unlock_is_healed_by_our_next_renewal_if_nobody_holds_the_reso
     assert!(redisson.lock("r", 1).force_unlock().await);
     guard.renew().await.unwrap();
     assert!(redisson.lock("r", 1).try_lock().await.is_err());
-    assert_eq!(owners(cluster.server(0), "r").await, [(guard.owner().to_string(), 1)]);
+    assert_eq!(owners(cluster.server(0), "r").await, [(guard.id().to_string(), 1)]);
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn each_takes_over_when_the_lease_of_the_other_ends_and_not_before_its_ren
     assert!(took_over >= lease - Duration::from_millis(5) && took_over < lease + AT_ONCE, "{took_over:?}");
 
     // Nothing comes any more of this guard.
-    let _crashed = quorum.red_lock("r").ttl(lease).lock().await.unwrap();
+    let _crashed = quorum.red_lock("r").options(LockOptions::new().ttl(lease)).lock().await.unwrap();
     proxy.cut(Direction::Requests);
     let locked = Instant::now();
     let (end, wake) = wait_of_theirs(theirs).await.await.unwrap();

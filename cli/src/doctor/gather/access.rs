@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::redis::{PushInfo, PushKind, Value, cmd};
+use redquorum::unstable_redis::redis::{PushInfo, PushKind, Value, cmd};
 use uuid::Uuid;
 
 use crate::{

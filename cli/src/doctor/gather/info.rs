@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use redquorum::redis::cmd;
+use redquorum::unstable_redis::redis::cmd;
 
 use crate::{
     connect::{Disconnected, NodeConnection, Reply},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::redis::cmd;
+use redquorum::unstable_redis::redis::cmd;
 
 use crate::{
     connect::{Disconnected, NodeConnection, Reply},

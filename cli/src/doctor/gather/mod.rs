@@ -7,7 +7,10 @@ use std::{
 };
 
 use futures::future::join_all;
-use redquorum::admin::NodeConnector;
+use redquorum::{
+    __command::{NodeConnector, connectors},
+    admin,
+};
 
 use super::facts::{Expected, Facts, Node, Server};
 use crate::{
@@ -29,7 +32,7 @@ mod metadata;
 pub(crate) async fn gather(settings: &Settings, watch: Duration) -> Result<Facts, Failure> {
     let builder = settings.builder();
     let expected = Expected {
-        fingerprint: builder.fingerprint()?.to_string(),
+        fingerprint: admin::fingerprint(&builder)?,
         votes_needed: settings.effective.votes_needed,
         guard: settings.effective.restart_guard,
         node_timeout: settings.effective.node_timeout,
@@ -38,7 +41,7 @@ pub(crate) async fn gather(settings: &Settings, watch: Duration) -> Result<Facts
         drift: settings.effective.drift,
     };
     let patience = settings.effective.connect_timeout;
-    let nodes = builder.connectors()?.into_iter().map(async |node| {
+    let nodes = connectors(&builder)?.into_iter().map(async |node| {
         let hosts = hosts(&node, patience).await;
         Node {
             address: node.address().to_owned(),

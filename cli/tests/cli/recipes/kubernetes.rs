@@ -1,4 +1,7 @@
-use redquorum::{Quorum, admin::node_urls};
+use redquorum::{
+    __command::{connectors, parse_node_urls},
+    Quorum,
+};
 use serde_json::Value;
 
 use super::*;
@@ -71,7 +74,8 @@ async fn a_pod_leads_and_is_ready_until_it_is_stopped() {
 
     let machine = Machine::new().await;
     let nodes = variables.iter_mut().find(|(name, _)| name == "REDQUORUM_NODES").unwrap();
-    assert_eq!(Quorum::builder().nodes(node_urls(&nodes.1)).connectors().unwrap().len(), 3, "{}", nodes.1);
+    let builder = Quorum::builder().nodes(parse_node_urls(&nodes.1));
+    assert_eq!(connectors(&builder).unwrap().len(), 3, "{}", nodes.1);
     nodes.1 = machine.cluster.urls().join(",");
     let command = [words(&container["command"], &variables), words(&container["args"], &variables)].concat();
     let probe = words(&container["readinessProbe"]["exec"]["command"], &variables);

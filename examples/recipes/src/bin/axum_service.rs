@@ -1,23 +1,23 @@
-//! A service of which several instances run and one leads, with its health and a graceful end.
+//! A service with several instances, of which one leads: health, leader, and a graceful shutdown.
 //!
-//! Nodes and settings come from a file or the environment. The quorum has to be made before, once,
-//! by `redquorum init`:
+//! Nodes and settings come from a file or the environment. `redquorum init` has to make the quorum
+//! once, before:
 //!
 //! ```text
 //! export REDQUORUM_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
 //! cargo run -p redquorum-recipes --bin axum_service -- --listen 127.0.0.1:8080
-//! curl http://127.0.0.1:8080/healthz    # 200: a quorum of nodes votes; 503: too few do, and which do not
-//! curl http://127.0.0.1:8080/leader     # the term of the leader, and where it listens
+//! curl http://127.0.0.1:8080/healthz    # 200: a quorum of nodes votes; 503: too few nodes vote
+//! curl http://127.0.0.1:8080/leader     # the term of the leader, and the leader's address
 //! ```
 //!
-//! At SIGTERM or SIGINT it stops leading, answers the requests under way, and ends when the nodes
-//! have confirmed that it leads no more, so that another instance leads within some round trips.
-//! Where no quorum of them answers, it ends when its leadership is over: after the ttl, at most.
+//! At SIGTERM or SIGINT, the instance stops leading, answers the outstanding requests, and ends when
+//! the nodes have confirmed the unlock. The next instance leads after a few round trips. If no
+//! quorum answers, the instance ends when the ttl has ended the leadership.
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
 #![expect(
     clippy::disallowed_methods,
-    reason = "sleeping stands for work, and no lease depends on how long requests are waited for"
+    reason = "a sleep stands for work, and no lease depends on the timeout of requests"
 )]
 
 use std::{
@@ -31,9 +31,9 @@ use std::{
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use clap::Parser;
 use redquorum::{
-    Election, Lease, Quorum,
-    error::LockError,
-    inspection::{NodeHolder, NodeInspection},
+    Error, Quorum,
+    election::{Election, Leadership},
+    inspection::NodeInspection,
     settings,
 };
 use tokio::{
@@ -43,42 +43,42 @@ use tokio::{
     time::timeout,
 };
 
-/// How long requests under way may keep the process after a signal: less than its service manager
-/// waits before SIGKILL.
-const LAST_ANSWERS: Duration = Duration::from_secs(10);
+/// The time for outstanding requests after a signal: less than the service manager waits before
+/// SIGKILL.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// One of several instances, of which one leads.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Where to serve HTTP; port 0 is any that is free.
+    /// Address of the HTTP server; port 0 is any free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// The election, the same for all instances.
+    /// Name of the election, the same for all instances.
     #[arg(long, default_value = "example:axum-service")]
     election: String,
-    /// A TOML file with nodes and settings, in place of the one that REDQUORUM_CONFIG names.
+    /// TOML file with nodes and settings, in place of the file that REDQUORUM_CONFIG names.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-/// What requests are answered from.
+/// The state of request handlers.
 #[derive(Clone)]
 struct Service {
     quorum: Quorum,
     election: Election,
-    /// What the last request for the health was answered.
+    /// The last answer of `/healthz`.
     last_health: Arc<Mutex<String>>,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    // Before anything is begun, so that no signal finds the process without its handlers.
+    // The handlers come first, so that an early signal does not kill the process.
     let signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let quorum = settings::load(arguments.config.as_deref())?.connect().await?;
     let listener = TcpListener::bind(arguments.listen).await?;
     let url = format!("http://{}", listener.local_addr()?);
-    let election = quorum.election(&arguments.election).value(&url);
+    let election = quorum.election(&arguments.election);
     println!("listening on {url}");
 
     let (stop, stopping) = watch::channel(false);
@@ -89,7 +89,7 @@ async fn main() -> anyhow::Result<()> {
             stop.send_replace(true);
         }
     });
-    let leading = tokio::spawn(lead_until(election.clone(), is_true(stopping.clone())));
+    let leading = tokio::spawn(lead_until(election.clone(), url, is_true(stopping.clone())));
     let service = Router::new()
         .route("/healthz", get(health))
         .route("/leader", get(leader))
@@ -97,79 +97,79 @@ async fn main() -> anyhow::Result<()> {
     let serving = axum::serve(listener, service).with_graceful_shutdown(is_true(stopping));
     let serving = tokio::spawn(serving.into_future());
 
-    // Ends at the signal, or by an error that another try would not get over. The leader's work ends
-    // first, and then the leadership.
+    // Ends at the signal, or by an error that repeating cannot mend. The order matters: the work of
+    // a leader ends before the leadership, and both end before the client.
     let led = leading.await?;
     stop.send_replace(true);
-    let (shutdown, served) = tokio::join!(quorum.shutdown(), timeout(LAST_ANSWERS, serving));
-    println!("{shutdown}");
+    let (report, served) = tokio::join!(quorum.shutdown(), timeout(GRACE, serving));
+    if report.is_complete() {
+        println!("shut down");
+    } else {
+        println!("shut down, unlocks are unconfirmed: {report}");
+    }
     match served {
         Ok(served) => served??,
-        Err(_) => println!("requests under way are cut off"),
+        Err(_) => println!("outstanding requests are dropped"),
     }
     Ok(led?)
 }
 
-/// Leads whenever it can, until `stop`. Where this returns, the work of a leader has been dropped
-/// and the leadership with it.
-async fn lead_until(election: Election, stop: impl Future<Output = ()>) -> Result<(), LockError> {
+/// Leads again and again until `stop`. On return, the work and the leadership have been dropped.
+async fn lead_until(election: Election, url: String, stop: impl Future<Output = ()>) -> Result<(), Error> {
     tokio::select! {
         () = stop => Ok(()),
-        ended = lead(&election) => ended.map(|never| match never {}),
+        ended = lead(&election, &url) => ended.map(|never| match never {}),
     }
 }
 
-/// Losing the leadership and campaigning again is one loop.
-async fn lead(election: &Election) -> Result<Infallible, LockError> {
+/// Campaigns and leads, and campaigns again after a loss.
+async fn lead(election: &Election, url: &str) -> Result<Infallible, Error> {
     loop {
-        let leadership = match election.campaign().await {
+        let leadership = match election.campaign(url).await {
             Ok(leadership) => leadership,
-            // These come only after the quorum timeout, so that this is no busy loop.
-            Err(
-                error @ (LockError::NoQuorum { .. }
-                | LockError::Quarantined { .. }
-                | LockError::Expired { .. }),
-            ) => {
-                println!("nobody can be elected: {error}");
+            // Returned after the quorum timeout, so the loop is not busy.
+            Err(Error::NoQuorum(shortage)) => {
+                println!("no leader can be elected: {shortage}");
                 continue;
             }
+            // The settings are wrong, or the client was shut down: a new campaign fails, too.
             Err(error) => return Err(error),
         };
         println!("leads in term {}", leadership.term());
-        match leadership.run(work).await {
+        match leadership.while_valid(work(&leadership)).await {
             Ok(never) => match never {},
-            Err(lost) => println!("leads no more: {lost}"),
+            // The work has stopped. Another instance may lead by now.
+            Err(Error::LeaseLost(lost)) => println!("leads no more: {lost}"),
+            Err(error) => return Err(error),
         }
     }
 }
 
-/// What only one instance may do. Whatever it writes carries the term, so that a store can refuse
-/// the late write of an instance that was paused.
-async fn work(lease: Lease) -> Infallible {
-    let term = lease.fencing_token();
+/// Does the work of the leader.
+///
+/// Each write has to carry the term, so that a store can refuse a late write of an instance that
+/// was paused.
+async fn work(leadership: &Leadership) -> Infallible {
     loop {
-        println!("term {term}: a round of the work");
+        println!("term {}: a round of the work", leadership.term());
         tokio::time::sleep(Duration::from_secs(10)).await;
     }
 }
 
-/// For a *readiness* probe: without a quorum, a restart would only make things worse.
+/// Answers a *readiness* probe. As a liveness probe, a missing quorum would restart all instances.
 async fn health(State(service): State<Service>) -> (StatusCode, String) {
     let health = service.quorum.health().await;
     let status = if health.has_quorum() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let votes = |node: &NodeInspection| {
-        node.abstention().is_none() && !matches!(node.holder(), NodeHolder::Unknown(_))
-    };
+    let votes = |node: &NodeInspection| node.abstention().is_none() && node.holder().is_ok();
     let nodes: Vec<bool> = health.nodes().map(votes).collect();
-    let mut answer =
-        format!("{} of {} nodes vote, {} have to", health.voting(), nodes.len(), health.needed());
-    let others: Vec<String> =
+    let mut answer = format!("{} of {} nodes vote, {} needed", health.voting(), nodes.len(), health.needed());
+    let without_vote: Vec<String> =
         (1..).zip(nodes).filter(|(_, votes)| !votes).map(|(node, _): (usize, _)| node.to_string()).collect();
-    if !others.is_empty() {
-        answer += &format!("; not node {}", others.join(", "));
+    if !without_vote.is_empty() {
+        answer += &format!("; no vote of node {}", without_vote.join(", "));
     }
-    // Addresses, users and errors of nodes are nothing for whoever may ask. They are logged, at each
-    // change: anybody may ask often.
+    // Addresses, users and errors of nodes are for the log, not for any client that may send this
+    // request. Requests can be frequent, so only changes are logged.
     let mut last = service.last_health.lock().unwrap_or_else(PoisonError::into_inner);
     if *last != answer {
         println!("{health}");
@@ -180,13 +180,20 @@ async fn health(State(service): State<Service>) -> (StatusCode, String) {
 
 async fn leader(State(service): State<Service>) -> (StatusCode, String) {
     match service.election.leader().await {
-        // A value is what anybody wrote who may write to the nodes.
+        // Any program that may write to the nodes can have written the value.
         Ok(Some(leader)) => {
             (StatusCode::OK, format!("{} {}\n", leader.term(), leader.value_str().escape_debug()))
         }
-        Ok(None) => (StatusCode::NOT_FOUND, "nobody leads\n".to_owned()),
-        // The error names the nodes.
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "no quorum of nodes could be asked\n".to_owned()),
+        Ok(None) => (StatusCode::NOT_FOUND, "no leader\n".to_owned()),
+        // The text of an error names the nodes, and stays here.
+        Err(Error::NoQuorum(_)) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "no quorum of nodes answered\n".to_owned())
+        }
+        Err(Error::Closed(_)) => (StatusCode::SERVICE_UNAVAILABLE, "this instance ends\n".to_owned()),
+        Err(error) => {
+            println!("{error}");
+            (StatusCode::INTERNAL_SERVER_ERROR, "the leader cannot be read\n".to_owned())
+        }
     }
 }
 
@@ -197,7 +204,7 @@ async fn received((mut terminate, mut interrupt): (Signal, Signal)) -> &'static 
     }
 }
 
-/// Ready once it is true, or nobody is left to say so.
+/// Waits until the flag is true, or its sender is dropped.
 async fn is_true(mut flag: watch::Receiver<bool>) {
     flag.wait_for(|flag| *flag).await.ok();
 }

@@ -1,8 +1,8 @@
 //! Traces and metrics of a quorum through OpenTelemetry.
 //!
-//! It prints them, so that no collector is needed. A service takes the exporters of the crate
-//! `opentelemetry-otlp` in place of `opentelemetry-stdout`, a batch exporter in place of the simple
-//! one, and changes nothing else.
+//! The program prints them and needs no collector. A service uses the exporters of the crate
+//! `opentelemetry-otlp` in place of `opentelemetry-stdout`, and a batch exporter in place of the
+//! simple exporter. The rest stays the same.
 //!
 //! Runs on five in-memory nodes, or on real ones after `redquorum init --if-needed`:
 //!
@@ -19,49 +19,46 @@ use metrics_opentelemetry::{
 use opentelemetry::{metrics::MeterProvider, trace::TracerProvider};
 use opentelemetry_sdk::{metrics::SdkMeterProvider, trace::SdkTracerProvider};
 use opentelemetry_stdout::{MetricExporter, SpanExporter};
-use redquorum::{
-    LockGuard, Quorum,
-    error::ConnectError,
-    metrics::{ALL, Kind},
-};
+use redquorum::{Error, Quorum, metrics::ALL};
 use tracing::{instrument, level_filters::LevelFilter};
 use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
 
-/// In seconds: from the round trip of a near node to the default ttl.
+/// Buckets in seconds, from the round trip of a near node to the default ttl.
 const SECONDS: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
 
-/// Finer where it becomes dangerous.
-const SHARES: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 1.0];
+/// Buckets of ratios, finer below the two thirds of a ttl that an undisturbed renewal leaves.
+const RATIOS: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 1.0];
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // Both before the first quorum is connected.
+    // The exporters come first, because spans and metrics of earlier clients are not exported.
     let traces = export_traces()?;
-    let figures = export_figures()?;
+    let metrics = export_metrics()?;
 
     let quorum = connect().await?;
     charge(&quorum, 42).await?;
     quorum.shutdown().await;
 
-    // What is not exported by now would be lost.
+    // The exporters flush here. Without the flush, the last spans and metrics would be lost.
     traces.shutdown()?;
-    figures.shutdown()?;
+    metrics.shutdown()?;
     Ok(())
 }
 
-/// A span of the program: those of the library come to be inside of it, and their events tell owner,
-/// token and votes.
+/// Charges an invoice in a span of the program, which has the span of the lock call inside.
 #[instrument(skip(quorum))]
-async fn charge(quorum: &Quorum, invoice: u64) -> anyhow::Result<()> {
-    let guard: LockGuard = quorum.red_lock(format!("invoice:{invoice}")).lock().await?;
+async fn charge(quorum: &Quorum, invoice: u64) -> Result<(), Error> {
+    let guard = quorum.red_lock(format!("invoice:{invoice}")).lock().await?;
     tracing::info!(token = %guard.fencing_token(), "charged");
     guard.unlock().await?;
     Ok(())
 }
 
-/// At the level debug, the library has a span for each call to lock; at trace, each vote is an event
-/// besides.
+/// Exports the spans of the library and of this program.
+///
+/// At the level INFO, each lease has a span, with a link to the span that locked. At DEBUG, each lock
+/// call has a span, too. At TRACE, each vote has an event.
 fn export_traces() -> anyhow::Result<SdkTracerProvider> {
     let provider = SdkTracerProvider::builder().with_simple_exporter(SpanExporter::default()).build();
     let exported = Targets::new()
@@ -72,23 +69,25 @@ fn export_traces() -> anyhow::Result<SdkTracerProvider> {
     Ok(provider)
 }
 
-/// The library's figures go to the `metrics` facade, of which this is a recorder. It is exported once
-/// a minute, and at the end.
-fn export_figures() -> anyhow::Result<SdkMeterProvider> {
+/// Exports the metrics of the library, once a minute and at the end.
+///
+/// The library passes metrics to the facade `metrics`, and the recorder passes them on.
+fn export_metrics() -> anyhow::Result<SdkMeterProvider> {
     let provider = SdkMeterProvider::builder().with_periodic_exporter(MetricExporter::default()).build();
     let recorder = OpenTelemetryRecorder::new(OpenTelemetryMetrics::new(provider.meter("recipe")));
-    recorder.set_histogram_bounds(named(Kind::Seconds), &SECONDS);
-    recorder.set_histogram_bounds(named(Kind::Ratio), &SHARES);
+    recorder.set_histogram_bounds(with_suffix("_seconds"), &SECONDS);
+    recorder.set_histogram_bounds(with_suffix("_ratio"), &RATIOS);
     set_global_recorder(recorder)?;
     Ok(provider)
 }
 
-/// The metrics of the library that are of a kind.
-fn named(kind: Kind) -> impl Iterator<Item = KeyName> {
-    ALL.iter().filter(move |metric| metric.kind == kind).map(|metric| KeyName::from(metric.name))
+/// Returns the metrics of a unit, which is the suffix of their names.
+fn with_suffix(suffix: &str) -> impl Iterator<Item = KeyName> {
+    ALL.iter().map(|metric| metric.name).filter(move |name| name.ends_with(suffix)).map(KeyName::from)
 }
 
-async fn connect() -> Result<Quorum, ConnectError> {
+/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
         Ok(builder) => builder.connect().await,
         Err(_) => Quorum::in_memory(5),

@@ -1,12 +1,11 @@
-//! A write that carries the fencing token of its lock, in SQLite by sqlx: the database refuses a
-//! holder that was paused for too long.
+//! Writes with a fencing token in SQLite, by sqlx: the database refuses a holder that was paused
+//! past the end of its lease.
 //!
-//! The token is a column of the row that the lock protects. Every access of a holder begins with
-//! the same statement, which takes the token if it is not smaller than the one that is there. Any
-//! database with an atomic `UPDATE ... WHERE` does as well.
+//! The token is a column of the row that the lock protects. Each access of a holder writes the
+//! token, if the row has no larger token. Any database with an atomic `UPDATE ... WHERE` works.
 //!
-//! Runs on five in-memory nodes, or on real ones after `redquorum init --if-needed`, and with a
-//! database in memory, or a file:
+//! Runs on five in-memory nodes, or on real ones after `redquorum init --if-needed`. The database
+//! is in memory, or a file:
 //!
 //! ```text
 //! cargo run -p redquorum-recipes --bin sqlx_fence
@@ -14,13 +13,13 @@
 //!     cargo run -p redquorum-recipes --bin sqlx_fence -- --database 'sqlite:invoices.db?mode=rwc'
 //! ```
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "the example prints what happens")]
 
 use std::time::Duration;
 
 use anyhow::ensure;
 use clap::Parser;
-use redquorum::{FencingToken, Quorum, error::ConnectError};
+use redquorum::{Error, FencingToken, LockOptions, Quorum};
 use sqlx::{SqlitePool, sqlite::SqlitePoolOptions};
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS invoices (
@@ -29,36 +28,40 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS invoices (
     fence INTEGER NOT NULL DEFAULT 0
 )";
 
-/// An older row stays as it is, with the largest token that was seen.
+/// Adds the invoice, unless an earlier run did: the largest recorded token has to stay.
 const INVOICE: &str = "INSERT INTO invoices (id, state) VALUES (42, 'open') ON CONFLICT DO NOTHING";
 
-/// One lease may access the row more than once, hence `<=`.
+// A lease may access the row more than once, hence `<=`.
 const READ: &str = "UPDATE invoices SET fence = ?1 WHERE id = ?2 AND fence <= ?1 RETURNING state";
 const WRITE: &str = "UPDATE invoices SET fence = ?1, state = ?3 WHERE id = ?2 AND fence <= ?1";
+const AUDIT: &str = "SELECT state, fence FROM invoices WHERE id = ?1";
 
-/// Two holders of one lock write to a database, which refuses the late one.
+/// Lets two holders of one lock write to a database, which refuses the late write.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The database, as sqlx names it.
+    /// Url of the database, as sqlx expects it.
     #[arg(long, value_name = "URL", default_value = "sqlite::memory:")]
     database: String,
 }
 
+/// The lease of a holder that is paused: no watchdog runs meanwhile.
+const PAUSED: LockOptions = LockOptions::new().ttl(Duration::from_millis(300)).without_renewal();
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    // With a database in memory, each connection would have one of its own.
+    // Each connection to `sqlite::memory:` would have a separate database, so the pool has one.
     let database = SqlitePoolOptions::new().max_connections(1).connect(&arguments.database).await?;
     sqlx::query(TABLE).execute(&database).await?;
     sqlx::query(INVOICE).execute(&database).await?;
     let quorum = connect().await?;
     let lock = quorum.red_lock("example:invoice:42");
 
-    let paused = lock.clone().ttl(Duration::from_millis(300)).without_renewal().lock().await?;
+    let paused = lock.clone().options(PAUSED).lock().await?;
     let old = paused.fencing_token();
-    ensure!(read(&database, old).await?.is_some(), "the first holder was refused, without a later one");
-    // The first holder stops here: a long pause, a suspended machine. Its lease ends, and another
-    // one begins.
+    ensure!(read(&database, old).await?.is_some(), "the first holder was refused, without a later holder");
+    // The first holder stops here, as in a long garbage collection. `lock` waits until the lease
+    // has ended.
     let next = lock.lock().await?;
     let new = next.fencing_token();
     ensure!(read(&database, new).await?.is_some(), "the next holder was refused");
@@ -67,11 +70,11 @@ async fn main() -> anyhow::Result<()> {
 
     ensure!(
         !write(&database, old, "cancelled").await?,
-        "a write of token {old} came after {new} and was taken"
+        "a write of token {old} came after token {new} and was accepted"
     );
-    println!("token {old}: refused, a larger one was here");
-    let state = read(&database, new).await?;
-    ensure!(state.as_deref() == Some("charged"), "the invoice is {state:?}");
+    println!("token {old}: refused, the row has a larger token");
+    let (state, token) = audit(&database).await?;
+    ensure!((state.as_str(), token) == ("charged", new), "the invoice is {state} under token {token}");
     println!("the invoice is charged");
 
     next.unlock().await?;
@@ -80,20 +83,28 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The state of the invoice, which registers the token: from now on smaller ones are refused.
-/// `None` if a larger one was here.
+/// Records the token, so that smaller tokens are refused from now on, and returns the state.
+///
+/// `None` if the row has a larger token.
 async fn read(database: &SqlitePool, token: FencingToken) -> sqlx::Result<Option<String>> {
     let read = sqlx::query_scalar(READ).bind(i64::from(token)).bind(42);
     read.fetch_optional(database).await
 }
 
-/// Whether the write was taken: no row has changed if a larger token was here.
+/// Writes the state, and returns whether the write was accepted: a larger token refuses it.
 async fn write(database: &SqlitePool, token: FencingToken, state: &str) -> sqlx::Result<bool> {
     let write = sqlx::query(WRITE).bind(i64::from(token)).bind(42).bind(state);
     Ok(write.execute(database).await?.rows_affected() == 1)
 }
 
-async fn connect() -> Result<Quorum, ConnectError> {
+/// Returns the state, and the token of the last holder. An audit needs no lock.
+async fn audit(database: &SqlitePool) -> anyhow::Result<(String, FencingToken)> {
+    let (state, fence): (String, i64) = sqlx::query_as(AUDIT).bind(42).fetch_one(database).await?;
+    Ok((state, fence.try_into()?))
+}
+
+/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
         Ok(builder) => builder.connect().await,
         Err(_) => Quorum::in_memory(5),

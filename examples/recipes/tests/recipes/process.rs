@@ -5,14 +5,14 @@ use std::{
     time::Duration,
 };
 
-use redquorum::Quorum;
+use redquorum::{Quorum, admin};
 use redquorum_tests::Cluster;
 use tokio::{process::Command, time::timeout};
 
-/// Longer than anything here takes on a machine under load, and shorter than the default ttl.
+/// A time longer than any step takes on a machine under load, and shorter than the default ttl.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
-/// A program without anything of the tester's settings, ended with the test.
+/// Returns a program without the settings of the environment, which ends with the test.
 pub(super) fn program(path: &str) -> Command {
     let mut command = Command::new(path);
     for (variable, _) in std::env::vars_os() {
@@ -24,12 +24,12 @@ pub(super) fn program(path: &str) -> Command {
     command
 }
 
-/// What came of a program that ends soon.
+/// Waits for the end of a program, and returns its output.
 pub(super) async fn output(command: &mut Command) -> Output {
-    timeout(SOON, command.output()).await.expect("it ends soon").unwrap()
+    timeout(SOON, command.output()).await.expect("the program ends soon").unwrap()
 }
 
-/// What a program printed that ended well.
+/// Returns the output of a program that has to succeed.
 pub(super) async fn printed(command: &mut Command) -> String {
     let output = output(command).await;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -37,14 +37,14 @@ pub(super) async fn printed(command: &mut Command) -> String {
     text(&output.stdout)
 }
 
-/// Servers of which a quorum has been made.
+/// Starts servers and makes a quorum of them.
 pub(super) async fn quorum(count: usize) -> Cluster {
     let cluster = Cluster::start(count).await;
-    Quorum::builder().nodes(cluster.urls()).init().await.unwrap();
+    admin::init(&Quorum::builder().nodes(cluster.urls())).await.unwrap();
     cluster
 }
 
-/// As `REDQUORUM_NODES` wants it.
+/// Returns the nodes in the format of `REDQUORUM_NODES`.
 pub(super) fn nodes(cluster: &Cluster) -> String {
     cluster.urls().join(",")
 }

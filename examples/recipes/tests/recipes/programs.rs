@@ -1,15 +1,15 @@
-//! Programs that show something and end.
+//! The programs that end by themselves, and rules for all programs.
 
 use std::{collections::BTreeSet, path::Path};
 
-use redquorum::{Quorum, redis::cmd};
+use redquorum::Quorum;
 use redquorum_tests::{Cluster, eventually};
 use sqlx::{Connection, SqliteConnection};
 
 use super::process::{SOON, nodes, output, printed, program, quorum};
 
 #[test]
-fn every_program_is_known_to_these_tests() {
+fn these_tests_know_every_program() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin");
     let names =
         std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -17,9 +17,9 @@ fn every_program_is_known_to_these_tests() {
     assert_eq!(names.collect::<BTreeSet<_>>(), known.map(str::to_owned).into());
 }
 
-/// A server without data may have lost it: only `init` makes it vote at once.
+/// A server without data may have lost votes, so only `init` may let that node vote at once.
 #[tokio::test]
-async fn no_program_makes_nodes_vote_that_may_have_lost_their_data() {
+async fn no_program_admits_nodes_that_may_have_lost_data() {
     for path in [
         env!("CARGO_BIN_EXE_axum_service"),
         env!("CARGO_BIN_EXE_metrics"),
@@ -33,8 +33,8 @@ async fn no_program_makes_nodes_vote_that_may_have_lost_their_data() {
         }
         let _running = command.env("REDQUORUM_NODES", nodes(&cluster)).spawn().unwrap();
         for server in cluster.some(0..3) {
-            let is_known = async || server.query::<bool>(cmd("EXISTS").arg("redquorum:node")).await;
-            eventually(SOON, "it has registered", is_known).await;
+            let is_registered = async || server.keys().await.iter().any(|key| key == "redquorum:node");
+            eventually(SOON, "the node is registered", is_registered).await;
         }
         let observer = Quorum::builder().nodes(cluster.urls()).read_only().connect().await.unwrap();
         assert_eq!(observer.health().await.voting(), 0, "{path}");
@@ -42,7 +42,7 @@ async fn no_program_makes_nodes_vote_that_may_have_lost_their_data() {
 }
 
 #[tokio::test]
-async fn metrics_prints_what_prometheus_would_get() {
+async fn metrics_prints_the_page_for_prometheus() {
     let cluster = quorum(3).await;
     let mut in_memory = program(env!("CARGO_BIN_EXE_metrics"));
     let mut on_servers = program(env!("CARGO_BIN_EXE_metrics"));
@@ -57,7 +57,7 @@ async fn metrics_prints_what_prometheus_would_get() {
 }
 
 #[tokio::test]
-async fn a_database_takes_the_write_of_the_later_token_and_refuses_the_earlier_one() {
+async fn a_database_refuses_the_write_of_the_earlier_token() {
     let cluster = quorum(3).await;
     let file = file(&cluster, "invoices.db");
     for (database, nodes) in
@@ -65,27 +65,30 @@ async fn a_database_takes_the_write_of_the_later_token_and_refuses_the_earlier_o
     {
         let mut command = program(env!("CARGO_BIN_EXE_sqlx_fence"));
         command.args(database.into_iter().flat_map(|file| ["--database", file]));
-        let told = printed(command.envs(nodes.map(|nodes| ("REDQUORUM_NODES", nodes)))).await;
-        let lines: Vec<_> = told.lines().collect();
-        let [written, refused, "the invoice is charged"] = lines[..] else { panic!("{told}") };
+        let text = printed(command.envs(nodes.map(|nodes| ("REDQUORUM_NODES", nodes)))).await;
+        let lines: Vec<_> = text.lines().collect();
+        let [written, refused, "the invoice is charged"] = lines[..] else { panic!("{text}") };
         let token = |line: &str, rest| -> u64 {
             let number = line.strip_prefix("token ").and_then(|line| line.strip_suffix(rest));
-            number.unwrap_or_else(|| panic!("{told}")).parse().unwrap()
+            number.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
         };
-        assert!(token(refused, ": refused, a larger one was here") < token(written, ": written"), "{told}");
+        assert!(
+            token(refused, ": refused, the row has a larger token") < token(written, ": written"),
+            "{text}"
+        );
     }
 }
 
-/// A program that only ever ends well would show nothing.
+/// Shows that the program can fail, without which the test above shows little.
 #[tokio::test]
-async fn a_database_that_takes_or_refuses_the_wrong_write_ends_the_program_with_an_error() {
+async fn a_database_without_a_working_fence_makes_the_program_fail() {
     let cluster = Cluster::start(3).await;
     let table = "CREATE TABLE invoices (id INTEGER PRIMARY KEY, state TEXT NOT NULL, fence INTEGER NOT NULL DEFAULT 0)";
     for (name, changed, error) in [
         (
             "forgets.db",
             "CREATE TRIGGER forget AFTER UPDATE ON invoices BEGIN UPDATE invoices SET fence = 0; END",
-            "and was taken",
+            "and was accepted",
         ),
         (
             "refuses.db",
@@ -100,34 +103,34 @@ async fn a_database_that_takes_or_refuses_the_wrong_write_ends_the_program_with_
         database.close().await.unwrap();
         let mut command = program(env!("CARGO_BIN_EXE_sqlx_fence"));
         let ended = output(command.args(["--database", &file])).await;
-        let told = String::from_utf8(ended.stderr).unwrap();
-        assert!(ended.status.code() == Some(1) && told.contains(error), "{name}: {told}");
+        let text = String::from_utf8(ended.stderr).unwrap();
+        assert!(ended.status.code() == Some(1) && text.contains(error), "{name}: {text}");
     }
 }
 
 #[tokio::test]
-async fn opentelemetry_is_handed_spans_inside_of_those_of_the_program_and_figures() {
+async fn opentelemetry_prints_nested_spans_and_metrics() {
     let cluster = quorum(3).await;
     let mut command = program(env!("CARGO_BIN_EXE_opentelemetry"));
-    let told = printed(command.env("REDQUORUM_NODES", nodes(&cluster))).await;
-    let (lock, charge) = (span(&told, "lock"), span(&told, "charge"));
-    assert_eq!(field(lock, "ParentSpanId"), field(charge, "SpanId"), "{told}");
+    let text = printed(command.env("REDQUORUM_NODES", nodes(&cluster))).await;
+    let (lock, charge) = (span(&text, "lock"), span(&text, "charge"));
+    assert_eq!(field(lock, "ParentSpanId"), field(charge, "SpanId"), "{text}");
     assert!(lock.contains("->  resource: String(Owned(\"invoice:42\"))"), "{lock}");
-    assert!(lock.contains("Name      : acquired\n"), "the events of the library are its own: {lock}");
-    let attempts = told.split("Name         : redquorum_attempts_total\n").nth(1).expect(&told);
+    assert!(lock.contains("Name      : acquired\n"), "the span has the event of the library: {lock}");
+    let attempts = text.split("Name         : redquorum_attempts_total\n").nth(1).expect(&text);
     let attempts = attempts.split("Metric #").next().unwrap();
     let acquired = attempts.split("DataPoint #").find(|point| point.contains("outcome: acquired"));
     assert_eq!(acquired.map(|point| field(point, "Value")), Some("1"), "{attempts}");
 }
 
-/// What is printed of a span.
-fn span<'a>(told: &'a str, name: &str) -> &'a str {
+/// Returns the text of a span.
+fn span<'a>(text: &'a str, name: &str) -> &'a str {
     let begin = format!("Name         : {name}\n");
-    let span = told.split("Span #").find(|span| span.contains(&begin));
-    span.unwrap_or_else(|| panic!("no span {name}: {told}"))
+    let span = text.split("Span #").find(|span| span.contains(&begin));
+    span.unwrap_or_else(|| panic!("no span {name}: {text}"))
 }
 
-/// The first value of this name.
+/// Returns the first value of this name.
 fn field<'a>(text: &'a str, name: &str) -> &'a str {
     let line = text.lines().find(|line| line.trim_start().starts_with(name));
     line.and_then(|line| line.split_once(':'))
@@ -135,7 +138,7 @@ fn field<'a>(text: &'a str, name: &str) -> &'a str {
         .unwrap_or_else(|| panic!("{name}: {text}"))
 }
 
-/// The url of a database in a file that is gone with the cluster.
+/// Returns the url of a database file, which is deleted with the cluster.
 fn file(cluster: &Cluster, name: &str) -> String {
     std::fs::create_dir_all(cluster.directory()).unwrap();
     format!("sqlite:{}?mode=rwc", cluster.directory().join(name).display())

@@ -13,7 +13,7 @@ use tokio::{
 
 use super::process::{SOON, nodes, program, quorum};
 
-/// An instance that answers.
+/// A running instance.
 struct Instance {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -27,7 +27,7 @@ impl Instance {
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
-        timeout(SOON, stdout.read_line(&mut line)).await.expect("it begins soon").unwrap();
+        timeout(SOON, stdout.read_line(&mut line)).await.expect("the instance starts soon").unwrap();
         let Some(url) = line.trim_end().strip_prefix("listening on ") else {
             let ended = child.wait_with_output().await.unwrap();
             panic!("{line:?}: {}", String::from_utf8_lossy(&ended.stderr));
@@ -39,23 +39,26 @@ impl Instance {
         Self::start(&[], &[("REDQUORUM_NODES", &nodes(cluster)), ("REDQUORUM_TTL", ttl)]).await
     }
 
-    /// The status and the body of an answer.
+    /// Returns the status and the body of an answer.
     async fn get(&self, path: &str) -> (u16, String) {
         let address = self.url.strip_prefix("http://").unwrap();
         let mut connection = TcpStream::connect(address).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
         connection.write_all(request.as_bytes()).await.unwrap();
         let mut response = String::new();
-        timeout(SOON, connection.read_to_string(&mut response)).await.expect("it answers soon").unwrap();
+        timeout(SOON, connection.read_to_string(&mut response))
+            .await
+            .expect("the instance answers soon")
+            .unwrap();
         let (head, body) = response.split_once("\r\n\r\n").unwrap();
         (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 
-    /// The term and the url of the leader, as this instance sees it, once there is one other than
-    /// `not`.
+    /// Waits for a leader other than `not`, and returns its term and url, as this instance shows
+    /// them.
     async fn leader(&self, not: &str) -> (u64, String) {
-        eventually(SOON, "somebody leads", async || self.led_by(not).await.is_some()).await;
-        self.led_by(not).await.expect("the same still leads")
+        eventually(SOON, "an instance leads", async || self.led_by(not).await.is_some()).await;
+        self.led_by(not).await.expect("the same instance still leads")
     }
 
     async fn led_by(&self, not: &str) -> Option<(u64, String)> {
@@ -64,7 +67,7 @@ impl Instance {
         Some((term.parse().unwrap(), url.to_owned()))
     }
 
-    /// How it ends at SIGTERM, and what it printed.
+    /// Ends the instance by SIGTERM, and returns its status and output.
     async fn terminate(mut self) -> (ExitStatus, String) {
         let pid = Pid::from_raw(self.child.id().unwrap().try_into().unwrap()).unwrap();
         kill_process(pid, Signal::TERM).unwrap();
@@ -73,14 +76,14 @@ impl Instance {
             self.stdout.read_to_string(&mut printed).await.unwrap();
             self.child.wait().await.unwrap()
         };
-        let status = timeout(SOON, ended).await.expect("it ends soon");
+        let status = timeout(SOON, ended).await.expect("the instance ends soon");
         (status, printed)
     }
 }
 
-/// The ttl is 30 s: so soon another leads only because the leader has resigned.
+/// Shows that a leader resigns: the ttl of 30 s is longer than the test waits.
 #[tokio::test]
-async fn one_instance_leads_and_when_it_is_terminated_the_other_leads_soon() {
+async fn after_the_leader_is_terminated_the_other_instance_leads_soon() {
     let cluster = quorum(5).await;
     let file = cluster.directory().join("redquorum.toml");
     std::fs::create_dir_all(cluster.directory()).unwrap();
@@ -89,17 +92,17 @@ async fn one_instance_leads_and_when_it_is_terminated_the_other_leads_soon() {
     let instances = [configured, Instance::on(&cluster, "30s").await];
 
     let (term, url) = instances[0].leader("").await;
-    assert_eq!(instances[1].leader("").await, (term, url.clone()), "both see the same leader");
+    assert_eq!(instances[1].leader("").await, (term, url.clone()), "both instances show the same leader");
     for instance in &instances {
         let (status, body) = instance.get("/healthz").await;
-        assert_eq!((status, &*body), (200, "5 of 5 nodes vote, 3 have to\n"));
+        assert_eq!((status, &*body), (200, "5 of 5 nodes vote, 3 needed\n"));
     }
 
     let (leader, other): (Vec<_>, Vec<_>) = instances.into_iter().partition(|instance| instance.url == url);
     let (leader, other) = (leader.into_iter().next().unwrap(), other.into_iter().next().unwrap());
     let (status, printed) = leader.terminate().await;
     assert_eq!(status.code(), Some(0), "{printed}");
-    for line in [&*format!("leads in term {term}\n"), "SIGTERM: this instance ends\n", "nothing is open"] {
+    for line in [&*format!("leads in term {term}\n"), "SIGTERM: this instance ends\n", "shut down\n"] {
         assert!(printed.contains(line), "{line:?} in {printed}");
     }
     let (next, successor) = other.leader(&url).await;
@@ -107,35 +110,34 @@ async fn one_instance_leads_and_when_it_is_terminated_the_other_leads_soon() {
     assert!(next > term, "{next} after {term}");
 }
 
-/// Its end waits for a quorum, until the ttl is over.
+/// The shutdown waits for a quorum until the ttl has ended the leadership.
 #[tokio::test]
-async fn without_a_majority_it_is_not_healthy_and_still_ends() {
+async fn without_a_quorum_an_instance_is_not_ready_and_still_ends() {
     let cluster = quorum(5).await;
     let instance = Instance::on(&cluster, "3s").await;
     instance.leader("").await;
     for server in cluster.some(0..2) {
         server.kill().await;
     }
-    let left = (200, "3 of 5 nodes vote, 3 have to; not node 1, 2\n".to_owned());
+    let left = (200, "3 of 5 nodes vote, 3 needed; no vote of node 1, 2\n".to_owned());
     assert_eq!(instance.get("/healthz").await, left);
     cluster.server(2).kill().await;
     let (status, body) = instance.get("/healthz").await;
     assert_eq!(status, 503, "{body}");
-    assert_eq!(body, "2 of 5 nodes vote, 3 have to; not node 1, 2, 3\n");
+    assert_eq!(body, "2 of 5 nodes vote, 3 needed; no vote of node 1, 2, 3\n");
     assert_eq!(instance.get("/healthz").await, (status, body));
-    assert_eq!(instance.get("/leader").await, (503, "no quorum of nodes could be asked\n".to_owned()));
+    assert_eq!(instance.get("/leader").await, (503, "no quorum of nodes answered\n".to_owned()));
     let (status, printed) = instance.terminate().await;
     assert_eq!(status.code(), Some(0), "{printed}");
     let first = format!("127.0.0.1:{}: ", cluster.server(0).port());
-    let logged =
-        printed.lines().filter(|line| line.starts_with("2 of 5 nodes vote") && line.contains(&first));
-    assert_eq!(logged.count(), 1, "whoever runs it is told which nodes, and once: {printed}");
+    let logged = printed.lines().filter(|line| line.starts_with("2 of 5 ") && line.contains(&first));
+    assert_eq!(logged.count(), 1, "the log names the nodes, once: {printed}");
 }
 
 #[tokio::test]
-async fn settings_that_cannot_work_are_told() {
+async fn invalid_settings_are_named_in_the_error() {
     let mut command = program(env!("CARGO_BIN_EXE_axum_service"));
     let ended = super::process::output(command.env("REDQUORUM_TTL", "30")).await;
-    let told = String::from_utf8(ended.stderr).unwrap();
-    assert!(!ended.status.success() && told.contains("REDQUORUM_TTL"), "{told}");
+    let error = String::from_utf8(ended.stderr).unwrap();
+    assert!(!ended.status.success() && error.contains("REDQUORUM_TTL"), "{error}");
 }

@@ -7,8 +7,9 @@ use proptest::prelude::*;
 
 use super::story::{Said, Story};
 use crate::{
-    Election, Leadership, Quorum, RestartGuard,
-    sim::{Client, Failure, Fault, Memory, Promises, Report, Schedule, Schedules, Simulation},
+    Quorum, RestartGuard,
+    election::{Election, Leadership},
+    sim::{Failure, Fault, Memory, Process, Promises, Report, Schedule, Schedules, Simulation},
 };
 
 /// One run: what goes wrong, and what the candidates do. The last client only observes.
@@ -47,7 +48,7 @@ impl Case {
     ) -> impl Strategy<Value = Self> + Clone + Send + Sync + use<> {
         let candidates = prop::collection::vec(prop::collection::vec(turn(), 1..=3), 8);
         (schedules.strategy(), candidates).prop_map(|(schedule, mut candidates)| {
-            candidates.truncate(schedule.clients - 1);
+            candidates.truncate(schedule.processes - 1);
             Self { schedule, candidates, guard: RestartGuard::PerConnection, is_shown: false }
         })
     }
@@ -79,7 +80,7 @@ impl Case {
             let (guard, is_shown) = (self.guard, self.is_shown);
             async move {
                 let quorum = Quorum::builder().ttl(TTL).max_ttl(2 * TTL).drift(DRIFT);
-                let quorum = quorum.restart_guard(guard).simulated(&client).unwrap();
+                let quorum = quorum.restart_guard(guard).connect_simulated(&client).unwrap();
                 match turns {
                     Some(turns) => {
                         let candidate = Candidate { client, quorum, story, is_shown };
@@ -124,7 +125,7 @@ fn turn() -> impl Strategy<Value = Turn> + Clone {
 
 /// One who wants to lead.
 struct Candidate {
-    client: Client,
+    client: Process,
     quorum: Quorum,
     story: Arc<Story>,
     is_shown: bool,
@@ -135,8 +136,8 @@ impl Candidate {
         for (round, turn) in (0..).zip(turns) {
             self.client.sleep(turn.rest).await;
             let mut said = Said { candidate: self.client.index(), round, number: 1 };
-            let election = self.quorum.election("e").value(self.story.say(said));
-            let Ok(leadership) = election.campaign().await else { continue };
+            let election = self.quorum.election("e");
+            let Ok(leadership) = election.campaign(self.story.say(said)).await else { continue };
             let lease = leadership.lease();
             {
                 let lead = async {
@@ -147,12 +148,12 @@ impl Candidate {
                     }
                     self.rest(&election, &leadership, turn.hold / (turn.changes + 1)).await;
                 };
-                let lost = pin!(self.client.loss_of(&lease));
+                let lost = pin!(self.client.lost(&lease));
                 if let Either::Right(_) = select(pin!(lead), lost).await {
-                    assert!(!self.client.look_at(&lease), "a leader that is told of its loss leads");
+                    assert!(!self.client.check_valid(&lease), "a leader that is told of its loss leads");
                 }
             }
-            let is_leader = self.client.look_at(&lease);
+            let is_leader = self.client.check_valid(&lease);
             if turn.resigns {
                 let resigned = leadership.resign().await;
                 assert!(is_leader || resigned.is_err(), "one that did not lead has resigned");
@@ -171,7 +172,7 @@ impl Candidate {
         for _ in 0..10 {
             self.client.sleep(duration / 10).await;
             let shown = election.leader().await;
-            if leadership.is_leader()
+            if leadership.is_valid()
                 && let Ok(leader) = shown
             {
                 let term = leader.map(|leader| leader.term());
@@ -182,7 +183,7 @@ impl Candidate {
 }
 
 /// Observes for so long.
-async fn observe(client: &Client, quorum: &Quorum, story: &Story, lasts: Duration) {
+async fn observe(client: &Process, quorum: &Quorum, story: &Story, lasts: Duration) {
     let mut leaders = quorum.election("e").observe().unwrap();
     let mut end = pin!(client.sleep(lasts));
     loop {

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use self::case::Case;
-use crate::sim::{Budget, Campaign, Found, Schedules, Summary};
+use crate::sim::{Budget, Campaign, FailingCase, Schedules, Summary};
 
 mod case;
 mod mutations;
@@ -13,8 +13,8 @@ mod story;
 /// So many schedules for each number of nodes.
 const CASES: u64 = 1_000;
 
-fn campaign(budget: Budget, nodes: usize, cases: u64) -> Result<Summary, Box<Found<Case>>> {
-    let schedules = Schedules::within_budget(budget).nodes([nodes]).clients(2..=5);
+fn campaign(budget: Budget, nodes: usize, cases: u64) -> Result<Summary, Box<FailingCase<Case>>> {
+    let schedules = Schedules::within_budget(budget).nodes([nodes]).processes(2..=5);
     Campaign::new(cases).seed(5).run(&Case::strategy(&schedules), Case::check)
 }
 
@@ -57,7 +57,7 @@ fn beyond_the_assumptions_terms_still_rise_and_observers_see_only_what_was_procl
 /// however little time that takes.
 #[test]
 fn the_next_leader_is_elected_within_a_ttl_and_a_poll_once_all_is_calm() {
-    let schedules = Schedules::tolerated().nodes([3, 5]).clients(2..=4).faults(6, 0);
+    let schedules = Schedules::tolerated().nodes([3, 5]).processes(2..=4).faults(6, 0);
     let cases = Case::strategy(&schedules).prop_map(Case::hurried);
     let check = |case: &Case| {
         let report = case.check()?;

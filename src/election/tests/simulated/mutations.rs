@@ -38,7 +38,7 @@ fn of_late_proclamations() -> impl Strategy<Value = Case> + Clone {
     let holds = (millis(0..=10_000), millis(1..=10_000));
     (any::<u64>().no_shrink(), select(vec![1_usize, 3]), late, holds).prop_map(
         |(seed, nodes, (index, by), (first, second))| {
-            let calm = Schedule::calm(seed, nodes, 3);
+            let calm = Schedule::without_faults(seed, nodes, 3);
             let schedule = (0..nodes).fold(calm, |schedule, node| {
                 schedule.with_message(0, node, Direction::Request, index, Verdict::Overtaken(by))
             });
@@ -59,6 +59,6 @@ fn a_proclamation_of_one_who_does_not_lead_any_more_is_caught() {
 
 #[test]
 fn an_observer_that_goes_back_is_caught() {
-    let schedules = Schedules::tolerated().nodes([3]).clients(2..=3);
+    let schedules = Schedules::tolerated().nodes([3]).processes(2..=3);
     is_caught(Mutation::ObserveBackwards, "went back", &Case::strategy(&schedules));
 }

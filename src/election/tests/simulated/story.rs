@@ -8,7 +8,8 @@ use std::{
 };
 
 use crate::{
-    FencingToken, Leader,
+    FencingToken,
+    election::Leader,
     mutex::lock,
     sim::{
         Report,
@@ -62,7 +63,7 @@ impl Story {
 
 fn election(entry: &history::Entry) -> Option<(FencingToken, usize)> {
     match entry.event {
-        Event::Granted { token, .. } => Some((token, entry.client)),
+        Event::Granted { token, .. } => Some((token, entry.process)),
         _ => None,
     }
 }

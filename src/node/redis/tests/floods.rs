@@ -47,7 +47,7 @@ async fn a_connection_over_which_nothing_is_asked_ends_with_what_was_wrong() {
     let pushes = ">3\r\n+message\r\n$5\r\nother\r\n$1\r\n0\r\n".repeat(10_000);
     let (mut raw, start) = through_hop(&server, pushes.into()).await;
     start.send(()).unwrap();
-    assert!(matches!(end(&mut raw).await, NodeError::Flooded { .. }));
+    assert!(matches!(end(&mut raw).await, NodeError::ReadLimit { .. }));
 
     let (mut raw, start) = through_hop(&server, b"HTTP/1.1 400 Bad Request\r\n".into()).await;
     start.send(()).unwrap();
@@ -65,7 +65,7 @@ async fn the_longest_answer_there_is_is_no_flood() {
     let r = resource("r");
     let term = vote(&scene.lock(&r, 1).await);
     let said = Proclamation {
-        owner: owner_id(1),
+        owner: lease_id(1),
         term,
         number: 1,
         value: vec![b'\n'; LONGEST_VALUE].into(),

@@ -15,7 +15,7 @@ use crate::{
         Answer, Listener, Lock, Node, Notice, Operation, Reply, Request, Tombstone, Unlock, operation,
         remote::{ConnectedServers, monitor::Unmonitored, tests::Ear},
     },
-    values::{Label, OwnerId, Resource},
+    values::{Label, LeaseId, Resource},
 };
 
 mod conformance;
@@ -46,7 +46,7 @@ impl Scene {
     }
 
     fn lock(&self, resource: &Resource, owner: u32) -> Reply {
-        let (resources, owner) = ([resource.clone()].into(), owner_id(owner));
+        let (resources, owner) = ([resource.clone()].into(), lease_id(owner));
         self.call(Operation::Lock(Lock {
             resources,
             owner,
@@ -58,7 +58,7 @@ impl Scene {
     }
 
     fn unlock(&self, resource: &Resource, owner: u32, notify: bool) -> Reply {
-        let (resources, owner) = ([resource.clone()].into(), owner_id(owner));
+        let (resources, owner) = ([resource.clone()].into(), lease_id(owner));
         self.call(Operation::Unlock(Unlock {
             resources,
             owner,
@@ -96,8 +96,8 @@ fn setup(clock: &Arc<TokioClock>) -> Setup {
     }
 }
 
-fn owner_id(number: u32) -> OwnerId {
-    OwnerId::from_wire(format!("test:{number}").as_bytes())
+fn lease_id(number: u32) -> LeaseId {
+    LeaseId::from_wire(format!("test:{number}").as_bytes())
 }
 
 fn resource(name: impl AsRef<[u8]>) -> Resource {

@@ -13,7 +13,7 @@ fn security() -> Security {
 /// Not the system's CAs: it may have none. Nobody has the key of this one.
 #[cfg(feature = "tls")]
 fn security() -> Security {
-    Security::new(crate::node::redis::Tls::new().ca(include_str!("ca.pem")).unwrap())
+    Security::new(crate::node::redis::Tls::new().ca(include_bytes!("ca.pem")).unwrap())
 }
 
 fn refusal(url: &str) -> ConfigError {
@@ -26,7 +26,7 @@ fn refusal(url: &str) -> ConfigError {
 
 fn reason(url: &str) -> String {
     match refusal(url) {
-        ConfigError::Url { reason, .. } | ConfigError::SentinelUrl { reason, .. } => reason.to_string(),
+        ConfigError::Url { reason, .. } => reason.to_string(),
         other => panic!("{other}"),
     }
 }
@@ -107,7 +107,7 @@ fn a_master_set_that_cannot_be_read_is_told_what_is_wrong() {
         ("redis+sentinel://a,b:port/m", "port"),
         ("redis+sentinel://0.0.0.0/m", "wildcard"),
         ("redis+sentinel://me@a/m", "password"),
-        ("redis+sentinel://a/m?sentinel_user=me", "Sentinels: a user"),
+        ("redis+sentinel://a/m?sentinel_user=me", "Sentinels: the url has a user but no password"),
         ("redis+sentinel://a/m?db=x", "number"),
         ("redis+sentinel://a/m?db=-1", "0 or more"),
         ("redis+sentinel://a/m?database=1", "sentinel_pass"),
@@ -116,11 +116,8 @@ fn a_master_set_that_cannot_be_read_is_told_what_is_wrong() {
         ("redis+sentinel://me:12/hid@den/m", "name of a master set"),
         ("redis+sentinel://me:12?hid@den/m", "name of a master set"),
     ] {
-        assert!(matches!(refusal(url), ConfigError::SentinelUrl { .. }), "{url}");
+        assert!(refusal(url).to_string().contains("redis+sentinel://10.0.0.1:26379"), "{url}");
         assert!(reason(url).contains(hint), "{url}: {}", reason(url));
-        assert!(
-            refusal(url).to_string().ends_with("redis+sentinel://10.0.0.1:26379,10.0.0.2:26379/mymaster")
-        );
     }
 }
 
@@ -142,11 +139,11 @@ fn a_bad_url_shows_no_password() {
 fn without_the_feature_tls_is_refused_and_the_feature_is_named() {
     for scheme in ["rediss", "valkeys", "REDISS"] {
         let error = refusal(&format!("{scheme}://me:secret@a:7000"));
-        assert!(matches!(error, ConfigError::NoTls { .. }), "{error}");
+        assert!(matches!(error, ConfigError::Url { .. }), "{error}");
         assert!(error.to_string().contains("feature `tls`"), "{error}");
     }
     let error = refusal("rediss+sentinel://me:secret@a/m?sentinel_pass=secret");
-    assert_eq!(error, ConfigError::NoTls { url: "rediss+sentinel://***@a/m?***".into() });
+    assert!(error.to_string().starts_with("rediss+sentinel://***@a/m?***: it asks for TLS"), "{error}");
 }
 
 #[cfg(feature = "tls")]
@@ -155,5 +152,5 @@ fn tls_is_part_of_no_address_and_nobody_is_trusted_unseen() {
     assert_eq!(address("rediss://a"), "a:6379");
     assert_eq!(address("rediss+sentinel://a/m"), "a:26379/m");
     let reason = reason("rediss://a/#insecure");
-    assert!(reason.contains("QuorumBuilder::tls"), "{reason}");
+    assert!(reason.contains("`ca_certificates`"), "{reason}");
 }

@@ -174,7 +174,7 @@ impl Transport for Fake {
             match door {
                 Door::Open => {}
                 Door::Refusing => return Err(NodeError::Unreachable("refused".into())),
-                Door::Flooding => return Err(NodeError::Flooded { most: 1 }),
+                Door::Flooding => return Err(NodeError::ReadLimit { most: 1 }),
                 Door::Hanging => futures::future::pending().await,
             }
             let mut inner = self.inner();

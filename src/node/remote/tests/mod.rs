@@ -12,7 +12,7 @@ use super::*;
 use crate::{
     clock::TokioClock,
     node::{Answer, Lock, Operation, Tombstone, Unlock, transport::ConnectionEvent},
-    values::{Label, NodeError, OwnerId},
+    values::{Label, LeaseId, NodeError},
 };
 
 mod fake;
@@ -107,8 +107,8 @@ fn resource(name: &str) -> Resource {
     Resource::new(name).unwrap()
 }
 
-fn owner(number: u32) -> OwnerId {
-    OwnerId::from_wire(number.to_string().as_bytes())
+fn owner(number: u32) -> LeaseId {
+    LeaseId::from_wire(number.to_string().as_bytes())
 }
 
 fn error(reply: Reply) -> NodeError {
@@ -160,7 +160,7 @@ async fn a_node_that_is_down_refuses_at_once_and_is_dialled_seldom_until_somebod
 async fn a_node_that_floods_is_dialled_less_and_less_often_and_refuses_every_call_with_the_reason() {
     let scene = Scene::at(Door::Open).await;
     scene.fake.set_door(Door::Flooding);
-    let flooded = NodeError::Flooded { most: 1 };
+    let flooded = NodeError::ReadLimit { most: 1 };
     let refused = NodeError::Handshake(Arc::new(flooded.clone()));
     scene.pass(60_000).await;
     scene.fake.say(ConnectionEvent::Closed(flooded));

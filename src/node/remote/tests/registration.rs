@@ -50,7 +50,7 @@ async fn calls_wait_until_the_connection_has_registered() {
 async fn a_node_of_another_quorum_or_whose_incarnation_is_not_to_be_known_takes_no_calls() {
     let theirs = Fingerprint::new("theirs");
     let scene = Scene::answering(Answer::WrongQuorum { fingerprint: theirs.clone() }).await;
-    assert_eq!(scene.refusal(), NodeError::OtherQuorum(theirs));
+    assert_eq!(scene.refusal(), NodeError::WrongQuorum(theirs.as_str().into()));
     let scene = Scene::answering(Answer::Error(NodeError::RunIdForbidden)).await;
     assert_eq!(scene.refusal(), NodeError::RunIdForbidden);
     assert!(!scene.fake.told().contains(&"lock 1".to_owned()));

@@ -6,7 +6,7 @@ use crate::{
         ForceUnlock, Inspect, Lock, Resources, Tombstone, Unlock, Withdraw,
         request::{LARGEST_GROUP, MOST_OPERATIONS, MOST_RESOURCES},
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 mod properties;
@@ -23,8 +23,8 @@ fn up() -> SendQueue {
     send_queue
 }
 
-fn owner(number: u32) -> OwnerId {
-    OwnerId::from_wire(format!("me:{number}").as_bytes())
+fn owner(number: u32) -> LeaseId {
+    LeaseId::from_wire(format!("me:{number}").as_bytes())
 }
 
 fn resources() -> Resources {
@@ -337,7 +337,7 @@ fn what_must_be_delivered_is_sent_again_after_every_error_but_those_that_stay() 
         NodeError::WrongType,
         NodeError::NoPermission("no".into()),
         NodeError::NoAuth("no".into()),
-        NodeError::Counter("-1".into()),
+        NodeError::InvalidCounter("-1".into()),
     ];
     let withdraw = Withdraw { resource: Resource::new("r").unwrap(), waiter: owner(1) };
     for operation in [Operation::Unlock(unlock(1)), Operation::Withdraw(withdraw)] {

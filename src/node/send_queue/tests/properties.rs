@@ -61,7 +61,7 @@ struct World {
     /// With the number of each operation.
     wire: Vec<(BatchId, Vec<(Operation, Instant)>)>,
     /// By owner, the last of its requests that was executed, in the order of submission.
-    executed: BTreeMap<OwnerId, Instant>,
+    executed: BTreeMap<LeaseId, Instant>,
     /// Each lock has its number as its hint. An unlock has it as the time until which a shutdown
     /// waits for it.
     submitted: u64,

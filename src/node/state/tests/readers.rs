@@ -28,7 +28,7 @@ fn enqueue_to_read(by: &str, ticket: u64) -> Operation {
     Operation::Enqueue(Enqueue { waiter: names::reader(&owner(by)), ..entry })
 }
 
-fn turn(waiter: &OwnerId) -> Resource {
+fn turn(waiter: &LeaseId) -> Resource {
     names::turn(&resource("a"), waiter)
 }
 

@@ -85,15 +85,15 @@ fn malformed_entries_are_found_whatever_is_promised_and_break_no_promise() {
     assert_eq!(violations.as_slice().first().and_then(Violation::promise), None);
     assert_eq!(
         violations.to_string(),
-        "entry 0 of the history, of client 1 at 1.000 ms, cannot be: the attempt never began"
+        "entry 0 of the history, of process 1 at 1.000 ms, cannot be: the attempt never began"
     );
 }
 
 #[test]
 fn many_violations_are_not_all_written_out() {
     let mut script = Script::new();
-    for client in 0..25 {
-        script.note(client, Event::Stalled);
+    for process in 0..25 {
+        script.note(process, Event::Stalled);
     }
     let text = script.history.check(&Promises::ALL).unwrap_err().to_string();
     assert_eq!((text.lines().count(), text.lines().last()), (21, Some("and 5 more")));

@@ -15,10 +15,10 @@ fn a_lease_granted_while_another_is_held_overlaps() {
     let violation = script.lease(1, "a", 5).lease(2, "a", 6).unlocked(1).breaks(Promise::Exclusion);
     assert_eq!(
         violation.to_string(),
-        "two leases on \"a\" overlap: attempt 1 of client 1 (token 5, begun at 1.000 ms, held from \
-         2.000 to 5.000 ms), and attempt 2 of client 2 (token 6, begun at 3.000 ms, held from 4.000 ms on)"
+        "two leases on \"a\" overlap: attempt 1 of process 1 (token 5, begun at 1.000 ms, held from \
+         2.000 to 5.000 ms), and attempt 2 of process 2 (token 6, begun at 3.000 ms, held from 4.000 ms on)"
     );
-    assert_eq!((violation.at(), violation.client()), (Duration::from_millis(4), 2));
+    assert_eq!((violation.at(), violation.process()), (Duration::from_millis(4), 2));
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_lease_on_a_group_excludes_others_on_each_of_its_resources() {
 fn a_long_lease_is_not_forgotten_for_a_short_one() {
     let mut script = Script::new();
     script.lease(1, "a", 5).lease(2, "a", 6).unlocked(2).lease(3, "a", 7);
-    let overlaps: Vec<_> = script.broken().iter().map(Violation::client).collect();
+    let overlaps: Vec<_> = script.broken().iter().map(Violation::process).collect();
     assert_eq!(overlaps, [2, 3]);
 }
 
@@ -65,7 +65,7 @@ fn readers_overlap_with_each_other_and_with_no_writer() {
     let writer = |script: &mut Script| script.lease(4, "a", 7).breaks(Promise::Exclusion).to_string();
     assert!(writer(&mut script).contains("overlap: attempt 1"), "the last that is held still");
     let reader = Script::new().lease(1, "a", 5).lease(2, "a*", 6).breaks(Promise::Exclusion);
-    assert_eq!(reader.client(), 2);
+    assert_eq!(reader.process(), 2);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_group_may_read_one_resource_and_write_another() {
     let on: Vec<_> = violation
         .iter()
         .map(|violation| match violation {
-            Violation::Overlap { resource, first, .. } => (resource.to_string(), first.client),
+            Violation::Overlap { resource, first, .. } => (resource.to_string(), first.process),
             other => panic!("{other}"),
         })
         .collect();
@@ -100,13 +100,13 @@ fn tokens_may_stay_the_same_from_reader_to_reader_and_never_fall() {
 fn a_key_that_stays_is_residue() {
     let left = Event::Left { attempt: Attempt::new(1), node: 2 };
     let violation = Script::new().lease(1, "a", 5).unlocked(1).note(9, left).breaks(Promise::Residue);
-    assert_eq!(violation.to_string(), "node 2 still has a key of attempt 1 of client 1 at 4.000 ms");
+    assert_eq!(violation.to_string(), "node 2 still has a key of attempt 1 of process 1 at 4.000 ms");
 }
 
 #[test]
 fn a_client_that_waits_for_ever_is_stalled() {
     let violation = Script::new().note(3, Event::Stalled).breaks(Promise::Liveness);
-    assert_eq!(violation.to_string(), "client 3 still waits at 1.000 ms");
+    assert_eq!(violation.to_string(), "process 3 still waits at 1.000 ms");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_verification_that_proves_after_a_later_grant_is_false() {
     script.lease(1, "a b", 5).expired(1).lease(2, "b", 6).unlocked(2).note(1, verifying(1)).is_kept();
     let violation = script.note(1, proven(1)).breaks(Promise::Proof);
     let Violation::FalseProof { resource: on, later, since, .. } = &violation else { panic!("{violation}") };
-    assert_eq!((on, later.client, *since), (&resource("b"), 2, Duration::from_millis(7)));
+    assert_eq!((on, later.process, *since), (&resource("b"), 2, Duration::from_millis(7)));
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_reader_is_proven_whoever_reads_and_not_after_a_later_writer() {
     for (names, later, which) in [("a*", "a", 2), ("a", "a*", 3), ("a* b*", "b", 2), ("a b*", "b*", 3)] {
         let violation = verified(names, later).breaks(Promise::Proof);
         let Violation::FalseProof { later, .. } = violation else { panic!("{violation}") };
-        assert_eq!(later.client, which, "{names}");
+        assert_eq!(later.process, which, "{names}");
     }
 }
 
@@ -199,5 +199,5 @@ fn nobody_else_writes_while_a_lease_is_downgraded() {
         .is_kept();
     let violation = script.note(9, downgraded()).breaks(Promise::Exclusion);
     let Violation::Interrupted { writer, .. } = &violation else { panic!("{violation}") };
-    assert_eq!((writer.client, violation.client()), (2, 9));
+    assert_eq!((writer.process, violation.process()), (2, 9));
 }

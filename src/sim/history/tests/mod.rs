@@ -28,29 +28,29 @@ impl Script {
         u64::try_from(self.at.as_millis()).unwrap()
     }
 
-    fn at_once(&mut self, client: usize, event: Event) -> &mut Self {
-        self.history.note(self.at, client, event);
+    fn at_once(&mut self, process: usize, event: Event) -> &mut Self {
+        self.history.note(self.at, process, event);
         self
     }
 
-    fn note(&mut self, client: usize, event: Event) -> &mut Self {
+    fn note(&mut self, process: usize, event: Event) -> &mut Self {
         self.at += Duration::from_millis(1);
-        self.at_once(client, event)
+        self.at_once(process, event)
     }
 
     /// `"a b*"`: to write `a` and to read `b`.
-    fn began(&mut self, client: usize, attempt: u64, resources: &str) -> &mut Self {
+    fn began(&mut self, process: usize, attempt: u64, resources: &str) -> &mut Self {
         let name = |name: &str| resource(name.trim_end_matches('*'));
         let shared = resources.split(' ').filter(|name| name.ends_with('*')).map(name).collect();
         let resources = resources.split(' ').map(name).collect();
-        self.note(client, Event::Began { attempt: Attempt::new(attempt), resources, shared })
+        self.note(process, Event::Began { attempt: Attempt::new(attempt), resources, shared })
     }
 
-    fn granted(&mut self, client: usize, attempt: u64, value: u64) -> &mut Self {
-        self.note(client, Event::Granted { attempt: Attempt::new(attempt), token: token(value) })
+    fn granted(&mut self, process: usize, attempt: u64, value: u64) -> &mut Self {
+        self.note(process, Event::Granted { attempt: Attempt::new(attempt), token: token(value) })
     }
 
-    /// An attempt that begins and is granted at once. It and its client have the same number.
+    /// An attempt that begins and is granted at once. It and its process have the same number.
     fn lease(&mut self, number: usize, resources: &str, value: u64) -> &mut Self {
         self.began(number, number as u64, resources).granted(number, number as u64, value)
     }

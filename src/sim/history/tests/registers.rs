@@ -2,13 +2,13 @@
 
 use super::*;
 
-/// `r` or `w` (`R`, `W`: refused), the client, and after a colon the token: `"r1:33 w2"`.
+/// `r` or `w` (`R`, `W`: refused), the process, and after a colon the token: `"r1:33 w2"`.
 fn register(accesses: &str) -> Script {
     let mut script = Script::new();
     for access in accesses.split(' ') {
         let (kind, writer) = access.split_at(1);
-        let (client, token) =
-            writer.split_once(':').map_or((writer, None), |(client, token)| (client, Some(token)));
+        let (process, token) =
+            writer.split_once(':').map_or((writer, None), |(process, token)| (process, Some(token)));
         let token = token.map(|token| super::token(token.parse().unwrap()));
         let register = resource("balance");
         let event = match kind {
@@ -16,7 +16,7 @@ fn register(accesses: &str) -> Script {
             "R" => Event::Read { register, token, value: None },
             _ => Event::Written { register, token, value: 0, is_accepted: kind == "w" },
         };
-        script.note(client.parse().unwrap(), event);
+        script.note(process.parse().unwrap(), event);
     }
     script
 }
@@ -33,7 +33,7 @@ fn these_lose_nothing() {
         ),
         ("w1 w2 w1", "nobody has read"),
         ("r1 w1 r2 w2 r1 w1", "careless, and lucky"),
-        ("r1:33 w1 w1:33", "a client's own writes, with and without a token"),
+        ("r1:33 w1 w1:33", "a process's own writes, with and without a token"),
         ("r1:33 r2:34 R1:33 W1:33 w2:34", "refused twice"),
         ("r1:33 w2:33", "a lease that is passed on"),
     ] {
@@ -50,7 +50,7 @@ fn these_lose_an_update() {
         ("r1 r2:34 w2:34 w1:35", "a token is written with, and not read with"),
         ("r2:34 w1 w2:34", "another writes without one"),
         ("r1:33 r2 w2 w2 w2 w1:33", "many times over"),
-        ("r1:35 w1:34 w1:35", "two leases of one client"),
+        ("r1:35 w1:34 w1:35", "two leases of one process"),
         ("r1 w2 w1:35", "a blind write is an update, too"),
         ("r1 w2 w3 w2 w1", "by several"),
     ] {
@@ -66,8 +66,8 @@ fn the_evidence_names_the_read_the_lost_update_and_the_write() {
     let violation = register("r1:33 r2:34 w2:34 w1:33").breaks(Promise::Register);
     assert_eq!(
         violation.to_string(),
-        "an update of register \"balance\" was lost: read by client 1 under token 33 at 1.000 ms, \
-         written by client 2 under token 34 at 3.000 ms, overwritten by client 1 under token 33 at 4.000 ms"
+        "an update of register \"balance\" was lost: read by process 1 under token 33 at 1.000 ms, \
+         written by process 2 under token 34 at 3.000 ms, overwritten by process 1 under token 33 at 4.000 ms"
     );
 }
 
@@ -76,8 +76,8 @@ fn a_register_that_reads_do_not_claim_is_caught_before_anything_is_lost() {
     let violation = register("r1:33 r2:34 w1:33").breaks(Promise::Register);
     assert_eq!(
         violation.to_string(),
-        "register \"balance\" accepted an old token: after client 2 under token 34 at 2.000 ms, a \
-         write of client 1 under token 33 at 3.000 ms"
+        "register \"balance\" accepted an old token: after process 2 under token 34 at 2.000 ms, a \
+         write of process 1 under token 33 at 3.000 ms"
     );
 }
 
@@ -88,8 +88,8 @@ fn a_read_that_sees_what_a_later_lease_wrote_is_too_late() {
     let violation = register("r1:33 w2:34 r3 r1:33").breaks(Promise::Register);
     assert_eq!(
         violation.to_string(),
-        "register \"balance\" accepted an old token: after client 2 under token 34 at 2.000 ms, a read of \
-         client 1 under token 33 at 4.000 ms"
+        "register \"balance\" accepted an old token: after process 2 under token 34 at 2.000 ms, a read of \
+         process 1 under token 33 at 4.000 ms"
     );
 }
 

@@ -120,7 +120,7 @@ fn faults_that_the_script_caught_keep_their_kind() {
     let answers = script::decode(&[inspect("a"), inspect("b")], reply);
     assert_eq!(
         answers,
-        [Answer::Error(NodeError::OutOfMemory), Answer::Error(NodeError::Counter("1e5".into()))]
+        [Answer::Error(NodeError::OutOfMemory), Answer::Error(NodeError::InvalidCounter("1e5".into()))]
     );
 }
 

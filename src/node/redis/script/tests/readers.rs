@@ -13,7 +13,7 @@ use crate::{
         redis::script::tests::server::Server,
         state::LARGEST_COUNTER,
     },
-    values::{NodeError, OwnerId},
+    values::{LeaseId, NodeError},
 };
 
 const READERS: &str = "redquorum:readers:{a}";
@@ -238,7 +238,7 @@ fn of_very_many_readers_the_first_that_end_are_told() {
     }
     let Answer::Inspected(seen) = server.one(&parameters(), &inspect("a")) else { panic!("not told") };
     let held = seen.held.unwrap();
-    assert_eq!((held.owner, held.holds), (Some(OwnerId::of_readers()), 20));
+    assert_eq!((held.owner, held.holds), (Some(LeaseId::of_readers()), 20));
     let told: Vec<String> = seen.readers.iter().map(|(reader, _)| reader.to_string()).collect();
     assert_eq!(told, (4..20).rev().map(|reader| format!("r{reader:02}")).collect::<Vec<_>>());
     assert!(seen.readers.iter().all(|(_, left)| *left <= Duration::from_secs(46)));

@@ -20,7 +20,7 @@ use crate::{
             script::{self, ScriptName},
         },
     },
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -169,7 +169,7 @@ impl Server {
         keys
     }
 
-    pub(super) fn holds(&mut self, resource: &Resource, owner: &OwnerId) -> Option<u32> {
+    pub(super) fn holds(&mut self, resource: &Resource, owner: &LeaseId) -> Option<u32> {
         self.get(redis::cmd("HGET").arg(resource.as_bytes()).arg(owner.as_bytes()))
     }
 

@@ -72,7 +72,7 @@ fn a_counter_that_is_no_canonical_integer_is_shown_and_kept() {
         ["", "-1", "+1", "07", "7e0", "0x7", "1.0", "nan", "inf", "9007199254740992", "99999999999999999999"]
     {
         server.get::<redis::Value>(redis::cmd("SET").arg("redisson_lock_token:{a}").arg(text));
-        let expected = error(NodeError::Counter(text.into()));
+        let expected = error(NodeError::InvalidCounter(text.into()));
         assert_eq!(server.one(&parameters(), &lock("a", "me", 5000, 0)), expected);
         assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, 7)), expected);
         assert_eq!(server.one(&parameters(), &inspect("a")), expected);
@@ -103,7 +103,7 @@ fn the_last_votes_below_the_largest_counter_are_exact() {
     );
     server.one(&parameters(), &unlock("a", "2", true, false));
     assert_eq!(server.counter(&resource("a")), Some(LARGEST_COUNTER));
-    let used_up = error(NodeError::Counter(LARGEST_COUNTER.to_string().into()));
+    let used_up = error(NodeError::InvalidCounter(LARGEST_COUNTER.to_string().into()));
     assert_eq!(server.one(&parameters(), &lock("a", "3", 5000, 0)), used_up);
     assert_eq!(server.holds(&resource("a"), &owner("3")), None);
 }
@@ -378,7 +378,7 @@ fn a_counter_above_the_largest_is_none_that_a_holder_is_told_with_or_renews() {
     let above = LARGEST_COUNTER + 1;
     server.one(&parameters(), &lock("a", "me", 5000, 0));
     server.run(&format!("SET redisson_lock_token:{{a}} {above} KEEPTTL"));
-    let unusable = error(NodeError::Counter(above.to_string().into()));
+    let unusable = error(NodeError::InvalidCounter(above.to_string().into()));
     assert_eq!(server.one(&parameters(), &lock("a", "other", 5000, 0)), unusable);
     assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, above)), unusable);
 }

@@ -1,4 +1,4 @@
-//! Who holds a key on a node: the owner as it stands on the wire.
+//! The identity of a lease on the nodes.
 
 use std::{
     fmt,
@@ -15,38 +15,41 @@ use crate::{
     values::{Label, readable},
 };
 
-/// Stands in the key of a resource for everybody who reads it.
+/// The lease id in the key of a resource that stands for all readers.
 pub(crate) const READERS: &str = "redquorum:shared";
 
-/// The owner of a lock on the wire: `<client uuid>:<number>`, as in Redisson's `RLock`, and before
-/// it the client's [label](Self::label) and a slash.
+/// The identity of a lease on the nodes, new for each lease: `label/uuid:number`.
 ///
-/// Foreign owners are any bytes. Ours are made by `OwnerIds` and never used for a second attempt:
-/// with a reused id, a delayed rollback of one attempt would delete the vote that the next one was
-/// given.
+/// `label` is the [label](Self::label) of the client, `uuid` is random and the same for all leases of the client, and
+/// `number` grows with each attempt of the client. No id is used twice: otherwise a late rollback of one attempt would
+/// delete the vote that a node gave to another attempt. `uuid:number` is the form of Redisson's `RLock`, too.
+///
+/// A key of another program may hold any bytes. [`as_bytes`](Self::as_bytes) returns the id as the nodes keep it, and
+/// `Display` shows it on one line, with escapes for what does not print.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OwnerId(Arc<[u8]>);
+pub struct LeaseId(Arc<[u8]>);
 
-impl OwnerId {
+impl LeaseId {
     pub(crate) fn from_wire(bytes: &[u8]) -> Self {
         Self(bytes.into())
     }
 
-    /// The owner that stands in the key of a resource for all its readers.
+    /// The lease id in the key of a resource that stands for all readers.
     pub(crate) fn of_readers() -> Self {
         Self::from_wire(READERS.as_bytes())
     }
 
-    /// Whether it stands for all readers of a resource, so that two of the name need not be the same.
+    /// Whether the id stands for all readers of a resource. Two equal ids may then be different readers.
     #[must_use]
     pub fn is_of_readers(&self) -> bool {
         self.as_bytes() == READERS.as_bytes()
     }
 
-    /// What its client calls itself, as set by [`QuorumBuilder::label`](crate::QuorumBuilder::label);
-    /// `None` for an owner that another library or none has made. For people alone: two clients may
-    /// call themselves the same. It is one line without control characters, no matter who wrote
-    /// the key: a text that no client can be labelled with is no label.
+    /// The label of the client, as set by [`QuorumBuilder::label`](crate::QuorumBuilder::label). `None` for an id of
+    /// readers, or of another program.
+    ///
+    /// The label is for people: two clients may have the same. It is one line without control characters, whatever
+    /// program wrote the key, because a text that cannot be the label of a client is not returned.
     #[must_use]
     pub fn label(&self) -> Option<&str> {
         let (label, rest) = std::str::from_utf8(&self.0).ok()?.rsplit_once('/')?;
@@ -54,7 +57,7 @@ impl OwnerId {
         (Uuid::try_parse(uuid).is_ok() && Label::is_one(label)).then_some(label)
     }
 
-    /// Whether it has the form of an owner of ours or of Redisson's, as `node.is_lock` tells: a uuid
+    /// Whether it has the form of a lease id of ours or of Redisson's, as `node.is_lock` tells: a uuid
     /// and a number, with or without a label.
     pub(crate) fn is_of_a_lock(&self) -> bool {
         let name = self.0.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
@@ -69,41 +72,41 @@ impl OwnerId {
             && number.iter().all(u8::is_ascii_digit)
     }
 
-    /// Its client, as that stands in all its owners; `None` for an owner of another kind.
+    /// The client, as in all its lease ids; `None` for an id of another kind.
     pub(crate) fn client(&self) -> Option<&[u8]> {
         let colon = self.0.iter().rposition(|byte| *byte == b':')?;
         self.0.get(..colon)
     }
 
-    /// The owner as it stands on the wire.
+    /// The id as the nodes keep it.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl fmt::Display for OwnerId {
+impl fmt::Display for LeaseId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         readable(&self.0, f)
     }
 }
 
-impl fmt::Debug for OwnerId {
+impl fmt::Debug for LeaseId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
 }
 
-/// The source of one client's owner ids: its label and uuid, and a number that is never given twice.
+/// The source of one client's lease ids: its label and uuid, and a number that is never given twice.
 #[derive(Debug)]
-pub(crate) struct OwnerIds {
+pub(crate) struct LeaseIds {
     client: Uuid,
-    /// What all its owners begin with.
+    /// The beginning of all lease ids of the client.
     name: String,
     next: AtomicU64,
 }
 
-impl OwnerIds {
+impl LeaseIds {
     /// `client` has at least 122 random bits, from the operating system outside of tests and
     /// simulations.
     pub(crate) fn new(client: Uuid, label: &Label) -> Self {
@@ -115,16 +118,16 @@ impl OwnerIds {
         self.client
     }
 
-    /// The client, as it stands in all its owners.
+    /// The client, as in all its lease ids.
     pub(crate) fn name(&self) -> &[u8] {
         self.name.as_bytes()
     }
 
-    /// An owner id that no other attempt has.
-    pub(crate) fn fresh(&self) -> OwnerId {
+    /// A lease id that no other attempt has.
+    pub(crate) fn fresh(&self) -> LeaseId {
         let step = mutation::altered(Mutation::ReuseOwnerId, 1, |_| 0);
         let number = self.next.fetch_add(step, Ordering::Relaxed);
-        OwnerId(format!("{}:{number}", self.name).into_bytes().into())
+        LeaseId(format!("{}:{number}", self.name).into_bytes().into())
     }
 }
 
@@ -134,14 +137,14 @@ mod tests {
 
     #[test]
     fn an_owner_id_is_the_client_and_a_number_that_never_repeats() {
-        let ids = OwnerIds::new(Uuid::from_u128(7), &Label::default());
+        let ids = LeaseIds::new(Uuid::from_u128(7), &Label::default());
         assert_eq!(ids.fresh().to_string(), format!("{}:1", Uuid::from_u128(7)));
         assert_eq!(ids.fresh().to_string(), format!("{}:2", Uuid::from_u128(7)));
     }
 
     #[test]
     fn a_label_that_no_client_could_have_set_is_none() {
-        let owner = |label: &str| OwnerId::from_wire(format!("{label}/{}:1", Uuid::from_u128(7)).as_bytes());
+        let owner = |label: &str| LeaseId::from_wire(format!("{label}/{}:1", Uuid::from_u128(7)).as_bytes());
         for label in ["web-1", "web 7 (blue)", "x/y", "it's", "Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}", "u\u{308}"]
         {
             assert_eq!(owner(label).label(), Some(label));

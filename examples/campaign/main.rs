@@ -1,5 +1,8 @@
-//! A simulation campaign: as many random cases as you have time for, and the smallest one that
-//! fails.
+//! A simulation campaign: random programs under random faults, and the smallest case that breaks a
+//! promise.
+//!
+//! A case is a schedule of faults and a program for each process. A failing case is printed as one
+//! line of JSON, which `--replay` runs again.
 //!
 //! ```text
 //! cargo run --release --features sim --example campaign -- --schedules 100000 --seed 1
@@ -16,30 +19,37 @@ use std::{
 };
 
 use anyhow::Context;
-use redquorum::sim::{Budget, Campaign, Schedules, workload::Case};
+use redquorum::sim::{Budget, Campaign, Report, Schedules};
 
-/// What to run.
+use self::workload::Case;
+
+mod workload;
+
+/// The number of cases between two lines of progress.
+const CASES_PER_REPORT: u64 = 5_000;
+
+/// The arguments of the command line.
 struct Arguments {
-    /// How many cases.
+    /// The number of cases.
     schedules: u64,
-    /// The number from which all cases follow.
+    /// The seed from which all cases follow.
     seed: u64,
     /// The number of the first case.
     first: u64,
-    /// How many nodes, one of these.
+    /// The numbers of nodes to draw from.
     nodes: Vec<usize>,
-    /// Breaks assumptions, too: only what is promised all the same has to hold.
+    /// Whether faults also break assumptions. The promises that do not rest on them have to hold.
     beyond: bool,
-    /// How many threads (default: one for each core).
+    /// The number of threads (default: one for each core).
     threads: Option<usize>,
-    /// Runs this one case instead, as a failure printed it.
+    /// A single case in place of random cases, in the format that a failure prints.
     replay: Option<Case>,
-    /// Where to draw the timeline of a replayed or failing case.
+    /// The file for the timeline of a replayed or failing case.
     svg: Option<PathBuf>,
 }
 
 impl Arguments {
-    /// Reads `--name value`; `--beyond` has no value.
+    /// Parses `--name value`; `--beyond` has no value.
     fn parse(mut words: impl Iterator<Item = String>) -> anyhow::Result<Self> {
         let mut arguments = Self {
             schedules: 10_000,
@@ -65,7 +75,9 @@ impl Arguments {
                 "--threads" => arguments.threads = Some(value.parse()?),
                 "--replay" => arguments.replay = Some(value.parse()?),
                 "--svg" => arguments.svg = Some(value.into()),
-                _ => anyhow::bail!("there is no argument {name}; those that there are stand in this file"),
+                _ => anyhow::bail!(
+                    "unknown argument {name}: see `struct Arguments` in examples/campaign/main.rs"
+                ),
             }
         }
         Ok(arguments)
@@ -74,31 +86,39 @@ impl Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse(env::args().skip(1))?;
-    if let Some(case) = &arguments.replay {
-        return replay(case, &arguments);
+    match &arguments.replay {
+        Some(case) => replay(case, &arguments),
+        None => search(&arguments),
     }
+}
+
+/// Runs random cases until one breaks a promise.
+fn search(arguments: &Arguments) -> anyhow::Result<()> {
     let budget = if arguments.beyond { Budget::Beyond } else { Budget::Tolerated };
     let cases = Case::strategy(&Schedules::within_budget(budget).nodes(arguments.nodes.clone()));
     let threads = arguments.threads.unwrap_or_else(|| available_parallelism().map_or(1, NonZero::get));
     let (mut done, mut grants, mut messages, mut simulated) = (0, 0, 0, Duration::ZERO);
-    #[expect(clippy::disallowed_methods, reason = "how long it takes on this machine is what is shown")]
+    #[expect(clippy::disallowed_methods, reason = "the speed of this machine is printed")]
     let start = std::time::Instant::now();
     while done < arguments.schedules {
-        let portion = (arguments.schedules - done).min(5_000);
-        let campaign = Campaign::new(portion).seed(arguments.seed).first(arguments.first + done);
-        let summary = match campaign.threads(threads).run(&cases, Case::check) {
+        let count = (arguments.schedules - done).min(CASES_PER_REPORT);
+        let campaign = Campaign::new(count).seed(arguments.seed).first(arguments.first + done);
+        let outcome = campaign.threads(threads).run(&cases, |case| {
+            let report = case.run();
+            report.check(&case.promises()).map(|()| report)
+        });
+        let summary = match outcome {
             Ok(summary) => summary,
-            Err(found) => {
-                draw(&found.failure.report, &arguments)?;
-                anyhow::bail!("{found}");
+            Err(failing) => {
+                draw(&failing.failure.report, arguments)?;
+                anyhow::bail!("{failing}");
             }
         };
         done += summary.runs;
         grants += summary.grants;
         messages += summary.messages;
         simulated += summary.simulated;
-        let elapsed = start.elapsed().as_secs_f64();
-        let rate = f64::from(u32::try_from(done)?) / elapsed;
+        let rate = f64::from(u32::try_from(done)?) / start.elapsed().as_secs_f64();
         writeln!(
             stdout(),
             "{done} schedules, {rate:.0} per second; {grants} leases, {messages} messages, {} simulated days",
@@ -115,7 +135,7 @@ fn replay(case: &Case, arguments: &Arguments) -> anyhow::Result<()> {
     Ok(writeln!(stdout(), "{}", report.timeline())?)
 }
 
-fn draw(report: &redquorum::sim::Report, arguments: &Arguments) -> anyhow::Result<()> {
+fn draw(report: &Report, arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(path) = &arguments.svg {
         std::fs::write(path, report.timeline().to_svg())?;
     }

@@ -1,4 +1,4 @@
-//! Following the leaders of an election.
+//! The leaders of an election, one after the other.
 
 use std::{
     fmt,
@@ -28,30 +28,29 @@ use crate::{
     values::Resource,
 };
 
-/// The leaders of an election, as they are seen: the present one, if there is one, and then every
-/// change of leader or value.
+/// The leaders of an election, from [`Election::observe`](crate::election::Election::observe): the present leader, if
+/// there is one, and then every change of leader or value.
 ///
-/// Changes are told by the nodes. After a connection was broken, and now and then besides, the
-/// nodes are asked again; so what was missed is caught up with. Of changes that follow one another
-/// quickly, only the last may be shown. Terms never go back, and neither do the values of one
-/// leader.
+/// The nodes send a notice of each change. The client also asks the nodes again after a connection was broken, and from
+/// time to time, so a lost notice only delays a change. If changes follow one another quickly, only the last may be
+/// shown. Terms never go back, and neither do the values of one leader.
 ///
-/// That nobody leads is *not* shown. An observer would learn of it late, and of its end as well, so
-/// nothing may be done because of it: a leader that stops must not be taken for stopped before the
-/// next one is there. To ask, there is [`Election::leader`](crate::Election::leader).
+/// The absence of a leader is *not* shown. An observer would learn of it late, and of its end late, too, so no program
+/// may act on it: take a leader for gone only when the next leader is shown. To ask for the present leader, call
+/// [`Election::leader`](crate::election::Election::leader).
 ///
-/// It ends only when the quorum is shut down; while no quorum answers, it waits. It keeps the
-/// quorum's connections. Dropping it unsubscribes.
+/// The stream ends only when the client is closed, such as by a shutdown. While no quorum answers, the stream waits. It
+/// keeps the connections of the client. Dropping it unsubscribes.
 ///
-/// It is a [`Stream`], and has a [`next`](Self::next) of its own.
+/// `Leaders` is a [`Stream`], and has a [`next`](Self::next) of its own.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # use redquorum::Quorum;
 /// # let quorum = Quorum::in_memory(3)?;
-/// let election = quorum.election("scheduler").value("host-7");
-/// let leadership = election.campaign().await?;
+/// let election = quorum.election("scheduler");
+/// let leadership = election.campaign("host-7").await?;
 ///
 /// let mut leaders = election.observe()?;
 /// assert_eq!(leaders.next().await.unwrap().value_str(), "host-7");
@@ -61,29 +60,29 @@ use crate::{
 /// # }
 /// ```
 #[must_use = "nothing is observed unless it is polled"]
-pub struct Observation {
+pub struct Leaders {
     resource: Resource,
     /// Never locked: the mutex makes it possible to share what is only used by exclusive reference.
     leaders: Mutex<BoxStream<'static, Leader>>,
 }
 
-/// What goes on behind an [`Observation`].
+/// The state behind [`Leaders`].
 struct LeaderObserver {
     client: Arc<Client>,
     checked: CheckedRequest,
     wake: Arc<Wake>,
-    /// At every node: no change goes unnoticed while they stand. Releases are not listened to, as
-    /// they show nobody.
+    /// Subscriptions at every node: no change goes unnoticed while they stand. There is none for releases, because a
+    /// release shows no leader.
     _subscriptions: Vec<Subscription>,
-    /// Term and number of what was shown last.
+    /// Term and number of the last proclamation that was shown.
     last: Option<(u64, u64)>,
     not_before: Instant,
-    /// When to ask if no notice comes.
+    /// The time of the next question without a notice.
     poll_at: Instant,
     poll: Duration,
 }
 
-impl Observation {
+impl Leaders {
     pub(super) fn begin(client: &Arc<Client>, checked: CheckedRequest) -> Self {
         let resource = checked.resource.clone();
         let observer = LeaderObserver::begin(Arc::clone(client), checked);
@@ -94,17 +93,17 @@ impl Observation {
         Self { resource, leaders: Mutex::new(leaders.fuse().boxed()) }
     }
 
-    /// The next leader or value; `None` after a shutdown of the quorum.
+    /// Returns the next leader or value; `None` once the client is closed, such as by a shutdown.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it loses nothing.
+    /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Leader> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 }
 
-impl Stream for Observation {
+impl Stream for Leaders {
     type Item = Leader;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Leader>> {
@@ -112,9 +111,9 @@ impl Stream for Observation {
     }
 }
 
-impl fmt::Debug for Observation {
+impl fmt::Debug for Leaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observation").field("election", &self.resource).finish_non_exhaustive()
+        f.debug_struct("Leaders").field("election", &self.resource).finish_non_exhaustive()
     }
 }
 

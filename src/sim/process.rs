@@ -9,8 +9,8 @@ use uuid::Uuid;
 use crate::{
     client::surroundings::Surroundings,
     clock::Clock,
-    error::{ConfigError, ConnectError, LockError, RenewError},
-    lock::{Lease, LockGuard, Verification, client::Client as QuorumClient},
+    error::Error,
+    lock::{Lease, LockGuard, ReadGuard, client::Client as QuorumClient},
     node::{
         Node, QuorumParameters,
         remote::{RemoteNode, Setup},
@@ -28,14 +28,14 @@ use crate::{
 
 /// A simulated process, as the program that runs in it sees it. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct Process {
     world: World,
     index: usize,
     nodes: Range<usize>,
     seed: u64,
 }
 
-impl Client {
+impl Process {
     pub(crate) fn new(world: &World, index: usize, nodes: usize, seed: u64) -> Self {
         Self { world: world.clone(), index, nodes: 0..nodes, seed }
     }
@@ -46,14 +46,14 @@ impl Client {
         self.index
     }
 
-    /// A client of all nodes, with the default settings. For other settings there is
-    /// [`QuorumBuilder::simulated`](crate::QuorumBuilder::simulated).
+    /// A client of all nodes, with the default settings. For other settings, use
+    /// [`QuorumBuilder::connect_simulated`].
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Config`] if the simulation has no nodes, or too many.
-    pub fn quorum(&self) -> Result<Quorum, ConnectError> {
-        Quorum::builder().simulated(self)
+    /// [`Error::Config`] if the simulation has no nodes, or too many.
+    pub fn quorum(&self) -> Result<Quorum, Error> {
+        Quorum::builder().connect_simulated(self)
     }
 
     /// The same process, with only these nodes in sight: for several quorums in one simulation.
@@ -84,48 +84,28 @@ impl Client {
         hash_of(self.seed, Purpose::Program, [part(self.index), purpose])
     }
 
-    /// The fenced store of this name, which all processes share.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError::Resource`] if the name is not one of a resource.
-    pub fn store(&self, name: impl AsRef<[u8]>) -> Result<Store, ConfigError> {
-        Ok(Store::new(self.clone(), Resource::new(name)?))
+    /// The store of this name, which all processes share, across the network.
+    #[must_use]
+    pub fn store(&self, name: impl AsRef<[u8]>) -> Store {
+        Store::new(self.clone(), Resource::internal(name.as_ref()))
     }
 
-    /// Asks the guard whether its lease is valid, and notes the answer: a lie about that breaks
+    /// Returns whether the lease is valid, and records the answer: a wrong answer breaks
     /// [`Promise::Honesty`](super::Promise::Honesty).
     #[must_use]
-    pub fn look(&self, guard: &LockGuard) -> bool {
-        self.look_at(&guard.lease())
-    }
-
-    /// As [`look`](Self::look), of whatever has the lease, such as a
-    /// [`Leadership`](crate::Leadership).
-    #[must_use]
-    pub fn look_at(&self, lease: &Lease) -> bool {
+    pub fn check_valid(&self, lease: &Lease) -> bool {
         let is_valid = lease.is_valid();
         self.note(Event::Looked { attempt: lease.attempt(), is_valid });
         is_valid
     }
 
-    /// Waits until the guard announces the loss of its lease, and notes when: too late breaks
-    /// [`Promise::Honesty`](super::Promise::Honesty). A loss before the call is not noted.
+    /// Waits until the loss of the lease is announced, and records when: too late breaks
+    /// [`Promise::Honesty`](super::Promise::Honesty). A loss before the call is not recorded.
     ///
     /// # Cancel safety
     ///
-    /// It only watches.
-    pub async fn lost(&self, guard: &LockGuard) {
-        self.loss_of(&guard.lease()).await;
-    }
-
-    /// As [`lost`](Self::lost), of whatever has the lease, such as a
-    /// [`Leadership`](crate::Leadership).
-    ///
-    /// # Cancel safety
-    ///
-    /// It only watches.
-    pub async fn loss_of(&self, lease: &Lease) {
+    /// Dropping the future changes nothing.
+    pub async fn lost(&self, lease: &Lease) {
         let is_in_time = lease.is_valid();
         drop(lease.lost().await);
         if is_in_time {
@@ -135,8 +115,8 @@ impl Client {
 
     /// Notes that an owner entered the lease of `outer` again, and was given `inner`: another token
     /// breaks [`Promise::Reentry`](super::Promise::Reentry).
-    pub fn reentered(&self, outer: &LockGuard, inner: &LockGuard) {
-        self.note(Event::Reentered { attempt: outer.lease().attempt(), token: inner.fencing_token() });
+    pub fn reentered(&self, outer: &Lease, inner: &Lease) {
+        self.note(Event::Reentered { attempt: outer.attempt(), token: inner.fencing_token() });
     }
 
     /// Downgrades the lease, and notes that it was this one: another that wrote between breaks
@@ -149,34 +129,34 @@ impl Client {
     /// # Cancel safety
     ///
     /// As [`LockGuard::downgrade`].
-    pub async fn downgrade(&self, guard: LockGuard) -> Result<LockGuard, LockError> {
-        let from = guard.lease().attempt();
+    pub async fn downgrade(&self, guard: LockGuard) -> Result<ReadGuard, Error> {
+        let from = guard.attempt();
         let guard = guard.downgrade().await?;
-        let attempt = guard.lease().attempt();
+        let attempt = guard.attempt();
         if attempt != from {
             self.note(Event::Downgraded { attempt, from });
         }
         Ok(guard)
     }
 
-    /// Verifies the lease, and notes what was proven: a later lease that was granted before breaks
+    /// Verifies the lease, and records the outcome: a later lease that was granted before breaks
     /// [`Promise::Proof`](super::Promise::Proof).
     ///
     /// # Errors
     ///
-    /// As [`LockGuard::verify`].
+    /// As [`Lease::verify`].
     ///
     /// # Cancel safety
     ///
-    /// As [`LockGuard::verify`].
-    pub async fn verify(&self, guard: &LockGuard) -> Result<Verification, RenewError> {
-        let attempt = guard.lease().attempt();
+    /// As [`Lease::verify`].
+    pub async fn verify(&self, lease: &Lease) -> Result<bool, Error> {
+        let attempt = lease.attempt();
         self.note(Event::Verifying { attempt });
-        let verification = guard.verify().await;
-        if let Ok(Verification::Proven) = verification {
+        let is_proven = lease.verify().await?;
+        if is_proven {
             self.note(Event::Proven { attempt });
         }
-        verification
+        Ok(is_proven)
     }
 
     /// Notes something in the history of the run.
@@ -193,11 +173,11 @@ impl Client {
     }
 
     pub(crate) fn clock(&self) -> SimClock {
-        SimClock { world: self.world.clone(), client: self.index }
+        SimClock { world: self.world.clone(), process: self.index }
     }
 
     pub(crate) fn spawner(&self) -> ProcessSpawner {
-        ProcessSpawner { world: self.world.clone(), client: self.index }
+        ProcessSpawner { world: self.world.clone(), process: self.index }
     }
 
     pub(crate) fn surroundings(&self) -> Surroundings {
@@ -207,7 +187,7 @@ impl Client {
         Surroundings {
             clock: Arc::new(self.clock()),
             spawner: Arc::new(self.spawner()),
-            observer: Arc::new(Recorder { world: self.world.clone(), client: self.index }),
+            observer: Arc::new(Recorder { world: self.world.clone(), process: self.index }),
             client: Uuid::from_u64_pair(id(0), id(1)),
             label: Label::default(),
             random: StdRng::seed_from_u64(id(2)),
@@ -217,8 +197,8 @@ impl Client {
     /// This process's ways to its nodes.
     pub(crate) fn connect(&self, parameters: &QuorumParameters, setup: &Setup) -> Vec<Arc<dyn Node>> {
         let to = |node: usize| {
-            let (world, client, parameters) = (self.world.clone(), self.index, parameters.clone());
-            let transport = Arc::new(SimTransport { world, client, node, parameters });
+            let (world, process, parameters) = (self.world.clone(), self.index, parameters.clone());
+            let transport = Arc::new(SimTransport { world, process, node, parameters });
             Arc::new(RemoteNode::new(format!("sim:{node}").into(), transport, setup)) as Arc<dyn Node>
         };
         self.nodes().map(to).collect()
@@ -226,18 +206,17 @@ impl Client {
 }
 
 impl QuorumBuilder {
-    /// A client of a simulation's nodes, as one of its processes; urls are not looked at. It runs
-    /// by that process's clock, and is paused and killed with it. Returns at once; the connections
-    /// are made while time passes.
+    /// A client in a simulated process, with these settings; urls are not used. The client runs by the clock of the
+    /// process, and is paused and killed with the process. Returns at once; the connections are made while time passes.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Config`] if the settings cannot work.
-    pub fn simulated(self, client: &Client) -> Result<Quorum, ConnectError> {
-        let settings = self.settings.check(client.nodes().len())?;
-        let surroundings = client.surroundings();
+    /// [`Error::Config`] if the settings cannot work.
+    pub fn connect_simulated(self, process: &Process) -> Result<Quorum, Error> {
+        let settings = self.settings.check(process.nodes().len())?;
+        let surroundings = process.surroundings();
         let setup = setup(&settings, &surroundings, settings.registration());
-        let nodes = client.connect(&settings.parameters, &setup);
+        let nodes = process.connect(&settings.parameters, &setup);
         Ok(Quorum::new(QuorumClient::start(nodes, settings, surroundings)))
     }
 }

@@ -1,0 +1,75 @@
+//! The outcome of the last attempt of a waiting call.
+
+use std::sync::{Arc, Mutex};
+
+use crate::{
+    acquire::shared_outage::SharedOutage,
+    algorithm::{attempt::FailureReason, failed_attempt::FailedAttempt},
+    client::environment::Environment,
+    error::{Error, Goal, NoQuorum},
+    mutex::lock,
+    values::{NodeReply, Resource},
+};
+
+/// The outcome of the last attempt of a waiting call, and the queues in which the call waits behind other calls of its
+/// client. At the deadline of the call, they distinguish a resource that another client holds from a quorum that did not
+/// answer.
+#[derive(Debug, Default)]
+pub(crate) struct LastAttempt {
+    outcome: Mutex<Outcome>,
+    queues: Mutex<Vec<Arc<SharedOutage>>>,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Outcome {
+    /// The call has not made an attempt: other calls of this client come first.
+    #[default]
+    None,
+    /// The first attempt has begun, and has no outcome yet.
+    Begun,
+    /// A quorum answered: another lease holds the resource, or other waiters come first.
+    Contended,
+    NoQuorum(NoQuorum),
+}
+
+impl LastAttempt {
+    /// The attempts of this queue count for the call.
+    pub(super) fn waits_in(&self, queue: &Arc<SharedOutage>) {
+        lock(&self.queues).push(Arc::clone(queue));
+    }
+
+    pub(crate) fn begins(&self) {
+        let mut outcome = lock(&self.outcome);
+        if let Outcome::None = *outcome {
+            *outcome = Outcome::Begun;
+        }
+    }
+
+    pub(crate) fn failed(&self, resource: &Resource, failed: &FailedAttempt) {
+        *lock(&self.outcome) = match failed.reason {
+            FailureReason::Contended => Outcome::Contended,
+            FailureReason::NoQuorum | FailureReason::Expired => {
+                Outcome::NoQuorum(failed.to_no_quorum(resource))
+            }
+        };
+    }
+
+    /// The end of a call whose time is over: `Ok` if other clients had the resource.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoQuorum`] if no quorum answered to the last attempt of the call, or to that of a call before it.
+    pub(crate) fn at_deadline(&self, environment: &Environment, resource: &Resource) -> Result<(), Error> {
+        let has_asked = match lock(&self.outcome).clone() {
+            Outcome::None => false,
+            Outcome::Contended => true,
+            Outcome::Begun => {
+                let replies = environment.same_replies(&NodeReply::Pending);
+                return Err(NoQuorum::new(Goal::Lock(resource.clone()), replies).into());
+            }
+            Outcome::NoQuorum(error) => return Err(error.into()),
+        };
+        let queues = lock(&self.queues);
+        queues.iter().try_for_each(|queue| queue.at_deadline(environment, resource, has_asked))
+    }
+}

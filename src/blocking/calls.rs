@@ -1,0 +1,359 @@
+//! The calls of each type, as those of its async twin. A test compares both.
+
+use std::{ops::Deref, time::Duration};
+
+use super::{
+    AnyOf, Blocking, Election, Leaders, Leadership, LockGuard, MultiLock, MultiLockGuard, MultiQuorumLock,
+    Permit, Quorum, ReadGuard, RedLock, RwLock, Semaphore, TimedOut, forward::forward, runtime::Runtime,
+};
+use crate::{
+    LockOptions, Owner, Resource, ShutdownReport,
+    election::Leader,
+    error::{ConfigError, Error, LeaseLost, NodeReplies},
+    inspection::{Health, Inspection},
+    values::FencingToken,
+};
+
+forward!(crate::Quorum {
+    make red_lock(resource: impl AsRef<[u8]>) -> crate::RedLock;
+    make rw_lock(resource: impl AsRef<[u8]>) -> crate::RwLock;
+    make semaphore(name: impl AsRef<[u8]>, permits: u32) -> crate::Semaphore;
+    make latch(name: impl AsRef<[u8]>, arrivals: u32) -> crate::Latch;
+    make election(name: impl AsRef<[u8]>) -> crate::election::Election;
+    call inspect(resource: impl AsRef<[u8]>) -> Inspection;
+    wait health() -> Health;
+    wait shutdown() -> ShutdownReport;
+    wait shutdown_within(grace: Duration) -> ShutdownReport;
+});
+
+impl Quorum {
+    /// As [`crate::Quorum::multi_lock`].
+    #[must_use]
+    pub fn multi_lock<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> MultiLock {
+        self.runtime.wrap(self.inner.multi_lock(resources))
+    }
+
+    /// As [`crate::Quorum::any_of`].
+    #[must_use]
+    pub fn any_of<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> AnyOf {
+        self.runtime.wrap(self.inner.any_of(resources))
+    }
+
+    pub(super) fn client(&self) -> &crate::Quorum {
+        &self.inner
+    }
+
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+}
+
+/// The calls of a lock whose guard is exclusive.
+macro_rules! exclusive {
+    ($($lock:ident -> $guard:ident;)*) => { $(
+        forward!(crate::$lock {
+            set options(options: LockOptions);
+            guard lock() -> crate::$guard;
+            maybe try_lock() -> crate::$guard;
+            maybe try_lock_for(wait: Duration) -> crate::$guard;
+        });
+
+        impl $lock {
+            #[doc = concat!("As [`crate::", stringify!($lock), "::run`]. Nothing stops the closure when the lease is lost: it has")]
+            /// to call `ensure`.
+            ///
+            /// # Errors
+            ///
+            /// As there.
+            pub fn run<T>(&self, work: impl FnOnce(&$guard) -> T) -> Result<T, Error> {
+                let guard = self.lock()?;
+                let value = work(&guard);
+                guard.unlock()?;
+                Ok(value)
+            }
+        }
+    )* };
+}
+
+exclusive! {
+    RedLock -> LockGuard;
+    MultiLock -> LockGuard;
+    MultiQuorumLock -> MultiLockGuard;
+    AnyOf -> LockGuard;
+}
+
+forward!(crate::RedLock { set owned_by(owner: &Owner); });
+forward!(crate::MultiLock { set owned_by(owner: &Owner); });
+forward!(crate::MultiQuorumLock { set owned_by(owner: &Owner); });
+
+impl MultiLock {
+    /// As [`crate::MultiLock::and_read`].
+    #[must_use]
+    pub fn and_read<R: AsRef<[u8]>>(self, resources: impl IntoIterator<Item = R>) -> Self {
+        Self { inner: self.inner.and_read(resources), runtime: self.runtime }
+    }
+
+    /// As [`crate::MultiLock::across`].
+    #[must_use]
+    pub fn across<L: Into<crate::MultiLock>>(
+        locks: impl IntoIterator<Item = Blocking<L>>,
+    ) -> MultiQuorumLock {
+        let (locks, runtimes): (Vec<_>, Vec<_>) =
+            locks.into_iter().map(|Blocking { inner, runtime }| (inner, runtime)).unzip();
+        Runtime::joined(runtimes).wrap(crate::MultiLock::across(locks))
+    }
+}
+
+forward!(crate::RwLock {
+    set options(options: LockOptions);
+    set owned_by(owner: &Owner);
+    guard read() -> crate::ReadGuard;
+    maybe try_read() -> crate::ReadGuard;
+    maybe try_read_for(wait: Duration) -> crate::ReadGuard;
+    guard write() -> crate::LockGuard;
+    maybe try_write() -> crate::LockGuard;
+    maybe try_write_for(wait: Duration) -> crate::LockGuard;
+});
+
+impl RwLock {
+    /// As [`crate::RwLock::run_read`]. Nothing stops the closure when the lease is lost: it has to call `ensure`.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn run_read<T>(&self, work: impl FnOnce(&ReadGuard) -> T) -> Result<T, Error> {
+        let guard = self.read()?;
+        let value = work(&guard);
+        guard.unlock()?;
+        Ok(value)
+    }
+
+    /// As [`crate::RwLock::run_write`]. Nothing stops the closure when the lease is lost: it has to call `ensure`.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn run_write<T>(&self, work: impl FnOnce(&LockGuard) -> T) -> Result<T, Error> {
+        let guard = self.write()?;
+        let value = work(&guard);
+        guard.unlock()?;
+        Ok(value)
+    }
+}
+
+/// The calls of everything that derefs to a lease.
+macro_rules! leases {
+    ($($type:ty;)*) => { $(
+        impl Deref for Blocking<$type> {
+            type Target = crate::Lease;
+
+            fn deref(&self) -> &crate::Lease {
+                &self.inner
+            }
+        }
+
+        forward!($type as crate::Lease {
+            make lease() -> crate::Lease;
+            wait lost() -> LeaseLost;
+            wait expiring_within(left: Duration) -> ();
+            call renew() -> ();
+            call verify() -> bool;
+        });
+
+        impl Blocking<$type> {
+            /// As [`lost`](Self::lost), for at most `wait`: `None` if the lease is not lost by then.
+            #[must_use]
+            pub fn lost_within(&self, wait: Duration) -> Option<LeaseLost> {
+                self.runtime.wait_for(wait, self.inner.lost())
+            }
+        }
+    )* };
+}
+
+leases! {
+    crate::Lease;
+    crate::LockGuard;
+    crate::ReadGuard;
+    crate::Permit;
+    crate::election::Leadership;
+}
+
+forward!(crate::LockGuard {
+    end unlock() -> NodeReplies;
+    turn downgrade() -> crate::ReadGuard;
+});
+forward!(crate::ReadGuard { end unlock() -> NodeReplies; });
+forward!(crate::MultiLockGuard {
+    wait lost() -> LeaseLost;
+    wait expiring_within(left: Duration) -> ();
+    call renew() -> ();
+    end unlock() -> Vec<NodeReplies>;
+});
+
+/// For what does not wait: `leases`, `is_valid`, `ensure`, `remaining`.
+impl Deref for MultiLockGuard {
+    type Target = crate::MultiLockGuard;
+
+    fn deref(&self) -> &crate::MultiLockGuard {
+        &self.inner
+    }
+}
+
+impl MultiLockGuard {
+    /// As [`lost`](Self::lost), for at most `wait`: `None` if no lease is lost by then.
+    #[must_use]
+    pub fn lost_within(&self, wait: Duration) -> Option<LeaseLost> {
+        self.runtime.wait_for(wait, self.inner.lost())
+    }
+}
+
+forward!(crate::Semaphore {
+    set options(options: LockOptions);
+    guard acquire() -> crate::Permit;
+    maybe try_acquire() -> crate::Permit;
+    maybe try_acquire_for(wait: Duration) -> crate::Permit;
+    call available_permits() -> usize;
+});
+
+impl Semaphore {
+    /// As [`crate::Semaphore::acquire_many`]; blocks.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn acquire_many(&self, permits: u32) -> Result<Vec<Permit>, Error> {
+        let permits = self.runtime.wait(self.inner.acquire_many(permits))?;
+        Ok(self.wrap_all(permits))
+    }
+
+    /// As [`crate::Semaphore::try_acquire_many`]; blocks.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<Permit>>, Error> {
+        let permits = self.runtime.wait(self.inner.try_acquire_many(permits))?;
+        Ok(permits.map(|permits| self.wrap_all(permits)))
+    }
+
+    /// As [`crate::Semaphore::try_acquire_many_for`]; blocks.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_acquire_many_for(&self, permits: u32, wait: Duration) -> Result<Option<Vec<Permit>>, Error> {
+        let permits = self.runtime.wait(self.inner.try_acquire_many_for(permits, wait))?;
+        Ok(permits.map(|permits| self.wrap_all(permits)))
+    }
+
+    /// As [`crate::Semaphore::run`]. Nothing stops the closure when the lease is lost: it has to call `ensure`.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn run<T>(&self, work: impl FnOnce(&Permit) -> T) -> Result<T, Error> {
+        let permit = self.acquire()?;
+        let value = work(&permit);
+        permit.release()?;
+        Ok(value)
+    }
+
+    /// As [`crate::Semaphore::slot_resource`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn slot_resource(&self, slot: usize) -> Result<Resource, ConfigError> {
+        self.inner.slot_resource(slot)
+    }
+
+    fn wrap_all(&self, permits: Vec<crate::Permit>) -> Vec<Permit> {
+        permits.into_iter().map(|permit| self.runtime.wrap(permit)).collect()
+    }
+}
+
+forward!(crate::Permit { end release() -> NodeReplies; });
+
+impl Permit {
+    /// As [`crate::Permit::slot`].
+    #[must_use]
+    pub fn slot(&self) -> usize {
+        self.inner.slot()
+    }
+}
+
+forward!(crate::Latch {
+    set retention(retention: Duration);
+    call arrive() -> ();
+    call arrive_as(id: impl AsRef<[u8]>) -> ();
+    call wait() -> ();
+    call wait_for(wait: Duration) -> bool;
+    call arrivals() -> u32;
+});
+
+forward!(crate::election::Election {
+    set options(options: LockOptions);
+    guard campaign(value: impl AsRef<[u8]>) -> crate::election::Leadership;
+    maybe try_campaign(value: impl AsRef<[u8]>) -> crate::election::Leadership;
+    maybe try_campaign_for(value: impl AsRef<[u8]>, wait: Duration) -> crate::election::Leadership;
+    call leader() -> Option<Leader>;
+});
+
+impl Election {
+    /// As [`crate::election::Election::observe`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn observe(&self) -> Result<Leaders, Error> {
+        self.runtime.enter(|| self.inner.observe()).map(|leaders| self.runtime.wrap(leaders))
+    }
+}
+
+forward!(crate::election::Leadership {
+    call proclaim(value: impl AsRef<[u8]>) -> ();
+    end resign() -> NodeReplies;
+});
+
+impl Leadership {
+    /// As [`crate::election::Leadership::term`].
+    #[must_use]
+    pub fn term(&self) -> FencingToken {
+        self.inner.term()
+    }
+}
+
+impl Leaders {
+    /// As [`next`](Iterator::next), for at most `wait`: `Ok(None)` after a shutdown.
+    ///
+    /// # Errors
+    ///
+    /// [`TimedOut`] if no leader or value was seen within `wait`.
+    pub fn next_within(&mut self, wait: Duration) -> Result<Option<Leader>, TimedOut> {
+        self.runtime.wait_for(wait, self.inner.next()).ok_or(TimedOut)
+    }
+}
+
+/// Blocks until there is a new leader or value. Ends after a shutdown.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use redquorum::blocking::Quorum;
+/// # let quorum = Quorum::in_memory(3)?;
+/// let election = quorum.election("scheduler");
+/// let leadership = election.campaign("host-7")?;
+///
+/// let mut leaders = election.observe()?;
+/// assert_eq!(leaders.next().unwrap().value_str(), "host-7");
+/// leadership.proclaim("host-7, draining")?;
+/// assert_eq!(leaders.next().unwrap().value_str(), "host-7, draining");
+/// # Ok(())
+/// # }
+/// ```
+impl Iterator for Leaders {
+    type Item = Leader;
+
+    fn next(&mut self) -> Option<Leader> {
+        self.runtime.wait(self.inner.next())
+    }
+}

@@ -1,0 +1,85 @@
+//! The macro that forwards calls to the async API.
+
+/// Implements calls of `Blocking<T>` by those of `T` with the same name and arguments:
+///
+/// | word | the async method | here |
+/// |---|---|---|
+/// | `set` | `fn(self, ..) -> Self` | the same |
+/// | `make` | `fn(&self, ..) -> T` | wraps `T` |
+/// | `wait` | `async fn(&self, ..) -> T` | blocks |
+/// | `call` | `async fn(&self, ..) -> Result<T, Error>` | blocks |
+/// | `guard` | `async fn(&self, ..) -> Result<T, Error>` | blocks, wraps `T` |
+/// | `maybe` | `async fn(&self, ..) -> Result<Option<T>, Error>` | blocks, wraps `T` |
+/// | `end` | `async fn(self, ..) -> Result<T, Error>` | blocks |
+/// | `turn` | `async fn(self, ..) -> Result<T, Error>` | blocks, wraps `T` |
+macro_rules! forward {
+    ($type:ty { $($calls:tt)* }) => { forward!($type as $type { $($calls)* }); };
+    ($type:ty as $doc:ty { $($calls:tt)* }) => {
+        impl Blocking<$type> {
+            forward!(@ $doc; $($calls)*);
+        }
+    };
+    (@ $doc:ty;) => {};
+    (@ $doc:ty; set $name:ident($($arg:ident: $of:ty),*); $($rest:tt)*) => {
+        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`].")]
+        #[must_use]
+        pub fn $name(self $(, $arg: $of)*) -> Self {
+            Self { inner: self.inner.$name($($arg),*), runtime: self.runtime }
+        }
+        forward!(@ $doc; $($rest)*);
+    };
+    (@ $doc:ty; make $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
+        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`].")]
+        #[must_use]
+        pub fn $name(&self $(, $arg: $of)*) -> Blocking<$out> {
+            self.runtime.wrap(self.inner.$name($($arg),*))
+        }
+        forward!(@ $doc; $($rest)*);
+    };
+    (@ $doc:ty; wait $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
+        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`]; blocks.")]
+        pub fn $name(&self $(, $arg: $of)*) -> $out {
+            self.runtime.wait(self.inner.$name($($arg),*))
+        }
+        forward!(@ $doc; $($rest)*);
+    };
+    (@ $doc:ty; call $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
+        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`]; blocks.\n\n# Errors\n\nAs there.")]
+        pub fn $name(&self $(, $arg: $of)*) -> Result<$out, Error> {
+            self.runtime.wait(self.inner.$name($($arg),*))
+        }
+        forward!(@ $doc; $($rest)*);
+    };
+    (@ $doc:ty; guard $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
+        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`]; blocks.\n\n# Errors\n\nAs there.")]
+        pub fn $name(&self $(, $arg: $of)*) -> Result<Blocking<$out>, Error> {
+            self.runtime.wait(self.inner.$name($($arg),*)).map(|guard| self.runtime.wrap(guard))
+        }
+        forward!(@ $doc; $($rest)*);
+    };
+    (@ $doc:ty; maybe $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
+        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`]; blocks.\n\n# Errors\n\nAs there.")]
+        pub fn $name(&self $(, $arg: $of)*) -> Result<Option<Blocking<$out>>, Error> {
+            let guard = self.runtime.wait(self.inner.$name($($arg),*))?;
+            Ok(guard.map(|guard| self.runtime.wrap(guard)))
+        }
+        forward!(@ $doc; $($rest)*);
+    };
+    (@ $doc:ty; end $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
+        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`]; blocks.\n\n# Errors\n\nAs there.")]
+        pub fn $name(self $(, $arg: $of)*) -> Result<$out, Error> {
+            self.runtime.wait(self.inner.$name($($arg),*))
+        }
+        forward!(@ $doc; $($rest)*);
+    };
+    (@ $doc:ty; turn $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
+        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`]; blocks.\n\n# Errors\n\nAs there.")]
+        pub fn $name(self $(, $arg: $of)*) -> Result<Blocking<$out>, Error> {
+            let Self { inner, runtime } = self;
+            runtime.wait(inner.$name($($arg),*)).map(|guard| runtime.wrap(guard))
+        }
+        forward!(@ $doc; $($rest)*);
+    };
+}
+
+pub(super) use forward;

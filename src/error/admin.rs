@@ -1,0 +1,31 @@
+//! Errors of quorum administration.
+
+use std::sync::Arc;
+
+use crate::{error::ConfigError, values::NodeReplies};
+
+/// The reason why quorum administration failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdminError {
+    /// Nodes that are needed did not take part. Nodes whose reply is `Done` keep what the call did; the same
+    /// call again goes on from there.
+    #[error("not every node that is needed took part: {0}")]
+    Incomplete(NodeReplies),
+    /// A node belongs to a quorum, or may have voted in one.
+    #[error(
+        "{node} has node metadata already ({metadata}), so it is not new: `init` is for servers that \
+         were in no quorum before; a node that replaces another votes by itself after a quarantine, \
+         and `redquorum reconfigure` or `admin::reconfigure` moves a quorum to another configuration"
+    )]
+    #[non_exhaustive]
+    NotNew {
+        /// The node's address.
+        node: Arc<str>,
+        /// The configuration in its metadata.
+        metadata: Arc<str>,
+    },
+    /// The settings, the servers, or both configurations together cannot work.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}

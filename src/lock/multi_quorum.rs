@@ -1,0 +1,302 @@
+//! The lock of resources of several quorums, all or none.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::{join_all, select_all};
+
+use crate::{
+    config::LockOptions,
+    error::{ConfigError, Error, LeaseLost, group_of_none},
+    lock::{
+        Lease,
+        guard::LockGuard,
+        lease::unless_lost,
+        lock_request::{LockRequest, Reentrancy},
+        multi_lock::MultiLock,
+        owner::Owner,
+    },
+    values::NodeReplies,
+};
+
+/// The lock of resources of several quorums, all or none, from [`MultiLock::across`].
+///
+/// The quorums are locked one after the other, in an order that all clients share. While a quorum is waited for, the
+/// leases of the quorums before it are renewed. If a quorum cannot be locked, the others are unlocked.
+#[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until it is locked"]
+pub struct MultiQuorumLock {
+    /// One group for each client, in the order in which the quorums are locked.
+    groups: Result<Vec<MultiLock>, ConfigError>,
+}
+
+/// The leases of a [`MultiQuorumLock`], one for each quorum, for as long as all of them are valid and this guard lives.
+///
+/// Dropping it unlocks everything without waiting, as dropping a [`LockGuard`] does. There is no common token:
+/// tokens of different quorums are not comparable, so each of the [`leases`](Self::leases) has its own.
+#[derive(Debug)]
+#[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
+pub struct MultiLockGuard {
+    /// One for each quorum; never empty.
+    guards: Vec<LockGuard>,
+}
+
+impl MultiQuorumLock {
+    pub(super) fn new(locks: impl Iterator<Item = MultiLock>) -> Self {
+        Self { groups: grouped(locks) }
+    }
+
+    /// Replaces the settings at each quorum, all of them: what these options leave open comes from each quorum. Without
+    /// renewal, the leases of the first quorums may end while the others are waited for.
+    #[expect(clippy::needless_pass_by_value, reason = "as the setters of other locks")]
+    pub fn options(self, options: LockOptions) -> Self {
+        self.each(|request| request.settings = options.clone())
+    }
+
+    /// Lets this owner re-enter at each quorum, as [`MultiLock::owned_by`] does.
+    pub fn owned_by(self, owner: &Owner) -> Self {
+        self.each(|request| request.reentrancy = Reentrancy::Of(owner.clone()))
+    }
+
+    /// Locks the resources of all quorums, and waits while another client holds any of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`MultiLock::lock`]; [`Error::LeaseLost`] if the lease of one quorum is lost while another quorum is waited for.
+    /// [`Error::Config`] (`Group`) also if two clients of one quorum are in the group, quorums have the same name and
+    /// nodes, or locks of one client differ in options or owner. After any error, nothing stays locked.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`RedLock::lock`](crate::RedLock::lock): the quorums that were locked are unlocked.
+    pub async fn lock(&self) -> Result<MultiLockGuard, Error> {
+        let mut guards = Vec::new();
+        for group in self.groups()? {
+            guards.push(while_all_valid(&guards, group.lock()).await??);
+        }
+        MultiLockGuard::of_valid(guards)
+    }
+
+    /// Locks the resources of all quorums, and waits for at most `wait`: `None` if another client had any of them for all
+    /// that time.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for) and [`lock`](Self::lock). The quorums are locked one after
+    /// the other: [`Error::NoQuorum`] also if the first ones leave to another less time than its nodes take to answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn try_lock_for(&self, wait: Duration) -> Result<Option<MultiLockGuard>, Error> {
+        let mut guards = Vec::new();
+        let mut left = wait;
+        for group in self.groups()? {
+            let environment = group.request().environment();
+            let start = environment.now();
+            match while_all_valid(&guards, group.try_lock_for(left)).await?? {
+                Some(guard) => guards.push(guard),
+                None => return Ok(None),
+            }
+            left = left.saturating_sub(environment.now().saturating_duration_since(start));
+        }
+        MultiLockGuard::of_valid(guards).map(Some)
+    }
+
+    /// Makes one attempt at each quorum: `None` if another client holds any of the resources, or waits for it. The guard
+    /// must be bound to a name, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedLock::try_lock`](crate::RedLock::try_lock) and [`lock`](Self::lock).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn try_lock(&self) -> Result<Option<MultiLockGuard>, Error> {
+        let mut guards = Vec::new();
+        for group in self.groups()? {
+            match while_all_valid(&guards, group.try_lock()).await?? {
+                Some(guard) => guards.push(guard),
+                None => return Ok(None),
+            }
+        }
+        MultiLockGuard::of_valid(guards).map(Some)
+    }
+
+    /// Locks as [`lock`](Self::lock) does, runs a closure, and unlocks. `Ok` means that all leases were valid until the
+    /// closure returned. See [`RedLock::run`](crate::RedLock::run).
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock), and then the closure is not called; [`Error::LeaseLost`] if any lease was lost before the
+    /// closure returned.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the closure at the `await` where it is, and unlocks.
+    pub async fn run<T>(&self, work: impl AsyncFnOnce(&MultiLockGuard) -> T) -> Result<T, Error> {
+        let guard = self.lock().await?;
+        let value = guard.while_valid(work(&guard)).await?;
+        guard.unlock().await?;
+        Ok(value)
+    }
+
+    fn groups(&self) -> Result<&[MultiLock], ConfigError> {
+        self.groups.as_deref().map_err(Clone::clone)
+    }
+
+    fn each(self, set: impl Fn(&mut LockRequest)) -> Self {
+        let set_all = |groups: Vec<MultiLock>| {
+            groups.into_iter().map(|group| group.each_request(&set)).collect::<Vec<_>>()
+        };
+        Self { groups: self.groups.map(set_all) }
+    }
+}
+
+impl MultiLockGuard {
+    /// The guard of leases of which all are still valid: the wait for the last quorum may have outlasted the lease of
+    /// the first.
+    fn of_valid(guards: Vec<LockGuard>) -> Result<Self, Error> {
+        let guard = Self { guards };
+        guard.ensure()?;
+        Ok(guard)
+    }
+
+    /// The leases, one for each quorum, in the order in which the quorums were locked.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.guards.iter().map(|guard| &**guard)
+    }
+
+    /// The time for which all leases are certainly valid without another renewal: zero once one of them is over.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.leases().map(Lease::remaining).min().unwrap_or_default()
+    }
+
+    /// Whether all leases are certainly valid at this instant. Once false, it stays false.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.ensure().is_ok()
+    }
+
+    /// Returns an error unless all leases are certainly valid at this instant.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`] of the first lease that is over, and no other.
+    pub fn ensure(&self) -> Result<(), Error> {
+        self.leases().try_for_each(Lease::ensure)
+    }
+
+    /// Ready when the first of the leases is over; see [`Lease::lost`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn lost(&self) -> LeaseLost {
+        first_loss(&self.guards).await
+    }
+
+    /// Ready when any lease is valid for at most `left` without another renewal; see [`Lease::expiring_within`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn expiring_within(&self, left: Duration) {
+        let watches = self.leases().map(|lease| Box::pin(lease.expiring_within(left)));
+        select_all(watches).await;
+    }
+
+    /// Runs a future until it is done or any lease is lost, as [`Lease::while_valid`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`], and no other; the future is dropped at the `await` where it is.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Lease::while_valid`].
+    pub async fn while_valid<F: Future>(&self, work: F) -> Result<F::Output, Error> {
+        while_all_valid(&self.guards, work).await
+    }
+
+    /// Renews all leases now; see [`Lease::renew`].
+    ///
+    /// # Errors
+    ///
+    /// The first error, after all were tried.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Lease::renew`].
+    pub async fn renew(&self) -> Result<(), Error> {
+        join_all(self.leases().map(Lease::renew)).await.into_iter().collect()
+    }
+
+    /// Unlocks everything, and returns the replies of the nodes, quorum by quorum; see [`LockGuard::unlock`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`] of the first lease that was over before, after all were unlocked.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`LockGuard::unlock`].
+    pub async fn unlock(self) -> Result<Vec<NodeReplies>, Error> {
+        join_all(self.guards.into_iter().map(LockGuard::unlock)).await.into_iter().collect()
+    }
+}
+
+async fn first_loss(guards: &[LockGuard]) -> LeaseLost {
+    select_all(guards.iter().map(|guard| Box::pin(guard.lost()))).await.0
+}
+
+/// Runs a future while all of the leases are valid.
+async fn while_all_valid<F: Future>(guards: &[LockGuard], work: F) -> Result<F::Output, Error> {
+    if guards.is_empty() {
+        return Ok(work.await);
+    }
+    let ensure = || guards.iter().try_for_each(|guard| guard.ensure());
+    unless_lost(first_loss(guards), ensure, work).await
+}
+
+/// One group for each client, in the order of their quorums.
+fn grouped(locks: impl Iterator<Item = MultiLock>) -> Result<Vec<MultiLock>, ConfigError> {
+    let mut groups: Vec<MultiLock> = Vec::new();
+    for lock in locks {
+        let of_same_client =
+            |group: &&mut MultiLock| Arc::ptr_eq(&group.request().client, &lock.request().client);
+        match groups.iter_mut().find(of_same_client) {
+            Some(group) => {
+                ensure_alike(group.request(), lock.request())?;
+                *group = group.clone().joined(lock);
+            }
+            None => groups.push(lock),
+        }
+    }
+    if groups.is_empty() {
+        return Err(group_of_none());
+    }
+    groups.sort_by_cached_key(|group| group.request().environment().rank());
+    for (one, next) in groups.iter().zip(groups.iter().skip(1)) {
+        let (one, next) = (one.request().environment().rank(), next.request().environment().rank());
+        if one == next {
+            let reason = format!(
+                "two clients of one quorum ({}): take its locks from one client, or name quorums apart",
+                one.0
+            );
+            return Err(ConfigError::Group { reason: reason.into() });
+        }
+    }
+    Ok(groups)
+}
+
+/// Refuses two locks of one client that cannot be one group.
+fn ensure_alike(one: &LockRequest, other: &LockRequest) -> Result<(), ConfigError> {
+    if one.settings == other.settings && one.reentrancy.is_same(&other.reentrancy) {
+        return Ok(());
+    }
+    let reason = "locks of one client have different options or owners: they form one group, so give all of them \
+                  the same";
+    Err(ConfigError::Group { reason: reason.into() })
+}

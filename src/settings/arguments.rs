@@ -1,0 +1,76 @@
+//! The arguments of a program that has settings of its own, and the order in which settings override each other.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use super::{
+    CONFIG_VARIABLE,
+    files::Files,
+    given::{Environment, Given, Nodes},
+};
+use crate::{error::ConfigError, quorum::QuorumBuilder};
+
+/// The settings that a program has from its own arguments, which override the environment and the file. None by default.
+#[derive(Clone, Debug, Default)]
+#[must_use = "arguments are for `load_from`"]
+pub struct Arguments {
+    file: Option<PathBuf>,
+    nodes: Vec<String>,
+    files: Files,
+}
+
+#[cfg_attr(not(feature = "__command"), allow(dead_code, reason = "for the command alone"))]
+impl Arguments {
+    /// No arguments.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The file, in place of the one that `REDQUORUM_CONFIG` names.
+    pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.file = Some(path.into());
+        self
+    }
+
+    /// The urls of all nodes; no urls leave the nodes to the environment and the file.
+    pub fn nodes<S: Into<String>>(mut self, urls: impl IntoIterator<Item = S>) -> Self {
+        self.nodes = urls.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// A PEM file with the certificates of the CAs to trust.
+    pub fn ca(mut self, path: impl Into<PathBuf>) -> Self {
+        self.files.ca = Some(path.into());
+        self
+    }
+
+    /// A PEM file with the client's certificate and its chain.
+    pub fn certificate(mut self, path: impl Into<PathBuf>) -> Self {
+        self.files.certificate = Some(path.into());
+        self
+    }
+
+    /// A PEM file with the key of that certificate.
+    pub fn key(mut self, path: impl Into<PathBuf>) -> Self {
+        self.files.key = Some(path.into());
+        self
+    }
+}
+
+/// As [`load`](super::load), for a program that has arguments of its own, or another environment than that of the process: a map in a test,
+/// or `|_| None`.
+///
+/// # Errors
+///
+/// [`ConfigError`], as [`load`](super::load).
+pub fn load_from(
+    arguments: &Arguments,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<QuorumBuilder, ConfigError> {
+    let environment = Environment(&environment);
+    let Arguments { file, nodes, files } = arguments.clone();
+    let told = Given { nodes: Nodes(nodes), files, ..Given::default() };
+    let in_environment = Given::of_environment(&environment)?;
+    let path = file.or_else(|| environment.path(CONFIG_VARIABLE));
+    let in_file = path.map(|path| Given::read(&path)).transpose()?.unwrap_or_default();
+    told.or(in_environment).or(in_file).builder()
+}

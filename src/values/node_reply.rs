@@ -1,0 +1,186 @@
+//! The reply of each node to one call, as errors and reports show it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::values::{Fingerprint, LeaseId, NodeError, Printable};
+
+/// The reply of one node to one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NodeReply {
+    /// The node was not asked, because the call was decided without it.
+    NotAsked,
+    /// The node was asked and has not answered by the end of the call: the call was decided without this reply, or its
+    /// time was over.
+    Pending,
+    /// The node did what was asked: granted, unlocked, connected, listed.
+    Done,
+    /// The node refused.
+    Refused(Refusal),
+    /// The node could not be asked, or answered with an error. This is neither a grant nor a refusal: the
+    /// node may have granted.
+    Failed(NodeError),
+}
+
+/// The reason of a refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Another lease holds the resource on the node.
+    #[non_exhaustive]
+    Held {
+        /// The id of that lease; [`LeaseId::is_of_readers`] for readers, `None` for a key of another
+        /// program.
+        by: Option<LeaseId>,
+        /// The time after which the key expires without a renewal.
+        remaining: Option<Duration>,
+    },
+    /// Other waiters come first. Another lease may hold the resource as well.
+    Deferred,
+    /// The request arrived after the unlock of the same lease: its own rollback, or a forced unlock.
+    RolledBack,
+    /// The node is in quarantine, because it may have lost votes: it restarted, was flushed, or is new.
+    #[non_exhaustive]
+    Quarantined {
+        /// The time until the node votes; `None` until a client has registered with the node.
+        remaining: Option<Duration>,
+    },
+    /// The lease does not exist on the node any more, or a later lease was granted there.
+    Superseded,
+    /// The node belongs to a quorum with other settings.
+    #[non_exhaustive]
+    WrongQuorum {
+        /// The settings of that quorum, as one line.
+        fingerprint: Arc<str>,
+    },
+}
+
+/// The reply of each node to one call, in the order in which the nodes were named.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NodeReplies {
+    addresses: Arc<[Arc<str>]>,
+    replies: Arc<[NodeReply]>,
+    needed: usize,
+}
+
+impl Refusal {
+    pub(crate) fn wrong_quorum(fingerprint: &Fingerprint) -> Self {
+        Self::WrongQuorum { fingerprint: fingerprint.as_str().into() }
+    }
+}
+
+impl NodeReplies {
+    pub(crate) fn new(
+        addresses: Arc<[Arc<str>]>,
+        replies: impl IntoIterator<Item = NodeReply>,
+        needed: usize,
+    ) -> Self {
+        Self { addresses, replies: replies.into_iter().collect(), needed }
+    }
+
+    /// The replies without the addresses.
+    pub(crate) fn all(&self) -> &[NodeReply] {
+        &self.replies
+    }
+
+    /// The address and the reply of each node.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &NodeReply)> {
+        self.addresses.iter().map(|node| &**node).zip(&*self.replies)
+    }
+
+    /// The number of nodes that did what was asked.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.replies.iter().filter(|reply| **reply == NodeReply::Done).count()
+    }
+
+    /// The number of nodes that make a quorum.
+    #[must_use]
+    pub fn needed(&self) -> usize {
+        self.needed
+    }
+
+    /// Whether a quorum of nodes did what was asked.
+    #[must_use]
+    pub fn has_quorum(&self) -> bool {
+        self.done() >= self.needed
+    }
+
+    /// Whether so many nodes are in quarantine that the others cannot be a quorum.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        let is_quarantined =
+            |reply: &&NodeReply| matches!(reply, NodeReply::Refused(Refusal::Quarantined { .. }));
+        let quarantined = self.replies.iter().filter(is_quarantined).count();
+        quarantined + self.needed > self.replies.len()
+    }
+
+    /// The time until a quorum of nodes may vote, if only quarantines of known length prevent it now.
+    pub(crate) fn quarantined_for(&self) -> Option<Duration> {
+        let (mut voting, mut remaining_times) = (0, Vec::new());
+        for reply in &*self.replies {
+            match reply {
+                NodeReply::Refused(Refusal::Quarantined { remaining }) => remaining_times.extend(*remaining),
+                NodeReply::Failed(_) | NodeReply::Refused(Refusal::WrongQuorum { .. }) => {}
+                _ => voting += 1,
+            }
+        }
+        remaining_times.sort_unstable();
+        let missing = self.needed.checked_sub(voting)?;
+        remaining_times.get(missing.checked_sub(1)?).copied()
+    }
+}
+
+impl fmt::Display for NodeReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAsked => f.write_str("not asked"),
+            Self::Pending => f.write_str("no answer yet"),
+            Self::Done => f.write_str("done"),
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held { by, remaining } => {
+                match by {
+                    Some(readers) if readers.is_of_readers() => f.write_str("held by readers")?,
+                    Some(lease) => write!(f, "held by {lease}")?,
+                    None => f.write_str("held by a lock of another kind")?,
+                }
+                remaining.map_or(Ok(()), |remaining| write!(f, " for {remaining:?}"))
+            }
+            Self::Deferred => f.write_str("other waiters come first"),
+            Self::RolledBack => f.write_str("unlocked before"),
+            Self::Quarantined { remaining: Some(remaining) } => {
+                write!(f, "in quarantine for {remaining:?}: it may have lost votes")
+            }
+            Self::Quarantined { remaining: None } => {
+                f.write_str("abstains: no client has registered with it since it started or was flushed")
+            }
+            Self::Superseded => f.write_str("lost or superseded"),
+            Self::WrongQuorum { fingerprint } => {
+                write!(f, "belongs to another quorum ({})", Printable(fingerprint))
+            }
+        }
+    }
+}
+
+impl fmt::Display for NodeReplies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (node, reply)) in self.iter().enumerate() {
+            let separator = if at == 0 { "" } else { "; " };
+            write!(f, "{separator}{node}: {reply}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for NodeReplies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
