@@ -21,6 +21,7 @@ mod real {
     mod inspection;
     mod latches;
     mod metrics;
+    mod programs;
     mod readers;
     mod redisson;
     mod reentrancy;

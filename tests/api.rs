@@ -1,0 +1,23 @@
+//! The public API in programs, promises and documents. No test of this binary needs a server.
+//!
+//! ```text
+//! programs/     whole programs            in_memory.rs runs them here, real/programs.rs on servers
+//! statements    types and futures         the compiler checks them
+//! parity        names of methods          by rustdoc's JSON, which surface.rs reads
+//! markdown      blocks of the documents   compiled and run as programs
+//! traps         mistakes that compile
+//! ```
+
+#![allow(clippy::disallowed_methods, reason = "the programs are those of a user, and sleep by tokio's clock")]
+
+mod api {
+    mod cargo;
+    mod in_memory;
+    mod markdown;
+    mod parity;
+    #[allow(dead_code, reason = "tests on servers call the other functions")]
+    mod programs;
+    mod statements;
+    mod surface;
+    mod traps;
+}
