@@ -1,20 +1,39 @@
 #!/usr/bin/env bash
-# Runs every check of this repository, and first installs what the checks need and this machine lacks:
-# a Redis server, openssl and systemd-analyze (apt-get), and cargo-nextest (cargo install).
+# Runs the checks of this repository, and first installs what the checks need and this machine lacks: a Redis server,
+# openssl and systemd-analyze (apt-get), and cargo-nextest (cargo install).
 #
-#   tests/run.sh
+#   tests/run.sh          before each change: format, lint, tests on nodes in memory, in the simulator and on real
+#                         servers as processes, tests in documents, examples
+#   tests/run.sh --all    before a release, too: the search of the model, servers in containers and of other versions,
+#                         the code for other systems, the oldest Rust, recipes, benchmarks, the image, the packages
 #
-# On two cores: build 4 minutes, lints 1.5, tests 7, all the rest 1.5. The time of each stage is on stderr.
+# The time of each stage is on stderr. The end of the report names the checks that could not run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+is_all=false
+case $* in
+'') ;;
+--all) is_all=true ;;
+*)
+    echo "usage: tests/run.sh [--all]" >&2
+    exit 2
+    ;;
+esac
 
 scratch=$(mktemp -d)
 target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 node_pids=()
 oldest_pid=
-# Without it, no test searches the model. The same flags for every stage, or it would build all dependencies anew.
+# The packages that each stage builds. Their names select the same features of their dependencies in each stage, so that
+# nothing is built twice. The other members of the workspace need dependencies of their own.
+members=(--package redquorum --package redquorum-cli --package redquorum-tests)
+other_members=(--package redquorum-benches --package redquorum-recipes)
 published_flags=${RUSTFLAGS-}
-export RUSTFLAGS="$published_flags --cfg redquorum_model"
+if $is_all; then
+    # The flags add the search of the model and servers in containers, each with dependencies of its own.
+    export RUSTFLAGS="$published_flags --cfg redquorum_model --cfg redquorum_containers"
+fi
 clean_up() {
     if [[ -n $oldest_pid ]]; then kill "$oldest_pid" 2>/dev/null || true; fi
     if ((${#node_pids[@]})); then
@@ -85,13 +104,13 @@ docker_runs_tests() {
 
 # Apart from the tests on real servers: those measure time, and these keep every core busy.
 test_without_servers() {
-    cargo nextest run --workspace --all-features --color never \
-        -E 'not (binary(real) + binary(cli) + binary(connections) + binary(recipes))' 2>&1 | tee "$scratch/without-servers.passed"
+    cargo nextest run "${members[@]}" --all-features --color never \
+        -E 'not (binary(real) + binary(cli) + binary(connections))' 2>&1 | tee "$scratch/without-servers.passed"
 }
 
 # test_on KIND THREADS [FILTER]: runs the tests on real servers, on servers of this kind, so many at a time.
 test_on() {
-    REDQUORUM_TEST_SERVERS=$1 cargo nextest run --workspace --all-features --color never --profile servers \
+    REDQUORUM_TEST_SERVERS=$1 cargo nextest run "${members[@]}" --all-features --color never --profile servers \
         --test-threads "$2" -E "${3:-all()}" 2>&1 | tee "$scratch/$1.passed"
 }
 
@@ -117,7 +136,7 @@ test_on_others() {
     local program version run runs=() failed=0
     for program in "${others[@]}"; do
         version=$(version_of "$program")
-        REDQUORUM_TEST_SERVER=$program REDQUORUM_TEST_SERVERS=processes cargo nextest run --workspace \
+        REDQUORUM_TEST_SERVER=$program REDQUORUM_TEST_SERVERS=processes cargo nextest run "${members[@]}" \
             --all-features --color never -E "$depends_on_version" >"$scratch/$version.passed" 2>&1 &
         runs+=("$!:$version")
     done
@@ -132,7 +151,7 @@ test_on_others() {
 # rules of nodes; without it, to optimise would take longer than it saves.
 depends_on_system='not (test(model::) + test(sim::) + test(simulated) + test(agreement::))'
 test_portable() {
-    CARGO_PROFILE_DEV_OPT_LEVEL=0 RUSTC_WORKSPACE_WRAPPER=$PWD/tests/portable.sh cargo nextest run --workspace \
+    CARGO_PROFILE_DEV_OPT_LEVEL=0 RUSTC_WORKSPACE_WRAPPER=$PWD/tests/portable.sh cargo nextest run "${members[@]}" \
         --all-features --color never --lib --bins -E "$depends_on_system" 2>&1 | tee "$scratch/portable.passed"
 }
 
@@ -169,7 +188,7 @@ end_oldest_rust() {
 # What is started, frozen, killed and started again in another way: the rest only talks to servers.
 depends_on_kind='test(real::fixture) + test(real::guard) + test(real::faults) + test(real::acceptance) + test(real::election)'
 
-doc_tests() { cargo test --doc --workspace --all-features --color never 2>&1 | tee "$scratch/documentation.passed"; }
+doc_tests() { cargo test --doc "${members[@]}" --all-features --color never 2>&1 | tee "$scratch/documentation.passed"; }
 
 # passed RESULTS: adds up the summaries of nextest and of cargo.
 passed() {
@@ -181,15 +200,11 @@ passed() {
 # build those anew.
 examples() {
     local source name program arguments
-    for source in examples/*.rs examples/campaign benches/contention.rs; do
+    for source in examples/*.rs examples/campaign; do
         name=$(basename "$source" .rs)
         program=$target/debug/examples/$name
-        # Those that measure can do with less here.
-        case $name in
-        campaign) arguments=(--schedules 1000) ;;
-        contention) arguments=(--nodes 5 --contenders 1,2,10 --plot "$scratch/contention.svg") ;;
-        *) arguments=() ;;
-        esac
+        arguments=()
+        if [[ $name == campaign ]]; then arguments=(--schedules 1000); fi
         say "example $name"
         "$program" "${arguments[@]}"
     done
@@ -238,6 +253,28 @@ examples_on_servers() {
     done
 }
 
+# Recipes and benchmarks need crates that nothing else here needs.
+recipes() {
+    cargo nextest run --package redquorum-recipes --all-features --color never --profile servers --test-threads 6 2>&1 |
+        tee "$scratch/recipes.passed"
+}
+
+contention() {
+    cargo run --package redquorum-benches --example contention -- \
+        --nodes 5 --contenders 1,2,10 --plot "$scratch/contention.svg"
+}
+
+# The command starts in a container, as a user who is not root.
+image() {
+    local status=0
+    tests/image.sh "$target/debug/redquorum" || status=$?
+    if ((status == 3)); then
+        not_run "image of the command" "no Docker engine answers"
+        status=0
+    fi
+    return "$status"
+}
+
 # The units of the recipes, with the command that was built: what a unit runs has to be there.
 units() {
     local unit
@@ -271,43 +308,57 @@ semver() {
     as_published cargo semver-checks --package redquorum --baseline-rev "$release" --all-features
 }
 
-stage "install a server" install_server
-stage "install openssl" install_openssl
-stage "install systemd-analyze" install_systemd
-stage "install cargo's tools" install_cargo_tools
-stage "format" cargo fmt --all --check
-# Not the benchmarks: clippy sees that they compile.
-stage "build" cargo build --workspace --lib --bins --tests --examples --all-features
-stage "lint" cargo clippy --workspace --all-targets --all-features -- -D warnings
-stage "lint without features" as_published cargo clippy --lib -- -D warnings
-stage "tests without real servers" test_without_servers
-oldest=$(sed -n 's/^package = .*rust-version = "\([^"]*\)".*/\1/p' Cargo.toml)
-begin_oldest_rust "$oldest"
-# They wait more than they work.
-stage "tests, real servers as processes" test_on processes 6
-if docker_runs_tests; then
-    stage "tests, real servers as containers" test_on containers 6 "$depends_on_kind"
-else
-    not_run "tests, real servers as containers" "no Docker engine that shares this machine's network answers"
-fi
+first_tier() {
+    stage "install a server" install_server
+    stage "install openssl" install_openssl
+    stage "install cargo's tools" install_cargo_tools
+    stage "format" cargo fmt --all --check
+    stage "build" cargo build "${members[@]}" --lib --bins --tests --examples --all-features
+    stage "lint" cargo clippy "${members[@]}" --all-targets --all-features -- -D warnings
+    stage "tests without real servers" test_without_servers
+    stage "tests, real servers as processes" test_on processes 6
+    stage "tests in the documentation" doc_tests
+    stage "examples on nodes in memory" examples
+    stage "examples on five real servers" examples_on_servers
+}
+
+second_tier() {
+    oldest=$(sed -n 's/^package = .*rust-version = "\([^"]*\)".*/\1/p' Cargo.toml)
+    begin_oldest_rust "$oldest"
+    if docker_runs_tests; then
+        stage "tests, real servers as containers" test_on containers 6 "$depends_on_kind"
+    else
+        not_run "tests, real servers as containers" "no Docker engine that shares this machine's network answers"
+    fi
+    [[ $installed == "Redis 7.0."* ]] || not_run "tests on Redis 7.0" "the installed server is $installed"
+    fetch_server redis-6.2 "Redis 6.2"
+    fetch_server redis-8 "Redis 8"
+    fetch_server valkey Valkey
+    if ((${#others[@]})); then stage "tests on other servers" test_on_others; fi
+    stage "tests of the ways for other systems" test_portable
+    stage "Rust $oldest" end_oldest_rust "$oldest"
+    stage "lint of recipes and benchmarks" cargo clippy "${other_members[@]}" --all-targets --all-features -- -D warnings
+    stage "recipes" recipes
+    stage "contention" contention
+    stage "install systemd-analyze" install_systemd
+    stage "units of systemd" units
+    stage "image of the command" image
+    stage "lint without features" as_published cargo clippy --lib -- -D warnings
+    stage "documentation" documentation
+    stage "package" package
+    if release=$(git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD^ 2>/dev/null); then
+        stage "compatibility with $release" semver "$release"
+    else
+        not_run "compatibility with the last release" "there is no release (no tag v*) to be compatible with"
+    fi
+}
+
+first_tier
 installed=$(version_of "$(server_program)")
-[[ $installed == "Redis 7.0."* ]] || not_run "tests on Redis 7.0" "the installed server is $installed"
-fetch_server redis-6.2 "Redis 6.2"
-fetch_server redis-8 "Redis 8"
-fetch_server valkey Valkey
-if ((${#others[@]})); then stage "tests on other servers" test_on_others; fi
-stage "tests of the ways for other systems" test_portable
-stage "Rust $oldest" end_oldest_rust "$oldest"
-stage "tests in the documentation" doc_tests
-stage "examples on nodes in memory" examples
-stage "examples on five real servers" examples_on_servers
-stage "units of systemd" units
-stage "documentation" documentation
-stage "package" package
-if release=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null); then
-    stage "compatibility with $release" semver "$release"
+if $is_all; then
+    second_tier
 else
-    not_run "compatibility with the last release" "there is no release (no tag v*) to be compatible with"
+    not_run "the checks of tests/run.sh --all" "only the first tier was asked for"
 fi
 
 # Reached only when every stage has succeeded.

@@ -1,5 +1,10 @@
 //! The `docker` command line, for what testcontainers lacks: `import`, `kill -9`, `rm` by label.
 
+#![cfg_attr(
+    not(redquorum_containers),
+    allow(dead_code, reason = "a build without containers has no use for it")
+)]
+
 use std::process::Command;
 
 /// Every container of the fixture carries it, with the [identity](super::stale::Identity) of its

@@ -1,5 +1,10 @@
 //! The image of the containers, made from the server that is installed on this machine.
 
+#![cfg_attr(
+    not(redquorum_containers),
+    allow(dead_code, reason = "a build without containers has no use for it")
+)]
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -12,13 +12,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind that `REDQUORUM_TEST_SERVERS` names; without it containers where Docker can run
-    /// them, else processes.
+    /// The kind that `REDQUORUM_TEST_SERVERS` names. Without the variable: containers if this build has
+    /// them and Docker can run them, processes otherwise.
     ///
     /// # Panics
     ///
-    /// The variable holds something else, or neither kind can be had; the message says how to get
-    /// one.
+    /// The variable has another value, or neither kind is available; the message says how to get one.
     pub fn choose() -> Self {
         match std::env::var("REDQUORUM_TEST_SERVERS").as_deref() {
             Ok("processes") => Self::Processes,
@@ -29,7 +28,13 @@ impl Kind {
     }
 
     fn available() -> Self {
-        let no_containers = match docker::engine_answers().and_then(|()| image::ensure().map(drop)) {
+        let is_built = if cfg!(redquorum_containers) {
+            Ok(())
+        } else {
+            Err("this build is without containers".to_owned())
+        };
+        let engine = is_built.and_then(|()| docker::engine_answers());
+        let no_containers = match engine.and_then(|()| image::ensure().map(drop)) {
             Ok(()) => return Self::Containers,
             Err(reason) => reason,
         };

@@ -11,7 +11,9 @@
 //! ```
 //!
 //! A test starts with [`Cluster::start`]; `REDQUORUM_TEST_SERVERS` set to `processes` or
-//! `containers` says what the servers run as, see [`Kind::choose`].
+//! `containers` says what the servers run as, see [`Kind::choose`]. Containers need a build with
+//! `RUSTFLAGS="--cfg redquorum_containers"`, as that of `tests/run.sh --all`: other builds do
+//! without testcontainers.
 #![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
 #![allow(
     clippy::exhaustive_enums,
@@ -21,6 +23,10 @@
 )]
 
 mod cluster;
+#[cfg(redquorum_containers)]
+mod container;
+#[cfg(not(redquorum_containers))]
+#[path = "without_containers.rs"]
 mod container;
 mod docker;
 mod eventually;

@@ -1,5 +1,10 @@
 //! Containers whose test process is gone.
 
+#![cfg_attr(
+    not(redquorum_containers),
+    allow(dead_code, reason = "a build without containers has no use for it")
+)]
+
 use super::docker::{PROCESS_LABEL, docker};
 
 /// Names one process of this machine for all time: process ids are given out again, but not with

@@ -2,7 +2,7 @@
 
 use crate::{
     node::state::{NodeMetadata, NodeState, NodeTime, Quarantine, Readers},
-    values::{OwnerId, Resource},
+    values::{LeaseId, Resource},
 };
 
 impl NodeState {
@@ -18,12 +18,6 @@ impl NodeState {
         };
     }
 
-    /// Lets newcomers and readers come when they like.
-    pub(crate) fn forget_marks(&mut self) {
-        self.marks.clear();
-        self.turn_marks.clear();
-    }
-
     /// The readers of a resource, or what is left of them.
     pub(crate) fn remembered_readers(&self, resource: &Resource, now: NodeTime) -> Option<&Readers> {
         self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now))
@@ -37,7 +31,7 @@ impl NodeState {
     pub(crate) fn end_reader(
         &mut self,
         resource: &Resource,
-        owner: &OwnerId,
+        owner: &LeaseId,
         at: NodeTime,
         now: NodeTime,
     ) -> bool {
@@ -46,6 +40,36 @@ impl NodeState {
         let last = readers.expires_at;
         let end = readers.ends.get_mut(owner).filter(|end| **end < last);
         end.map(|end| *end = at).is_some()
+    }
+
+    pub(crate) fn forget_leader(&mut self, resource: &Resource) {
+        self.leaders.remove(resource);
+    }
+
+    pub(crate) fn set_metadata(&mut self, metadata: Option<NodeMetadata>) {
+        self.metadata = metadata;
+    }
+
+    pub(crate) fn is_new(&self) -> Option<bool> {
+        self.is_new
+    }
+
+    pub(crate) fn set_new(&mut self, is_new: Option<bool>) {
+        self.is_new = is_new;
+    }
+
+    pub(crate) fn set_quarantine(&mut self, quarantine: Option<Quarantine>) {
+        self.quarantine = quarantine;
+    }
+}
+
+/// What the search of the model changes as well.
+#[cfg(redquorum_model)]
+impl NodeState {
+    /// Lets newcomers and readers come when they like.
+    pub(crate) fn forget_marks(&mut self) {
+        self.marks.clear();
+        self.turn_marks.clear();
     }
 
     /// The readers of a resource, or what is left of them, no matter who has the key.
@@ -67,27 +91,7 @@ impl NodeState {
     }
 
     /// Ends what one reader has, as time does.
-    pub(crate) fn forget_reader(&mut self, resource: &Resource, owner: &OwnerId, now: NodeTime) {
+    pub(crate) fn forget_reader(&mut self, resource: &Resource, owner: &LeaseId, now: NodeTime) {
         self.unshare(resource, owner, now);
-    }
-
-    pub(crate) fn forget_leader(&mut self, resource: &Resource) {
-        self.leaders.remove(resource);
-    }
-
-    pub(crate) fn set_metadata(&mut self, metadata: Option<NodeMetadata>) {
-        self.metadata = metadata;
-    }
-
-    pub(crate) fn is_new(&self) -> Option<bool> {
-        self.is_new
-    }
-
-    pub(crate) fn set_new(&mut self, is_new: Option<bool>) {
-        self.is_new = is_new;
-    }
-
-    pub(crate) fn set_quarantine(&mut self, quarantine: Option<Quarantine>) {
-        self.quarantine = quarantine;
     }
 }
