@@ -7,7 +7,8 @@ use std::{
 };
 
 /// Besides all of `docs`.
-const PAGES: [&str; 3] = ["README.md", "CHANGELOG.md", "examples/recipes/README.md"];
+const PAGES: [&str; 5] =
+    ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/recipes/README.md"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
