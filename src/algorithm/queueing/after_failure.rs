@@ -51,7 +51,8 @@ impl Queueing {
         // The first time, the votes in the way are most likely those of a lease whose unlock is on
         // its way there. To ask at once is also to be queued again before anybody else.
         let range = if self.splits <= 1 { seen.took } else { seen.took.max(floor) };
-        let delay = range.saturating_mul(1 << self.splits.min(6)).mul_f64(jitter);
+        // An attempt may take long, because nodes hang or the process stood still, and the waiter hears no wake in the pause.
+        let delay = range.saturating_mul(1 << self.splits.min(6)).mul_f64(jitter).min(poll);
         self.not_before = if self.splits == 0 { now } else { now + delay };
         self.splits += 1;
         self.ask_again(self.not_before);

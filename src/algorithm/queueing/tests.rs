@@ -86,6 +86,23 @@ fn a_queued_waiter_polls_until_it_is_woken_and_then_asks_all_at_once() {
     assert_eq!(queueing.next_attempt(), NextAttempt { at: at(0), plan: Plan::Woken(4) });
 }
 
+/// Each attempt took 10 s, as with a process that stood still in it.
+#[test]
+fn a_waiter_pauses_after_split_votes_for_no_longer_than_a_poll() {
+    let mut queueing = queueing();
+    let split = FailedAttempt {
+        took: Duration::from_secs(10),
+        ..failed(FailureReason::Contended, &seen("one one other other -"), None)
+    };
+    for second in 0..10 {
+        let now = at(second * 100_000);
+        queueing.attempt_begins(now);
+        queueing.attempt_failed(&split, now, 0.5);
+        let pause = queueing.next_attempt().at.saturating_duration_since(now);
+        assert!(pause <= PACING.longest_poll, "{pause:?} after {} attempts", second + 1);
+    }
+}
+
 #[test]
 fn a_wake_of_a_node_in_whose_queue_it_is_not_is_a_reason_to_look() {
     let mut queueing = queueing();
