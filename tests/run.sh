@@ -185,6 +185,13 @@ end_oldest_rust() {
     return "$failed"
 }
 
+# Ratios of the times that servers spend, which depend on the machine as a benchmark does.
+measures='test(semaphores::a_newcomer_at_a_full_semaphore_of_a_thousand)'
+test_measures() {
+    REDQUORUM_TEST_SERVERS=processes cargo nextest run "${members[@]}" --all-features --color never --profile servers \
+        --test-threads 1 -E "$measures" 2>&1 | tee "$scratch/measures.passed"
+}
+
 # What is started, frozen, killed and started again in another way: the rest only talks to servers.
 depends_on_kind='test(real::fixture) + test(real::guard) + test(real::faults) + test(real::acceptance) + test(real::election)'
 
@@ -316,7 +323,7 @@ first_tier() {
     stage "build" cargo build "${members[@]}" --lib --bins --tests --examples --all-features
     stage "lint" cargo clippy "${members[@]}" --all-targets --all-features -- -D warnings
     stage "tests without real servers" test_without_servers
-    stage "tests, real servers as processes" test_on processes 6
+    stage "tests, real servers as processes" test_on processes 6 "not $measures"
     stage "tests in the documentation" doc_tests
     stage "examples on nodes in memory" examples
     stage "examples on five real servers" examples_on_servers
@@ -325,6 +332,7 @@ first_tier() {
 second_tier() {
     oldest=$(sed -n 's/^package = .*rust-version = "\([^"]*\)".*/\1/p' Cargo.toml)
     begin_oldest_rust "$oldest"
+    stage "costs at real servers" test_measures
     if docker_runs_tests; then
         stage "tests, real servers as containers" test_on containers 6 "$depends_on_kind"
     else
