@@ -27,7 +27,8 @@ enum Outcome {
     None,
     /// The first attempt has begun, and has no outcome yet.
     Begun,
-    /// A quorum answered: another lease holds the resource, or other waiters come first.
+    /// Another lease holds the resource, or other waiters come first: a quorum answered, or the queue node alone put the
+    /// attempt off.
     Contended,
     NoQuorum(NoQuorum),
 }
@@ -54,7 +55,7 @@ impl LastAttempt {
         };
     }
 
-    /// The end of a call whose time is over: `Ok` if other clients had the resource.
+    /// Decides the outcome of a call whose time is over: `Ok` if other clients had the resource.
     ///
     /// # Errors
     ///

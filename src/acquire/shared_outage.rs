@@ -37,7 +37,7 @@ enum Found {
     Nothing,
     /// The first attempt has begun, and has no result yet.
     FirstAttempt,
-    /// A quorum answered.
+    /// The attempt acquired the lock, or was refused: by a quorum, or by the queue node, which puts off alone.
     Quorum,
     /// No quorum answered.
     Outage(Box<Outage>),
@@ -197,7 +197,7 @@ impl FollowedOutage {
         lock(&self.followed).attempt_begins();
     }
 
-    /// A quorum answered to the attempt.
+    /// The attempt acquired the lock or was refused. After an attempt without a quorum, nothing is recorded.
     pub(crate) fn attempt_ends(&self) {
         lock(&self.followed).end();
     }
