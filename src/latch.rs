@@ -71,7 +71,7 @@ impl Quorum {
     /// A name or a number that cannot be is an error of the first call. The name is one of latches alone.
     pub fn latch(&self, name: impl AsRef<[u8]>, arrivals: u32) -> Latch {
         let client = Arc::clone(self.client());
-        let id = client.environment.owners.fresh().as_bytes().into();
+        let id = client.context.owners.fresh().as_bytes().into();
         let name = Resource::new(name).map_err(ConfigError::from);
         Latch { client, name, count: arrivals, id, retention: RETENTION }
     }
@@ -184,16 +184,16 @@ impl Latch {
         let arrived = tokio::select! {
             biased;
             arrived = arrived => arrived,
-            () = self.client.environment.closed() => Err(self.client.environment.closed_error()),
+            () = self.client.context.closed() => Err(self.client.context.closed_error()),
         };
         if arrived.is_ok() {
-            self.client.environment.observer.arrived_at_latch();
+            self.client.context.observer.arrived_at_latch();
         }
         arrived
     }
 
     async fn wait_until(&self, wait: Option<Duration>) -> Result<bool, Error> {
-        let mut measured = LatchWait::begin(&self.client.environment);
+        let mut measured = LatchWait::begin(&self.client.context);
         let waited = self.until_open(wait).await;
         measured.ended(&waited);
         waited
@@ -201,24 +201,24 @@ impl Latch {
 
     /// Whether the latch is open; without a limit, it is.
     async fn until_open(&self, wait: Option<Duration>) -> Result<bool, Error> {
-        let environment = &*self.client.environment;
+        let context = &*self.client.context;
         let mut call = self.call(Arrivals::new(), true)?;
-        let start = environment.now();
+        let start = context.now();
         tokio::select! {
             biased;
             open = call.until_open() => return open.map(|()| true),
-            () = environment.closed() => return Err(environment.closed_error()),
-            () = environment.until(wait.map(|wait| start + wait)) => {}
+            () = context.closed() => return Err(context.closed_error()),
+            () = context.until(wait.map(|wait| start + wait)) => {}
         }
         if call.is_without_quorum() { Err(call.no_quorum()) } else { Ok(false) }
     }
 
     fn call(&self, arrivals: Arrivals, changes: bool) -> Result<LatchCall<'_>, Error> {
-        let environment = &*self.client.environment;
-        environment.ensure_open()?;
+        let context = &*self.client.context;
+        context.ensure_open()?;
         let latch = self.name.clone()?;
         // One that only looks keeps nothing for longer.
-        let is_read_only = environment.settings.is_read_only();
+        let is_read_only = context.settings.is_read_only();
         if changes && is_read_only {
             return Err(ConfigError::ReadOnly.into());
         }
@@ -231,7 +231,7 @@ impl Latch {
             return Err(out_of_range("retention", format_args!("{:?}", self.retention), expected).into());
         }
         let retention = if is_read_only { Duration::ZERO } else { self.retention };
-        let settings = LockOptions::new().check(&environment.settings)?;
-        Ok(LatchCall::new(environment, latch, count, retention, settings, arrivals))
+        let settings = LockOptions::new().check(&context.settings)?;
+        Ok(LatchCall::new(context, latch, count, retention, settings, arrivals))
     }
 }

@@ -19,7 +19,7 @@ use crate::{
         attempt::attempt_once, checked_request::CheckedRequest, last_attempt::LastAttempt,
         outcome::AttemptOutcome, waiters::Waiters, waiting::lock_waiting,
     },
-    client::environment::Environment,
+    client::context::ClientContext,
     clock::Instant,
     config::CheckedLock,
     error::{ConfigError, Error},
@@ -102,13 +102,13 @@ impl AnyOf {
         deadline: Option<Instant>,
         look_out: BoxFuture<'_, AcquiredOne>,
     ) -> Result<Option<AcquiredOne>, Error> {
-        let environment = self.environment();
+        let context = self.context();
         tokio::select! {
             biased;
             acquired = self.wait(start, look_out) => acquired.map(Some),
-            () = environment.closed() => Err(environment.closed_error()),
-            () = environment.until(deadline) => {
-                self.last_attempt.at_deadline(environment, &self.name).map(|()| None)
+            () = context.closed() => Err(context.closed_error()),
+            () = context.until(deadline) => {
+                self.last_attempt.at_deadline(context, &self.name).map(|()| None)
             }
         }
     }
@@ -122,7 +122,7 @@ impl AnyOf {
         tokio::select! {
             biased;
             acquired = self.try_vacant(false) => acquired,
-            () = self.environment().closed() => Err(self.environment().closed_error()),
+            () = self.context().closed() => Err(self.context().closed_error()),
         }
     }
 
@@ -132,7 +132,7 @@ impl AnyOf {
     }
 
     async fn wait(&self, start: Instant, look_out: BoxFuture<'_, AcquiredOne>) -> Result<AcquiredOne, Error> {
-        let environment = self.environment();
+        let context = self.context();
         let mut settings = self.settings;
         let mut waits_from = start;
         match self.try_vacant(true).await {
@@ -140,7 +140,7 @@ impl AnyOf {
             Ok(None) => {}
             // Others of them may do better, in what is left of the time.
             Err(error) => {
-                let took = environment.now().saturating_duration_since(start);
+                let took = context.now().saturating_duration_since(start);
                 if took >= settings.quorum_timeout {
                     return Err(error);
                 }
@@ -171,9 +171,9 @@ impl AnyOf {
 
     /// In whose queues it waits: some at random, those of far queue nodes only where there are no others.
     fn drawn_to_wait(&self) -> Vec<usize> {
-        let environment = self.environment();
-        let mut drawn = environment.some_of(self.count, DRAWN * self.queues);
-        drawn.sort_by_cached_key(|index| environment.is_queue_node_far(&(self.resource_at)(*index)));
+        let context = self.context();
+        let mut drawn = context.sample_indices(self.count, DRAWN * self.queues);
+        drawn.sort_by_cached_key(|index| context.is_queue_node_slow(&(self.resource_at)(*index)));
         drawn.truncate(self.queues);
         drawn
     }
@@ -181,8 +181,8 @@ impl AnyOf {
     /// Tries the first, and looks at some of the others, mostly meanwhile; then tries those that are
     /// vacant, and if there are none, looks at the rest.
     async fn try_vacant(&self, waits: bool) -> Result<Option<AcquiredOne>, Error> {
-        let environment = self.environment();
-        let drawn = environment.some_of(self.count, SOME);
+        let context = self.context();
+        let drawn = context.sample_indices(self.count, SOME);
         let Some(first) = self.first.or_else(|| drawn.first().copied()) else { return Ok(None) };
         // Those who wait for it go first, and it is one of many.
         let skips_first = waits && self.is_awaited(first).await?;
@@ -191,7 +191,7 @@ impl AnyOf {
             skips_first.then_some(first).into_iter().chain(others).collect()
         };
         // Where nobody waits for what is not found, one node of each share answers if a quorum does.
-        let electorate = environment.settings.electorate;
+        let electorate = context.settings.electorate;
         let nodes = if waits { NODES_ASKED } else { electorate.nodes() + 1 - electorate.needed() };
         let looked_at = others(drawn);
         let look = || self.ask_vacant(looked_at.clone(), nodes, waits);
@@ -210,7 +210,7 @@ impl AnyOf {
         if self.count <= SOME || (waits && found.len() == 1) {
             return Ok(None);
         }
-        let mut rest = others(environment.some_of(self.count, self.count));
+        let mut rest = others(context.sample_indices(self.count, self.count));
         let mut nodes_each = nodes;
         if waits {
             rest.retain(|index| !looked_at.contains(index));
@@ -239,12 +239,12 @@ impl AnyOf {
     /// One of those that others may use if they count twice as many.
     fn surplus_index(&self) -> Option<usize> {
         let more = self.surplus.as_ref()?.most.saturating_sub(self.count).min(self.count);
-        self.environment().some_of(more, 1).first().map(|index| self.count + index)
+        self.context().sample_indices(more, 1).first().map(|index| self.count + index)
     }
 
     /// Others use one that is none of these. That is no error, and told once.
     fn tell_surplus(&self, index: usize) {
-        self.environment().observer.saw_other_count();
+        self.context().observer.saw_other_count();
         if let Some(surplus) = &self.surplus
             && !surplus.is_told.swap(true, Ordering::Relaxed)
         {
@@ -256,18 +256,18 @@ impl AnyOf {
     /// Whether others are known to be in the queue of this one.
     async fn is_awaited(&self, index: usize) -> Result<bool, ConfigError> {
         let checked = self.checked(index, self.settings)?;
-        Ok(self.environment().awaited_resource(&checked.resources).await.is_some())
+        Ok(self.context().awaited_resource(&checked.resources).await.is_some())
     }
 
     async fn attempt(&self, index: usize, waits: bool) -> Result<Option<AcquiredOne>, Error> {
         let checked = self.checked(index, self.settings)?;
-        let environment = self.environment();
+        let context = self.context();
         self.last_attempt.begins();
-        let outcome = attempt_once(environment, &checked, !waits).await;
+        let outcome = attempt_once(context, &checked, !waits).await;
         if let AttemptOutcome::Failed(failed) = &outcome {
             self.last_attempt.failed(&self.name, failed);
         }
-        Ok(outcome.of_only_attempt(environment, &checked)?.map(|acquired| (index, acquired)))
+        Ok(outcome.of_only_attempt(context, &checked)?.map(|acquired| (index, acquired)))
     }
 
     fn checked(&self, index: usize, settings: CheckedLock) -> Result<CheckedRequest, ConfigError> {
@@ -276,11 +276,11 @@ impl AnyOf {
 
     /// Where the queue of this one is; `None` only if there are no nodes.
     fn queue_node(&self, index: usize) -> Option<usize> {
-        self.environment().queue_nodes(&(self.resource_at)(index)).first().copied()
+        self.context().queue_node_order(&(self.resource_at)(index)).first().copied()
     }
 
-    fn environment(&self) -> &Environment {
-        &self.waiters.environment
+    fn context(&self) -> &ClientContext {
+        &self.waiters.context
     }
 }
 

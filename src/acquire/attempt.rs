@@ -10,10 +10,10 @@ use crate::{
         node_set::NodeSet,
     },
     client::{
-        environment::Environment,
-        fanout::{Fanout, Heard},
-        in_flight_counter::InFlight,
-        queue_node::QueueNode,
+        context::ClientContext,
+        fanout::{Fanout, FanoutEvent},
+        in_flight_counter::InFlightGuard,
+        queue_node_view::QueueNodeView,
     },
     clock::Instant,
     node::{Downgrade, Lock, Operation, Request, WriteBack},
@@ -39,7 +39,7 @@ impl Earlier {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum RequestKind {
     /// As one who comes first.
     Lock,
     /// As one whose turn it is.
@@ -48,7 +48,7 @@ enum Asked {
     WriteBack,
 }
 
-impl Asked {
+impl RequestKind {
     fn question(self) -> Question {
         match self {
             Self::Lock | Self::Take | Self::Enqueue => Question::Lock,
@@ -65,13 +65,13 @@ impl Asked {
 /// Dropped at any point, it is rolled back on every node that was asked and has not definitely
 /// refused: submitted at once, behind the lock on the same connection.
 pub(super) async fn attempt(
-    environment: &Environment,
+    context: &ClientContext,
     checked: &CheckedRequest,
     plan: Plan,
     earlier: Earlier,
     entries: Option<&mut QueueEntries>,
 ) -> AttemptOutcome {
-    perform(AttemptPerformer::new(environment, checked, plan, earlier, entries)).await
+    perform(AttemptPerformer::new(context, checked, plan, earlier, entries)).await
 }
 
 /// Makes the attempt of a writer that is to read what it has, before this instant: later, others may
@@ -81,30 +81,30 @@ pub(super) async fn attempt(
 ///
 /// As [`attempt`]; what the writer has is not taken back by it.
 pub(crate) async fn attempt_to_downgrade(
-    environment: &Environment,
+    context: &ClientContext,
     checked: &CheckedRequest,
     writer: &LeaseId,
     until: Instant,
 ) -> AttemptOutcome {
     let mut performer =
-        AttemptPerformer::new(environment, checked, Plan::Downgrade(until), Earlier::ONLY_ONE, None);
+        AttemptPerformer::new(context, checked, Plan::Downgrade(until), Earlier::ONLY_ONE, None);
     performer.writer = Some(writer.clone());
     perform(performer).await
 }
 
 async fn perform(mut performer: AttemptPerformer<'_>) -> AttemptOutcome {
-    let environment = performer.environment;
-    if environment.is_closed() {
+    let context = performer.context;
+    if context.is_closed() {
         return AttemptOutcome::Failed(performer.failed(FailureReason::NoQuorum));
     }
     loop {
-        match performer.attempt.step(environment.now()) {
+        match performer.attempt.step(context.now()) {
             AttemptStep::Lock { nodes, has_turn } => performer.send_lock(nodes, has_turn),
             AttemptStep::Enqueue(node) => performer.enqueue(node),
             AttemptStep::WriteBack { token, nodes } => performer.send_write_back(token, nodes),
             AttemptStep::Wait(deadline) => {
-                if let Heard::Answer { node, tag: (asked, at), answer } =
-                    performer.fanout.next(&*environment.clock, deadline).await
+                if let FanoutEvent::Answer { node, tag: (asked, at), answer } =
+                    performer.fanout.next(&*context.clock, deadline).await
                 {
                     performer.time_answer(node, at, &answer);
                     performer.hear(node, asked, answer);
@@ -124,25 +124,25 @@ async fn perform(mut performer: AttemptPerformer<'_>) -> AttemptOutcome {
 ///
 /// As [`attempt`].
 pub(crate) async fn attempt_once(
-    environment: &Environment,
+    context: &ClientContext,
     checked: &CheckedRequest,
     is_only: bool,
 ) -> AttemptOutcome {
-    let awaited = environment.awaited_resource(&checked.resources).await;
+    let awaited = context.awaited_resource(&checked.resources).await;
     let plan = match awaited {
-        Some(index) => Plan::Queued(checked.queue_nodes(environment, index).to_vec()),
-        None => checked.first_contact(environment),
+        Some(index) => Plan::Queued(checked.queue_nodes(context, index).to_vec()),
+        None => checked.first_contact(context),
     };
     // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no queue.
-    let mut entries = awaited.map(|index| QueueEntries::new(environment, checked, index, &Arc::default()));
+    let mut entries = awaited.map(|index| QueueEntries::new(context, checked, index, &Arc::default()));
     let earlier = if is_only { Earlier::ONLY_ONE } else { Earlier { hint: 0, splits: 0 } };
-    let mut performer = AttemptPerformer::new(environment, checked, plan, earlier, entries.as_mut());
+    let mut performer = AttemptPerformer::new(context, checked, plan, earlier, entries.as_mut());
     performer.gives_up = true;
     perform(performer).await
 }
 
 struct AttemptPerformer<'a> {
-    environment: &'a Environment,
+    context: &'a ClientContext,
     checked: &'a CheckedRequest,
     /// As the observer calls it.
     number: u64,
@@ -150,15 +150,15 @@ struct AttemptPerformer<'a> {
     hint: u64,
     attempt: Attempt,
     /// By what was asked, and when.
-    fanout: Fanout<(Asked, Instant)>,
+    fanout: Fanout<(RequestKind, Instant)>,
     votes: Vec<NodeReply>,
     /// Until the attempt is rolled back, or its lease is in somebody's care.
-    in_flight: Option<InFlight>,
+    in_flight: Option<InFlightGuard>,
     largest_counter: u64,
     entries: Option<&'a mut QueueEntries>,
     deferral: Option<Deferral>,
     blocked: Option<usize>,
-    queue_node: QueueNode,
+    queue_node: QueueNodeView,
     /// The owner that has the resource, and is to read it as another.
     writer: Option<LeaseId>,
     /// Whether it does not wait for these resources if it is refused.
@@ -172,7 +172,7 @@ struct AttemptPerformer<'a> {
 
 impl<'a> AttemptPerformer<'a> {
     fn new(
-        environment: &'a Environment,
+        context: &'a ClientContext,
         checked: &'a CheckedRequest,
         plan: Plan,
         earlier: Earlier,
@@ -180,24 +180,23 @@ impl<'a> AttemptPerformer<'a> {
     ) -> Self {
         let is_first = matches!(plan, Plan::First(_));
         let index = entries.as_ref().map_or(0, |entries| entries.index());
-        let nodes = environment.nodes.len();
-        let owner = environment.owners.fresh();
+        let nodes = context.nodes.len();
+        let owner = context.owners.fresh();
         Self {
-            environment,
+            context,
             checked,
-            number: environment.observer.attempt_began(&checked.resources, &owner),
+            number: context.observer.attempt_began(&checked.resources, &owner),
             owner,
             hint: earlier.hint,
-            attempt: Attempt::new(checked.settings.rules, plan, environment.now())
-                .after_splits(earlier.splits),
+            attempt: Attempt::new(checked.settings.rules, plan, context.now()).after_splits(earlier.splits),
             fanout: Fanout::new(),
             votes: vec![NodeReply::NotAsked; nodes],
-            in_flight: Some(environment.attempts.enter()),
+            in_flight: Some(context.attempts.enter()),
             largest_counter: 0,
             entries,
             deferral: None,
             blocked: None,
-            queue_node: QueueNode::new(checked.queue_node(environment, index), index),
+            queue_node: QueueNodeView::new(checked.queue_node(context, index), index),
             writer: None,
             gives_up: false,
             is_first,
@@ -207,22 +206,22 @@ impl<'a> AttemptPerformer<'a> {
     }
 
     fn send_lock(&mut self, nodes: NodeSet, has_turn: bool) {
-        let asked = if has_turn { Asked::Take } else { Asked::Lock };
+        let asked = if has_turn { RequestKind::Take } else { RequestKind::Lock };
         let lock = self.lock(has_turn);
         let operation = match self.writer.clone() {
             Some(writer) => Operation::Downgrade(Downgrade { lock, writer }),
             None => Operation::Lock(lock),
         };
-        let now = self.environment.now();
+        let now = self.context.now();
         let request = self.request(operation, now);
         for node in nodes.iter() {
-            self.fanout.send(&self.environment.nodes, node, (asked, now), request.clone());
+            self.fanout.send(&self.context.nodes, node, (asked, now), request.clone());
             self.note(node, NodeReply::Pending);
         }
     }
 
     fn enqueue(&mut self, node: usize) {
-        let now = self.environment.now();
+        let now = self.context.now();
         // The queue node that was asked before is passed over.
         if self
             .queue_node
@@ -230,14 +229,14 @@ impl<'a> AttemptPerformer<'a> {
             .and_then(|queue_node| self.votes.get(queue_node))
             .is_some_and(|vote| *vote != NodeReply::NotAsked)
         {
-            self.queue_node.pass_over(&self.environment.queues, node, now);
+            self.queue_node.pass_over(&self.context.queues, node, now);
         }
         let lock = self.lock(true);
         let (operation, asked) = match &mut self.entries {
-            Some(entries) => (entries.enqueue(node, lock), Asked::Enqueue),
-            None => (Operation::Lock(lock), Asked::Take),
+            Some(entries) => (entries.enqueue(node, lock), RequestKind::Enqueue),
+            None => (Operation::Lock(lock), RequestKind::Take),
         };
-        self.fanout.send(&self.environment.nodes, node, (asked, now), self.request(operation, now));
+        self.fanout.send(&self.context.nodes, node, (asked, now), self.request(operation, now));
         self.note(node, NodeReply::Pending);
     }
 
@@ -254,10 +253,10 @@ impl<'a> AttemptPerformer<'a> {
 
     fn send_write_back(&mut self, token: u64, nodes: NodeSet) {
         let (resources, owner) = (self.checked.resources.clone(), self.owner.clone());
-        let now = self.environment.now();
+        let now = self.context.now();
         let request = self.request(Operation::WriteBack(WriteBack { resources, owner, token }), now);
         for node in nodes.iter() {
-            self.fanout.send(&self.environment.nodes, node, (Asked::WriteBack, now), request.clone());
+            self.fanout.send(&self.context.nodes, node, (RequestKind::WriteBack, now), request.clone());
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::{
     algorithm::attempt::Plan,
-    client::environment::Environment,
+    client::context::ClientContext,
     config::CheckedLock,
     error::{ConfigError, group_of_none},
     node::Resources,
@@ -42,18 +42,18 @@ impl CheckedRequest {
     }
 
     /// The nodes in the order in which they are the queue node of one of the resources.
-    pub(super) fn queue_nodes(&self, environment: &Environment, index: usize) -> &[usize] {
+    pub(super) fn queue_nodes(&self, context: &ClientContext, index: usize) -> &[usize] {
         let order = self.queue_nodes.get(index).or_else(|| self.queue_nodes.first());
-        order.map_or(&[], |order| order.get_or_init(|| environment.queue_nodes(self.resource_at(index))))
+        order.map_or(&[], |order| order.get_or_init(|| context.queue_node_order(self.resource_at(index))))
     }
 
     /// The queue node of one of the resources; `None` only if there are no nodes.
-    pub(super) fn queue_node(&self, environment: &Environment, index: usize) -> Option<usize> {
-        self.queue_nodes(environment, index).first().copied()
+    pub(super) fn queue_node(&self, context: &ClientContext, index: usize) -> Option<usize> {
+        self.queue_nodes(context, index).first().copied()
     }
 
     /// How to ask for a resource of which nobody else is known to want it.
-    pub(super) fn first_contact(&self, environment: &Environment) -> Plan {
-        Plan::First(self.queue_node(environment, 0).unwrap_or_default())
+    pub(super) fn first_contact(&self, context: &ClientContext) -> Plan {
+        Plan::First(self.queue_node(context, 0).unwrap_or_default())
     }
 }

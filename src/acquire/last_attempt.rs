@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use crate::{
     acquire::shared_outage::SharedOutage,
     algorithm::{attempt::FailureReason, failed_attempt::FailedAttempt},
-    client::environment::Environment,
+    client::context::ClientContext,
     error::{Error, Goal, NoQuorum},
     mutex::lock,
     values::{NodeReply, Resource},
@@ -16,12 +16,12 @@ use crate::{
 /// answer.
 #[derive(Debug, Default)]
 pub(crate) struct LastAttempt {
-    outcome: Mutex<Outcome>,
+    outcome: Mutex<LastOutcome>,
     queues: Mutex<Vec<Arc<SharedOutage>>>,
 }
 
 #[derive(Clone, Debug, Default)]
-enum Outcome {
+enum LastOutcome {
     /// The call has not made an attempt: other calls of this client come first.
     #[default]
     None,
@@ -41,16 +41,16 @@ impl LastAttempt {
 
     pub(crate) fn begins(&self) {
         let mut outcome = lock(&self.outcome);
-        if let Outcome::None = *outcome {
-            *outcome = Outcome::Begun;
+        if let LastOutcome::None = *outcome {
+            *outcome = LastOutcome::Begun;
         }
     }
 
     pub(crate) fn failed(&self, resource: &Resource, failed: &FailedAttempt) {
         *lock(&self.outcome) = match failed.reason {
-            FailureReason::Contended => Outcome::Contended,
+            FailureReason::Contended => LastOutcome::Contended,
             FailureReason::NoQuorum | FailureReason::Expired => {
-                Outcome::NoQuorum(failed.to_no_quorum(resource))
+                LastOutcome::NoQuorum(failed.to_no_quorum(resource))
             }
         };
     }
@@ -60,17 +60,17 @@ impl LastAttempt {
     /// # Errors
     ///
     /// [`Error::NoQuorum`] if no quorum answered to the last attempt of the call, or to that of a call before it.
-    pub(crate) fn at_deadline(&self, environment: &Environment, resource: &Resource) -> Result<(), Error> {
+    pub(crate) fn at_deadline(&self, context: &ClientContext, resource: &Resource) -> Result<(), Error> {
         let has_asked = match lock(&self.outcome).clone() {
-            Outcome::None => false,
-            Outcome::Contended => true,
-            Outcome::Begun => {
-                let replies = environment.same_replies(&NodeReply::Pending);
+            LastOutcome::None => false,
+            LastOutcome::Contended => true,
+            LastOutcome::Begun => {
+                let replies = context.same_replies(&NodeReply::Pending);
                 return Err(NoQuorum::new(Goal::Lock(resource.clone()), replies).into());
             }
-            Outcome::NoQuorum(error) => return Err(error.into()),
+            LastOutcome::NoQuorum(error) => return Err(error.into()),
         };
         let queues = lock(&self.queues);
-        queues.iter().try_for_each(|queue| queue.at_deadline(environment, resource, has_asked))
+        queues.iter().try_for_each(|queue| queue.at_deadline(context, resource, has_asked))
     }
 }

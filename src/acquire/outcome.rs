@@ -3,7 +3,7 @@
 use crate::{
     acquire::checked_request::CheckedRequest,
     algorithm::{attempt::FailureReason, failed_attempt::FailedAttempt},
-    client::environment::Environment,
+    client::context::ClientContext,
     error::{Error, Goal, NoQuorum},
     lease::active_lease::Acquired,
     values::Resource,
@@ -20,13 +20,13 @@ impl AttemptOutcome {
     /// What it means to a client that makes no other attempt: `None` if others hold the resource.
     pub(crate) fn of_only_attempt(
         self,
-        environment: &Environment,
+        context: &ClientContext,
         checked: &CheckedRequest,
     ) -> Result<Option<Acquired>, Error> {
         match self {
             Self::Acquired(acquired) => Ok(Some(acquired)),
             Self::Failed(failed) if failed.reason == FailureReason::Contended => Ok(None),
-            Self::Failed(failed) => Err(failed.into_error(environment, checked)),
+            Self::Failed(failed) => Err(failed.into_error(context, checked)),
         }
     }
 }
@@ -34,8 +34,8 @@ impl AttemptOutcome {
 impl FailedAttempt {
     /// The error of a failed attempt that is not repeated. Contention is no error of `try_lock`, which looks at the
     /// reason first.
-    pub(crate) fn into_error(self, environment: &Environment, checked: &CheckedRequest) -> Error {
-        match environment.ensure_open() {
+    pub(crate) fn into_error(self, context: &ClientContext, checked: &CheckedRequest) -> Error {
+        match context.ensure_open() {
             Err(closed) => closed,
             Ok(()) => self.to_no_quorum(&checked.resource).into(),
         }

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::{
     acquire::waiters::Waiters,
-    client::environment::Environment,
+    client::context::ClientContext,
     mutation::{self, Mutation},
     mutex::lock,
     node::Resources,
@@ -84,27 +84,27 @@ pub(crate) async fn oversee<T: Send + 'static>(
         due: AtomicU32::new(0),
     });
     let number = waiters.overseer.next.fetch_add(1, Ordering::Relaxed);
-    let call = Entry { number, call };
+    let call = WatchedEntry { number, call };
     lock(&waiters.overseer.calls).insert(number, Arc::clone(&call.call) as Arc<dyn Overseen>);
     poll_fn(|context| call.call.poll(context)).await
 }
 
 /// Looks after the calls of a client until it is aborted.
 pub(crate) async fn run(waiters: Arc<Waiters>) {
-    let Waiters { environment, overseer, .. } = &*waiters;
+    let Waiters { context, overseer, .. } = &*waiters;
     loop {
         overseer.armed.notified().await;
         let mut is_any_due = true;
         while is_any_due {
-            environment.clock.sleep_until(environment.now() + pause(environment)).await;
+            context.clock.sleep_until(context.now() + pause(context)).await;
             is_any_due = overseer.look(&waiters);
         }
     }
 }
 
 /// Between two looks.
-fn pause(environment: &Environment) -> Duration {
-    environment.settings.parameters.hand_over / 2
+fn pause(context: &ClientContext) -> Duration {
+    context.settings.parameters.hand_over / 2
 }
 
 impl Overseer {
@@ -133,11 +133,11 @@ impl Overseer {
             *wanted.entry(name(call)).or_default() += 1;
         }
         for (call, seen) in due {
-            let settings = &waiters.environment.settings;
+            let settings = &waiters.context.settings;
             let is_awaited = wanted[&name(call)] > 1;
             let lasts = if is_awaited { settings.parameters.hand_over } else { settings.attempt_timeout };
             // It was due before the first of these looks, by anything between nothing and a pause.
-            if is_overdue(pause(&waiters.environment) * (seen - 1), lasts) {
+            if is_overdue(pause(&waiters.context) * (seen - 1), lasts) {
                 call.take_back(seen);
             }
         }
@@ -214,12 +214,12 @@ impl<T: Send + 'static> Overseen for Kept<T> {
 }
 
 /// A call that is looked after until this is dropped.
-struct Entry<T: Send + 'static> {
+struct WatchedEntry<T: Send + 'static> {
     number: u64,
     call: Arc<Kept<T>>,
 }
 
-impl<T: Send + 'static> Drop for Entry<T> {
+impl<T: Send + 'static> Drop for WatchedEntry<T> {
     fn drop(&mut self) {
         lock(&self.call.waiters.overseer.calls).remove(&self.number);
         self.call.end();

@@ -8,7 +8,7 @@ use crate::{
         notifier::{NodeNotifier, NotificationKind, Notifier},
     },
     algorithm::node_set::NodeSet,
-    client::{environment::Environment, in_flight_counter::InFlight},
+    client::{context::ClientContext, in_flight_counter::InFlightGuard},
     clock::Clock,
     node::{Enqueue, Lock, Node, Operation, Queued, Request, Subscription, Withdraw, names},
     values::{LeaseId, Resource},
@@ -39,19 +39,19 @@ pub(super) struct QueueEntries {
     nodes: Vec<Arc<dyn Node>>,
     clock: Arc<dyn Clock>,
     /// Keeps a shutdown waiting until the entries are given up.
-    _in_flight: InFlight,
+    _in_flight: InFlightGuard,
 }
 
 impl QueueEntries {
     pub(super) fn new(
-        environment: &Environment,
+        context: &ClientContext,
         checked: &CheckedRequest,
         index: usize,
         notifier: &Arc<Notifier>,
     ) -> Self {
         let is_shared = checked.resources.is_shared(index);
         Self {
-            waiter: fresh_waiter(environment, is_shared),
+            waiter: fresh_waiter(context, is_shared),
             is_shared,
             resource: checked.resource_at(index).clone(),
             index,
@@ -62,9 +62,9 @@ impl QueueEntries {
             listens: BTreeMap::new(),
             releases: Vec::new(),
             notifier: Arc::clone(notifier),
-            nodes: environment.nodes.clone(),
-            clock: Arc::clone(&environment.clock),
-            _in_flight: environment.attempts.enter(),
+            nodes: context.nodes.clone(),
+            clock: Arc::clone(&context.clock),
+            _in_flight: context.attempts.enter(),
         }
     }
 
@@ -105,11 +105,11 @@ impl QueueEntries {
     }
 
     /// It has what it waited for: its entries elsewhere are of no more use.
-    pub(super) fn acquired(&mut self, environment: &Environment) {
+    pub(super) fn acquired(&mut self, context: &ClientContext) {
         self.releases.clear();
         if self.leave() {
             // A withdrawal that is late must not end the next entry.
-            self.waiter = fresh_waiter(environment, self.is_shared);
+            self.waiter = fresh_waiter(context, self.is_shared);
             self.listens.clear();
         }
     }
@@ -171,8 +171,8 @@ impl QueueEntries {
     }
 }
 
-fn fresh_waiter(environment: &Environment, is_shared: bool) -> LeaseId {
-    let waiter = environment.owners.fresh();
+fn fresh_waiter(context: &ClientContext, is_shared: bool) -> LeaseId {
+    let waiter = context.owners.fresh();
     if is_shared { names::reader(&waiter) } else { waiter }
 }
 

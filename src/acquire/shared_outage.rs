@@ -9,7 +9,7 @@ use crate::{
         failed_attempt::FailedAttempt,
         outage::{Outage, OutageStep, QuorumWait},
     },
-    client::environment::Environment,
+    client::context::ClientContext,
     clock::Instant,
     error::{Error, Goal, NoQuorum},
     mutex::lock,
@@ -106,11 +106,11 @@ impl SharedOutage {
     /// # Cancel safety
     ///
     /// Dropping the future leaves nothing behind, except that an attempt may begin early.
-    pub(crate) async fn outlasts(&self, environment: &Environment, wait: &QuorumWait) -> FailedAttempt {
+    pub(crate) async fn outlasts(&self, context: &ClientContext, wait: &QuorumWait) -> FailedAttempt {
         loop {
             // Before the step, so that an attempt that ends after the step wakes this call.
             let attempt_failed = self.attempt_failed.notified();
-            let until = match self.step(wait, environment.now()) {
+            let until = match self.step(wait, context.now()) {
                 None => None,
                 Some(OutageStep::WaitUntil(deadline)) => Some(deadline),
                 Some(OutageStep::WantAttempt(end)) => {
@@ -122,7 +122,7 @@ impl SharedOutage {
             tokio::select! {
                 biased;
                 () = attempt_failed => {}
-                () = environment.until(until) => {}
+                () = context.until(until) => {}
             }
         }
     }
@@ -135,14 +135,14 @@ impl SharedOutage {
     /// [`Error::NoQuorum`] with the replies to the last attempt of the queue.
     pub(crate) fn at_deadline(
         &self,
-        environment: &Environment,
+        context: &ClientContext,
         resource: &Resource,
         has_asked: bool,
     ) -> Result<(), Error> {
         match &*lock(&self.found) {
             Found::Outage(outage) => Err(outage.last_attempt().to_no_quorum(resource).into()),
             Found::FirstAttempt if !has_asked => {
-                let replies = environment.same_replies(&NodeReply::Pending);
+                let replies = context.same_replies(&NodeReply::Pending);
                 Err(NoQuorum::new(Goal::Lock(resource.clone()), replies).into())
             }
             Found::Nothing | Found::FirstAttempt | Found::Quorum => Ok(()),
@@ -203,8 +203,8 @@ impl FollowedOutage {
     }
 
     /// As [`SharedOutage::at_deadline`].
-    pub(crate) fn at_deadline(&self, environment: &Environment, resource: &Resource) -> Result<(), Error> {
-        lock(&self.followed).at_deadline(environment, resource, false)
+    pub(crate) fn at_deadline(&self, context: &ClientContext, resource: &Resource) -> Result<(), Error> {
+        lock(&self.followed).at_deadline(context, resource, false)
     }
 
     /// As [`SharedOutage::outlasts`], for a call that has not entered its queue yet.
@@ -212,14 +212,14 @@ impl FollowedOutage {
     /// # Cancel safety
     ///
     /// As [`SharedOutage::outlasts`].
-    pub(crate) async fn outlasts(&self, environment: &Environment, wait: &QuorumWait) -> FailedAttempt {
+    pub(crate) async fn outlasts(&self, context: &ClientContext, wait: &QuorumWait) -> FailedAttempt {
         loop {
             let changed = self.changed.notified();
             let followed = Arc::clone(&lock(&self.followed));
             tokio::select! {
                 biased;
                 () = changed => {}
-                failed = followed.outlasts(environment, wait) => return failed,
+                failed = followed.outlasts(context, wait) => return failed,
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::{
         failed_attempt::{FailedAttempt, Refused},
         queueing::{NextAttempt, Queueing},
     },
-    client::{asking::ask_all, environment::Environment},
+    client::{broadcast::inspect_all, context::ClientContext},
     clock::Instant,
     node::{Answer, Inspection},
     values::{LeaseId, NodeReply, Refusal},
@@ -29,7 +29,7 @@ pub(super) const LISTENING_SHARE: u32 = 64;
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     /// `None` until it knows of others.
-    waiting: Option<Waiting>,
+    waiting: Option<WaiterState>,
     hint: u64,
     /// When the quarantines are over for which the last attempt had no quorum, as the nodes told
     /// it.
@@ -39,7 +39,7 @@ pub(super) struct Turn {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaiterState {
     queueing: Queueing,
     entries: QueueEntries,
     order: Vec<usize>,
@@ -51,7 +51,7 @@ impl Turn {
     /// made at the end of the quorum timeout: that of this call, or of one that waits behind it.
     pub(super) async fn until_next_attempt(
         &mut self,
-        environment: &Environment,
+        context: &ClientContext,
         checked: &CheckedRequest,
         queue: &TaskQueue,
         quorum_deadline: Option<Instant>,
@@ -59,21 +59,21 @@ impl Turn {
         let TaskQueue { notifier, outage, .. } = queue;
         let waiting = match &mut self.waiting {
             Some(waiting) => waiting,
-            None => match environment.awaited_resource(&checked.resources).await {
+            None => match context.awaited_resource(&checked.resources).await {
                 None if checked.is_taken => {
-                    self.waiting.insert(Waiting::begin(environment, checked, 0, notifier))
+                    self.waiting.insert(WaiterState::begin(context, checked, 0, notifier))
                 }
-                None => return checked.first_contact(environment),
-                Some(index) => self.waiting.insert(Waiting::begin(environment, checked, index, notifier)),
+                None => return checked.first_contact(context),
+                Some(index) => self.waiting.insert(WaiterState::begin(context, checked, index, notifier)),
             },
         };
         if std::mem::take(&mut self.is_asking) {
             // Its turn was given back with the attempt.
-            waiting.queueing.ask_again(environment.now());
+            waiting.queueing.ask_again(context.now());
         }
         loop {
             let notified = notifier.notified.notified();
-            let now = environment.now();
+            let now = context.now();
             waiting.hear(notifier.take(), now);
             let NextAttempt { at, mut plan } = waiting.queueing.next_attempt();
             let at = [quorum_deadline, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
@@ -82,7 +82,7 @@ impl Turn {
                 waiting.entries.only_waits(waiting.queueing.only_queues());
                 if let Plan::Queued(order) = &mut plan {
                     // Others may be silent than when it began to wait.
-                    let now = environment.queue_nodes(checked.resource_at(waiting.entries.index()));
+                    let now = context.queue_node_order(checked.resource_at(waiting.entries.index()));
                     *order = now.into_iter().filter(|node| order.contains(node)).collect();
                 }
                 return plan;
@@ -91,7 +91,7 @@ impl Turn {
                 biased;
                 () = notified => {}
                 () = outage.attempt_wanted() => {}
-                () = environment.clock.sleep_until(at) => {}
+                () = context.clock.sleep_until(at) => {}
             }
         }
     }
@@ -99,7 +99,7 @@ impl Turn {
     /// Makes the attempt.
     pub(super) async fn attempt(
         &mut self,
-        environment: &Environment,
+        context: &ClientContext,
         checked: &CheckedRequest,
         plan: Plan,
     ) -> AttemptOutcome {
@@ -107,21 +107,21 @@ impl Turn {
         let splits = self.waiting.as_ref().map_or(0, |waiting| waiting.queueing.splits());
         let earlier = Earlier { hint: self.hint, splits };
         let entries = self.waiting.as_mut().map(|waiting| &mut waiting.entries);
-        let outcome = attempt(environment, checked, plan, earlier, entries).await;
+        let outcome = attempt(context, checked, plan, earlier, entries).await;
         self.is_asking = false;
         outcome
     }
 
     pub(super) fn failed(
         &mut self,
-        environment: &Environment,
+        context: &ClientContext,
         checked: &CheckedRequest,
         queue: &TaskQueue,
         failed: &FailedAttempt,
         begun: Instant,
     ) {
         let TaskQueue { notifier, outage, .. } = queue;
-        let now = environment.now();
+        let now = context.now();
         self.hint = self.hint.max(failed.hint);
         let quarantine = failed.replies.quarantined_for();
         self.quarantined_until = quarantine.map(|remaining| now + remaining + checked.settings.pacing.floor);
@@ -131,16 +131,16 @@ impl Turn {
             // A waiter that is refused for another resource waits for that one: in both queues, it
             // would keep others from what is free.
             Some(waiting) if is_elsewhere(waiting, failed.refused) => {
-                let mut other = Waiting::begin(environment, checked, index, notifier);
+                let mut other = WaiterState::begin(context, checked, index, notifier);
                 other.entries.instead_of(&waiting.entries);
                 // Those in whose way it is may be in its way, at the same moment.
-                other.queueing.moved(waiting.queueing.moves() + 1, now, environment.jitter());
+                other.queueing.moved(waiting.queueing.moves() + 1, now, context.jitter());
                 *waiting = other;
             }
-            Some(waiting) => waiting.failed(failed, notifier, now, environment.jitter()),
+            Some(waiting) => waiting.failed(failed, notifier, now, context.jitter()),
             None => {
-                let waiting = self.waiting.insert(Waiting::begin(environment, checked, index, notifier));
-                waiting.failed(failed, notifier, now, environment.jitter());
+                let waiting = self.waiting.insert(WaiterState::begin(context, checked, index, notifier));
+                waiting.failed(failed, notifier, now, context.jitter());
             }
         }
     }
@@ -149,54 +149,54 @@ impl Turn {
     /// waited for no longer than a silent queue node.
     pub(super) async fn look(
         &mut self,
-        environment: &Environment,
+        context: &ClientContext,
         checked: &CheckedRequest,
         refused: Option<Refused>,
     ) {
-        let Some(Waiting { queueing, entries, .. }) = &mut self.waiting else { return };
+        let Some(WaiterState { queueing, entries, .. }) = &mut self.waiting else { return };
         if !queueing.wants_look() {
             return;
         }
         // A group may be refused for another of its resources than the one that it is queued for.
         let index = refused.map_or_else(|| entries.index(), |refused| refused.index);
         let resource = checked.resource_at(index);
-        let start = environment.now();
+        let start = context.now();
         let deadline = start + checked.settings.rules.node_timeout / HEDGE_SHARE;
-        let answers = ask_all(environment, resource, deadline).await;
+        let answers = inspect_all(context, resource, deadline).await;
         let votes: Vec<_> = answers.iter().map(vote_of).collect();
         let readers: Vec<_> = answers.iter().map(first_reader).collect();
-        let now = environment.now();
+        let now = context.now();
         queueing.looked(&votes, &readers, now.saturating_duration_since(start), now);
     }
 
     /// The next in the queue waits for what this one has acquired.
-    pub(super) fn acquired(&mut self, environment: &Environment, queue: &TaskQueue) {
+    pub(super) fn acquired(&mut self, context: &ClientContext, queue: &TaskQueue) {
         self.quarantined_until = None;
         queue.outage.end();
-        if let Some(Waiting { queueing, entries, .. }) = &mut self.waiting {
-            entries.acquired(environment);
+        if let Some(WaiterState { queueing, entries, .. }) = &mut self.waiting {
+            entries.acquired(context);
             // Wakes until now were for this turn.
             queue.notifier.take();
-            queueing.acquired(environment.now());
+            queueing.acquired(context.now());
         }
     }
 }
 
-impl Waiting {
+impl WaiterState {
     /// Waits for this one of the resources from now on.
     fn begin(
-        environment: &Environment,
+        context: &ClientContext,
         checked: &CheckedRequest,
         index: usize,
         notifier: &Arc<Notifier>,
     ) -> Self {
         let settings = &checked.settings;
-        let (electorate, now) = (environment.settings.electorate, environment.now());
-        let order = checked.queue_nodes(environment, index).to_vec();
-        let (entry_ttl, hand_over) = (settings.entry_ttl, environment.settings.parameters.hand_over);
+        let (electorate, now) = (context.settings.electorate, context.now());
+        let order = checked.queue_nodes(context, index).to_vec();
+        let (entry_ttl, hand_over) = (settings.entry_ttl, context.settings.parameters.hand_over);
         let mut queueing =
             Queueing::new(electorate, settings.pacing, entry_ttl, hand_over, order.clone(), now);
-        let mut entries = QueueEntries::new(environment, checked, index, notifier);
+        let mut entries = QueueEntries::new(context, checked, index, notifier);
         match order.first() {
             // It enters the queue by its first question, once it listens, or could by now.
             Some(queue_node) if checked.is_taken => {
@@ -249,7 +249,7 @@ impl Waiting {
 
 /// Whether it is certain that a waiter is refused for another resource than the one that it waits
 /// for.
-fn is_elsewhere(waiting: &Waiting, refused: Option<Refused>) -> bool {
+fn is_elsewhere(waiting: &WaiterState, refused: Option<Refused>) -> bool {
     refused.is_some_and(|refused| refused.is_sure && refused.index != waiting.entries.index())
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     acquire::{notifier::Notifier, overseer::Overseer, shared_outage::SharedOutage, turn::Turn},
-    client::environment::Environment,
+    client::context::ClientContext,
     mutex::lock,
     node::Resources,
 };
@@ -18,7 +18,7 @@ use crate::{
 /// the turn to try, never the lock, for each lease has a token of its own.
 #[derive(Debug)]
 pub(crate) struct Waiters {
-    pub(super) environment: Arc<Environment>,
+    pub(super) context: Arc<ClientContext>,
     /// The calls under way, those of tasks that do not wait, too.
     pub(super) overseer: Overseer,
     /// Looked up by resources, never iterated.
@@ -35,35 +35,35 @@ pub(crate) struct TaskQueue {
 
 /// A place in the queue; leaving it is dropping it.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct LocalPlace<'a> {
     waiters: &'a Waiters,
     waited: Resources,
     pub(super) queue: Arc<TaskQueue>,
 }
 
 impl Waiters {
-    pub(crate) fn new(environment: Arc<Environment>) -> Self {
-        Self { environment, overseer: Overseer::default(), queues: Mutex::default() }
+    pub(crate) fn new(context: Arc<ClientContext>) -> Self {
+        Self { context, overseer: Overseer::default(), queues: Mutex::default() }
     }
 
-    pub(crate) fn enter(&self, resources: &Resources) -> Place<'_> {
+    pub(crate) fn enter(&self, resources: &Resources) -> LocalPlace<'_> {
         let mut queues = lock(&self.queues);
         let (places, queue) = queues.entry(resources.clone()).or_default();
         *places += 1;
         let queue = Arc::clone(queue);
         drop(queues);
-        Place { waiters: self, waited: resources.clone(), queue }
+        LocalPlace { waiters: self, waited: resources.clone(), queue }
     }
 }
 
-impl Place<'_> {
+impl LocalPlace<'_> {
     /// The outage that the attempts of this queue meet.
     pub(crate) fn outage(&self) -> &Arc<SharedOutage> {
         &self.queue.outage
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for LocalPlace<'_> {
     fn drop(&mut self) {
         let mut queues = lock(&self.waiters.queues);
         let Entry::Occupied(mut entry) = queues.entry(self.waited.clone()) else { return };

@@ -8,7 +8,7 @@ use crate::{
         waiters::{TaskQueue, Waiters},
     },
     algorithm::failed_attempt::FailedAttempt,
-    client::environment::Environment,
+    client::context::ClientContext,
     clock::Instant,
     error::Error,
     lease::active_lease::Acquired,
@@ -28,48 +28,48 @@ pub(crate) async fn lock_waiting(
     deadline: Option<Instant>,
     last_attempt: &LastAttempt,
 ) -> Result<Option<Acquired>, Error> {
-    let environment = &*waiters.environment;
+    let context = &*waiters.context;
     let place = waiters.enter(&checked.resources);
     last_attempt.waits_in(place.outage());
     tokio::select! {
         biased;
-        acquired = take_turns(environment, &place.queue, checked, start, last_attempt) => acquired.map(Some),
-        () = environment.closed() => Err(environment.closed_error()),
-        () = environment.until(deadline) => {
-            last_attempt.at_deadline(environment, &checked.resource).map(|()| None)
+        acquired = take_turns(context, &place.queue, checked, start, last_attempt) => acquired.map(Some),
+        () = context.closed() => Err(context.closed_error()),
+        () = context.until(deadline) => {
+            last_attempt.at_deadline(context, &checked.resource).map(|()| None)
         }
     }
 }
 
 async fn take_turns(
-    environment: &Environment,
+    context: &ClientContext,
     queue: &TaskQueue,
     checked: &CheckedRequest,
     start: Instant,
     last_attempt: &LastAttempt,
 ) -> Result<Acquired, Error> {
     let wait = checked.settings.quorum_wait(start);
-    let outlasts = queue.outage.outlasts(environment, &wait);
-    let mut turn = wait_behind_others(environment, checked, queue.turn.lock(), outlasts).await?;
+    let outlasts = queue.outage.outlasts(context, &wait);
+    let mut turn = wait_behind_others(context, checked, queue.turn.lock(), outlasts).await?;
     loop {
         let quorum_deadline = queue.outage.deadline(&wait);
-        let plan = turn.until_next_attempt(environment, checked, queue, quorum_deadline).await;
-        let begun = environment.now();
+        let plan = turn.until_next_attempt(context, checked, queue, quorum_deadline).await;
+        let begun = context.now();
         last_attempt.begins();
         queue.outage.attempt_begins();
-        match turn.attempt(environment, checked, plan).await {
+        match turn.attempt(context, checked, plan).await {
             AttemptOutcome::Acquired(acquired) => {
-                turn.acquired(environment, queue);
+                turn.acquired(context, queue);
                 return Ok(acquired);
             }
             AttemptOutcome::Failed(failed) => {
                 last_attempt.failed(&checked.resource, &failed);
-                turn.failed(environment, checked, queue, &failed, begun);
+                turn.failed(context, checked, queue, &failed, begun);
                 let quorum_deadline = queue.outage.deadline(&wait);
-                if quorum_deadline.is_some_and(|end| end <= environment.now()) {
-                    return Err(failed.into_error(environment, checked));
+                if quorum_deadline.is_some_and(|end| end <= context.now()) {
+                    return Err(failed.into_error(context, checked));
                 }
-                turn.look(environment, checked, failed.refused).await;
+                turn.look(context, checked, failed.refused).await;
             }
         }
     }
@@ -83,7 +83,7 @@ async fn take_turns(
 ///
 /// As that of both futures.
 pub(crate) async fn wait_behind_others<T>(
-    environment: &Environment,
+    context: &ClientContext,
     checked: &CheckedRequest,
     turn: impl Future<Output = T>,
     outlasts: impl Future<Output = FailedAttempt>,
@@ -91,6 +91,6 @@ pub(crate) async fn wait_behind_others<T>(
     tokio::select! {
         biased;
         turn = turn => Ok(turn),
-        failed = outlasts => Err(failed.into_error(environment, checked)),
+        failed = outlasts => Err(failed.into_error(context, checked)),
     }
 }

@@ -1,7 +1,7 @@
 //! One attempt to lock: a lock round, and a write-back where the votes differ.
 
 pub(crate) use self::{
-    plan::{Plan, Rules},
+    plan::{AttemptConfig, Plan},
     step::{AttemptStep, FailureReason},
 };
 use crate::{
@@ -44,7 +44,7 @@ pub(crate) enum LockVote {
 /// 3. After [`AttemptStep::Abandon`] no vote makes it succeed.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
-    rules: Rules,
+    rules: AttemptConfig,
     plan: Plan,
     start: Instant,
     phase: AttemptPhase,
@@ -88,7 +88,7 @@ pub(crate) const HEDGE_SHARE: u32 = 8;
 
 impl Attempt {
     /// `start`: the time before anything is sent.
-    pub(crate) fn new(rules: Rules, plan: Plan, start: Instant) -> Self {
+    pub(crate) fn new(rules: AttemptConfig, plan: Plan, start: Instant) -> Self {
         let electorate = rules.electorate;
         Self {
             start,

@@ -20,7 +20,7 @@ pub(crate) mod lease;
 pub(crate) mod node_set;
 pub(crate) mod orphaned_keys;
 pub(crate) mod outage;
-pub(crate) mod queue_node;
+pub(crate) mod queue_node_order;
 pub(crate) mod queueing;
 pub(crate) mod residue;
 pub(crate) mod round;

@@ -102,7 +102,7 @@ impl Runtime {
     /// [`wait`](Self::wait), so long at most.
     pub(super) fn wait_for<F: Future>(&self, patience: Duration, future: F) -> Option<F::Output> {
         let thread = self.threads.first()?;
-        let clock = &thread.served.get()?.client().environment.clock;
+        let clock = &thread.served.get()?.client().context.clock;
         let _entered = thread.handle.enter();
         let patience = clock.sleep_until(clock.now() + patience);
         match wait(select(std::pin::pin!(future), patience)) {
@@ -144,7 +144,7 @@ fn serve(
         if let Some(quorum) = served.get() {
             quorum.shutdown_within(Duration::ZERO).await;
             // Nobody waits for this thread, so what must be delivered has all its time.
-            shutdown::drained(&quorum.client().environment).await;
+            shutdown::drained(&quorum.client().context).await;
         }
     });
 }
@@ -174,9 +174,9 @@ mod tests {
         let runs = Arc::clone(&has_run);
         let task = clone.threads[0].handle.spawn(async move { runs.store(true, Ordering::SeqCst) });
         clone.wait(task).unwrap();
-        assert!(has_run.load(Ordering::SeqCst) && !quorum.client().environment.is_closed());
+        assert!(has_run.load(Ordering::SeqCst) && !quorum.client().context.is_closed());
         drop(clone);
         tokio::time::timeout(Duration::from_secs(20), ended(&served)).await.expect("the thread ends");
-        assert!(quorum.client().environment.is_closed(), "its quorum was shut down");
+        assert!(quorum.client().context.is_closed(), "its quorum was shut down");
     }
 }

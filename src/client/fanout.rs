@@ -28,19 +28,19 @@ pub(crate) struct Fanout<Tag> {
 
 /// What a fan-out has heard.
 #[derive(Debug)]
-pub(crate) enum Heard<Tag> {
+pub(crate) enum FanoutEvent<Tag> {
     Answer {
         node: usize,
         tag: Tag,
         answer: Answer,
     },
     /// Nothing until the deadline.
-    Silence,
+    DeadlineReached,
 }
 
 impl Fanout<()> {
     /// Requests that were sent already.
-    pub(crate) fn of(replies: Vec<(usize, Reply)>) -> Self {
+    pub(crate) fn from_replies(replies: Vec<(usize, Reply)>) -> Self {
         Self { pending: replies.into_iter().map(|(node, reply)| (node, (), reply)).collect(), timer: None }
     }
 }
@@ -58,21 +58,21 @@ impl<Tag: Copy> Fanout<Tag> {
     }
 
     /// How many answers are still to come.
-    pub(crate) fn open(&self) -> usize {
+    pub(crate) fn outstanding(&self) -> usize {
         self.pending.len()
     }
 
-    /// The next answer, or [`Heard::Silence`] once `deadline` has come.
+    /// The next answer, or [`FanoutEvent::DeadlineReached`] once `deadline` has come.
     ///
     /// # Cancel safety
     ///
     /// Dropping it loses no answer.
-    pub(crate) async fn next(&mut self, clock: &dyn Clock, deadline: Instant) -> Heard<Tag> {
+    pub(crate) async fn next(&mut self, clock: &dyn Clock, deadline: Instant) -> FanoutEvent<Tag> {
         poll_fn(|context| self.poll_next(context, clock, deadline)).await
     }
 
     /// The replies of this kind that are still open; the others are let go.
-    pub(crate) fn take_open(&mut self, is_wanted: impl Fn(Tag) -> bool) -> Vec<(usize, Reply)> {
+    pub(crate) fn take_outstanding(&mut self, is_wanted: impl Fn(Tag) -> bool) -> Vec<(usize, Reply)> {
         let pending = std::mem::take(&mut self.pending);
         pending
             .into_iter()
@@ -86,13 +86,13 @@ impl<Tag: Copy> Fanout<Tag> {
         context: &mut Context<'_>,
         clock: &dyn Clock,
         deadline: Instant,
-    ) -> Poll<Heard<Tag>> {
+    ) -> Poll<FanoutEvent<Tag>> {
         let mut answered = None;
         for (at, (node, tag, reply)) in self.pending.iter_mut().enumerate() {
             if let Poll::Ready(answers) = Pin::new(reply).poll(context) {
                 let missing = || Answer::Error(NodeError::Protocol("no answer to an operation".into()));
                 let answer = answers.into_iter().next().unwrap_or_else(missing);
-                answered = Some((at, Heard::Answer { node: *node, tag: *tag, answer }));
+                answered = Some((at, FanoutEvent::Answer { node: *node, tag: *tag, answer }));
                 break;
             }
         }
@@ -106,7 +106,7 @@ impl<Tag: Copy> Fanout<Tag> {
         };
         timer.as_mut().poll(context).map(|()| {
             self.timer = None;
-            Heard::Silence
+            FanoutEvent::DeadlineReached
         })
     }
 }

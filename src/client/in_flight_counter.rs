@@ -20,14 +20,14 @@ pub(crate) struct InFlightCounter {
 
 /// One attempt under way, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct InFlight {
+pub(crate) struct InFlightGuard {
     counter: Arc<InFlightCounter>,
 }
 
 impl InFlightCounter {
-    pub(crate) fn enter(self: &Arc<Self>) -> InFlight {
+    pub(crate) fn enter(self: &Arc<Self>) -> InFlightGuard {
         self.in_flight.fetch_add(1, Ordering::SeqCst);
-        InFlight { counter: Arc::clone(self) }
+        InFlightGuard { counter: Arc::clone(self) }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -48,7 +48,7 @@ impl InFlightCounter {
     }
 }
 
-impl Drop for InFlight {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         if self.counter.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.counter.none.notify_waiters();

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use crate::{
     algorithm::{answer_times::AnswerTimes, silence::Silence},
-    client::fanout::{Fanout, Heard},
+    client::fanout::{Fanout, FanoutEvent},
     clock::{Clock, Instant},
     mutex::lock,
     node::{Reply, Resources},
@@ -23,7 +23,7 @@ const MOST: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     /// Looked up by resources, never iterated.
-    known: Mutex<HashMap<Resources, Known>>,
+    known: Mutex<HashMap<Resources, CacheEntry>>,
     silence: Mutex<Silence>,
     times: Mutex<AnswerTimes>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Queues {
 /// What is known of the queue of one of some resources: that others are in it, unless a reply says
 /// otherwise that is still to come.
 #[derive(Debug)]
-struct Known {
+struct CacheEntry {
     index: usize,
     queue_node: usize,
     reply: Option<Reply>,
@@ -41,7 +41,7 @@ impl Queues {
     /// The queue node of one of the resources has said whether anybody is in it.
     pub(crate) fn note(&self, resources: &Resources, index: usize, queue_node: usize, is_awaited: bool) {
         if is_awaited {
-            self.keep(resources, Known { index, queue_node, reply: None });
+            self.keep(resources, CacheEntry { index, queue_node, reply: None });
         } else {
             lock(&self.known).remove(resources);
         }
@@ -49,7 +49,7 @@ impl Queues {
 
     /// The queue node is about to say it, and nobody waits for that.
     pub(crate) fn hear_later(&self, resources: &Resources, index: usize, queue_node: usize, reply: Reply) {
-        self.keep(resources, Known { index, queue_node, reply: Some(reply) });
+        self.keep(resources, CacheEntry { index, queue_node, reply: Some(reply) });
     }
 
     /// A queue node has not answered in time. It is not asked before the others until it has, or for a
@@ -88,22 +88,22 @@ impl Queues {
         no_longer_than: Duration,
         resources: &Resources,
     ) -> Option<usize> {
-        let Known { index, queue_node, reply } = self.take_reply(resources)?;
+        let CacheEntry { index, queue_node, reply } = self.take_reply(resources)?;
         if let Some(reply) = reply {
-            let mut replies = Fanout::of(vec![(queue_node, reply)]);
+            let mut replies = Fanout::from_replies(vec![(queue_node, reply)]);
             let patience =
                 if self.is_silent(queue_node, clock.now()) { Duration::ZERO } else { no_longer_than };
             match replies.next(clock, clock.now() + patience).await {
-                Heard::Answer { answer, .. } => {
+                FanoutEvent::Answer { answer, .. } => {
                     let is_awaited = answer.is_awaited();
                     if is_awaited.is_some() {
                         self.heard(queue_node);
                     }
                     self.note(resources, index, queue_node, is_awaited == Some(true));
                 }
-                Heard::Silence => {
+                FanoutEvent::DeadlineReached => {
                     self.passed_over(queue_node, clock.now());
-                    if let Some((_, reply)) = replies.take_open(|()| true).pop() {
+                    if let Some((_, reply)) = replies.take_outstanding(|()| true).pop() {
                         self.hear_later(resources, index, queue_node, reply);
                     }
                 }
@@ -114,10 +114,10 @@ impl Queues {
     }
 
     /// What is known, and the reply that is still to come.
-    fn take_reply(&self, resources: &Resources) -> Option<Known> {
+    fn take_reply(&self, resources: &Resources) -> Option<CacheEntry> {
         let mut known = lock(&self.known);
         let known = known.get_mut(resources)?;
-        Some(Known { index: known.index, queue_node: known.queue_node, reply: known.reply.take() })
+        Some(CacheEntry { index: known.index, queue_node: known.queue_node, reply: known.reply.take() })
     }
 
     /// Whether a node is not waited for now, because it has not answered.
@@ -125,7 +125,7 @@ impl Queues {
         lock(&self.silence).is_silent(node, now)
     }
 
-    fn keep(&self, resources: &Resources, latest: Known) {
+    fn keep(&self, resources: &Resources, latest: CacheEntry) {
         let mut known = lock(&self.known);
         if known.len() >= MOST && !known.contains_key(resources) {
             known.clear();

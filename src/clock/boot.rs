@@ -151,7 +151,7 @@ mod tests {
     fn a_dropped_sleep_leaves_nothing_and_wakes_nobody() {
         let runtime = elsewhere();
         let clock = BootClock::start(runtime.handle());
-        let woken = Arc::new(Counter::default());
+        let woken = Arc::new(BootCounter::default());
         let mut sleep = clock.sleep_until(clock.now() + 10 * SHORT);
         assert!(poll(&mut sleep, &Waker::from(Arc::clone(&woken))).is_pending());
         assert_eq!(clock.sleepers.sleeping(), 1);
@@ -162,9 +162,9 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Counter(AtomicUsize);
+    struct BootCounter(AtomicUsize);
 
-    impl Wake for Counter {
+    impl Wake for BootCounter {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn a_thousand_sleepers_wake_once_each_in_the_order_of_their_deadlines() {
-        struct Named(u32, Arc<Mutex<Vec<u32>>>);
-        impl Wake for Named {
+        struct NamedWaker(u32, Arc<Mutex<Vec<u32>>>);
+        impl Wake for NamedWaker {
             fn wake(self: Arc<Self>) {
                 lock(&self.1).push(self.0);
             }
@@ -188,7 +188,8 @@ mod tests {
             for name in (0..1000).rev() {
                 let mut sleep = clock.sleep_until(start + Duration::from_micros(20) * name);
                 assert!(
-                    poll(&mut sleep, &Waker::from(Arc::new(Named(name, Arc::clone(&woken))))).is_pending()
+                    poll(&mut sleep, &Waker::from(Arc::new(NamedWaker(name, Arc::clone(&woken)))))
+                        .is_pending()
                 );
                 sleeps.push(sleep);
             }

@@ -102,9 +102,9 @@ mod tests {
     use crate::mutex::lock;
 
     /// Writes its name down when it is woken.
-    struct Named(u64, Arc<Mutex<Vec<u64>>>);
+    struct NamedWaker(u64, Arc<Mutex<Vec<u64>>>);
 
-    impl Wake for Named {
+    impl Wake for NamedWaker {
         fn wake(self: Arc<Self>) {
             lock(&self.1).push(self.0);
         }
@@ -118,7 +118,7 @@ mod tests {
 
     impl Bed {
         fn sleep(&mut self, deadline: u64, id: u64) {
-            let waker = Waker::from(Arc::new(Named(id, Arc::clone(&self.woken))));
+            let waker = Waker::from(Arc::new(NamedWaker(id, Arc::clone(&self.woken))));
             drop(self.queue.insert(at(deadline), id, waker));
         }
 

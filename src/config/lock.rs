@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{
-        attempt::Rules,
+        attempt::AttemptConfig,
         outage::QuorumWait,
         queueing::{Pacing, Queueing},
     },
@@ -28,7 +28,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(5);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckedLock {
     /// What its attempts go by: the ttl, among others.
-    pub(crate) rules: Rules,
+    pub(crate) rules: AttemptConfig,
     pub(crate) hold_at_most: Option<Duration>,
     pub(crate) quorum_timeout: Duration,
     /// Whether it was set; otherwise nodes that have told for how long they will not vote are
@@ -164,7 +164,7 @@ impl LockOptions {
             return Err(out_of_range("hold_at_most", format_args!("{given:?}"), "a time above zero"));
         }
         let pacing = self.check_pacing()?;
-        let rules = Rules {
+        let rules = AttemptConfig {
             electorate: quorum.electorate,
             validity: quorum.validity,
             ttl,

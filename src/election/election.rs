@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     acquire::checked_request::CheckedRequest,
-    client::environment::Environment,
+    client::context::ClientContext,
     clock::Instant,
     config::LockOptions,
     election::{Leader, Leaders, Leadership, leader_query, value::Value},
@@ -145,17 +145,17 @@ impl Election {
         wait: Duration,
     ) -> Result<Option<Leadership>, Error> {
         let value = self.checked_value(value)?;
-        let environment = self.environment();
-        let deadline = environment.now() + wait;
+        let context = self.context();
+        let deadline = context.now() + wait;
         loop {
-            let left = deadline.saturating_duration_since(environment.now());
+            let left = deadline.saturating_duration_since(context.now());
             let Some(guard) = self.request.lock_for(left).await? else { return Ok(None) };
             let leadership = self.begin(guard, value.clone());
             let shown = tokio::select! {
                 biased;
                 shown = self.show_until(&leadership, deadline) => shown?,
-                () = environment.until(Some(deadline)) => {
-                    let replies = environment.same_replies(&NodeReply::Pending);
+                () = context.until(Some(deadline)) => {
+                    let replies = context.same_replies(&NodeReply::Pending);
                     return Err(NoQuorum::new(Goal::Proclaim(leadership.resource().clone()), replies).into());
                 }
             };
@@ -194,7 +194,7 @@ impl Election {
     ///
     /// It changes nothing.
     pub async fn leader(&self) -> Result<Option<Leader>, Error> {
-        let view = leader_query::ask(self.environment(), &self.request.checked_to_read()?).await?;
+        let view = leader_query::ask(self.context(), &self.request.checked_to_read()?).await?;
         Ok(view.leader.as_ref().map(Leader::new))
     }
 
@@ -223,8 +223,8 @@ impl Election {
         }
     }
 
-    fn environment(&self) -> &Environment {
-        self.request.environment()
+    fn context(&self) -> &ClientContext {
+        self.request.context()
     }
 
     fn begin(&self, guard: LockGuard, value: Value) -> Leadership {
@@ -235,12 +235,12 @@ impl Election {
     /// then another candidate may do better. Returns whether it was shown; a leader that is deposed is not.
     async fn show(&self, leadership: &Leadership) -> Result<bool, Error> {
         let settings = self.request.checked()?.settings;
-        self.show_until(leadership, self.environment().now() + settings.quorum_timeout).await
+        self.show_until(leadership, self.context().now() + settings.quorum_timeout).await
     }
 
     async fn show_until(&self, leadership: &Leadership, deadline: Instant) -> Result<bool, Error> {
         let CheckedRequest { settings, .. } = self.request.checked()?;
-        let environment = self.environment();
+        let context = self.context();
         let mut delay = settings.pacing.floor;
         loop {
             let no_quorum: NoQuorum = match leadership.show().await {
@@ -248,14 +248,14 @@ impl Election {
                 Err(Error::NoQuorum(error)) => error,
                 Err(_) => return Ok(false),
             };
-            if environment.now() >= deadline {
+            if context.now() >= deadline {
                 return Err(no_quorum.into());
             }
-            let again_at = environment.now() + delay.mul_f64(1.0 + environment.jitter());
+            let again_at = context.now() + delay.mul_f64(1.0 + context.jitter());
             tokio::select! {
                 biased;
                 _ = leadership.lost() => return Ok(false),
-                () = environment.clock.sleep_until(again_at.min(deadline)) => {}
+                () = context.clock.sleep_until(again_at.min(deadline)) => {}
             }
             delay = delay.saturating_mul(2).min(settings.pacing.longest_poll);
         }

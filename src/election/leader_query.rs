@@ -6,8 +6,8 @@ use crate::{
     acquire::checked_request::CheckedRequest,
     algorithm::tally::Electorate,
     client::{
-        environment::Environment,
-        fanout::{Fanout, Heard},
+        context::ClientContext,
+        fanout::{Fanout, FanoutEvent},
     },
     error::{Error, Goal, NoQuorum},
     mutation::{self, Mutation},
@@ -41,12 +41,12 @@ struct LeaderQuery {
 /// # Cancel safety
 ///
 /// It changes nothing.
-pub(super) async fn ask(environment: &Environment, checked: &CheckedRequest) -> Result<LeaderView, Error> {
-    let deadline = environment.now() + checked.settings.rules.node_timeout;
+pub(super) async fn ask(context: &ClientContext, checked: &CheckedRequest) -> Result<LeaderView, Error> {
+    let deadline = context.now() + checked.settings.rules.node_timeout;
     let request = Request::one(Operation::Observe(Observe { resource: checked.resource.clone() }), deadline);
-    let replies = environment.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
-    let mut fanout = Fanout::of(replies);
-    let mut query = LeaderQuery::new(environment.settings.electorate);
+    let replies = context.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
+    let mut fanout = Fanout::from_replies(replies);
+    let mut query = LeaderQuery::new(context.settings.electorate);
     loop {
         if let Some(view) = query.view() {
             return Ok(view);
@@ -54,12 +54,12 @@ pub(super) async fn ask(environment: &Environment, checked: &CheckedRequest) -> 
         if query.open == 0 {
             break;
         }
-        let Heard::Answer { node, answer, .. } = fanout.next(&*environment.clock, deadline).await else {
+        let FanoutEvent::Answer { node, answer, .. } = fanout.next(&*context.clock, deadline).await else {
             break;
         };
         query.hear(node, answer);
     }
-    let replies = environment.replies(query.answers.iter().map(NodeReply::from));
+    let replies = context.replies(query.answers.iter().map(NodeReply::from));
     Err(NoQuorum::new(Goal::FindLeader(checked.resource.clone()), replies).into())
 }
 

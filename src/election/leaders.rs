@@ -15,7 +15,7 @@ use futures::{
 
 use crate::{
     acquire::checked_request::CheckedRequest,
-    client::{environment::Environment, wake::Wake},
+    client::{context::ClientContext, wake::Wake},
     clock::Instant,
     election::{
         Leader,
@@ -121,9 +121,9 @@ impl LeaderObserver {
     fn begin(client: Arc<Client>, checked: CheckedRequest) -> Self {
         let wake = Arc::new(Wake::default());
         let topic = names::leader(&checked.resource);
-        let nodes = client.environment.nodes.iter();
+        let nodes = client.context.nodes.iter();
         let subscriptions = nodes.map(|node| node.subscribe(&topic, Arc::clone(&wake) as _)).collect();
-        let now = client.environment.now();
+        let now = client.context.now();
         let poll = checked.settings.pacing.first_poll;
         let _subscriptions = subscriptions;
         Self { client, checked, wake, _subscriptions, last: None, not_before: now, poll_at: now, poll }
@@ -134,13 +134,13 @@ impl LeaderObserver {
         loop {
             tokio::select! {
                 biased;
-                () = self.environment().closed() => return None,
+                () = self.context().closed() => return None,
                 () = self.due() => {}
             }
             let asked = tokio::select! {
                 biased;
-                () = self.environment().closed() => return None,
-                asked = leader_query::ask(self.environment(), &self.checked) => asked,
+                () = self.context().closed() => return None,
+                asked = leader_query::ask(self.context(), &self.checked) => asked,
             };
             let shown = match asked {
                 Ok(view) => self.see(view),
@@ -159,11 +159,11 @@ impl LeaderObserver {
     /// Ready at a notice or at the next poll, and not sooner after the last time than the floor:
     /// the notices of several nodes come one by one.
     async fn due(&self) {
-        self.environment().clock.sleep_until(self.not_before).await;
+        self.context().clock.sleep_until(self.not_before).await;
         tokio::select! {
             biased;
             () = self.wake.0.notified() => {}
-            () = self.environment().clock.sleep_until(self.poll_at) => {}
+            () = self.context().clock.sleep_until(self.poll_at) => {}
         }
     }
 
@@ -186,14 +186,14 @@ impl LeaderObserver {
     /// end.
     fn pace(&mut self, remaining: Option<Duration>) {
         let pacing = self.checked.settings.pacing;
-        let poll = self.poll.mul_f64(0.5 + self.environment().jitter());
-        let now = self.environment().now();
+        let poll = self.poll.mul_f64(0.5 + self.context().jitter());
+        let now = self.context().now();
         self.not_before = now + pacing.floor;
         self.poll_at = now + remaining.map_or(poll, |remaining| poll.min(remaining));
         self.poll = self.poll.saturating_mul(2).min(pacing.longest_poll);
     }
 
-    fn environment(&self) -> &Environment {
-        &self.client.environment
+    fn context(&self) -> &ClientContext {
+        &self.client.context
     }
 }

@@ -3,7 +3,7 @@
 use std::{fmt, ops::Deref, sync::Arc};
 
 use crate::{
-    client::environment::Environment,
+    client::context::ClientContext,
     election::{
         publisher::{Publisher, Repeating},
         value::Value,
@@ -34,21 +34,21 @@ pub struct Leadership {
     guard: LockGuard,
     publisher: Arc<Publisher>,
     _repeating: Repeating,
-    environment: Arc<Environment>,
+    context: Arc<ClientContext>,
 }
 
 impl Leadership {
     /// The leadership of the lock's holder. Nobody knows of it yet.
     pub(super) fn begin(client: &Client, guard: LockGuard, value: Value) -> Self {
-        let environment = Arc::clone(&client.environment);
-        let publisher = Arc::new(Publisher::new(&environment, Arc::clone(guard.active_lease()), value));
+        let context = Arc::clone(&client.context);
+        let publisher = Arc::new(Publisher::new(&context, Arc::clone(guard.active_lease()), value));
         let repeating = publisher.repeat(&client.leases);
-        Self { guard, publisher, _repeating: repeating, environment }
+        Self { guard, publisher, _repeating: repeating, context }
     }
 
     /// Shows the value of now to those who observe.
     pub(super) async fn show(&self) -> Result<(), Error> {
-        self.publisher.proclaim(&self.environment).await
+        self.publisher.proclaim(&self.context).await
     }
 
     /// The term: a fencing token, larger than that of every leader before, as long as the nodes

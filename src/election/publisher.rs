@@ -11,8 +11,8 @@ use tokio::task::AbortHandle;
 use crate::{
     algorithm::tally::{Tally, TallyResult},
     client::{
-        environment::Environment,
-        fanout::{Fanout, Heard},
+        context::ClientContext,
+        fanout::{Fanout, FanoutEvent},
     },
     clock::Instant,
     election::value::Value,
@@ -46,8 +46,8 @@ struct Latest {
 pub(super) struct Repeating(AbortHandle);
 
 impl Publisher {
-    pub(super) fn new(environment: &Environment, lease: Arc<ActiveLease>, value: Value) -> Self {
-        let since = environment.clock.time_of_day().as_millis();
+    pub(super) fn new(context: &ClientContext, lease: Arc<ActiveLease>, value: Value) -> Self {
+        let since = context.clock.time_of_day().as_millis();
         let since = Duration::from_millis(u64::try_from(since).unwrap_or(u64::MAX));
         Self { lease, since, latest: Mutex::new(Latest { number: 1, value }) }
     }
@@ -63,19 +63,20 @@ impl Publisher {
     /// # Cancel safety
     ///
     /// All nodes are told before anything is waited for.
-    pub(super) async fn proclaim(&self, environment: &Environment) -> Result<(), Error> {
-        let deadline = environment.now() + self.lease.node_timeout;
-        let mut fanout = Fanout::of(self.submit(environment, deadline));
-        let mut tally = Tally::new(environment.settings.electorate);
-        let mut votes = vec![NodeReply::Failed(NodeError::TimedOut); environment.nodes.len()];
+    pub(super) async fn proclaim(&self, context: &ClientContext) -> Result<(), Error> {
+        let deadline = context.now() + self.lease.node_timeout;
+        let mut fanout = Fanout::from_replies(self.submit(context, deadline));
+        let mut tally = Tally::new(context.settings.electorate);
+        let mut votes = vec![NodeReply::Failed(NodeError::TimedOut); context.nodes.len()];
         loop {
-            self.lease.ensure(environment.now())?;
+            self.lease.ensure(context.now())?;
             match tally.result() {
                 TallyResult::Won => return Ok(()),
                 TallyResult::Lost => break,
                 TallyResult::Pending => {}
             }
-            let Heard::Answer { node, answer, .. } = fanout.next(&*environment.clock, deadline).await else {
+            let FanoutEvent::Answer { node, answer, .. } = fanout.next(&*context.clock, deadline).await
+            else {
                 break;
             };
             tally.vote(node, answer == Answer::Proclaimed);
@@ -83,17 +84,17 @@ impl Publisher {
                 *vote = NodeReply::from(&answer);
             }
         }
-        let replies = environment.replies(votes);
+        let replies = context.replies(votes);
         Err(NoQuorum::new(Goal::Proclaim(self.lease.resource.clone()), replies).into())
     }
 
     /// Starts to say it again and again. The task keeps neither the client nor the lease.
     pub(super) fn repeat(self: &Arc<Self>, leases: &Arc<Leases>) -> Repeating {
         let task = repeat(Arc::clone(leases), Arc::clone(self));
-        Repeating(leases.environment.spawner.spawn(task.boxed()))
+        Repeating(leases.context.spawner.spawn(task.boxed()))
     }
 
-    fn submit(&self, environment: &Environment, until: Instant) -> Vec<(usize, Reply)> {
+    fn submit(&self, context: &ClientContext, until: Instant) -> Vec<(usize, Reply)> {
         let Latest { number, value } = lock(&self.latest).clone();
         let said = Proclamation {
             owner: self.lease.owner.clone(),
@@ -104,23 +105,23 @@ impl Publisher {
         };
         let (resource, ttl) = (self.lease.resource.clone(), self.lease.ttl());
         let request = Request::one(Operation::Proclaim(Proclaim { resource, said, ttl }), until);
-        environment.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect()
+        context.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect()
     }
 }
 
 /// Each time just after the watchdog's renewal, which began to count earlier: where that heals a
 /// node that lost the lock, this comes behind it.
 async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
-    let (environment, lease) = (&*leases.environment, &publisher.lease);
+    let (context, lease) = (&*leases.context, &publisher.lease);
     loop {
-        let next = environment.now() + lease.ttl() / 3;
+        let next = context.now() + lease.ttl() / 3;
         tokio::select! {
             biased;
             _ = expiry::lost(&leases, lease) => return,
-            () = environment.clock.sleep_until(next) => {}
+            () = context.clock.sleep_until(next) => {}
         }
         // Nobody needs the answers: what a node did not take, it is told again.
-        drop(publisher.submit(environment, environment.now() + lease.node_timeout));
+        drop(publisher.submit(context, context.now() + lease.node_timeout));
     }
 }
 

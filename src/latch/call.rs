@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::latch::{LatchAnswer, LatchView},
-    client::{asking::ask_operation, environment::Environment, fanout::Heard, wake::Wake},
+    client::{broadcast::send_to_all, context::ClientContext, fanout::FanoutEvent, wake::Wake},
     clock::Instant,
     config::CheckedLock,
     error::{ConfigError, Error, Goal, NoQuorum},
@@ -17,7 +17,7 @@ const GRACE_SHARE: u32 = 8;
 
 /// One call: the settings, and what it knows.
 pub(super) struct LatchCall<'a> {
-    environment: &'a Environment,
+    context: &'a ClientContext,
     latch: Resource,
     count: u32,
     retention: Duration,
@@ -33,32 +33,32 @@ pub(super) struct LatchCall<'a> {
 
 impl<'a> LatchCall<'a> {
     pub(super) fn new(
-        environment: &'a Environment,
+        context: &'a ClientContext,
         latch: Resource,
         count: u32,
         retention: Duration,
         settings: CheckedLock,
         arrivals: Arrivals,
     ) -> Self {
-        let view = LatchView::new(environment.settings.electorate, count as usize, arrivals);
-        let votes = vec![NodeReply::NotAsked; environment.nodes.len()];
-        let (failures, failing_since) = (0, Some(environment.now()));
-        Self { environment, latch, count, retention, settings, view, votes, failures, failing_since }
+        let view = LatchView::new(context.settings.electorate, count as usize, arrivals);
+        let votes = vec![NodeReply::NotAsked; context.nodes.len()];
+        let (failures, failing_since) = (0, Some(context.now()));
+        Self { context, latch, count, retention, settings, view, votes, failures, failing_since }
     }
 
     /// Tells every node what is known, and hears what they know: until that is enough, or all have
     /// answered, or a quorum has and nobody else for a while.
     pub(super) async fn ask(&mut self, is_enough: impl Fn(&LatchView) -> bool) -> Result<(), Error> {
-        let environment = self.environment;
-        let begun = environment.now();
+        let context = self.context;
+        let begun = context.now();
         let node_timeout = self.settings.rules.node_timeout;
         let mut deadline = begun + node_timeout;
         let told = self.told();
         self.view.asks();
         self.votes.fill(NodeReply::Failed(NodeError::TimedOut));
-        let mut asked = ask_operation(environment, Operation::Latch(told), deadline);
+        let mut asked = send_to_all(context, Operation::Latch(told), deadline);
         while !self.view.is_heard_out() && !is_enough(&self.view) {
-            let Heard::Answer { node, answer, .. } = asked.next(&*environment.clock, deadline).await else {
+            let FanoutEvent::Answer { node, answer, .. } = asked.next(&*context.clock, deadline).await else {
                 break;
             };
             if let Some(vote) = self.votes.get_mut(node) {
@@ -67,7 +67,7 @@ impl<'a> LatchCall<'a> {
             let was_kept = self.view.is_kept();
             self.view.hears(node, said(answer));
             if self.view.is_kept() && !was_kept {
-                deadline = deadline.min(environment.now() + node_timeout / GRACE_SHARE);
+                deadline = deadline.min(context.now() + node_timeout / GRACE_SHARE);
             }
         }
         if self.view.is_kept() {
@@ -94,8 +94,8 @@ impl<'a> LatchCall<'a> {
     /// Tells all nodes that it is open, if one did not know; nobody waits for that.
     pub(super) fn spread(&self) {
         if self.view.is_unknown_to_some() {
-            let deadline = self.environment.now() + self.settings.rules.node_timeout;
-            drop(ask_operation(self.environment, Operation::Latch(self.told()), deadline));
+            let deadline = self.context.now() + self.settings.rules.node_timeout;
+            drop(send_to_all(self.context, Operation::Latch(self.told()), deadline));
         }
     }
 
@@ -103,7 +103,7 @@ impl<'a> LatchCall<'a> {
     pub(super) async fn until_open(&mut self) -> Result<(), Error> {
         let wake = Arc::new(Wake::default());
         let topic = names::latch(&self.latch);
-        let nodes = self.environment.nodes.iter();
+        let nodes = self.context.nodes.iter();
         let _subscriptions: Vec<Subscription> =
             nodes.map(|node| node.subscribe(&topic, Arc::clone(&wake) as _)).collect();
         let pacing = self.settings.pacing;
@@ -121,14 +121,14 @@ impl<'a> LatchCall<'a> {
                 self.pause_without_quorum().await?;
                 continue;
             }
-            let environment = self.environment;
+            let context = self.context;
             // Whatever is told, there is a delay between rounds.
-            environment.clock.sleep_until(environment.now() + pacing.floor).await;
-            let poll_at = environment.now() + poll.mul_f64(0.5 + environment.jitter());
+            context.clock.sleep_until(context.now() + pacing.floor).await;
+            let poll_at = context.now() + poll.mul_f64(0.5 + context.jitter());
             tokio::select! {
                 biased;
                 () = wake.0.notified() => {}
-                () = environment.clock.sleep_until(poll_at) => {
+                () = context.clock.sleep_until(poll_at) => {
                     poll = poll.saturating_mul(2).min(pacing.longest_poll);
                 }
             }
@@ -138,16 +138,16 @@ impl<'a> LatchCall<'a> {
     /// A delay that doubles up to the first poll; or the error, if it has been so for the quorum
     /// timeout.
     pub(super) async fn pause_without_quorum(&mut self) -> Result<(), Error> {
-        let environment = self.environment;
+        let context = self.context;
         let pacing = self.settings.pacing;
-        let now = environment.now();
+        let now = context.now();
         let end = self.failing_since.map(|since| since + self.settings.quorum_timeout);
         if end.is_some_and(|end| end <= now) {
             return Err(self.no_quorum());
         }
-        let at = now + pacing.delay_after(self.failures, environment.jitter());
+        let at = now + pacing.delay_after(self.failures, context.jitter());
         self.failures += 1;
-        environment.clock.sleep_until(end.map_or(at, |end| end.min(at))).await;
+        context.clock.sleep_until(end.map_or(at, |end| end.min(at))).await;
         Ok(())
     }
 
@@ -156,7 +156,7 @@ impl<'a> LatchCall<'a> {
         if let Some(recorded) = self.view.some_other_count() {
             return self.count_mismatch(recorded);
         }
-        let replies = self.environment.replies(self.votes.iter().cloned());
+        let replies = self.context.replies(self.votes.iter().cloned());
         NoQuorum::new(Goal::Latch(self.latch.clone()), replies).into()
     }
 

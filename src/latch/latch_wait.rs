@@ -1,7 +1,7 @@
 //! One call that waits for a latch, as the observer is told of it.
 
 use crate::{
-    client::environment::Environment,
+    client::context::ClientContext,
     clock::Instant,
     error::{ConfigError, Error},
     observer::LatchEnd,
@@ -9,14 +9,14 @@ use crate::{
 
 /// A call that waits; it is told of when this is dropped, however that comes.
 pub(super) struct LatchWait<'a> {
-    environment: &'a Environment,
+    context: &'a ClientContext,
     begun: Instant,
     end: LatchEnd,
 }
 
 impl<'a> LatchWait<'a> {
-    pub(super) fn begin(environment: &'a Environment) -> Self {
-        Self { environment, begun: environment.now(), end: LatchEnd::Cancelled }
+    pub(super) fn begin(context: &'a ClientContext) -> Self {
+        Self { context, begun: context.now(), end: LatchEnd::Cancelled }
     }
 
     pub(super) fn ended(&mut self, waited: &Result<bool, Error>) {
@@ -33,7 +33,7 @@ impl<'a> LatchWait<'a> {
 
 impl Drop for LatchWait<'_> {
     fn drop(&mut self) {
-        let waited = self.environment.now().saturating_duration_since(self.begun);
-        self.environment.observer.waited_for_latch(self.end, waited);
+        let waited = self.context.now().saturating_duration_since(self.begun);
+        self.context.observer.waited_for_latch(self.end, waited);
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::{
     algorithm::lease::LeaseTime,
-    client::{in_flight_counter::InFlight, queue_node::QueueNode},
+    client::{in_flight_counter::InFlightGuard, queue_node_view::QueueNodeView},
     clock::{Clock, Instant},
     error::{LeaseLost, LossReason},
     lease::schedule::LeaseNumber,
@@ -75,9 +75,9 @@ pub(crate) struct Acquired {
     pub(crate) node_timeout: Duration,
     pub(crate) nodes: Vec<NodeLeaseState>,
     pub(crate) late: Vec<(usize, Reply)>,
-    pub(crate) queue_node: QueueNode,
+    pub(crate) queue_node: QueueNodeView,
     /// Keeps a shutdown waiting until the lease is in somebody's care.
-    pub(crate) in_flight: Option<InFlight>,
+    pub(crate) in_flight: Option<InFlightGuard>,
 }
 
 /// The outcome of giving back a hold.
@@ -256,7 +256,7 @@ impl ActiveLease {
     }
 
     /// The queue node, and what it has said.
-    pub(crate) fn queue_node(&self) -> QueueNode {
+    pub(crate) fn queue_node(&self) -> QueueNodeView {
         lock(&self.state).queue_node
     }
 

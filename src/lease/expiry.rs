@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    client::environment::Environment,
+    client::context::ClientContext,
     error::LeaseLost,
     lease::{active_lease::ActiveLease, leases::Leases},
     mutation::{self, Mutation},
@@ -17,9 +17,9 @@ pub(crate) async fn run(leases: Arc<Leases>) {
     if !has_its_own_timer() {
         return;
     }
-    let environment = &*leases.environment;
+    let context = &*leases.context;
     loop {
-        let now = environment.now();
+        let now = context.now();
         for id in leases.expiries.take_due(now) {
             let Some(lease) = leases.get(id) else { continue };
             match lease.loss_at(now) {
@@ -33,7 +33,7 @@ pub(crate) async fn run(leases: Arc<Leases>) {
                 tokio::select! {
                     biased;
                     () = leases.expiries.earlier() => {}
-                    () = environment.clock.sleep_until(next) => {}
+                    () = context.clock.sleep_until(next) => {}
                 }
             }
             None => leases.expiries.earlier().await,
@@ -50,8 +50,8 @@ pub(crate) fn has_its_own_timer() -> bool {
 /// Ready when the lease is over, no later than the end of its validity, on a timer of the caller's
 /// own.
 pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
-    let environment = &*leases.environment;
-    let early = environment.clock.granularity();
+    let context = &*leases.context;
+    let early = context.clock.granularity();
     while !has_its_own_timer() && lease.is_held() {
         lease.changed().await;
     }
@@ -60,7 +60,7 @@ pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
         let mut changed = std::pin::pin!(changed);
         // From here on no change is missed, so look at the clock after it.
         changed.as_mut().enable();
-        if let Some(reason) = lease.loss_at(environment.now() + early) {
+        if let Some(reason) = lease.loss_at(context.now() + early) {
             // Timers are set early by their granularity; a task that is told of the loss must not
             // find the lease valid afterwards.
             leases.lose(lease, reason);
@@ -70,27 +70,27 @@ pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
         tokio::select! {
             biased;
             () = changed => {}
-            () = environment.clock.sleep_until(end) => {}
+            () = context.clock.sleep_until(end) => {}
         }
     }
 }
 
 /// Ready when no more than `left` of the validity is left, however often renewals move its end
 /// before.
-pub(crate) async fn within(environment: &Environment, lease: &ActiveLease, left: Duration) {
+pub(crate) async fn within(context: &ClientContext, lease: &ActiveLease, left: Duration) {
     loop {
         let changed = lease.changed();
         let mut changed = std::pin::pin!(changed);
         // From here on no change is missed, so look at the clock after it.
         changed.as_mut().enable();
-        if lease.remaining(environment.now()) <= left {
+        if lease.remaining(context.now()) <= left {
             return;
         }
         let at = lease.valid_until().saturating_sub(left);
         tokio::select! {
             biased;
             () = changed => {}
-            () = environment.clock.sleep_until(at) => {}
+            () = context.clock.sleep_until(at) => {}
         }
     }
 }

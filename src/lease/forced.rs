@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{Notify, futures::Notified};
 
 use crate::{
-    client::environment::Environment,
+    client::context::ClientContext,
     clock::Instant,
     node::{Listener, Notice, Subscription, names},
 };
@@ -79,9 +79,9 @@ impl Pace {
 }
 
 /// Listens at all nodes for as long as what is returned lives.
-pub(super) fn listen(environment: &Environment, forced: &Arc<Forced>) -> Vec<Subscription> {
-    let topic = names::forced(environment.owners.name());
-    let nodes = environment.nodes.iter();
+pub(super) fn listen(context: &ClientContext, forced: &Arc<Forced>) -> Vec<Subscription> {
+    let topic = names::forced(context.owners.name());
+    let nodes = context.nodes.iter();
     nodes.map(|node| node.subscribe(&topic, Arc::clone(forced) as _)).collect()
 }
 

@@ -9,12 +9,12 @@ use std::{
 };
 
 use crate::{
-    client::environment::Environment,
+    client::context::ClientContext,
     error::{ClosedReason, LeaseLost, LossReason},
     lease::{
         active_lease::{Acquired, ActiveLease, UnlockOutcome},
         forced::{self, Forced},
-        schedule::{LeaseNumber, Schedule},
+        schedule::{LeaseNumber, LeaseTimers},
     },
     mutex::lock,
     node::{Reply, Subscription},
@@ -24,9 +24,9 @@ use crate::{
 /// The active leases of one client, and what is due for them when.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    pub(crate) environment: Arc<Environment>,
-    pub(super) renewals: Schedule,
-    pub(super) expiries: Schedule,
+    pub(crate) context: Arc<ClientContext>,
+    pub(super) renewals: LeaseTimers,
+    pub(super) expiries: LeaseTimers,
     /// In order: that in which a shutdown ends them.
     active: Mutex<BTreeMap<LeaseNumber, Arc<ActiveLease>>>,
     next: AtomicU64,
@@ -36,11 +36,11 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    pub(crate) fn new(environment: Arc<Environment>) -> Self {
+    pub(crate) fn new(context: Arc<ClientContext>) -> Self {
         Self {
-            environment,
-            renewals: Schedule::default(),
-            expiries: Schedule::default(),
+            context,
+            renewals: LeaseTimers::default(),
+            expiries: LeaseTimers::default(),
             active: Mutex::default(),
             next: AtomicU64::new(1),
             forced: Arc::default(),
@@ -50,23 +50,23 @@ impl Leases {
 
     /// Takes what an attempt has acquired into care: from now on it is renewed, and ends in time.
     pub(crate) fn adopt(&self, mut acquired: Acquired) -> Arc<ActiveLease> {
-        let environment = &self.environment;
+        let context = &self.context;
         let in_flight = acquired.in_flight.take();
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let observer = Arc::clone(&environment.observer);
-        let lease = Arc::new(ActiveLease::new(id, acquired, environment.now(), observer));
+        let observer = Arc::clone(&context.observer);
+        let lease = Arc::new(ActiveLease::new(id, acquired, context.now(), observer));
         // First, since it may be anybody's code: if that panics, nobody has a guard, and nothing
         // may renew the lease.
         let observed: Arc<dyn ObservedLease> = Arc::clone(&lease) as _;
-        environment.observer.lease_granted(&observed);
+        context.observer.lease_granted(&observed);
         lock(&self.active).insert(id, Arc::clone(&lease));
         self.expiries.set(id, lease.valid_until());
         if lease.is_renewed {
             self.renewals.set(id, lease.renewal_due());
         }
-        self.hears_forced.get_or_init(|| forced::listen(environment, &self.forced));
+        self.hears_forced.get_or_init(|| forced::listen(context, &self.forced));
         // Shut down between the attempt and now: nobody else would end it.
-        if environment.is_closed() {
+        if context.is_closed() {
             self.lose(&lease, LossReason::Closed(ClosedReason::ShutDown));
         }
         drop(in_flight);
@@ -75,7 +75,7 @@ impl Leases {
 
     /// Something of this client was unlocked by force: all that it holds is due to be asked for.
     pub(super) fn ask_for_all(&self) {
-        let now = self.environment.now();
+        let now = self.context.now();
         let leases: Vec<_> = lock(&self.active).keys().copied().collect();
         leases.into_iter().for_each(|lease| self.renewals.set(lease, now));
     }
@@ -105,13 +105,13 @@ impl Leases {
     /// Gives one hold back; with the last one, ends the lease in this way, and waits for no answer to
     /// its unlock. The next lock hears that of the queue node.
     pub(crate) fn leave_unheard(&self, lease: &ActiveLease, end: LeaseEnd) -> UnlockOutcome {
-        let left = lease.leave(self.environment.now());
+        let left = lease.leave(self.context.now());
         let replies = match left {
             UnlockOutcome::Unlocked => self.end(lease, end),
             UnlockOutcome::Lost(reason) => self.end(lease, LeaseEnd::Lost(reason)),
             UnlockOutcome::Active | UnlockOutcome::Over(_) => Vec::new(),
         };
-        lease.queue_node().hear_later(&self.environment.queues, &lease.resources, replies);
+        lease.queue_node().hear_later(&self.context.queues, &lease.resources, replies);
         left
     }
 
@@ -128,7 +128,7 @@ impl Leases {
     /// The one hold of a lease goes over to another lease. Its unlock is submitted when what is
     /// returned is dropped.
     pub(crate) fn hand_on(&self, lease: &Arc<ActiveLease>) -> Result<HandedOn<'_>, LeaseLost> {
-        match lease.leave(self.environment.now()) {
+        match lease.leave(self.context.now()) {
             UnlockOutcome::Lost(reason) => {
                 drop(self.end(lease, LeaseEnd::Lost(reason)));
                 return Err(lease.lost(reason));
@@ -149,13 +149,13 @@ impl Leases {
     }
 
     fn submit_unlock(&self, lease: &ActiveLease) -> Vec<(usize, Reply)> {
-        lease.submit_unlock(&self.environment.nodes, self.environment.must_deliver_until())
+        lease.submit_unlock(&self.context.nodes, self.context.latest_expiry())
     }
 
     fn tell_end(&self, lease: &ActiveLease, end: LeaseEnd) {
         lease.end_span(end);
-        let lasted = self.environment.now().saturating_duration_since(lease.since);
-        self.environment.observer.lease_ended(lease, end, lasted);
+        let lasted = self.context.now().saturating_duration_since(lease.since);
+        self.context.observer.lease_ended(lease, end, lasted);
     }
 }
 

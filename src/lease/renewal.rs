@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::tally::Electorate,
-    client::fanout::{Fanout, Heard},
+    client::fanout::{Fanout, FanoutEvent},
     clock::{Clock, Instant},
     error::{Error, Goal, LossReason, NoQuorum},
     lease::{active_lease::ActiveLease, leases::Leases, renewal_tally::RenewalTally},
@@ -30,7 +30,7 @@ pub(crate) struct Renewal {
 
 /// What a renewal on request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum RenewalReason {
     /// To be valid for longer.
     Time,
     /// To be valid for longer, and to know whether a later lease was granted.
@@ -95,47 +95,47 @@ impl Renewal {
 pub(crate) async fn renew_now(
     leases: &Leases,
     lease: &Arc<ActiveLease>,
-    purpose: Purpose,
+    purpose: RenewalReason,
 ) -> Result<bool, Error> {
-    let environment = &*leases.environment;
-    let start = environment.now();
-    let electorate = environment.settings.electorate;
+    let context = &*leases.context;
+    let start = context.now();
+    let electorate = context.settings.electorate;
     let mut renewal = Renewal::new(Arc::clone(lease), electorate, start);
     let deadline = start + lease.node_timeout;
-    renewal.extends = purpose != Purpose::Holds;
+    renewal.extends = purpose != RenewalReason::Holds;
     let ttl = renewal.ttl(start);
     let mut fanout = Fanout::new();
     for node in 0..electorate.nodes() {
         match lease.begin_renewal(node, ttl, start) {
             Some(renew) => {
-                fanout.send(&environment.nodes, node, (), Request::one(Operation::Renew(renew), deadline))
+                fanout.send(&context.nodes, node, (), Request::one(Operation::Renew(renew), deadline))
             }
-            None => lease.ensure(environment.now())?,
+            None => lease.ensure(context.now())?,
         }
     }
     let mut outcome = None;
     while !renewal.tally.open().is_empty() {
-        lease.ensure(environment.now())?;
-        match fanout.next(&*environment.clock, deadline).await {
-            Heard::Answer { node, answer, .. } => {
-                outcome = renewal.hear(node, &answer, &*environment.clock).or(outcome);
+        lease.ensure(context.now())?;
+        match fanout.next(&*context.clock, deadline).await {
+            FanoutEvent::Answer { node, answer, .. } => {
+                outcome = renewal.hear(node, &answer, &*context.clock).or(outcome);
             }
-            Heard::Silence => {
+            FanoutEvent::DeadlineReached => {
                 for node in renewal.tally.open().iter() {
                     let silent = Answer::Error(NodeError::TimedOut);
-                    outcome = renewal.hear(node, &silent, &*environment.clock).or(outcome);
+                    outcome = renewal.hear(node, &silent, &*context.clock).or(outcome);
                 }
             }
         }
         if outcome.is_some()
-            && !(purpose == Purpose::Proof && !renewal.tally.is_proven() && renewal.tally.may_prove())
+            && !(purpose == RenewalReason::Proof && !renewal.tally.is_proven() && renewal.tally.may_prove())
         {
             break;
         }
     }
-    lease.hear_later(fanout.take_open(|()| true));
-    if let Some(renewed) = renewal.report(environment.now()) {
-        environment.observer.renewed(&renewed);
+    lease.hear_later(fanout.take_outstanding(|()| true));
+    if let Some(renewed) = renewal.report(context.now()) {
+        context.observer.renewed(&renewed);
     }
     let ActiveLease { resource, owner, token, .. } = &**lease;
     tracing::debug!(%resource, id = %owner, %token, ?outcome, "renewal on request");
@@ -143,12 +143,12 @@ pub(crate) async fn renew_now(
         Some(RenewalOutcome::Renewed) => Ok(renewal.tally.is_proven()),
         Some(RenewalOutcome::Gone) => {
             leases.lose(lease, LossReason::Revoked);
-            lease.ensure(environment.now())?;
+            lease.ensure(context.now())?;
             Ok(false)
         }
         Some(RenewalOutcome::TooLate | RenewalOutcome::Failed) | None => {
-            lease.ensure(environment.now())?;
-            let replies = lease.node_replies(environment);
+            lease.ensure(context.now())?;
+            let replies = lease.node_replies(context);
             Err(NoQuorum::new(Goal::Renew(lease.resource.clone()), replies).into())
         }
     }

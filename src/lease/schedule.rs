@@ -16,7 +16,7 @@ pub(crate) type LeaseNumber = u64;
 ///
 /// Any thread may set and remove; one task takes.
 #[derive(Debug, Default)]
-pub(crate) struct Schedule {
+pub(crate) struct LeaseTimers {
     due: Mutex<Due>,
     /// Something became due earlier than what the task sleeps for.
     earlier: Notify,
@@ -31,7 +31,7 @@ struct Due {
     armed: Option<Instant>,
 }
 
-impl Schedule {
+impl LeaseTimers {
     /// The lease is due at `at`, and not when it was before.
     pub(crate) fn set(&self, lease: LeaseNumber, at: Instant) {
         let mut due = lock(&self.due);
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_is_due_is_taken_in_order_once_and_as_set_last() {
-        let schedule = Schedule::default();
+        let schedule = LeaseTimers::default();
         for (lease, due) in [(1, 30), (2, 10), (3, 20), (2, 40), (4, 20)] {
             schedule.set(lease, at(due));
         }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn only_what_is_due_earlier_than_the_task_sleeps_wakes_it() {
-        let schedule = Schedule::default();
+        let schedule = LeaseTimers::default();
         schedule.set(1, at(10));
         assert!(schedule.earlier().now_or_never().is_some());
         assert_eq!(schedule.arm(at(0)), Some(at(10)));

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::{
-    client::environment::Environment,
+    client::context::ClientContext,
     error::{Error, LeaseLost, LossReason},
     lease::{
         active_lease::{ActiveLease, UnlockOutcome},
         leases::Leases,
-        renewal::{Purpose, renew_now},
+        renewal::{RenewalReason, renew_now},
         unlock_tally::UnlockTally,
     },
     node::Reply,
@@ -26,15 +26,15 @@ use crate::{
 ///
 /// All nodes are told before anything is waited for.
 pub(crate) async fn unlock(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<NodeReplies, LeaseLost> {
-    let environment = &*leases.environment;
-    let left = lease.leave(environment.now());
+    let context = &*leases.context;
+    let left = lease.leave(context.now());
     if let UnlockOutcome::Lost(reason) = left {
         drop(leases.end(lease, LeaseEnd::Lost(reason)));
     }
     match left {
         UnlockOutcome::Unlocked => {
             let replies = leases.end(lease, LeaseEnd::Unlocked);
-            hear_unlock(environment, lease, replies).await
+            hear_unlock(context, lease, replies).await
         }
         UnlockOutcome::Active => tell_holds(leases, lease).await,
         UnlockOutcome::Lost(reason) | UnlockOutcome::Over(reason) => Err(lease.lost(reason)),
@@ -42,19 +42,19 @@ pub(crate) async fn unlock(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<
 }
 
 async fn hear_unlock(
-    environment: &Environment,
+    context: &ClientContext,
     lease: &ActiveLease,
     replies: Vec<(usize, Reply)>,
 ) -> Result<NodeReplies, LeaseLost> {
-    let start = environment.now();
+    let start = context.now();
     let deadline = start + lease.node_timeout;
-    let (tally, open) = UnlockTally::heard(environment, replies, deadline, UnlockTally::is_decided).await;
+    let (tally, open) = UnlockTally::heard(context, replies, deadline, UnlockTally::is_decided).await;
     let mut queue_node = lease.queue_node();
     for (node, is_awaited) in &tally.awaited {
-        queue_node.hear(&environment.queues, &lease.resources, *node, *is_awaited);
+        queue_node.hear(&context.queues, &lease.resources, *node, *is_awaited);
     }
-    queue_node.hear_later(&environment.queues, &lease.resources, open);
-    let node_replies = tally.node_replies(environment);
+    queue_node.hear_later(&context.queues, &lease.resources, open);
+    let node_replies = tally.node_replies(context);
     let ActiveLease { resource, owner, token, .. } = lease;
     tracing::debug!(%resource, id = %owner, %token, replies = %node_replies, "unlock");
     if tally.found_nothing() { Err(lease.lost(LossReason::Revoked)) } else { Ok(node_replies) }
@@ -63,21 +63,21 @@ async fn hear_unlock(
 /// Tells the nodes that there is one hold less, and waits for a quorum.
 async fn tell_holds(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<NodeReplies, LeaseLost> {
     let told = match lease.counts_holds() {
-        true => renew_now(leases, lease, Purpose::Holds).await,
+        true => renew_now(leases, lease, RenewalReason::Holds).await,
         false => Ok(false),
     };
     match told {
         // The nodes had no lease. Any other loss came after this hold was given back, and is no news for its guard.
         Err(Error::LeaseLost(lost)) if lost.reason == LossReason::Revoked => Err(lost),
-        _ => Ok(lease.node_replies(&leases.environment)),
+        _ => Ok(lease.node_replies(&leases.context)),
     }
 }
 
 /// Tells the nodes that there is one hold less, without waiting.
-pub(crate) fn submit_holds(environment: &Environment, lease: &ActiveLease) {
+pub(crate) fn submit_holds(context: &ClientContext, lease: &ActiveLease) {
     if !lease.counts_holds() {
         return;
     }
-    let now = environment.now();
-    lease.submit_holds(&environment.nodes, lease.valid_until().saturating_duration_since(now), now);
+    let now = context.now();
+    lease.submit_holds(&context.nodes, lease.valid_until().saturating_duration_since(now), now);
 }

@@ -3,8 +3,8 @@
 use crate::{
     algorithm::{node_set::NodeSet, tally::Electorate},
     client::{
-        environment::Environment,
-        fanout::{Fanout, Heard},
+        context::ClientContext,
+        fanout::{Fanout, FanoutEvent},
     },
     clock::Instant,
     node::{Answer, Reply},
@@ -28,33 +28,33 @@ impl UnlockTally {
     /// Hears answers until `is_enough` of what was heard, or the deadline; and the replies that are
     /// still open.
     pub(crate) async fn heard(
-        environment: &Environment,
+        context: &ClientContext,
         replies: Vec<(usize, Reply)>,
         deadline: Instant,
         is_enough: impl Fn(&Self) -> bool,
     ) -> (Self, Vec<(usize, Reply)>) {
-        let mut tally = Self::new(environment, replies.iter().map(|(node, _)| *node).collect());
-        let mut fanout = Fanout::of(replies);
+        let mut tally = Self::new(context, replies.iter().map(|(node, _)| *node).collect());
+        let mut fanout = Fanout::from_replies(replies);
         while !is_enough(&tally) {
-            match fanout.next(&*environment.clock, deadline).await {
-                Heard::Answer { node, answer, .. } => tally.hear(node, answer),
-                Heard::Silence => {
+            match fanout.next(&*context.clock, deadline).await {
+                FanoutEvent::Answer { node, answer, .. } => tally.hear(node, answer),
+                FanoutEvent::DeadlineReached => {
                     tally.time_out();
                     break;
                 }
             }
         }
-        (tally, fanout.take_open(|()| true))
+        (tally, fanout.take_outstanding(|()| true))
     }
 
-    fn new(environment: &Environment, asked: NodeSet) -> Self {
-        let nodes = environment.nodes.len();
+    fn new(context: &ClientContext, asked: NodeSet) -> Self {
+        let nodes = context.nodes.len();
         let vote = |node| if asked.contains(node) { NodeReply::Pending } else { NodeReply::NotAsked };
         Self {
-            electorate: environment.settings.electorate,
+            electorate: context.settings.electorate,
             deleted: NodeSet::EMPTY,
             // Nothing of the lease ever went where nothing needs to be unlocked.
-            absent: environment.settings.electorate.all().without(asked),
+            absent: context.settings.electorate.all().without(asked),
             awaited: Vec::new(),
             votes: (0..nodes).map(vote).collect(),
             open: asked,
@@ -85,8 +85,8 @@ impl UnlockTally {
     }
 
     /// The reply of each node. A node to which nothing of the lease was sent has nothing to unlock.
-    pub(crate) fn node_replies(&self, environment: &Environment) -> NodeReplies {
-        environment.replies(self.votes.iter().map(|reply| match reply {
+    pub(crate) fn node_replies(&self, context: &ClientContext) -> NodeReplies {
+        context.replies(self.votes.iter().map(|reply| match reply {
             NodeReply::NotAsked => NodeReply::Done,
             reply => reply.clone(),
         }))

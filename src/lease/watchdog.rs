@@ -32,10 +32,10 @@ const RETRY_SHARE: u32 = 12;
 /// Every node has a lane of its own with at most one renewal call under way, so a slow node delays
 /// nobody else.
 pub(crate) async fn run(leases: Arc<Leases>) {
-    let mut lanes: Vec<Lane> = leases.environment.nodes.iter().map(|_| Lane::default()).collect();
-    let mut notices = Pace::new(leases.environment.now(), window(&leases));
+    let mut lanes: Vec<NodeRenewals> = leases.context.nodes.iter().map(|_| NodeRenewals::default()).collect();
+    let mut notices = Pace::new(leases.context.now(), window(&leases));
     loop {
-        let now = leases.environment.now();
+        let now = leases.context.now();
         for batch in due_batches(&leases, now) {
             for lane in &mut lanes {
                 lane.waiting.push_back(Arc::clone(&batch));
@@ -45,14 +45,14 @@ pub(crate) async fn run(leases: Arc<Leases>) {
             lane.send_next(&leases, node);
         }
         let next_due = leases.renewals.arm(now);
-        let wake = lanes.iter().filter_map(Lane::deadline).chain(next_due).min();
-        let mut timer = wake.map(|wake| leases.environment.clock.sleep_until(wake));
+        let wake = lanes.iter().filter_map(NodeRenewals::deadline).chain(next_due).min();
+        let mut timer = wake.map(|wake| leases.context.clock.sleep_until(wake));
         tokio::select! {
             biased;
             () = hear(&leases, &mut lanes) => {}
             () = leases.renewals.earlier() => {}
             () = told_of_force(&leases, notices.not_before()) => {
-                notices.answer(leases.environment.now());
+                notices.answer(leases.context.now());
                 leases.ask_for_all();
             }
             () = poll_fn(|context| poll_timer(&mut timer, context)) => {
@@ -66,7 +66,7 @@ pub(crate) async fn run(leases: Arc<Leases>) {
 
 /// Leases that are renewed in one call to each node.
 #[derive(Debug)]
-struct Batch {
+struct RenewalBatch {
     renewals: Mutex<Vec<Renewal>>,
     /// By then the next renewal of its leases is due, and a node that has not come to this one is
     /// too slow to be asked.
@@ -75,14 +75,14 @@ struct Batch {
 
 /// The renewals of one node.
 #[derive(Debug, Default)]
-struct Lane {
-    waiting: VecDeque<Arc<Batch>>,
+struct NodeRenewals {
+    waiting: VecDeque<Arc<RenewalBatch>>,
     in_flight: Option<CallInFlight>,
 }
 
 #[derive(Debug)]
 struct CallInFlight {
-    batch: Arc<Batch>,
+    batch: Arc<RenewalBatch>,
     /// Which renewals of the batch were sent.
     sent: Vec<usize>,
     reply: Reply,
@@ -90,7 +90,7 @@ struct CallInFlight {
 }
 
 /// Everything that is due, or almost, in groups that fit into one call each.
-fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<Batch>> {
+fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<RenewalBatch>> {
     let window = window(leases);
     let first = leases.renewals.take_due(now);
     if first.is_empty() {
@@ -99,14 +99,14 @@ fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<Batch>> {
     // Something is due, so what is due soon goes along.
     let along = leases.renewals.take_due(now + window);
     let due: Vec<Arc<ActiveLease>> = first.into_iter().chain(along).filter_map(|id| leases.get(id)).collect();
-    let electorate = leases.environment.settings.electorate;
+    let electorate = leases.context.settings.electorate;
     in_calls(due)
         .iter()
         .map(|leases| {
             let renewals =
                 leases.iter().map(|lease| Renewal::new(Arc::clone(lease), electorate, now)).collect();
             let shortest = leases.iter().map(|lease| lease.ttl()).min().unwrap_or_default();
-            Arc::new(Batch { renewals: Mutex::new(renewals), stale_at: now + shortest / 3 })
+            Arc::new(RenewalBatch { renewals: Mutex::new(renewals), stale_at: now + shortest / 3 })
         })
         .collect()
 }
@@ -114,14 +114,14 @@ fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<Batch>> {
 /// Renewals whose times are no further apart are one: so it is also the longest delay of a notice
 /// of force, which is a small part of the time to the next renewal.
 fn window(leases: &Leases) -> Duration {
-    leases.environment.settings.ttl / WINDOW_SHARE
+    leases.context.settings.ttl / WINDOW_SHARE
 }
 
 /// Ready when a notice of force may be answered. One that comes before waits, as none is taken until
 /// then.
 async fn told_of_force(leases: &Leases, not_before: Instant) {
-    if leases.environment.now() < not_before {
-        leases.environment.clock.sleep_until(not_before).await;
+    if leases.context.now() < not_before {
+        leases.context.clock.sleep_until(not_before).await;
     }
     leases.forced.told().await;
 }
@@ -143,17 +143,16 @@ fn in_calls(due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
     calls
 }
 
-impl Lane {
+impl NodeRenewals {
     /// Sends the next batch if nothing is under way.
     fn send_next(&mut self, leases: &Leases, node: usize) {
         while self.in_flight.is_none() {
-            let (Some(batch), Some(to)) = (self.waiting.pop_front(), leases.environment.nodes.get(node))
-            else {
+            let (Some(batch), Some(to)) = (self.waiting.pop_front(), leases.context.nodes.get(node)) else {
                 return;
             };
             let mut sent = Vec::new();
             let mut operations = Vec::new();
-            let now = leases.environment.now();
+            let now = leases.context.now();
             let mut deadline = now;
             for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
                 if let Some(renew) = renewal.lease.begin_renewal(node, renewal.ttl(now), now) {
@@ -179,7 +178,7 @@ impl Lane {
 
     /// Stops waiting for what is overdue; it may still be executed.
     fn give_up(&mut self, leases: &Leases, node: usize) {
-        if self.deadline().is_some_and(|deadline| deadline <= leases.environment.now()) {
+        if self.deadline().is_some_and(|deadline| deadline <= leases.context.now()) {
             self.end(leases, node, |operations| vec![Answer::Error(NodeError::TimedOut); operations]);
         }
     }
@@ -194,10 +193,10 @@ impl Lane {
         let mut renewals = lock(&in_flight.batch.renewals);
         for (index, answer) in in_flight.sent.iter().zip(answers(in_flight.sent.len())) {
             if let Some(renewal) = renewals.get_mut(*index) {
-                let outcome = renewal.hear(node, &answer, &*leases.environment.clock);
+                let outcome = renewal.hear(node, &answer, &*leases.context.clock);
                 if let Some(outcome) = outcome {
-                    if let Some(renewed) = renewal.report(leases.environment.now()) {
-                        leases.environment.observer.renewed(&renewed);
+                    if let Some(renewed) = renewal.report(leases.context.now()) {
+                        leases.context.observer.renewed(&renewed);
                     }
                     decided(leases, &renewal.lease, outcome);
                 }
@@ -220,7 +219,7 @@ fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
         RenewalOutcome::Renewed | RenewalOutcome::Failed if !lease.is_renewed => {}
         RenewalOutcome::Renewed => leases.renewals.set(lease.id, lease.renewal_due()),
         RenewalOutcome::Failed => {
-            leases.renewals.set(lease.id, leases.environment.now() + retry_delay(lease.ttl()))
+            leases.renewals.set(lease.id, leases.context.now() + retry_delay(lease.ttl()))
         }
         RenewalOutcome::Gone => drop(leases.lose(lease, LossReason::Revoked)),
         // The expiry ends it.
@@ -234,7 +233,7 @@ fn retry_delay(ttl: Duration) -> Duration {
 }
 
 /// Ready when a lane has heard something.
-async fn hear(leases: &Leases, lanes: &mut [Lane]) {
+async fn hear(leases: &Leases, lanes: &mut [NodeRenewals]) {
     poll_fn(|context| {
         let mut heard = Poll::Pending;
         for (node, lane) in lanes.iter_mut().enumerate() {

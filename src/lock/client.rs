@@ -7,7 +7,7 @@ use tokio::task::AbortHandle;
 
 use crate::{
     acquire::{overseer, waiters::Waiters},
-    client::{environment::Environment, surroundings::Surroundings},
+    client::{context::ClientContext, dependencies::ClientDependencies},
     config::CheckedQuorum,
     error::{ClosedReason, LossReason},
     lease::{expiry, leases::Leases, watchdog},
@@ -18,7 +18,7 @@ use crate::{
 /// A client: what all of its locks share, and the tasks that end with it.
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) environment: Arc<Environment>,
+    pub(crate) context: Arc<ClientContext>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) waiters: Arc<Waiters>,
     pub(super) joint_leases: JointLeases,
@@ -30,22 +30,22 @@ impl Client {
     pub(crate) fn start(
         nodes: Vec<Arc<dyn Node>>,
         settings: CheckedQuorum,
-        surroundings: Surroundings,
+        dependencies: ClientDependencies,
     ) -> Arc<Self> {
-        let environment = Arc::new(Environment::new(nodes, settings, surroundings));
-        let leases = Arc::new(Leases::new(Arc::clone(&environment)));
-        let waiters = Arc::new(Waiters::new(Arc::clone(&environment)));
+        let context = Arc::new(ClientContext::new(nodes, settings, dependencies));
+        let leases = Arc::new(Leases::new(Arc::clone(&context)));
+        let waiters = Arc::new(Waiters::new(Arc::clone(&context)));
         let tasks = [
-            environment.spawner.spawn(watchdog::run(Arc::clone(&leases)).boxed()),
-            environment.spawner.spawn(expiry::run(Arc::clone(&leases)).boxed()),
-            environment.spawner.spawn(overseer::run(Arc::clone(&waiters)).boxed()),
+            context.spawner.spawn(watchdog::run(Arc::clone(&leases)).boxed()),
+            context.spawner.spawn(expiry::run(Arc::clone(&leases)).boxed()),
+            context.spawner.spawn(overseer::run(Arc::clone(&waiters)).boxed()),
         ];
-        Arc::new(Self { environment, leases, waiters, joint_leases: JointLeases::default(), tasks })
+        Arc::new(Self { context, leases, waiters, joint_leases: JointLeases::default(), tasks })
     }
 
     /// Ends every lease, and lets nothing new begin.
     pub(crate) fn close(&self) {
-        self.environment.close();
+        self.context.close();
         self.leases.lose_all(LossReason::Closed(ClosedReason::ShutDown));
     }
 

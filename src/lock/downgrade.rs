@@ -21,7 +21,7 @@ pub(super) async fn downgrade(mut guard: LockGuard) -> Result<LockGuard, Error> 
     if lease.resources.are_all_shared() {
         return Ok(guard);
     }
-    let environment = &*client.environment;
+    let context = &*client.context;
     let own = guard.own_lease();
     let entered = match &own {
         Some(own) => Some(own.enter_to_change().await),
@@ -32,25 +32,25 @@ pub(super) async fn downgrade(mut guard: LockGuard) -> Result<LockGuard, Error> 
     if holds > 1 {
         return Err(ConfigError::HeldMoreThanOnce { resource: lease.resource.clone(), holds }.into());
     }
-    let start = environment.now();
+    let start = context.now();
     let mut options = LockOptions::new().ttl(lease.ttl()).node_timeout(lease.node_timeout);
     options.hold_at_most = lease.hold_left(start);
     options.without_renewal = !lease.is_renewed;
-    let settings = options.check(&environment.settings)?;
+    let settings = options.check(&context.settings)?;
     let checked = CheckedRequest::new(lease.resources.clone().shared(), settings)?;
     guard.is_handed_on();
     let handed_on = client.leases.hand_on(&lease)?;
-    let outcome = attempt_to_downgrade(environment, &checked, &lease.owner, lease.valid_until()).await;
+    let outcome = attempt_to_downgrade(context, &checked, &lease.owner, lease.valid_until()).await;
     let read = match outcome {
         AttemptOutcome::Acquired(acquired) => {
             LockGuard::new(Arc::clone(&client), client.leases.adopt(acquired))
         }
         AttemptOutcome::Failed(failed) => {
             let is_gone = |reply: &&NodeReply| **reply == NodeReply::Refused(Refusal::RolledBack);
-            if failed.replies.all().iter().filter(is_gone).count() > environment.settings.electorate.spare() {
+            if failed.replies.all().iter().filter(is_gone).count() > context.settings.electorate.spare() {
                 return Err(lease.lost(LossReason::Revoked).into());
             }
-            return Err(failed.into_error(environment, &checked));
+            return Err(failed.into_error(context, &checked));
         }
     };
     drop(handed_on);

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::{
     acquire::checked_request::CheckedRequest,
     client::{
-        asking::{ask_owners, hear_all},
-        environment::Environment,
+        broadcast::{collect, send_inspect_with_readers},
+        context::ClientContext,
     },
     error::{Error, Goal, NoQuorum},
     lease::unlock_tally::UnlockTally,
@@ -22,24 +22,24 @@ use crate::{
 /// must be delivered: that leaves a tombstone everywhere. Never readers as a whole: those that come
 /// later have the same key.
 pub(crate) async fn force_unlock(
-    environment: &Environment,
+    context: &ClientContext,
     checked: &CheckedRequest,
 ) -> Result<NodeReplies, Error> {
-    let deadline = environment.now() + checked.settings.rules.node_timeout;
-    let asked = ask_owners(environment, &checked.resource, deadline);
+    let deadline = context.now() + checked.settings.rules.node_timeout;
+    let asked = send_inspect_with_readers(context, &checked.resource, deadline);
     let resources = checked.resources.clone();
     let force = Request::one(Operation::ForceUnlock(ForceUnlock { resources }), deadline);
-    let replies = environment.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
-    for (owner, is_reader) in named_owners(hear_all(environment, asked, deadline).await) {
+    let replies = context.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
+    for (owner, is_reader) in named_owners(collect(context, asked, deadline).await) {
         let resources = checked.resources.clone();
         let resources = if is_reader { resources.shared() } else { resources.exclusive() };
         let unlock =
             Unlock { resources, owner, notify: false, tombstone: Tombstone::Always, is_awaited: false };
-        let unlock = Request::one(Operation::Unlock(unlock), environment.must_deliver_until());
-        environment.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
+        let unlock = Request::one(Operation::Unlock(unlock), context.latest_expiry());
+        context.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }
-    let (tally, _) = UnlockTally::heard(environment, replies, deadline, |tally| tally.open.is_empty()).await;
-    let replies = tally.node_replies(environment);
+    let (tally, _) = UnlockTally::heard(context, replies, deadline, |tally| tally.open.is_empty()).await;
+    let replies = tally.node_replies(context);
     if tally.is_confirmed() {
         tracing::warn!(resource = %checked.resource, %replies, "unlocked by force");
         return Ok(replies);

@@ -150,7 +150,7 @@ impl Drop for LockGuard {
             return;
         }
         match self.lease.client.leases.leave_unheard(&self.lease.active, LeaseEnd::Dropped) {
-            UnlockOutcome::Active => unlock::submit_holds(&self.lease.client.environment, &self.lease.active),
+            UnlockOutcome::Active => unlock::submit_holds(&self.lease.client.context, &self.lease.active),
             UnlockOutcome::Unlocked => {
                 let lease = &self.lease.active;
                 tracing::debug!(

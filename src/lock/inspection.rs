@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use crate::{
     acquire::checked_request::CheckedRequest,
     client::{
-        asking::{ask, hear_with_times},
-        environment::Environment,
+        broadcast::{collect_with_times, send_inspect},
+        context::ClientContext,
     },
     clock::Instant,
     error::{Error, Goal, NoQuorum},
@@ -170,29 +170,27 @@ impl fmt::Display for Inspection {
 }
 
 /// Asks every node, and waits until each has answered or its time is over.
-pub(crate) async fn inspect(
-    environment: &Environment,
-    checked: &CheckedRequest,
-) -> Result<Inspection, Error> {
-    let start = environment.now();
+pub(crate) async fn inspect(context: &ClientContext, checked: &CheckedRequest) -> Result<Inspection, Error> {
+    let start = context.now();
     let deadline = start + checked.settings.rules.node_timeout;
-    let heard = hear_with_times(environment, ask(environment, &checked.resource, deadline), deadline).await;
+    let heard =
+        collect_with_times(context, send_inspect(context, &checked.resource, deadline), deadline).await;
     let answered = heard.iter().filter(|(answer, _)| matches!(answer, Answer::Inspected(_))).count();
-    let needed = environment.settings.electorate.needed();
+    let needed = context.settings.electorate.needed();
     if answered < needed {
-        let replies = environment.replies(heard.iter().map(|(answer, _)| reply(answer)));
+        let replies = context.replies(heard.iter().map(|(answer, _)| reply(answer)));
         return Err(NoQuorum::new(Goal::Inspect(checked.resource.clone()), replies).into());
     }
-    Ok(Inspection { nodes: by_node(environment, start, heard), needed })
+    Ok(Inspection { nodes: by_node(context, start, heard), needed })
 }
 
 /// What each node answered to what it was asked at `start`.
 pub(crate) fn by_node(
-    environment: &Environment,
+    context: &ClientContext,
     start: Instant,
     heard: Vec<(Answer, Option<Instant>)>,
 ) -> Vec<NodeInspection> {
-    let nodes = environment.nodes.iter().zip(heard).map(|(node, (answer, at))| {
+    let nodes = context.nodes.iter().zip(heard).map(|(node, (answer, at))| {
         let latency = at.map(|at| at.saturating_duration_since(start));
         NodeInspection::new(Arc::clone(node.address()), answer, latency)
     });

@@ -24,10 +24,10 @@ use crate::{
 
 /// The leases that tasks of a client share, by what they read.
 #[derive(Debug, Default)]
-pub(super) struct JointLeases(Mutex<Known>);
+pub(super) struct JointLeases(Mutex<CoalescedEntry>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct CoalescedEntry {
     leases: HashMap<Resources, Arc<JointLease>>,
     /// With so many, it is time to forget those that nobody has or asks for any more.
     most: usize,
@@ -38,11 +38,11 @@ struct Known {
 pub(super) struct JointLease {
     /// Held by the task that acquires it, or is about to join it.
     entrance: tokio::sync::Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<JoinState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct JoinState {
     lease: Weak<ActiveLease>,
     /// How many tasks wait to enter.
     waiting: usize,
@@ -55,12 +55,11 @@ impl JointLeases {
     /// with the ttl of the quorum, that is renewed without an end.
     pub(super) fn of(&self, request: &LockRequest, checked: &CheckedRequest) -> Option<Arc<JointLease>> {
         let CheckedLock { rules, hold_at_most, is_renewed, .. } = checked.settings;
-        let is_usual =
-            rules.ttl == request.environment().settings.ttl && is_renewed && hold_at_most.is_none();
+        let is_usual = rules.ttl == request.context().settings.ttl && is_renewed && hold_at_most.is_none();
         if !(checked.resources.are_all_shared() && is_usual) {
             return None;
         }
-        let Known { leases, most } = &mut *lock(&self.0);
+        let CoalescedEntry { leases, most } = &mut *lock(&self.0);
         if leases.len() >= *most && !leases.contains_key(&checked.resources) {
             leases.retain(|_, joint| Arc::strong_count(joint) > 1 || joint.is_held());
             *most = 2 * leases.len() + 1;
@@ -82,15 +81,15 @@ impl JointLease {
         arrived: Instant,
         deadline: Option<Instant>,
     ) -> Result<Option<Locked>, Error> {
-        let environment = request.environment();
-        let waiting = Waiting::begin(self);
+        let context = request.context();
+        let waiting = JoinWaiter::begin(self);
         // The next task goes on where this one stands in the queue.
         let place = request.client.waiters.enter(&checked.resources);
-        let entering = enter_alone(&self.entrance, environment, deadline);
+        let entering = enter_alone(&self.entrance, context, deadline);
         let wait = checked.settings.quorum_wait(arrived);
-        let outlasts = place.outage().outlasts(environment, &wait);
-        let Some(_entered) = wait_behind_others(environment, checked, entering, outlasts).await?? else {
-            return place.outage().at_deadline(environment, &checked.resource, false).map(|()| None);
+        let outlasts = place.outage().outlasts(context, &wait);
+        let Some(_entered) = wait_behind_others(context, checked, entering, outlasts).await?? else {
+            return place.outage().at_deadline(context, &checked.resource, false).map(|()| None);
         };
         let joined = self.join(request, arrived, true);
         drop(waiting);
@@ -115,7 +114,7 @@ impl JointLease {
         request: &LockRequest,
         checked: &CheckedRequest,
     ) -> Result<Option<Locked>, Error> {
-        if let Some(joined) = self.join(request, request.environment().now(), false) {
+        if let Some(joined) = self.join(request, request.context().now(), false) {
             return Ok(Some(joined));
         }
         Ok(request.attempt(checked).await?.map(|locked| self.remembered(locked)))
@@ -129,7 +128,7 @@ impl JointLease {
         let lease = state.lease.upgrade();
         drop(state);
         let lease = lease?;
-        let is_long_enough = lease.remaining(request.environment().now()) > lease.ttl() / 2;
+        let is_long_enough = lease.remaining(request.context().now()) > lease.ttl() / 2;
         let is_in_time = altered(Mutation::JoinAtAnyTime, arrived <= lease.joinable_until, |_| true);
         if !(is_in_time && is_long_enough) {
             return None;
@@ -163,16 +162,16 @@ fn entered(request: &LockRequest, lease: Arc<ActiveLease>) -> Option<LockGuard> 
 }
 
 /// A task that waits to enter.
-struct Waiting<'a>(&'a JointLease);
+struct JoinWaiter<'a>(&'a JointLease);
 
-impl<'a> Waiting<'a> {
+impl<'a> JoinWaiter<'a> {
     fn begin(joint: &'a JointLease) -> Self {
         lock(&joint.state).waiting += 1;
         Self(joint)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for JoinWaiter<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
         state.waiting -= 1;

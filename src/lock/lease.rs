@@ -7,7 +7,7 @@ use crate::{
     lease::{
         active_lease::ActiveLease,
         expiry,
-        renewal::{Purpose, renew_now},
+        renewal::{RenewalReason, renew_now},
     },
     lock::client::Client,
     values::{FencingToken, LeaseId, NodeReplies, Resource},
@@ -74,7 +74,7 @@ impl Lease {
     /// The time for which the lease is certainly valid without another renewal: zero from its end on.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.active.remaining(self.client.environment.now())
+        self.active.remaining(self.client.context.now())
     }
 
     /// Whether the lease is certainly valid at this instant. Once false, it stays false.
@@ -89,7 +89,7 @@ impl Lease {
     ///
     /// [`Error::LeaseLost`], and no other.
     pub fn ensure(&self) -> Result<(), Error> {
-        Ok(self.active.ensure(self.client.environment.now())?)
+        Ok(self.active.ensure(self.client.context.now())?)
     }
 
     /// Ready when the lease is over, no later than the end of its validity: on a timer of its own, whatever
@@ -134,7 +134,7 @@ impl Lease {
     ///
     /// Dropping the future changes nothing.
     pub async fn expiring_within(&self, left: Duration) {
-        expiry::within(&self.client.environment, &self.active, left).await;
+        expiry::within(&self.client.context, &self.active, left).await;
     }
 
     /// Runs a future until it is done or the lease is lost. `Ok` means that the lease was valid until the future
@@ -180,7 +180,7 @@ impl Lease {
     /// Dropping the future leaves the renewals that were sent: keys may live up to one ttl longer than the lease
     /// says, and the unlock deletes them.
     pub async fn renew(&self) -> Result<(), Error> {
-        renew_now(&self.client.leases, &self.active, Purpose::Time).await.map(drop)
+        renew_now(&self.client.leases, &self.active, RenewalReason::Time).await.map(drop)
     }
 
     /// Renews the lease, and returns whether it is proven, without any clock, that no later lease on the resource
@@ -200,13 +200,13 @@ impl Lease {
     ///
     /// As [`renew`](Self::renew).
     pub async fn verify(&self) -> Result<bool, Error> {
-        renew_now(&self.client.leases, &self.active, Purpose::Proof).await
+        renew_now(&self.client.leases, &self.active, RenewalReason::Proof).await
     }
 
     /// The last reply of each node about the lease: how many nodes could fail before the lease is in danger.
     #[must_use]
     pub fn node_replies(&self) -> NodeReplies {
-        self.active.node_replies(&self.client.environment)
+        self.active.node_replies(&self.client.context)
     }
 }
 

@@ -1,7 +1,7 @@
 //! One call to lock, from its beginning to its end, as the observer is told of it.
 
 use crate::{
-    client::environment::Environment,
+    client::context::ClientContext,
     clock::Instant,
     error::Error,
     lock::lock_request::Locked,
@@ -11,16 +11,16 @@ use crate::{
 /// A call to lock; it is told of when this is dropped, however that comes.
 #[derive(Debug)]
 pub(crate) struct LockCall<'a> {
-    environment: &'a Environment,
+    context: &'a ClientContext,
     mode: Mode,
     begun: Instant,
     end: CallEnd,
 }
 
 impl<'a> LockCall<'a> {
-    pub(crate) fn begin(environment: &'a Environment, mode: Mode) -> Self {
-        environment.observer.call_began();
-        Self { environment, mode, begun: environment.now(), end: CallEnd::Cancelled }
+    pub(crate) fn begin(context: &'a ClientContext, mode: Mode) -> Self {
+        context.observer.call_began();
+        Self { context, mode, begun: context.now(), end: CallEnd::Cancelled }
     }
 
     /// Records the outcome of the call; `without` is the end of a call that got no lock because other clients
@@ -41,7 +41,7 @@ impl<'a> LockCall<'a> {
 
 impl Drop for LockCall<'_> {
     fn drop(&mut self) {
-        let waited = self.environment.now().saturating_duration_since(self.begun);
-        self.environment.observer.call_ended(self.mode, self.end, waited);
+        let waited = self.context.now().saturating_duration_since(self.begun);
+        self.context.observer.call_ended(self.mode, self.end, waited);
     }
 }

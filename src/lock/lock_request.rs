@@ -14,7 +14,7 @@ use crate::{
         overseer::oversee,
         waiting::{lock_waiting, wait_behind_others},
     },
-    client::environment::Environment,
+    client::context::ClientContext,
     clock::Instant,
     config::LockOptions,
     error::{ConfigError, Error, Goal, NoQuorum},
@@ -83,8 +83,8 @@ impl LockRequest {
         Self { client, resources, settings: LockOptions::new(), reentrancy: Reentrancy::default() }
     }
 
-    pub(crate) fn environment(&self) -> &Environment {
-        &self.client.environment
+    pub(crate) fn context(&self) -> &ClientContext {
+        &self.client.context
     }
 
     /// Locks, and waits without a limit while other clients hold one of the resources.
@@ -104,11 +104,11 @@ impl LockRequest {
 
     async fn lock_until(&self, wait: Option<Duration>) -> Result<Option<LockGuard>, Error> {
         let checked = self.checked()?;
-        let start = self.environment().now();
+        let start = self.context().now();
         let deadline = wait.map(|wait| start + wait);
         let (resource, mode) = (&checked.resource, Mode::of(&checked.resources));
         let span = tracing::debug_span!("lock", %resource, ?mode, id = Empty, token = Empty);
-        let mut call = LockCall::begin(self.environment(), mode);
+        let mut call = LockCall::begin(self.context(), mode);
         let work = |request: Self, checked: CheckedRequest, owner| {
             async move { request.lock_as(owner, &checked, start, deadline).await }.boxed()
         };
@@ -129,7 +129,7 @@ impl LockRequest {
         let mut checked = self.checked()?;
         checked.settings.pacing.first_poll = checked.settings.pacing.longest_poll;
         loop {
-            if let Some(locked) = self.lock_waiting(&checked, self.environment().now(), None).await? {
+            if let Some(locked) = self.lock_waiting(&checked, self.context().now(), None).await? {
                 return Ok(locked.guard);
             }
         }
@@ -140,7 +140,7 @@ impl LockRequest {
         let checked = self.checked()?;
         let (resource, mode) = (&checked.resource, Mode::of(&checked.resources));
         let span = tracing::debug_span!("try_lock", %resource, ?mode, id = Empty, token = Empty);
-        let mut call = LockCall::begin(self.environment(), mode);
+        let mut call = LockCall::begin(self.context(), mode);
         let work = |request: Self, checked: CheckedRequest, owner| {
             async move { request.try_lock_as(owner, &checked).await }.boxed()
         };
@@ -180,19 +180,19 @@ impl LockRequest {
                 None => self.lock_waiting(checked, start, deadline).await,
             };
         };
-        let own = owner.lease_on(self.environment(), &checked.resources);
-        let environment = self.environment();
-        let entering = own.enter(environment, deadline);
+        let own = owner.lease_on(self.context(), &checked.resources);
+        let context = self.context();
+        let entering = own.enter(context, deadline);
         let wait = checked.settings.quorum_wait(start);
-        let outlasts = own.outage.outlasts(environment, &wait);
-        let Some(_entered) = wait_behind_others(environment, checked, entering, outlasts).await?? else {
-            return own.outage.at_deadline(self.environment(), &checked.resource).map(|()| None);
+        let outlasts = own.outage.outlasts(context, &wait);
+        let Some(_entered) = wait_behind_others(context, checked, entering, outlasts).await?? else {
+            return own.outage.at_deadline(self.context(), &checked.resource).map(|()| None);
         };
         let reentered = tokio::select! {
             biased;
             reentered = own.reenter(&self.client, &checked.resources) => reentered?,
-            () = self.environment().until(deadline) => {
-                let replies = self.environment().same_replies(&NodeReply::Pending);
+            () = self.context().until(deadline) => {
+                let replies = self.context().same_replies(&NodeReply::Pending);
                 return Err(NoQuorum::new(Goal::Renew(checked.resource.clone()), replies).into());
             }
         };
@@ -216,11 +216,11 @@ impl LockRequest {
                 None => self.attempt(checked).await,
             };
         };
-        let own = owner.lease_on(self.environment(), &checked.resources);
+        let own = owner.lease_on(self.context(), &checked.resources);
         // While another task of the owner waits for the resource, others hold it.
-        let deadline = self.environment().now() + checked.settings.rules.node_timeout;
-        let Some(_entered) = own.enter(self.environment(), Some(deadline)).await? else {
-            return own.outage.at_deadline(self.environment(), &checked.resource).map(|()| None);
+        let deadline = self.context().now() + checked.settings.rules.node_timeout;
+        let Some(_entered) = own.enter(self.context(), Some(deadline)).await? else {
+            return own.outage.at_deadline(self.context(), &checked.resource).map(|()| None);
         };
         if let Some(guard) = own.reenter(&self.client, &checked.resources).await? {
             return Ok(Some(Locked { guard, end: CallEnd::Reentered }));
@@ -233,7 +233,7 @@ impl LockRequest {
 
     /// The checked request, ready to be sent.
     pub(crate) fn checked(&self) -> Result<CheckedRequest, Error> {
-        if self.environment().settings.is_read_only() {
+        if self.context().settings.is_read_only() {
             return Err(ConfigError::ReadOnly.into());
         }
         self.checked_to_read()
@@ -241,19 +241,19 @@ impl LockRequest {
 
     /// The same for a client that only reads.
     pub(crate) fn checked_to_read(&self) -> Result<CheckedRequest, Error> {
-        self.environment().ensure_open()?;
+        self.context().ensure_open()?;
         let resources = self.resources.clone()?;
-        let settings = self.settings.check(&self.environment().settings)?;
+        let settings = self.settings.check(&self.context().settings)?;
         Ok(CheckedRequest::new(resources, settings)?)
     }
 
     pub(super) async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<Locked>, Error> {
         let outcome = tokio::select! {
             biased;
-            () = self.environment().closed() => return Err(self.environment().closed_error()),
-            outcome = attempt_once(self.environment(), checked, true) => outcome,
+            () = self.context().closed() => return Err(self.context().closed_error()),
+            outcome = attempt_once(self.context(), checked, true) => outcome,
         };
-        let acquired = outcome.of_only_attempt(self.environment(), checked)?;
+        let acquired = outcome.of_only_attempt(self.context(), checked)?;
         Ok(acquired.map(|acquired| self.locked(acquired)))
     }
 

@@ -91,13 +91,13 @@ impl MultiQuorumLock {
         let mut guards = Vec::new();
         let mut left = wait;
         for group in self.groups()? {
-            let environment = group.request().environment();
-            let start = environment.now();
+            let context = group.request().context();
+            let start = context.now();
             match while_all_valid(&guards, group.try_lock_for(left)).await?? {
                 Some(guard) => guards.push(guard),
                 None => return Ok(None),
             }
-            left = left.saturating_sub(environment.now().saturating_duration_since(start));
+            left = left.saturating_sub(context.now().saturating_duration_since(start));
         }
         MultiLockGuard::of_valid(guards).map(Some)
     }
@@ -277,9 +277,9 @@ fn grouped(locks: impl Iterator<Item = MultiLock>) -> Result<Vec<MultiLock>, Con
     if groups.is_empty() {
         return Err(group_of_none());
     }
-    groups.sort_by_cached_key(|group| group.request().environment().rank());
+    groups.sort_by_cached_key(|group| group.request().context().rank());
     for (one, next) in groups.iter().zip(groups.iter().skip(1)) {
-        let (one, next) = (one.request().environment().rank(), next.request().environment().rank());
+        let (one, next) = (one.request().context().rank(), next.request().context().rank());
         if one == next {
             let reason = format!(
                 "two clients of one quorum ({}): take its locks from one client, or name quorums apart",

@@ -10,12 +10,12 @@ use uuid::Uuid;
 
 use crate::{
     acquire::shared_outage::FollowedOutage,
-    client::environment::Environment,
+    client::context::ClientContext,
     clock::Instant,
     error::{ConfigError, Error},
     lease::{
         active_lease::ActiveLease,
-        renewal::{Purpose, renew_now},
+        renewal::{RenewalReason, renew_now},
     },
     lock::{client::Client, guard::LockGuard},
     mutex::lock,
@@ -109,11 +109,11 @@ impl Owner {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    pub(crate) fn lease_on(&self, environment: &Environment, resources: &Resources) -> Arc<OwnLease> {
+    pub(crate) fn lease_on(&self, context: &ClientContext, resources: &Resources) -> Arc<OwnLease> {
         let mut leases = lock(&self.leases);
         // What nobody holds or asks for any more is of no use.
         leases.retain(|_, own| Arc::strong_count(own) > 1 || lock(&own.lease).strong_count() > 0);
-        let key = (environment.owners.client(), resources.clone().exclusive());
+        let key = (context.owners.client(), resources.clone().exclusive());
         Arc::clone(leases.entry(key).or_default())
     }
 }
@@ -122,10 +122,10 @@ impl OwnLease {
     /// Waits for the other tasks of the owner: `None` if that takes until the deadline.
     pub(crate) async fn enter(
         &self,
-        environment: &Environment,
+        context: &ClientContext,
         deadline: Option<Instant>,
     ) -> Result<Option<MutexGuard<'_, ()>>, Error> {
-        enter_alone(&self.entrance, environment, deadline).await
+        enter_alone(&self.entrance, context, deadline).await
     }
 
     /// One more hold of the lease that is there: a renewal with the new number of holds that
@@ -146,7 +146,7 @@ impl OwnLease {
     ) -> Result<Option<LockGuard>, Error> {
         let lease = lock(&self.lease).upgrade();
         let Some(lease) = lease.filter(|lease| lease.holds() > 0) else { return Ok(None) };
-        lease.ensure(client.environment.now())?;
+        lease.ensure(client.context.now())?;
         if !lease.resources.cover(wanted) {
             return Err(ConfigError::WouldDeadlock { resource: lease.resource.clone() }.into());
         }
@@ -158,7 +158,7 @@ impl OwnLease {
         if !lease.counts_holds() {
             return Ok(Some(guard));
         }
-        renew_now(&client.leases, &lease, Purpose::Holds).await?;
+        renew_now(&client.leases, &lease, RenewalReason::Holds).await?;
         Ok(Some(guard))
     }
 
@@ -178,13 +178,13 @@ impl OwnLease {
 /// takes until the deadline.
 pub(super) async fn enter_alone<'a>(
     entrance: &'a tokio::sync::Mutex<()>,
-    environment: &Environment,
+    context: &ClientContext,
     deadline: Option<Instant>,
 ) -> Result<Option<MutexGuard<'a, ()>>, Error> {
     tokio::select! {
         biased;
         entered = entrance.lock() => Ok(Some(entered)),
-        () = environment.closed() => Err(environment.closed_error()),
-        () = environment.until(deadline) => Ok(None),
+        () = context.closed() => Err(context.closed_error()),
+        () = context.until(deadline) => Ok(None),
     }
 }

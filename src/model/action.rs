@@ -2,7 +2,7 @@
 
 use crate::model::{
     NODES,
-    message::{Attempt, Reply, Request},
+    message::{AttemptId, Reply, Request},
 };
 
 /// One thing that happens. Nodes are named by their place in the state before it.
@@ -20,7 +20,7 @@ pub(super) enum Action {
         site: usize,
         request: Request,
         again: bool,
-        answer: Heard,
+        answer: Delivery,
     },
     Hear {
         site: usize,
@@ -33,7 +33,7 @@ pub(super) enum Action {
     /// One reader's ttl ends.
     ExpireReader {
         site: usize,
-        reader: Attempt,
+        reader: AttemptId,
     },
     LoseCounter {
         site: usize,
@@ -55,7 +55,7 @@ pub(super) enum Action {
 
 /// When a client hears what a node answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Delivery {
     /// At any time, or never.
     AnyTime,
     AtOnce,
@@ -75,7 +75,7 @@ impl Action {
             Self::Downgrade(by) => format!("{} begins to downgrade", client(by)),
             Self::Execute { site, request: Request { of, ask }, again, answer } => {
                 let again = if again { ", and will again" } else { "" };
-                let heard = if answer == Heard::AtOnce { ", which is heard" } else { "" };
+                let heard = if answer == Delivery::AtOnce { ", which is heard" } else { "" };
                 format!("node {} executes {of}'s {ask:?}{again}{heard}", names[site])
             }
             Self::Hear { site, reply: Reply { to, say } } => {

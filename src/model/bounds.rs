@@ -2,12 +2,12 @@
 
 use crate::model::{
     CLIENTS, NODES,
-    message::{Attempt, DOWNGRADE},
+    message::{AttemptId, DOWNGRADE},
 };
 
 /// What must hold in every state that a search reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Promise {
+pub(super) enum ModelProperty {
     /// Two clients never hold the resource at once.
     LeasesDoNotOverlap,
     /// No token is granted twice, and none that is below one granted before its attempt began.
@@ -23,7 +23,7 @@ pub(super) enum Promise {
 /// What may happen in a search, and how often. The rest cannot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    pub(super) promise: Promise,
+    pub(super) property: ModelProperty,
     /// Whether a search begins with the first client holding the resource, its votes from two nodes
     /// just heard.
     pub(super) is_held_at_start: bool,
@@ -88,9 +88,9 @@ pub(super) struct Timing {
 
 impl Bounds {
     /// One attempt of each client, and nothing that goes wrong but delays and losses of messages.
-    pub(super) const fn of(promise: Promise) -> Self {
+    pub(super) const fn of(property: ModelProperty) -> Self {
         Self {
-            promise,
+            property,
             is_held_at_start: false,
             readers: [false; CLIENTS],
             may_downgrade: false,
@@ -110,10 +110,10 @@ impl Bounds {
         }
     }
 
-    /// Whether the promise speaks of tokens. Where it does not, all counters stand still: there are
+    /// Whether the property speaks of tokens. Where it does not, all counters stand still: there are
     /// far fewer states.
     pub(super) fn are_tokens_counted(&self) -> bool {
-        matches!(self.promise, Promise::TokensAreUniqueAndGrow | Promise::ProofsHold)
+        matches!(self.property, ModelProperty::TokensAreUniqueAndGrow | ModelProperty::ProofsHold)
     }
 
     /// Whether everything has to be delivered in the end. Only there do tombstones matter, and whom
@@ -121,12 +121,12 @@ impl Bounds {
     /// not sent, are as if they were never delivered, and that is searched anyway. A refusal acts like
     /// an unlock that is not delivered, too, so it is heard only there, or where it carries a hint.
     pub(super) fn is_all_delivered(&self) -> bool {
-        self.promise == Promise::NothingIsLeftBehind
+        self.property == ModelProperty::NothingIsLeftBehind
     }
 
     /// Whether anybody asks what a quorum said to a renewal.
     pub(super) fn are_renewals_counted(&self) -> bool {
-        self.promise == Promise::ProofsHold || self.timing.is_some()
+        self.property == ModelProperty::ProofsHold || self.timing.is_some()
     }
 
     /// Whether it makes a difference that a client gives up its last attempt. It frees keys, which
@@ -164,7 +164,7 @@ impl Bounds {
     }
 
     /// Whether the attempt is made by a reader.
-    pub(super) fn is_reader(&self, of: Attempt) -> bool {
+    pub(super) fn is_reader(&self, of: AttemptId) -> bool {
         self.readers[of.client] || of.number == DOWNGRADE
     }
 }

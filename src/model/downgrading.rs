@@ -2,7 +2,7 @@
 
 use crate::{
     model::{
-        bounds::{Bounds, Expiries, Promise, Timing, full_or},
+        bounds::{Bounds, Expiries, ModelProperty, Timing, full_or},
         rules::{Rules, Wrong},
         search::{assert_breaks, assert_holds, shortest_break},
     },
@@ -10,16 +10,16 @@ use crate::{
 };
 
 /// Two writers, each of which may go on as a reader.
-const fn of(promise: Promise) -> Bounds {
-    Bounds { may_downgrade: true, ..Bounds::of(promise) }
+const fn of(property: ModelProperty) -> Bounds {
+    Bounds { may_downgrade: true, ..Bounds::of(property) }
 }
 
 /// One of them, and readers.
-const fn beside_readers(promise: Promise) -> Bounds {
-    Bounds { readers: [false, true, true], ..of(promise) }
+const fn beside_readers(property: ModelProperty) -> Bounds {
+    Bounds { readers: [false, true, true], ..of(property) }
 }
 
-const EXCLUSION: Bounds = of(Promise::LeasesDoNotOverlap);
+const EXCLUSION: Bounds = of(ModelProperty::LeasesDoNotOverlap);
 
 /// Long enough for a lease, and another after it.
 const TIMING: Timing = Timing { ttl: 3, attempt_timeout: 3, horizon: 6 };
@@ -28,7 +28,7 @@ const TIMED: Bounds = Bounds { timing: Some(TIMING), ..EXCLUSION };
 #[test]
 fn no_writer_comes_between_a_write_lease_and_the_read_lease_that_follows_it() {
     assert_holds(Bounds { attempts: full_or([1, 2, 0], [1, 1, 0]), ..EXCLUSION }, Rules::WHOLE);
-    let beside_readers = beside_readers(Promise::LeasesDoNotOverlap);
+    let beside_readers = beside_readers(ModelProperty::LeasesDoNotOverlap);
     assert_holds(Bounds { attempts: full_or([1, 1, 1], [1, 1, 0]), ..beside_readers }, Rules::WHOLE);
 }
 
@@ -45,26 +45,26 @@ fn no_writer_comes_between_although_leases_end_by_their_ttl_and_a_node_forgets()
 #[test]
 fn the_token_of_the_reader_is_above_that_of_the_writer_it_was() {
     let (attempts, expiries) = full_or(([1, 1, 0], Expiries::Any), ([1, 0, 0], Expiries::AtMost(1)));
-    let bounds = Bounds { attempts, expiries, ..beside_readers(Promise::TokensAreUniqueAndGrow) };
+    let bounds = Bounds { attempts, expiries, ..beside_readers(ModelProperty::TokensAreUniqueAndGrow) };
     assert_holds(Bounds { is_held_at_start: true, ..bounds }, Rules::WHOLE);
 }
 
 #[test]
 fn what_is_proven_holds_beside_one_that_downgrades() {
     let expiries = full_or(Expiries::Any, Expiries::AtMost(0));
-    let bounds = Bounds { renewals: [1, 0, 0], expiries, ..beside_readers(Promise::ProofsHold) };
+    let bounds = Bounds { renewals: [1, 0, 0], expiries, ..beside_readers(ModelProperty::ProofsHold) };
     assert_holds(Bounds { is_held_at_start: true, ..bounds }, Rules::WHOLE);
 }
 
 #[test]
 fn keys_agree_with_readers_beside_one_that_downgrades() {
-    let bounds = beside_readers(Promise::KeysAgreeWithReaders);
+    let bounds = beside_readers(ModelProperty::KeysAgreeWithReaders);
     assert_holds(Bounds { expiries: Expiries::Any, ..bounds }, Rules::WHOLE);
 }
 
 #[test]
 fn nothing_is_left_behind_by_a_downgrade() {
-    let bounds = Bounds { attempts: [1, 0, 0], ..of(Promise::NothingIsLeftBehind) };
+    let bounds = Bounds { attempts: [1, 0, 0], ..of(ModelProperty::NothingIsLeftBehind) };
     assert_holds(Bounds { renewals: full_or([1, 0, 0], [0; 3]), ..bounds }, Rules::WHOLE);
 }
 

@@ -2,14 +2,14 @@
 
 use crate::{
     model::{
-        bounds::{Bounds, Promise, full_or},
+        bounds::{Bounds, ModelProperty, full_or},
         rules::Rules,
         search::{assert_holds, shortest_break},
     },
     mutation::Mutation,
 };
 
-const BOUNDS: Bounds = Bounds::of(Promise::LeasesDoNotOverlap);
+const BOUNDS: Bounds = Bounds::of(ModelProperty::LeasesDoNotOverlap);
 
 #[test]
 fn leases_do_not_overlap_whatever_is_delayed() {

@@ -2,7 +2,7 @@
 
 use crate::{
     model::{
-        bounds::{Bounds, Promise, Timing, full_or},
+        bounds::{Bounds, ModelProperty, Timing, full_or},
         rules::{Rules, Wrong},
         search::{assert_breaks, assert_holds, shortest_break},
     },
@@ -13,7 +13,8 @@ const TIMING: Timing = Timing { ttl: 3, attempt_timeout: 3, horizon: 4 };
 /// Long enough for a lease, and another after it.
 const LONG: Timing = Timing { horizon: 6, ..TIMING };
 
-const BOUNDS: Bounds = Bounds { crashes: 1, timing: Some(TIMING), ..Bounds::of(Promise::LeasesDoNotOverlap) };
+const BOUNDS: Bounds =
+    Bounds { crashes: 1, timing: Some(TIMING), ..Bounds::of(ModelProperty::LeasesDoNotOverlap) };
 
 #[test]
 fn leases_do_not_overlap_while_keys_end_by_their_ttl() {

@@ -6,7 +6,7 @@ use crate::{
         message::{Ask, Say},
         protocol::Protocol,
         site::{LockVote, NodeAttemptState},
-        world::{ClientPhase, Flaw, Lease, Round, World},
+        world::{ClientPhase, Flaw, ModelLease, ModelRound, World},
     },
     mutation::Mutation,
     node::Tombstone,
@@ -34,11 +34,11 @@ impl NodeAttemptState {
 
 impl World {
     /// Begins a renewal round.
-    pub(super) fn renew(&mut self, model: &Protocol, client: usize, lease: Lease) {
+    pub(super) fn renew(&mut self, model: &Protocol, client: usize, lease: ModelLease) {
         let largest_before = self.largest_granted(model, client);
-        let Lease { token, rounds, .. } = lease;
-        let round = Some(Round { start: self.now, largest_before });
-        self.clients[client].phase = ClientPhase::Holding(Lease { rounds: rounds + 1, round, ..lease });
+        let ModelLease { token, rounds, .. } = lease;
+        let round = Some(ModelRound { start: self.now, largest_before });
+        self.clients[client].phase = ClientPhase::Holding(ModelLease { rounds: rounds + 1, round, ..lease });
         for site in 0..NODES {
             let attempt = &mut self.sites[site].open().attempts[client];
             attempt.renewal = None;
@@ -78,7 +78,7 @@ impl World {
     }
 
     /// A quorum counted for the round.
-    fn complete(&mut self, model: &Protocol, client: usize, lease: Lease, open: Round) {
+    fn complete(&mut self, model: &Protocol, client: usize, lease: ModelLease, open: ModelRound) {
         if open.largest_before > lease.token {
             self.flaw = Some(Flaw::FalseProof(lease.token));
         }
@@ -86,7 +86,7 @@ impl World {
         if let Some(timing) = model.bounds.timing.filter(|_| self.now < valid_until) {
             valid_until = valid_until.max(open.start + timing.ttl);
         }
-        self.clients[client].phase = ClientPhase::Holding(Lease { valid_until, round: None, ..lease });
+        self.clients[client].phase = ClientPhase::Holding(ModelLease { valid_until, round: None, ..lease });
         for site in &mut self.sites {
             site.open().attempts[client].renewal = None;
         }

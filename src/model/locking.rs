@@ -3,12 +3,12 @@
 use crate::{
     model::{
         NODES,
-        bounds::Promise,
+        bounds::ModelProperty,
         message::{Ask, DOWNGRADE, Request, Say},
         protocol::Protocol,
         rules::Wrong,
         site::{LockVote, NodeAttemptState, WriteBackState},
-        world::{Client, ClientPhase, Flaw, GivenUp, Granted, Lease, World},
+        world::{ClientPhase, Flaw, GivenUp, Granted, ModelClient, ModelLease, World},
     },
     mutation::Mutation,
     node::Tombstone,
@@ -28,7 +28,7 @@ impl World {
     }
 
     /// Gives the write lease up for a read lease.
-    pub(super) fn downgrade(&mut self, model: &Protocol, client: usize, lease: Lease) {
+    pub(super) fn downgrade(&mut self, model: &Protocol, client: usize, lease: ModelLease) {
         let writer = self.attempt(client);
         if model.rules.is(Wrong::UnlockToDowngrade) {
             self.unlock(model, client);
@@ -42,7 +42,7 @@ impl World {
         let floor = if model.bounds.are_tokens_counted() { self.floor(model, client) } else { 0 };
         let gives_up = Some(GivenUp { writer, valid_until: lease.valid_until, is_passed: false });
         let (begun, phase, start) = (DOWNGRADE, ClientPhase::Locking, self.now);
-        self.clients[client] = Client { begun, phase, start, floor, gives_up };
+        self.clients[client] = ModelClient { begun, phase, start, floor, gives_up };
         for site in 0..NODES {
             self.send(client, site, Ask::Downgrade { writer });
         }
@@ -162,7 +162,7 @@ impl World {
         self.unlock_given_up(client);
         let state = &mut self.clients[client];
         let valid_until = model.bounds.timing.map_or(0, |timing| state.start + timing.ttl);
-        state.phase = ClientPhase::Holding(Lease { token, valid_until, rounds: 0, round: None });
+        state.phase = ClientPhase::Holding(ModelLease { token, valid_until, rounds: 0, round: None });
         let floor = std::mem::take(&mut state.floor);
         state.start = 0;
         if !model.bounds.is_all_delivered() {
@@ -173,17 +173,17 @@ impl World {
         self.note_grant(model, client, token, floor);
     }
 
-    /// Takes note of a lease, as far as the promise asks about it.
+    /// Takes note of a lease, as far as the property asks about it.
     fn note_grant(&mut self, model: &Protocol, client: usize, token: u64, floor: u64) {
         let is_reader = self.is_reader(model, client);
         // Where keys expire at any moment, so do leases.
-        if !is_reader && model.bounds.promise == Promise::LeasesDoNotOverlap {
+        if !is_reader && model.bounds.property == ModelProperty::LeasesDoNotOverlap {
             let given_up = self.clients.iter_mut().filter_map(|client| client.gives_up.as_mut());
             given_up.for_each(|given_up| given_up.is_passed = true);
         }
         let mut granted = Granted { token, is_reader };
-        match model.bounds.promise {
-            Promise::TokensAreUniqueAndGrow => {
+        match model.bounds.property {
+            ModelProperty::TokensAreUniqueAndGrow => {
                 let is_same = |other: &Granted| other.token == token && !(is_reader && other.is_reader);
                 if token <= floor {
                     self.flaw = Some(Flaw::Fell(token));
@@ -191,13 +191,15 @@ impl World {
                     self.flaw = Some(Flaw::Repeated(token));
                 }
             }
-            Promise::ProofsHold => {
+            ModelProperty::ProofsHold => {
                 // The largest among readers, and among writers.
                 let same = self.granted.iter().filter(|other| other.is_reader == is_reader);
                 granted.token = same.map(|other| other.token).max().unwrap_or(0).max(token);
                 self.granted.retain(|other| other.is_reader != is_reader);
             }
-            Promise::LeasesDoNotOverlap | Promise::NothingIsLeftBehind | Promise::KeysAgreeWithReaders => {
+            ModelProperty::LeasesDoNotOverlap
+            | ModelProperty::NothingIsLeftBehind
+            | ModelProperty::KeysAgreeWithReaders => {
                 return;
             }
         }

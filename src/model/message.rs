@@ -17,7 +17,7 @@ static SHARED: LazyLock<Resources> = LazyLock::new(|| resources("r").shared());
 
 /// By client and attempt.
 static OWNERS: LazyLock<Vec<Vec<LeaseId>>> = LazyLock::new(|| {
-    let client = |client| (1..=4).map(|number| owner(&Attempt { client, number }.to_string())).collect();
+    let client = |client| (1..=4).map(|number| owner(&AttemptId { client, number }.to_string())).collect();
     (0..super::CLIENTS).map(client).collect()
 });
 
@@ -25,19 +25,19 @@ pub(super) fn resource() -> &'static Resource {
     &RESOURCES[0]
 }
 
-pub(super) fn owner_of(Attempt { client, number }: Attempt) -> &'static LeaseId {
+pub(super) fn owner_of(AttemptId { client, number }: AttemptId) -> &'static LeaseId {
     &OWNERS[client][usize::from(number) - 1]
 }
 
-pub(super) fn attempt_of(owner: &LeaseId) -> Attempt {
+pub(super) fn attempt_of(owner: &LeaseId) -> AttemptId {
     let mut attempts =
-        (0..super::CLIENTS).flat_map(|client| (1..=4).map(move |number| Attempt { client, number }));
+        (0..super::CLIENTS).flat_map(|client| (1..=4).map(move |number| AttemptId { client, number }));
     attempts.find(|attempt| owner_of(*attempt) == owner).unwrap()
 }
 
 /// One attempt of one client: `a1`, `a2`, `b1`, `c1`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Attempt {
+pub(super) struct AttemptId {
     pub(super) client: usize,
     pub(super) number: u8,
 }
@@ -55,7 +55,7 @@ pub(super) enum Ask {
     },
     /// As a reader who gives up what this writer has.
     Downgrade {
-        writer: Attempt,
+        writer: AttemptId,
     },
     WriteBack {
         token: u64,
@@ -90,19 +90,19 @@ pub(super) enum Say {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Request {
-    pub(super) of: Attempt,
+    pub(super) of: AttemptId,
     pub(super) ask: Ask,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Reply {
-    pub(super) to: Attempt,
+    pub(super) to: AttemptId,
     pub(super) say: Say,
 }
 
 impl Request {
     /// As a node gets it, from an owner that need not be the attempt's own.
-    pub(super) fn operation(self, owned_by: Attempt, is_reader: bool, ttl: Duration) -> Operation {
+    pub(super) fn operation(self, owned_by: AttemptId, is_reader: bool, ttl: Duration) -> Operation {
         let resources = if is_reader { SHARED.clone() } else { RESOURCES.clone() };
         let owner = owner_of(owned_by).clone();
         match self.ask {
@@ -137,14 +137,14 @@ pub(super) fn stranger(ttl: Duration) -> Operation {
     })
 }
 
-impl fmt::Display for Attempt {
+impl fmt::Display for AttemptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let client = ["a", "b", "c"][self.client];
         write!(f, "{client}{}", self.number)
     }
 }
 
-impl fmt::Debug for Attempt {
+impl fmt::Debug for AttemptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }

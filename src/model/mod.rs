@@ -18,8 +18,8 @@
 //! stand still and a key may expire at any moment: what holds there needs no clock. With it there
 //! are ticks, ttls end as they do in the node, and a node may forget all that it knew.
 //!
-//! That a promise holds is worth little if the search is blind. So each rule is broken in turn, and
-//! the search has to find where the promise fails. What is modelled, what is not, and what was
+//! That a property holds is worth little if the search is blind. So each rule is broken in turn, and
+//! the search has to find where the property fails. What is modelled, what is not, and what was
 //! found stands in `docs/MODEL.md`.
 //!
 //! The model is there only with `RUSTFLAGS="--cfg redquorum_model"`, so that nobody else has to

@@ -2,14 +2,15 @@
 
 use crate::{
     model::{
-        bounds::{Bounds, Expiries, IN_STEP, NEARLY_IN_STEP, OUT_OF_STEP, Promise, full_or},
+        bounds::{Bounds, Expiries, IN_STEP, ModelProperty, NEARLY_IN_STEP, OUT_OF_STEP, full_or},
         rules::Rules,
         search::{assert_breaks, assert_holds, shortest_break},
     },
     mutation::Mutation,
 };
 
-const BOUNDS: Bounds = Bounds { expiries: Expiries::Any, ..Bounds::of(Promise::TokensAreUniqueAndGrow) };
+const BOUNDS: Bounds =
+    Bounds { expiries: Expiries::Any, ..Bounds::of(ModelProperty::TokensAreUniqueAndGrow) };
 
 #[test]
 fn tokens_are_unique_and_grow_from_attempt_to_attempt() {

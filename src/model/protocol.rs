@@ -7,8 +7,8 @@ use stateright::{Model, Property};
 use crate::{
     model::{
         CLIENTS, NODES,
-        action::{Action, Heard},
-        bounds::{Bounds, Expiries, Promise},
+        action::{Action, Delivery},
+        bounds::{Bounds, Expiries, ModelProperty},
         message::{Ask, Reply, Request, Say},
         rules::Rules,
         site::{INCARNATION, LockVote, Sealed, Site},
@@ -99,7 +99,7 @@ impl Protocol {
         let mut world = then(world, Action::Begin(0));
         for site in 0..self.needed {
             let request = world.sites[site].requests()[0];
-            world = then(world, Action::Execute { site, request, again: false, answer: Heard::AnyTime });
+            world = then(world, Action::Execute { site, request, again: false, answer: Delivery::AnyTime });
             let reply = world.sites[site].replies()[0];
             world = then(world, Action::Hear { site, reply });
         }
@@ -158,10 +158,10 @@ impl Protocol {
                 continue;
             }
             let answers: &[_] = match request.ask {
-                Ask::Unlock { .. } => &[Heard::Never],
-                _ if !self.bounds.are_answers_heard_at_once() => &[Heard::AnyTime],
-                _ if world.is_heard(request) => &[Heard::AtOnce, Heard::Never],
-                _ => &[Heard::Never],
+                Ask::Unlock { .. } => &[Delivery::Never],
+                _ if !self.bounds.are_answers_heard_at_once() => &[Delivery::AnyTime],
+                _ if world.is_heard(request) => &[Delivery::AtOnce, Delivery::Never],
+                _ => &[Delivery::Never],
             };
             for answer in answers.iter().copied() {
                 actions.push(Action::Execute { site, request, again: false, answer });
@@ -197,9 +197,9 @@ impl Protocol {
         }
     }
 
-    fn execute(&self, world: &mut World, site: usize, request: Request, again: bool, answer: Heard) {
+    fn execute(&self, world: &mut World, site: usize, request: Request, again: bool, answer: Delivery) {
         let now = world.now;
-        let is_heard = answer != Heard::Never && world.is_heard(request);
+        let is_heard = answer != Delivery::Never && world.is_heard(request);
         let here = world.sites[site].open();
         if again {
             world.duplicates -= 1;
@@ -210,7 +210,7 @@ impl Protocol {
         let reply = Reply { to: request.of, say };
         if world.is_of_use(self, site, reply) {
             world.sites[site].open().answer(reply);
-            if answer == Heard::AtOnce {
+            if answer == Delivery::AtOnce {
                 self.hear(world, site, reply);
             }
         }
@@ -273,19 +273,20 @@ impl Model for Protocol {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        let name = match self.bounds.promise {
-            Promise::LeasesDoNotOverlap => "leases do not overlap",
-            Promise::TokensAreUniqueAndGrow => "tokens are unique and grow",
-            Promise::ProofsHold => "proofs hold",
-            Promise::NothingIsLeftBehind => "nothing is left behind",
-            Promise::KeysAgreeWithReaders => "keys agree with readers",
+        let name = match self.bounds.property {
+            ModelProperty::LeasesDoNotOverlap => "leases do not overlap",
+            ModelProperty::TokensAreUniqueAndGrow => "tokens are unique and grow",
+            ModelProperty::ProofsHold => "proofs hold",
+            ModelProperty::NothingIsLeftBehind => "nothing is left behind",
+            ModelProperty::KeysAgreeWithReaders => "keys agree with readers",
         };
         let is_kept = Property::always(name, |model: &Self, world: &World| world.is_kept(model));
-        // A broken rule is to show in a promise.
+        // A broken rule is to show in a property.
         let agrees = Property::always("keys agree with readers", |_, world: &World| {
             world.count(|site| site.agrees_with_readers(world.now)) == NODES
         });
-        let is_asked = self.rules.wrong.is_none() && self.bounds.promise != Promise::KeysAgreeWithReaders;
+        let is_asked =
+            self.rules.wrong.is_none() && self.bounds.property != ModelProperty::KeysAgreeWithReaders;
         [Some(is_kept), is_asked.then_some(agrees)].into_iter().flatten().collect()
     }
 }

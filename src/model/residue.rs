@@ -2,14 +2,14 @@
 
 use crate::{
     model::{
-        bounds::{Bounds, Promise, full_or},
+        bounds::{Bounds, ModelProperty, full_or},
         rules::Rules,
         search::{assert_holds, shortest_break},
     },
     mutation::Mutation,
 };
 
-const BOUNDS: Bounds = Bounds::of(Promise::NothingIsLeftBehind);
+const BOUNDS: Bounds = Bounds::of(ModelProperty::NothingIsLeftBehind);
 /// One client, with nobody in its way.
 const ALONE: Bounds = Bounds { attempts: [1, 0, 0], ..BOUNDS };
 

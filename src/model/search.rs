@@ -10,7 +10,7 @@ use crate::model::{
     rules::Rules,
 };
 
-/// Visits every state within the bounds. Fails with the trace if the promise is broken in one.
+/// Visits every state within the bounds. Fails with the trace if the property is broken in one.
 ///
 /// Depth first: that keeps only a path in memory, beside one word for each state.
 pub(super) fn assert_holds(bounds: Bounds, rules: Rules) {
@@ -22,20 +22,20 @@ pub(super) fn assert_holds(bounds: Bounds, rules: Rules) {
         .join();
     let found = trace(&search);
     let (states, depth) = (search.unique_state_count(), search.max_depth());
-    eprintln!("{:?} holds: {states} states, depth {depth}", bounds.promise);
+    eprintln!("{:?} holds: {states} states, depth {depth}", bounds.property);
     if let Some((steps, text)) = found {
-        panic!("{:?} is broken in {steps} steps\n{text}", bounds.promise);
+        panic!("{:?} is broken in {steps} steps\n{text}", bounds.property);
     }
 }
 
-/// Searches breadth first for a shortest way in which the promise is broken, prints it, and returns
+/// Searches breadth first for a shortest way in which the property is broken, prints it, and returns
 /// its length. Fails if there is none.
 pub(super) fn shortest_break(bounds: Bounds, rules: Rules) -> usize {
     let search = Protocol::new(bounds, rules).checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
     let found = trace(&search);
     let states = search.unique_state_count();
     let Some((steps, text)) = found else { panic!("not seen in {states} states: {bounds:?}, {rules:?}") };
-    eprintln!("{:?} is broken in {steps} steps: {states} states\n{text}", bounds.promise);
+    eprintln!("{:?} is broken in {steps} steps: {states} states\n{text}", bounds.property);
     steps
 }
 
@@ -49,7 +49,7 @@ pub(super) fn assert_breaks(bounds: Bounds, rules: Rules) {
     let search = Protocol::new(bounds, rules).checker().finish_when(HasDiscoveries::Any).spawn_dfs().join();
     let (found, states) = (trace(&search), search.unique_state_count());
     let Some((steps, _)) = found else { panic!("not seen in {states} states: {bounds:?}, {rules:?}") };
-    eprintln!("{:?} is broken in {steps} steps at most: {states} states", bounds.promise);
+    eprintln!("{:?} is broken in {steps} steps at most: {states} states", bounds.property);
 }
 
 fn trace(search: &impl Checker<Protocol>) -> Option<(usize, String)> {

@@ -2,7 +2,7 @@
 
 use crate::{
     model::{
-        bounds::{Bounds, Expiries, IN_STEP, NEARLY_IN_STEP, Promise, Timing, full_or},
+        bounds::{Bounds, Expiries, IN_STEP, ModelProperty, NEARLY_IN_STEP, Timing, full_or},
         rules::{Rules, Wrong},
         search::{assert_breaks, assert_holds, shortest_break},
     },
@@ -16,19 +16,19 @@ const WRITER_LAST: [bool; 3] = [true, true, false];
 
 const ALL: [u8; 3] = [1, 1, 1];
 
-const fn of(promise: Promise) -> Bounds {
-    Bounds { readers: WRITER_FIRST, ..Bounds::of(promise) }
+const fn of(property: ModelProperty) -> Bounds {
+    Bounds { readers: WRITER_FIRST, ..Bounds::of(property) }
 }
 
 /// With whatever expires, so that no clock is in it.
-const fn of_any_clock(promise: Promise) -> Bounds {
-    Bounds { expiries: Expiries::Any, ..of(promise) }
+const fn of_any_clock(property: ModelProperty) -> Bounds {
+    Bounds { expiries: Expiries::Any, ..of(property) }
 }
 
-const EXCLUSION: Bounds = of(Promise::LeasesDoNotOverlap);
-const ORDER: Bounds = of_any_clock(Promise::TokensAreUniqueAndGrow);
-const PROOFS: Bounds = of_any_clock(Promise::ProofsHold);
-const RESIDUE: Bounds = of(Promise::NothingIsLeftBehind);
+const EXCLUSION: Bounds = of(ModelProperty::LeasesDoNotOverlap);
+const ORDER: Bounds = of_any_clock(ModelProperty::TokensAreUniqueAndGrow);
+const PROOFS: Bounds = of_any_clock(ModelProperty::ProofsHold);
+const RESIDUE: Bounds = of(ModelProperty::NothingIsLeftBehind);
 
 /// A ttl is over before one that begins a tick later is.
 const TIMING: Timing = Timing { ttl: 2, attempt_timeout: 2, horizon: 3 };
@@ -119,7 +119,7 @@ fn what_a_reader_proves_holds_although_another_comes_after_a_writer() {
 #[test]
 fn the_key_of_a_resource_says_that_it_is_read_as_long_as_it_is() {
     let expiries = full_or(Expiries::Any, Expiries::AtMost(1));
-    let bounds = of(Promise::KeysAgreeWithReaders);
+    let bounds = of(ModelProperty::KeysAgreeWithReaders);
     assert_holds(Bounds { attempts: full_or(ALL, [0, 1, 1]), expiries, ..bounds }, Rules::WHOLE);
     if full_or(true, false) {
         assert_holds(Bounds { timing: Some(TIMING), ..bounds }, Rules::WHOLE);

@@ -10,8 +10,8 @@ use std::{
 use crate::{
     model::{
         CLIENTS,
-        bounds::Promise,
-        message::{Ask, Attempt, Reply, Request, Say, attempt_of, resource, stranger},
+        bounds::ModelProperty,
+        message::{Ask, AttemptId, Reply, Request, Say, attempt_of, resource, stranger},
         protocol::Protocol,
         rules::Wrong,
     },
@@ -143,7 +143,7 @@ impl Site {
     pub(super) fn execute(&mut self, model: &Protocol, request: Request, now: u8) -> Option<Say> {
         let Request { of, ask } = request;
         let owner = match model.rules.wrong {
-            Some(Wrong::Rule(Mutation::ReuseOwnerId)) => Attempt { number: 1, ..of },
+            Some(Wrong::Rule(Mutation::ReuseOwnerId)) => AttemptId { number: 1, ..of },
             _ => of,
         };
         let operation = request.operation(owner, model.bounds.is_reader(of), model.ttl());
@@ -165,9 +165,9 @@ impl Site {
             (_, Answer::NotWrittenBack { .. }) => Some(Say::WrittenBack(false)),
             (Ask::WriteBack { .. }, Answer::Abstains(_)) => Some(Say::WrittenBack(false)),
             (Ask::Renew { round, .. }, Answer::Renewed { proves }) => {
-                let counts = match model.bounds.promise {
-                    Promise::ProofsHold if model.rules.is(Wrong::StillMineProves) => was_held,
-                    Promise::ProofsHold => proves,
+                let counts = match model.bounds.property {
+                    ModelProperty::ProofsHold if model.rules.is(Wrong::StillMineProves) => was_held,
+                    ModelProperty::ProofsHold => proves,
                     _ => true,
                 };
                 Some(Say::Renewed { round, counts })
@@ -185,7 +185,7 @@ impl Site {
     }
 
     /// Who shares the resource here, while the clocks stand still.
-    pub(super) fn readers(&self) -> impl Iterator<Item = Attempt> {
+    pub(super) fn readers(&self) -> impl Iterator<Item = AttemptId> {
         let readers = self.node.readers(resource(), self.time(0));
         readers.into_iter().flat_map(|readers| readers.ends.keys().map(attempt_of))
     }

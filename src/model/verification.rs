@@ -2,7 +2,7 @@
 
 use crate::{
     model::{
-        bounds::{Bounds, Expiries, Promise, full_or},
+        bounds::{Bounds, Expiries, ModelProperty, full_or},
         rules::{Rules, Wrong},
         search::{assert_holds, shortest_break},
     },
@@ -10,7 +10,7 @@ use crate::{
 };
 
 const BOUNDS: Bounds =
-    Bounds { expiries: Expiries::Any, renewals: [1, 0, 0], ..Bounds::of(Promise::ProofsHold) };
+    Bounds { expiries: Expiries::Any, renewals: [1, 0, 0], ..Bounds::of(ModelProperty::ProofsHold) };
 
 /// Quick searches begin with the lease that is verified.
 fn bounds() -> Bounds {

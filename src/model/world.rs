@@ -3,8 +3,8 @@
 use crate::{
     model::{
         CLIENTS, NODES,
-        bounds::{Expiries, Promise},
-        message::{Ask, Attempt, Reply, Request, Say},
+        bounds::{Expiries, ModelProperty},
+        message::{Ask, AttemptId, Reply, Request, Say},
         protocol::Protocol,
         site::{LockVote, Sealed, Site, WriteBackState},
     },
@@ -16,9 +16,9 @@ use crate::{
 pub(super) struct World {
     /// Sorted: nodes can change places.
     pub(super) sites: [Sealed; NODES],
-    pub(super) clients: [Client; CLIENTS],
+    pub(super) clients: [ModelClient; CLIENTS],
     pub(super) now: u8,
-    /// As many of the leases granted so far as the promise asks about, sorted.
+    /// As many of the leases granted so far as the property asks about, sorted.
     pub(super) granted: Vec<Granted>,
     pub(super) expiries: Expiries,
     pub(super) duplicates: u8,
@@ -50,7 +50,7 @@ pub(super) enum Flaw {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Client {
+pub(super) struct ModelClient {
     /// How many attempts it has begun.
     pub(super) begun: u8,
     pub(super) phase: ClientPhase,
@@ -65,14 +65,14 @@ pub(super) struct Client {
 /// A write lease that is given up for a read lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct GivenUp {
-    pub(super) writer: Attempt,
+    pub(super) writer: AttemptId,
     /// Where there are ticks: the first at which it is over.
     pub(super) valid_until: u8,
     /// Whether another writer has been granted a lease since.
     pub(super) is_passed: bool,
 }
 
-impl Client {
+impl ModelClient {
     const IDLE: Self = Self { begun: 0, phase: ClientPhase::Idle, start: 0, floor: 0, gives_up: None };
 }
 
@@ -81,22 +81,22 @@ pub(super) enum ClientPhase {
     Idle,
     Locking,
     Confirming { token: u64 },
-    Holding(Lease),
+    Holding(ModelLease),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Lease {
+pub(super) struct ModelLease {
     pub(super) token: u64,
     /// Where there are ticks: the first at which it is over.
     pub(super) valid_until: u8,
     /// Renewal rounds begun.
     pub(super) rounds: u8,
     /// The last of them, if it is undecided.
-    pub(super) round: Option<Round>,
+    pub(super) round: Option<ModelRound>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Round {
+pub(super) struct ModelRound {
     pub(super) start: u8,
     /// The largest token that had been granted at its start to anybody whom the lease is in
     /// conflict with.
@@ -107,7 +107,7 @@ impl World {
     pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
         let mut world = Self {
             sites: counters.map(|counter| Sealed::new(Site::new(&model.parameters, counter))),
-            clients: [Client::IDLE; CLIENTS],
+            clients: [ModelClient::IDLE; CLIENTS],
             now: 0,
             granted: Vec::new(),
             expiries: model.bounds.expiries,
@@ -139,8 +139,8 @@ impl World {
     }
 
     /// The attempt that the client is making, or has made last.
-    pub(super) fn attempt(&self, client: usize) -> Attempt {
-        Attempt { client, number: self.clients[client].begun }
+    pub(super) fn attempt(&self, client: usize) -> AttemptId {
+        AttemptId { client, number: self.clients[client].begun }
     }
 
     /// Whether anybody waits for the answer.
@@ -180,8 +180,8 @@ impl World {
         for site in &mut self.sites {
             site.open().forget_attempt(client);
         }
-        let Client { begun, .. } = self.clients[client];
-        self.clients[client] = Client { begun, ..Client::IDLE };
+        let ModelClient { begun, .. } = self.clients[client];
+        self.clients[client] = ModelClient { begun, ..ModelClient::IDLE };
     }
 
     /// Whether hearing this changes anything. A node's first answer stands; and what comes after a
@@ -237,7 +237,7 @@ impl World {
     pub(super) fn last_chance(&self, model: &Protocol, client: usize) -> u8 {
         let timing = model.bounds.timing;
         let Some(timing) = timing else { return u8::MAX };
-        let Client { start, gives_up, .. } = self.clients[client];
+        let ModelClient { start, gives_up, .. } = self.clients[client];
         let last = start + timing.attempt_timeout.min(timing.ttl);
         match gives_up {
             Some(given_up) if !model.rules.is_broken(Mutation::DowngradeTooLate) => {
@@ -260,21 +260,23 @@ impl World {
     }
 
     pub(super) fn is_kept(&self, model: &Protocol) -> bool {
-        match model.bounds.promise {
-            Promise::LeasesDoNotOverlap => {
+        match model.bounds.property {
+            ModelProperty::LeasesDoNotOverlap => {
                 self.flaw.is_none() && !self.is_any_conflict(model, |client| self.is_holding(model, client))
             }
-            Promise::TokensAreUniqueAndGrow | Promise::ProofsHold => self.flaw.is_none(),
-            Promise::NothingIsLeftBehind => {
+            ModelProperty::TokensAreUniqueAndGrow | ModelProperty::ProofsHold => self.flaw.is_none(),
+            ModelProperty::NothingIsLeftBehind => {
                 let is_at_rest = self.clients.iter().all(|client| client.phase == ClientPhase::Idle)
                     && self.sites.iter().all(|site| site.requests().is_empty());
                 !(is_at_rest && self.count(|site| site.has_leftovers(self.now)) > 0)
             }
-            Promise::KeysAgreeWithReaders => self.count(|site| site.agrees_with_readers(self.now)) == NODES,
+            ModelProperty::KeysAgreeWithReaders => {
+                self.count(|site| site.agrees_with_readers(self.now)) == NODES
+            }
         }
     }
 
-    /// Whether the promise can neither be kept nor broken by what is to come, so that it need not
+    /// Whether the property can neither be kept nor broken by what is to come, so that it need not
     /// be visited.
     pub(super) fn is_decided(&self, model: &Protocol) -> bool {
         let may_begin = |client: usize| self.clients[client].begun < model.bounds.attempts[client];
@@ -291,17 +293,17 @@ impl World {
             _ => may_be_granted(client) && model.bounds.renewals[client] > 0,
         };
         let mut clients = 0..CLIENTS;
-        !match model.bounds.promise {
-            Promise::LeasesDoNotOverlap => {
+        !match model.bounds.property {
+            ModelProperty::LeasesDoNotOverlap => {
                 let may_hold = |client| may_be_granted(client) || self.is_holding(model, client);
                 let is_passed =
                     |client: usize| self.clients[client].gives_up.is_some_and(|given_up| given_up.is_passed);
                 self.is_any_conflict(model, may_hold)
                     || (0..CLIENTS).any(|client| is_passed(client) && may_be_granted(client))
             }
-            Promise::TokensAreUniqueAndGrow => clients.any(may_be_granted),
-            Promise::ProofsHold => clients.any(may_prove_falsely),
-            Promise::NothingIsLeftBehind | Promise::KeysAgreeWithReaders => true,
+            ModelProperty::TokensAreUniqueAndGrow => clients.any(may_be_granted),
+            ModelProperty::ProofsHold => clients.any(may_prove_falsely),
+            ModelProperty::NothingIsLeftBehind | ModelProperty::KeysAgreeWithReaders => true,
         }
     }
 }

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     client::{
-        asking::{ask_all, ask_operation, hear_all},
-        environment::Environment,
+        broadcast::{collect, inspect_all, send_to_all},
+        context::ClientContext,
     },
     error::{AdminError, ConfigError, Error, out_of_range},
     lock::{client::Client, force_unlock},
@@ -65,14 +65,14 @@ pub async fn init(quorum: &QuorumBuilder) -> Result<(), AdminError> {
 }
 
 pub(super) async fn init_with(client: &Client) -> Result<(), AdminError> {
-    let environment = &*client.environment;
-    every_looked_at(environment, &look(environment).await?)?;
-    let said = rehearse(environment).await?;
-    refuse_known(environment, &said, None)?;
-    every_looked_at(environment, &said)?;
+    let context = &*client.context;
+    every_looked_at(context, &look(context).await?)?;
+    let said = rehearse(context).await?;
+    refuse_known(context, &said, None)?;
+    every_looked_at(context, &said)?;
     // What another one like this has made meanwhile is told with the rest: some nodes may have been
     // changed.
-    every(environment, &ask_all_nodes(environment, init_operation(environment, false)).await)
+    every(context, &ask_all_nodes(context, init_operation(context, false)).await)
 }
 
 /// As [`init`], and no error if the nodes are this quorum already: for jobs that are repeated, such as a deployment.
@@ -97,25 +97,25 @@ pub async fn init_if_needed(quorum: &QuorumBuilder) -> Result<InitOutcome, Admin
 /// Makes a quorum of nodes none of which belongs to one, unless they are this quorum already. Where a single node
 /// knows the quorum, nodes that know nothing may have forgotten it: they are registered, as by a client.
 pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, AdminError> {
-    let environment = &*client.environment;
-    let ours = fingerprint_of(environment);
-    let looked = look(environment).await?;
-    let said = rehearse(environment).await?;
-    refuse_known(environment, &said, Some(&ours))?;
+    let context = &*client.context;
+    let ours = fingerprint_of(context);
+    let looked = look(context).await?;
+    let said = rehearse(context).await?;
+    refuse_known(context, &said, Some(&ours))?;
     if said.iter().any(is_known) {
-        let joined = ask_all_nodes(environment, register(environment)).await;
+        let joined = ask_all_nodes(context, register(context)).await;
         let replies = said
             .iter()
             .zip(&joined)
             .map(|(said, joined)| if is_known(said) { NodeReply::Done } else { joining(joined) });
-        return Ok(InitOutcome::AlreadyDone(environment.replies(replies)));
+        return Ok(InitOutcome::AlreadyDone(context.replies(replies)));
     }
-    every_looked_at(environment, &looked)?;
-    every_looked_at(environment, &said)?;
-    let made = ask_all_nodes(environment, init_operation(environment, false)).await;
+    every_looked_at(context, &looked)?;
+    every_looked_at(context, &said)?;
+    let made = ask_all_nodes(context, init_operation(context, false)).await;
     // Another one like this may go on at the same time.
     let is_ours = |answer: &Answer| is_done(answer) || fingerprint_in(answer) == Some(&ours);
-    if made.iter().all(is_ours) { Ok(InitOutcome::Created) } else { Err(incomplete(environment, &made)) }
+    if made.iter().all(is_ours) { Ok(InitOutcome::Created) } else { Err(incomplete(context, &made)) }
 }
 
 /// Moves a quorum to other nodes or settings: other nodes, another number of votes, another `max_ttl`. It takes one
@@ -159,7 +159,7 @@ pub async fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(),
 /// nodes that did not have the key follows when the nodes have answered which leases they have.
 pub async fn force_unlock(quorum: &Quorum, resource: impl AsRef<[u8]>) -> Result<NodeReplies, Error> {
     let request = quorum.request(resource);
-    force_unlock::force_unlock(request.environment(), &request.checked()?).await
+    force_unlock::force_unlock(request.context(), &request.checked()?).await
 }
 
 /// Returns the settings by which nodes refuse clients of another quorum, as one line.
@@ -185,13 +185,13 @@ pub fn fingerprint(quorum: &QuorumBuilder) -> Result<String, ConfigError> {
 ///
 /// Nodes that are closed stay closed; the same call again goes on from there.
 async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), AdminError> {
-    let (before, after) = (&*old.environment, &*new.environment);
+    let (before, after) = (&*old.context, &*new.context);
     let (from, to) = (fingerprint_of(before), fingerprint_of(after));
     if from == to {
         let is_same = addresses(before) == addresses(after);
         return if is_same { Ok(()) } else { Err(same_configuration(new_name).into()) };
     }
-    if inspect_all(after).await?.iter().all(|answer| fingerprint_in(answer) == Some(&to)) {
+    if inspect_distinct(after).await?.iter().all(|answer| fingerprint_in(answer) == Some(&to)) {
         return Ok(());
     }
     let closed = to.closed_for();
@@ -200,7 +200,7 @@ async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), Ad
     loop {
         close(before, &from, &to, &closed).await?;
         before.clock.sleep_until(before.now() + longest).await;
-        let answers = inspect_all(before).await?;
+        let answers = inspect_distinct(before).await?;
         let is_open = |answer: &Answer| {
             has_answered(answer) && ![Some(&closed), Some(&to)].contains(&fingerprint_in(answer))
         };
@@ -215,7 +215,7 @@ async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), Ad
     }
     // One that is silent may be open.
     let may_be_open = |answer: &Answer| !has_answered(answer) || fingerprint_in(answer) == Some(&to);
-    let has_begun = inspect_all(after).await?.iter().any(may_be_open);
+    let has_begun = inspect_distinct(after).await?.iter().any(may_be_open);
     let admit = if has_begun { register(after) } else { init_operation(after, false) };
     let made = ask_all_nodes(after, admit).await;
     let open = Reconfigure { from: closed, to };
@@ -226,7 +226,7 @@ async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), Ad
 
 /// Closes old nodes until the others are too few to vote.
 async fn close(
-    before: &Environment,
+    before: &ClientContext,
     from: &Fingerprint,
     to: &Fingerprint,
     closed: &Fingerprint,
@@ -250,23 +250,23 @@ async fn close(
 }
 
 /// Whether so many nodes are no quorum.
-fn is_minority(environment: &Environment, nodes: usize) -> bool {
-    nodes < environment.settings.electorate.needed()
+fn is_minority(context: &ClientContext, nodes: usize) -> bool {
+    nodes < context.settings.electorate.needed()
 }
 
-fn register(environment: &Environment) -> Operation {
-    Operation::Register(Register { new_nodes: NewNodes::Quarantine, time: environment.clock.time_of_day() })
+fn register(context: &ClientContext) -> Operation {
+    Operation::Register(Register { new_nodes: NewNodes::Quarantine, time: context.clock.time_of_day() })
 }
 
-fn init_operation(environment: &Environment, is_rehearsal: bool) -> Operation {
-    Operation::Init(Init { is_rehearsal, time: environment.clock.time_of_day() })
+fn init_operation(context: &ClientContext, is_rehearsal: bool) -> Operation {
+    Operation::Init(Init { is_rehearsal, time: context.clock.time_of_day() })
 }
 
 /// What every node would say to be made one of the quorum; nothing is changed. Clocks are compared,
 /// as by a registration.
-async fn rehearse(environment: &Environment) -> Result<Vec<Answer>, AdminError> {
-    let answers = ask_all_nodes(environment, init_operation(environment, true)).await;
-    for (node, answer) in environment.nodes.iter().zip(&answers) {
+async fn rehearse(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
+    let answers = ask_all_nodes(context, init_operation(context, true)).await;
+    for (node, answer) in context.nodes.iter().zip(&answers) {
         if let Answer::Error(NodeError::ClockOff(by)) = answer {
             let (node, reason) = (Arc::clone(node.address()), NodeError::ClockOff(*by));
             return Err(ConfigError::Server { node, reason }.into());
@@ -276,9 +276,9 @@ async fn rehearse(environment: &Environment) -> Result<Vec<Answer>, AdminError> 
 }
 
 /// What every node knows about itself. Those that are about to start are waited for.
-async fn look(environment: &Environment) -> Result<Vec<Answer>, AdminError> {
+async fn look(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     let resource = Resource::internal(*b"redquorum:init");
-    let answers = gather(environment, resource, |gathered| {
+    let answers = gather(context, resource, |gathered| {
         let answers = &gathered.answers;
         match answers.iter().all(has_answered) {
             true => Next::Done,
@@ -287,26 +287,26 @@ async fn look(environment: &Environment) -> Result<Vec<Answer>, AdminError> {
         }
     });
     let answers = answers.await;
-    refuse_same_server(environment, &answers)?;
+    refuse_same_server(context, &answers)?;
     Ok(answers)
 }
 
 /// Refuses to go on unless every node has answered. Nothing was asked of those that did but to be
 /// looked at.
-fn every_looked_at(environment: &Environment, answers: &[Answer]) -> Result<(), AdminError> {
+fn every_looked_at(context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
     let is_fine = |answer: &Answer| has_answered(answer) || is_done(answer);
     if answers.iter().all(is_fine) {
         return Ok(());
     }
     let reply = |answer: &Answer| if is_fine(answer) { NodeReply::NotAsked } else { NodeReply::from(answer) };
-    Err(AdminError::Incomplete(environment.replies(answers.iter().map(reply))))
+    Err(AdminError::Incomplete(context.replies(answers.iter().map(reply))))
 }
 
 /// What every node knows about itself, or why it does not say. They have to be different servers.
-async fn inspect_all(environment: &Environment) -> Result<Vec<Answer>, AdminError> {
-    let deadline = environment.now() + environment.settings.connect_timeout;
-    let answers = ask_all(environment, &Resource::internal(*b"redquorum:init"), deadline).await;
-    refuse_same_server(environment, &answers)?;
+async fn inspect_distinct(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
+    let deadline = context.now() + context.settings.connect_timeout;
+    let answers = inspect_all(context, &Resource::internal(*b"redquorum:init"), deadline).await;
+    refuse_same_server(context, &answers)?;
     Ok(answers)
 }
 
@@ -345,11 +345,11 @@ fn joining(answer: &Answer) -> NodeReply {
 
 /// Refuses nodes that belong to a quorum, unless it is the one that is allowed.
 fn refuse_known(
-    environment: &Environment,
+    context: &ClientContext,
     answers: &[Answer],
     allowed: Option<&Fingerprint>,
 ) -> Result<(), AdminError> {
-    for (node, answer) in environment.nodes.iter().zip(answers) {
+    for (node, answer) in context.nodes.iter().zip(answers) {
         if let Some(theirs) = fingerprint_in(answer).filter(|theirs| Some(*theirs) != allowed) {
             let (node, metadata) = (Arc::clone(node.address()), theirs.to_string().into());
             return Err(AdminError::NotNew { node, metadata });
@@ -358,9 +358,9 @@ fn refuse_known(
     Ok(())
 }
 
-async fn ask_all_nodes(environment: &Environment, operation: Operation) -> Vec<Answer> {
-    let deadline = environment.now() + environment.settings.connect_timeout;
-    hear_all(environment, ask_operation(environment, operation, deadline), deadline).await
+async fn ask_all_nodes(context: &ClientContext, operation: Operation) -> Vec<Answer> {
+    let deadline = context.now() + context.settings.connect_timeout;
+    collect(context, send_to_all(context, operation, deadline), deadline).await
 }
 
 /// The answer that says that a node is in, if one of the two does.
@@ -368,12 +368,12 @@ fn better(opened: Answer, made: Answer) -> Answer {
     if is_done(&made) { made } else { opened }
 }
 
-fn every(environment: &Environment, answers: &[Answer]) -> Result<(), AdminError> {
-    if answers.iter().all(is_done) { Ok(()) } else { Err(incomplete(environment, answers)) }
+fn every(context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
+    if answers.iter().all(is_done) { Ok(()) } else { Err(incomplete(context, answers)) }
 }
 
-fn incomplete(environment: &Environment, answers: &[Answer]) -> AdminError {
-    AdminError::Incomplete(environment.replies(answers.iter().map(NodeReply::from)))
+fn incomplete(context: &ClientContext, answers: &[Answer]) -> AdminError {
+    AdminError::Incomplete(context.replies(answers.iter().map(NodeReply::from)))
 }
 
 /// The error of two configurations of different nodes that nodes cannot distinguish: nothing would keep clients with
@@ -384,10 +384,10 @@ fn same_configuration(name: &str) -> ConfigError {
     out_of_range("name", name, expected)
 }
 
-fn fingerprint_of(environment: &Environment) -> Fingerprint {
-    environment.settings.parameters.fingerprint.clone()
+fn fingerprint_of(context: &ClientContext) -> Fingerprint {
+    context.settings.parameters.fingerprint.clone()
 }
 
-fn addresses(environment: &Environment) -> BTreeSet<Arc<str>> {
-    environment.nodes.iter().map(|node| Arc::clone(node.address())).collect()
+fn addresses(context: &ClientContext) -> BTreeSet<Arc<str>> {
+    context.nodes.iter().map(|node| Arc::clone(node.address())).collect()
 }

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 #[cfg(feature = "tls")]
 use crate::node::redis::Tls;
 use crate::{
-    client::surroundings::Surroundings,
+    client::dependencies::ClientDependencies,
     config::QuorumSettings,
     error::{ConfigError, Error},
     lock::client::Client,
@@ -281,7 +281,7 @@ impl QuorumBuilder {
         let settings = self.checked()?;
         let registers = settings.registration();
         let client = self.start(settings, registers, |nodes| self.observer(nodes))?;
-        connecting::wait_for_quorum(&client.environment).await?;
+        connecting::wait_for_quorum(&client.context).await?;
         Ok(Quorum::new(client))
     }
 
@@ -295,8 +295,9 @@ impl QuorumBuilder {
         let settings = self.settings.check(cluster.nodes())?;
         let nodes = cluster.connect(&settings.parameters, settings.is_read_only());
         let observer = self.observer(nodes.iter().map(|node| Arc::clone(node.address())).collect());
-        let surroundings = Surroundings::new(cluster.clock(), runtime()?, observer, settings.label.clone());
-        Ok(Quorum::new(Client::start(nodes, settings, surroundings)))
+        let dependencies =
+            ClientDependencies::new(cluster.clock(), runtime()?, observer, settings.label.clone());
+        Ok(Quorum::new(Client::start(nodes, settings, dependencies)))
     }
 }
 

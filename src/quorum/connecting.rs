@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     algorithm::{attempt::HEDGE_SHARE, node_set::NodeSet},
     client::{
-        asking::{ask, ask_node},
-        environment::Environment,
-        fanout::Heard,
+        broadcast::{add_inspect, send_inspect},
+        context::ClientContext,
+        fanout::FanoutEvent,
     },
     error::{ConfigError, Error, Goal, NoQuorum},
     node::{Answer, Incarnation, RestartGuard},
@@ -51,30 +51,30 @@ impl Gathered {
 /// Asks every node what it knows about itself, and those that fail again until they answer. Ends
 /// when `next` says so, or when the connect timeout is over.
 pub(super) async fn gather(
-    environment: &Environment,
+    context: &ClientContext,
     resource: Resource,
     next: impl Fn(&Gathered) -> Next,
 ) -> Vec<Answer> {
-    let start = environment.now();
-    let deadline = start + environment.settings.connect_timeout;
-    let mut asked = ask(environment, &resource, deadline);
-    let answers = vec![Answer::Error(NodeError::TimedOut); environment.nodes.len()];
+    let start = context.now();
+    let deadline = start + context.settings.connect_timeout;
+    let mut asked = send_inspect(context, &resource, deadline);
+    let answers = vec![Answer::Error(NodeError::TimedOut); context.nodes.len()];
     let mut gathered = Gathered { answers, heard: NodeSet::EMPTY };
     let (mut failed, mut again_at, mut end_of_grace) = (NodeSet::EMPTY, None, None);
     loop {
-        let now = environment.now();
+        let now = context.now();
         match next(&gathered) {
             Next::Done => break,
             Next::Grace if end_of_grace.is_none() => {
-                end_of_grace = Some(now + grace(environment, now.saturating_duration_since(start)))
+                end_of_grace = Some(now + grace(context, now.saturating_duration_since(start)))
             }
             Next::Grace | Next::Wait => {}
         }
         let until = [again_at, end_of_grace].into_iter().flatten().fold(deadline, std::cmp::min);
-        if let Heard::Answer { node, answer, .. } = asked.next(&*environment.clock, until).await {
+        if let FanoutEvent::Answer { node, answer, .. } = asked.next(&*context.clock, until).await {
             if !matches!(answer, Answer::Inspected(_)) {
                 failed.insert(node);
-                again_at = again_at.or_else(|| Some(environment.now() + AGAIN));
+                again_at = again_at.or_else(|| Some(context.now() + AGAIN));
             }
             gathered.heard.insert(node);
             if let Some(slot) = gathered.answers.get_mut(node) {
@@ -82,13 +82,13 @@ pub(super) async fn gather(
             }
             continue;
         }
-        let now = environment.now();
+        let now = context.now();
         if deadline <= now || end_of_grace.is_some_and(|end| end <= now) {
             break;
         }
         again_at = None;
         for node in std::mem::replace(&mut failed, NodeSet::EMPTY).iter() {
-            ask_node(environment, &mut asked, node, &resource, deadline);
+            add_inspect(context, &mut asked, node, &resource, deadline);
         }
     }
     gathered.answers
@@ -96,8 +96,8 @@ pub(super) async fn gather(
 
 /// How much longer the others are waited for when a quorum has answered after so long: a node that
 /// is as quick is heard, and a silent one costs little.
-fn grace(environment: &Environment, took: Duration) -> Duration {
-    let node_timeout = environment.settings.node_timeout_for(environment.settings.ttl);
+fn grace(context: &ClientContext, took: Duration) -> Duration {
+    let node_timeout = context.settings.node_timeout_for(context.settings.ttl);
     took.max(SHORTEST_GRACE).min(node_timeout / HEDGE_SHARE)
 }
 
@@ -105,14 +105,14 @@ fn grace(environment: &Environment, took: Duration) -> Duration {
 ///
 /// The other nodes are given a little longer. A node that connects later registers, which refuses
 /// what does not fit; where no node registers nothing would, so every node is waited for.
-pub(crate) async fn wait_for_quorum(environment: &Environment) -> Result<(), Error> {
+pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error> {
     let resource = Resource::internal(*b"redquorum:connect");
-    let answers = gather(environment, resource, |gathered| next(environment, gathered)).await;
-    refuse_same_server(environment, &answers)?;
+    let answers = gather(context, resource, |gathered| next(context, gathered)).await;
+    refuse_same_server(context, &answers)?;
     let misfits: Vec<_> =
-        answers.iter().enumerate().map(|(node, answer)| misfit(environment, node, answer)).collect();
-    let needed = environment.settings.electorate.needed();
-    let has_quorum = fitting(environment, &answers) >= needed;
+        answers.iter().enumerate().map(|(node, answer)| misfit(context, node, answer)).collect();
+    let needed = context.settings.electorate.needed();
+    let has_quorum = fitting(context, &answers) >= needed;
     for misfit in misfits.into_iter().flatten() {
         // What does not pass by itself is better said at once, unless the others can do without.
         if !has_quorum {
@@ -123,19 +123,19 @@ pub(crate) async fn wait_for_quorum(environment: &Environment) -> Result<(), Err
     if has_quorum {
         return Ok(());
     }
-    let replies = environment.replies(answers.iter().map(NodeReply::from));
+    let replies = context.replies(answers.iter().map(NodeReply::from));
     Err(NoQuorum::new(Goal::Connect, replies).into())
 }
 
-fn next(environment: &Environment, gathered: &Gathered) -> Next {
+fn next(context: &ClientContext, gathered: &Gathered) -> Next {
     let Gathered { answers, .. } = gathered;
-    let electorate = environment.settings.electorate;
-    let is_misfit = |(node, answer): (usize, &Answer)| misfit(environment, node, answer).is_some();
-    if refuse_same_server(environment, answers).is_err() {
+    let electorate = context.settings.electorate;
+    let is_misfit = |(node, answer): (usize, &Answer)| misfit(context, node, answer).is_some();
+    if refuse_same_server(context, answers).is_err() {
         return Next::Done;
     }
-    if fitting(environment, answers) >= electorate.needed() {
-        return match environment.settings.parameters.guard {
+    if fitting(context, answers) >= electorate.needed() {
+        return match context.settings.parameters.guard {
             _ if gathered.is_complete() => Next::Done,
             RestartGuard::Off => Next::Wait,
             RestartGuard::PerConnection | RestartGuard::PerVote => Next::Grace,
@@ -146,9 +146,9 @@ fn next(environment: &Environment, gathered: &Gathered) -> Next {
 }
 
 /// How many nodes have answered and fit.
-fn fitting(environment: &Environment, answers: &[Answer]) -> usize {
+fn fitting(context: &ClientContext, answers: &[Answer]) -> usize {
     let fits = |(node, answer): &(usize, &Answer)| {
-        matches!(answer, Answer::Inspected(_)) && misfit(environment, *node, answer).is_none()
+        matches!(answer, Answer::Inspected(_)) && misfit(context, *node, answer).is_none()
     };
     answers.iter().enumerate().filter(fits).count()
 }
@@ -176,9 +176,9 @@ pub(super) fn is_lasting(answer: &Answer) -> bool {
 }
 
 /// What is wrong with a node, if something is that does not pass by itself.
-fn misfit(environment: &Environment, node: usize, answer: &Answer) -> Option<ConfigError> {
-    let node = Arc::clone(environment.nodes.get(node)?.address());
-    let ours = &environment.settings.parameters.fingerprint;
+fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<ConfigError> {
+    let node = Arc::clone(context.nodes.get(node)?.address());
+    let ours = &context.settings.parameters.fingerprint;
     let wrong_quorum = |node, theirs: &Fingerprint| {
         Some(ConfigError::WrongQuorum { node, difference: ours.beside(theirs).into() })
     };
@@ -201,9 +201,9 @@ fn misfit(environment: &Environment, node: usize, answer: &Answer) -> Option<Con
 }
 
 /// Refuses two addresses that lead to one server.
-pub(super) fn refuse_same_server(environment: &Environment, answers: &[Answer]) -> Result<(), ConfigError> {
+pub(super) fn refuse_same_server(context: &ClientContext, answers: &[Answer]) -> Result<(), ConfigError> {
     let mut known: Vec<(&Arc<str>, &Incarnation)> = Vec::new();
-    for (node, answer) in environment.nodes.iter().zip(answers) {
+    for (node, answer) in context.nodes.iter().zip(answers) {
         let second = node.address();
         let (first, incarnation) = match answer {
             Answer::Inspected(inspection) => {
@@ -221,7 +221,7 @@ pub(super) fn refuse_same_server(environment: &Environment, answers: &[Answer]) 
             _ => continue,
         };
         // Named in the order in which they were given, not in the order in which they connected.
-        let place = |address: &Arc<str>| environment.nodes.iter().position(|node| node.address() == address);
+        let place = |address: &Arc<str>| context.nodes.iter().position(|node| node.address() == address);
         let (first, second) = if place(first) < place(second) { (first, second) } else { (second, first) };
         let reason =
             NodeError::SameServer { other: Arc::clone(second), incarnation: Arc::clone(incarnation) };

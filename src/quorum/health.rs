@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    client::asking::{ask, hear_with_times},
+    client::broadcast::{collect_with_times, send_inspect},
     lock::{inspection, node_inspection::NodeInspection},
     quorum::Quorum,
     values::Resource,
@@ -39,13 +39,13 @@ impl Quorum {
     ///
     /// It changes nothing.
     pub async fn health(&self) -> Health {
-        let environment = &self.client().environment;
-        let settings = &environment.settings;
-        let start = environment.now();
+        let context = &self.client().context;
+        let settings = &context.settings;
+        let start = context.now();
         let deadline = start + settings.node_timeout_for(settings.ttl);
-        let asked = ask(environment, &Resource::internal(*b"redquorum:health"), deadline);
-        let heard = hear_with_times(environment, asked, deadline).await;
-        Health { nodes: inspection::by_node(environment, start, heard), needed: settings.electorate.needed() }
+        let asked = send_inspect(context, &Resource::internal(*b"redquorum:health"), deadline);
+        let heard = collect_with_times(context, asked, deadline).await;
+        Health { nodes: inspection::by_node(context, start, heard), needed: settings.electorate.needed() }
     }
 }
 

@@ -10,9 +10,9 @@ use futures::{StreamExt, future::join_all, stream};
 
 use crate::{
     client::{
-        asking::{ask_some, ask_those, hear_with_times},
-        environment::Environment,
-        fanout::Heard,
+        broadcast::{collect_with_times, send_inspect_to, send_to},
+        context::ClientContext,
+        fanout::FanoutEvent,
     },
     clock::Instant,
     error::{Error, Goal, NoQuorum},
@@ -132,21 +132,21 @@ impl fmt::Display for LockName {
 ///
 /// It changes nothing.
 pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Result<Listing, Error> {
-    let environment = &*quorum.client().environment;
-    environment.ensure_open()?;
-    let scans = join_all((0..environment.nodes.len()).map(|node| scan(environment, node))).await;
+    let context = &*quorum.client().context;
+    context.ensure_open()?;
+    let scans = join_all((0..context.nodes.len()).map(|node| scan(context, node))).await;
     let mut silent = BTreeMap::new();
-    for (node, (_, error)) in environment.nodes.iter().zip(&scans) {
+    for (node, (_, error)) in context.nodes.iter().zip(&scans) {
         silent.extend(error.clone().map(|error| (Arc::clone(node.address()), error)));
     }
     let reply = |error: &Option<NodeError>| error.clone().map_or(NodeReply::Done, NodeReply::Failed);
-    let replies = environment.replies(scans.iter().map(|(_, error)| reply(error)));
+    let replies = context.replies(scans.iter().map(|(_, error)| reply(error)));
     if !replies.has_quorum() {
         return Err(NoQuorum::new(Goal::List, replies).into());
     }
     let errors: Vec<_> = scans.iter().map(|(_, error)| error.clone()).collect();
     let names = merged(scans.into_iter().map(|(keys, _)| keys)).filter(|(name, _)| is_wanted(name));
-    let looks = names.map(|(name, key)| look(environment, &errors, name, key));
+    let looks = names.map(|(name, key)| look(context, &errors, name, key));
     let locks: Vec<_> = stream::iter(looks).buffered(AT_ONCE).collect().await;
     // A lock may have been unlocked since it was listed.
     let is_held_anywhere =
@@ -167,14 +167,14 @@ fn merged(keys: impl Iterator<Item = BTreeSet<Resource>>) -> impl Iterator<Item 
 }
 
 /// All that a node tells, step by step, and why it does not go on.
-async fn scan(environment: &Environment, node: usize) -> (BTreeSet<Resource>, Option<NodeError>) {
+async fn scan(context: &ClientContext, node: usize) -> (BTreeSet<Resource>, Option<NodeError>) {
     let (mut keys, mut cursor) = (BTreeSet::new(), 0);
     loop {
-        let deadline = deadline(environment);
-        let mut asked = ask_some(environment, [node], Operation::List(List { cursor }), deadline);
-        let answer = match asked.next(&*environment.clock, deadline).await {
-            Heard::Answer { answer, .. } => answer,
-            Heard::Silence => Answer::Error(NodeError::TimedOut),
+        let deadline = deadline(context);
+        let mut asked = send_to(context, [node], Operation::List(List { cursor }), deadline);
+        let answer = match asked.next(&*context.clock, deadline).await {
+            FanoutEvent::Answer { answer, .. } => answer,
+            FanoutEvent::DeadlineReached => Answer::Error(NodeError::TimedOut),
         };
         match answer {
             Answer::Listed(listed) => {
@@ -194,27 +194,27 @@ async fn scan(environment: &Environment, node: usize) -> (BTreeSet<Resource>, Op
 
 /// Asks those nodes about a resource that told all that they know. Of the others it is known why not.
 async fn look(
-    environment: &Environment,
+    context: &ClientContext,
     errors: &[Option<NodeError>],
     name: LockName,
     key: Resource,
 ) -> (LockName, Inspection) {
-    let (start, deadline) = (environment.now(), deadline(environment));
+    let (start, deadline) = (context.now(), deadline(context));
     let able = errors.iter().enumerate().filter(|(_, error)| error.is_none()).map(|(node, _)| node);
-    let asked = ask_those(environment, able, &key, deadline);
-    let mut heard = hear_with_times(environment, asked, deadline).await;
+    let asked = send_inspect_to(context, able, &key, deadline);
+    let mut heard = collect_with_times(context, asked, deadline).await;
     for ((answer, _), error) in heard.iter_mut().zip(errors) {
         if let Some(error) = error {
             *answer = Answer::Error(error.clone());
         }
     }
-    let needed = environment.settings.electorate.needed();
-    (name, Inspection::new(by_node(environment, start, heard), needed))
+    let needed = context.settings.electorate.needed();
+    (name, Inspection::new(by_node(context, start, heard), needed))
 }
 
-fn deadline(environment: &Environment) -> Instant {
-    let settings = &environment.settings;
-    environment.now() + settings.node_timeout_for(settings.ttl)
+fn deadline(context: &ClientContext) -> Instant {
+    let settings = &context.settings;
+    context.now() + settings.node_timeout_for(settings.ttl)
 }
 
 impl Listing {

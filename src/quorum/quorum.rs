@@ -90,7 +90,7 @@ impl Quorum {
     /// It changes nothing.
     pub async fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, Error> {
         let request = self.request(resource);
-        inspection::inspect(request.environment(), &request.checked_to_read()?).await
+        inspection::inspect(request.context(), &request.checked_to_read()?).await
     }
 
     /// A request for one resource, with the settings of the quorum. A reserved name is accepted if it is that of a

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, pin::pin, sync::Arc, time::Duration};
 use futures::future::{Either, join_all, select};
 
 use crate::{
-    algorithm::residue, client::environment::Environment, clock::Instant, lock::client::Client,
+    algorithm::residue, client::context::ClientContext, clock::Instant, lock::client::Client,
     node::Undelivered, values::Resource,
 };
 
@@ -49,16 +49,16 @@ impl ShutdownReport {
         self.stalled_calls
     }
 
-    fn of(environment: &Environment, undelivered: &[Vec<Undelivered>]) -> Self {
+    fn of(context: &ClientContext, undelivered: &[Vec<Undelivered>]) -> Self {
         let resources = |undelivered: &Vec<Undelivered>| -> Vec<Resource> {
             let all: BTreeSet<&Resource> =
                 undelivered.iter().flat_map(|undelivered| undelivered.resources.iter()).collect();
             all.into_iter().cloned().collect()
         };
-        let nodes = environment.nodes.iter().map(|node| Arc::clone(node.address()));
+        let nodes = context.nodes.iter().map(|node| Arc::clone(node.address()));
         let open =
             nodes.zip(undelivered.iter().map(resources)).filter(|(_, resources)| !resources.is_empty());
-        Self { unconfirmed: open.collect(), stalled_calls: environment.attempts.count() }
+        Self { unconfirmed: open.collect(), stalled_calls: context.attempts.count() }
     }
 }
 
@@ -94,48 +94,47 @@ impl fmt::Display for ShutdownReport {
 ///
 /// As there.
 pub(crate) async fn shutdown(client: &Client, grace: Duration) -> ShutdownReport {
-    let environment = &*client.environment;
-    let patient_until = environment.now() + grace;
+    let context = &*client.context;
+    let patient_until = context.now() + grace;
     client.close();
     // What is under way has something to take back, and closed nodes would not listen. Calls that
     // wait end by themselves, if somebody polls them; no attempt is older than this.
-    let patience = environment.clock.sleep_until(environment.now() + environment.settings.attempt_timeout);
-    select(pin!(environment.attempts.none()), patience).await;
-    let mut drained = pin!(drained(environment));
+    let patience = context.clock.sleep_until(context.now() + context.settings.attempt_timeout);
+    select(pin!(context.attempts.none()), patience).await;
+    let mut drained = pin!(drained(context));
     loop {
-        let now = environment.now();
-        let undelivered: Vec<_> = environment.nodes.iter().map(|node| node.undelivered()).collect();
-        let until =
-            blocked_until(environment, &undelivered).map_or(patient_until, |end| end.max(patient_until));
+        let now = context.now();
+        let undelivered: Vec<_> = context.nodes.iter().map(|node| node.undelivered()).collect();
+        let until = blocked_until(context, &undelivered).map_or(patient_until, |end| end.max(patient_until));
         if until <= now {
-            return report(environment, &undelivered);
+            return report(context, &undelivered);
         }
         let look = if now < patient_until { patient_until } else { until.min(now + LOOK_AGAIN) };
-        if let Either::Left(_) = select(&mut drained, environment.clock.sleep_until(look)).await {
-            return report(environment, &[]);
+        if let Either::Left(_) = select(&mut drained, context.clock.sleep_until(look)).await {
+            return report(context, &[]);
         }
     }
 }
 
 /// Closes the nodes, at the call. Ready when nothing is undelivered to any of them, or all that
 /// must be delivered is past its time.
-pub(crate) fn drained(environment: &Environment) -> impl Future<Output = Vec<()>> {
-    join_all(environment.nodes.iter().map(|node| node.close()))
+pub(crate) fn drained(context: &ClientContext) -> impl Future<Output = Vec<()>> {
+    join_all(context.nodes.iter().map(|node| node.close()))
 }
 
 /// Until when what must be delivered may keep others from a resource.
-fn blocked_until(environment: &Environment, undelivered: &[Vec<Undelivered>]) -> Option<Instant> {
+fn blocked_until(context: &ClientContext, undelivered: &[Vec<Undelivered>]) -> Option<Instant> {
     let left = undelivered.iter().enumerate().flat_map(|(node, undelivered)| {
         undelivered.iter().flat_map(move |undelivered| {
             let end = undelivered.blocks_until.into_iter();
             end.flat_map(move |end| undelivered.resources.iter().map(move |resource| (node, resource, end)))
         })
     });
-    residue::blocks_until(environment.settings.electorate, left)
+    residue::blocks_until(context.settings.electorate, left)
 }
 
-fn report(environment: &Environment, undelivered: &[Vec<Undelivered>]) -> ShutdownReport {
-    let shutdown = ShutdownReport::of(environment, undelivered);
+fn report(context: &ClientContext, undelivered: &[Vec<Undelivered>]) -> ShutdownReport {
+    let shutdown = ShutdownReport::of(context, undelivered);
     if shutdown.is_complete() {
         tracing::debug!("shut down");
     } else {

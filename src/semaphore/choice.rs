@@ -11,7 +11,7 @@ use crate::{
         last_attempt::LastAttempt,
         overseer::oversee,
     },
-    client::asking::{ask_operation, hear_all},
+    client::broadcast::{collect, send_to_all},
     config::LockOptions,
     error::{ConfigError, Error, Goal, NoQuorum},
     lock::{
@@ -87,7 +87,7 @@ impl Choice {
         first: Option<usize>,
         wait: Option<Duration>,
     ) -> Result<Option<LockedOne>, Error> {
-        let start = self.client.environment.now();
+        let start = self.client.context.now();
         let deadline = wait.map(|wait| start + wait);
         let work = |any: AnyOf| {
             let choice = self.clone();
@@ -117,17 +117,17 @@ impl Choice {
 
     /// What nodes say of these, of which some may be beyond the last.
     pub(super) async fn seen(&self, indices: Range<usize>) -> Result<Vec<Seen>, Error> {
-        let environment = &*self.client.environment;
-        environment.ensure_open()?;
+        let context = &*self.client.context;
+        context.ensure_open()?;
         let Offered { name, resource_at, .. } = self.offered.clone()?;
-        let settings = self.settings.check(&environment.settings)?;
+        let settings = self.settings.check(&context.settings)?;
         let resources: Vec<Resource> = indices.map(|index| resource_at(index)).collect();
-        let needed = environment.settings.electorate.needed();
+        let needed = context.settings.electorate.needed();
         let mut seen = vec![Seen { vacant: 0, taken: 0, needed }; resources.len()];
         let most = u32::try_from(resources.len()).unwrap_or(u32::MAX);
         let vacant = Operation::Vacant(Vacant { resources, most, even_marked: true });
-        let deadline = environment.now() + settings.rules.node_timeout;
-        let answers = hear_all(environment, ask_operation(environment, vacant, deadline), deadline).await;
+        let deadline = context.now() + settings.rules.node_timeout;
+        let answers = collect(context, send_to_all(context, vacant, deadline), deadline).await;
         let mut answered = 0;
         for answer in &answers {
             let Answer::Vacant(vacant) = answer else { continue };
@@ -138,7 +138,7 @@ impl Choice {
             }
         }
         if answered < needed {
-            let replies = environment.replies(answers.iter().map(NodeReply::from));
+            let replies = context.replies(answers.iter().map(NodeReply::from));
             return Err(NoQuorum::new(Goal::Inspect(name), replies).into());
         }
         Ok(seen)
@@ -154,11 +154,11 @@ impl Choice {
 
     /// Looks out once it is its turn, which it wants after a while: most are served before.
     async fn wait_to_look_out(&self, any: &AnyOf) -> AcquiredOne {
-        let environment = &*self.client.environment;
+        let context = &*self.client.context;
         let pacing = any.settings.pacing;
-        let mut rest = pacing.first_poll.mul_f64(0.5 + environment.jitter());
+        let mut rest = pacing.first_poll.mul_f64(0.5 + context.jitter());
         loop {
-            environment.clock.sleep_until(environment.now() + rest).await;
+            context.clock.sleep_until(context.now() + rest).await;
             rest = pacing.longest_poll;
             let Ok(Offered { all, .. }) = &self.offered else { continue };
             let turn = self.lock_for_one(names::look_out(all), LockOptions::new());
@@ -180,13 +180,13 @@ impl Choice {
         work: impl Fn(AnyOf) -> BoxFuture<'static, Result<Option<AcquiredOne>, Error>>,
     ) -> Result<Option<LockedOne>, Error> {
         let any = self.checked(first)?;
-        let environment = &*self.client.environment;
+        let context = &*self.client.context;
         let resources: Resources = [any.name.clone()].into();
         let mode = if any.surplus.is_some() { Mode::Permit } else { Mode::of(&resources) };
         let span = tracing::debug_span!(
             "any_of", call = name, resource = %any.name, ?mode, id = Empty, token = Empty
         );
-        let mut call = LockCall::begin(environment, mode);
+        let mut call = LockCall::begin(context, mode);
         let done = loop {
             let work = work(any.clone()).instrument(span.clone());
             if let Some(done) = oversee(&self.client.waiters, &resources, work).await {
@@ -208,13 +208,13 @@ impl Choice {
     }
 
     fn checked(&self, first: Option<usize>) -> Result<AnyOf, Error> {
-        let environment = &*self.client.environment;
-        if environment.settings.is_read_only() {
+        let context = &*self.client.context;
+        if context.settings.is_read_only() {
             return Err(ConfigError::ReadOnly.into());
         }
-        environment.ensure_open()?;
+        context.ensure_open()?;
         let Offered { name, count, resource_at, surplus, .. } = self.offered.clone()?;
-        let settings = self.settings.check(&environment.settings)?;
+        let settings = self.settings.check(&context.settings)?;
         let waiters = Arc::clone(&self.client.waiters);
         Ok(AnyOf {
             waiters,

@@ -67,12 +67,10 @@ impl Semaphore {
         permits: u32,
         wait: Duration,
     ) -> Result<Option<Vec<Permit>>, Error> {
-        let environment = &*self.choice.client.environment;
-        let deadline = environment.now() + wait;
+        let context = &*self.choice.client.context;
+        let deadline = context.now() + wait;
         let acquired =
-            match select(pin!(self.acquire_many(permits)), pin!(environment.clock.sleep_until(deadline)))
-                .await
-            {
+            match select(pin!(self.acquire_many(permits)), pin!(context.clock.sleep_until(deadline))).await {
                 Either::Left((acquired, _)) => Some(acquired),
                 Either::Right(_) => None,
             };

@@ -106,7 +106,7 @@ impl Quorum {
 impl Semaphore {
     pub(crate) fn new(client: Arc<Client>, name: Result<Resource, ConfigError>, permits: u32) -> Self {
         let offered = name.and_then(|name| offered(name, permits));
-        let next = client.environment.some_of(permits as usize, 1).first().copied().unwrap_or_default();
+        let next = client.context.sample_indices(permits as usize, 1).first().copied().unwrap_or_default();
         let choice = Choice { client, offered, settings: LockOptions::new(), queues: QUEUES };
         Self { choice, slots: Arc::new(Mutex::new(FirstSlots { released: Vec::new(), next })) }
     }

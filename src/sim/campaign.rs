@@ -20,7 +20,7 @@ use crate::{
     sim::{
         Failure, Report,
         history::Event,
-        rng::{Purpose, hash_of},
+        rng::{RandomStream, hash_of},
     },
 };
 
@@ -188,7 +188,7 @@ impl Campaign {
     fn draw<S: Strategy>(&self, cases: &S, number: u64) -> S::Tree {
         let mut seed = [0; 32];
         for (part, bytes) in (0..).zip(seed.chunks_exact_mut(8)) {
-            bytes.copy_from_slice(&hash_of(self.seed, Purpose::Case, [number, part]).to_le_bytes());
+            bytes.copy_from_slice(&hash_of(self.seed, RandomStream::Case, [number, part]).to_le_bytes());
         }
         let config = Config { failure_persistence: None, ..Config::default() };
         let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));

@@ -7,7 +7,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use uuid::Uuid;
 
 use crate::{
-    client::surroundings::Surroundings,
+    client::dependencies::ClientDependencies,
     clock::Clock,
     error::Error,
     lock::{Lease, LockGuard, ReadGuard, client::Client as QuorumClient},
@@ -17,8 +17,8 @@ use crate::{
     },
     quorum::{Quorum, QuorumBuilder, builder::setup},
     sim::{
-        history::{Attempt, Event},
-        rng::{Purpose, hash_of, part},
+        history::{AttemptId, Event},
+        rng::{RandomStream, hash_of, part},
         store::Store,
         world::{ProcessSpawner, Recorder, SimClock, SimTransport, World},
     },
@@ -81,7 +81,7 @@ impl Process {
     /// A number that follows from the seed of the run, this process and `purpose`.
     #[must_use]
     pub fn random(&self, purpose: u64) -> u64 {
-        hash_of(self.seed, Purpose::Program, [part(self.index), purpose])
+        hash_of(self.seed, RandomStream::Program, [part(self.index), purpose])
     }
 
     /// The store of this name, which all processes share, across the network.
@@ -180,11 +180,11 @@ impl Process {
         ProcessSpawner { world: self.world.clone(), process: self.index }
     }
 
-    pub(crate) fn surroundings(&self) -> Surroundings {
+    pub(crate) fn dependencies(&self) -> ClientDependencies {
         // Every client of a process has an identity of its own.
         let number = self.world.lock().next_client(self.index);
-        let id = |half: u64| hash_of(self.seed, Purpose::Identity, [part(self.index), number, half]);
-        Surroundings {
+        let id = |half: u64| hash_of(self.seed, RandomStream::Identity, [part(self.index), number, half]);
+        ClientDependencies {
             clock: Arc::new(self.clock()),
             spawner: Arc::new(self.spawner()),
             observer: Arc::new(Recorder { world: self.world.clone(), process: self.index }),
@@ -214,16 +214,16 @@ impl QuorumBuilder {
     /// [`Error::Config`] if the settings cannot work.
     pub fn connect_simulated(self, process: &Process) -> Result<Quorum, Error> {
         let settings = self.settings.check(process.nodes().len())?;
-        let surroundings = process.surroundings();
-        let setup = setup(&settings, &surroundings, settings.registration());
+        let dependencies = process.dependencies();
+        let setup = setup(&settings, &dependencies, settings.registration());
         let nodes = process.connect(&settings.parameters, &setup);
-        Ok(Quorum::new(QuorumClient::start(nodes, settings, surroundings)))
+        Ok(Quorum::new(QuorumClient::start(nodes, settings, dependencies)))
     }
 }
 
 impl Lease {
     /// As the history calls it.
-    fn attempt(&self) -> Attempt {
-        Attempt::new(self.active.attempt)
+    fn attempt(&self) -> AttemptId {
+        AttemptId::new(self.active.attempt)
     }
 }

@@ -2,7 +2,7 @@
 
 /// What a number is for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Purpose {
+pub(crate) enum RandomStream {
     /// The generator of one case of a campaign.
     Case,
     /// Whatever a program wants one for.
@@ -24,16 +24,16 @@ pub(crate) enum Purpose {
 ///
 /// It is the same on every machine and with every toolchain, so that a kept case stays the case
 /// that it was: hence no hasher of the standard library.
-pub(crate) fn hash_of<const N: usize>(seed: u64, purpose: Purpose, parts: [u64; N]) -> u64 {
+pub(crate) fn hash_of<const N: usize>(seed: u64, purpose: RandomStream, parts: [u64; N]) -> u64 {
     // Kept cases depend on these.
     let purpose = match purpose {
-        Purpose::Case => 1,
-        Purpose::Program => 2,
-        Purpose::Identity => 3,
-        Purpose::Boot => 4,
-        Purpose::NodeClock => 5,
-        Purpose::Latency => 6,
-        Purpose::Store => 7,
+        RandomStream::Case => 1,
+        RandomStream::Program => 2,
+        RandomStream::Identity => 3,
+        RandomStream::Boot => 4,
+        RandomStream::NodeClock => 5,
+        RandomStream::Latency => 6,
+        RandomStream::Store => 7,
     };
     parts.iter().fold(mix(mix(seed) ^ purpose), |hash, part| mix(hash ^ part))
 }
@@ -65,9 +65,9 @@ mod tests {
 
     #[test]
     fn numbers_stay_the_same_for_kept_cases() {
-        assert_eq!(hash_of(0, Purpose::Case, [0, 0]), 0xd1c0_2706_8798_4b37);
-        assert_eq!(hash_of(7, Purpose::Latency, [1, 2, 0, 14]), 0xe34c_fdf6_e40f_df3e);
-        assert_eq!(hash_of(u64::MAX, Purpose::Store, [u64::MAX]), 0x37d3_ac04_44fa_3348);
+        assert_eq!(hash_of(0, RandomStream::Case, [0, 0]), 0xd1c0_2706_8798_4b37);
+        assert_eq!(hash_of(7, RandomStream::Latency, [1, 2, 0, 14]), 0xe34c_fdf6_e40f_df3e);
+        assert_eq!(hash_of(u64::MAX, RandomStream::Store, [u64::MAX]), 0x37d3_ac04_44fa_3348);
     }
 
     #[test]
@@ -76,8 +76,8 @@ mod tests {
         for seed in 0..10 {
             for first in 0..10 {
                 for second in 0..10 {
-                    drawn.insert(hash_of(seed, Purpose::Program, [first, second]));
-                    drawn.insert(hash_of(seed, Purpose::Identity, [first, second]));
+                    drawn.insert(hash_of(seed, RandomStream::Program, [first, second]));
+                    drawn.insert(hash_of(seed, RandomStream::Identity, [first, second]));
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{AnyOf, TRIED_ONCE};
 use crate::{
     algorithm::attempt::HEDGE_SHARE,
-    client::fanout::{Fanout, Heard},
+    client::fanout::{Fanout, FanoutEvent},
     clock::Instant,
     node::{Answer, Operation, Request, Vacant},
 };
@@ -15,7 +15,7 @@ pub(super) struct Look {
     /// By the index of what each node is asked about.
     asked: Fanout<usize>,
     deadline: Instant,
-    questions: Vec<Question>,
+    questions: Vec<VacancyQuestion>,
     /// Which shares no node has looked at yet.
     unseen: Vec<usize>,
     /// Whether the first that each node is asked about is a surplus one.
@@ -23,7 +23,7 @@ pub(super) struct Look {
 }
 
 /// What one node is asked about.
-struct Question {
+struct VacancyQuestion {
     node: usize,
     indices: Vec<usize>,
     shares: Vec<usize>,
@@ -33,7 +33,7 @@ impl AnyOf {
     /// Asks so many nodes which of these are vacant; where it will wait, others are let go first. The
     /// first answer counts.
     pub(super) fn ask_vacant(&self, indices: Vec<usize>, nodes: usize, waits: bool) -> Look {
-        let question = |node| Question { node, indices: indices.clone(), shares: vec![0] };
+        let question = |node| VacancyQuestion { node, indices: indices.clone(), shares: vec![0] };
         let (answering, silent) = self.nodes_to_ask();
         let questions = answering.into_iter().chain(silent).take(nodes).map(question).collect();
         self.ask(questions, !waits, self.surplus_index())
@@ -53,46 +53,46 @@ impl AnyOf {
             let shares = (at..at + nodes_each.min(nodes.len())).map(|share| share % nodes.len());
             let shares: Vec<usize> = shares.filter(|share| *share < all.len().max(1)).collect();
             let indices = shares.iter().filter_map(|share| all.get(*share)).copied().flatten().copied();
-            Question { node: *node, indices: indices.collect(), shares }
+            VacancyQuestion { node: *node, indices: indices.collect(), shares }
         };
         self.ask(nodes.iter().enumerate().map(question).collect(), !waits, self.surplus_index())
     }
 
     /// All nodes in random order: those that are not known to be silent, and those that are.
     fn nodes_to_ask(&self) -> (Vec<usize>, Vec<usize>) {
-        let environment = self.environment();
-        let now = environment.now();
-        let nodes = environment.some_of(environment.nodes.len(), usize::MAX);
-        nodes.into_iter().partition(|node| !environment.queues.is_silent(*node, now))
+        let context = self.context();
+        let now = context.now();
+        let nodes = context.sample_indices(context.nodes.len(), usize::MAX);
+        nodes.into_iter().partition(|node| !context.queues.is_silent(*node, now))
     }
 
     /// Asks of each of these its queue node alone, which knows whether anybody is queued for it: so no
     /// mark matters.
     pub(super) fn ask_queue_nodes(&self, indices: impl IntoIterator<Item = usize>) -> Look {
-        let mut questions: BTreeMap<usize, Question> = BTreeMap::new();
+        let mut questions: BTreeMap<usize, VacancyQuestion> = BTreeMap::new();
         for index in indices {
             let Some(node) = self.queue_node(index) else { continue };
             let share = questions.len();
-            let question = || Question { node, indices: Vec::new(), shares: vec![share] };
+            let question = || VacancyQuestion { node, indices: Vec::new(), shares: vec![share] };
             questions.entry(node).or_insert_with(question).indices.push(index);
         }
         self.ask(questions.into_values().collect(), true, None)
     }
 
-    fn ask(&self, mut questions: Vec<Question>, even_marked: bool, surplus: Option<usize>) -> Look {
-        let environment = self.environment();
+    fn ask(&self, mut questions: Vec<VacancyQuestion>, even_marked: bool, surplus: Option<usize>) -> Look {
+        let context = self.context();
         // First, so that no answer is full before it.
         for question in &mut questions {
             surplus.into_iter().for_each(|index| question.indices.insert(0, index));
         }
         questions.retain(|question| !question.indices.is_empty() && !question.shares.is_empty());
-        let deadline = environment.now() + self.settings.rules.node_timeout / HEDGE_SHARE;
+        let deadline = context.now() + self.settings.rules.node_timeout / HEDGE_SHARE;
         let most = u32::try_from(TRIED_ONCE + 1).unwrap_or(u32::MAX);
         let mut asked = Fanout::new();
         for (at, question) in questions.iter().enumerate() {
             let resources = question.indices.iter().map(|index| (self.resource_at)(*index)).collect();
             let vacant = Operation::Vacant(Vacant { resources, most, even_marked });
-            asked.send(&environment.nodes, question.node, at, Request::one(vacant, deadline));
+            asked.send(&context.nodes, question.node, at, Request::one(vacant, deadline));
         }
         let mut unseen: Vec<usize> = questions.iter().flat_map(|question| question.shares.clone()).collect();
         unseen.sort_unstable();
@@ -105,13 +105,13 @@ impl Look {
     /// Which are vacant, as many as anybody tries, by the next node that knows of any; none if every
     /// share was seen, or no node says more.
     pub(super) async fn found(&mut self, any: &AnyOf) -> Vec<usize> {
-        while self.asked.open() > 0 && !self.unseen.is_empty() {
-            let heard = self.asked.next(&*any.environment().clock, self.deadline).await;
-            let Heard::Answer { tag, answer, .. } = heard else { break };
+        while self.asked.outstanding() > 0 && !self.unseen.is_empty() {
+            let heard = self.asked.next(&*any.context().clock, self.deadline).await;
+            let FanoutEvent::Answer { tag, answer, .. } = heard else { break };
             let (Answer::Vacant(vacant), Some(question)) = (answer, self.questions.get(tag)) else {
                 continue;
             };
-            any.environment().queues.heard(question.node);
+            any.context().queues.heard(question.node);
             if self.has_surplus && !vacant.contains(&0) {
                 question.indices.first().into_iter().for_each(|index| any.tell_surplus(*index));
             }

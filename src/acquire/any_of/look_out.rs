@@ -21,7 +21,7 @@ const LONGEST_REST: u32 = 64;
 
 /// What the nodes say.
 #[derive(Debug, Default)]
-struct Heard {
+struct PendingChecks {
     told: Mutex<Told>,
     notified: Notify,
 }
@@ -40,7 +40,7 @@ struct Told {
 #[derive(Debug)]
 struct ReleaseListener {
     index: usize,
-    heard: Arc<Heard>,
+    heard: Arc<PendingChecks>,
 }
 
 /// At which node one is listened to.
@@ -57,39 +57,39 @@ impl AnyOf {
     ///
     /// As [`attempt_once`](crate::acquire::attempt::attempt_once).
     pub(crate) async fn look_out(&self) -> AcquiredOne {
-        let environment = self.environment();
-        let hand_over = environment.settings.parameters.hand_over;
+        let context = self.context();
+        let hand_over = context.settings.parameters.hand_over;
         let poll = self.settings.pacing.longest_poll;
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(PendingChecks::default());
         let mut listening: Vec<Listening> = (0..self.count).map(|_| None).collect();
         self.listen(&mut listening, &heard);
         // Then one question to each node does for all of them.
-        let listens_from = environment.now() + self.settings.rules.node_timeout / LISTENING_SHARE;
-        heard.until_all(self.count, environment.until(Some(listens_from))).await;
-        let mut poll_at = environment.now() + poll;
+        let listens_from = context.now() + self.settings.rules.node_timeout / LISTENING_SHARE;
+        heard.until_all(self.count, context.until(Some(listens_from))).await;
+        let mut poll_at = context.now() + poll;
         let (mut rest, mut again_at) = (1, None::<Instant>);
         loop {
             let is_poll = tokio::select! {
                 biased;
-                () = environment.clock.sleep_until(poll_at) => true,
+                () = context.clock.sleep_until(poll_at) => true,
                 () = heard.notified.notified() => false,
-                () = environment.until(again_at) => false,
+                () = context.until(again_at) => false,
             };
             let mut look = if is_poll {
                 self.listen(&mut listening, &heard);
-                poll_at = environment.now() + poll;
-                self.ask_vacant_by_shares(&environment.some_of(self.count, self.count), 1, true)
+                poll_at = context.now() + poll;
+                self.ask_vacant_by_shares(&context.sample_indices(self.count, self.count), 1, true)
             } else {
                 let mut told = lock(&heard.told);
                 let mut indices = std::mem::take(&mut told.now);
-                if again_at.is_some_and(|at| at <= environment.now()) {
+                if again_at.is_some_and(|at| at <= context.now()) {
                     again_at = None;
                     indices.append(&mut told.again);
                 }
                 drop(told);
                 let indices: Vec<usize> = indices.into_iter().collect();
                 // In any order: a node names only so many.
-                let order = environment.some_of(indices.len(), indices.len());
+                let order = context.sample_indices(indices.len(), indices.len());
                 self.ask_queue_nodes(order.into_iter().filter_map(|at| indices.get(at).copied()))
             };
             let mut is_any_missed = false;
@@ -108,14 +108,14 @@ impl AnyOf {
             }
             rest = if is_any_missed { (2 * rest).min(LONGEST_REST) } else { 1 };
             if again_at.is_none() && !lock(&heard.told).again.is_empty() {
-                again_at = Some(environment.now() + hand_over * rest);
+                again_at = Some(context.now() + hand_over * rest);
             }
         }
     }
 
     /// Listens to each at its queue node, which another may be than before.
-    fn listen(&self, listening: &mut [Listening], heard: &Arc<Heard>) {
-        let nodes = &self.environment().nodes;
+    fn listen(&self, listening: &mut [Listening], heard: &Arc<PendingChecks>) {
+        let nodes = &self.context().nodes;
         for (index, listening) in listening.iter_mut().enumerate() {
             let queue_node = self.queue_node(index);
             if listening.as_ref().map(|(node, _)| *node) == queue_node {
@@ -129,7 +129,7 @@ impl AnyOf {
     }
 }
 
-impl Heard {
+impl PendingChecks {
     /// Ready when it is told of all, or once `end` is.
     async fn until_all(&self, count: usize, end: impl Future<Output = ()>) {
         tokio::select! {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Asked, AttemptPerformer};
+use super::{AttemptPerformer, RequestKind};
 use crate::{
     algorithm::{
         attempt::{FailureReason, HEDGE_SHARE, LockVote},
@@ -26,19 +26,19 @@ impl AttemptPerformer<'_> {
             return;
         }
         let rules = &self.checked.settings.rules;
-        let keys_over = self.environment.now() + rules.validity.seen_by_any(rules.ttl);
+        let keys_over = self.context.now() + rules.validity.seen_by_any(rules.ttl);
         let unlock = |tombstone| {
             let (resources, owner) = (self.checked.resources.clone(), self.owner.clone());
             let operation =
                 Operation::Unlock(Unlock { resources, owner, notify: false, tombstone, is_awaited: false });
-            Request::one(operation, self.environment.must_deliver_until()).blocks_until(keys_over)
+            Request::one(operation, self.context.latest_expiry()).blocks_until(keys_over)
         };
         let leaving = unlock(Tombstone::IfMissing);
         let clean = unlock(Tombstone::Never);
         let mut nodes = NodeSet::EMPTY;
         let keeps = mutation::is_on(Mutation::LoserKeeps);
         for (node, has_answered) in self.attempt.to_roll_back().filter(|_| !keeps) {
-            if let Some(to) = self.environment.nodes.get(node) {
+            if let Some(to) = self.context.nodes.get(node) {
                 let request = if may_land_yet(has_answered) { &leaving } else { &clean };
                 drop(to.call(request.clone()));
                 nodes.insert(node);
@@ -46,7 +46,7 @@ impl AttemptPerformer<'_> {
         }
         tracing::debug!(resource = %self.checked.resource, id = %self.owner, ?nodes, "rollback");
         // Last, since the observer may be anybody's code: if it panics, nothing is left on a node.
-        self.environment.observer.attempt_lost(self.number);
+        self.context.observer.attempt_lost(self.number);
     }
 
     pub(super) fn acquired(&mut self, token: FencingToken) -> Acquired {
@@ -73,8 +73,8 @@ impl AttemptPerformer<'_> {
             node_timeout: settings.rules.node_timeout,
             in_flight: self.in_flight.take(),
             nodes: self.attempt.lock_votes().iter().zip(&self.votes).map(node_lease_state).collect(),
-            late: self.fanout.take_open(|(asked, _)| !matches!(asked, Asked::WriteBack)),
-            queue_node: self.queue_node.acquired(&self.environment.queues, &self.checked.resources),
+            late: self.fanout.take_outstanding(|(asked, _)| !matches!(asked, RequestKind::WriteBack)),
+            queue_node: self.queue_node.acquired(&self.context.queues, &self.checked.resources),
         }
     }
 
@@ -84,15 +84,15 @@ impl AttemptPerformer<'_> {
         }
         self.decided(AttemptEnd::Failed(reason));
         self.close_votes();
-        let took = self.environment.now().saturating_duration_since(self.attempt.start());
+        let took = self.context.now().saturating_duration_since(self.attempt.start());
         self.pass_over_silent(took);
         let by_queue_node = |deferral: &Deferral| {
             let index = self.blocked.unwrap_or_default();
-            self.checked.queue_node(self.environment, index) == Some(deferral.node)
+            self.checked.queue_node(self.context, index) == Some(deferral.node)
         };
         let is_sure = self.deferral.as_ref().is_some_and(by_queue_node)
-            || holder(&self.votes, self.environment.settings.electorate).is_some();
-        let replies = self.environment.replies(std::mem::take(&mut self.votes));
+            || holder(&self.votes, self.context.settings.electorate).is_some();
+        let replies = self.context.replies(std::mem::take(&mut self.votes));
         tracing::debug!(resource = %self.checked.resource, id = %self.owner, ?reason, %replies, "failed");
         FailedAttempt {
             reason,
@@ -112,7 +112,7 @@ impl AttemptPerformer<'_> {
             && self.queue_node.is_unheard()
             && self.attempt.lock_votes().get(node) == Some(&LockVote::Silent)
         {
-            self.environment.queues.passed_over(node, self.environment.now());
+            self.context.queues.passed_over(node, self.context.now());
         }
     }
 
@@ -121,7 +121,7 @@ impl AttemptPerformer<'_> {
         let pending = self.attempt.pending();
         for (node, vote) in self.votes.iter_mut().enumerate() {
             if *vote == NodeReply::Pending && !pending.contains(node) {
-                self.environment.observer.answered(node, Question::Lock, &Answer::Error(NodeError::TimedOut));
+                self.context.observer.answered(node, Question::Lock, &Answer::Error(NodeError::TimedOut));
                 *vote = NodeReply::Failed(NodeError::TimedOut);
             }
         }
@@ -129,7 +129,7 @@ impl AttemptPerformer<'_> {
 
     fn decided(&mut self, end: AttemptEnd) {
         self.is_decided = true;
-        self.environment.observer.attempt_ended(end);
+        self.context.observer.attempt_ended(end);
     }
 }
 
@@ -155,7 +155,7 @@ impl Drop for AttemptPerformer<'_> {
     fn drop(&mut self) {
         self.roll_back();
         if !self.is_decided {
-            self.environment.observer.attempt_ended(AttemptEnd::Cancelled);
+            self.context.observer.attempt_ended(AttemptEnd::Cancelled);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What an attempt makes of the nodes' answers.
 
-use super::{Asked, AttemptPerformer};
+use super::{AttemptPerformer, RequestKind};
 use crate::{
     algorithm::{attempt::LockVote, failed_attempt::Deferral, holder::holder},
     clock::Instant,
@@ -12,30 +12,30 @@ impl AttemptPerformer<'_> {
     /// Remembers how long a node took to answer, where that decides in which queues to wait.
     pub(super) fn time_answer(&self, node: usize, asked_at: Instant, answer: &Answer) {
         if is_slot(&self.checked.resource) && !matches!(answer, Answer::Error(_)) {
-            let took = self.environment.now().saturating_duration_since(asked_at);
-            self.environment.queues.answered_after(node, took);
+            let took = self.context.now().saturating_duration_since(asked_at);
+            self.context.queues.answered_after(node, took);
         }
     }
 
-    pub(super) fn hear(&mut self, node: usize, asked: Asked, answer: Answer) {
+    pub(super) fn hear(&mut self, node: usize, asked: RequestKind, answer: Answer) {
         let resource = &self.checked.resource;
         tracing::trace!(%resource, id = %self.owner, node, ?asked, ?answer, "vote");
-        self.environment.observer.answered(node, asked.question(), &answer);
+        self.context.observer.answered(node, asked.question(), &answer);
         let (answer, is_awaited) = answer.into_parts();
         if is_awaited.is_some() {
-            self.environment.queues.heard(node);
+            self.context.queues.heard(node);
         }
         // The answer to a waiter whose turn it is says nothing of the others.
-        if let (Asked::Lock | Asked::Enqueue, Some(is_awaited)) = (asked, is_awaited) {
-            self.queue_node.hear(&self.environment.queues, &self.checked.resources, node, is_awaited);
+        if let (RequestKind::Lock | RequestKind::Enqueue, Some(is_awaited)) = (asked, is_awaited) {
+            self.queue_node.hear(&self.context.queues, &self.checked.resources, node, is_awaited);
         }
         match asked {
-            Asked::Lock | Asked::Take => self.hear_lock(node, &answer, false),
-            Asked::Enqueue => {
+            RequestKind::Lock | RequestKind::Take => self.hear_lock(node, &answer, false),
+            RequestKind::Enqueue => {
                 self.hear_enqueue(node, &answer);
                 self.hear_lock(node, &answer, true);
             }
-            Asked::WriteBack => self.attempt.on_write_back(node, answer == Answer::WrittenBack),
+            RequestKind::WriteBack => self.attempt.on_write_back(node, answer == Answer::WrittenBack),
         }
     }
 
@@ -76,7 +76,7 @@ impl AttemptPerformer<'_> {
         };
         self.attempt.on_lock(node, lock_vote);
         self.note(node, self.vote_of(answer));
-        self.attempt.held(holder(&self.votes, self.environment.settings.electorate).is_some());
+        self.attempt.held(holder(&self.votes, self.context.settings.electorate).is_some());
     }
 
     /// Readers are in the way of nobody who is to share the resource, so one that they seem to be in
@@ -110,7 +110,7 @@ impl AttemptPerformer<'_> {
         if queued.resource != self.queue_node.index {
             self.attempt.refused_elsewhere();
         }
-        if self.checked.queue_node(self.environment, queued.resource) == Some(node) {
+        if self.checked.queue_node(self.context, queued.resource) == Some(node) {
             if queued.rank == 0 {
                 self.attempt.queue_is_empty(node)
             } else {
@@ -126,8 +126,8 @@ impl AttemptPerformer<'_> {
     /// refused for, whose queue node may not have answered.
     pub(super) fn to_the_queue(&self) -> Option<Deferral> {
         let index = self.blocked.unwrap_or_default();
-        let node = self.checked.queue_node(self.environment, index)?;
-        let patience = self.environment.settings.parameters.hand_over;
+        let node = self.checked.queue_node(self.context, index)?;
+        let patience = self.context.settings.parameters.hand_over;
         // It may be one of the first, until it knows better.
         Some(Deferral { node, is_queued: false, rank: 0, patience, holder: None })
     }

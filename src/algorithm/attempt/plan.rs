@@ -49,7 +49,7 @@ impl Plan {
 
 /// What every attempt of a lock goes by.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct AttemptConfig {
     pub(crate) electorate: Electorate,
     pub(crate) validity: Validity,
     pub(crate) ttl: Duration,

@@ -16,7 +16,7 @@ fn nodes(nodes: &[usize]) -> NodeSet {
 }
 
 fn attempt(count: usize, plan: Plan) -> Attempt {
-    let rules = Rules {
+    let rules = AttemptConfig {
         electorate: Electorate::new(count, Electorate::majority(count)),
         validity: Validity::with_drift(0.01).unwrap(),
         ttl: TTL,

@@ -160,7 +160,7 @@ async fn nothing_is_said_for_a_leader_once_it_has_resigned_or_is_dropped() {
 async fn no_task_keeps_the_client_when_its_leader_is_gone() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
-    let environment = Arc::downgrade(&quorum.client().environment);
+    let context = Arc::downgrade(&quorum.client().context);
     let leadership = quorum.election("e").campaign("host-1").await.unwrap();
     let observation = quorum.election("e").observe().unwrap();
     drop(quorum);
@@ -168,7 +168,7 @@ async fn no_task_keeps_the_client_when_its_leader_is_gone() {
     assert!(leadership.is_valid());
     drop((leadership, observation));
     pass(Duration::from_millis(1)).await;
-    assert!(environment.upgrade().is_none(), "somebody keeps the connections");
+    assert!(context.upgrade().is_none(), "somebody keeps the connections");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use futures::FutureExt;
 
 use crate::{
     algorithm::lease::LeaseTime,
-    client::queue_node::QueueNode,
+    client::queue_node_view::QueueNodeView,
     clock::Instant,
     error::LossReason,
     mutation::{self, Mutation},
@@ -24,7 +24,7 @@ pub(super) struct LeaseState {
     /// Replies to the lock, to renewals and to changes of holds that nobody waits for.
     pub(super) late: Vec<(usize, Question, Reply)>,
     /// The queue node, and what it said of it.
-    pub(super) queue_node: QueueNode,
+    pub(super) queue_node: QueueNodeView,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

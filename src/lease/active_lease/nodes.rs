@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{ActiveLease, LeasePhase, NodeLeaseState};
 use crate::{
-    client::environment::Environment,
+    client::context::ClientContext,
     clock::Instant,
     mutation::{self, Mutation},
     mutex::lock,
@@ -23,9 +23,9 @@ impl ActiveLease {
         let mut state = lock(&self.state);
         let heard = state.hear_late();
         let is_awaited = state.queue_node.says_awaited();
-        type Kind = (Tombstone, Option<Instant>);
+        type UnlockKind = (Tombstone, Option<Instant>);
         // Mostly one is for all nodes.
-        let mut requests: Vec<(Kind, Request)> = Vec::with_capacity(1);
+        let mut requests: Vec<(UnlockKind, Request)> = Vec::with_capacity(1);
         let mut unlock = |tombstone, renewed_at: Option<Instant>| {
             let kind = (tombstone, renewed_at);
             if let Some((_, request)) = requests.iter().find(|(known, _)| *known == kind) {
@@ -105,10 +105,10 @@ impl ActiveLease {
     }
 
     /// The last reply of each node about the lease.
-    pub(crate) fn node_replies(&self, environment: &Environment) -> NodeReplies {
+    pub(crate) fn node_replies(&self, context: &ClientContext) -> NodeReplies {
         let mut state = lock(&self.state);
         let heard = state.hear_late();
-        let replies = environment.replies(state.nodes.iter().map(|node_state| node_state.vote.clone()));
+        let replies = context.replies(state.nodes.iter().map(|node_state| node_state.vote.clone()));
         drop(state);
         heard.tell(&*self.observer);
         replies

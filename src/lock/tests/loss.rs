@@ -9,7 +9,7 @@ use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
     LockOptions, MemoryCluster, Quorum,
     admin::force_unlock,
-    client::surroundings::Surroundings,
+    client::dependencies::ClientDependencies,
     error::{ClosedReason, Error, LossReason, NodeError, NodeReply},
     lock::client::Client,
     node::{ForceUnlock, Operation, Request, memory::Behaviour, remote::Monitor},
@@ -207,15 +207,15 @@ async fn a_notice_of_force_ends_no_lease_that_a_quorum_keeps() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     let operator = client(&cluster);
-    let environment = &operator.client().environment;
+    let context = &operator.client().context;
     let renewals = || {
         let log = server(&cluster, 4).take_log();
         log.iter().filter(|operation| matches!(operation, Operation::Renew(_))).count()
     };
     for node in 0..2 {
         let force = ForceUnlock { resources: [Resource::new("r").unwrap()].into() };
-        let force = Request::one(Operation::ForceUnlock(force), environment.now() + TTL);
-        environment.nodes[node].call(force).await;
+        let force = Request::one(Operation::ForceUnlock(force), context.now() + TTL);
+        context.nodes[node].call(force).await;
         pass(Duration::from_millis(1)).await;
         assert!(guard.is_valid());
         assert_eq!(renewals(), 1, "the nodes are asked");
@@ -360,8 +360,8 @@ async fn a_lease_that_nobody_can_have_because_its_observer_panics_is_not_renewed
     let cluster = MemoryCluster::new(3);
     let settings = Quorum::builder().settings.check(3).unwrap();
     let nodes = cluster.connect(&settings.parameters, false);
-    let surroundings = Surroundings::new(cluster.clock(), Handle::current(), Arc::new(Panicking), None);
-    let quorum = Quorum::new(Client::start(nodes, settings, surroundings));
+    let dependencies = ClientDependencies::new(cluster.clock(), Handle::current(), Arc::new(Panicking), None);
+    let quorum = Quorum::new(Client::start(nodes, settings, dependencies));
     let lock = quorum.red_lock("r").options(LockOptions::new().ttl(TTL));
     assert!(tokio::spawn(async move { lock.try_lock().await }).await.unwrap_err().is_panic());
     pass(TTL * 2).await;

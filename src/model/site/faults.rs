@@ -6,7 +6,7 @@ use super::Site;
 use crate::{
     model::{
         CLIENTS,
-        message::{Attempt, owner_of, resource},
+        message::{AttemptId, owner_of, resource},
         protocol::Protocol,
     },
     mutation::Mutation,
@@ -18,7 +18,7 @@ use crate::{
 
 impl Site {
     /// The key expires, or one reader. Only where the clocks stand still.
-    pub(in crate::model) fn expire(&mut self, model: &Protocol, reader: Option<Attempt>) {
+    pub(in crate::model) fn expire(&mut self, model: &Protocol, reader: Option<AttemptId>) {
         let left = self.node.stored_readers(resource()).cloned();
         match reader {
             Some(reader) => self.node.forget_reader(resource(), owner_of(reader), self.time(0)),

@@ -35,7 +35,7 @@ pub(super) struct RedisConnection {
     parameters: QuorumParameters,
     script_name: ScriptName,
     /// What is asked and not answered, in the order of sending, which is that of the answers.
-    asked: VecDeque<(Asked, Answering)>,
+    asked: VecDeque<(PendingReply, Answering)>,
     /// Pending subscriptions, and those that are being asked for: one command at a time, so that a
     /// thousand of them never fill the room that the calls need.
     pending_subscriptions: VecDeque<PendingSubscription>,
@@ -47,7 +47,7 @@ pub(super) struct RedisConnection {
 }
 
 #[derive(Debug)]
-enum Asked {
+enum PendingReply {
     Call { batch: BatchId, operations: Arc<[Operation]> },
     Load,
 }
@@ -78,7 +78,7 @@ impl RedisConnection {
     }
 
     /// Sends a question.
-    fn ask(&mut self, question: Asked, command: Cmd) {
+    fn ask(&mut self, question: PendingReply, command: Cmd) {
         let answering = self.raw.start(command);
         self.asked.push_back((question, answering));
         if self.asked.len() == 1 {
@@ -111,7 +111,7 @@ impl RedisConnection {
     /// Says how long the answer may be that comes next.
     fn expect_next(&self) {
         let long = match self.asked.front() {
-            Some((Asked::Call { operations, .. }, _)) => {
+            Some((PendingReply::Call { operations, .. }, _)) => {
                 operations.iter().filter(|operation| operation.as_dyn().may_be_long()).count()
             }
             _ => 0,
@@ -126,8 +126,8 @@ impl RedisConnection {
             self.raw.intake.heard();
             self.expect_next();
             let event = match question {
-                Asked::Call { batch, operations } => call_event(batch, &operations, answer?),
-                Asked::Load => {
+                PendingReply::Call { batch, operations } => call_event(batch, &operations, answer?),
+                PendingReply::Load => {
                     self.script_name = script_name(&answer?.extract_error()?)?;
                     ConnectionEvent::Loaded
                 }
@@ -190,11 +190,11 @@ impl RedisConnection {
 impl Connection for RedisConnection {
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
         let command = script::command(&self.script_name, &self.parameters, &operations);
-        self.ask(Asked::Call { batch, operations }, command);
+        self.ask(PendingReply::Call { batch, operations }, command);
     }
 
     fn load(&mut self) {
-        self.ask(Asked::Load, script_load());
+        self.ask(PendingReply::Load, script_load());
     }
 
     fn registered(&mut self, incarnation: Option<Incarnation>) {

@@ -34,7 +34,7 @@ use crate::{node::transport::late, values::NodeError};
 /// Where a server is, and who speaks to it.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
-    place: Place,
+    place: Address,
     login: Login,
     /// Whether the server has been reached, and has not answered the handshake of TLS yet.
     is_securing: Arc<AtomicBool>,
@@ -49,7 +49,7 @@ pub(super) struct Login {
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Address {
     Tcp {
         host: String,
         port: u16,
@@ -73,7 +73,7 @@ impl Login {
 
 impl Endpoint {
     pub(super) fn tcp(host: &str, port: u16, connector: Option<Connector>, login: Login) -> Self {
-        Self::new(Place::Tcp { host: host.to_owned(), port, connector }, login)
+        Self::new(Address::Tcp { host: host.to_owned(), port, connector }, login)
     }
 
     /// Where this client goes, with its credentials and its database; with a connector, over TCP,
@@ -82,30 +82,30 @@ impl Endpoint {
         let info = client.get_connection_info();
         let login = Login::new(info.redis_settings(), info.redis_settings().db());
         let place = match info.addr() {
-            ConnectionAddr::Tcp(host, port) => Place::Tcp { host: host.clone(), port: *port, connector },
+            ConnectionAddr::Tcp(host, port) => Address::Tcp { host: host.clone(), port: *port, connector },
             #[cfg(unix)]
-            ConnectionAddr::Unix(path) => Place::Unix(path.clone()),
+            ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
             _ => {
                 let tcp = info.tcp_settings().clone().set_nodelay(true);
                 let info = info.clone().set_redis_settings(login.settings.clone()).set_tcp_settings(tcp);
                 // Opening checks the address and nothing else: that of a client was checked before.
-                Place::Client(Box::new(Client::open(info).unwrap_or_else(|_| client.clone())))
+                Address::Client(Box::new(Client::open(info).unwrap_or_else(|_| client.clone())))
             }
         };
         Self::new(place, login)
     }
 
-    fn new(place: Place, login: Login) -> Self {
+    fn new(place: Address, login: Login) -> Self {
         Self { place, login, is_securing: Arc::default() }
     }
 
     /// The address, the same for all ways of writing it.
     pub(super) fn address(&self) -> String {
         match &self.place {
-            Place::Tcp { host, port, .. } => address::of_host(host, *port),
+            Address::Tcp { host, port, .. } => address::of_host(host, *port),
             #[cfg(unix)]
-            Place::Unix(path) => path.display().to_string(),
-            Place::Client(client) => address::canonical(client.get_connection_info().addr()),
+            Address::Unix(path) => path.display().to_string(),
+            Address::Client(client) => address::canonical(client.get_connection_info().addr()),
         }
     }
 
@@ -113,10 +113,10 @@ impl Endpoint {
     #[cfg(feature = "__command")]
     pub(super) fn host(&self) -> Option<&str> {
         match &self.place {
-            Place::Tcp { host, .. } => Some(address::plain_host(host)),
+            Address::Tcp { host, .. } => Some(address::plain_host(host)),
             #[cfg(unix)]
-            Place::Unix(path) => path.to_str(),
-            Place::Client(client) => match client.get_connection_info().addr() {
+            Address::Unix(path) => path.to_str(),
+            Address::Client(client) => match client.get_connection_info().addr() {
                 ConnectionAddr::TcpTls { host, .. } => Some(address::plain_host(host)),
                 _ => None,
             },
@@ -128,7 +128,7 @@ impl Endpoint {
     #[cfg(feature = "__command")]
     pub(super) fn at(&self, address: std::net::IpAddr) -> Option<Self> {
         match &self.place {
-            Place::Tcp { port, connector: None, .. } => {
+            Address::Tcp { port, connector: None, .. } => {
                 Some(Self::tcp(&address.to_string(), *port, None, self.login.clone()))
             }
             _ => None,
@@ -173,7 +173,7 @@ impl Endpoint {
         intake: &Arc<Intake>,
     ) -> Result<Opened, NodeError> {
         match &self.place {
-            Place::Tcp { host, port, connector } => {
+            Address::Tcp { host, port, connector } => {
                 let stream = connect(host, *port).await.map_err(|error| unreachable(&error))?;
                 match connector {
                     None => self.greet(stream, config, intake).await.map_err(|error| in_the_clear(&error)),
@@ -187,12 +187,12 @@ impl Endpoint {
                 }
             }
             #[cfg(unix)]
-            Place::Unix(path) => {
+            Address::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await;
                 let stream = stream.map_err(|error| unreachable(&error))?;
                 self.greet(stream, config, intake).await.map_err(|error| handshake(&error))
             }
-            Place::Client(client) => {
+            Address::Client(client) => {
                 // Where the process has not chosen a crypto provider, the redis crate panics.
                 let opening = client.get_multiplexed_async_connection_with_config(&config);
                 let opened = AssertUnwindSafe(opening).catch_unwind().await;

@@ -58,7 +58,7 @@ pub(crate) struct RemoteNode {
     ended: watch::Receiver<()>,
 }
 
-/// What remote nodes need from their surroundings.
+/// What remote nodes need from their dependencies.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) clock: Arc<dyn Clock>,

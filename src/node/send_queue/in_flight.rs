@@ -25,12 +25,12 @@ pub(super) struct Batch {
 
 /// The unanswered calls, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct InFlight {
+pub(super) struct UnansweredCalls {
     batches: VecDeque<Batch>,
     next: u64,
 }
 
-impl InFlight {
+impl UnansweredCalls {
     pub(super) fn len(&self) -> usize {
         self.batches.len()
     }

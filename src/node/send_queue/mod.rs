@@ -10,7 +10,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use self::{
-    in_flight::{InFlight, Sequence},
+    in_flight::{Sequence, UnansweredCalls},
     item::{Item, must_deliver},
     unsent::Unsent,
 };
@@ -73,7 +73,7 @@ pub(crate) struct SendQueue {
     stage: Stage,
     unsent: Unsent,
     next: Sequence,
-    in_flight: InFlight,
+    in_flight: UnansweredCalls,
     /// Unlocks that the node refused, by when they are tried again.
     retries: BTreeMap<(Instant, Sequence), Item>,
     /// Since when the script is being loaded again.
@@ -118,7 +118,7 @@ impl SendQueue {
             stage: Stage::Open,
             unsent: Unsent::default(),
             next: 0,
-            in_flight: InFlight::default(),
+            in_flight: UnansweredCalls::default(),
             retries: BTreeMap::new(),
             loading: None,
             is_unresponsive: false,

@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 
 use super::{NodeSource, QuorumBuilder};
 use crate::{
-    client::surroundings::Surroundings,
+    client::dependencies::ClientDependencies,
     clock::BootClock,
     config::CheckedQuorum,
     error::{ConfigError, node_twice},
@@ -46,12 +46,12 @@ impl QuorumBuilder {
         let runtime = runtime()?;
         let clock = Arc::new(BootClock::start(&runtime));
         let addresses = routes.iter().map(|route| Arc::clone(route.address()));
-        let surroundings =
-            Surroundings::new(clock, runtime, observer(addresses.collect()), settings.label.clone());
-        let setup = setup(&settings, &surroundings, registers);
+        let dependencies =
+            ClientDependencies::new(clock, runtime, observer(addresses.collect()), settings.label.clone());
+        let setup = setup(&settings, &dependencies, registers);
         let node = |route| Arc::new(RedisTransport::into_node(route, settings.parameters.clone(), &setup));
         let nodes = routes.into_iter().map(|route| node(route) as Arc<dyn Node>).collect();
-        Ok(Client::start(nodes, settings, surroundings))
+        Ok(Client::start(nodes, settings, dependencies))
     }
 
     /// Who is told what a client of these nodes does.
@@ -92,19 +92,19 @@ impl QuorumBuilder {
 
 pub(crate) fn setup(
     settings: &CheckedQuorum,
-    surroundings: &Surroundings,
+    dependencies: &ClientDependencies,
     registers: Option<NewNodes>,
 ) -> Setup {
     Setup {
         registers,
         connected_servers: ConnectedServers::default(),
-        label: surroundings.label.clone(),
+        label: dependencies.label.clone(),
         node_timeout: settings.node_timeout_for(settings.ttl),
         quarantine: settings.parameters.quarantine.lasts,
-        monitor: Arc::clone(&surroundings.observer) as _,
-        clock: Arc::clone(&surroundings.clock),
-        spawner: Arc::clone(&surroundings.spawner),
-        seed: surroundings.client.as_u64_pair().0,
+        monitor: Arc::clone(&dependencies.observer) as _,
+        clock: Arc::clone(&dependencies.clock),
+        spawner: Arc::clone(&dependencies.spawner),
+        seed: dependencies.client.as_u64_pair().0,
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use crate::{
     MemoryCluster, Quorum,
     admin::{self, InitOutcome},
-    client::surroundings::Surroundings,
+    client::dependencies::ClientDependencies,
     error::AdminError,
     error::NodeReply,
     error::{ConfigError, Error, NodeError},
@@ -69,8 +69,9 @@ fn administrator(cluster: &MemoryCluster, strangeness: Option<Strangeness>) -> A
     if let Some((last, strangeness)) = nodes.pop_if(|_| strangeness.is_some()).zip(strangeness) {
         nodes.push(Arc::new(Strange(last, strangeness)));
     }
-    let surroundings = Surroundings::new(cluster.clock(), Handle::current(), Arc::new(Unobserved), None);
-    Client::start(nodes, settings, surroundings)
+    let dependencies =
+        ClientDependencies::new(cluster.clock(), Handle::current(), Arc::new(Unobserved), None);
+    Client::start(nodes, settings, dependencies)
 }
 
 #[tokio::test(start_paused = true)]

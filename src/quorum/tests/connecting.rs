@@ -25,7 +25,7 @@ fn refused() -> Behaviour {
 async fn connected(builder: QuorumBuilder, cluster: &MemoryCluster) -> (Result<(), Error>, Duration) {
     let quorum = builder.connect_in_memory(cluster).unwrap();
     let start = Instant::now();
-    (wait_for_quorum(&quorum.client().environment).await, start.elapsed())
+    (wait_for_quorum(&quorum.client().context).await, start.elapsed())
 }
 
 #[tokio::test(start_paused = true)]

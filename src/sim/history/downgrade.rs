@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     Rule,
-    event::{Attempt, Event},
+    event::{AttemptId, Event},
     index::{AttemptRecord, IndexedEvent},
     violation::Violation,
 };
@@ -34,7 +34,12 @@ impl<'h> Rule<'h> for Writers<'h> {
 
 impl Writers<'_> {
     /// The last that wrote between one lease and the next.
-    fn interruption(&self, resource: &Resource, from: Attempt, to: &AttemptRecord<'_>) -> Option<Violation> {
+    fn interruption(
+        &self,
+        resource: &Resource,
+        from: AttemptId,
+        to: &AttemptRecord<'_>,
+    ) -> Option<Violation> {
         let entry = |lease: &AttemptRecord<'_>| lease.granted.map(|granted| granted.entry);
         let writers = self.0.get(resource)?;
         let before = writers.get(..writers.partition_point(|writer| entry(writer) < entry(to)))?;

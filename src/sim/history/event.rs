@@ -18,9 +18,9 @@ pub struct Entry {
 
 /// One attempt to lock, and the lease that came of it, among all of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Attempt(u64);
+pub struct AttemptId(u64);
 
-impl Attempt {
+impl AttemptId {
     /// The attempt of this number, which no other attempt of the history has.
     #[must_use]
     pub const fn new(number: u64) -> Self {
@@ -34,7 +34,7 @@ impl Attempt {
     }
 }
 
-impl fmt::Display for Attempt {
+impl fmt::Display for AttemptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "attempt {}", self.0)
     }
@@ -47,7 +47,7 @@ pub enum Event {
     /// An attempt to lock these resources, all or none, began.
     Began {
         /// Which attempt.
-        attempt: Attempt,
+        attempt: AttemptId,
         /// What it is to lock: sorted, without repetition.
         resources: Vec<Resource>,
         /// Which of these it only reads, and shares with other readers: sorted, too.
@@ -56,58 +56,58 @@ pub enum Event {
     /// The attempt won: from now on there is a lease.
     Granted {
         /// Which attempt.
-        attempt: Attempt,
+        attempt: AttemptId,
         /// The lease's token.
         token: FencingToken,
     },
     /// The attempt was lost, or given up.
     Lost {
         /// Which attempt.
-        attempt: Attempt,
+        attempt: AttemptId,
     },
     /// The lease ended, because its validity was over by its process's clock, or because it was
     /// unlocked.
     Ended {
         /// Which attempt.
-        attempt: Attempt,
+        attempt: AttemptId,
         /// Whether it was unlocked, and not over by itself.
         is_unlocked: bool,
     },
     /// The holder was told that the lease is lost, or found it so. The first time counts.
     Announced {
         /// Which attempt.
-        attempt: Attempt,
+        attempt: AttemptId,
     },
     /// The holder asked whether the lease is valid.
     Looked {
         /// Which attempt.
-        attempt: Attempt,
+        attempt: AttemptId,
         /// The answer.
         is_valid: bool,
     },
     /// The holder entered its lease again.
     Reentered {
         /// Which attempt.
-        attempt: Attempt,
+        attempt: AttemptId,
         /// The token that it was shown.
         token: FencingToken,
     },
     /// The lease is what the holder of another has downgraded that to: it reads on what it wrote.
     Downgraded {
         /// Which attempt.
-        attempt: Attempt,
+        attempt: AttemptId,
         /// The attempt of the lease that it had before.
-        from: Attempt,
+        from: AttemptId,
     },
     /// The holder began to verify its lease. Of one lease, one verification at a time.
     Verifying {
         /// Which attempt.
-        attempt: Attempt,
+        attempt: AttemptId,
     },
     /// The verification said that no later lease had been granted when it began.
     Proven {
         /// Which attempt.
-        attempt: Attempt,
+        attempt: AttemptId,
     },
     /// A fenced register was read.
     Read {
@@ -132,7 +132,7 @@ pub enum Event {
     /// After everything had calmed down, a node still had a key of an attempt that was over.
     Left {
         /// Whose key.
-        attempt: Attempt,
+        attempt: AttemptId,
         /// On which node.
         node: usize,
     },
@@ -143,7 +143,7 @@ pub enum Event {
 
 impl Event {
     /// Which attempt it happened to, if it belongs to one.
-    pub(crate) const fn attempt(&self) -> Option<Attempt> {
+    pub(crate) const fn attempt(&self) -> Option<AttemptId> {
         match *self {
             Self::Began { attempt, .. }
             | Self::Granted { attempt, .. }

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use super::event::Attempt;
+use super::event::AttemptId;
 use crate::{sim::millis::Millis, values::FencingToken};
 
 /// A lease, as its history tells it.
@@ -10,7 +10,7 @@ use crate::{sim::millis::Millis, values::FencingToken};
 #[non_exhaustive]
 pub struct Grant {
     /// The attempt that won it.
-    pub attempt: Attempt,
+    pub attempt: AttemptId,
     /// Whose it is.
     pub process: usize,
     /// Its token.

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use super::{
     History,
-    event::{Attempt, Entry, Event},
+    event::{AttemptId, Entry, Event},
     evidence::Grant,
     violation::Violation,
 };
@@ -13,21 +13,21 @@ use crate::values::{FencingToken, Resource};
 /// The whole of one attempt, from its beginning to the end of its lease.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptRecord<'h> {
-    pub(crate) attempt: Attempt,
+    pub(crate) attempt: AttemptId,
     pub(crate) process: usize,
     pub(crate) resources: &'h [Resource],
     shared: &'h [Resource],
     pub(crate) began: Duration,
-    pub(crate) granted: Option<Granted>,
+    pub(crate) granted: Option<GrantedRecord>,
     pub(crate) lost: Option<Duration>,
-    pub(crate) ended: Option<Ended>,
+    pub(crate) ended: Option<EndedRecord>,
     pub(crate) announced: Option<Announced>,
     is_verified: bool,
 }
 
 /// A grant, and which entry of the history it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Granted {
+pub(crate) struct GrantedRecord {
     pub(crate) entry: usize,
     pub(crate) at: Duration,
     pub(crate) token: FencingToken,
@@ -35,7 +35,7 @@ pub(crate) struct Granted {
 
 /// The end of a lease, and which entry of the history it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedRecord {
     pub(crate) entry: usize,
     pub(crate) at: Duration,
     pub(crate) is_unlocked: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Announced {
 
 impl<'h> AttemptRecord<'h> {
     fn new(
-        attempt: Attempt,
+        attempt: AttemptId,
         process: usize,
         resources: &'h [Resource],
         shared: &'h [Resource],
@@ -78,7 +78,7 @@ impl<'h> AttemptRecord<'h> {
 
     /// The lease, as evidence.
     pub(crate) fn grant(&self) -> Option<Grant> {
-        let Granted { at: granted, token, .. } = self.granted?;
+        let GrantedRecord { at: granted, token, .. } = self.granted?;
         let Self { attempt, process, began, .. } = *self;
         Some(Grant { attempt, process, token, began, granted, ended: self.ended.map(|ended| ended.at) })
     }
@@ -106,9 +106,9 @@ impl<'h> AttemptRecord<'h> {
                 return Err("the attempt was not granted");
             }
             Event::Proven { .. } if !self.is_verified => return Err("no verification began"),
-            Event::Granted { token, .. } => self.granted = Some(Granted { entry, at, token }),
+            Event::Granted { token, .. } => self.granted = Some(GrantedRecord { entry, at, token }),
             Event::Lost { .. } => self.lost = Some(at),
-            Event::Ended { is_unlocked, .. } => self.ended = Some(Ended { entry, at, is_unlocked }),
+            Event::Ended { is_unlocked, .. } => self.ended = Some(EndedRecord { entry, at, is_unlocked }),
             Event::Announced { .. } => drop(self.announced.get_or_insert(Announced { entry, at })),
             Event::Verifying { .. } => self.is_verified = true,
             Event::Proven { .. } => self.is_verified = false,
@@ -122,7 +122,7 @@ impl<'h> AttemptRecord<'h> {
 #[derive(Debug)]
 pub(crate) struct HistoryIndex<'h> {
     attempts: Vec<AttemptRecord<'h>>,
-    indices: HashMap<Attempt, usize>,
+    indices: HashMap<AttemptId, usize>,
     steps: Vec<Result<Noted<'h>, Violation>>,
 }
 

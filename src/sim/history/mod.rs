@@ -45,7 +45,7 @@ use self::promise::{Promise, Promises};
 
 pub(crate) use self::index::{AttemptRecord, HistoryIndex, IndexStep, IndexedEvent};
 pub use self::{
-    event::{Attempt, Entry, Event},
+    event::{AttemptId, Entry, Event},
     evidence::{Access, Grant},
     violation::Violation,
     violations::Violations,

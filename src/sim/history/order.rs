@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::{
     Rule,
-    event::{Attempt, Event},
+    event::{AttemptId, Event},
     index::{AttemptRecord, IndexedEvent},
     violation::Violation,
 };
@@ -57,7 +57,7 @@ struct First<'h> {
 pub(super) struct Tokens<'h> {
     given: HashMap<(&'h Resource, FencingToken), First<'h>>,
     largest: Largest<'h>,
-    before: HashMap<Attempt, Vec<(&'h Resource, &'h AttemptRecord<'h>)>>,
+    before: HashMap<AttemptId, Vec<(&'h Resource, &'h AttemptRecord<'h>)>>,
 }
 
 impl<'h> Tokens<'h> {

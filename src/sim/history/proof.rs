@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use super::{
     Rule,
-    event::{Attempt, Event},
+    event::{AttemptId, Event},
     index::{AttemptRecord, IndexedEvent},
     order::{Largest, token},
     violation::Violation,
@@ -18,7 +18,7 @@ pub(super) struct Verifications<'h> {
     largest: Largest<'h>,
     /// Among those that write: a reader is proven no matter who reads.
     largest_written: Largest<'h>,
-    begun: HashMap<Attempt, (Duration, Vec<Later<'h>>)>,
+    begun: HashMap<AttemptId, (Duration, Vec<Later<'h>>)>,
 }
 
 type Later<'h> = (&'h Resource, &'h AttemptRecord<'h>);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    event::Attempt,
+    event::AttemptId,
     evidence::{Access, Grant},
     promise::Promise,
 };
@@ -98,7 +98,7 @@ pub enum Violation {
     #[error("node {node} still has a key of {attempt} of process {process} at {} ms", Millis(*.at))]
     Residue {
         /// Whose key.
-        attempt: Attempt,
+        attempt: AttemptId,
         /// Whose attempt.
         process: usize,
         /// On which node.
@@ -128,7 +128,7 @@ pub enum Violation {
     #[error("{attempt} of process {process} looked valid before it was granted, at {} ms", Millis(*.at))]
     EarlyLook {
         /// Which attempt.
-        attempt: Attempt,
+        attempt: AttemptId,
         /// Whose.
         process: usize,
         /// When it looked valid.

@@ -30,12 +30,12 @@ pub(super) fn write(timeline: &Timeline<'_>, f: &mut fmt::Formatter<'_>) -> fmt:
     writeln!(f, "{:<widest$} |{:<left$}{end}|", "", "0", left = COLUMNS.saturating_sub(end.len()))
 }
 
-fn rows(timeline: &Timeline<'_>) -> Vec<(String, Row)> {
-    let mut held: BTreeMap<_, Row> = BTreeMap::new();
+fn rows(timeline: &Timeline<'_>) -> Vec<(String, BarRow)> {
+    let mut held: BTreeMap<_, BarRow> = BTreeMap::new();
     for record in timeline.index.iter() {
         for resource in record.resources {
             let with = if record.shares(resource) { SHARED } else { HELD };
-            let row = held.entry((resource, record.process)).or_insert_with(|| Row::new(timeline.end));
+            let row = held.entry((resource, record.process)).or_insert_with(|| BarRow::new(timeline.end));
             row.lease(record, with);
         }
     }
@@ -43,22 +43,22 @@ fn rows(timeline: &Timeline<'_>) -> Vec<(String, Row)> {
         .into_iter()
         .map(|((resource, process), row)| (format!("{resource:?} {}", process_name(process)), row));
     let faults = fault::by_lane(&timeline.faults).into_iter().map(|(lane, faults)| {
-        let mut row = Row::new(timeline.end);
+        let mut row = BarRow::new(timeline.end);
         faults.iter().for_each(|fault| row.fill(fault.from, fault.until, FAULT));
         (lane.to_owned(), row)
     });
-    let mut broken = Row::new(timeline.end);
+    let mut broken = BarRow::new(timeline.end);
     timeline.violations.iter().for_each(|violation| broken.fill(violation.at(), violation.at(), BROKEN));
     let broken = (!timeline.violations.is_empty()).then(|| ("violations".to_owned(), broken));
     held.chain(faults).chain(broken).collect()
 }
 
-struct Row {
+struct BarRow {
     cells: [char; COLUMNS],
     end: Duration,
 }
 
-impl Row {
+impl BarRow {
     fn new(end: Duration) -> Self {
         Self { cells: [' '; COLUMNS], end }
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::{
     Timeline,
     axis::Axis,
-    fault::{self, Fault},
+    fault::{self, TimelineFault},
     lines::process_name,
-    row::{Bar, Label, Row},
+    row::{Bar, BarLabel, TimelineRow},
     sentence,
 };
 use crate::{
@@ -24,7 +24,7 @@ pub(super) const BROKEN: &str = "#C00020";
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) name: String,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<TimelineRow>,
     /// Where promises were broken in it.
     pub(super) broken: Vec<f64>,
 }
@@ -49,13 +49,13 @@ pub(super) fn lanes(timeline: &Timeline<'_>, palette: &Palette<'_>, axis: &Axis)
         let broken = timeline.violations.iter().filter(|violation| violation.process() == *process);
         Lane {
             name: process_name(*process),
-            rows: Row::pack(attempts.map(|record| lease(record, palette, axis)).collect()),
+            rows: TimelineRow::pack(attempts.map(|record| lease(record, palette, axis)).collect()),
             broken: broken.map(|violation| axis.x(violation.at())).collect(),
         }
     });
     let faults = fault::by_lane(&timeline.faults).into_iter().map(|(name, faults)| Lane {
         name: name.to_owned(),
-        rows: Row::pack(faults.into_iter().map(|fault| faulty(fault, axis)).collect()),
+        rows: TimelineRow::pack(faults.into_iter().map(|fault| faulty(fault, axis)).collect()),
         broken: Vec::new(),
     });
     violations.into_iter().chain(processes).chain(faults).collect()
@@ -69,13 +69,13 @@ fn violations(timeline: &Timeline<'_>, axis: &Axis) -> Lane {
             until: from + 3.0,
             solid: Some(from),
             colours: vec![BROKEN],
-            label: Label::Number((index + 1).to_string()),
+            label: BarLabel::Number((index + 1).to_string()),
             title: violation.to_string(),
             announced: None,
             is_cut: false,
         }
     });
-    Lane { name: "violations".to_owned(), rows: Row::pack(bars.collect()), broken: Vec::new() }
+    Lane { name: "violations".to_owned(), rows: TimelineRow::pack(bars.collect()), broken: Vec::new() }
 }
 
 fn lease(record: &AttemptRecord<'_>, palette: &Palette<'_>, axis: &Axis) -> Bar {
@@ -91,21 +91,21 @@ fn lease(record: &AttemptRecord<'_>, palette: &Palette<'_>, axis: &Axis) -> Bar 
         until: over.map_or_else(|| axis.right(), |over| axis.x(over)).max(from + 1.5),
         solid: record.granted.map(|granted| axis.x(granted.at)),
         colours: record.resources.iter().filter_map(|resource| palette.get(resource).copied()).collect(),
-        label: Label::Number(token),
+        label: BarLabel::Number(token),
         title,
         announced: record.announced.map(|announced| axis.x(announced.at)),
         is_cut: record.ended.is_some_and(|ended| !ended.is_unlocked),
     }
 }
 
-fn faulty(fault: &Fault, axis: &Axis) -> Bar {
+fn faulty(fault: &TimelineFault, axis: &Axis) -> Bar {
     let from = axis.x(fault.from);
     Bar {
         from,
         until: axis.x(fault.until).max(from + 3.0),
         solid: Some(from),
         colours: vec![FAULT],
-        label: Label::Words(fault.text.clone()),
+        label: BarLabel::Words(fault.text.clone()),
         title: format!("{} at {} ms: {}", fault.lane, Millis(fault.from), fault.sentence()),
         announced: None,
         is_cut: false,

@@ -14,7 +14,7 @@ mod tests;
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
-use self::fault::Fault;
+use self::fault::TimelineFault;
 use super::history::{Event, History, HistoryIndex, Violation, Violations};
 
 /// A [`History`] with the faults that it was under and the promises that it broke, as text or as a
@@ -41,7 +41,7 @@ use super::history::{Event, History, HistoryIndex, Violation, Violations};
 #[derive(Debug)]
 pub struct Timeline<'h> {
     index: HistoryIndex<'h>,
-    faults: Vec<Fault>,
+    faults: Vec<TimelineFault>,
     violations: Vec<Violation>,
     processes: BTreeSet<usize>,
     end: Duration,
@@ -78,7 +78,7 @@ impl<'h> Timeline<'h> {
     ) -> Self {
         let until = until.max(from);
         self.end = self.end.max(from);
-        self.faults.push(Fault { from, until, lane: lane.into(), text: text.into() });
+        self.faults.push(TimelineFault { from, until, lane: lane.into(), text: text.into() });
         self
     }
 

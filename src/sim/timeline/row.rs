@@ -15,7 +15,7 @@ pub(super) struct Bar {
     pub(super) solid: Option<f64>,
     /// The colours of its stripes.
     pub(super) colours: Vec<&'static str>,
-    pub(super) label: Label,
+    pub(super) label: BarLabel,
     /// All of it, to be shown on hovering.
     pub(super) title: String,
     /// Where a loss was announced.
@@ -33,14 +33,14 @@ impl Bar {
 
 /// What is written below a bar.
 #[derive(Clone, Debug)]
-pub(super) enum Label {
+pub(super) enum BarLabel {
     /// A number of which the last digits say most.
     Number(String),
     /// Words.
     Words(String),
 }
 
-impl Label {
+impl BarLabel {
     /// As much of it as fits.
     fn fit(&self, width: f64) -> Option<String> {
         let room = (width / CHARACTER).max(0.0) as usize;
@@ -61,11 +61,11 @@ impl Label {
 
 /// Bars one after the other.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Row {
+pub(super) struct TimelineRow {
     pub(super) bars: Vec<Bar>,
 }
 
-impl Row {
+impl TimelineRow {
     /// As few rows as the bars fit into: each goes into the first that is free.
     pub(super) fn pack(mut bars: Vec<Bar>) -> Vec<Self> {
         bars.sort_by(|a, b| a.from.total_cmp(&b.from));
@@ -99,14 +99,18 @@ mod tests {
     use super::*;
 
     fn bar(from: f64, until: f64, label: &str) -> Bar {
-        let (label, title) = (Label::Number(label.to_owned()), String::new());
+        let (label, title) = (BarLabel::Number(label.to_owned()), String::new());
         Bar { from, until, solid: None, colours: Vec::new(), label, title, announced: None, is_cut: false }
     }
 
     #[test]
     fn bars_that_overlap_go_into_rows_of_their_own() {
-        let rows =
-            Row::pack(vec![bar(5.0, 9.0, "c"), bar(0.0, 4.0, "a"), bar(2.0, 6.0, "b"), bar(6.0, 7.0, "d")]);
+        let rows = TimelineRow::pack(vec![
+            bar(5.0, 9.0, "c"),
+            bar(0.0, 4.0, "a"),
+            bar(2.0, 6.0, "b"),
+            bar(6.0, 7.0, "d"),
+        ]);
         let starts: Vec<Vec<f64>> =
             rows.iter().map(|row| row.bars.iter().map(|bar| bar.from).collect()).collect();
         assert_eq!(starts, [vec![0.0, 5.0], vec![2.0, 6.0]]);
@@ -119,13 +123,13 @@ mod tests {
             bar(45.0, 50.0, "1700000000000003"),
             bar(60.0, 61.0, "44"),
         ];
-        let labels = Row { bars }.labels(200.0);
+        let labels = TimelineRow { bars }.labels(200.0);
         assert_eq!(labels, [(0.0, "…0002".to_owned()), (60.0, "44".to_owned())]);
     }
 
     #[test]
     fn words_are_cut_at_their_end() {
-        let words = Label::Words("partitioned from c1".to_owned());
+        let words = BarLabel::Words("partitioned from c1".to_owned());
         assert_eq!(words.fit(CHARACTER * 8.5).as_deref(), Some("partiti…"));
         assert_eq!(words.fit(CHARACTER * 3.0), None);
     }

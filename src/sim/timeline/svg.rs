@@ -9,7 +9,7 @@ use super::{
     Timeline,
     axis::Axis,
     lanes::{self, BROKEN, Lane, Palette},
-    row::{Bar, CHARACTER, Row},
+    row::{Bar, CHARACTER, TimelineRow},
 };
 
 const MARGIN: f64 = 16.0;
@@ -141,7 +141,7 @@ fn drawn(lane: &Lane, axis: &Axis, top: f64) -> Group {
     group
 }
 
-fn filled(row: &Row, axis: &Axis, top: f64, group: &mut Group) {
+fn filled(row: &TimelineRow, axis: &Axis, top: f64, group: &mut Group) {
     for bar in &row.bars {
         group.append(striped(bar, top));
     }

@@ -6,7 +6,7 @@ use ::svg::{node::element::tag::Type, parser::Event as Parsed};
 
 use super::{row::CHARACTER, *};
 use crate::{
-    sim::{Promises, history::Attempt},
+    sim::{Promises, history::AttemptId},
     values::{FencingToken, Resource},
 };
 
@@ -20,7 +20,7 @@ fn history(leases: u64, held: u64) -> History {
     let mut history = History::new();
     for number in 0..leases {
         let (process, began) = (usize::try_from(number % 3).unwrap(), number * (held + 4));
-        let (attempt, token) = (Attempt::new(number), FencingToken::new(1_700_000_000_000_000 + number));
+        let (attempt, token) = (AttemptId::new(number), FencingToken::new(1_700_000_000_000_000 + number));
         let names: &[&str] = if number % 4 == 3 { &["a<b", "log"] } else { &["a<b"] };
         let resources = names.iter().map(|name| Resource::new(name).unwrap()).collect();
         let is_unlocked = number % 5 != 4;
@@ -37,14 +37,14 @@ fn history(leases: u64, held: u64) -> History {
 /// The second lease is granted while the first is held.
 fn overlapping() -> History {
     let mut history = history(1, 20);
-    let (attempt, token) = (Attempt::new(1), FencingToken::new(1_700_000_000_000_007));
+    let (attempt, token) = (AttemptId::new(1), FencingToken::new(1_700_000_000_000_007));
     history.note(
         ms(30),
         1,
         Event::Began { attempt, resources: vec![Resource::new("a<b").unwrap()], shared: vec![] },
     );
     history.note(ms(31), 1, Event::Granted { attempt, token });
-    let (attempt, token) = (Attempt::new(2), FencingToken::new(1_700_000_000_000_008));
+    let (attempt, token) = (AttemptId::new(2), FencingToken::new(1_700_000_000_000_008));
     history.note(
         ms(32),
         2,

@@ -5,7 +5,7 @@ use std::task::Waker;
 use super::{
     WorldState,
     message::Delivery,
-    stores::{Access, Outcome},
+    stores::{AccessOutcome, RegisterAccess},
     teardown::Teardown,
 };
 
@@ -19,9 +19,9 @@ pub(crate) enum WorldEvent {
     /// A node comes to a message that it was slow to come to.
     Execute(Delivery),
     /// An access arrives at a store.
-    Access(Access),
+    Access(RegisterAccess),
     /// A process hears what came of an access.
-    Accessed { process: usize, number: u64, outcome: Outcome },
+    Accessed { process: usize, number: u64, outcome: AccessOutcome },
     /// A fault of the schedule, by its index.
     Begin(usize),
     /// Its end.

@@ -19,7 +19,7 @@ use crate::{
     sim::{
         Direction, Schedule, Verdict,
         clock::micros,
-        rng::{Purpose, hash_of, part},
+        rng::{RandomStream, hash_of, part},
     },
     values::{NodeError, Resource},
 };
@@ -321,7 +321,7 @@ impl WorldState {
             Direction::Reply => 1,
         };
         let parts = [part(process), part(node), way, u64::from(index)];
-        let beyond = hash_of(self.schedule.seed, Purpose::Latency, parts) % spread;
+        let beyond = hash_of(self.schedule.seed, RandomStream::Latency, parts) % spread;
         shortest.saturating_add(beyond)
     }
 }

@@ -17,7 +17,7 @@ use crate::{
         Schedule,
         clock::Rated,
         report::End,
-        rng::{Purpose, hash_of, part},
+        rng::{RandomStream, hash_of, part},
     },
     spawner::Spawner,
 };
@@ -46,7 +46,7 @@ pub(crate) struct ProcessState {
 impl ProcessState {
     pub(super) fn new(schedule: &Schedule, process: usize) -> Self {
         // Clients' clocks have nothing in common.
-        let since_boot = hash_of(schedule.seed, Purpose::Boot, [part(process)]) % 1_000_000_000;
+        let since_boot = hash_of(schedule.seed, RandomStream::Boot, [part(process)]) % 1_000_000_000;
         let rate = schedule.process_rates.get(process).copied().unwrap_or(0);
         Self {
             clock: Rated::new(Duration::from_micros(since_boot), rate),

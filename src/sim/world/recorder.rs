@@ -9,7 +9,7 @@ use crate::{
     observer::{LeaseEnd, ObservedLease, Observer},
     sim::{
         clock::micros,
-        history::{self, Attempt},
+        history::{self, AttemptId},
         report::End,
     },
     values::LeaseId,
@@ -42,7 +42,7 @@ impl Observer for Recorder {
         let number = state.leases.next_attempt;
         state.leases.next_attempt += 1;
         state.leases.by_owner.insert(owner.clone(), (number, self.process));
-        let attempt = Attempt::new(number);
+        let attempt = AttemptId::new(number);
         let shared = resources.each().filter(|(_, is_shared)| *is_shared).map(|(name, _)| name.clone());
         let shared = shared.collect();
         state.note(self.process, history::Event::Began { attempt, resources: resources.to_vec(), shared });
@@ -53,12 +53,12 @@ impl Observer for Recorder {
         let mut state = self.world.lock();
         let now = state.now();
         state.leases.over_at.insert(attempt, now);
-        state.note(self.process, history::Event::Lost { attempt: Attempt::new(attempt) });
+        state.note(self.process, history::Event::Lost { attempt: AttemptId::new(attempt) });
     }
 
     fn lease_granted(&self, lease: &Arc<dyn ObservedLease>) {
         let mut state = self.world.lock();
-        let attempt = Attempt::new(lease.attempt());
+        let attempt = AttemptId::new(lease.attempt());
         state.note(self.process, history::Event::Granted { attempt, token: lease.token() });
         state.leases.active.insert(lease.attempt(), (self.process, Arc::clone(lease)));
         state.look_at_lease(lease.attempt());
@@ -106,13 +106,13 @@ impl WorldState {
         if let Some((process, _)) = self.leases.active.remove(&attempt) {
             let now = self.now();
             self.leases.over_at.insert(attempt, now);
-            self.note(process, history::Event::Ended { attempt: Attempt::new(attempt), is_unlocked });
+            self.note(process, history::Event::Ended { attempt: AttemptId::new(attempt), is_unlocked });
         }
     }
 
     /// Notes that a holder was told of its loss. One that stood still when the lease ended cannot
     /// be told before it goes on, and is told in time if it is told then.
-    pub(crate) fn announce(&mut self, process: usize, attempt: Attempt) {
+    pub(crate) fn announce(&mut self, process: usize, attempt: AttemptId) {
         let ended_at = self.leases.over_at.get(&attempt.as_u64()).copied();
         let resumed_at = ended_at.and_then(|ended_at| self.resumed_after(process, ended_at));
         if resumed_at != Some(self.now()) {
@@ -136,7 +136,7 @@ impl WorldState {
             return;
         }
         for (attempt, process, node) in self.left() {
-            self.note(process, history::Event::Left { attempt: Attempt::new(attempt), node });
+            self.note(process, history::Event::Left { attempt: AttemptId::new(attempt), node });
         }
         self.finish(End::Done);
     }

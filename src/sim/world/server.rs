@@ -12,7 +12,7 @@ use crate::{
     sim::{
         Memory, Schedule,
         clock::Rated,
-        rng::{Purpose, hash_of, part},
+        rng::{RandomStream, hash_of, part},
     },
     values::Resource,
 };
@@ -53,7 +53,7 @@ pub(super) enum Readiness {
 
 impl Server {
     pub(super) fn new(schedule: &Schedule, number: usize) -> Self {
-        let ahead = hash_of(schedule.seed, Purpose::NodeClock, [part(number)]) % SPREAD;
+        let ahead = hash_of(schedule.seed, RandomStream::NodeClock, [part(number)]) % SPREAD;
         let rate = schedule.node_rates.get(number).copied().unwrap_or(0);
         Self {
             state: NodeState::new(&run_id(number, 0)),

@@ -11,7 +11,7 @@ use crate::{
     sim::{
         history,
         register::Register,
-        rng::{Purpose, hash_of, part},
+        rng::{RandomStream, hash_of, part},
     },
     values::{FencingToken, Resource, StaleToken},
 };
@@ -29,7 +29,7 @@ pub(crate) struct Stores {
     /// How many accesses each process has sent.
     sent: BTreeMap<usize, u64>,
     /// The tasks that wait for an access, by process and number.
-    waiting: BTreeMap<(usize, u64), Waiting>,
+    waiting: BTreeMap<(usize, u64), PendingAccess>,
 }
 
 /// What is done to a register; without a token as careless code does.
@@ -42,7 +42,7 @@ pub(crate) enum Operation {
 
 /// An access on its way to its store.
 #[derive(Debug)]
-pub(crate) struct Access {
+pub(crate) struct RegisterAccess {
     process: usize,
     number: u64,
     name: Resource,
@@ -51,17 +51,17 @@ pub(crate) struct Access {
 
 /// Someone who waits for the reply.
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingAccess {
     waker: Option<Waker>,
     /// The value that was read or written, or the refusal.
-    reply: Option<Outcome>,
+    reply: Option<AccessOutcome>,
 }
 
 /// The value that an access has read or written, or its refusal.
-pub(crate) type Outcome = Result<u64, StaleToken>;
+pub(crate) type AccessOutcome = Result<u64, StaleToken>;
 
 impl Operation {
-    fn perform(self, register: &mut Register) -> Outcome {
+    fn perform(self, register: &mut Register) -> AccessOutcome {
         match self {
             Self::Read(Some(token)) => register.read(token),
             Self::ReadShared(token) => register.read_shared(token),
@@ -74,7 +74,7 @@ impl Operation {
         }
     }
 
-    fn noted(self, register: Resource, outcome: Outcome) -> history::Event {
+    fn noted(self, register: Resource, outcome: AccessOutcome) -> history::Event {
         match self {
             Self::Read(token) => history::Event::Read { register, token, value: outcome.ok() },
             Self::ReadShared(token) => {
@@ -93,17 +93,17 @@ impl WorldState {
         let sent = self.stores.sent.entry(process).or_default();
         let number = *sent;
         *sent += 1;
-        self.stores.waiting.insert((process, number), Waiting::default());
+        self.stores.waiting.insert((process, number), PendingAccess::default());
         self.network.under_way += 1;
         let at = self.now().saturating_add(self.store_latency(process, number, 0));
-        self.at(at, WorldEvent::Access(Access { process, number, name, operation }));
+        self.at(at, WorldEvent::Access(RegisterAccess { process, number, name, operation }));
         number
     }
 
     /// An access arrives at its store.
-    pub(super) fn access(&mut self, access: Access) {
+    pub(super) fn access(&mut self, access: RegisterAccess) {
         self.network.under_way -= 1;
-        let Access { process, number, name, operation } = access;
+        let RegisterAccess { process, number, name, operation } = access;
         let outcome = operation.perform(self.stores.registers.entry(name.clone()).or_default());
         self.note(process, operation.noted(name, outcome));
         let at = self.now().saturating_add(self.store_latency(process, number, 1));
@@ -111,7 +111,13 @@ impl WorldState {
     }
 
     /// The reply of a store arrives, if anybody still waits for it.
-    pub(super) fn reply(&mut self, process: usize, number: u64, outcome: Outcome, after: &mut Teardown) {
+    pub(super) fn reply(
+        &mut self,
+        process: usize,
+        number: u64,
+        outcome: AccessOutcome,
+        after: &mut Teardown,
+    ) {
         if let Some(waiting) = self.stores.waiting.get_mut(&(process, number)) {
             waiting.reply = Some(outcome);
             after.woken.extend(waiting.waker.take());
@@ -119,7 +125,7 @@ impl WorldState {
     }
 
     fn store_latency(&self, process: usize, number: u64, way: u64) -> u64 {
-        SHORTEST + hash_of(self.schedule.seed, Purpose::Store, [part(process), number, way]) % SPREAD
+        SHORTEST + hash_of(self.schedule.seed, RandomStream::Store, [part(process), number, way]) % SPREAD
     }
 }
 
@@ -140,7 +146,7 @@ impl RoundTrip {
 }
 
 impl Future for RoundTrip {
-    type Output = Outcome;
+    type Output = AccessOutcome;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let waker = context.waker().clone();

@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use super::*;
 
 /// The resource, the attempt that broke it, and how.
-type FailingCase = BTreeSet<(Resource, Attempt, &'static str)>;
+type FailingCase = BTreeSet<(Resource, AttemptId, &'static str)>;
 
 /// A lease of a random history, with the numbers of its entries and its times.
 struct Lease {
-    attempt: Attempt,
+    attempt: AttemptId,
     resources: Vec<Resource>,
     shared: Vec<Resource>,
     token: u64,
@@ -33,7 +33,7 @@ fn play(moves: &[(u64, u64, u64)], resources: &[(u8, u8)]) -> (History, Vec<Leas
     let mut leases: Vec<Lease> = Vec::new();
     for (entry, &(number, later, value)) in moves.iter().enumerate() {
         script.at += Duration::from_millis(later);
-        let (attempt, now) = (Attempt::new(number), script.now());
+        let (attempt, now) = (AttemptId::new(number), script.now());
         let named = |chosen: u8| {
             let each = ["a", "b", "c"].iter().enumerate().filter(move |(bit, _)| chosen & (1 << bit) != 0);
             each.map(|(_, name)| resource(name)).collect::<Vec<_>>()

@@ -10,7 +10,7 @@ fn nothing_happens_to_an_attempt_that_never_began() {
 
 #[test]
 fn an_attempt_begins_once_and_is_decided_once() {
-    let lost = || Event::Lost { attempt: Attempt::new(1) };
+    let lost = || Event::Lost { attempt: AttemptId::new(1) };
     assert_eq!(
         Script::new().began(1, 1, "a").began(1, 1, "a").is_malformed(),
         "the attempt has begun before"
@@ -56,7 +56,7 @@ fn resources_are_some_and_sorted_and_not_repeated() {
     for names in ["b a", "a a"] {
         assert!(Script::new().began(1, 1, names).is_malformed().contains("unsorted"), "{names}");
     }
-    let event = Event::Began { attempt: Attempt::new(1), resources: Vec::new(), shared: Vec::new() };
+    let event = Event::Began { attempt: AttemptId::new(1), resources: Vec::new(), shared: Vec::new() };
     assert!(Script::new().note(1, event).is_malformed().contains("none"));
 }
 
@@ -64,7 +64,7 @@ fn resources_are_some_and_sorted_and_not_repeated() {
 fn what_is_shared_is_sorted_and_among_the_resources() {
     for shared in ["c", "b a", "b b"] {
         let [resources, shared] = ["a b", shared].map(|names| names.split(' ').map(resource).collect());
-        let event = Event::Began { attempt: Attempt::new(1), resources, shared };
+        let event = Event::Began { attempt: AttemptId::new(1), resources, shared };
         assert!(Script::new().note(1, event).is_malformed().starts_with("what is shared"));
     }
 }

@@ -98,7 +98,7 @@ fn tokens_may_stay_the_same_from_reader_to_reader_and_never_fall() {
 
 #[test]
 fn a_key_that_stays_is_residue() {
-    let left = Event::Left { attempt: Attempt::new(1), node: 2 };
+    let left = Event::Left { attempt: AttemptId::new(1), node: 2 };
     let violation = Script::new().lease(1, "a", 5).unlocked(1).note(9, left).breaks(Promise::Residue);
     assert_eq!(violation.to_string(), "node 2 still has a key of attempt 1 of process 1 at 4.000 ms");
 }
@@ -184,7 +184,7 @@ fn a_reader_is_proven_whoever_reads_and_not_after_a_later_writer() {
 
 #[test]
 fn nobody_else_writes_while_a_lease_is_downgraded() {
-    let downgraded = || Event::Downgraded { attempt: Attempt::new(9), from: Attempt::new(1) };
+    let downgraded = || Event::Downgraded { attempt: AttemptId::new(9), from: AttemptId::new(1) };
     let mut script = Script::new();
     script.lease(4, "a", 4).unlocked(4).lease(1, "a", 5).unlocked(1).lease(2, "b", 6).lease(3, "a*", 6);
     script.lease(9, "a*", 6).note(9, downgraded()).unlocked(3).unlocked(9).lease(5, "a", 7).is_kept();

@@ -43,11 +43,11 @@ impl Script {
         let name = |name: &str| resource(name.trim_end_matches('*'));
         let shared = resources.split(' ').filter(|name| name.ends_with('*')).map(name).collect();
         let resources = resources.split(' ').map(name).collect();
-        self.note(process, Event::Began { attempt: Attempt::new(attempt), resources, shared })
+        self.note(process, Event::Began { attempt: AttemptId::new(attempt), resources, shared })
     }
 
     fn granted(&mut self, process: usize, attempt: u64, value: u64) -> &mut Self {
-        self.note(process, Event::Granted { attempt: Attempt::new(attempt), token: token(value) })
+        self.note(process, Event::Granted { attempt: AttemptId::new(attempt), token: token(value) })
     }
 
     /// An attempt that begins and is granted at once. It and its process have the same number.
@@ -99,25 +99,25 @@ fn token(value: u64) -> FencingToken {
 }
 
 fn ended(attempt: u64, is_unlocked: bool) -> Event {
-    Event::Ended { attempt: Attempt::new(attempt), is_unlocked }
+    Event::Ended { attempt: AttemptId::new(attempt), is_unlocked }
 }
 
 fn looked(attempt: u64, is_valid: bool) -> Event {
-    Event::Looked { attempt: Attempt::new(attempt), is_valid }
+    Event::Looked { attempt: AttemptId::new(attempt), is_valid }
 }
 
 fn announced(attempt: u64) -> Event {
-    Event::Announced { attempt: Attempt::new(attempt) }
+    Event::Announced { attempt: AttemptId::new(attempt) }
 }
 
 fn reentered(attempt: u64, value: u64) -> Event {
-    Event::Reentered { attempt: Attempt::new(attempt), token: token(value) }
+    Event::Reentered { attempt: AttemptId::new(attempt), token: token(value) }
 }
 
 fn verifying(attempt: u64) -> Event {
-    Event::Verifying { attempt: Attempt::new(attempt) }
+    Event::Verifying { attempt: AttemptId::new(attempt) }
 }
 
 fn proven(attempt: u64) -> Event {
-    Event::Proven { attempt: Attempt::new(attempt) }
+    Event::Proven { attempt: AttemptId::new(attempt) }
 }

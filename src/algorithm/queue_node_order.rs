@@ -6,7 +6,10 @@
 ///
 /// Clients that know a node by different addresses may order it differently: that costs order,
 /// never exclusion.
-pub(crate) fn order<'a>(resource: &[u8], addresses: impl IntoIterator<Item = &'a str>) -> Vec<usize> {
+pub(crate) fn rendezvous_order<'a>(
+    resource: &[u8],
+    addresses: impl IntoIterator<Item = &'a str>,
+) -> Vec<usize> {
     let mut ranked: Vec<(u64, usize)> = addresses
         .into_iter()
         .enumerate()
@@ -42,8 +45,9 @@ mod tests {
         shuffled.rotate_left(2);
         for resource in 0..100_u32 {
             let resource = resource.to_be_bytes();
-            let names =
-                |nodes: [&'static str; 5]| order(&resource, nodes).into_iter().map(move |node| nodes[node]);
+            let names = |nodes: [&'static str; 5]| {
+                rendezvous_order(&resource, nodes).into_iter().map(move |node| nodes[node])
+            };
             assert!(names(NODES).eq(names(shuffled)));
         }
     }
@@ -52,7 +56,7 @@ mod tests {
     fn resources_spread_evenly_over_the_nodes() {
         let mut first = [0_u32; 5];
         for resource in 0..5000 {
-            first[order(format!("invoice:{resource}").as_bytes(), NODES)[0]] += 1;
+            first[rendezvous_order(format!("invoice:{resource}").as_bytes(), NODES)[0]] += 1;
         }
         assert!(first.iter().all(|count| (850..1150).contains(count)), "{first:?}");
     }

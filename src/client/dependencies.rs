@@ -10,7 +10,7 @@ use crate::{clock::Clock, observer::Observer, spawner::Spawner, values::Label};
 
 /// What a client lives in.
 #[derive(Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct ClientDependencies {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) spawner: Arc<dyn Spawner>,
     pub(crate) observer: Arc<dyn Observer>,
@@ -22,7 +22,7 @@ pub(crate) struct Surroundings {
     pub(crate) random: StdRng,
 }
 
-impl Surroundings {
+impl ClientDependencies {
     /// The real world: tasks run on a tokio runtime, and random numbers come from the operating
     /// system, 122 bits of them for the client's uuid. A client without a label is called by host and
     /// process.

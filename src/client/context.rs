@@ -9,8 +9,8 @@ use rand::{RngExt, rngs::StdRng, seq::index};
 use tokio::sync::Notify;
 
 use crate::{
-    algorithm::queue_node,
-    client::{in_flight_counter::InFlightCounter, queues::Queues, surroundings::Surroundings},
+    algorithm::queue_node_order::rendezvous_order,
+    client::{dependencies::ClientDependencies, in_flight_counter::InFlightCounter, queues::Queues},
     clock::{Clock, Instant},
     config::CheckedQuorum,
     error::{ClosedReason, Error},
@@ -24,7 +24,7 @@ use crate::{
 /// What every call of one client needs: the nodes and what is known of them, the checked settings,
 /// and the world that the client lives in.
 #[derive(Debug)]
-pub(crate) struct Environment {
+pub(crate) struct ClientContext {
     pub(crate) nodes: Vec<Arc<dyn Node>>,
     /// Those of the nodes, in their order.
     addresses: Arc<[Arc<str>]>,
@@ -40,13 +40,13 @@ pub(crate) struct Environment {
     closed: Notify,
 }
 
-impl Environment {
+impl ClientContext {
     pub(crate) fn new(
         nodes: Vec<Arc<dyn Node>>,
         settings: CheckedQuorum,
-        surroundings: Surroundings,
+        dependencies: ClientDependencies,
     ) -> Self {
-        let Surroundings { clock, spawner, observer, client, label, random } = surroundings;
+        let ClientDependencies { clock, spawner, observer, client, label, random } = dependencies;
         Self {
             addresses: nodes.iter().map(|node| Arc::clone(node.address())).collect(),
             nodes,
@@ -73,7 +73,7 @@ impl Environment {
     }
 
     /// So many of the numbers below `count`, or all, in random order.
-    pub(crate) fn some_of(&self, count: usize, most: usize) -> Vec<usize> {
+    pub(crate) fn sample_indices(&self, count: usize, most: usize) -> Vec<usize> {
         index::sample(&mut *lock(&self.random), count, most.min(count)).into_vec()
     }
 
@@ -114,18 +114,18 @@ impl Environment {
 
     /// The nodes in the order in which they are the queue node of a resource. Those that are silent come
     /// last: to wait for them anew may take longer than the resource is held.
-    pub(crate) fn queue_nodes(&self, resource: &Resource) -> Vec<usize> {
+    pub(crate) fn queue_node_order(&self, resource: &Resource) -> Vec<usize> {
         let mut order =
-            queue_node::order(resource.as_bytes(), self.addresses.iter().map(|address| &**address));
+            rendezvous_order(resource.as_bytes(), self.addresses.iter().map(|address| &**address));
         let now = self.now();
         order.sort_by_cached_key(|node| self.queues.is_silent(*node, now));
         order
     }
 
     /// Whether the queue node of a resource is far away: each hand-off takes two of its round trips.
-    pub(crate) fn is_queue_node_far(&self, resource: &Resource) -> bool {
+    pub(crate) fn is_queue_node_slow(&self, resource: &Resource) -> bool {
         let needed = self.settings.electorate.needed();
-        self.queue_nodes(resource).first().is_some_and(|node| self.queues.is_far(*node, needed))
+        self.queue_node_order(resource).first().is_some_and(|node| self.queues.is_far(*node, needed))
     }
 
     /// In the queue of which of these resources others are known to be, or may be.
@@ -155,7 +155,7 @@ impl Environment {
     }
 
     /// By then, everything of a lease that a node may have now is over.
-    pub(crate) fn must_deliver_until(&self) -> Instant {
+    pub(crate) fn latest_expiry(&self) -> Instant {
         self.now() + self.settings.max_ttl
     }
 }

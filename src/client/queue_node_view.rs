@@ -10,7 +10,7 @@ use crate::{
 /// The queue node of one of the resources that are locked together, and its last word on whether
 /// others are in that queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct QueueNode {
+pub(crate) struct QueueNodeView {
     /// `None` only if there are no nodes.
     pub(crate) node: Option<usize>,
     /// Of which of the resources.
@@ -18,7 +18,7 @@ pub(crate) struct QueueNode {
     is_awaited: Option<bool>,
 }
 
-impl QueueNode {
+impl QueueNodeView {
     pub(crate) fn new(node: Option<usize>, index: usize) -> Self {
         Self { node, index, is_awaited: None }
     }
