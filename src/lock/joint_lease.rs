@@ -38,16 +38,7 @@ struct CoalescedEntry {
 pub(super) struct JointLease {
     /// Held by the task that acquires it, or is about to join it.
     entrance: tokio::sync::Mutex<()>,
-    state: Mutex<JoinState>,
-}
-
-#[derive(Debug, Default)]
-struct JoinState {
-    lease: Weak<ActiveLease>,
-    /// How many tasks wait to enter.
-    waiting: usize,
-    /// A hold that keeps the lease for them: those who came first may have unlocked by then.
-    kept: Option<LockGuard>,
+    lease: Mutex<Weak<ActiveLease>>,
 }
 
 impl JointLeases {
@@ -82,7 +73,6 @@ impl JointLease {
         deadline: Option<Instant>,
     ) -> Result<Option<Locked>, Error> {
         let context = request.context();
-        let waiting = JoinWaiter::begin(self);
         // The next task goes on where this one stands in the queue.
         let place = request.client.waiters.enter(&checked.resources);
         let entering = enter_alone(&self.entrance, context, deadline);
@@ -91,17 +81,10 @@ impl JointLease {
         let Some(_entered) = wait_behind_others(context, checked, entering, outlasts).await?? else {
             return place.outage().at_deadline(context, &checked.resource, false).map(|()| None);
         };
-        let joined = self.join(request, arrived, true);
-        drop(waiting);
-        let locked = match joined {
-            Some(joined) => joined,
-            None => match request.lock_waiting(checked, arrived, deadline).await? {
-                Some(locked) => self.remembered(locked),
-                None => return Ok(None),
-            },
-        };
-        self.keep_for_others(request, &locked.guard);
-        Ok(Some(locked))
+        if let Some(joined) = self.join(request, arrived) {
+            return Ok(Some(joined));
+        }
+        Ok(request.lock_waiting(checked, arrived, deadline).await?.map(|locked| self.remembered(locked)))
     }
 
     /// Joins the lease, or makes one attempt.
@@ -114,7 +97,7 @@ impl JointLease {
         request: &LockRequest,
         checked: &CheckedRequest,
     ) -> Result<Option<Locked>, Error> {
-        if let Some(joined) = self.join(request, request.context().now(), false) {
+        if let Some(joined) = self.join(request, request.context().now()) {
             return Ok(Some(joined));
         }
         Ok(request.attempt(checked).await?.map(|locked| self.remembered(locked)))
@@ -122,62 +105,23 @@ impl JointLease {
 
     /// One more hold of the lease that is there, for a task that came at `arrived`: if it may be
     /// joined then, and more than half of a ttl is left of it.
-    fn join(&self, request: &LockRequest, arrived: Instant, has_entered: bool) -> Option<Locked> {
-        let mut state = lock(&self.state);
-        let kept = if has_entered { state.kept.take() } else { None };
-        let lease = state.lease.upgrade();
-        drop(state);
-        let lease = lease?;
+    fn join(&self, request: &LockRequest, arrived: Instant) -> Option<Locked> {
+        let lease = lock(&self.lease).upgrade()?;
         let is_long_enough = lease.remaining(request.context().now()) > lease.ttl() / 2;
         let is_in_time = altered(Mutation::JoinAtAnyTime, arrived <= lease.joinable_until, |_| true);
         if !(is_in_time && is_long_enough) {
             return None;
         }
-        // Somebody who did not wait may have acquired another one since.
-        let kept = kept.filter(|kept| Arc::ptr_eq(kept.active_lease(), &lease));
-        let guard = kept.or_else(|| entered(request, lease))?;
+        let guard = lease.enter().then(|| LockGuard::new(Arc::clone(&request.client), lease))?;
         Some(Locked { guard, end: CallEnd::Joined })
     }
 
     fn remembered(&self, locked: Locked) -> Locked {
-        lock(&self.state).lease = Arc::downgrade(locked.guard.active_lease());
+        *lock(&self.lease) = Arc::downgrade(locked.guard.active_lease());
         locked
     }
 
-    fn keep_for_others(&self, request: &LockRequest, guard: &LockGuard) {
-        let mut state = lock(&self.state);
-        if state.waiting > 0 {
-            state.kept = entered(request, Arc::clone(guard.active_lease()));
-        }
-    }
-
     fn is_held(&self) -> bool {
-        lock(&self.state).lease.strong_count() > 0
-    }
-}
-
-/// One more hold of a lease, unless its last one was given back.
-fn entered(request: &LockRequest, lease: Arc<ActiveLease>) -> Option<LockGuard> {
-    lease.enter().then(|| LockGuard::new(Arc::clone(&request.client), lease))
-}
-
-/// A task that waits to enter.
-struct JoinWaiter<'a>(&'a JointLease);
-
-impl<'a> JoinWaiter<'a> {
-    fn begin(joint: &'a JointLease) -> Self {
-        lock(&joint.state).waiting += 1;
-        Self(joint)
-    }
-}
-
-impl Drop for JoinWaiter<'_> {
-    fn drop(&mut self) {
-        let mut state = lock(&self.0.state);
-        state.waiting -= 1;
-        let kept = if state.waiting == 0 { state.kept.take() } else { None };
-        drop(state);
-        // Outside of the mutex: it may be the last hold of the lease.
-        drop(kept);
+        lock(&self.lease).strong_count() > 0
     }
 }

@@ -25,8 +25,9 @@ use crate::{
 /// Readers have fencing tokens, too. A reader that was granted before a writer's attempt began has a smaller token than
 /// that writer, and a reader after the writer has a larger one; readers between two writers may have the same.
 ///
-/// Tasks of one client that wait to read share a lease where that keeps no writer waiting, if no [`Owner`] is involved
-/// and the ttl is the quorum's: a thousand readers that come at once cost the nodes as much as one.
+/// Tasks of one client that read at the same time share a lease where that keeps no writer waiting, if no [`Owner`] is
+/// involved and the ttl is the quorum's. If a thousand tasks begin to read at once, and none is done before the last of
+/// them has entered, they cost the nodes as much as one.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -190,6 +190,25 @@ async fn a_lease_that_others_read_is_not_joined_for_long() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn reads_that_are_not_polled_do_not_delay_a_writer_of_another_client() {
+    let cluster = MemoryCluster::new(3);
+    let [(_a, lock), (_b, writer)] = clients(&cluster);
+    let held = writer.write().await.unwrap();
+    let polled = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.read().await.unwrap() }
+    });
+    pass(Duration::from_millis(10)).await;
+    let mut stalled: Vec<_> = (0..100).map(|_| Box::pin(lock.read())).collect();
+    assert!(stalled.iter_mut().all(|read| read.now_or_never().is_none()));
+    held.unlock().await.unwrap();
+    drop(polled.await.unwrap());
+    let begun = tokio::time::Instant::now();
+    drop(writer.write().await.unwrap());
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_owner_reads_what_it_has_and_never_waits_for_itself() {
     let cluster = MemoryCluster::new(3);
     let owner = Owner::new();
