@@ -119,15 +119,15 @@ impl Leases {
     /// everywhere, and told of. In this order, since the observer may be anybody's code: if that
     /// panics, nothing is left on a node.
     pub(super) fn end(&self, lease: &ActiveLease, end: LeaseEnd) -> Vec<(usize, Reply)> {
-        self.care_no_longer(lease);
+        self.deregister(lease);
         let replies = self.submit_unlock(lease);
         self.tell_end(lease, end);
         replies
     }
 
-    /// The one hold of a lease goes over to another lease. Its unlock is submitted when what is
-    /// returned is dropped.
-    pub(crate) fn hand_on(&self, lease: &Arc<ActiveLease>) -> Result<HandedOn<'_>, LeaseLost> {
+    /// Ends a lease whose one hold goes over to another lease. Its unlock is submitted when the returned value is
+    /// dropped.
+    pub(crate) fn transfer(&self, lease: &Arc<ActiveLease>) -> Result<Transferred<'_>, LeaseLost> {
         match lease.leave(self.context.now()) {
             UnlockOutcome::Lost(reason) => {
                 drop(self.end(lease, LeaseEnd::Lost(reason)));
@@ -136,13 +136,13 @@ impl Leases {
             UnlockOutcome::Over(reason) => return Err(lease.lost(reason)),
             UnlockOutcome::Unlocked | UnlockOutcome::Active => {}
         }
-        let handed_on = HandedOn { leases: self, lease: Arc::clone(lease) };
-        self.care_no_longer(lease);
+        let transferred = Transferred { leases: self, lease: Arc::clone(lease) };
+        self.deregister(lease);
         self.tell_end(lease, LeaseEnd::Unlocked);
-        Ok(handed_on)
+        Ok(transferred)
     }
 
-    fn care_no_longer(&self, lease: &ActiveLease) {
+    fn deregister(&self, lease: &ActiveLease) {
         lock(&self.active).remove(&lease.id);
         self.renewals.remove(lease.id);
         self.expiries.remove(lease.id);
@@ -161,12 +161,12 @@ impl Leases {
 
 /// A lease whose holder goes on with another one.
 #[derive(Debug)]
-pub(crate) struct HandedOn<'a> {
+pub(crate) struct Transferred<'a> {
     leases: &'a Leases,
     lease: Arc<ActiveLease>,
 }
 
-impl Drop for HandedOn<'_> {
+impl Drop for Transferred<'_> {
     fn drop(&mut self) {
         drop(self.leases.submit_unlock(&self.lease));
     }

@@ -11,7 +11,7 @@ use crate::{
     config::CheckedQuorum,
     error::{ClosedReason, LossReason},
     lease::{expiry, leases::Leases, watchdog},
-    lock::joint_lease::JointLeases,
+    lock::coalesced_read_lease::CoalescedReadLeases,
     node::Node,
 };
 
@@ -21,7 +21,7 @@ pub(crate) struct Client {
     pub(crate) context: Arc<ClientContext>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) waiters: Arc<Waiters>,
-    pub(super) joint_leases: JointLeases,
+    pub(super) read_leases: CoalescedReadLeases,
     tasks: [AbortHandle; 3],
 }
 
@@ -40,7 +40,7 @@ impl Client {
             context.spawner.spawn(expiry::run(Arc::clone(&leases)).boxed()),
             context.spawner.spawn(overseer::run(Arc::clone(&waiters)).boxed()),
         ];
-        Arc::new(Self { context, leases, waiters, joint_leases: JointLeases::default(), tasks })
+        Arc::new(Self { context, leases, waiters, read_leases: CoalescedReadLeases::default(), tasks })
     }
 
     /// Ends every lease, and lets nothing new begin.

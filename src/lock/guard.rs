@@ -3,14 +3,17 @@
 use std::{fmt, ops::Deref, sync::Arc};
 
 use crate::{
-    error::Error,
+    acquire::{attempt::attempt_to_downgrade, checked_request::CheckedRequest, outcome::AttemptOutcome},
+    client::context::ClientContext,
+    config::LockOptions,
+    error::{ConfigError, Error, LossReason},
     lease::{
         active_lease::{ActiveLease, UnlockOutcome},
         unlock,
     },
-    lock::{Lease, client::Client, downgrade::downgrade, owner::OwnLease},
+    lock::{client::Client, lease::Lease, owner::OwnLease},
     observer::LeaseEnd,
-    values::NodeReplies,
+    values::{NodeReplies, NodeReply, Refusal},
 };
 
 /// An exclusive lease on a resource or a group, for as long as it is valid and this guard lives. What can be done
@@ -27,9 +30,9 @@ use crate::{
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct LockGuard {
     lease: Lease,
-    /// Whether the hold of this guard has been given back by [`unlock`](Self::unlock), or belongs to another guard.
+    /// Whether the hold of this guard is given back by [`unlock`](Self::unlock), or belongs to another lease.
     is_given_back: bool,
-    /// Where the owner of the guard finds the lease.
+    /// The entry by which the owner of the guard re-enters the lease.
     own_lease: Option<Arc<OwnLease>>,
 }
 
@@ -48,6 +51,7 @@ pub struct LockGuard {
 pub struct ReadGuard(LockGuard);
 
 impl LockGuard {
+    /// The guard of one hold of a lease.
     pub(crate) fn new(client: Arc<Client>, active: Arc<ActiveLease>) -> Self {
         Self { lease: Lease { client, active }, is_given_back: false, own_lease: None }
     }
@@ -92,8 +96,45 @@ impl LockGuard {
     /// # Cancel safety
     ///
     /// Dropping the future unlocks, before and after its first poll.
-    pub async fn downgrade(self) -> Result<ReadGuard, Error> {
-        downgrade(self).await.map(ReadGuard)
+    pub async fn downgrade(mut self) -> Result<ReadGuard, Error> {
+        let (client, lease) = (Arc::clone(&self.lease.client), Arc::clone(&self.lease.active));
+        if lease.resources.are_all_shared() {
+            return Ok(ReadGuard(self));
+        }
+        let context = &*client.context;
+        let own_lease = self.own_lease.clone();
+        let _entered = match &own_lease {
+            Some(own_lease) => Some(own_lease.entrance.enter().await),
+            None => None,
+        };
+        self.ensure()?;
+        let holds = lease.holds();
+        if holds > 1 {
+            return Err(ConfigError::HeldMoreThanOnce { resource: lease.resource.clone(), holds }.into());
+        }
+        let checked = read_request(context, &lease)?;
+        self.is_given_back = true;
+        let transferred = client.leases.transfer(&lease)?;
+        // Every node swaps one key for the other in one step, and a quorum has done so before the write lease is over.
+        let outcome = attempt_to_downgrade(context, &checked, &lease.owner, lease.valid_until()).await;
+        let read = match outcome {
+            AttemptOutcome::Acquired(acquired) => {
+                Self::new(Arc::clone(&client), client.leases.adopt(acquired))
+            }
+            AttemptOutcome::Failed(failed) => {
+                let is_revoked = |reply: &&NodeReply| **reply == NodeReply::Refused(Refusal::RolledBack);
+                let revoked = failed.replies.all().iter().filter(is_revoked).count();
+                if revoked > context.settings.electorate.spare() {
+                    return Err(lease.lost(LossReason::Revoked).into());
+                }
+                return Err(failed.into_error(context, &checked));
+            }
+        };
+        drop(transferred);
+        Ok(ReadGuard(match &own_lease {
+            Some(own_lease) => read.of_owner(Arc::clone(own_lease)),
+            None => read,
+        }))
     }
 
     /// Runs a closure under the lease, and unlocks. A closure that panics drops the guard, which unlocks.
@@ -103,20 +144,9 @@ impl LockGuard {
         Ok(value)
     }
 
-    /// Leaves the hold of this guard to another guard.
-    pub(super) fn is_handed_on(&mut self) {
-        self.is_given_back = true;
-    }
-
-    pub(super) fn client(&self) -> &Arc<Client> {
-        &self.lease.client
-    }
-
-    pub(super) fn own_lease(&self) -> Option<Arc<OwnLease>> {
-        self.own_lease.clone()
-    }
-
-    pub(super) fn kept_in(mut self, own_lease: Arc<OwnLease>) -> Self {
+    /// The same guard, of a lease that its owner can re-enter.
+    pub(super) fn of_owner(mut self, own_lease: Arc<OwnLease>) -> Self {
+        own_lease.record(&self.lease.active);
         self.own_lease = Some(own_lease);
         self
     }
@@ -145,7 +175,6 @@ impl Deref for LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        // The nodes are told whether or not anybody waits for their answers.
         if self.is_given_back {
             return;
         }
@@ -203,4 +232,14 @@ impl fmt::Debug for ReadGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.debug("ReadGuard", f)
     }
+}
+
+/// The request for the read lease that follows a write lease: the same settings, with what is left of the longest time
+/// that the write lease may last.
+fn read_request(context: &ClientContext, lease: &ActiveLease) -> Result<CheckedRequest, Error> {
+    let mut options = LockOptions::new().ttl(lease.ttl()).node_timeout(lease.node_timeout);
+    options.hold_at_most = lease.hold_left(context.now());
+    options.without_renewal = !lease.is_renewed;
+    let settings = options.check(&context.settings)?;
+    Ok(CheckedRequest::new(lease.resources.clone().shared(), settings)?)
 }

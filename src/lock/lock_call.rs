@@ -1,14 +1,13 @@
-//! One call to lock, from its beginning to its end, as the observer is told of it.
+//! One call to lock, as the observer receives it.
 
 use crate::{
     client::context::ClientContext,
     clock::Instant,
     error::Error,
-    lock::lock_request::Locked,
     observer::{CallEnd, Mode},
 };
 
-/// A call to lock; it is told of when this is dropped, however that comes.
+/// A call to lock. Its drop, for whatever reason, reports its end to the observer.
 #[derive(Debug)]
 pub(crate) struct LockCall<'a> {
     context: &'a ClientContext,
@@ -25,10 +24,9 @@ impl<'a> LockCall<'a> {
 
     /// Records the outcome of the call; `without` is the end of a call that got no lock because other clients
     /// have it.
-    pub(crate) fn ended(&mut self, outcome: Result<Option<&Locked>, &Error>, without: CallEnd) {
+    pub(crate) fn ended(&mut self, outcome: Result<Option<CallEnd>, &Error>, without: CallEnd) {
         self.end = match outcome {
-            Ok(Some(locked)) => locked.end,
-            Ok(None) => without,
+            Ok(end) => end.unwrap_or(without),
             Err(Error::NoQuorum(error)) if error.is_late() => CallEnd::Expired,
             Err(Error::NoQuorum(error)) if error.is_quarantined() => CallEnd::Quarantined,
             Err(Error::NoQuorum(_)) => CallEnd::NoQuorum,

@@ -18,9 +18,13 @@ use crate::{
     clock::Instant,
     config::LockOptions,
     error::{ConfigError, Error, Goal, NoQuorum},
-    lease::active_lease::Acquired,
+    lease::{
+        active_lease::Acquired,
+        renewal::{RenewalReason, renew_now},
+    },
     lock::{
         client::Client,
+        coalesced_read_lease::CoalescedReadLease,
         guard::LockGuard,
         lock_call::LockCall,
         owner::{OwnLease, Owner},
@@ -64,7 +68,7 @@ impl Reentrancy {
     }
 }
 
-/// What a call to lock has come to, and how.
+/// The guard that a call to lock returns, and how the call got it.
 #[derive(Debug)]
 pub(crate) struct Locked {
     pub(crate) guard: LockGuard,
@@ -72,9 +76,9 @@ pub(crate) struct Locked {
 }
 
 impl Locked {
-    /// The same, where the owner finds it.
-    fn kept_in(self, own: &Arc<OwnLease>) -> Self {
-        Self { guard: own.keep(self.guard), ..self }
+    /// The same, of a lease that its owner can re-enter.
+    fn of_owner(self, own: &Arc<OwnLease>) -> Self {
+        Self { guard: self.guard.of_owner(Arc::clone(own)), ..self }
     }
 }
 
@@ -113,7 +117,7 @@ impl LockRequest {
             async move { request.lock_as(owner, &checked, start, deadline).await }.boxed()
         };
         let locked = self.until_done(&checked, &span, work).await;
-        call.ended(locked.as_ref().map(Option::as_ref), CallEnd::TimedOut);
+        call.ended(locked.as_ref().map(|locked| locked.as_ref().map(|locked| locked.end)), CallEnd::TimedOut);
         let locked = locked.map(|locked| locked.map(|locked| locked.guard));
         name(&span, locked.as_ref().ok().and_then(Option::as_ref));
         locked
@@ -145,7 +149,7 @@ impl LockRequest {
             async move { request.try_lock_as(owner, &checked).await }.boxed()
         };
         let locked = self.until_done(&checked, &span, work).await;
-        call.ended(locked.as_ref().map(Option::as_ref), CallEnd::Held);
+        call.ended(locked.as_ref().map(|locked| locked.as_ref().map(|locked| locked.end)), CallEnd::Held);
         let locked = locked.map(|locked| locked.map(|locked| locked.guard));
         name(&span, locked.as_ref().ok().and_then(Option::as_ref));
         locked
@@ -175,14 +179,14 @@ impl LockRequest {
         deadline: Option<Instant>,
     ) -> Result<Option<Locked>, Error> {
         let Some(owner) = owner else {
-            return match self.client.joint_leases.of(self, checked) {
-                Some(joint) => joint.lock(self, checked, start, deadline).await,
+            return match self.coalesced(checked) {
+                Some(coalesced) => self.lock_coalesced(&coalesced, checked, start, deadline).await,
                 None => self.lock_waiting(checked, start, deadline).await,
             };
         };
         let own = owner.lease_on(self.context(), &checked.resources);
         let context = self.context();
-        let entering = own.enter(context, deadline);
+        let entering = own.entrance.enter_before(context, deadline);
         let wait = checked.settings.quorum_wait(start);
         let outlasts = own.outage.outlasts(context, &wait);
         let Some(_entered) = wait_behind_others(context, checked, entering, outlasts).await?? else {
@@ -190,19 +194,19 @@ impl LockRequest {
         };
         let reentered = tokio::select! {
             biased;
-            reentered = own.reenter(&self.client, &checked.resources) => reentered?,
+            reentered = self.reenter(&own, checked) => reentered?,
             () = self.context().until(deadline) => {
                 let replies = self.context().same_replies(&NodeReply::Pending);
                 return Err(NoQuorum::new(Goal::Renew(checked.resource.clone()), replies).into());
             }
         };
-        if let Some(guard) = reentered {
-            return Ok(Some(Locked { guard, end: CallEnd::Reentered }));
+        if reentered.is_some() {
+            return Ok(reentered);
         }
         let place = self.client.waiters.enter(&checked.resources);
         own.outage.follow(place.outage());
         let locked = self.lock_waiting(checked, start, deadline).await?;
-        Ok(locked.map(|locked| locked.kept_in(&own)))
+        Ok(locked.map(|locked| locked.of_owner(&own)))
     }
 
     async fn try_lock_as(
@@ -211,24 +215,99 @@ impl LockRequest {
         checked: &CheckedRequest,
     ) -> Result<Option<Locked>, Error> {
         let Some(owner) = owner else {
-            return match self.client.joint_leases.of(self, checked) {
-                Some(joint) => joint.try_lock(self, checked).await,
+            return match self.coalesced(checked) {
+                Some(coalesced) => self.try_lock_coalesced(&coalesced, checked).await,
                 None => self.attempt(checked).await,
             };
         };
         let own = owner.lease_on(self.context(), &checked.resources);
         // While another task of the owner waits for the resource, others hold it.
         let deadline = self.context().now() + checked.settings.rules.node_timeout;
-        let Some(_entered) = own.enter(self.context(), Some(deadline)).await? else {
+        let Some(_entered) = own.entrance.enter_before(self.context(), Some(deadline)).await? else {
             return own.outage.at_deadline(self.context(), &checked.resource).map(|()| None);
         };
-        if let Some(guard) = own.reenter(&self.client, &checked.resources).await? {
-            return Ok(Some(Locked { guard, end: CallEnd::Reentered }));
+        if let Some(reentered) = self.reenter(&own, checked).await? {
+            return Ok(Some(reentered));
         }
         own.outage.attempt_begins();
         let locked = self.attempt(checked).await?;
         own.outage.attempt_ends();
-        Ok(locked.map(|locked| locked.kept_in(&own)))
+        Ok(locked.map(|locked| locked.of_owner(&own)))
+    }
+
+    /// Re-enters the lease of an owner, if the owner has one: by a renewal with the new number of holds that reaches its
+    /// quorum. Nodes keep no number of holds of readers, and receive nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnLease::join`], and those of a renewal.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives the hold back.
+    async fn reenter(&self, own: &Arc<OwnLease>, checked: &CheckedRequest) -> Result<Option<Locked>, Error> {
+        let Some(lease) = own.join(&checked.resources, self.context().now())? else { return Ok(None) };
+        // From here on, a drop of the guard gives the hold back.
+        let guard = LockGuard::new(Arc::clone(&self.client), Arc::clone(&lease)).of_owner(Arc::clone(own));
+        if lease.counts_holds() {
+            renew_now(&self.client.leases, &lease, RenewalReason::Holds).await?;
+        }
+        Ok(Some(Locked { guard, end: CallEnd::Reentered }))
+    }
+
+    /// Returns the read lease that tasks of this client share for such a request, if they share one.
+    fn coalesced(&self, checked: &CheckedRequest) -> Option<Arc<CoalescedReadLease>> {
+        self.client.read_leases.get(self.context().settings.ttl, checked)
+    }
+
+    /// Joins the shared read lease, or acquires a new one for all tasks that wait.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock_waiting`].
+    async fn lock_coalesced(
+        &self,
+        coalesced: &CoalescedReadLease,
+        checked: &CheckedRequest,
+        start: Instant,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Locked>, Error> {
+        let context = self.context();
+        // The next task continues in the place of this task in the queue.
+        let place = self.client.waiters.enter(&checked.resources);
+        let entering = coalesced.entrance.enter_before(context, deadline);
+        let wait = checked.settings.quorum_wait(start);
+        let outlasts = place.outage().outlasts(context, &wait);
+        let Some(_entered) = wait_behind_others(context, checked, entering, outlasts).await?? else {
+            return place.outage().at_deadline(context, &checked.resource, false).map(|()| None);
+        };
+        if let Some(joined) = self.join(coalesced, start) {
+            return Ok(Some(joined));
+        }
+        let locked = self.lock_waiting(checked, start, deadline).await?;
+        Ok(locked.inspect(|locked| coalesced.record(locked.guard.active_lease())))
+    }
+
+    /// Joins the shared read lease, or makes one attempt.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`attempt_once`].
+    async fn try_lock_coalesced(
+        &self,
+        coalesced: &CoalescedReadLease,
+        checked: &CheckedRequest,
+    ) -> Result<Option<Locked>, Error> {
+        if let Some(joined) = self.join(coalesced, self.context().now()) {
+            return Ok(Some(joined));
+        }
+        let locked = self.attempt(checked).await?;
+        Ok(locked.inspect(|locked| coalesced.record(locked.guard.active_lease())))
+    }
+
+    fn join(&self, coalesced: &CoalescedReadLease, arrived: Instant) -> Option<Locked> {
+        let lease = coalesced.join(arrived, self.context().now())?;
+        Some(Locked { guard: LockGuard::new(Arc::clone(&self.client), lease), end: CallEnd::Joined })
     }
 
     /// The checked request, ready to be sent.
@@ -247,7 +326,7 @@ impl LockRequest {
         Ok(CheckedRequest::new(resources, settings)?)
     }
 
-    pub(super) async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<Locked>, Error> {
+    async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<Locked>, Error> {
         let outcome = tokio::select! {
             biased;
             () = self.context().closed() => return Err(self.context().closed_error()),
@@ -257,7 +336,7 @@ impl LockRequest {
         Ok(acquired.map(|acquired| self.locked(acquired)))
     }
 
-    pub(super) async fn lock_waiting(
+    async fn lock_waiting(
         &self,
         checked: &CheckedRequest,
         start: Instant,

@@ -1,11 +1,11 @@
 //! Locks of one resource or several, their guards, and who holds them.
 
 pub(crate) mod client;
-mod downgrade;
+mod coalesced_read_lease;
+mod entrance;
 pub(crate) mod force_unlock;
 pub(crate) mod guard;
 pub(crate) mod inspection;
-mod joint_lease;
 pub(crate) mod lease;
 pub(crate) mod lock_call;
 pub(crate) mod lock_request;

@@ -5,7 +5,6 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-use tokio::sync::MutexGuard;
 use uuid::Uuid;
 
 use crate::{
@@ -13,11 +12,8 @@ use crate::{
     client::context::ClientContext,
     clock::Instant,
     error::{ConfigError, Error},
-    lease::{
-        active_lease::ActiveLease,
-        renewal::{RenewalReason, renew_now},
-    },
-    lock::{client::Client, guard::LockGuard},
+    lease::active_lease::ActiveLease,
+    lock::entrance::Entrance,
     mutex::lock,
     node::Resources,
 };
@@ -66,10 +62,10 @@ type Key = (Uuid, Resources);
 
 /// The lease that an owner has on some resources, if it has one.
 #[derive(Debug, Default)]
-pub(crate) struct OwnLease {
-    /// Held while one of the owner's tasks locks or re-enters.
-    entrance: tokio::sync::Mutex<()>,
-    /// For the tasks that wait to enter: the outage that the task before them meets.
+pub(super) struct OwnLease {
+    /// Admits the task of the owner that locks, re-enters or downgrades.
+    pub(super) entrance: Entrance,
+    /// The outage that the task with the entrance meets, for the tasks that wait to enter.
     pub(super) outage: FollowedOutage,
     lease: Mutex<Weak<ActiveLease>>,
 }
@@ -105,13 +101,14 @@ impl Owner {
     }
 
     /// The owner whose scope this task is in.
-    pub(crate) fn current() -> Option<Self> {
+    pub(super) fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    pub(crate) fn lease_on(&self, context: &ClientContext, resources: &Resources) -> Arc<OwnLease> {
+    /// Returns the lease of this owner on some resources of a client, however they are locked.
+    pub(super) fn lease_on(&self, context: &ClientContext, resources: &Resources) -> Arc<OwnLease> {
         let mut leases = lock(&self.leases);
-        // What nobody holds or asks for any more is of no use.
+        // An entry without a lease and without a task is not needed any more.
         leases.retain(|_, own| Arc::strong_count(own) > 1 || lock(&own.lease).strong_count() > 0);
         let key = (context.owners.client(), resources.clone().exclusive());
         Arc::clone(leases.entry(key).or_default())
@@ -119,72 +116,24 @@ impl Owner {
 }
 
 impl OwnLease {
-    /// Waits for the other tasks of the owner: `None` if that takes until the deadline.
-    pub(crate) async fn enter(
-        &self,
-        context: &ClientContext,
-        deadline: Option<Instant>,
-    ) -> Result<Option<MutexGuard<'_, ()>>, Error> {
-        enter_alone(&self.entrance, context, deadline).await
-    }
-
-    /// One more hold of the lease that is there: a renewal with the new number of holds that
-    /// reaches its quorum, or of readers, nothing that the nodes are told.
+    /// Adds a hold to the lease: `None` if there is no lease. The caller has to give the hold back.
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] if the lease is over and a guard of it is left,
-    /// [`ConfigError::WouldDeadlock`] if it reads what is to be written.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, the hold is given back.
-    pub(crate) async fn reenter(
-        self: &Arc<Self>,
-        client: &Arc<Client>,
-        wanted: &Resources,
-    ) -> Result<Option<LockGuard>, Error> {
+    /// [`Error::LeaseLost`] if the lease is over and a guard of it is left, [`ConfigError::WouldDeadlock`] if the lease
+    /// reads what is to be written.
+    pub(super) fn join(&self, wanted: &Resources, now: Instant) -> Result<Option<Arc<ActiveLease>>, Error> {
         let lease = lock(&self.lease).upgrade();
         let Some(lease) = lease.filter(|lease| lease.holds() > 0) else { return Ok(None) };
-        lease.ensure(client.context.now())?;
+        lease.ensure(now)?;
         if !lease.resources.cover(wanted) {
             return Err(ConfigError::WouldDeadlock { resource: lease.resource.clone() }.into());
         }
-        if !lease.enter() {
-            return Ok(None);
-        }
-        // Gives the hold back, whatever happens from here on.
-        let guard = LockGuard::new(Arc::clone(client), Arc::clone(&lease)).kept_in(Arc::clone(self));
-        if !lease.counts_holds() {
-            return Ok(Some(guard));
-        }
-        renew_now(&client.leases, &lease, RenewalReason::Holds).await?;
-        Ok(Some(guard))
+        Ok(lease.enter().then_some(lease))
     }
 
-    /// Waits for the owner's other tasks, for as long as it takes.
-    pub(super) async fn enter_to_change(&self) -> MutexGuard<'_, ()> {
-        self.entrance.lock().await
-    }
-
-    /// Remembers the lease of a first hold.
-    pub(crate) fn keep(self: &Arc<Self>, guard: LockGuard) -> LockGuard {
-        *lock(&self.lease) = Arc::downgrade(guard.active_lease());
-        guard.kept_in(Arc::clone(self))
-    }
-}
-
-/// Waits until no other task is between the beginning and the end of locking the same resources: `None` if that
-/// takes until the deadline.
-pub(super) async fn enter_alone<'a>(
-    entrance: &'a tokio::sync::Mutex<()>,
-    context: &ClientContext,
-    deadline: Option<Instant>,
-) -> Result<Option<MutexGuard<'a, ()>>, Error> {
-    tokio::select! {
-        biased;
-        entered = entrance.lock() => Ok(Some(entered)),
-        () = context.closed() => Err(context.closed_error()),
-        () = context.until(deadline) => Ok(None),
+    /// Records the lease of a first hold, for later calls to re-enter.
+    pub(super) fn record(&self, lease: &Arc<ActiveLease>) {
+        *lock(&self.lease) = Arc::downgrade(lease);
     }
 }

@@ -199,7 +199,7 @@ impl Choice {
                 (index, Locked { guard, end: CallEnd::Acquired })
             })
         });
-        call.ended(locked.as_ref().map(|locked| locked.as_ref().map(|(_, locked)| locked)), without);
+        call.ended(locked.as_ref().map(|locked| locked.as_ref().map(|(_, locked)| locked.end)), without);
         Ok(locked?.map(|(index, locked)| {
             span.record("id", tracing::field::display(locked.guard.id()));
             span.record("token", tracing::field::display(locked.guard.fencing_token()));

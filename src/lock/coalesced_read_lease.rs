@@ -1,0 +1,75 @@
+//! Read leases that tasks of one client share.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
+};
+
+use crate::{
+    acquire::checked_request::CheckedRequest,
+    clock::Instant,
+    config::CheckedLock,
+    lease::active_lease::ActiveLease,
+    lock::entrance::Entrance,
+    mutation::{Mutation, altered},
+    mutex::lock,
+    node::Resources,
+};
+
+/// The read leases that tasks of one client share, by resources.
+#[derive(Debug, Default)]
+pub(super) struct CoalescedReadLeases(Mutex<LeaseTable>);
+
+#[derive(Debug, Default)]
+struct LeaseTable {
+    leases: HashMap<Resources, Arc<CoalescedReadLease>>,
+    /// The number of entries at which unused ones are removed.
+    sweep_at: usize,
+}
+
+/// A read lease that tasks of one client share: those that arrive while it is acquired, or for as long again.
+#[derive(Debug, Default)]
+pub(super) struct CoalescedReadLease {
+    /// Admits the task that acquires the lease, or is about to join it.
+    pub(super) entrance: Entrance,
+    lease: Mutex<Weak<ActiveLease>>,
+}
+
+impl CoalescedReadLeases {
+    /// Returns the lease that the tasks of such a request share. Only requests of the usual kind share one: for
+    /// reading alone, with the ttl of the quorum, renewed without an end.
+    pub(super) fn get(&self, ttl: Duration, checked: &CheckedRequest) -> Option<Arc<CoalescedReadLease>> {
+        let CheckedLock { rules, hold_at_most, is_renewed, .. } = checked.settings;
+        let is_usual = rules.ttl == ttl && is_renewed && hold_at_most.is_none();
+        if !(checked.resources.are_all_shared() && is_usual) {
+            return None;
+        }
+        let LeaseTable { leases, sweep_at } = &mut *lock(&self.0);
+        if leases.len() >= *sweep_at && !leases.contains_key(&checked.resources) {
+            leases.retain(|_, coalesced| Arc::strong_count(coalesced) > 1 || coalesced.has_lease());
+            *sweep_at = 2 * leases.len() + 1;
+        }
+        Some(Arc::clone(leases.entry(checked.resources.clone()).or_default()))
+    }
+}
+
+impl CoalescedReadLease {
+    /// Adds a hold to the lease, for a task that arrived at `arrived`: if the lease could be joined at that time, and
+    /// more than half of its ttl is left. The caller has to give the hold back.
+    pub(super) fn join(&self, arrived: Instant, now: Instant) -> Option<Arc<ActiveLease>> {
+        let lease = lock(&self.lease).upgrade()?;
+        let is_long_enough = lease.remaining(now) > lease.ttl() / 2;
+        let is_in_time = altered(Mutation::JoinAtAnyTime, arrived <= lease.joinable_until, |_| true);
+        (is_in_time && is_long_enough && lease.enter()).then_some(lease)
+    }
+
+    /// Records a new lease, for later tasks to join.
+    pub(super) fn record(&self, lease: &Arc<ActiveLease>) {
+        *lock(&self.lease) = Arc::downgrade(lease);
+    }
+
+    fn has_lease(&self) -> bool {
+        lock(&self.lease).strong_count() > 0
+    }
+}

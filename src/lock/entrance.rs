@@ -1,0 +1,41 @@
+//! The entrance to a lease that several tasks of one client lock.
+
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::{client::context::ClientContext, clock::Instant, error::Error};
+
+/// Admits one task at a time to lock or join a lease that several tasks share, in order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct Entrance(Mutex<()>);
+
+/// The right of the task that has entered. If it is dropped, the next task enters.
+pub(super) type Entered<'a> = MutexGuard<'a, ()>;
+
+impl Entrance {
+    /// Waits for the tasks ahead: `None` if that takes until the deadline.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`] if the client is closed meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place.
+    pub(super) async fn enter_before(
+        &self,
+        context: &ClientContext,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Entered<'_>>, Error> {
+        tokio::select! {
+            biased;
+            entered = self.enter() => Ok(Some(entered)),
+            () = context.closed() => Err(context.closed_error()),
+            () = context.until(deadline) => Ok(None),
+        }
+    }
+
+    /// Waits for the tasks ahead, for as long as that takes.
+    pub(super) async fn enter(&self) -> Entered<'_> {
+        self.0.lock().await
+    }
+}
