@@ -11,6 +11,7 @@ use crate::{
         lock_request::{LockRequest, Reentrancy},
         owner::Owner,
     },
+    node::Resources,
     values::Resource,
 };
 
@@ -44,6 +45,12 @@ pub struct RedLock {
 impl RedLock {
     pub(crate) fn new(client: Arc<Client>, resource: Result<Resource, ConfigError>) -> Self {
         Self { request: LockRequest::new(client, resource.map(|resource| [resource].into())) }
+    }
+
+    /// The lock by which readers share the resource.
+    pub(super) fn of_readers(self) -> Self {
+        let resources = self.request.resources.map(Resources::shared);
+        Self { request: LockRequest { resources, ..self.request } }
     }
 
     pub(super) fn into_request(self) -> LockRequest {

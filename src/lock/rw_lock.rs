@@ -6,18 +6,17 @@ use crate::{
     config::LockOptions,
     error::{ConfigError, Error},
     lock::{
-        LockGuard, ReadGuard,
         client::Client,
-        lock_request::{LockRequest, Reentrancy},
+        guard::{LockGuard, ReadGuard},
         owner::Owner,
+        red_lock::RedLock,
     },
-    node::Resources,
     values::Resource,
 };
 
 /// The lock of one resource with many readers at once, or one writer.
 ///
-/// A writer does what [`RedLock`](crate::RedLock) does on the same resource, so both exclude each other. Readers share
+/// A writer does what [`RedLock`] does on the same resource, so both exclude each other. Readers share
 /// the resource: at most one kind of lease is valid at any time, under the assumptions of the
 /// [crate's promises](crate#what-is-promised-and-on-what-it-rests). Waiters are served in the order of arrival, so a
 /// stream of readers does not keep a writer waiting for ever, and the reverse.
@@ -45,55 +44,50 @@ use crate::{
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is locked"]
 pub struct RwLock {
-    writer: LockRequest,
-    reader: LockRequest,
+    writer: RedLock,
+    reader: RedLock,
 }
 
 impl RwLock {
     pub(crate) fn new(client: Arc<Client>, resource: Result<Resource, ConfigError>) -> Self {
-        let writer = LockRequest::new(client, resource.map(|resource| [resource].into()));
-        let shared = writer.resources.clone().map(Resources::shared);
-        Self { reader: LockRequest { resources: shared, ..writer.clone() }, writer }
+        let writer = RedLock::new(client, resource);
+        Self { reader: writer.clone().of_readers(), writer }
     }
 
     /// Replaces the settings, all of them: what these options leave open comes from the quorum.
-    pub fn options(mut self, options: LockOptions) -> Self {
-        self.reader.settings = options.clone();
-        self.writer.settings = options;
-        self
+    pub fn options(self, options: LockOptions) -> Self {
+        Self { reader: self.reader.options(options.clone()), writer: self.writer.options(options) }
     }
 
-    /// Lets this owner re-enter, as [`RedLock::owned_by`](crate::RedLock::owned_by) does. An owner that writes may read
+    /// Lets this owner re-enter, as [`RedLock::owned_by`] does. An owner that writes may read
     /// and write again, an owner that reads may read again, both at once, no matter which clients wait.
-    pub fn owned_by(mut self, owner: &Owner) -> Self {
-        self.reader.reentrancy = Reentrancy::Of(owner.clone());
-        self.writer.reentrancy = Reentrancy::Of(owner.clone());
-        self
+    pub fn owned_by(self, owner: &Owner) -> Self {
+        Self { reader: self.reader.owned_by(owner), writer: self.writer.owned_by(owner) }
     }
 
     /// Locks for reading, and waits for a writer that holds the lock or is ahead in the queue.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock).
+    /// As [`RedLock::lock`].
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock).
+    /// As [`RedLock::lock`].
     pub async fn read(&self) -> Result<ReadGuard, Error> {
         self.reader.lock().await.map(ReadGuard::new)
     }
 
     /// Makes one attempt to lock for reading: `None` if a writer holds the lock, or waits for it. The guard must be bound
-    /// to a name, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    /// to a name, as [`RedLock::try_lock`] shows.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock`](crate::RedLock::try_lock).
+    /// As [`RedLock::try_lock`].
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock).
+    /// As [`RedLock::lock`].
     pub async fn try_read(&self) -> Result<Option<ReadGuard>, Error> {
         Ok(self.reader.try_lock().await?.map(ReadGuard::new))
     }
@@ -102,24 +96,24 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for).
+    /// As [`RedLock::try_lock_for`].
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock).
+    /// As [`RedLock::lock`].
     pub async fn try_read_for(&self, wait: Duration) -> Result<Option<ReadGuard>, Error> {
-        Ok(self.reader.lock_for(wait).await?.map(ReadGuard::new))
+        Ok(self.reader.try_lock_for(wait).await?.map(ReadGuard::new))
     }
 
-    /// Reads as [`RedLock::run`](crate::RedLock::run) does: `Ok` means that no client wrote until the closure returned.
+    /// Reads as [`RedLock::run`] does: `Ok` means that no client wrote until the closure returned.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::run`](crate::RedLock::run).
+    /// As [`RedLock::run`].
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::run`](crate::RedLock::run).
+    /// As [`RedLock::run`].
     pub async fn run_read<T>(&self, work: impl AsyncFnOnce(&ReadGuard) -> T) -> Result<T, Error> {
         let guard = self.read().await?;
         let value = guard.while_valid(work(&guard)).await?;
@@ -127,30 +121,30 @@ impl RwLock {
         Ok(value)
     }
 
-    /// Locks for writing, as [`RedLock::lock`](crate::RedLock::lock) of this resource does.
+    /// Locks for writing, as [`RedLock::lock`] of this resource does.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock); [`Error::Config`] (`WouldDeadlock`) at once if the owner of the call
+    /// As [`RedLock::lock`]; [`Error::Config`] (`WouldDeadlock`) at once if the owner of the call
     /// reads the resource.
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock).
+    /// As [`RedLock::lock`].
     pub async fn write(&self) -> Result<LockGuard, Error> {
         self.writer.lock().await
     }
 
     /// Makes one attempt to lock for writing: `None` if other clients have the lock, or wait for it. The guard must be
-    /// bound to a name, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    /// bound to a name, as [`RedLock::try_lock`] shows.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock`](crate::RedLock::try_lock) and [`write`](Self::write).
+    /// As [`RedLock::try_lock`] and [`write`](Self::write).
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock).
+    /// As [`RedLock::lock`].
     pub async fn try_write(&self) -> Result<Option<LockGuard>, Error> {
         self.writer.try_lock().await
     }
@@ -159,26 +153,26 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for) and [`write`](Self::write).
+    /// As [`RedLock::try_lock_for`] and [`write`](Self::write).
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock).
+    /// As [`RedLock::lock`].
     pub async fn try_write_for(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
-        self.writer.lock_for(wait).await
+        self.writer.try_lock_for(wait).await
     }
 
-    /// Writes as [`RedLock::run`](crate::RedLock::run) does: `Ok` means that no other client read or wrote until the
+    /// Writes as [`RedLock::run`] does: `Ok` means that no other client read or wrote until the
     /// closure returned.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::run`](crate::RedLock::run) and [`write`](Self::write).
+    /// As [`RedLock::run`] and [`write`](Self::write).
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::run`](crate::RedLock::run).
+    /// As [`RedLock::run`].
     pub async fn run_write<T>(&self, work: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, Error> {
-        self.write().await?.run(work).await
+        self.writer.run(work).await
     }
 }
