@@ -69,13 +69,13 @@ pub(crate) trait Observer: Monitor {
     fn call_ended(&self, _mode: Mode, _end: CallEnd, _waited: Duration) {}
 }
 
-/// Nobody is told.
+/// An observer that ignores everything.
 #[derive(Debug)]
-pub(crate) struct Unobserved;
+pub(crate) struct NoObserver;
 
-impl Monitor for Unobserved {}
+impl Monitor for NoObserver {}
 
-impl Observer for Unobserved {}
+impl Observer for NoObserver {}
 
 /// How resources are locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use crate::{
     error::{ConfigError, Error, Goal, NoQuorum},
     lock::{
         LockGuard,
-        lock_request::{LockRequest, Reentrancy},
+        lock_request::{LockRequest, ReentryMode},
     },
     quorum::Quorum,
     values::{NodeReply, Resource},
@@ -73,7 +73,7 @@ impl Quorum {
     pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
         let resources = Resource::new(name).map(|name| [name].into()).map_err(ConfigError::from);
         let mut request = LockRequest::new(Arc::clone(self.client()), resources);
-        request.reentrancy = Reentrancy::Never;
+        request.reentry = ReentryMode::Never;
         Election { request }
     }
 }

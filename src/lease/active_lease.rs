@@ -9,14 +9,15 @@ use tokio::sync::Notify;
 
 use crate::{
     algorithm::lease::LeaseTime,
-    client::{in_flight_counter::InFlightGuard, queue_node_view::QueueNodeView},
+    client::{context::ClientContext, in_flight_counter::InFlightGuard, queue_node_view::QueueNodeView},
     clock::{Clock, Instant},
     error::{LeaseLost, LossReason},
-    lease::schedule::LeaseNumber,
+    lease::lease_timers::LeaseNumber,
+    mutation::{self, Mutation},
     mutex::lock,
-    node::{Reply, Resources},
+    node::{Answer, Node, Operation, Renew, Reply, Request, Resources, Tombstone, Unlock},
     observer::{LeaseEnd, Mode, ObservedLease, Observer, Question},
-    values::{FencingToken, LeaseId, Resource},
+    values::{FencingToken, LeaseId, NodeReplies, Resource},
 };
 
 pub(crate) use self::lease_state::NodeLeaseState;
@@ -27,42 +28,40 @@ use self::{
 
 mod lease_span;
 mod lease_state;
-mod nodes;
 
 /// A lease that was acquired, until its unlock.
 ///
 /// # Invariants
 ///
 /// 1. A lease that has left [`LeasePhase::Active`] never returns to it.
-/// 2. A renewal is noted as unanswered before it is submitted, and the unlock is submitted after
-///    the phase has left `Active`: so a renewal that races with the unlock is refused by the
-///    tombstone that the unlock leaves.
+/// 2. A renewal is counted as unanswered before it is submitted, and the unlock is submitted after the phase has left
+///    `Active`: so the tombstone of the unlock refuses a renewal that races with the unlock.
 #[derive(Debug)]
 pub(crate) struct ActiveLease {
     pub(crate) id: LeaseNumber,
-    /// The attempt that acquired it, as the observer calls it.
+    /// The attempt that acquired it, by the number of the observer.
     pub(crate) attempt: u64,
-    /// The first of the resources, to speak of the lease by.
+    /// The first of the resources, which names the lease in errors and logs.
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
     pub(crate) owner: LeaseId,
     pub(crate) token: FencingToken,
     pub(crate) is_renewed: bool,
-    /// How long a node's answer to a renewal or an unlock is waited for.
+    /// The time to wait for a node's answer to a renewal or an unlock.
     pub(crate) node_timeout: Duration,
-    /// Since when it is in care.
+    /// The time of its registration with the client's leases.
     pub(crate) since: Instant,
-    /// Until when other tasks may join it that come to read what it reads: as long again as it took
-    /// to acquire it. So they keep a writer waiting no longer than a lease of their own would.
+    /// The time until which tasks that arrive to read may join it: as long again as the lease took to acquire. So they
+    /// keep a writer waiting no longer than a lease of their own would.
     pub(crate) joinable_until: Instant,
     observer: Arc<dyn Observer>,
     state: Mutex<LeaseState>,
     span: LeaseSpan,
-    /// Told whenever the phase or the validity changes.
+    /// Notified whenever the phase or the validity changes.
     changed: Notify,
 }
 
-/// What an attempt has acquired, about to become a lease.
+/// The result of a won attempt, before it becomes a lease.
 #[derive(Debug)]
 pub(crate) struct Acquired {
     pub(crate) attempt: u64,
@@ -76,18 +75,18 @@ pub(crate) struct Acquired {
     pub(crate) nodes: Vec<NodeLeaseState>,
     pub(crate) late: Vec<(usize, Reply)>,
     pub(crate) queue_node: QueueNodeView,
-    /// Keeps a shutdown waiting until the lease is in somebody's care.
+    /// Keeps a shutdown waiting until the lease is registered.
     pub(crate) in_flight: Option<InFlightGuard>,
 }
 
-/// The outcome of giving back a hold.
+/// The outcome of the return of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnlockOutcome {
-    /// Others remain.
+    /// Other holds remain.
     Active,
-    /// It was the last.
+    /// It was the last hold.
     Unlocked,
-    /// The validity is over, which nobody has noticed before.
+    /// The validity was over, and the lease still active: this call ended it.
     Lost(LossReason),
     /// The lease had ended before.
     Over(LossReason),
@@ -149,7 +148,7 @@ impl ActiveLease {
         lock(&self.state).time.ttl()
     }
 
-    /// Whether nodes keep the number of holds: readers have none.
+    /// Whether nodes keep the number of holds. They keep none of readers.
     pub(crate) fn counts_holds(&self) -> bool {
         !self.resources.are_all_shared()
     }
@@ -158,7 +157,7 @@ impl ActiveLease {
         lock(&self.state).holds
     }
 
-    /// Whether it is neither unlocked nor known to be lost; its validity may be over all the same.
+    /// Whether the lease is neither unlocked nor lost. Its validity may be over.
     pub(crate) fn is_held(&self) -> bool {
         lock(&self.state).phase == LeasePhase::Active
     }
@@ -168,7 +167,7 @@ impl ActiveLease {
         self.loss_at(now).map_or(Ok(()), |reason| Err(self.lost(reason)))
     }
 
-    /// How long the lease is still certainly valid: zero from its end on.
+    /// The time for which the lease is certainly valid: zero from its end on.
     pub(crate) fn remaining(&self, now: Instant) -> Duration {
         let state = lock(&self.state);
         match state.loss_at(now) {
@@ -177,12 +176,12 @@ impl ActiveLease {
         }
     }
 
-    /// What is left at `now` of the longest that it may last, if that has an end.
+    /// What is left at `now` of the longest time that the lease may last, if that is limited.
     pub(crate) fn hold_left(&self, now: Instant) -> Option<Duration> {
         lock(&self.state).time.hold_left(now)
     }
 
-    /// How the lease is lost, if it is at `now`.
+    /// The reason of the loss, if the lease is lost at `now`.
     pub(crate) fn loss_at(&self, now: Instant) -> Option<LossReason> {
         lock(&self.state).loss_at(now)
     }
@@ -191,13 +190,12 @@ impl ActiveLease {
         LeaseLost { resource: self.resource.clone(), reason }
     }
 
-    /// Ready at the next change of phase or validity; to be created before looking at either.
+    /// Ready at the next change of phase or validity. Create it before you read either.
     pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.changed.notified()
     }
 
-    /// Leaves the active phase as lost, if it is active. The caller that gets `true` has to submit
-    /// the unlock.
+    /// Ends an active lease as lost. The caller that gets `true` has to submit the unlock.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
         let mut state = lock(&self.state);
         let was_held = state.phase == LeasePhase::Active;
@@ -211,8 +209,8 @@ impl ActiveLease {
         was_held
     }
 
-    /// One more hold, unless the last one has been given back. A lease that is lost can be entered,
-    /// to be told so.
+    /// Adds a hold, unless the last hold has been given back. A lost lease takes holds, too: their guards report the
+    /// loss.
     pub(crate) fn enter(&self) -> bool {
         let mut state = lock(&self.state);
         let is_entered = state.holds > 0;
@@ -222,9 +220,8 @@ impl ActiveLease {
         is_entered
     }
 
-    /// One hold less. With the last one the lease leaves the active phase as unlocked, and as lost
-    /// if its validity is over: the caller that gets [`UnlockOutcome::Unlocked`] or
-    /// [`UnlockOutcome::Lost`] has to submit the unlock.
+    /// Removes a hold. With the last hold, the lease leaves the active phase: as unlocked, or as lost if its validity is
+    /// over. The caller that gets [`UnlockOutcome::Unlocked`] or [`UnlockOutcome::Lost`] has to submit the unlock.
     pub(crate) fn leave(&self, now: Instant) -> UnlockOutcome {
         let mut state = lock(&self.state);
         state.holds = state.holds.saturating_sub(1);
@@ -255,22 +252,118 @@ impl ActiveLease {
         );
     }
 
-    /// The queue node, and what it has said.
+    /// The queue node, and what it has answered.
     pub(crate) fn queue_node(&self) -> QueueNodeView {
         lock(&self.state).queue_node
     }
 
-    /// A renewal round that started at `start` has its quorum: whether it counts.
+    /// Handles the quorum of a renewal that started at `start`. Returns whether the renewal counts.
     pub(crate) fn renewed(&self, start: Instant, clock: &dyn Clock) -> bool {
         let mut state = lock(&self.state);
-        // Read under the mutex: with an older time, a lease that somebody has already seen over
-        // could be extended.
+        // The clock is read under the mutex: with an older time, a lease could be extended after a guard has found it
+        // over.
         let counts = state.phase == LeasePhase::Active && state.time.renew(start, clock.now());
         drop(state);
         if counts {
             self.changed.notify_waiters();
         }
         counts
+    }
+
+    /// Submits the unlock to every node that may have the key. Call it only after [`lose`](Self::lose) or
+    /// [`leave`](Self::leave) has ended the lease.
+    pub(crate) fn submit_unlock(&self, nodes: &[Arc<dyn Node>], until: Instant) -> Vec<(usize, Reply)> {
+        let mut state = lock(&self.state);
+        let late = state.take_late();
+        let is_awaited = state.queue_node.says_awaited();
+        type UnlockKind = (Tombstone, Option<Instant>);
+        // Mostly one request is for all nodes.
+        let mut requests: Vec<(UnlockKind, Request)> = Vec::with_capacity(1);
+        let mut unlock = |tombstone, renewed_at: Option<Instant>| {
+            let kind = (tombstone, renewed_at);
+            if let Some((_, request)) = requests.iter().find(|(known, _)| *known == kind) {
+                return request.clone();
+            }
+            let (resources, owner) = (self.resources.clone(), self.owner.clone());
+            let unlock = Unlock { resources, owner, notify: true, tombstone, is_awaited };
+            let executed_by = renewed_at.unwrap_or(self.since) + self.node_timeout;
+            let request = Request::one(Operation::Unlock(unlock), until);
+            let request = request.blocks_until(state.time.key_over(executed_by));
+            requests.push((kind, request.clone()));
+            request
+        };
+        let replies = state
+            .queue_node
+            .before_others(nodes.len())
+            .filter_map(|index| Some((index, nodes.get(index)?, state.nodes.get(index)?)))
+            .filter(|(_, _, node_state)| node_state.is_touched || node_state.unanswered > 0)
+            .map(|(index, node, node_state)| {
+                let tombstone = match node_state {
+                    NodeLeaseState { unanswered: 0, .. } => Tombstone::Never,
+                    NodeLeaseState { was_renewed: false, .. } => Tombstone::IfMissing,
+                    NodeLeaseState { .. } => Tombstone::Always,
+                };
+                (index, node.call(unlock(tombstone, node_state.renewed_at)))
+            })
+            .collect();
+        drop(state);
+        late.report(&*self.observer);
+        replies
+    }
+
+    /// Returns the renewal for one node, and counts it as unanswered there: `None` if the lease is not active any more.
+    pub(crate) fn begin_renewal(&self, node: usize, ttl: Duration, now: Instant) -> Option<Renew> {
+        let mut state = lock(&self.state);
+        if state.phase != LeasePhase::Active {
+            return None;
+        }
+        // The answer to the lock is recorded first: the node's answer to this renewal is a later one.
+        let late = state.take_late();
+        if let Some(node_state) = state.nodes.get_mut(node) {
+            node_state.renewal_begins(now);
+        }
+        let holds = state.holds;
+        drop(state);
+        late.report(&*self.observer);
+        let (resources, owner) = (self.resources.clone(), self.owner.clone());
+        Some(Renew { resources, owner, holds, ttl, token: self.token.as_u64() })
+    }
+
+    /// Sends the number of holds to the nodes, without waiting for their answers.
+    pub(crate) fn submit_holds(&self, nodes: &[Arc<dyn Node>], ttl: Duration, now: Instant) {
+        for (index, node) in nodes.iter().enumerate() {
+            let Some(mut renew) = self.begin_renewal(index, ttl, now) else { return };
+            renew.holds = mutation::altered(Mutation::HoldsAsIncrements, renew.holds, |_| 0);
+            let reply = node.call(Request::one(Operation::Renew(renew), now + self.node_timeout));
+            lock(&self.state).late.push((index, Question::Renew, reply));
+        }
+    }
+
+    /// Keeps the replies to renewals for which no call waits any longer. Their answers are taken when the state of the
+    /// nodes is used next.
+    pub(crate) fn keep_late(&self, replies: Vec<(usize, Reply)>) {
+        let late = replies.into_iter().map(|(node, reply)| (node, Question::Renew, reply));
+        lock(&self.state).late.extend(late);
+    }
+
+    /// Records a node's answer to a renewal.
+    pub(crate) fn record_renewal(&self, node: usize, answer: &Answer) {
+        self.observer.answered(node, Question::Renew, answer);
+        let mut state = lock(&self.state);
+        let late = state.take_late();
+        state.record(node, answer);
+        drop(state);
+        late.report(&*self.observer);
+    }
+
+    /// The last reply of each node about the lease.
+    pub(crate) fn node_replies(&self, context: &ClientContext) -> NodeReplies {
+        let mut state = lock(&self.state);
+        let late = state.take_late();
+        let replies = context.replies(state.nodes.iter().map(|node_state| node_state.vote.clone()));
+        drop(state);
+        late.report(&*self.observer);
+        replies
     }
 }
 

@@ -1,4 +1,4 @@
-//! The end of leases, on a timer of its own.
+//! The end of leases, by a timer of its own.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,8 +11,8 @@ use crate::{
 
 /// Ends every lease whose validity is over, and unlocks it everywhere.
 ///
-/// Apart from the watchdog, so that nothing that happens to a renewal can delay the end of a lease.
-/// Guards do not even depend on this: they look at the clock themselves.
+/// This task is separate from the watchdog, so that no renewal can delay the end of a lease. Guards do not depend on it:
+/// they read the clock themselves.
 pub(crate) async fn run(leases: Arc<Leases>) {
     if !has_its_own_timer() {
         return;
@@ -41,14 +41,13 @@ pub(crate) async fn run(leases: Arc<Leases>) {
     }
 }
 
-/// Whether the end of a lease has a timer of its own: always, so a renewal that comes too late has
-/// nothing to tell.
+/// Whether the end of a lease has a timer of its own: always, except with a mutation. So a renewal that is too late does
+/// not have to end the lease.
 pub(crate) fn has_its_own_timer() -> bool {
     !mutation::is_on(Mutation::LossFedByRenewal)
 }
 
-/// Ready when the lease is over, no later than the end of its validity, on a timer of the caller's
-/// own.
+/// Ready when the lease is over, no later than the end of its validity, by a timer of the caller.
 pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
     let context = &*leases.context;
     let early = context.clock.granularity();
@@ -58,11 +57,11 @@ pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
     loop {
         let changed = lease.changed();
         let mut changed = std::pin::pin!(changed);
-        // From here on no change is missed, so look at the clock after it.
+        // From here on no change is missed, so the clock is read after this.
         changed.as_mut().enable();
         if let Some(reason) = lease.loss_at(context.now() + early) {
-            // Timers are set early by their granularity; a task that is told of the loss must not
-            // find the lease valid afterwards.
+            // Timers are set early by their granularity. A task that has received the loss must not find the lease
+            // valid afterwards.
             leases.lose(lease, reason);
             return lease.lost(reason);
         }
@@ -81,7 +80,7 @@ pub(crate) async fn within(context: &ClientContext, lease: &ActiveLease, left: D
     loop {
         let changed = lease.changed();
         let mut changed = std::pin::pin!(changed);
-        // From here on no change is missed, so look at the clock after it.
+        // From here on no change is missed, so the clock is read after this.
         changed.as_mut().enable();
         if lease.remaining(context.now()) <= left {
             return;

@@ -13,26 +13,26 @@ use crate::{
     error::{ClosedReason, LeaseLost, LossReason},
     lease::{
         active_lease::{Acquired, ActiveLease, UnlockOutcome},
-        forced::{self, Forced},
-        schedule::{LeaseNumber, LeaseTimers},
+        force_unlock_listener::ForceUnlockListener,
+        lease_timers::{LeaseNumber, LeaseTimers},
     },
     mutex::lock,
     node::{Reply, Subscription},
     observer::{LeaseEnd, ObservedLease},
 };
 
-/// The active leases of one client, and what is due for them when.
+/// The active leases of one client, and the times of their renewals and expiries.
 #[derive(Debug)]
 pub(crate) struct Leases {
     pub(crate) context: Arc<ClientContext>,
     pub(super) renewals: LeaseTimers,
     pub(super) expiries: LeaseTimers,
-    /// In order: that in which a shutdown ends them.
+    /// In the order in which a shutdown ends them.
     active: Mutex<BTreeMap<LeaseNumber, Arc<ActiveLease>>>,
     next: AtomicU64,
-    pub(super) forced: Arc<Forced>,
-    /// From the first lease on: who never holds anything costs no node a channel.
-    hears_forced: OnceLock<Vec<Subscription>>,
+    pub(super) force_unlock_listener: Arc<ForceUnlockListener>,
+    /// Made for the first lease: a client that never holds a lease needs no channel at a node.
+    force_unlock_subscriptions: OnceLock<Vec<Subscription>>,
 }
 
 impl Leases {
@@ -43,20 +43,20 @@ impl Leases {
             expiries: LeaseTimers::default(),
             active: Mutex::default(),
             next: AtomicU64::new(1),
-            forced: Arc::default(),
-            hears_forced: OnceLock::new(),
+            force_unlock_listener: Arc::default(),
+            force_unlock_subscriptions: OnceLock::new(),
         }
     }
 
-    /// Takes what an attempt has acquired into care: from now on it is renewed, and ends in time.
+    /// Registers the lease of a won attempt: from now on it is renewed, and ends in time.
     pub(crate) fn adopt(&self, mut acquired: Acquired) -> Arc<ActiveLease> {
         let context = &self.context;
         let in_flight = acquired.in_flight.take();
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let observer = Arc::clone(&context.observer);
         let lease = Arc::new(ActiveLease::new(id, acquired, context.now(), observer));
-        // First, since it may be anybody's code: if that panics, nobody has a guard, and nothing
-        // may renew the lease.
+        // The observer is first, since it may be foreign code: if it panics, there is no guard, and nothing may renew
+        // the lease.
         let observed: Arc<dyn ObservedLease> = Arc::clone(&lease) as _;
         context.observer.lease_granted(&observed);
         lock(&self.active).insert(id, Arc::clone(&lease));
@@ -64,8 +64,8 @@ impl Leases {
         if lease.is_renewed {
             self.renewals.set(id, lease.renewal_due());
         }
-        self.hears_forced.get_or_init(|| forced::listen(context, &self.forced));
-        // Shut down between the attempt and now: nobody else would end it.
+        self.force_unlock_subscriptions.get_or_init(|| self.force_unlock_listener.subscribe(context));
+        // A shutdown between the attempt and now has not ended this lease.
         if context.is_closed() {
             self.lose(&lease, LossReason::Closed(ClosedReason::ShutDown));
         }
@@ -73,8 +73,8 @@ impl Leases {
         lease
     }
 
-    /// Something of this client was unlocked by force: all that it holds is due to be asked for.
-    pub(super) fn ask_for_all(&self) {
+    /// Makes the renewal of every lease due now, because one of them was unlocked by force.
+    pub(super) fn renew_all(&self) {
         let now = self.context.now();
         let leases: Vec<_> = lock(&self.active).keys().copied().collect();
         leases.into_iter().for_each(|lease| self.renewals.set(lease, now));
@@ -84,8 +84,7 @@ impl Leases {
         lock(&self.active).get(&id).cloned()
     }
 
-    /// Ends a lease as lost and unlocks it everywhere, as an unlock does. Whether it was held until
-    /// now.
+    /// Ends a lease as lost, and unlocks it at all nodes. Returns whether it was held until now.
     pub(crate) fn lose(&self, lease: &ActiveLease, reason: LossReason) -> bool {
         let is_lost = lease.lose(reason);
         if is_lost {
@@ -102,9 +101,9 @@ impl Leases {
         }
     }
 
-    /// Gives one hold back; with the last one, ends the lease in this way, and waits for no answer to
-    /// its unlock. The next lock hears that of the queue node.
-    pub(crate) fn leave_unheard(&self, lease: &ActiveLease, end: LeaseEnd) -> UnlockOutcome {
+    /// Gives a hold back. With the last hold, this ends the lease as `end` says, without waiting for the answers to its
+    /// unlock. The next lock receives the answer of the queue node.
+    pub(crate) fn leave_without_waiting(&self, lease: &ActiveLease, end: LeaseEnd) -> UnlockOutcome {
         let left = lease.leave(self.context.now());
         let replies = match left {
             UnlockOutcome::Unlocked => self.end(lease, end),
@@ -115,13 +114,12 @@ impl Leases {
         left
     }
 
-    /// What follows when a lease has left its active phase: it is cared for no longer, unlocked
-    /// everywhere, and told of. In this order, since the observer may be anybody's code: if that
-    /// panics, nothing is left on a node.
+    /// Handles the end of the active phase of a lease: deregisters it, unlocks it at all nodes, and reports its end. The
+    /// report is last, since the observer may be foreign code: if it panics, nothing is left on a node.
     pub(super) fn end(&self, lease: &ActiveLease, end: LeaseEnd) -> Vec<(usize, Reply)> {
         self.deregister(lease);
         let replies = self.submit_unlock(lease);
-        self.tell_end(lease, end);
+        self.report_end(lease, end);
         replies
     }
 
@@ -138,7 +136,7 @@ impl Leases {
         }
         let transferred = Transferred { leases: self, lease: Arc::clone(lease) };
         self.deregister(lease);
-        self.tell_end(lease, LeaseEnd::Unlocked);
+        self.report_end(lease, LeaseEnd::Unlocked);
         Ok(transferred)
     }
 
@@ -152,14 +150,14 @@ impl Leases {
         lease.submit_unlock(&self.context.nodes, self.context.latest_expiry())
     }
 
-    fn tell_end(&self, lease: &ActiveLease, end: LeaseEnd) {
+    fn report_end(&self, lease: &ActiveLease, end: LeaseEnd) {
         lease.end_span(end);
         let lasted = self.context.now().saturating_duration_since(lease.since);
         self.context.observer.lease_ended(lease, end, lasted);
     }
 }
 
-/// A lease whose holder goes on with another one.
+/// An ended lease whose hold goes over to another lease. Its drop submits the unlock.
 #[derive(Debug)]
 pub(crate) struct Transferred<'a> {
     leases: &'a Leases,

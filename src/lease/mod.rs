@@ -1,12 +1,13 @@
-//! Leases that are held: renewed while they are, and unlocked when they end.
+//! Active leases: their renewal, expiry and unlock.
 
 pub(crate) mod active_lease;
 pub(crate) mod expiry;
-mod forced;
+mod force_unlock_listener;
+mod lease_timers;
 pub(crate) mod leases;
+mod rate_limit;
 pub(crate) mod renewal;
 mod renewal_tally;
-mod schedule;
 pub(crate) mod unlock;
 pub(crate) mod unlock_tally;
 pub(crate) mod watchdog;

@@ -24,38 +24,43 @@ pub(crate) struct Renewal {
     tally: RenewalTally,
     extends: bool,
     outcome: Option<RenewalOutcome>,
-    /// What was left of the validity when it had its quorum, as a share of the ttl.
+    /// The validity that was left when a quorum had answered, as a share of the ttl.
     margin: Option<f64>,
 }
 
-/// What a renewal on request is for.
+/// The reason of a renewal on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RenewalReason {
     /// To be valid for longer.
     Time,
     /// To be valid for longer, and to know whether a later lease was granted.
     Proof,
-    /// To tell the nodes the number of holds. The lease ends when it would have ended.
+    /// To send the number of holds. The end of the lease stays.
     Holds,
 }
 
 impl Renewal {
-    /// `start`: the time before anything is sent. It extends a lease that the watchdog renews; any
-    /// other is only asked for, unless the caller says otherwise.
+    /// A renewal that is sent after `start`. It extends a lease that the watchdog renews. Any other lease is only
+    /// queried, unless the caller sets `extends`.
     pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
         let (tally, extends) = (RenewalTally::new(electorate), lease.is_renewed);
         Self { lease, start, tally, extends, outcome: None, margin: None }
     }
 
-    /// The ttl that the nodes are told: what is left of the lease if it is not to be extended.
+    /// The ttl to send: what is left of the lease if the renewal does not extend it.
     pub(crate) fn ttl(&self, now: Instant) -> Duration {
         if self.extends { self.lease.ttl() } else { self.lease.valid_until().saturating_duration_since(now) }
     }
 
-    /// Takes a node's answer. The outcome, when this decides it: once.
-    pub(crate) fn hear(&mut self, node: usize, answer: &Answer, clock: &dyn Clock) -> Option<RenewalOutcome> {
-        self.lease.note_renewal(node, answer);
-        self.tally.hear(node, answer.told());
+    /// Handles a node's answer. Returns the outcome once, when this answer decides it.
+    pub(crate) fn on_answer(
+        &mut self,
+        node: usize,
+        answer: &Answer,
+        clock: &dyn Clock,
+    ) -> Option<RenewalOutcome> {
+        self.lease.record_renewal(node, answer);
+        self.tally.record(node, answer.told());
         if self.outcome.is_some() {
             return None;
         }
@@ -66,8 +71,8 @@ impl Renewal {
         self.outcome
     }
 
-    /// Whether the quorum came inside the old validity; if so, the lease is extended, unless that
-    /// is not the purpose.
+    /// Whether the quorum answered inside the old validity. If so, this extends the lease, unless the renewal is for
+    /// something else.
     fn counts(&mut self, clock: &dyn Clock) -> bool {
         if self.extends {
             let left = self.lease.remaining(clock.now());
@@ -78,20 +83,19 @@ impl Renewal {
         }
     }
 
-    /// What observers are told of it, once it is decided; nothing of one that only tells the number
-    /// of holds.
+    /// The report for the observer, once the outcome is decided. A renewal that only sends the number of holds has
+    /// none.
     pub(crate) fn report(&self, now: Instant) -> Option<Renewed> {
         let outcome = self.outcome.filter(|_| self.extends)?;
         Some(Renewed { outcome, took: now.saturating_duration_since(self.start), margin: self.margin })
     }
 }
 
-/// Renews one lease now. Whether it is proven that no later one was granted.
+/// Renews one lease now. Returns whether it is proven that no later lease was granted.
 ///
 /// # Cancel safety
 ///
-/// Dropping it leaves the renewals that were sent; they never shorten a lease, and the unlock takes
-/// them back.
+/// Dropping the future leaves the renewals that were sent. They never shorten a lease, and its unlock deletes them.
 pub(crate) async fn renew_now(
     leases: &Leases,
     lease: &Arc<ActiveLease>,
@@ -118,12 +122,12 @@ pub(crate) async fn renew_now(
         lease.ensure(context.now())?;
         match fanout.next(&*context.clock, deadline).await {
             FanoutEvent::Answer { node, answer, .. } => {
-                outcome = renewal.hear(node, &answer, &*context.clock).or(outcome);
+                outcome = renewal.on_answer(node, &answer, &*context.clock).or(outcome);
             }
             FanoutEvent::DeadlineReached => {
                 for node in renewal.tally.open().iter() {
                     let silent = Answer::Error(NodeError::TimedOut);
-                    outcome = renewal.hear(node, &silent, &*context.clock).or(outcome);
+                    outcome = renewal.on_answer(node, &silent, &*context.clock).or(outcome);
                 }
             }
         }
@@ -133,7 +137,7 @@ pub(crate) async fn renew_now(
             break;
         }
     }
-    lease.hear_later(fanout.take_outstanding(|()| true));
+    lease.keep_late(fanout.take_outstanding(|()| true));
     if let Some(renewed) = renewal.report(context.now()) {
         context.observer.renewed(&renewed);
     }

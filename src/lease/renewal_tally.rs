@@ -1,4 +1,4 @@
-//! What the nodes say to a renewal.
+//! The tally of a renewal.
 
 use crate::{
     algorithm::{
@@ -10,16 +10,16 @@ use crate::{
     values::LeaseId,
 };
 
-/// The count of one renewal.
+/// The answers of the nodes to one renewal.
 #[derive(Debug)]
 pub(super) struct RenewalTally {
     electorate: Electorate,
     tally: Tally,
-    /// Nodes that gave no larger token before this round.
+    /// The nodes that had given no larger token before this round.
     proofs: NodeSet,
-    /// Nodes that refuse the lease for good: it was unlocked there.
+    /// The nodes that refuse the lease for good, because it was unlocked there.
     gone: NodeSet,
-    /// Who else has the resource, at nodes that lost it: `None` for a lock of some other kind.
+    /// The lease ids that hold the resource at nodes that lost the lease: `None` for a lock of some other kind.
     taken: Vec<Option<LeaseId>>,
 }
 
@@ -29,7 +29,7 @@ impl RenewalTally {
         Self { electorate, tally: Tally::new(electorate), proofs, gone, taken }
     }
 
-    pub(super) fn hear(&mut self, node: usize, answer: &Answer) {
+    pub(super) fn record(&mut self, node: usize, answer: &Answer) {
         match answer {
             Answer::Renewed { proves: true } => self.proofs.insert(node),
             Answer::Gone => self.gone.insert(node),
@@ -42,18 +42,18 @@ impl RenewalTally {
         self.tally.vote(node, matches!(answer, Answer::Renewed { .. }));
     }
 
-    /// What it comes to, as far as the nodes decide that: `Renewed` may be too late for the lease.
+    /// The outcome as far as the nodes decide it: `Renewed` may be too late for the lease.
     pub(super) fn outcome(&self) -> Option<RenewalOutcome> {
         match self.tally.result() {
             TallyResult::Won => Some(RenewalOutcome::Renewed),
             TallyResult::Lost if self.is_gone() => Some(RenewalOutcome::Gone),
-            // Not before all have answered: only then it is known whether it is gone.
+            // Not before all have answered: until then, the lease may turn out to be gone.
             TallyResult::Lost if self.open().is_empty() => Some(RenewalOutcome::Failed),
             _ => None,
         }
     }
 
-    /// The nodes that have said nothing yet.
+    /// The nodes that have not answered yet.
     pub(super) fn open(&self) -> NodeSet {
         self.tally.open()
     }
@@ -63,14 +63,13 @@ impl RenewalTally {
         self.electorate.is_quorum(self.proofs)
     }
 
-    /// Whether proofs may still come.
+    /// Whether a quorum of proofs is still possible.
     pub(super) fn may_prove(&self) -> bool {
         self.electorate.is_quorum(self.proofs.union(self.open()))
     }
 
-    /// Whether no renewal can have a quorum any more: so many nodes refuse it for good, or have it
-    /// for one and the same other owner. Several others have split their votes, and are about to
-    /// take them back.
+    /// Whether no renewal can get a quorum any more, because too many nodes refuse it for good or are held by one other
+    /// lease id. If several lease ids hold nodes, their votes are split, and they are about to roll back.
     fn is_gone(&self) -> bool {
         let of = |one: &Option<LeaseId>| self.taken.iter().filter(|other| *other == one).count();
         let taken = self.taken.iter().map(of).max().unwrap_or(0);
@@ -101,7 +100,7 @@ mod tests {
     /// Three of five, after these answers of nodes 0, 1, ...
     fn tally(answers: &[Answer]) -> RenewalTally {
         let mut tally = RenewalTally::new(Electorate::new(5, 3));
-        answers.iter().enumerate().for_each(|(node, answer)| tally.hear(node, answer));
+        answers.iter().enumerate().for_each(|(node, answer)| tally.record(node, answer));
         tally
     }
 

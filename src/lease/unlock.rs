@@ -24,7 +24,7 @@ use crate::{
 ///
 /// # Cancel safety
 ///
-/// All nodes are told before anything is waited for.
+/// The unlock is submitted to all nodes before the first `await`.
 pub(crate) async fn unlock(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<NodeReplies, LeaseLost> {
     let context = &*leases.context;
     let left = lease.leave(context.now());
@@ -34,23 +34,23 @@ pub(crate) async fn unlock(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<
     match left {
         UnlockOutcome::Unlocked => {
             let replies = leases.end(lease, LeaseEnd::Unlocked);
-            hear_unlock(context, lease, replies).await
+            confirm_unlock(context, lease, replies).await
         }
-        UnlockOutcome::Active => tell_holds(leases, lease).await,
+        UnlockOutcome::Active => renew_holds(leases, lease).await,
         UnlockOutcome::Lost(reason) | UnlockOutcome::Over(reason) => Err(lease.lost(reason)),
     }
 }
 
-async fn hear_unlock(
+async fn confirm_unlock(
     context: &ClientContext,
     lease: &ActiveLease,
     replies: Vec<(usize, Reply)>,
 ) -> Result<NodeReplies, LeaseLost> {
     let start = context.now();
     let deadline = start + lease.node_timeout;
-    let (tally, open) = UnlockTally::heard(context, replies, deadline, UnlockTally::is_decided).await;
+    let (tally, open) = UnlockTally::count(context, replies, deadline, UnlockTally::is_decided).await;
     let mut queue_node = lease.queue_node();
-    for (node, is_awaited) in &tally.awaited {
+    for (node, is_awaited) in &tally.has_waiters {
         queue_node.hear(&context.queues, &lease.resources, *node, *is_awaited);
     }
     queue_node.hear_later(&context.queues, &lease.resources, open);
@@ -60,20 +60,20 @@ async fn hear_unlock(
     if tally.found_nothing() { Err(lease.lost(LossReason::Revoked)) } else { Ok(node_replies) }
 }
 
-/// Tells the nodes that there is one hold less, and waits for a quorum.
-async fn tell_holds(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<NodeReplies, LeaseLost> {
-    let told = match lease.counts_holds() {
+/// Sends the number of holds that are left, and waits for a quorum.
+async fn renew_holds(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<NodeReplies, LeaseLost> {
+    let renewed = match lease.counts_holds() {
         true => renew_now(leases, lease, RenewalReason::Holds).await,
         false => Ok(false),
     };
-    match told {
-        // The nodes had no lease. Any other loss came after this hold was given back, and is no news for its guard.
+    match renewed {
+        // The nodes had no lease. Any other loss is later than the return of this hold, and not the guard's.
         Err(Error::LeaseLost(lost)) if lost.reason == LossReason::Revoked => Err(lost),
         _ => Ok(lease.node_replies(&leases.context)),
     }
 }
 
-/// Tells the nodes that there is one hold less, without waiting.
+/// Sends the number of holds that are left, without waiting.
 pub(crate) fn submit_holds(context: &ClientContext, lease: &ActiveLease) {
     if !lease.counts_holds() {
         return;

@@ -1,4 +1,4 @@
-//! What the nodes say to an unlock.
+//! The tally of an unlock.
 
 use crate::{
     algorithm::{node_set::NodeSet, tally::Electorate},
@@ -11,23 +11,22 @@ use crate::{
     values::{NodeError, NodeReplies, NodeReply},
 };
 
-/// The count of one unlock.
+/// The answers of the nodes to one unlock.
 pub(crate) struct UnlockTally {
     electorate: Electorate,
-    /// Deleted there.
+    /// The nodes that deleted the lease.
     deleted: NodeSet,
-    /// It was not there (any more).
+    /// The nodes that did not have the lease (any more).
     absent: NodeSet,
-    /// Whether others are queued, as each node said that said anything of it.
-    pub(super) awaited: Vec<(usize, bool)>,
+    /// Whether the resource has waiters, as each node reports that reports it.
+    pub(super) has_waiters: Vec<(usize, bool)>,
     votes: Vec<NodeReply>,
     pub(crate) open: NodeSet,
 }
 
 impl UnlockTally {
-    /// Hears answers until `is_enough` of what was heard, or the deadline; and the replies that are
-    /// still open.
-    pub(crate) async fn heard(
+    /// Counts answers until `is_enough`, or the deadline. Returns the replies that are still open, too.
+    pub(crate) async fn count(
         context: &ClientContext,
         replies: Vec<(usize, Reply)>,
         deadline: Instant,
@@ -37,7 +36,7 @@ impl UnlockTally {
         let mut fanout = Fanout::from_replies(replies);
         while !is_enough(&tally) {
             match fanout.next(&*context.clock, deadline).await {
-                FanoutEvent::Answer { node, answer, .. } => tally.hear(node, answer),
+                FanoutEvent::Answer { node, answer, .. } => tally.record(node, answer),
                 FanoutEvent::DeadlineReached => {
                     tally.time_out();
                     break;
@@ -53,31 +52,31 @@ impl UnlockTally {
         Self {
             electorate: context.settings.electorate,
             deleted: NodeSet::EMPTY,
-            // Nothing of the lease ever went where nothing needs to be unlocked.
+            // A node that needs no unlock never received anything of the lease.
             absent: context.settings.electorate.all().without(asked),
-            awaited: Vec::new(),
+            has_waiters: Vec::new(),
             votes: (0..nodes).map(vote).collect(),
             open: asked,
         }
     }
 
-    fn hear(&mut self, node: usize, answer: Answer) {
+    fn record(&mut self, node: usize, answer: Answer) {
         let (answer, is_awaited) = answer.into_parts();
-        self.awaited.extend(is_awaited.map(|is_awaited| (node, is_awaited)));
+        self.has_waiters.extend(is_awaited.map(|is_awaited| (node, is_awaited)));
         self.open.remove(node);
         if let Some(vote) = self.votes.get_mut(node) {
             *vote = NodeReply::from(&answer);
         }
         match answer {
             Answer::Unlocked { deleted: 0 } => self.absent.insert(node),
-            // Who deleted nothing now may have done so when the unlock was sent before: no evidence
+            // A node that deleted nothing now may have deleted the lease when the unlock was sent before: no evidence
             // of a loss.
             Answer::Unlocked { .. } | Answer::UnlockedBefore => self.deleted.insert(node),
             _ => {}
         }
     }
 
-    /// A node that has not answered by now is not waited for any longer.
+    /// Handles the deadline: the nodes that have not answered have timed out.
     fn time_out(&mut self) {
         for vote in self.votes.iter_mut().filter(|vote| **vote == NodeReply::Pending) {
             *vote = NodeReply::Failed(NodeError::TimedOut);
@@ -100,15 +99,14 @@ impl UnlockTally {
         self.deleted.union(self.absent)
     }
 
-    /// A quorum says that it is not there, one of them that it was; or nobody is left to say
-    /// anything.
+    /// Whether a quorum has confirmed and one of its nodes had the lease, or no further answer can change the result.
     pub(super) fn is_decided(&self) -> bool {
         self.open.is_empty()
             || (self.is_confirmed() && !self.deleted.is_empty())
             || !self.electorate.is_quorum(self.confirmed().union(self.open))
     }
 
-    /// Whether a quorum has answered and nobody had the lease.
+    /// Whether a quorum has answered and no node had the lease.
     pub(super) fn found_nothing(&self) -> bool {
         self.deleted.is_empty() && self.electorate.is_quorum(self.absent)
     }

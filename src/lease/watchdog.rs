@@ -1,4 +1,4 @@
-//! The watchdog: renews what is due, together.
+//! The watchdog, which renews leases that are due together.
 
 use std::{
     collections::VecDeque,
@@ -14,50 +14,50 @@ use futures::future::{BoxFuture, poll_fn};
 use crate::{
     clock::Instant,
     error::LossReason,
-    lease::{active_lease::ActiveLease, expiry, forced::Pace, leases::Leases, renewal::Renewal},
+    lease::{active_lease::ActiveLease, expiry, leases::Leases, rate_limit::RateLimit, renewal::Renewal},
     mutex::lock,
     node::{Answer, Operation, Reply, Request, request::Load},
     observer::RenewalOutcome,
     values::NodeError,
 };
 
-/// Leases due within this share of a ttl travel together.
+/// The share of a ttl within which leases are renewed together.
 const WINDOW_SHARE: u32 = 60;
 
-/// A renewal that failed is tried again after this share of the ttl.
+/// The share of a ttl after which a failed renewal is tried again.
 const RETRY_SHARE: u32 = 12;
 
 /// Renews the leases of one client, each at a third of its ttl, until it is dropped.
 ///
-/// Every node has a lane of its own with at most one renewal call under way, so a slow node delays
-/// nobody else.
+/// Every node has at most one renewal call in flight, independent of the other nodes: so a slow node delays no other
+/// node.
 pub(crate) async fn run(leases: Arc<Leases>) {
-    let mut lanes: Vec<NodeRenewals> = leases.context.nodes.iter().map(|_| NodeRenewals::default()).collect();
-    let mut notices = Pace::new(leases.context.now(), window(&leases));
+    let mut nodes: Vec<NodeRenewals> = leases.context.nodes.iter().map(|_| NodeRenewals::default()).collect();
+    let mut force_unlocks = RateLimit::new(leases.context.now(), window(&leases));
     loop {
         let now = leases.context.now();
         for batch in due_batches(&leases, now) {
-            for lane in &mut lanes {
-                lane.waiting.push_back(Arc::clone(&batch));
+            for node in &mut nodes {
+                node.waiting.push_back(Arc::clone(&batch));
             }
         }
-        for (node, lane) in lanes.iter_mut().enumerate() {
-            lane.send_next(&leases, node);
+        for (index, node) in nodes.iter_mut().enumerate() {
+            node.send_next(&leases, index);
         }
         let next_due = leases.renewals.arm(now);
-        let wake = lanes.iter().filter_map(NodeRenewals::deadline).chain(next_due).min();
+        let wake = nodes.iter().filter_map(NodeRenewals::deadline).chain(next_due).min();
         let mut timer = wake.map(|wake| leases.context.clock.sleep_until(wake));
         tokio::select! {
             biased;
-            () = hear(&leases, &mut lanes) => {}
+            () = next_answer(&leases, &mut nodes) => {}
             () = leases.renewals.earlier() => {}
-            () = told_of_force(&leases, notices.not_before()) => {
-                notices.answer(leases.context.now());
-                leases.ask_for_all();
+            () = force_unlocked(&leases, force_unlocks.not_before()) => {
+                force_unlocks.answer(leases.context.now());
+                leases.renew_all();
             }
             () = poll_fn(|context| poll_timer(&mut timer, context)) => {
-                for (node, lane) in lanes.iter_mut().enumerate() {
-                    lane.give_up(&leases, node);
+                for (index, node) in nodes.iter_mut().enumerate() {
+                    node.give_up(&leases, index);
                 }
             }
         }
@@ -68,8 +68,8 @@ pub(crate) async fn run(leases: Arc<Leases>) {
 #[derive(Debug)]
 struct RenewalBatch {
     renewals: Mutex<Vec<Renewal>>,
-    /// By then the next renewal of its leases is due, and a node that has not come to this one is
-    /// too slow to be asked.
+    /// The time at which the next renewal of its leases is due. A node to which this batch was not sent by then is too
+    /// slow, and does not get it.
     stale_at: Instant,
 }
 
@@ -83,22 +83,22 @@ struct NodeRenewals {
 #[derive(Debug)]
 struct CallInFlight {
     batch: Arc<RenewalBatch>,
-    /// Which renewals of the batch were sent.
+    /// The indices of the renewals in the batch that were sent.
     sent: Vec<usize>,
     reply: Reply,
     deadline: Instant,
 }
 
-/// Everything that is due, or almost, in groups that fit into one call each.
+/// Takes the leases that are due now or soon, in batches of one call each.
 fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<RenewalBatch>> {
     let window = window(leases);
     let first = leases.renewals.take_due(now);
     if first.is_empty() {
         return Vec::new();
     }
-    // Something is due, so what is due soon goes along.
-    let along = leases.renewals.take_due(now + window);
-    let due: Vec<Arc<ActiveLease>> = first.into_iter().chain(along).filter_map(|id| leases.get(id)).collect();
+    // A call is sent anyway, so leases that are due soon are part of it.
+    let soon = leases.renewals.take_due(now + window);
+    let due: Vec<Arc<ActiveLease>> = first.into_iter().chain(soon).filter_map(|id| leases.get(id)).collect();
     let electorate = leases.context.settings.electorate;
     in_calls(due)
         .iter()
@@ -111,22 +111,22 @@ fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<RenewalBatch>> {
         .collect()
 }
 
-/// Renewals whose times are no further apart are one: so it is also the longest delay of a notice
-/// of force, which is a small part of the time to the next renewal.
+/// The time within which leases are renewed together. It is also the longest delay of the answer to a force-unlock,
+/// since it is a small part of the time to the next renewal.
 fn window(leases: &Leases) -> Duration {
     leases.context.settings.ttl / WINDOW_SHARE
 }
 
-/// Ready when a notice of force may be answered. One that comes before waits, as none is taken until
-/// then.
-async fn told_of_force(leases: &Leases, not_before: Instant) {
+/// Ready when a notice of a force-unlock is there and may be answered. An earlier notice waits, since none is taken
+/// before.
+async fn force_unlocked(leases: &Leases, not_before: Instant) {
     if leases.context.now() < not_before {
         leases.context.clock.sleep_until(not_before).await;
     }
-    leases.forced.told().await;
+    leases.force_unlock_listener.notified().await;
 }
 
-/// These leases in groups, each of which is renewed by one call.
+/// Splits leases into groups that one call can renew.
 fn in_calls(due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
     let mut calls = Vec::new();
     let mut leases = Vec::new();
@@ -144,7 +144,7 @@ fn in_calls(due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
 }
 
 impl NodeRenewals {
-    /// Sends the next batch if nothing is under way.
+    /// Sends the next batch if no call is in flight.
     fn send_next(&mut self, leases: &Leases, node: usize) {
         while self.in_flight.is_none() {
             let (Some(batch), Some(to)) = (self.waiting.pop_front(), leases.context.nodes.get(node)) else {
@@ -176,7 +176,7 @@ impl NodeRenewals {
         self.in_flight.as_ref().map(|in_flight| in_flight.deadline)
     }
 
-    /// Stops waiting for what is overdue; it may still be executed.
+    /// Times out an overdue call. The node may still execute it.
     fn give_up(&mut self, leases: &Leases, node: usize) {
         if self.deadline().is_some_and(|deadline| deadline <= leases.context.now()) {
             self.end(leases, node, |operations| vec![Answer::Error(NodeError::TimedOut); operations]);
@@ -193,7 +193,7 @@ impl NodeRenewals {
         let mut renewals = lock(&in_flight.batch.renewals);
         for (index, answer) in in_flight.sent.iter().zip(answers(in_flight.sent.len())) {
             if let Some(renewal) = renewals.get_mut(*index) {
-                let outcome = renewal.hear(node, &answer, &*leases.context.clock);
+                let outcome = renewal.on_answer(node, &answer, &*leases.context.clock);
                 if let Some(outcome) = outcome {
                     if let Some(renewed) = renewal.report(leases.context.now()) {
                         leases.context.observer.renewed(&renewed);
@@ -205,7 +205,7 @@ impl NodeRenewals {
     }
 }
 
-/// What becomes of a lease after a renewal.
+/// Handles the outcome of a renewal.
 fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
     tracing::debug!(
         resource = %lease.resource, id = %lease.owner, token = %lease.token, ?outcome,
@@ -215,7 +215,7 @@ fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
         return;
     }
     match outcome {
-        // One that is not renewed was only asked for.
+        // A lease without renewal was only queried.
         RenewalOutcome::Renewed | RenewalOutcome::Failed if !lease.is_renewed => {}
         RenewalOutcome::Renewed => leases.renewals.set(lease.id, lease.renewal_due()),
         RenewalOutcome::Failed => {
@@ -232,16 +232,16 @@ fn retry_delay(ttl: Duration) -> Duration {
     ttl / RETRY_SHARE
 }
 
-/// Ready when a lane has heard something.
-async fn hear(leases: &Leases, lanes: &mut [NodeRenewals]) {
+/// Ready when a node has answered.
+async fn next_answer(leases: &Leases, nodes: &mut [NodeRenewals]) {
     poll_fn(|context| {
-        let mut heard = Poll::Pending;
-        for (node, lane) in lanes.iter_mut().enumerate() {
-            if lane.poll_answer(leases, node, context).is_ready() {
-                heard = Poll::Ready(());
+        let mut answered = Poll::Pending;
+        for (index, node) in nodes.iter_mut().enumerate() {
+            if node.poll_answer(leases, index, context).is_ready() {
+                answered = Poll::Ready(());
             }
         }
-        heard
+        answered
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! A client of a quorum, and its background tasks.
+//! The client on which all locks work, and its background tasks.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::{
     node::Node,
 };
 
-/// A client: what all of its locks share, and the tasks that end with it.
+/// A client: the state that all of its locks, guards and leases share, and the tasks that end with it. A `Quorum` is a
+/// handle of one.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) context: Arc<ClientContext>,
@@ -43,7 +44,7 @@ impl Client {
         Arc::new(Self { context, leases, waiters, read_leases: CoalescedReadLeases::default(), tasks })
     }
 
-    /// Ends every lease, and lets nothing new begin.
+    /// Ends every lease, and refuses new calls.
     pub(crate) fn close(&self) {
         self.context.close();
         self.leases.lose_all(LossReason::Closed(ClosedReason::ShutDown));

@@ -1,4 +1,4 @@
-//! Unlocking for any holder.
+//! Unlocking by force.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,11 @@ use crate::{
     values::{LeaseId, NodeReplies},
 };
 
-/// Unlocks the resource for any holder, and waits until every node has answered or its time is
-/// over.
+/// Unlocks the resource for any holder, and waits until every node has answered or timed out.
 ///
-/// A node that lost the key, or cannot be reached now, would take the holder's next renewal. So the
-/// owners that any node names are unlocked by name as well, at every node and as something that
-/// must be delivered: that leaves a tombstone everywhere. Never readers as a whole: those that come
-/// later have the same key.
+/// A node that lost the key, or cannot be reached now, would accept the holder's next renewal. So every lease id that a
+/// node names is unlocked by name as well, at every node and until it is delivered: that leaves a tombstone everywhere.
+/// Readers are never unlocked as a whole, because later readers have the same key.
 pub(crate) async fn force_unlock(
     context: &ClientContext,
     checked: &CheckedRequest,
@@ -38,7 +36,7 @@ pub(crate) async fn force_unlock(
         let unlock = Request::one(Operation::Unlock(unlock), context.latest_expiry());
         context.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }
-    let (tally, _) = UnlockTally::heard(context, replies, deadline, |tally| tally.open.is_empty()).await;
+    let (tally, _) = UnlockTally::count(context, replies, deadline, |tally| tally.open.is_empty()).await;
     let replies = tally.node_replies(context);
     if tally.is_confirmed() {
         tracing::warn!(resource = %checked.resource, %replies, "unlocked by force");
@@ -48,7 +46,7 @@ pub(crate) async fn force_unlock(
     Err(NoQuorum::new(Goal::ForceUnlock(checked.resource.clone()), replies).into())
 }
 
-/// Everybody whom some node names as the resource's owner, and whether it is a reader.
+/// Returns the lease ids that the nodes name as holders, and whether each is a reader's.
 fn named_owners(answers: Vec<Answer>) -> BTreeSet<(LeaseId, bool)> {
     let owners = |answer| {
         let Answer::Inspected(inspection) = answer else { return Vec::new() };

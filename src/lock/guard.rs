@@ -178,7 +178,7 @@ impl Drop for LockGuard {
         if self.is_given_back {
             return;
         }
-        match self.lease.client.leases.leave_unheard(&self.lease.active, LeaseEnd::Dropped) {
+        match self.lease.client.leases.leave_without_waiting(&self.lease.active, LeaseEnd::Dropped) {
             UnlockOutcome::Active => unlock::submit_holds(&self.lease.client.context, &self.lease.active),
             UnlockOutcome::Unlocked => {
                 let lease = &self.lease.active;

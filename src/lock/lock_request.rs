@@ -1,5 +1,4 @@
-//! A lock request to one quorum: some resources, all or none, with these settings, perhaps to be
-//! entered again.
+//! A lock request to one quorum: resources, settings and re-entry mode.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,31 +33,31 @@ use crate::{
     values::NodeReply,
 };
 
-/// A lock request to one quorum. [`RedLock`](super::RedLock) is one,
-/// [`MultiLock`](super::MultiLock) is some.
+/// A request to one quorum for some resources, all or none: of a [`RedLock`](super::RedLock) for one resource, of a
+/// [`MultiLock`](super::MultiLock) for a group.
 #[derive(Clone, Debug)]
 pub(crate) struct LockRequest {
     pub(crate) client: Arc<Client>,
     /// Sorted and without repetition.
     pub(crate) resources: Result<Resources, ConfigError>,
     pub(crate) settings: LockOptions,
-    pub(crate) reentrancy: Reentrancy,
+    pub(crate) reentry: ReentryMode,
 }
 
-/// Whose lease a lock request enters again.
+/// The owner whose lease a lock request re-enters.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Reentrancy {
-    /// That of the owner in whose scope the task is.
+pub(crate) enum ReentryMode {
+    /// The owner in whose scope the task is, if there is one.
     #[default]
     OfScope,
-    /// That of this owner.
+    /// This owner.
     Of(Owner),
-    /// Nobody's.
+    /// No owner.
     Never,
 }
 
-impl Reentrancy {
-    /// Whether both enter the leases of the same owner.
+impl ReentryMode {
+    /// Whether both re-enter the leases of the same owner.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::OfScope, Self::OfScope) | (Self::Never, Self::Never) => true,
@@ -84,7 +83,7 @@ impl Locked {
 
 impl LockRequest {
     pub(crate) fn new(client: Arc<Client>, resources: Result<Resources, ConfigError>) -> Self {
-        Self { client, resources, settings: LockOptions::new(), reentrancy: Reentrancy::default() }
+        Self { client, resources, settings: LockOptions::new(), reentry: ReentryMode::default() }
     }
 
     pub(crate) fn context(&self) -> &ClientContext {
@@ -119,17 +118,17 @@ impl LockRequest {
         let locked = self.until_done(&checked, &span, work).await;
         call.ended(locked.as_ref().map(|locked| locked.as_ref().map(|locked| locked.end)), CallEnd::TimedOut);
         let locked = locked.map(|locked| locked.map(|locked| locked.guard));
-        name(&span, locked.as_ref().ok().and_then(Option::as_ref));
+        record_lease(&span, locked.as_ref().ok().and_then(Option::as_ref));
         locked
     }
 
-    /// Locks for a call that waits for something else, too, and is itself told of and looked after: so it
-    /// asks seldom unless it is woken.
+    /// Locks for a call that also waits for something else, and that itself reports to the observer and has a task that
+    /// rolls it back. It polls rarely unless it is woken.
     ///
     /// # Cancel safety
     ///
     /// As [`lock_waiting`].
-    pub(crate) async fn acquire_beside(&self) -> Result<LockGuard, Error> {
+    pub(crate) async fn acquire_unwatched(&self) -> Result<LockGuard, Error> {
         let mut checked = self.checked()?;
         checked.settings.pacing.first_poll = checked.settings.pacing.longest_poll;
         loop {
@@ -139,7 +138,7 @@ impl LockRequest {
         }
     }
 
-    /// Makes one attempt: `None` if others hold one of the resources.
+    /// Makes one attempt: `None` if other clients hold one of the resources.
     pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, Error> {
         let checked = self.checked()?;
         let (resource, mode) = (&checked.resource, Mode::of(&checked.resources));
@@ -151,11 +150,11 @@ impl LockRequest {
         let locked = self.until_done(&checked, &span, work).await;
         call.ended(locked.as_ref().map(|locked| locked.as_ref().map(|locked| locked.end)), CallEnd::Held);
         let locked = locked.map(|locked| locked.map(|locked| locked.guard));
-        name(&span, locked.as_ref().ok().and_then(Option::as_ref));
+        record_lease(&span, locked.as_ref().ok().and_then(Option::as_ref));
         locked
     }
 
-    /// Does this, and begins anew if it was taken back because nobody polled it.
+    /// Runs the work until it is done. Work that was rolled back because the future was not polled starts again.
     async fn until_done<T: Send + 'static>(
         &self,
         checked: &CheckedRequest,
@@ -221,7 +220,7 @@ impl LockRequest {
             };
         };
         let own = owner.lease_on(self.context(), &checked.resources);
-        // While another task of the owner waits for the resource, others hold it.
+        // If another task of the owner waits for the resource, another client holds it.
         let deadline = self.context().now() + checked.settings.rules.node_timeout;
         let Some(_entered) = own.entrance.enter_before(self.context(), Some(deadline)).await? else {
             return own.outage.at_deadline(self.context(), &checked.resource).map(|()| None);
@@ -310,7 +309,7 @@ impl LockRequest {
         Some(Locked { guard: LockGuard::new(Arc::clone(&self.client), lease), end: CallEnd::Joined })
     }
 
-    /// The checked request, ready to be sent.
+    /// Returns the checked request, ready to be sent.
     pub(crate) fn checked(&self) -> Result<CheckedRequest, Error> {
         if self.context().settings.is_read_only() {
             return Err(ConfigError::ReadOnly.into());
@@ -318,7 +317,7 @@ impl LockRequest {
         self.checked_to_read()
     }
 
-    /// The same for a client that only reads.
+    /// Returns the checked request of a client that may be read-only.
     pub(crate) fn checked_to_read(&self) -> Result<CheckedRequest, Error> {
         self.context().ensure_open()?;
         let resources = self.resources.clone()?;
@@ -348,10 +347,10 @@ impl LockRequest {
     }
 
     fn owner(&self) -> Option<Owner> {
-        match &self.reentrancy {
-            Reentrancy::OfScope => Owner::current(),
-            Reentrancy::Of(owner) => Some(owner.clone()),
-            Reentrancy::Never => None,
+        match &self.reentry {
+            ReentryMode::OfScope => Owner::current(),
+            ReentryMode::Of(owner) => Some(owner.clone()),
+            ReentryMode::Never => None,
         }
     }
 
@@ -361,8 +360,8 @@ impl LockRequest {
     }
 }
 
-/// Says in the span of a call what came of it.
-fn name(span: &Span, guard: Option<&LockGuard>) {
+/// Records the lease of a call in its span.
+fn record_lease(span: &Span, guard: Option<&LockGuard>) {
     if let Some(guard) = guard {
         span.record("id", tracing::field::display(guard.id()));
         span.record("token", tracing::field::display(guard.fencing_token()));

@@ -8,7 +8,7 @@ use crate::{
     lock::{
         client::Client,
         guard::LockGuard,
-        lock_request::{LockRequest, Reentrancy},
+        lock_request::{LockRequest, ReentryMode},
         multi_quorum::MultiQuorumLock,
         owner::Owner,
         red_lock::RedLock,
@@ -116,7 +116,7 @@ impl MultiLock {
     /// Lets this owner re-enter, as [`RedLock::owned_by`] does: exactly this group. A group of which the owner holds
     /// only some resources is another group, and waits for them.
     pub fn owned_by(mut self, owner: &Owner) -> Self {
-        self.request.reentrancy = Reentrancy::Of(owner.clone());
+        self.request.reentry = ReentryMode::Of(owner.clone());
         self
     }
 

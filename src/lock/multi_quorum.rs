@@ -11,7 +11,7 @@ use crate::{
         Lease,
         guard::LockGuard,
         lease::unless_lost,
-        lock_request::{LockRequest, Reentrancy},
+        lock_request::{LockRequest, ReentryMode},
         multi_lock::MultiLock,
         owner::Owner,
     },
@@ -54,7 +54,7 @@ impl MultiQuorumLock {
 
     /// Lets this owner re-enter at each quorum, as [`MultiLock::owned_by`] does.
     pub fn owned_by(self, owner: &Owner) -> Self {
-        self.each(|request| request.reentrancy = Reentrancy::Of(owner.clone()))
+        self.each(|request| request.reentry = ReentryMode::Of(owner.clone()))
     }
 
     /// Locks the resources of all quorums, and waits while another client holds any of them.
@@ -293,7 +293,7 @@ fn grouped(locks: impl Iterator<Item = MultiLock>) -> Result<Vec<MultiLock>, Con
 
 /// Refuses two locks of one client that cannot be one group.
 fn ensure_alike(one: &LockRequest, other: &LockRequest) -> Result<(), ConfigError> {
-    if one.settings == other.settings && one.reentrancy.is_same(&other.reentrancy) {
+    if one.settings == other.settings && one.reentry.is_same(&other.reentry) {
         return Ok(());
     }
     let reason = "locks of one client have different options or owners: they form one group, so give all of them \

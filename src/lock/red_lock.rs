@@ -8,7 +8,7 @@ use crate::{
     lock::{
         client::Client,
         guard::LockGuard,
-        lock_request::{LockRequest, Reentrancy},
+        lock_request::{LockRequest, ReentryMode},
         owner::Owner,
     },
     node::Resources,
@@ -66,7 +66,7 @@ impl RedLock {
     /// Lets this owner re-enter: while it holds the resource, its locks re-enter (default: the owner of the
     /// surrounding [`scope`](Owner::scope), if there is one).
     pub fn owned_by(mut self, owner: &Owner) -> Self {
-        self.request.reentrancy = Reentrancy::Of(owner.clone());
+        self.request.reentry = ReentryMode::Of(owner.clone());
         self
     }
 

@@ -12,7 +12,7 @@ use crate::{
     node::{Answer, Init, NewNodes, Operation, Reconfigure, Register, Registration},
     quorum::{
         Quorum, QuorumBuilder,
-        connecting::{Next, gather, is_lasting, refuse_same_server},
+        connecting::{ConnectStep, gather, is_lasting, refuse_same_server},
     },
     values::{Fingerprint, NodeError, NodeReplies, NodeReply, Refusal, Resource},
 };
@@ -278,12 +278,12 @@ async fn rehearse(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
 /// What every node knows about itself. Those that are about to start are waited for.
 async fn look(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     let resource = Resource::internal(*b"redquorum:init");
-    let answers = gather(context, resource, |gathered| {
-        let answers = &gathered.answers;
+    let answers = gather(context, resource, |progress| {
+        let answers = &progress.answers;
         match answers.iter().all(has_answered) {
-            true => Next::Done,
-            false if answers.iter().any(is_lasting) => gathered.end(),
-            false => Next::Wait,
+            true => ConnectStep::Done,
+            false if answers.iter().any(is_lasting) => progress.end(),
+            false => ConnectStep::Wait,
         }
     });
     let answers = answers.await;

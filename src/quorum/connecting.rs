@@ -1,4 +1,4 @@
-//! Finding out whether there is a quorum.
+//! Connecting to a quorum: the answers of the nodes, and whether they make a quorum.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,61 +14,61 @@ use crate::{
     values::{Fingerprint, NodeError, NodeReply, Resource},
 };
 
-/// How soon a node that cannot be asked is asked again.
+/// The time after which a node that failed is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// How long the others are waited for at least when a quorum is there.
+/// The least time to wait for the remaining nodes after a quorum has answered.
 const SHORTEST_GRACE: Duration = Duration::from_millis(50);
 
-/// What every node has said so far.
-pub(super) struct Gathered {
-    /// The last answer of each; none within the time for those that have not been heard.
+/// The answers of all nodes so far.
+pub(super) struct ConnectProgress {
+    /// The last answer of each node; `TimedOut` of a node that has not answered.
     pub(super) answers: Vec<Answer>,
-    heard: NodeSet,
+    answered: NodeSet,
 }
 
-/// What a client that gathers answers does next.
-pub(super) enum Next {
+/// The next step of a client that gathers answers.
+pub(super) enum ConnectStep {
     Wait,
-    /// Waits a little longer for the others.
+    /// Waits a little longer for the remaining nodes.
     Grace,
     Done,
 }
 
-impl Gathered {
+impl ConnectProgress {
     /// Whether every node has answered or failed.
     fn is_complete(&self) -> bool {
-        self.heard.len() == self.answers.len()
+        self.answered.len() == self.answers.len()
     }
 
-    /// What is next where there is no hope: nodes that answer as quickly as those that were heard
-    /// are heard, or they would be told as silent.
-    pub(super) fn end(&self) -> Next {
-        if self.is_complete() { Next::Done } else { Next::Grace }
+    /// Returns the next step where no quorum is possible. Nodes that are as quick as those that have answered still
+    /// get the time to answer: otherwise the error would report them as silent.
+    pub(super) fn end(&self) -> ConnectStep {
+        if self.is_complete() { ConnectStep::Done } else { ConnectStep::Grace }
     }
 }
 
-/// Asks every node what it knows about itself, and those that fail again until they answer. Ends
-/// when `next` says so, or when the connect timeout is over.
+/// Asks every node for its metadata, and asks nodes that fail again until they answer. Ends at the step
+/// [`Done`](ConnectStep::Done), or when the connect timeout is over.
 pub(super) async fn gather(
     context: &ClientContext,
     resource: Resource,
-    next: impl Fn(&Gathered) -> Next,
+    next: impl Fn(&ConnectProgress) -> ConnectStep,
 ) -> Vec<Answer> {
     let start = context.now();
     let deadline = start + context.settings.connect_timeout;
     let mut asked = send_inspect(context, &resource, deadline);
     let answers = vec![Answer::Error(NodeError::TimedOut); context.nodes.len()];
-    let mut gathered = Gathered { answers, heard: NodeSet::EMPTY };
+    let mut progress = ConnectProgress { answers, answered: NodeSet::EMPTY };
     let (mut failed, mut again_at, mut end_of_grace) = (NodeSet::EMPTY, None, None);
     loop {
         let now = context.now();
-        match next(&gathered) {
-            Next::Done => break,
-            Next::Grace if end_of_grace.is_none() => {
+        match next(&progress) {
+            ConnectStep::Done => break,
+            ConnectStep::Grace if end_of_grace.is_none() => {
                 end_of_grace = Some(now + grace(context, now.saturating_duration_since(start)))
             }
-            Next::Grace | Next::Wait => {}
+            ConnectStep::Grace | ConnectStep::Wait => {}
         }
         let until = [again_at, end_of_grace].into_iter().flatten().fold(deadline, std::cmp::min);
         if let FanoutEvent::Answer { node, answer, .. } = asked.next(&*context.clock, until).await {
@@ -76,8 +76,8 @@ pub(super) async fn gather(
                 failed.insert(node);
                 again_at = again_at.or_else(|| Some(context.now() + AGAIN));
             }
-            gathered.heard.insert(node);
-            if let Some(slot) = gathered.answers.get_mut(node) {
+            progress.answered.insert(node);
+            if let Some(slot) = progress.answers.get_mut(node) {
                 *slot = answer;
             }
             continue;
@@ -91,30 +91,30 @@ pub(super) async fn gather(
             add_inspect(context, &mut asked, node, &resource, deadline);
         }
     }
-    gathered.answers
+    progress.answers
 }
 
-/// How much longer the others are waited for when a quorum has answered after so long: a node that
-/// is as quick is heard, and a silent one costs little.
+/// Returns how much longer to wait for the remaining nodes if a quorum took this time to answer: enough for nodes that
+/// are as quick, and little for a silent node.
 fn grace(context: &ClientContext, took: Duration) -> Duration {
     let node_timeout = context.settings.node_timeout_for(context.settings.ttl);
     took.max(SHORTEST_GRACE).min(node_timeout / HEDGE_SHARE)
 }
 
-/// Waits until a quorum of different servers has answered, and refuses what can be none.
+/// Waits until a quorum of different servers has answered, and refuses nodes that cannot be one.
 ///
-/// The other nodes are given a little longer. A node that connects later registers, which refuses
-/// what does not fit; where no node registers nothing would, so every node is waited for.
+/// The remaining nodes get a little longer. A node that connects later registers, and its registration refuses what does
+/// not fit. Without a restart guard no node registers, so the client waits for every node.
 pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error> {
     let resource = Resource::internal(*b"redquorum:connect");
-    let answers = gather(context, resource, |gathered| next(context, gathered)).await;
+    let answers = gather(context, resource, |progress| next(context, progress)).await;
     refuse_same_server(context, &answers)?;
     let misfits: Vec<_> =
         answers.iter().enumerate().map(|(node, answer)| misfit(context, node, answer)).collect();
     let needed = context.settings.electorate.needed();
     let has_quorum = fitting(context, &answers) >= needed;
     for misfit in misfits.into_iter().flatten() {
-        // What does not pass by itself is better said at once, unless the others can do without.
+        // The misfit lasts, so the call fails at once, unless the remaining nodes form a quorum.
         if !has_quorum {
             return Err(misfit.into());
         }
@@ -127,25 +127,25 @@ pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error
     Err(NoQuorum::new(Goal::Connect, replies).into())
 }
 
-fn next(context: &ClientContext, gathered: &Gathered) -> Next {
-    let Gathered { answers, .. } = gathered;
+fn next(context: &ClientContext, progress: &ConnectProgress) -> ConnectStep {
+    let ConnectProgress { answers, .. } = progress;
     let electorate = context.settings.electorate;
     let is_misfit = |(node, answer): (usize, &Answer)| misfit(context, node, answer).is_some();
     if refuse_same_server(context, answers).is_err() {
-        return Next::Done;
+        return ConnectStep::Done;
     }
     if fitting(context, answers) >= electorate.needed() {
         return match context.settings.parameters.guard {
-            _ if gathered.is_complete() => Next::Done,
-            RestartGuard::Off => Next::Wait,
-            RestartGuard::PerConnection | RestartGuard::PerVote => Next::Grace,
+            _ if progress.is_complete() => ConnectStep::Done,
+            RestartGuard::Off => ConnectStep::Wait,
+            RestartGuard::PerConnection | RestartGuard::PerVote => ConnectStep::Grace,
         };
     }
     let lasting = answers.iter().enumerate().filter(|node| is_lasting(node.1) || is_misfit(*node)).count();
-    if lasting > electorate.spare() { gathered.end() } else { Next::Wait }
+    if lasting > electorate.spare() { progress.end() } else { ConnectStep::Wait }
 }
 
-/// How many nodes have answered and fit.
+/// Returns the number of nodes that have answered and fit.
 fn fitting(context: &ClientContext, answers: &[Answer]) -> usize {
     let fits = |(node, answer): &(usize, &Answer)| {
         matches!(answer, Answer::Inspected(_)) && misfit(context, *node, answer).is_none()
@@ -153,8 +153,8 @@ fn fitting(context: &ClientContext, answers: &[Answer]) -> usize {
     answers.iter().enumerate().filter(fits).count()
 }
 
-/// Whether a node was not asked for a reason that does not pass by itself. A server that is still
-/// starting refuses connections, or loads its data.
+/// Whether a node failed for a reason that lasts. A server that is still starting refuses connections, or loads its
+/// data: that passes by itself.
 pub(super) fn is_lasting(answer: &Answer) -> bool {
     let Answer::Error(error) = answer else { return false };
     let error = if let NodeError::Handshake(error) = error { error } else { error };
@@ -175,7 +175,7 @@ pub(super) fn is_lasting(answer: &Answer) -> bool {
     )
 }
 
-/// What is wrong with a node, if something is that does not pass by itself.
+/// Returns the error of a node that lasts, if it has one.
 fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<ConfigError> {
     let node = Arc::clone(context.nodes.get(node)?.address());
     let ours = &context.settings.parameters.fingerprint;
@@ -183,7 +183,7 @@ fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<Confi
         Some(ConfigError::WrongQuorum { node, difference: ours.beside(theirs).into() })
     };
     match answer {
-        // Where connections do not register, nobody has looked at it yet.
+        // Without registration, nothing else compares the fingerprint.
         Answer::Inspected(inspection) => match &inspection.fingerprint {
             Some(theirs) if theirs != ours => wrong_quorum(node, theirs),
             _ => None,
@@ -220,7 +220,7 @@ pub(super) fn refuse_same_server(context: &ClientContext, answers: &[Answer]) ->
             },
             _ => continue,
         };
-        // Named in the order in which they were given, not in the order in which they connected.
+        // The error names both in the order of the configuration.
         let place = |address: &Arc<str>| context.nodes.iter().position(|node| node.address() == address);
         let (first, second) = if place(first) < place(second) { (first, second) } else { (second, first) };
         let reason =

@@ -18,7 +18,7 @@ use crate::{
         client::Client,
         guard::LockGuard,
         lock_call::LockCall,
-        lock_request::{LockRequest, Locked, Reentrancy},
+        lock_request::{LockRequest, Locked, ReentryMode},
     },
     node::{Answer, Operation, Resources, Vacant, names},
     observer::{CallEnd, Mode},
@@ -147,7 +147,7 @@ impl Choice {
     /// A lock of what one client does at a time, for as long as that takes.
     pub(super) fn lock_for_one(&self, name: Resource, settings: LockOptions) -> LockRequest {
         let mut request = LockRequest::new(Arc::clone(&self.client), Ok([name].into()));
-        (request.settings, request.reentrancy) = (settings, Reentrancy::Never);
+        (request.settings, request.reentry) = (settings, ReentryMode::Never);
         (request.settings.without_renewal, request.settings.hold_at_most) = (false, None);
         request
     }
@@ -162,7 +162,7 @@ impl Choice {
             rest = pacing.longest_poll;
             let Ok(Offered { all, .. }) = &self.offered else { continue };
             let turn = self.lock_for_one(names::look_out(all), LockOptions::new());
-            let Ok(turn) = turn.acquire_beside().await else { continue };
+            let Ok(turn) = turn.acquire_unwatched().await else { continue };
             tokio::select! {
                 biased;
                 acquired = any.look_out() => return acquired,

@@ -13,7 +13,7 @@ use crate::{
     values::NodeReply,
 };
 
-/// What changes of a lease while it is active, and how it ends.
+/// The changing part of a lease: its phase, time, holds and nodes.
 #[derive(Debug)]
 pub(super) struct LeaseState {
     pub(super) phase: LeasePhase,
@@ -21,9 +21,9 @@ pub(super) struct LeaseState {
     pub(super) holds: u32,
     /// By node.
     pub(super) nodes: Vec<NodeLeaseState>,
-    /// Replies to the lock, to renewals and to changes of holds that nobody waits for.
+    /// Replies to the lock and to renewals for which no call waits.
     pub(super) late: Vec<(usize, Question, Reply)>,
-    /// The queue node, and what it said of it.
+    /// The queue node, and what it has answered.
     pub(super) queue_node: QueueNodeView,
 }
 
@@ -34,14 +34,14 @@ pub(super) enum LeasePhase {
     Lost(LossReason),
 }
 
-/// Answers that came after nobody waited for them any more.
-#[must_use = "the observer has not been told of them"]
-pub(super) struct Late(Vec<(usize, Question, Answer)>);
+/// Answers that arrived after the calls that had waited for them.
+#[must_use = "the observer has not received them"]
+pub(super) struct LateAnswers(Vec<(usize, Question, Answer)>);
 
-impl Late {
-    /// Tells the observer. Not under the mutex: a recorder of metrics is anybody's code, and a loss
-    /// must not wait for it.
-    pub(super) fn tell(self, observer: &dyn Observer) {
+impl LateAnswers {
+    /// Reports the answers to the observer. Do not call it under the mutex: a recorder of metrics is foreign code, and
+    /// a loss must not wait for it.
+    pub(super) fn report(self, observer: &dyn Observer) {
         for (node, question, answer) in self.0 {
             observer.answered(node, question, &answer);
         }
@@ -51,32 +51,31 @@ impl Late {
 /// The state of a lease at one node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeLeaseState {
-    /// Its last word on it.
+    /// Its last answer about the lease.
     pub(crate) vote: NodeReply,
-    /// Whether anything of the lease may have reached it.
+    /// Whether anything of the lease may have reached the node.
     pub(crate) is_touched: bool,
-    /// Locks and renewals that it may execute yet: it has not answered them, or with an error that
+    /// The number of locks and renewals that the node may still execute: it has not answered them, or with an error that
     /// may be a proxy's.
     pub(crate) unanswered: u32,
-    /// Whether a renewal was sent there: then it may have the key and yet execute something that it
-    /// has not answered.
+    /// Whether a renewal was sent to the node: then it may have the key and still execute something unanswered.
     pub(crate) was_renewed: bool,
-    /// When the last renewal was submitted that was sent there or may yet be.
+    /// The time of the last renewal that was sent to the node or may still be.
     pub(crate) renewed_at: Option<Instant>,
-    /// The same of those of which something was heard: what `renewed_at` goes back to if the next
-    /// was not sent.
+    /// The time of the last renewal that the node has answered: the value of `renewed_at` if the next renewal turns out
+    /// to be unsent.
     pub(crate) sent_at: Option<Instant>,
 }
 
 impl NodeLeaseState {
-    /// A renewal goes there, which may be executed until it is answered.
+    /// Counts a renewal, which the node may execute until it has answered.
     pub(super) fn renewal_begins(&mut self, now: Instant) {
         if mutation::is_on(Mutation::NoTombstoneForRenewal) {
             return;
         }
         self.unanswered += 1;
         self.was_renewed = true;
-        // One that is not answered yet may still be executed, whatever becomes of this one.
+        // An unanswered renewal may still be executed, whatever the outcome of this one.
         self.sent_at = self.renewed_at;
         self.renewed_at = Some(now);
     }
@@ -93,23 +92,24 @@ impl LeaseState {
         }
     }
 
-    /// Hears what nodes have said since to the lock and to renewals that nobody waits for.
-    pub(super) fn hear_late(&mut self) -> Late {
-        let mut heard = Vec::new();
+    /// Takes and records the answers that have arrived to requests for which no call waits.
+    pub(super) fn take_late(&mut self) -> LateAnswers {
+        let mut taken = Vec::new();
         self.late.retain_mut(|(node, question, reply)| match reply.now_or_never() {
             Some(answers) => {
-                heard.extend(answers.into_iter().next().map(|answer| (*node, *question, answer)));
+                taken.extend(answers.into_iter().next().map(|answer| (*node, *question, answer)));
                 false
             }
             None => true,
         });
-        for (node, _, answer) in &heard {
-            self.note(*node, answer);
+        for (node, _, answer) in &taken {
+            self.record(*node, answer);
         }
-        Late(heard)
+        LateAnswers(taken)
     }
 
-    pub(super) fn note(&mut self, node: usize, answer: &Answer) {
+    /// Records an answer of a node.
+    pub(super) fn record(&mut self, node: usize, answer: &Answer) {
         if let Some(is_awaited) = answer.is_awaited() {
             self.queue_node.note(node, is_awaited);
         }

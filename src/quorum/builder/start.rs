@@ -16,7 +16,7 @@ use crate::{
         redis::{RedisTransport, Route, Security},
         remote::{ConnectedServers, Setup},
     },
-    observer::{Observer, Unobserved},
+    observer::{NoObserver, Observer},
 };
 
 impl QuorumBuilder {
@@ -32,7 +32,7 @@ impl QuorumBuilder {
         if settings.is_read_only() {
             return Err(ConfigError::ReadOnly);
         }
-        self.start(settings, None, |_| Arc::new(Unobserved))
+        self.start(settings, None, |_| Arc::new(NoObserver))
     }
 
     /// Begins to connect to the nodes.
@@ -64,7 +64,7 @@ impl QuorumBuilder {
     #[expect(clippy::unused_self, reason = "metrics name the quorum")]
     #[allow(clippy::needless_pass_by_value, reason = "metrics keep the addresses")]
     pub(super) fn observer(&self, _nodes: Vec<Arc<str>>) -> Arc<dyn Observer> {
-        Arc::new(Unobserved)
+        Arc::new(NoObserver)
     }
 
     pub(crate) fn routes(&self) -> Result<Vec<Route>, ConfigError> {

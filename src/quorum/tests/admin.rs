@@ -14,7 +14,7 @@ use crate::{
     error::{ConfigError, Error, NodeError},
     lock::{client::Client, inspection::LockState},
     node::{Listener, Node, Operation, Reply, Request, Subscription, Undelivered},
-    observer::Unobserved,
+    observer::NoObserver,
     quorum::admin::{init_if_needed_with, init_with},
     values::Resource,
 };
@@ -70,7 +70,7 @@ fn administrator(cluster: &MemoryCluster, strangeness: Option<Strangeness>) -> A
         nodes.push(Arc::new(Strange(last, strangeness)));
     }
     let dependencies =
-        ClientDependencies::new(cluster.clock(), Handle::current(), Arc::new(Unobserved), None);
+        ClientDependencies::new(cluster.clock(), Handle::current(), Arc::new(NoObserver), None);
     Client::start(nodes, settings, dependencies)
 }
 

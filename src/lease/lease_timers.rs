@@ -1,4 +1,4 @@
-//! What is due when.
+//! The times at which leases need a renewal or expire.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,30 +9,30 @@ use tokio::sync::Notify;
 
 use crate::{clock::Instant, mutex::lock};
 
-/// A lease of this client.
+/// The number of a lease of this client.
 pub(crate) type LeaseNumber = u64;
 
-/// Leases by the time at which something has to be done about them.
+/// Leases by the time at which an action is due.
 ///
-/// Any thread may set and remove; one task takes.
+/// Any thread may set and remove times; one task takes the due leases.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseTimers {
-    due: Mutex<Due>,
-    /// Something became due earlier than what the task sleeps for.
+    due: Mutex<DueActions>,
+    /// Notified if an action becomes due before the task wakes.
     earlier: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Due {
+struct DueActions {
     by_time: BTreeSet<(Instant, LeaseNumber)>,
     by_lease: BTreeMap<LeaseNumber, Instant>,
-    /// Until when the task sleeps. Left as it is when what it sleeps for is removed: locks that
-    /// come and go within a ttl need not wake it.
+    /// The time until which the task sleeps. It stays if the action at that time is removed, so that locks that come and
+    /// go within a ttl do not wake the task.
     armed: Option<Instant>,
 }
 
 impl LeaseTimers {
-    /// The lease is due at `at`, and not when it was before.
+    /// Sets the time at which the lease is due, in place of an earlier setting.
     pub(crate) fn set(&self, lease: LeaseNumber, at: Instant) {
         let mut due = lock(&self.due);
         due.remove(lease);
@@ -52,7 +52,7 @@ impl LeaseTimers {
         lock(&self.due).remove(lease);
     }
 
-    /// Takes everything that is due at `now`, earliest first.
+    /// Takes the leases that are due at `now`, earliest first.
     pub(crate) fn take_due(&self, now: Instant) -> Vec<LeaseNumber> {
         let mut due = lock(&self.due);
         let mut taken = Vec::new();
@@ -63,9 +63,8 @@ impl LeaseTimers {
         taken
     }
 
-    /// When the task has to look again, to be asked before it sleeps. Where nothing is due any
-    /// more, it sleeps as long as it would have: a lock that is gone before the task runs is mostly
-    /// followed by another.
+    /// Returns the time until which the task may sleep. Call it before each sleep. If nothing is due any more, the time
+    /// stays: a lock that is gone before the task runs is mostly followed by another.
     pub(crate) fn arm(&self, now: Instant) -> Option<Instant> {
         let mut due = lock(&self.due);
         let before = due.armed.filter(|armed| *armed > now);
@@ -73,13 +72,13 @@ impl LeaseTimers {
         due.armed
     }
 
-    /// Ready when something became due earlier than all before, since the last call or during it.
+    /// Ready if an action became due earlier than all before, since the last call or during it.
     pub(crate) async fn earlier(&self) {
         self.earlier.notified().await;
     }
 }
 
-impl Due {
+impl DueActions {
     fn remove(&mut self, lease: LeaseNumber) {
         if let Some(at) = self.by_lease.remove(&lease) {
             self.by_time.remove(&(at, lease));
@@ -101,32 +100,32 @@ mod tests {
 
     #[test]
     fn what_is_due_is_taken_in_order_once_and_as_set_last() {
-        let schedule = LeaseTimers::default();
+        let timers = LeaseTimers::default();
         for (lease, due) in [(1, 30), (2, 10), (3, 20), (2, 40), (4, 20)] {
-            schedule.set(lease, at(due));
+            timers.set(lease, at(due));
         }
-        schedule.remove(4);
-        assert_eq!(schedule.take_due(at(30)), [3, 1]);
-        assert!(schedule.take_due(at(30)).is_empty());
-        assert_eq!(schedule.arm(at(30)), Some(at(40)));
+        timers.remove(4);
+        assert_eq!(timers.take_due(at(30)), [3, 1]);
+        assert!(timers.take_due(at(30)).is_empty());
+        assert_eq!(timers.arm(at(30)), Some(at(40)));
     }
 
     #[test]
     fn only_what_is_due_earlier_than_the_task_sleeps_wakes_it() {
-        let schedule = LeaseTimers::default();
-        schedule.set(1, at(10));
-        assert!(schedule.earlier().now_or_never().is_some());
-        assert_eq!(schedule.arm(at(0)), Some(at(10)));
-        schedule.remove(1);
-        assert_eq!(schedule.arm(at(9)), Some(at(10)));
-        schedule.set(2, at(20));
-        assert!(schedule.earlier().now_or_never().is_none());
-        schedule.set(3, at(5));
-        assert!(schedule.earlier().now_or_never().is_some());
-        schedule.remove(2);
-        schedule.remove(3);
-        assert_eq!(schedule.arm(at(5)), None);
-        schedule.set(4, at(30));
-        assert!(schedule.earlier().now_or_never().is_some());
+        let timers = LeaseTimers::default();
+        timers.set(1, at(10));
+        assert!(timers.earlier().now_or_never().is_some());
+        assert_eq!(timers.arm(at(0)), Some(at(10)));
+        timers.remove(1);
+        assert_eq!(timers.arm(at(9)), Some(at(10)));
+        timers.set(2, at(20));
+        assert!(timers.earlier().now_or_never().is_none());
+        timers.set(3, at(5));
+        assert!(timers.earlier().now_or_never().is_some());
+        timers.remove(2);
+        timers.remove(3);
+        assert_eq!(timers.arm(at(5)), None);
+        timers.set(4, at(30));
+        assert!(timers.earlier().now_or_never().is_some());
     }
 }

@@ -1,0 +1,75 @@
+//! A limit for the rate of answers to notices.
+
+use std::time::Duration;
+
+use crate::clock::Instant;
+
+/// The first delay of an answer after another answer.
+const FIRST_DELAY: Duration = Duration::from_millis(1);
+
+/// The factor between one delay and the next. With this factor, a flood gets seven answers in its first second at the
+/// default ttl, and then two per second.
+const GROWTH: u32 = 4;
+
+/// The limit for the rate at which notices are answered. An answer is a renewal of all leases at every node, and any
+/// program that may publish could request that without an end.
+///
+/// After a quiet time, a notice is answered at once. Each node sends a notice of one force-unlock, one after the other,
+/// and the first notice may arrive before the other nodes have unlocked anything. So the delays begin short, and grow
+/// while notices arrive: the delay of an answer is about the age of the burst, and at most the longest delay.
+///
+/// # Invariants
+///
+/// 1. No notice waits for longer than the longest delay.
+/// 2. Between two answers in a burst is at least one delay, and the delays grow up to the longest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RateLimit {
+    not_before: Instant,
+    delay: Duration,
+    longest: Duration,
+}
+
+impl RateLimit {
+    pub(super) fn new(now: Instant, longest: Duration) -> Self {
+        Self { not_before: now, delay: Duration::ZERO, longest }
+    }
+
+    /// The earliest time of the next answer.
+    pub(super) fn not_before(&self) -> Instant {
+        self.not_before
+    }
+
+    /// Records an answer.
+    pub(super) fn answer(&mut self, now: Instant) {
+        let is_quiet = now.saturating_duration_since(self.not_before) > self.delay;
+        let next = if is_quiet { FIRST_DELAY } else { self.delay.saturating_mul(GROWTH).max(FIRST_DELAY) };
+        self.delay = next.min(self.longest);
+        self.not_before = now + self.delay;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_origin(Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn delays_in_a_flood_grow_up_to_the_longest_and_start_again_after_quiet() {
+        let mut limit = RateLimit::new(at(0), Duration::from_millis(500));
+        let mut flood = |from: u64, answers: usize| -> Vec<u64> {
+            let mut now = at(from);
+            let answered = (0..answers).map(|_| {
+                now = now.max(limit.not_before());
+                limit.answer(now);
+                u64::try_from(now.since_origin().as_millis()).unwrap() - from
+            });
+            answered.collect()
+        };
+        assert_eq!(flood(0, 8), [0, 1, 5, 21, 85, 341, 841, 1341]);
+        assert_eq!(flood(2_342, 4), [0, 1, 5, 21]);
+        assert_eq!(flood(2_342 + 21 + 64 + 64, 3), [0, 256, 756], "not yet quiet");
+    }
+}
