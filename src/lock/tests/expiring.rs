@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use super::{all_behave, client, pass, thaw_all};
+use super::{all_behave, client, lease_without_renewal, pass, thaw_all};
 use crate::{LockOptions, MemoryCluster, MultiLock, Quorum, node::memory::Behaviour};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -18,12 +18,7 @@ const GRANULE: Duration = Duration::from_millis(1);
 async fn it_is_told_when_so_much_is_left_of_a_lease_that_nobody_renews() {
     let cluster = MemoryCluster::new(5);
     let start = tokio::time::Instant::now();
-    let guard = client(&cluster)
-        .red_lock("r")
-        .options(LockOptions::new().ttl(TTL).without_renewal())
-        .lock()
-        .await
-        .unwrap();
+    let guard = lease_without_renewal(&cluster, TTL).await;
     guard.expiring_within(LEFT).await;
     assert!(start.elapsed() >= WINDOW - LEFT && start.elapsed() <= WINDOW - LEFT + GRANULE);
     assert!(guard.is_valid() && guard.remaining() <= LEFT, "{:?}", guard.remaining());
@@ -50,12 +45,7 @@ async fn renewals_put_it_off_for_as_long_as_there_are_any() {
 async fn a_renewal_at_the_last_moment_puts_it_off_as_well() {
     let cluster = MemoryCluster::new(3);
     let start = tokio::time::Instant::now();
-    let guard = client(&cluster)
-        .red_lock("r")
-        .options(LockOptions::new().ttl(TTL).without_renewal())
-        .lock()
-        .await
-        .unwrap();
+    let guard = lease_without_renewal(&cluster, TTL).await;
     let expiring = guard.expiring_within(LEFT);
     let renewing = async {
         pass(WINDOW - LEFT - GRANULE).await;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures::FutureExt;
 use tokio::runtime::Handle;
 
-use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
+use super::{NONE, all_behave, client, lease_without_renewal, locked_nodes, pass, server, thaw_all};
 use crate::{
     LockOptions, MemoryCluster, Quorum,
     admin::force_unlock,
@@ -25,12 +25,7 @@ const WINDOW: Duration = Duration::from_millis(29_698);
 async fn a_lease_with_a_fixed_ttl_is_never_renewed_and_ends_on_time() {
     let cluster = MemoryCluster::new(5);
     let start = tokio::time::Instant::now();
-    let guard = client(&cluster)
-        .red_lock("r")
-        .options(LockOptions::new().ttl(TTL).without_renewal())
-        .lock()
-        .await
-        .unwrap();
+    let guard = lease_without_renewal(&cluster, TTL).await;
     let lost = guard.lost().await;
     assert_eq!(lost.reason, LossReason::Expired);
     let took = start.elapsed();
@@ -256,12 +251,7 @@ async fn shutdown_ends_every_lease_and_what_is_called_afterwards_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn renewal_on_request_extends_a_fixed_lease() {
     let cluster = MemoryCluster::new(3);
-    let guard = client(&cluster)
-        .red_lock("r")
-        .options(LockOptions::new().ttl(TTL).without_renewal())
-        .lock()
-        .await
-        .unwrap();
+    let guard = lease_without_renewal(&cluster, TTL).await;
     pass(TTL / 2).await;
     let before = guard.active_lease().valid_until();
     guard.renew().await.unwrap();

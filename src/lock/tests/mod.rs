@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    MemoryCluster, Quorum,
+    LockGuard, LockOptions, MemoryCluster, Quorum,
     node::memory::{Behaviour, MemoryServer},
 };
 
@@ -30,6 +30,12 @@ pub(crate) const NONE: [usize; 0] = [];
 /// A client of these nodes, with the default settings.
 pub(crate) fn client(cluster: &MemoryCluster) -> Quorum {
     Quorum::builder().connect_in_memory(cluster).unwrap()
+}
+
+/// The guard of a lease on `r` that a new client of these nodes does not renew.
+pub(crate) async fn lease_without_renewal(cluster: &MemoryCluster, ttl: Duration) -> LockGuard {
+    let options = LockOptions::new().ttl(ttl).without_renewal();
+    client(cluster).red_lock("r").options(options).lock().await.unwrap()
 }
 
 pub(crate) fn all_behave(cluster: &MemoryCluster, behaviour: &Behaviour) {

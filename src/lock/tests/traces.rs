@@ -23,7 +23,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use super::{all_behave, client, pass, server};
+use super::{all_behave, client, lease_without_renewal, pass, server};
 use crate::{
     LockGuard, LockOptions, MemoryCluster,
     error::ClosedReason,
@@ -293,12 +293,7 @@ fn warned_of_loss(traces: &Traces, guard: &LockGuard, reason: LossReason) {
 async fn a_lease_that_expires_is_warned_of_once() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
-    let guard = client(&cluster)
-        .red_lock("r")
-        .options(LockOptions::new().ttl(TTL).without_renewal())
-        .lock()
-        .await
-        .unwrap();
+    let guard = lease_without_renewal(&cluster, TTL).await;
     assert_eq!(guard.lost().await.reason, LossReason::Expired);
     pass(TTL).await;
     warned_of_loss(&traces, &guard, LossReason::Expired);

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{all_behave, client, locked_nodes, pass, server, thaw_all};
+use super::{all_behave, client, lease_without_renewal, locked_nodes, pass, server, thaw_all};
 use crate::{
     LockOptions, MemoryCluster, Quorum,
     error::{Error, NodeError},
@@ -34,12 +34,7 @@ async fn a_waiter_wakes_at_once_on_unlock() {
 async fn a_waiter_whose_notices_are_lost_wakes_when_the_ttl_ends() {
     let cluster = MemoryCluster::new(5);
     let ttl = Duration::from_millis(400);
-    let guard = client(&cluster)
-        .red_lock("r")
-        .options(LockOptions::new().ttl(ttl).without_renewal())
-        .lock()
-        .await
-        .unwrap();
+    let guard = lease_without_renewal(&cluster, ttl).await;
     std::mem::forget(guard);
     let start = tokio::time::Instant::now();
     drop(client(&cluster).red_lock("r").lock().await.unwrap());
