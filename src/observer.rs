@@ -41,7 +41,7 @@ pub(crate) trait Observer: Monitor {
     fn attempt_ended(&self, _end: AttemptEnd) {}
 
     /// A node has answered, or has been given up.
-    fn answered(&self, _node: usize, _question: Question, _answer: &Answer) {}
+    fn answered(&self, _node: usize, _operation: OperationKind, _answer: &Answer) {}
 
     /// The attempt was won and becomes a lease. Not in care yet: if this panics, the lease is over
     /// by its ttl.
@@ -109,9 +109,9 @@ pub(crate) enum AttemptEnd {
     Cancelled,
 }
 
-/// What a node was asked.
+/// The kind of an operation whose answers are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Question {
+pub(crate) enum OperationKind {
     Lock,
     WriteBack,
     Renew,

@@ -17,7 +17,7 @@ use crate::{
     },
     clock::Instant,
     node::{Downgrade, Lock, Operation, Request, WriteBack},
-    observer::Question,
+    observer::OperationKind,
     values::{LeaseId, NodeReply},
 };
 
@@ -49,10 +49,10 @@ enum RequestKind {
 }
 
 impl RequestKind {
-    fn question(self) -> Question {
+    fn question(self) -> OperationKind {
         match self {
-            Self::Lock | Self::Take | Self::Enqueue => Question::Lock,
-            Self::WriteBack => Question::WriteBack,
+            Self::Lock | Self::Take | Self::Enqueue => OperationKind::Lock,
+            Self::WriteBack => OperationKind::WriteBack,
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     mutation::{self, Mutation},
     mutex::lock,
     node::{Answer, Node, Operation, Renew, Reply, Request, Resources, Tombstone, Unlock},
-    observer::{LeaseEnd, Mode, ObservedLease, Observer, Question},
+    observer::{LeaseEnd, Mode, ObservedLease, Observer, OperationKind},
     values::{FencingToken, LeaseId, NodeReplies, Resource},
 };
 
@@ -113,7 +113,7 @@ impl ActiveLease {
             queue_node,
             ..
         } = acquired;
-        let late = late.into_iter().map(|(node, reply)| (node, Question::Lock, reply)).collect();
+        let late = late.into_iter().map(|(node, reply)| (node, OperationKind::Lock, reply)).collect();
         let joinable_until = since + since.saturating_duration_since(time.renewed_at());
         let span = LeaseSpan::begin(&resource, &owner, token);
         let state =
@@ -335,20 +335,20 @@ impl ActiveLease {
             let Some(mut renew) = self.begin_renewal(index, ttl, now) else { return };
             renew.holds = mutation::altered(Mutation::HoldsAsIncrements, renew.holds, |_| 0);
             let reply = node.call(Request::one(Operation::Renew(renew), now + self.node_timeout));
-            lock(&self.state).late.push((index, Question::Renew, reply));
+            lock(&self.state).late.push((index, OperationKind::Renew, reply));
         }
     }
 
     /// Keeps the replies to renewals for which no call waits any longer. Their answers are taken when the state of the
     /// nodes is used next.
     pub(crate) fn keep_late(&self, replies: Vec<(usize, Reply)>) {
-        let late = replies.into_iter().map(|(node, reply)| (node, Question::Renew, reply));
+        let late = replies.into_iter().map(|(node, reply)| (node, OperationKind::Renew, reply));
         lock(&self.state).late.extend(late);
     }
 
     /// Records a node's answer to a renewal.
     pub(crate) fn record_renewal(&self, node: usize, answer: &Answer) {
-        self.observer.answered(node, Question::Renew, answer);
+        self.observer.answered(node, OperationKind::Renew, answer);
         let mut state = lock(&self.state);
         let late = state.take_late();
         state.record(node, answer);

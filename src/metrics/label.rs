@@ -4,7 +4,7 @@ use crate::{
     algorithm::attempt::FailureReason,
     error::{ClosedReason, LossReason},
     node::Answer,
-    observer::{AttemptEnd, CallEnd, LatchEnd, LeaseEnd, Mode, Question, RenewalOutcome},
+    observer::{AttemptEnd, CallEnd, LatchEnd, LeaseEnd, Mode, OperationKind, RenewalOutcome},
     values::NodeError,
 };
 
@@ -110,11 +110,11 @@ pub(super) fn of_renewal(outcome: RenewalOutcome) -> &'static str {
     }
 }
 
-pub(super) fn of_question(question: Question) -> &'static str {
-    match question {
-        Question::Lock => "lock",
-        Question::WriteBack => "write_back",
-        Question::Renew => "renew",
+pub(super) fn of_operation(operation: OperationKind) -> &'static str {
+    match operation {
+        OperationKind::Lock => "lock",
+        OperationKind::WriteBack => "write_back",
+        OperationKind::Renew => "renew",
     }
 }
 
@@ -128,7 +128,7 @@ pub(super) fn of_answer(answer: &Answer) -> &'static str {
         Answer::Abstains(_) | Answer::RenewedInQuarantine(_) => "abstained",
         Answer::WrongQuorum { .. } => "wrong_quorum",
         Answer::Error(error) => of_error(error),
-        // To other questions.
+        // To other operations.
         _ => "protocol",
     }
 }

@@ -12,8 +12,8 @@ use crate::{
     error::LossReason,
     node::{Answer, remote::Monitor},
     observer::{
-        AttemptEnd, CallEnd, LatchEnd, LeaseEnd, Mode, ObservedLease, Observer, Question, RenewalOutcome,
-        Renewed,
+        AttemptEnd, CallEnd, LatchEnd, LeaseEnd, Mode, ObservedLease, Observer, OperationKind,
+        RenewalOutcome, Renewed,
     },
 };
 
@@ -112,20 +112,20 @@ impl Observer for Meter {
         self.count_attempts([end], 1);
     }
 
-    fn answered(&self, node: usize, question: Question, answer: &Answer) {
+    fn answered(&self, node: usize, operation: OperationKind, answer: &Answer) {
         let Some(node) = self.nodes.get(node) else { return };
         counter!(
             VOTES,
             "quorum" => self.quorum(),
             "node" => Arc::clone(node),
-            "question" => label::of_question(question),
+            "question" => label::of_operation(operation),
             "answer" => label::of_answer(answer)
         )
         .increment(1);
-        match (question, answer.told()) {
+        match (operation, answer.told()) {
             (_, Answer::Abstains(_) | Answer::RenewedInQuarantine(_)) => self.quarantined(node, true),
             // A node that answers a lock votes. Renewals may count before that.
-            (Question::Lock, Answer::Granted { .. } | Answer::Held(_) | Answer::Queued(_)) => {
+            (OperationKind::Lock, Answer::Granted { .. } | Answer::Held(_) | Answer::Queued(_)) => {
                 self.quarantined(node, false);
             }
             _ => {}

@@ -14,7 +14,7 @@ use crate::{
     lease::active_lease::{Acquired, NodeLeaseState},
     mutation::{self, Mutation},
     node::{Answer, Operation, Request, Tombstone, Unlock},
-    observer::{AttemptEnd, Question},
+    observer::{AttemptEnd, OperationKind},
     values::{FencingToken, NodeError, NodeReply},
 };
 
@@ -121,7 +121,11 @@ impl AttemptPerformer<'_> {
         let pending = self.attempt.pending();
         for (node, vote) in self.votes.iter_mut().enumerate() {
             if *vote == NodeReply::Pending && !pending.contains(node) {
-                self.context.observer.answered(node, Question::Lock, &Answer::Error(NodeError::TimedOut));
+                self.context.observer.answered(
+                    node,
+                    OperationKind::Lock,
+                    &Answer::Error(NodeError::TimedOut),
+                );
                 *vote = NodeReply::Failed(NodeError::TimedOut);
             }
         }

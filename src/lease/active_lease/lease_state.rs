@@ -9,7 +9,7 @@ use crate::{
     error::LossReason,
     mutation::{self, Mutation},
     node::{Answer, Reply},
-    observer::{Observer, Question},
+    observer::{Observer, OperationKind},
     values::NodeReply,
 };
 
@@ -22,7 +22,7 @@ pub(super) struct LeaseState {
     /// By node.
     pub(super) nodes: Vec<NodeLeaseState>,
     /// Replies to the lock and to renewals for which no call waits.
-    pub(super) late: Vec<(usize, Question, Reply)>,
+    pub(super) late: Vec<(usize, OperationKind, Reply)>,
     /// The queue node, and what it has answered.
     pub(super) queue_node: QueueNodeView,
 }
@@ -36,14 +36,14 @@ pub(super) enum LeasePhase {
 
 /// Answers that arrived after the calls that had waited for them.
 #[must_use = "the observer has not received them"]
-pub(super) struct LateAnswers(Vec<(usize, Question, Answer)>);
+pub(super) struct LateAnswers(Vec<(usize, OperationKind, Answer)>);
 
 impl LateAnswers {
     /// Reports the answers to the observer. Do not call it under the mutex: a recorder of metrics is foreign code, and
     /// a loss must not wait for it.
     pub(super) fn report(self, observer: &dyn Observer) {
-        for (node, question, answer) in self.0 {
-            observer.answered(node, question, &answer);
+        for (node, operation, answer) in self.0 {
+            observer.answered(node, operation, &answer);
         }
     }
 }
@@ -95,9 +95,9 @@ impl LeaseState {
     /// Takes and records the answers that have arrived to requests for which no call waits.
     pub(super) fn take_late(&mut self) -> LateAnswers {
         let mut taken = Vec::new();
-        self.late.retain_mut(|(node, question, reply)| match reply.now_or_never() {
+        self.late.retain_mut(|(node, operation, reply)| match reply.now_or_never() {
             Some(answers) => {
-                taken.extend(answers.into_iter().next().map(|answer| (*node, *question, answer)));
+                taken.extend(answers.into_iter().next().map(|answer| (*node, *operation, answer)));
                 false
             }
             None => true,
