@@ -1,4 +1,4 @@
-//! Who leads, as a quorum of nodes sees it.
+//! The leader of an election, as a quorum of nodes sees it.
 
 use std::time::Duration;
 
@@ -15,28 +15,27 @@ use crate::{
     values::{LeaseId, NodeError, NodeReply},
 };
 
-/// Who leads, as a quorum of nodes sees it.
+/// The leader of an election, as a quorum of nodes sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LeaderView {
-    /// What the leader said last; `None` if nobody leads, or somebody who has said nothing yet.
+    /// The leader's last proclamation; `None` if there is no leader, or the leader has proclaimed nothing yet.
     pub(super) leader: Option<Proclamation>,
-    /// How long a quorum keeps the holder's lock, unless it is renewed.
+    /// The time for which a quorum keeps the holder's lock without a renewal.
     pub(super) remaining: Option<Duration>,
 }
 
-/// The answers so far, and what follows from them.
+/// The answers of the nodes to one query.
 ///
-/// The leader is the owner that q nodes name as the holder. A value is proclaimed when q nodes keep
-/// it, and two quorums share a node: so among any q nodes that name the holder one has its last
-/// value, or one that it said since.
+/// The leader is the lease id that q nodes name as the holder. A value is proclaimed when q nodes keep it, and two quorums
+/// share a node: so among any q nodes that name the holder, one has the last proclaimed value or a later one.
 struct LeaderQuery {
     electorate: Electorate,
     answers: Vec<Answer>,
-    /// Nodes that may answer yet.
+    /// The number of nodes that have not answered.
     open: usize,
 }
 
-/// Asks every node, and returns as soon as those that have answered decide it.
+/// Queries every node, and returns as soon as the answers decide the view.
 ///
 /// # Cancel safety
 ///
@@ -57,7 +56,7 @@ pub(super) async fn ask(context: &ClientContext, checked: &CheckedRequest) -> Re
         let FanoutEvent::Answer { node, answer, .. } = fanout.next(&*context.clock, deadline).await else {
             break;
         };
-        query.hear(node, answer);
+        query.record(node, answer);
     }
     let replies = context.replies(query.answers.iter().map(NodeReply::from));
     Err(NoQuorum::new(Goal::FindLeader(checked.resource.clone()), replies).into())
@@ -69,14 +68,14 @@ impl LeaderQuery {
         Self { electorate, answers: vec![Answer::Error(NodeError::TimedOut); nodes], open: nodes }
     }
 
-    fn hear(&mut self, node: usize, answer: Answer) {
+    fn record(&mut self, node: usize, answer: Answer) {
         self.open = self.open.saturating_sub(1);
         if let Some(slot) = self.answers.get_mut(node) {
             *slot = answer;
         }
     }
 
-    /// What a quorum sees, once it is decided. Nodes that do not answer may be of one mind.
+    /// The view of a quorum, once the answers decide it, whatever the remaining nodes would answer.
     fn view(&self) -> Option<LeaderView> {
         let needed = self.electorate.needed();
         let seen = || {
@@ -105,7 +104,7 @@ impl LeaderQuery {
     }
 }
 
-/// Whether the holder of the lock said this, so that it is what its leader says.
+/// Whether a proclamation is the lock holder's.
 fn is_said_by(said: &Proclamation, holder: &LeaseId) -> bool {
     mutation::altered(Mutation::ObserveWithoutLock, said.owner == *holder, |_| true)
 }
@@ -132,7 +131,7 @@ mod tests {
             };
             let answer =
                 if *word == "!" { Answer::Error(NodeError::ReadOnly) } else { Answer::Observed(observed) };
-            query.hear(node, answer);
+            query.record(node, answer);
         }
         query
     }

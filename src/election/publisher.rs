@@ -1,4 +1,4 @@
-//! What a leader says of itself, and saying it.
+//! The value that a leader proclaims.
 
 use std::{
     sync::{Arc, Mutex},
@@ -23,25 +23,23 @@ use crate::{
     values::NodeReply,
 };
 
-/// What one leader says of itself, and tells the nodes again and again: so those regain it that
-/// lost it.
+/// The value of one leader, which is sent to the nodes repeatedly: so a node that lost the value gets it again.
 #[derive(Debug)]
 pub(super) struct Publisher {
     lease: Arc<ActiveLease>,
-    /// Its time of day when it was elected, since the epoch, in whole milliseconds as nodes keep
-    /// it.
+    /// The leader's time of day at its election, since the epoch, in whole milliseconds as nodes keep it.
     since: Duration,
     latest: Mutex<Latest>,
 }
 
 #[derive(Clone, Debug)]
 struct Latest {
-    /// From 1; grows with every value.
+    /// The number of the value, from 1.
     number: u64,
     value: Value,
 }
 
-/// Says it again at every third of the ttl, until this is dropped or the leadership is over.
+/// The task that sends the value at every third of the ttl, until this is dropped or the leadership is over.
 #[derive(Debug)]
 pub(super) struct Repeating(AbortHandle);
 
@@ -52,17 +50,17 @@ impl Publisher {
         Self { lease, since, latest: Mutex::new(Latest { number: 1, value }) }
     }
 
-    /// From now on this is its value.
+    /// Replaces the value.
     pub(super) fn set(&self, value: Value) {
         let mut latest = lock(&self.latest);
         *latest = Latest { number: latest.number + 1, value };
     }
 
-    /// Tells all nodes its value, and waits until a quorum keeps it, or cannot.
+    /// Sends the value to all nodes, and waits until a quorum keeps it, or cannot.
     ///
     /// # Cancel safety
     ///
-    /// All nodes are told before anything is waited for.
+    /// The value is submitted to all nodes before the first `await`.
     pub(super) async fn proclaim(&self, context: &ClientContext) -> Result<(), Error> {
         let deadline = context.now() + self.lease.node_timeout;
         let mut fanout = Fanout::from_replies(self.submit(context, deadline));
@@ -88,7 +86,7 @@ impl Publisher {
         Err(NoQuorum::new(Goal::Proclaim(self.lease.resource.clone()), replies).into())
     }
 
-    /// Starts to say it again and again. The task keeps neither the client nor the lease.
+    /// Starts the task that sends the value repeatedly. The task keeps neither the client nor the lease.
     pub(super) fn repeat(self: &Arc<Self>, leases: &Arc<Leases>) -> Repeating {
         let task = repeat(Arc::clone(leases), Arc::clone(self));
         Repeating(leases.context.spawner.spawn(task.boxed()))
@@ -109,8 +107,8 @@ impl Publisher {
     }
 }
 
-/// Each time just after the watchdog's renewal, which began to count earlier: where that heals a
-/// node that lost the lock, this comes behind it.
+/// Sends the value just after each renewal of the watchdog, whose third of the ttl began earlier: if the renewal restores
+/// the lock of a node that lost it, the value follows.
 async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
     let (context, lease) = (&*leases.context, &publisher.lease);
     loop {
@@ -120,7 +118,7 @@ async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
             _ = expiry::lost(&leases, lease) => return,
             () = context.clock.sleep_until(next) => {}
         }
-        // Nobody needs the answers: what a node did not take, it is told again.
+        // The answers are not needed: a node that did not take the value gets it again.
         drop(publisher.submit(context, context.now() + lease.node_timeout));
     }
 }

@@ -1,4 +1,4 @@
-//! One call to a latch: what nodes are asked and told, again and again.
+//! One call to a latch: rounds in which the client and the nodes exchange the arrivals that they have recorded.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::{
     values::{Arrivals, NodeError, NodeReply, Resource},
 };
 
-/// Once a quorum has answered, the others are waited for no longer than this part of a node timeout.
+/// The share of a node timeout to wait for the remaining nodes after a quorum has answered.
 const GRACE_SHARE: u32 = 8;
 
-/// One call: the settings, and what it knows.
+/// One call: its settings, and the arrivals and answers that it has collected.
 pub(super) struct LatchCall<'a> {
     context: &'a ClientContext,
     latch: Resource,
@@ -23,12 +23,17 @@ pub(super) struct LatchCall<'a> {
     retention: Duration,
     settings: CheckedLock,
     pub(super) view: LatchView,
-    /// What each node has said last.
+    /// The last reply of each node.
     votes: Vec<NodeReply>,
-    /// The number of rounds without a quorum, since the last round with one.
-    failures: u32,
+    failures: ConsecutiveFailures,
+}
+
+/// The rounds without a quorum since the last round with one.
+struct ConsecutiveFailures {
+    /// The number of pauses after these rounds.
+    pauses: u32,
     /// The begin of the first of these rounds, or of the call; `None` after a round with a quorum.
-    failing_since: Option<Instant>,
+    since: Option<Instant>,
 }
 
 impl<'a> LatchCall<'a> {
@@ -42,21 +47,21 @@ impl<'a> LatchCall<'a> {
     ) -> Self {
         let view = LatchView::new(context.settings.electorate, count as usize, arrivals);
         let votes = vec![NodeReply::NotAsked; context.nodes.len()];
-        let (failures, failing_since) = (0, Some(context.now()));
-        Self { context, latch, count, retention, settings, view, votes, failures, failing_since }
+        let failures = ConsecutiveFailures { pauses: 0, since: Some(context.now()) };
+        Self { context, latch, count, retention, settings, view, votes, failures }
     }
 
-    /// Tells every node what is known, and hears what they know: until that is enough, or all have
-    /// answered, or a quorum has and nobody else for a while.
+    /// Makes one round: sends the known arrivals to every node, and records those that the nodes answer. The round ends
+    /// if the view is enough, if all nodes have answered, or a while after a quorum has.
     pub(super) async fn ask(&mut self, is_enough: impl Fn(&LatchView) -> bool) -> Result<(), Error> {
         let context = self.context;
         let begun = context.now();
         let node_timeout = self.settings.rules.node_timeout;
         let mut deadline = begun + node_timeout;
-        let told = self.told();
+        let known = self.known();
         self.view.asks();
         self.votes.fill(NodeReply::Failed(NodeError::TimedOut));
-        let mut asked = send_to_all(context, Operation::Latch(told), deadline);
+        let mut asked = send_to_all(context, Operation::Latch(known), deadline);
         while !self.view.is_heard_out() && !is_enough(&self.view) {
             let FanoutEvent::Answer { node, answer, .. } = asked.next(&*context.clock, deadline).await else {
                 break;
@@ -65,15 +70,15 @@ impl<'a> LatchCall<'a> {
                 *vote = NodeReply::from(&answer);
             }
             let was_kept = self.view.is_kept();
-            self.view.hears(node, said(answer));
+            self.view.hears(node, latch_answer(answer));
             if self.view.is_kept() && !was_kept {
                 deadline = deadline.min(context.now() + node_timeout / GRACE_SHARE);
             }
         }
         if self.view.is_kept() {
-            (self.failures, self.failing_since) = (0, None);
+            self.failures = ConsecutiveFailures { pauses: 0, since: None };
         } else {
-            self.failing_since.get_or_insert(begun);
+            self.failures.since.get_or_insert(begun);
         }
         match self.view.other_count() {
             Some(recorded) => Err(self.count_mismatch(recorded)),
@@ -81,7 +86,7 @@ impl<'a> LatchCall<'a> {
         }
     }
 
-    fn told(&self) -> node::Latch {
+    fn known(&self) -> node::Latch {
         node::Latch {
             latch: self.latch.clone(),
             count: self.count,
@@ -91,15 +96,15 @@ impl<'a> LatchCall<'a> {
         }
     }
 
-    /// Tells all nodes that it is open, if one did not know; nobody waits for that.
+    /// Sends to all nodes that the latch is open, if one did not have that. No call waits for the answers.
     pub(super) fn spread(&self) {
         if self.view.is_unknown_to_some() {
             let deadline = self.context.now() + self.settings.rules.node_timeout;
-            drop(send_to_all(self.context, Operation::Latch(self.told()), deadline));
+            drop(send_to_all(self.context, Operation::Latch(self.known()), deadline));
         }
     }
 
-    /// Asks again and again until a quorum knows that it is open.
+    /// Makes rounds until a quorum has recorded that the latch is open.
     pub(super) async fn until_open(&mut self) -> Result<(), Error> {
         let wake = Arc::new(Wake::default());
         let topic = names::latch(&self.latch);
@@ -122,7 +127,7 @@ impl<'a> LatchCall<'a> {
                 continue;
             }
             let context = self.context;
-            // Whatever is told, there is a delay between rounds.
+            // There is a delay between rounds, however many notices arrive.
             context.clock.sleep_until(context.now() + pacing.floor).await;
             let poll_at = context.now() + poll.mul_f64(0.5 + context.jitter());
             tokio::select! {
@@ -135,23 +140,23 @@ impl<'a> LatchCall<'a> {
         }
     }
 
-    /// A delay that doubles up to the first poll; or the error, if it has been so for the quorum
+    /// Waits for a delay that doubles up to the first poll. Returns the error if rounds have failed for the quorum
     /// timeout.
     pub(super) async fn pause_without_quorum(&mut self) -> Result<(), Error> {
         let context = self.context;
         let pacing = self.settings.pacing;
         let now = context.now();
-        let end = self.failing_since.map(|since| since + self.settings.quorum_timeout);
+        let end = self.failures.since.map(|since| since + self.settings.quorum_timeout);
         if end.is_some_and(|end| end <= now) {
             return Err(self.no_quorum());
         }
-        let at = now + pacing.delay_after(self.failures, context.jitter());
-        self.failures += 1;
+        let at = now + pacing.delay_after(self.failures.pauses, context.jitter());
+        self.failures.pauses += 1;
         context.clock.sleep_until(end.map_or(at, |end| end.min(at))).await;
         Ok(())
     }
 
-    /// The lack of a quorum; or another number of arrivals, if any node has recorded that.
+    /// The error for a lack of a quorum; or for another number of arrivals, if any node has recorded that.
     pub(super) fn no_quorum(&self) -> Error {
         if let Some(recorded) = self.view.some_other_count() {
             return self.count_mismatch(recorded);
@@ -166,7 +171,7 @@ impl<'a> LatchCall<'a> {
 
     /// Whether the last round had no quorum, or no round has ended.
     pub(super) fn is_without_quorum(&self) -> bool {
-        self.failing_since.is_some()
+        self.failures.since.is_some()
     }
 
     pub(super) fn arrived(&self) -> u32 {
@@ -174,8 +179,8 @@ impl<'a> LatchCall<'a> {
     }
 }
 
-/// What a node has answered, to the pure part.
-fn said(answer: Answer) -> LatchAnswer {
+/// Converts the answer of a node for the view.
+fn latch_answer(answer: Answer) -> LatchAnswer {
     match answer {
         Answer::Open => LatchAnswer::Open,
         Answer::Arrived(arrivals) => LatchAnswer::Arrived(arrivals),

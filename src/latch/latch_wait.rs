@@ -1,4 +1,4 @@
-//! One call that waits for a latch, as the observer is told of it.
+//! One call that waits for a latch, as the observer receives it.
 
 use crate::{
     client::context::ClientContext,
@@ -7,7 +7,7 @@ use crate::{
     observer::LatchEnd,
 };
 
-/// A call that waits; it is told of when this is dropped, however that comes.
+/// A call that waits. Its drop, for whatever reason, reports its end to the observer.
 pub(super) struct LatchWait<'a> {
     context: &'a ClientContext,
     begun: Instant,

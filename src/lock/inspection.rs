@@ -1,4 +1,4 @@
-//! Who holds a resource, asked without changing anything.
+//! The holder of a resource, by an inspection that changes nothing.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -169,7 +169,7 @@ impl fmt::Display for Inspection {
     }
 }
 
-/// Asks every node, and waits until each has answered or its time is over.
+/// Inspects every node, and waits until each has answered or timed out.
 pub(crate) async fn inspect(context: &ClientContext, checked: &CheckedRequest) -> Result<Inspection, Error> {
     let start = context.now();
     let deadline = start + checked.settings.rules.node_timeout;
@@ -184,7 +184,7 @@ pub(crate) async fn inspect(context: &ClientContext, checked: &CheckedRequest) -
     Ok(Inspection { nodes: by_node(context, start, heard), needed })
 }
 
-/// What each node answered to what it was asked at `start`.
+/// The view of each node, by the answers to a request that was sent at `start`.
 pub(crate) fn by_node(
     context: &ClientContext,
     start: Instant,

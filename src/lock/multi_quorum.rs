@@ -21,7 +21,7 @@ use crate::{
 /// The lock of resources of several quorums, all or none, from [`MultiLock::across`].
 ///
 /// The quorums are locked one after the other, in an order that all clients share. While a quorum is waited for, the
-/// leases of the quorums before it are renewed. If a quorum cannot be locked, the others are unlocked.
+/// leases of the quorums before it are renewed. If a quorum cannot be locked, the quorums before it are unlocked.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is locked"]
 pub struct MultiQuorumLock {
@@ -46,7 +46,7 @@ impl MultiQuorumLock {
     }
 
     /// Replaces the settings at each quorum, all of them: what these options leave open comes from each quorum. Without
-    /// renewal, the leases of the first quorums may end while the others are waited for.
+    /// renewal, the leases of the first quorums may end during the wait for the last ones.
     #[expect(clippy::needless_pass_by_value, reason = "as the setters of other locks")]
     pub fn options(self, options: LockOptions) -> Self {
         self.each(|request| request.settings = options.clone())

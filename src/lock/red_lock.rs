@@ -103,7 +103,7 @@ impl RedLock {
     ///
     /// [`Error::NoQuorum`] if no quorum answered to the last attempt within `wait`, so that it is not known whether
     /// another client has the lock; otherwise as [`lock`](Self::lock). An attempt that the resource's queue node puts
-    /// off, because the lock is held or others wait, asks no other node: for `None`, the answer of this node is enough.
+    /// off, because the lock is held or other clients wait, asks no other node: for `None`, the answer of this node is enough.
     /// A `wait` that is shorter than a round trip ends with `NoQuorum`; [`try_lock`](Self::try_lock) is for no wait.
     ///
     /// # Cancel safety

@@ -17,7 +17,7 @@ use crate::{
     values::{Fingerprint, NodeError, NodeReplies, NodeReply, Refusal, Resource},
 };
 
-/// How often a move begins anew because an old node came back to its old configuration meanwhile.
+/// The number of times that a move begins anew because an old node came back to its old configuration meanwhile.
 const MOST_ROUNDS: usize = 3;
 
 /// What [`init_if_needed`] did.
@@ -66,12 +66,11 @@ pub async fn init(quorum: &QuorumBuilder) -> Result<(), AdminError> {
 
 pub(super) async fn init_with(client: &Client) -> Result<(), AdminError> {
     let context = &*client.context;
-    every_looked_at(context, &look(context).await?)?;
-    let said = rehearse(context).await?;
-    refuse_known(context, &said, None)?;
-    every_looked_at(context, &said)?;
-    // What another one like this has made meanwhile is told with the rest: some nodes may have been
-    // changed.
+    every_answered(context, &inspect_started(context).await?)?;
+    let answers = dry_run(context).await?;
+    refuse_known(context, &answers, None)?;
+    every_answered(context, &answers)?;
+    // From here on nodes may change, so an error reports the nodes of another `init`, too.
     every(context, &ask_all_nodes(context, init_operation(context, false)).await)
 }
 
@@ -99,21 +98,21 @@ pub async fn init_if_needed(quorum: &QuorumBuilder) -> Result<InitOutcome, Admin
 pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, AdminError> {
     let context = &*client.context;
     let ours = fingerprint_of(context);
-    let looked = look(context).await?;
-    let said = rehearse(context).await?;
-    refuse_known(context, &said, Some(&ours))?;
-    if said.iter().any(is_known) {
+    let inspected = inspect_started(context).await?;
+    let answers = dry_run(context).await?;
+    refuse_known(context, &answers, Some(&ours))?;
+    if answers.iter().any(is_known) {
         let joined = ask_all_nodes(context, register(context)).await;
-        let replies = said
+        let replies = answers
             .iter()
             .zip(&joined)
-            .map(|(said, joined)| if is_known(said) { NodeReply::Done } else { joining(joined) });
+            .map(|(answer, joined)| if is_known(answer) { NodeReply::Done } else { joining(joined) });
         return Ok(InitOutcome::AlreadyDone(context.replies(replies)));
     }
-    every_looked_at(context, &looked)?;
-    every_looked_at(context, &said)?;
+    every_answered(context, &inspected)?;
+    every_answered(context, &answers)?;
     let made = ask_all_nodes(context, init_operation(context, false)).await;
-    // Another one like this may go on at the same time.
+    // Another `init_if_needed` may run at the same time.
     let is_ours = |answer: &Answer| is_done(answer) || fingerprint_in(answer) == Some(&ours);
     if made.iter().all(is_ours) { Ok(InitOutcome::Created) } else { Err(incomplete(context, &made)) }
 }
@@ -173,17 +172,16 @@ pub fn fingerprint(quorum: &QuorumBuilder) -> Result<String, ConfigError> {
 
 /// Moves nodes from one configuration to another.
 ///
-/// 1. So many old nodes are closed that the rest of them is no quorum.
-/// 2. Every lease of the old configuration ends. If a node came back to it meanwhile, that begins
-///    anew.
-/// 3. New nodes that are empty are made: they can have forgotten nothing, as none votes under the
-///    new configuration yet. When some do, after a call that was repeated, empty ones wait out a
-///    quarantine.
-/// 4. The others are opened.
+/// 1. Old nodes are closed until the remaining ones are no quorum.
+/// 2. The move waits until every lease of the old configuration is over. If a node came back to that configuration
+///    meanwhile, the move begins anew.
+/// 3. Empty new nodes become nodes of the quorum. They cannot have forgotten votes, since no node votes under the new
+///    configuration yet. If some do, after a repeated call, empty nodes wait out a quarantine.
+/// 4. The remaining new nodes are opened.
 ///
 /// # Cancel safety
 ///
-/// Nodes that are closed stay closed; the same call again goes on from there.
+/// Closed nodes stay closed. The same call again continues from there.
 async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), AdminError> {
     let (before, after) = (&*old.context, &*new.context);
     let (from, to) = (fingerprint_of(before), fingerprint_of(after));
@@ -213,7 +211,7 @@ async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), Ad
             return Err(incomplete(before, &answers));
         }
     }
-    // One that is silent may be open.
+    // A silent node may be open.
     let may_be_open = |answer: &Answer| !has_answered(answer) || fingerprint_in(answer) == Some(&to);
     let has_begun = inspect_distinct(after).await?.iter().any(may_be_open);
     let admit = if has_begun { register(after) } else { init_operation(after, false) };
@@ -224,7 +222,7 @@ async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), Ad
     every(after, &both)
 }
 
-/// Closes old nodes until the others are too few to vote.
+/// Closes old nodes until the remaining ones are no quorum.
 async fn close(
     before: &ClientContext,
     from: &Fingerprint,
@@ -234,14 +232,14 @@ async fn close(
     let close = Reconfigure { from: from.clone(), to: closed.clone() };
     let mut answers = ask_all_nodes(before, Operation::Reconfigure(close.clone())).await;
     if answers.iter().any(Answer::is_not_registered) {
-        // They restarted empty, and no client has come since: with metadata they can be closed as
-        // the others.
+        // These nodes restarted empty, and no client has registered since. With metadata they can be closed like the
+        // other nodes.
         drop(ask_all_nodes(before, register(before)).await);
         answers = ask_all_nodes(before, Operation::Reconfigure(close)).await;
     }
     let is_open = |answer: &&Answer| match answer {
         Answer::Registered(_) => false,
-        // Opened by an earlier call.
+        // An earlier call has opened it.
         Answer::WrongQuorum { fingerprint } => fingerprint != to,
         _ => true,
     };
@@ -249,7 +247,7 @@ async fn close(
     if is_minority(before, open) { Ok(()) } else { Err(incomplete(before, &answers)) }
 }
 
-/// Whether so many nodes are no quorum.
+/// Whether this number of nodes is no quorum.
 fn is_minority(context: &ClientContext, nodes: usize) -> bool {
     nodes < context.settings.electorate.needed()
 }
@@ -262,9 +260,8 @@ fn init_operation(context: &ClientContext, is_rehearsal: bool) -> Operation {
     Operation::Init(Init { is_rehearsal, time: context.clock.time_of_day() })
 }
 
-/// What every node would say to be made one of the quorum; nothing is changed. Clocks are compared,
-/// as by a registration.
-async fn rehearse(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
+/// Returns the answer of every node to an `init` that changes nothing. This compares the clocks, as a registration does.
+async fn dry_run(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     let answers = ask_all_nodes(context, init_operation(context, true)).await;
     for (node, answer) in context.nodes.iter().zip(&answers) {
         if let Answer::Error(NodeError::ClockOff(by)) = answer {
@@ -275,8 +272,8 @@ async fn rehearse(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     Ok(answers)
 }
 
-/// What every node knows about itself. Those that are about to start are waited for.
-async fn look(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
+/// Returns the metadata of every node, and waits for nodes that are about to start.
+async fn inspect_started(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     let resource = Resource::internal(*b"redquorum:init");
     let answers = gather(context, resource, |progress| {
         let answers = &progress.answers;
@@ -291,9 +288,9 @@ async fn look(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     Ok(answers)
 }
 
-/// Refuses to go on unless every node has answered. Nothing was asked of those that did but to be
-/// looked at.
-fn every_looked_at(context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
+/// Returns an error unless every node has answered. Its replies show nodes that did as `NotAsked`, because nothing but an
+/// inspection was sent to them.
+fn every_answered(context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
     let is_fine = |answer: &Answer| has_answered(answer) || is_done(answer);
     if answers.iter().all(is_fine) {
         return Ok(());
@@ -302,7 +299,7 @@ fn every_looked_at(context: &ClientContext, answers: &[Answer]) -> Result<(), Ad
     Err(AdminError::Incomplete(context.replies(answers.iter().map(reply))))
 }
 
-/// What every node knows about itself, or why it does not say. They have to be different servers.
+/// Returns the metadata of every node, or the error of the node. Refuses two addresses of one server.
 async fn inspect_distinct(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     let deadline = context.now() + context.settings.connect_timeout;
     let answers = inspect_all(context, &Resource::internal(*b"redquorum:init"), deadline).await;
@@ -314,7 +311,7 @@ fn has_answered(answer: &Answer) -> bool {
     matches!(answer, Answer::Inspected(_))
 }
 
-/// To which configuration a node says that it belongs.
+/// The configuration to which a node belongs, by its answer.
 fn fingerprint_in(answer: &Answer) -> Option<&Fingerprint> {
     match answer {
         Answer::Inspected(inspection) => inspection.fingerprint.as_ref(),
@@ -323,17 +320,17 @@ fn fingerprint_in(answer: &Answer) -> Option<&Fingerprint> {
     }
 }
 
-/// Whether a node that was to be made belongs to a quorum.
+/// Whether the node belonged to a quorum before the `init`.
 fn is_known(answer: &Answer) -> bool {
     matches!(answer, Answer::AlreadyRegistered { .. })
 }
 
-/// Whether a node is in.
+/// Whether the node belongs to the quorum now.
 fn is_done(answer: &Answer) -> bool {
     matches!(answer, Answer::Registered(_))
 }
 
-/// What the registration of a node that knew nothing amounts to.
+/// The reply for a node that had no metadata, by the answer to its registration.
 fn joining(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Registered(Registration { quarantine: Some(remaining), .. }) => {
@@ -363,7 +360,7 @@ async fn ask_all_nodes(context: &ClientContext, operation: Operation) -> Vec<Ans
     collect(context, send_to_all(context, operation, deadline), deadline).await
 }
 
-/// The answer that says that a node is in, if one of the two does.
+/// Returns the answer by which the node belongs to the quorum, if one of the two is.
 fn better(opened: Answer, made: Answer) -> Answer {
     if is_done(&made) { made } else { opened }
 }
@@ -376,8 +373,8 @@ fn incomplete(context: &ClientContext, answers: &[Answer]) -> AdminError {
     AdminError::Incomplete(context.replies(answers.iter().map(NodeReply::from)))
 }
 
-/// The error of two configurations of different nodes that nodes cannot distinguish: nothing would keep clients with
-/// the old list from an old node that is not reached.
+/// The error of two configurations of different nodes that nodes cannot distinguish: an old node that is not reached would
+/// accept clients of the old configuration.
 fn same_configuration(name: &str) -> ConfigError {
     let expected = "a name of its own for the new configuration, because its other settings are those of the old one \
                     and its nodes are not";

@@ -1,4 +1,4 @@
-//! What is locked, asked without changing anything.
+//! Lists of all that is locked.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,8 +25,8 @@ use crate::{
     values::{NodeError, NodeReply, Resource},
 };
 
-/// So many resources are asked about at once.
-const AT_ONCE: usize = 64;
+/// The number of resources that are inspected at once.
+const MAX_CONCURRENT: usize = 64;
 
 /// Everything that is locked, from [`admin::list`](crate::admin::list).
 ///
@@ -37,7 +37,7 @@ pub struct Listing {
     silent: BTreeMap<Arc<str>, NodeError>,
 }
 
-/// What a key on a node stands for.
+/// The meaning of a key on a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LockName {
@@ -146,8 +146,8 @@ pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Res
     }
     let errors: Vec<_> = scans.iter().map(|(_, error)| error.clone()).collect();
     let names = merged(scans.into_iter().map(|(keys, _)| keys)).filter(|(name, _)| is_wanted(name));
-    let looks = names.map(|(name, key)| look(context, &errors, name, key));
-    let locks: Vec<_> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+    let inspections = names.map(|(name, key)| inspect_listed(context, &errors, name, key));
+    let locks: Vec<_> = stream::iter(inspections).buffered(MAX_CONCURRENT).collect().await;
     // A lock may have been unlocked since it was listed.
     let is_held_anywhere =
         |(_, inspection): &(LockName, Inspection)| inspection.nodes().any(NodeInspection::is_held);
@@ -160,13 +160,13 @@ pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Res
     Ok(Listing { locks, silent })
 }
 
-/// Every key that any of the nodes has told, once, in the order of the names.
+/// Returns every key that any node has listed, once, in the order of the names.
 fn merged(keys: impl Iterator<Item = BTreeSet<Resource>>) -> impl Iterator<Item = (LockName, Resource)> {
     let named: BTreeMap<_, _> = keys.flatten().map(|key| (LockName::read(key.clone()), key)).collect();
     named.into_iter()
 }
 
-/// All that a node tells, step by step, and why it does not go on.
+/// Returns all keys that a node lists, step by step, and the error by which it stopped.
 async fn scan(context: &ClientContext, node: usize) -> (BTreeSet<Resource>, Option<NodeError>) {
     let (mut keys, mut cursor) = (BTreeSet::new(), 0);
     loop {
@@ -192,8 +192,9 @@ async fn scan(context: &ClientContext, node: usize) -> (BTreeSet<Resource>, Opti
     }
 }
 
-/// Asks those nodes about a resource that told all that they know. Of the others it is known why not.
-async fn look(
+/// Inspects a resource at the nodes that listed all their keys. The answers of the remaining nodes are the errors of their
+/// lists.
+async fn inspect_listed(
     context: &ClientContext,
     errors: &[Option<NodeError>],
     name: LockName,
@@ -202,14 +203,14 @@ async fn look(
     let (start, deadline) = (context.now(), deadline(context));
     let able = errors.iter().enumerate().filter(|(_, error)| error.is_none()).map(|(node, _)| node);
     let asked = send_inspect_to(context, able, &key, deadline);
-    let mut heard = collect_with_times(context, asked, deadline).await;
-    for ((answer, _), error) in heard.iter_mut().zip(errors) {
+    let mut answers = collect_with_times(context, asked, deadline).await;
+    for ((answer, _), error) in answers.iter_mut().zip(errors) {
         if let Some(error) = error {
             *answer = Answer::Error(error.clone());
         }
     }
     let needed = context.settings.electorate.needed();
-    (name, Inspection::new(by_node(context, start, heard), needed))
+    (name, Inspection::new(by_node(context, start, answers), needed))
 }
 
 fn deadline(context: &ClientContext) -> Instant {

@@ -1,4 +1,4 @@
-//! Shutting down, and what that leaves open.
+//! The shutdown of a client, and the unlocks that it leaves unconfirmed.
 
 use std::{collections::BTreeSet, fmt, pin::pin, sync::Arc, time::Duration};
 
@@ -9,20 +9,20 @@ use crate::{
     node::Undelivered, values::Resource,
 };
 
-/// How long [`Quorum::shutdown`](crate::Quorum::shutdown) waits for nodes that no lease depends on.
+/// The time that [`Quorum::shutdown`](crate::Quorum::shutdown) waits for nodes on which no lease depends.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
-/// While a lease keeps a shutdown waiting beyond its grace, which takes a majority of nodes that do
-/// not answer, what they have not confirmed is looked at so often.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// The time between two looks at the unconfirmed unlocks, while a lease keeps a shutdown waiting beyond its grace. That
+/// takes a majority of nodes that do not answer.
+const RECHECK_DELAY: Duration = Duration::from_millis(50);
 
-/// So many resources of a node are named in words.
-const NAMED: usize = 3;
+/// The number of resources of a node that a message names.
+const MAX_NAMED: usize = 3;
 
-/// What a shutdown has left unconfirmed, from [`Quorum::shutdown`](crate::Quorum::shutdown).
+/// The unlocks that a shutdown has left unconfirmed, from [`Quorum::shutdown`](crate::Quorum::shutdown).
 ///
-/// No lease is valid any more: each has been unlocked at a quorum, or its own ttl is over. What is unconfirmed goes on in
-/// the background while the runtime runs; what is never confirmed ends with its ttl.
+/// No lease is valid any more: each has been unlocked at a quorum, or its own ttl is over. Unconfirmed unlocks
+/// continue in the background while the runtime runs. A key whose unlock is never confirmed ends with its ttl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShutdownReport {
     unconfirmed: Vec<(Arc<str>, Vec<Resource>)>,
@@ -69,9 +69,9 @@ impl fmt::Display for ShutdownReport {
         }
         let mut separator = "";
         for (node, resources) in &self.unconfirmed {
-            let named: Vec<String> = resources.iter().take(NAMED).map(Resource::to_string).collect();
+            let named: Vec<String> = resources.iter().take(MAX_NAMED).map(Resource::to_string).collect();
             write!(f, "{separator}{node} has not confirmed the unlock of {}", named.join(", "))?;
-            if let more @ 1.. = resources.len().saturating_sub(NAMED) {
+            if let more @ 1.. = resources.len().saturating_sub(MAX_NAMED) {
                 write!(f, " and {more} more")?;
             }
             separator = "; ";
@@ -87,7 +87,7 @@ impl fmt::Display for ShutdownReport {
     }
 }
 
-/// Ends every lease, takes back every attempt, and waits as
+/// Ends every lease, rolls back every attempt, and waits as
 /// [`Quorum::shutdown_within`](crate::Quorum::shutdown_within) says.
 ///
 /// # Cancel safety
@@ -97,8 +97,8 @@ pub(crate) async fn shutdown(client: &Client, grace: Duration) -> ShutdownReport
     let context = &*client.context;
     let patient_until = context.now() + grace;
     client.close();
-    // What is under way has something to take back, and closed nodes would not listen. Calls that
-    // wait end by themselves, if somebody polls them; no attempt is older than this.
+    // Attempts under way have to roll back first, since closed nodes take no requests. Waiting calls end by themselves if
+    // they are polled; no attempt is older than the attempt timeout.
     let patience = context.clock.sleep_until(context.now() + context.settings.attempt_timeout);
     select(pin!(context.attempts.none()), patience).await;
     let mut drained = pin!(drained(context));
@@ -109,20 +109,19 @@ pub(crate) async fn shutdown(client: &Client, grace: Duration) -> ShutdownReport
         if until <= now {
             return report(context, &undelivered);
         }
-        let look = if now < patient_until { patient_until } else { until.min(now + LOOK_AGAIN) };
+        let look = if now < patient_until { patient_until } else { until.min(now + RECHECK_DELAY) };
         if let Either::Left(_) = select(&mut drained, context.clock.sleep_until(look)).await {
             return report(context, &[]);
         }
     }
 }
 
-/// Closes the nodes, at the call. Ready when nothing is undelivered to any of them, or all that
-/// must be delivered is past its time.
+/// Closes the nodes, at the call. Ready when no node has an undelivered unlock, or all of these have expired.
 pub(crate) fn drained(context: &ClientContext) -> impl Future<Output = Vec<()>> {
     join_all(context.nodes.iter().map(|node| node.close()))
 }
 
-/// Until when what must be delivered may keep others from a resource.
+/// The time until which undelivered unlocks may keep other clients from a resource.
 fn blocked_until(context: &ClientContext, undelivered: &[Vec<Undelivered>]) -> Option<Instant> {
     let left = undelivered.iter().enumerate().flat_map(|(node, undelivered)| {
         undelivered.iter().flat_map(move |undelivered| {
