@@ -62,7 +62,7 @@ impl Publisher {
     ///
     /// The value is submitted to all nodes before the first `await`.
     pub(super) async fn proclaim(&self, context: &ClientContext) -> Result<(), Error> {
-        let deadline = context.now() + self.lease.node_timeout;
+        let deadline = context.now() + self.lease.terms.node_timeout;
         let mut fanout = Fanout::from_replies(self.submit(context, deadline));
         let mut tally = Tally::new(context.settings.electorate);
         let mut votes = vec![NodeReply::Failed(NodeError::TimedOut); context.nodes.len()];
@@ -83,7 +83,7 @@ impl Publisher {
             }
         }
         let replies = context.replies(votes);
-        Err(NoQuorum::new(Goal::Proclaim(self.lease.resource.clone()), replies).into())
+        Err(NoQuorum::new(Goal::Proclaim(self.lease.terms.resource.clone()), replies).into())
     }
 
     /// Starts the task that sends the value repeatedly. The task keeps neither the client nor the lease.
@@ -95,13 +95,13 @@ impl Publisher {
     fn submit(&self, context: &ClientContext, until: Instant) -> Vec<(usize, Reply)> {
         let Latest { number, value } = lock(&self.latest).clone();
         let said = Proclamation {
-            owner: self.lease.owner.clone(),
-            term: self.lease.token.as_u64(),
+            owner: self.lease.terms.owner.clone(),
+            term: self.lease.terms.token.as_u64(),
             number,
             value: Arc::clone(value.bytes()),
             since: self.since,
         };
-        let (resource, ttl) = (self.lease.resource.clone(), self.lease.ttl());
+        let (resource, ttl) = (self.lease.terms.resource.clone(), self.lease.ttl());
         let request = Request::one(Operation::Proclaim(Proclaim { resource, said, ttl }), until);
         context.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect()
     }
@@ -119,7 +119,7 @@ async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
             () = context.clock.sleep_until(next) => {}
         }
         // The answers are not needed: a node that did not take the value gets it again.
-        drop(publisher.submit(context, context.now() + lease.node_timeout));
+        drop(publisher.submit(context, context.now() + lease.terms.node_timeout));
     }
 }
 

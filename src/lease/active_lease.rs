@@ -39,16 +39,7 @@ mod lease_state;
 #[derive(Debug)]
 pub(crate) struct ActiveLease {
     pub(crate) id: LeaseNumber,
-    /// The attempt that acquired it, by the number of the observer.
-    pub(crate) attempt: u64,
-    /// The first of the resources, which names the lease in errors and logs.
-    pub(crate) resource: Resource,
-    pub(crate) resources: Resources,
-    pub(crate) owner: LeaseId,
-    pub(crate) token: FencingToken,
-    pub(crate) is_renewed: bool,
-    /// The time to wait for a node's answer to a renewal or an unlock.
-    pub(crate) node_timeout: Duration,
+    pub(crate) terms: LeaseTerms,
     /// The time of its registration with the client's leases.
     pub(crate) since: Instant,
     /// The time until which tasks that arrive to read may join it: as long again as the lease took to acquire. So they
@@ -61,17 +52,26 @@ pub(crate) struct ActiveLease {
     changed: Notify,
 }
 
-/// The result of a won attempt, before it becomes a lease.
+/// The constant part of a lease.
 #[derive(Debug)]
-pub(crate) struct Acquired {
+pub(crate) struct LeaseTerms {
+    /// The attempt that acquired it, by the number of the observer.
     pub(crate) attempt: u64,
+    /// The first of the resources, which names the lease in errors and logs.
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
     pub(crate) owner: LeaseId,
     pub(crate) token: FencingToken,
-    pub(crate) time: LeaseTime,
     pub(crate) is_renewed: bool,
+    /// The time to wait for a node's answer to a renewal or an unlock.
     pub(crate) node_timeout: Duration,
+}
+
+/// The result of a won attempt, before it becomes a lease.
+#[derive(Debug)]
+pub(crate) struct Acquired {
+    pub(crate) terms: LeaseTerms,
+    pub(crate) time: LeaseTime,
     pub(crate) nodes: Vec<NodeLeaseState>,
     pub(crate) late: Vec<(usize, Reply)>,
     pub(crate) queue_node: QueueNodeView,
@@ -99,41 +99,13 @@ impl ActiveLease {
         since: Instant,
         observer: Arc<dyn Observer>,
     ) -> Self {
-        let Acquired {
-            attempt,
-            resource,
-            resources,
-            owner,
-            token,
-            time,
-            is_renewed,
-            node_timeout,
-            nodes,
-            late,
-            queue_node,
-            ..
-        } = acquired;
+        let Acquired { terms, time, nodes, late, queue_node, .. } = acquired;
         let late = late.into_iter().map(|(node, reply)| (node, OperationKind::Lock, reply)).collect();
         let joinable_until = since + since.saturating_duration_since(time.renewed_at());
-        let span = LeaseSpan::begin(&resource, &owner, token);
+        let span = LeaseSpan::begin(&terms.resource, &terms.owner, terms.token);
         let state =
             Mutex::new(LeaseState { phase: LeasePhase::Active, time, holds: 1, nodes, late, queue_node });
-        Self {
-            id,
-            attempt,
-            resource,
-            resources,
-            owner,
-            token,
-            is_renewed,
-            node_timeout,
-            since,
-            joinable_until,
-            observer,
-            state,
-            span,
-            changed: Notify::new(),
-        }
+        Self { id, terms, since, joinable_until, observer, state, span, changed: Notify::new() }
     }
 
     pub(crate) fn valid_until(&self) -> Instant {
@@ -150,7 +122,7 @@ impl ActiveLease {
 
     /// Whether nodes keep the number of holds. They keep none of readers.
     pub(crate) fn counts_holds(&self) -> bool {
-        !self.resources.are_all_shared()
+        !self.terms.resources.are_all_shared()
     }
 
     pub(crate) fn holds(&self) -> u32 {
@@ -187,7 +159,7 @@ impl ActiveLease {
     }
 
     pub(crate) fn lost(&self, reason: LossReason) -> LeaseLost {
-        LeaseLost { resource: self.resource.clone(), reason }
+        LeaseLost { resource: self.terms.resource.clone(), reason }
     }
 
     /// Ready at the next change of phase or validity. Create it before you read either.
@@ -243,7 +215,7 @@ impl ActiveLease {
             || {
                 if let LeaseEnd::Lost(reason) = end {
                     tracing::warn!(
-                        resource = %self.resource, id = %self.owner, token = %self.token, %reason,
+                        resource = %self.terms.resource, id = %self.terms.owner, token = %self.terms.token, %reason,
                         "lease lost"
                     );
                 }
@@ -284,9 +256,9 @@ impl ActiveLease {
             if let Some((_, request)) = requests.iter().find(|(known, _)| *known == kind) {
                 return request.clone();
             }
-            let (resources, owner) = (self.resources.clone(), self.owner.clone());
+            let (resources, owner) = (self.terms.resources.clone(), self.terms.owner.clone());
             let unlock = Unlock { resources, owner, notify: true, tombstone, is_awaited };
-            let executed_by = renewed_at.unwrap_or(self.since) + self.node_timeout;
+            let executed_by = renewed_at.unwrap_or(self.since) + self.terms.node_timeout;
             let request = Request::one(Operation::Unlock(unlock), until);
             let request = request.blocks_until(state.time.key_over(executed_by));
             requests.push((kind, request.clone()));
@@ -325,8 +297,8 @@ impl ActiveLease {
         let holds = state.holds;
         drop(state);
         late.report(&*self.observer);
-        let (resources, owner) = (self.resources.clone(), self.owner.clone());
-        Some(Renew { resources, owner, holds, ttl, token: self.token.as_u64() })
+        let (resources, owner) = (self.terms.resources.clone(), self.terms.owner.clone());
+        Some(Renew { resources, owner, holds, ttl, token: self.terms.token.as_u64() })
     }
 
     /// Sends the number of holds to the nodes, without waiting for their answers.
@@ -334,7 +306,7 @@ impl ActiveLease {
         for (index, node) in nodes.iter().enumerate() {
             let Some(mut renew) = self.begin_renewal(index, ttl, now) else { return };
             renew.holds = mutation::altered(Mutation::HoldsAsIncrements, renew.holds, |_| 0);
-            let reply = node.call(Request::one(Operation::Renew(renew), now + self.node_timeout));
+            let reply = node.call(Request::one(Operation::Renew(renew), now + self.terms.node_timeout));
             lock(&self.state).late.push((index, OperationKind::Renew, reply));
         }
     }
@@ -369,15 +341,15 @@ impl ActiveLease {
 
 impl ObservedLease for ActiveLease {
     fn attempt(&self) -> u64 {
-        self.attempt
+        self.terms.attempt
     }
 
     fn mode(&self) -> Mode {
-        Mode::of(&self.resources)
+        Mode::of(&self.terms.resources)
     }
 
     fn token(&self) -> FencingToken {
-        self.token
+        self.terms.token
     }
 
     fn valid_until(&self) -> Instant {

@@ -61,7 +61,7 @@ impl Leases {
         context.observer.lease_granted(&observed);
         lock(&self.active).insert(id, Arc::clone(&lease));
         self.expiries.set(id, lease.valid_until());
-        if lease.is_renewed {
+        if lease.terms.is_renewed {
             self.renewals.set(id, lease.renewal_due());
         }
         self.force_unlock_subscriptions.get_or_init(|| self.force_unlock_listener.subscribe(context));
@@ -110,7 +110,7 @@ impl Leases {
             UnlockOutcome::Lost(reason) => self.end(lease, LeaseEnd::Lost(reason)),
             UnlockOutcome::Active | UnlockOutcome::Over(_) => Vec::new(),
         };
-        lease.queue_node().hear_later(&self.context.queues, &lease.resources, replies);
+        lease.queue_node().hear_later(&self.context.queues, &lease.terms.resources, replies);
         left
     }
 

@@ -7,7 +7,11 @@ use crate::{
     client::fanout::{Fanout, FanoutEvent},
     clock::{Clock, Instant},
     error::{Error, Goal, LossReason, NoQuorum},
-    lease::{active_lease::ActiveLease, leases::Leases, renewal_tally::RenewalTally},
+    lease::{
+        active_lease::{ActiveLease, LeaseTerms},
+        leases::Leases,
+        renewal_tally::RenewalTally,
+    },
     node::{Answer, Operation, Request},
     observer::{RenewalOutcome, Renewed},
     values::NodeError,
@@ -43,7 +47,7 @@ impl Renewal {
     /// A renewal that is sent after `start`. It extends a lease that the watchdog renews. Any other lease is only
     /// queried, unless the caller sets `extends`.
     pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
-        let (tally, extends) = (RenewalTally::new(electorate), lease.is_renewed);
+        let (tally, extends) = (RenewalTally::new(electorate), lease.terms.is_renewed);
         Self { lease, start, tally, extends, outcome: None, margin: None }
     }
 
@@ -105,7 +109,7 @@ pub(crate) async fn renew_now(
     let start = context.now();
     let electorate = context.settings.electorate;
     let mut renewal = Renewal::new(Arc::clone(lease), electorate, start);
-    let deadline = start + lease.node_timeout;
+    let deadline = start + lease.terms.node_timeout;
     renewal.extends = purpose != RenewalReason::Holds;
     let ttl = renewal.ttl(start);
     let mut fanout = Fanout::new();
@@ -141,7 +145,7 @@ pub(crate) async fn renew_now(
     if let Some(renewed) = renewal.report(context.now()) {
         context.observer.renewed(&renewed);
     }
-    let ActiveLease { resource, owner, token, .. } = &**lease;
+    let LeaseTerms { resource, owner, token, .. } = &lease.terms;
     tracing::debug!(%resource, id = %owner, %token, ?outcome, "renewal on request");
     match outcome {
         Some(RenewalOutcome::Renewed) => Ok(renewal.tally.is_proven()),
@@ -153,7 +157,7 @@ pub(crate) async fn renew_now(
         Some(RenewalOutcome::TooLate | RenewalOutcome::Failed) | None => {
             lease.ensure(context.now())?;
             let replies = lease.node_replies(context);
-            Err(NoQuorum::new(Goal::Renew(lease.resource.clone()), replies).into())
+            Err(NoQuorum::new(Goal::Renew(lease.terms.resource.clone()), replies).into())
         }
     }
 }

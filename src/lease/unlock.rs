@@ -6,7 +6,7 @@ use crate::{
     client::context::ClientContext,
     error::{Error, LeaseLost, LossReason},
     lease::{
-        active_lease::{ActiveLease, UnlockOutcome},
+        active_lease::{ActiveLease, LeaseTerms, UnlockOutcome},
         leases::Leases,
         renewal::{RenewalReason, renew_now},
         unlock_tally::UnlockTally,
@@ -47,15 +47,15 @@ async fn confirm_unlock(
     replies: Vec<(usize, Reply)>,
 ) -> Result<NodeReplies, LeaseLost> {
     let start = context.now();
-    let deadline = start + lease.node_timeout;
+    let deadline = start + lease.terms.node_timeout;
     let (tally, open) = UnlockTally::count(context, replies, deadline, UnlockTally::is_decided).await;
     let mut queue_node = lease.queue_node();
     for (node, is_awaited) in &tally.has_waiters {
-        queue_node.hear(&context.queues, &lease.resources, *node, *is_awaited);
+        queue_node.hear(&context.queues, &lease.terms.resources, *node, *is_awaited);
     }
-    queue_node.hear_later(&context.queues, &lease.resources, open);
+    queue_node.hear_later(&context.queues, &lease.terms.resources, open);
     let node_replies = tally.node_replies(context);
-    let ActiveLease { resource, owner, token, .. } = lease;
+    let LeaseTerms { resource, owner, token, .. } = &lease.terms;
     tracing::debug!(%resource, id = %owner, %token, replies = %node_replies, "unlock");
     if tally.found_nothing() { Err(lease.lost(LossReason::Revoked)) } else { Ok(node_replies) }
 }

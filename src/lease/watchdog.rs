@@ -132,10 +132,10 @@ fn in_calls(due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
     let mut leases = Vec::new();
     let mut load = Load::default();
     for lease in due {
-        if !load.take(1, lease.resources.len()) {
+        if !load.take(1, lease.terms.resources.len()) {
             calls.push(std::mem::take(&mut leases));
             load = Load::default();
-            load.take(1, lease.resources.len());
+            load.take(1, lease.terms.resources.len());
         }
         leases.push(lease);
     }
@@ -156,7 +156,7 @@ impl NodeRenewals {
             let mut deadline = now;
             for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
                 if let Some(renew) = renewal.lease.begin_renewal(node, renewal.ttl(now), now) {
-                    deadline = deadline.max(now + renewal.lease.node_timeout);
+                    deadline = deadline.max(now + renewal.lease.terms.node_timeout);
                     operations.push(Operation::Renew(renew));
                     sent.push(index);
                 }
@@ -208,7 +208,7 @@ impl NodeRenewals {
 /// Handles the outcome of a renewal.
 fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
     tracing::debug!(
-        resource = %lease.resource, id = %lease.owner, token = %lease.token, ?outcome,
+        resource = %lease.terms.resource, id = %lease.terms.owner, token = %lease.terms.token, ?outcome,
         "renewal"
     );
     if !lease.is_held() {
@@ -216,7 +216,7 @@ fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
     }
     match outcome {
         // A lease without renewal was only queried.
-        RenewalOutcome::Renewed | RenewalOutcome::Failed if !lease.is_renewed => {}
+        RenewalOutcome::Renewed | RenewalOutcome::Failed if !lease.terms.is_renewed => {}
         RenewalOutcome::Renewed => leases.renewals.set(lease.id, lease.renewal_due()),
         RenewalOutcome::Failed => {
             leases.renewals.set(lease.id, leases.context.now() + retry_delay(lease.ttl()))

@@ -98,7 +98,7 @@ impl LockGuard {
     /// Dropping the future unlocks, before and after its first poll.
     pub async fn downgrade(mut self) -> Result<ReadGuard, Error> {
         let (client, lease) = (Arc::clone(&self.lease.client), Arc::clone(&self.lease.active));
-        if lease.resources.are_all_shared() {
+        if lease.terms.resources.are_all_shared() {
             return Ok(ReadGuard(self));
         }
         let context = &*client.context;
@@ -110,13 +110,15 @@ impl LockGuard {
         self.ensure()?;
         let holds = lease.holds();
         if holds > 1 {
-            return Err(ConfigError::HeldMoreThanOnce { resource: lease.resource.clone(), holds }.into());
+            return Err(
+                ConfigError::HeldMoreThanOnce { resource: lease.terms.resource.clone(), holds }.into()
+            );
         }
         let checked = read_request(context, &lease)?;
         self.is_given_back = true;
         let transferred = client.leases.transfer(&lease)?;
         // Every node swaps one key for the other in one step, and a quorum has done so before the write lease is over.
-        let outcome = attempt_to_downgrade(context, &checked, &lease.owner, lease.valid_until()).await;
+        let outcome = attempt_to_downgrade(context, &checked, &lease.terms.owner, lease.valid_until()).await;
         let read = match outcome {
             AttemptOutcome::Acquired(acquired) => {
                 Self::new(Arc::clone(&client), client.leases.adopt(acquired))
@@ -183,7 +185,7 @@ impl Drop for LockGuard {
             UnlockOutcome::Unlocked => {
                 let lease = &self.lease.active;
                 tracing::debug!(
-                    resource = %lease.resource, id = %lease.owner, token = %lease.token,
+                    resource = %lease.terms.resource, id = %lease.terms.owner, token = %lease.terms.token,
                     "unlock by drop"
                 );
             }
@@ -237,9 +239,9 @@ impl fmt::Debug for ReadGuard {
 /// The request for the read lease that follows a write lease: the same settings, with what is left of the longest time
 /// that the write lease may last.
 fn read_request(context: &ClientContext, lease: &ActiveLease) -> Result<CheckedRequest, Error> {
-    let mut options = LockOptions::new().ttl(lease.ttl()).node_timeout(lease.node_timeout);
+    let mut options = LockOptions::new().ttl(lease.ttl()).node_timeout(lease.terms.node_timeout);
     options.hold_at_most = lease.hold_left(context.now());
-    options.without_renewal = !lease.is_renewed;
+    options.without_renewal = !lease.terms.is_renewed;
     let settings = options.check(&context.settings)?;
-    Ok(CheckedRequest::new(lease.resources.clone().shared(), settings)?)
+    Ok(CheckedRequest::new(lease.terms.resources.clone().shared(), settings)?)
 }

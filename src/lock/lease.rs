@@ -43,25 +43,25 @@ impl Lease {
     /// nodes remember their counters; readers may share one.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
-        self.active.token
+        self.active.terms.token
     }
 
     /// The resource; of a group, the first.
     #[must_use]
     pub fn resource(&self) -> &Resource {
-        &self.active.resource
+        &self.active.terms.resource
     }
 
     /// All resources, in order: one, or those of a group.
     #[must_use]
     pub fn resources(&self) -> &[Resource] {
-        &self.active.resources
+        &self.active.terms.resources
     }
 
     /// The name of the lease on the nodes, as inspections and errors show it.
     #[must_use]
     pub fn id(&self) -> &LeaseId {
-        &self.active.owner
+        &self.active.terms.owner
     }
 
     /// The number of guards: more than 1 after a re-entry of its [`Owner`](crate::Owner), or where tasks of one

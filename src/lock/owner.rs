@@ -126,8 +126,8 @@ impl OwnLease {
         let lease = lock(&self.lease).upgrade();
         let Some(lease) = lease.filter(|lease| lease.holds() > 0) else { return Ok(None) };
         lease.ensure(now)?;
-        if !lease.resources.cover(wanted) {
-            return Err(ConfigError::WouldDeadlock { resource: lease.resource.clone() }.into());
+        if !lease.terms.resources.cover(wanted) {
+            return Err(ConfigError::WouldDeadlock { resource: lease.terms.resource.clone() }.into());
         }
         Ok(lease.enter().then_some(lease))
     }

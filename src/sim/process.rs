@@ -224,6 +224,6 @@ impl QuorumBuilder {
 impl Lease {
     /// As the history calls it.
     fn attempt(&self) -> AttemptId {
-        AttemptId::new(self.active.attempt)
+        AttemptId::new(self.active.terms.attempt)
     }
 }

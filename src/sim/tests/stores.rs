@@ -48,7 +48,7 @@ fn an_access_changes_no_client_of_a_quorum() {
                     write(process.clone()).await;
                 }
                 let guard = process.quorum().unwrap().red_lock("r").lock().await.unwrap();
-                mutex::lock(&seen).push(guard.active_lease().owner.clone());
+                mutex::lock(&seen).push(guard.active_lease().terms.owner.clone());
             }
         });
         assert_eq!(report.end, End::Done);
