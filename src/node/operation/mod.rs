@@ -1,9 +1,9 @@
 //! The operations of a node: what a client can ask, one file each.
 //!
 //! `lock.rs` holds what a lock says, how it travels, and what its answers mean; beside it,
-//! `lock.lua` executes it on a server, and `node/state/lock.rs` in the pure node. What is asked for
-//! most, to lock, renew and unlock one resource, or to share it, has a short way in
-//! `node/redis/scripts/dispatch.lua`, which leaves the unusual to those files.
+//! `lock.lua` executes it on a server, and `node/state/lock.rs` in the pure node. The frequent operations
+//! (to lock, renew and unlock one resource, or to share it) have a short way in `lock.short.lua` and
+//! its like, which leaves the unusual to `lock.lua`.
 
 use crate::{
     clock::Instant,
@@ -119,7 +119,7 @@ macro_rules! operations {
             }
         }
 
-        /// The scripts that are defined with the first operation that needs more than `dispatch.lua`.
+        /// The scripts that are defined with the first operation that has no short way, or leaves it.
         pub(crate) const USUAL_SCRIPTS: &[&str] = &[$(include_str!($usual_file)),*];
 
         /// The scripts of the others, which a server defines only when one of them is asked for.
@@ -150,6 +150,16 @@ operations! {
         Reconfigure in "reconfigure.lua",
     }
 }
+
+/// The short ways of frequent operations, each after the ways that contain its name.
+pub(crate) const SHORT_WAYS: &[(&str, &str)] = &[
+    ("$SHORT_LOCK", include_str!("lock.short.lua")),
+    ("$SHORT_LEAVE", include_str!("enqueue.short.lua")),
+    ("$SHORT_RENEW", include_str!("renew.short.lua")),
+    ("$SHORT_UNLOCK", include_str!("unlock.short.lua")),
+    ("$SHORT_SHARE", include_str!("share.short.lua")),
+    ("$SHORT_UNSHARE", include_str!("unshare.short.lua")),
+];
 
 impl Operation {
     pub(crate) fn resources(&self) -> &[Resource] {

@@ -10,7 +10,9 @@ use redis::{Cmd, Value};
 use crate::{
     node::{
         names,
-        operation::{Answer, Arguments, OTHER_SCRIPTS, Operation, Said, USUAL_SCRIPTS, fingerprint, text},
+        operation::{
+            Answer, Arguments, OTHER_SCRIPTS, Operation, SHORT_WAYS, Said, USUAL_SCRIPTS, fingerprint, text,
+        },
         parameters::{QuorumParameters, RestartGuard},
         redis::classify::{classify_caught, classify_code},
         ttl::whole_milliseconds,
@@ -21,12 +23,13 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// What is asked for most is done by `dispatch.lua` alone, and everything else is defined only when
-/// it is needed: `node.lua` says why. Functions of readers and of wait queues come together, by the name
-/// of one of them.
+/// The loop over the operations of a call, with the short ways of frequent operations in it. All other
+/// functions are defined only when an operation needs them: `node.lua` says why. The functions of readers
+/// and of wait queues come together, by the name of one of them.
 static TEXT: LazyLock<String> = LazyLock::new(|| {
     let usual = [
         include_str!("scripts/node.lua"),
+        include_str!("scripts/execute.lua"),
         include_str!("scripts/reading.lua"),
         include_str!("scripts/guard.lua"),
         include_str!("scripts/writing.lua"),
@@ -40,12 +43,20 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
         &[include_str!("scripts/queue.lua"), "end\nif name == 'wake_next' then\nreturn\nend\n"],
         &[include_str!("scripts/registration.lua")],
         OTHER_SCRIPTS,
-        &["end\nreturn node\nend\n", include_str!("scripts/dispatch.lua")],
+        &["end\nreturn node\nend\n", &dispatch()],
     ]
     .concat()
     .concat();
     names::spell_out(&text)
 });
+
+/// The loop with the text of each short way in the place of its name. The short ways are no functions:
+/// to define one costs as much as to read a key.
+fn dispatch() -> String {
+    let guard = [("$SHORT_GUARD", include_str!("scripts/guard.short.lua"))];
+    let texts = guard.iter().chain(SHORT_WAYS);
+    texts.fold(include_str!("scripts/dispatch.lua").to_owned(), |text, (name, way)| text.replace(name, way))
+}
 
 /// The script, as `SCRIPT LOAD` takes it.
 pub(crate) fn source() -> &'static str {

@@ -1,0 +1,67 @@
+-- lock.short.lua  KEYS one resource  ARGV owner, ttl, for `turn` and `head` hint, and for `head` waiter, ticket, entry ttl|0
+--   ->  vote | awaited vote | held index owner remaining counter
+--
+--   lock  of a newcomer that waits, without a hint
+--   try   of a newcomer that does not wait, without a hint
+--   turn  of a woken waiter
+--   head  of a woken waiter at the queue node: short for the first in the queue
+local has_turn = name == 'turn' or name == 'head'
+arity = name == 'head' and 6 or has_turn and 3 or 2
+repeat
+  local ttl, counter, queued = words[at + 2], $COUNTER .. braced(resource), nil
+  fields = is_usual and (fields or call('HLEN', resource))
+  if fields == 1 and not has_turn and is_dirty and call('EXISTS', $QUEUE .. resource .. '}') == 0 then
+    local holder, remaining = call('HGETALL', resource)[1], call('PTTL', resource)
+    local number, max_ttl = holder ~= owner and call('GET', counter), tonumber(string.match(words[4], ' (%d+) '))
+    -- The flags have to outlive the mark.
+    local lasts = call('PTTL', $ANY)
+    number = type(number) == 'string' and find(number, '^[1-9]%d*$') and tonumber(number)
+    local is_plain = holder and #holder <= 128 and type(remaining) == 'number' and remaining >= 0
+    if is_plain and number and number <= largest_counter and type(lasts) == 'number' and lasts >= max_ttl then
+      if remaining > 0 and name == 'lock' then
+        -- The client will wait. If the mark cannot be written, the answer is the same.
+        call('SET', $MARK .. resource .. '}', '1', 'PX', math.min(remaining, max_ttl))
+      end
+      answer = { 'held', 0, holder, remaining, number }
+    end
+    break
+  end
+  if fields ~= 0 then
+    break
+  end
+  if name == 'head' then
+    queued = call('ZRANGE', $QUEUE .. resource .. '}', '0', '2')
+    if queued[1] ~= words[at + 4] then
+      break
+    end
+  elseif not has_turn and is_dirty
+    and call('EXISTS', $QUEUE .. resource .. '}', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}') ~= 0 then
+    break
+  end
+  -- A counter that is remembered for long enough is only counted up, which needs no number to be read
+  -- or written.
+  local remembered = call('PTTL', counter)
+  local vote = type(remembered) == 'number' and remembered >= tonumber(words[3]) and call('INCR', counter)
+  if type(vote) ~= 'number' then
+    break
+  end
+  if vote <= minimum_token or vote < (has_turn and tonumber(words[at + 3]) or 0) or vote > largest_counter then
+    call('DECR', counter)
+    break
+  end
+  local done = call('HSET', resource, owner, '1')
+  if done == 1 then
+    done = call('PEXPIRE', resource, ttl)
+    if done ~= 1 and call('HDEL', resource, owner) ~= 1 then
+      call('DEL', resource)
+    end
+  end
+  if done == 1 and has_turn and is_dirty then
+    call('DEL', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}')
+  end
+  if done == 1 and queued then
+    $SHORT_LEAVE
+  end
+  answer = done == 1 and (queued and queued[2] and { 'awaited', vote } or vote)
+    or { 'error', type(done) == 'table' and done.err or tostring(done) }
+until true

@@ -1,0 +1,23 @@
+-- renew.short.lua  KEYS one resource  ARGV owner, holds, ttl, token  ->  1
+arity = 4
+repeat
+  local holds, ttl, token = words[at + 2], words[at + 3], words[at + 4]
+  local counter, number = $COUNTER .. braced(resource), tonumber(token)
+  if not is_usual or minimum_token > number or number > largest_counter or (fields or call('HLEN', resource)) ~= 1
+    or is_dirty and call('EXISTS', $QUEUE .. resource .. '}') ~= 0 then
+    break
+  end
+  -- A counter at the token, which lives for long enough, needs no number to be read or written.
+  if call('HMGET', resource, owner)[1] ~= holds or call('GET', counter) ~= token then
+    break
+  end
+  local remembered = call('PTTL', counter)
+  if type(remembered) ~= 'number' or remembered < tonumber(words[3]) then
+    break
+  end
+  local remaining = call('PTTL', resource)
+  if type(remaining) == 'number' and remaining < tonumber(ttl) then
+    remaining = call('PEXPIRE', resource, ttl)
+  end
+  answer = type(remaining) == 'table' and { 'error', remaining.err } or 1
+until true

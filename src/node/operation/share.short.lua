@@ -1,0 +1,71 @@
+-- share.short.lua  KEYS one resource  ARGV owner, ttl  ->  vote
+arity = 2
+repeat
+  local ttl, counter = tonumber(words[at + 2]), $COUNTER .. braced(resource)
+  fields = is_usual and (fields or call('HLEN', resource))
+  if fields ~= 0 and fields ~= 1 or is_dirty
+    and call('EXISTS', $QUEUE .. resource .. '}', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}') ~= 0 then
+    break
+  end
+  local remembered = call('PTTL', counter)
+  if type(remembered) ~= 'number' or remembered < tonumber(words[3]) then
+    break
+  end
+  -- When the last of the readers ends, if the owner joins readers; else the owner is the first.
+  local vote, last_end
+  if fields == 1 then
+    -- The owner gets the vote of the readers. The counter must be there, too, as the readers left it.
+    local text = string.match(call('HMGET', resource, $SHARED)[1] or '', '^[1-9]%d*:([1-9]%d*)$')
+    last_end = text and call('GET', counter) == text and tonumber(call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')[2])
+    vote = tonumber(text)
+    if not last_end or vote < minimum_token or vote > largest_counter then
+      break
+    end
+  else
+    vote = (found == 0 or call('EXISTS', readers) == 0) and call('INCR', counter)
+    if type(vote) ~= 'number' then
+      break
+    end
+    if vote <= minimum_token or vote > largest_counter then
+      call('DECR', counter)
+      break
+    end
+  end
+  time = time or (node and node.known_time) or call('TIME')
+  time = time[1] and time
+  -- Numbers become text in two halves: `text_of` says why.
+  local format, micro = string.format, time and tonumber(time[2])
+  local now = micro and time[1] * 1000 + (micro - micro % 1000) / 1000
+  if not now or last_end and last_end < now then
+    break
+  end
+  local ends, done = format('%d%07d', (now + ttl) / 10000000, (now + ttl) % 10000000), nil
+  if last_end then
+    done = call('ZADD', readers, 'NX', ends, owner)
+    -- An owner that is a reader already may be one for longer.
+    if done == 0 then
+      break
+    end
+    if done == 1 then
+      call('ZREMRANGEBYSCORE', readers, '-inf', format('(%d%07d', now / 10000000, now % 10000000))
+    end
+    if done == 1 and last_end < now + ttl then
+      done = call('PEXPIREAT', readers, ends)
+      done = done == 1 and call('PEXPIREAT', resource, ends) or done
+    end
+  else
+    local phase = vote < 10000000 and format('%d', vote) or format('%d%07d', vote / 10000000, vote % 10000000)
+    done = call('ZADD', readers, ends, owner)
+    done = done == 1 and call('PEXPIREAT', readers, ends) or done
+    done = done == 1 and call('HSET', resource, $SHARED, phase .. ':' .. phase) or done
+    done = done == 1 and call('PEXPIREAT', resource, ends) or done
+    if done ~= 1 and type(call('DEL', resource, readers)) == 'table' then
+      call('HDEL', resource, $SHARED)
+      call('ZREM', readers, owner)
+    end
+    if done == 0 then
+      break
+    end
+  end
+  answer = done == 1 and vote or { 'error', type(done) == 'table' and done.err or tostring(done) }
+until true

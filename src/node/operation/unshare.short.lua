@@ -1,0 +1,29 @@
+-- unshare.short.lua  KEYS one shared resource  ARGV owner  ->  1
+--
+--   unshare       notifies, leaves no tombstone; the name of the resource has no brace
+--   unshare_late  the same, leaves a tombstone unless the owner was a reader
+arity = 1
+repeat
+  local readers = $READERS .. resource .. '}'
+  is_removed = call('ZREM', readers, owner) == 1
+  if not is_removed or is_dirty then
+    break
+  end
+  -- Usually there are no readers left, and no flags, and one question answers both.
+  local left = is_dirty == nil and call('EXISTS', readers, $ANY) or call('EXISTS', readers)
+  if left == 1 then
+    -- The key of a resource ends with its last reader; at once, if that one is over.
+    local ends = call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')[2]
+    if ends and call('HMGET', resource, $SHARED)[1] and call('PEXPIREAT', readers, ends) == 1 and call('PEXPIREAT', resource, ends) == 1 then
+      left = call('EXISTS', readers)
+      answer = left == 1 and 1 or nil
+    end
+    if left ~= 0 then
+      break
+    end
+  elseif left ~= 0 or call('HDEL', resource, $SHARED) ~= 1 then
+    break
+  end
+  local listeners = call('PUBLISH', $CHANNEL .. '{' .. resource .. '}', '0')
+  answer = type(listeners) == 'table' and { 'error', listeners.err } or 1
+until true

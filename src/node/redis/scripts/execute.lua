@@ -1,0 +1,58 @@
+-- execute.lua  where an operation begins in KEYS and ARGV  ->  its answer, and where the next one begins in both
+
+-- The arguments of the general way of an operation that has a short way, with its name, the number of
+-- arguments on the wire, and which resources are shared. `is_removed`: the short way has taken the
+-- owner out of the readers.
+function node.expand(name, at, is_removed)
+  local owner, shared = ARGV[at + 1], (name == 'share' or name == 'unshare' or name == 'unshare_late') and '1'
+  if name == 'release' or name == 'unshare' then
+    return 'unlock_any', { owner, '10', is_removed }, 1, shared
+  elseif name == 'release_late' or name == 'unshare_late' then
+    return 'unlock_any', { owner, '11', is_removed }, 1, shared
+  elseif name == 'lock' or name == 'try' or name == 'share' then
+    return name == 'try' and 'try_any' or 'lock_any', { owner, ARGV[at + 2], '0' }, 2, shared
+  elseif name == 'turn' then
+    return 'take', { owner, ARGV[at + 2], ARGV[at + 3] }, 3
+  elseif name == 'head' then
+    return 'enqueue', { owner, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], '0', '0' }, 6
+  elseif name == 'unlock' then
+    return 'unlock_any', { owner, ARGV[at + 2] }, 2
+  elseif name == 'renew' then
+    return 'renew_any', { owner, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4] }, 4
+  end
+end
+
+function node.execute(key, at, is_removed)
+  local name, arguments, arity, shared = node.expand(ARGV[at], at, is_removed)
+  local count, first = 1, at + 1
+  if name then
+    node.need(name)
+  else
+    name = ARGV[at]
+    if name == 'shared' then
+      shared, name, first = ARGV[at + 1], ARGV[at + 2], at + 3
+    end
+    node.need(name)
+    count, first, arity = ARGV[first], first + 1, node.arity[name]
+    arguments = { unpack(ARGV, first, first + arity - 1) }
+  end
+  -- Not by `unpack`, which fails at 8,000 resources: an error here would end the whole call.
+  local resources = {}
+  for i = 1, count do
+    resources[i] = KEYS[key + i - 1]
+  end
+  if shared then
+    node.need('share')
+    resources.is_shared = {}
+    for i = 1, count do
+      resources.is_shared[i] = string.sub(shared, i, i) == '1'
+    end
+  end
+  local is_done, answer = pcall(node[name], resources, unpack(arguments))
+  -- Of the errors, tables are answers, unless they are those of commands; before version 7, those
+  -- are texts.
+  if not is_done and (type(answer) ~= 'table' or answer.err) then
+    answer = { 'error', type(answer) == 'table' and answer.err or tostring(answer) }
+  end
+  return answer, key + count, first + arity
+end
