@@ -15,7 +15,7 @@ function node.downgrade(resources, owner, ttl, writer)
       -- Not before the readers have the resource: nobody else may have it in between.
       redis.call('HDEL', resources[i], writer)
       redis.pcall('PUBLISH', $CHANNEL .. braced(resources[i]), '0')
-      pcall(node.is_awaited, resources[i])
+      pcall(node.has_waiters, resources[i])
     end
   end
   return vote

@@ -8,7 +8,7 @@ function node.set_with_ttl(name, score, waiter, entry_ttl)
   if left < tonumber(entry_ttl) then
     redis.call('PEXPIRE', name, entry_ttl)
   end
-  redis.call('ZADD', name, node.text_of(score), waiter)
+  redis.call('ZADD', name, node.format_integer(score), waiter)
   if left < 0 then
     redis.call('PEXPIRE', name, entry_ttl)
   end
@@ -34,7 +34,7 @@ function node.enter_queue(resource, waiter, ticket, entry_ttl)
     redis.pcall('DEL', $WOKEN .. resource .. '}')
   end
   node.set_with_ttl($ENTRY_TTL .. resource .. '}', now + tonumber(entry_ttl), waiter, entry_ttl)
-  node.sign()
+  node.set_dirty()
   return ticket
 end
 
@@ -57,12 +57,12 @@ node.arity.enqueue = 8
 function node.enqueue(resources, owner, ttl, hint, waiter, ticket, entry_ttl, index, only_waits)
   local seen = node.look_up_to_lock(resources, owner)
   if resources.is_shared then
-    node.let_writer_first(resources, seen)
+    node.yield_to_writer(resources, seen)
   end
   index = tonumber(index)
   local resource = resources[index + 1]
   local is_free, head = not seen.other and only_waits == '0', nil
-  if is_free and not seen.is_all_ours and node.signs().has_any then
+  if is_free and not seen.is_all_ours and node.flags().is_dirty then
     head = node.next_in_queue(resource, seen.ttls[index + 1], waiter, ticket)
   end
   if is_free and (not head or head == waiter) then
@@ -72,8 +72,8 @@ function node.enqueue(resources, owner, ttl, hint, waiter, ticket, entry_ttl, in
     end
     -- Readers behind a reader need not wait for it.
     local is_shared = resources.is_shared and resources.is_shared[index + 1]
-    local is_awaited = is_shared and node.is_awaited or node.has_queue
-    return node.awaited(vote, is_awaited(resource))
+    local has_waiters = is_shared and node.has_waiters or node.has_queue
+    return node.with_waiters(vote, has_waiters(resource))
   end
   local held = seen.other and node.held_by_another(seen)
   local own_ticket = entry_ttl == '0' and 0 or node.enter_queue(resource, waiter, ticket, entry_ttl)

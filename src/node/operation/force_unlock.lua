@@ -12,7 +12,7 @@ function node.force_unlock(resources)
         local readers = $READERS .. resource .. '}'
         local owners = held.owner and { held.owner } or {}
         if held.owner == $SHARED then
-          owners = redis.call('ZRANGE', readers, node.text_of(node.milliseconds()), '+inf', 'BYSCORE')
+          owners = redis.call('ZRANGE', readers, node.format_integer(node.milliseconds()), '+inf', 'BYSCORE')
         end
         redis.call('DEL', resource, readers)
         deleted = deleted + 1

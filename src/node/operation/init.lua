@@ -3,7 +3,7 @@ node.arity.init = 2
 function node.init(_, is_real, time_of_client)
   local metadata = node.metadata()
   local is_in_first_quarantine = metadata.is_new == '1' and metadata.fingerprint == node.fingerprint
-    and node.incarnation() and metadata.incarnation == node.incarnation() and node.signs().is_quarantined
+    and node.incarnation() and metadata.incarnation == node.incarnation() and node.flags().is_quarantined
   if metadata.is_new == '0' or (metadata.fingerprint and not is_in_first_quarantine) then
     return { 'already_registered', metadata.fingerprint or node.fingerprint }
   end
@@ -13,7 +13,7 @@ function node.init(_, is_real, time_of_client)
     -- waits out its quarantine.
     node.write_metadata(0, '0')
     if redis.call('DEL', $QUARANTINE) == 1 then
-      node.known_signs = false
+      node.known_flags = false
     end
   end
   return node.registered()

@@ -9,7 +9,7 @@ function node.inspect(resources, most_readers)
   abstains = abstains and (abstains[2] or -1) or false
   local waiters, first_waiter = 0, false
   if node.has_queue(resources[1]) then
-    waiters = redis.call('ZCOUNT', $ENTRY_TTL .. resources[1] .. '}', node.text_of(node.milliseconds()), '+inf')
+    waiters = redis.call('ZCOUNT', $ENTRY_TTL .. resources[1] .. '}', node.format_integer(node.milliseconds()), '+inf')
     first_waiter = waiters > 0 and redis.call('ZRANGE', $QUEUE .. resources[1] .. '}', 0, 0)[1] or false
   end
   local said = { 'inspected', counter, node.incarnation(), fingerprint_of_metadata, abstains, waiters, first_waiter }
@@ -18,11 +18,11 @@ function node.inspect(resources, most_readers)
   end
   said[8], said[9], said[10] = held.owner, held.holds, held.ttl
   if held.owner == $SHARED then
-    node.need('share')
+    node.require_functions('share')
     said[9] = 0
   end
   if held.owner == $SHARED and node.readers(resources[1], held) then
-    local readers, now = $READERS .. resources[1] .. '}', node.text_of(node.milliseconds())
+    local readers, now = $READERS .. resources[1] .. '}', node.format_integer(node.milliseconds())
     said[9] = redis.call('ZCOUNT', readers, now, '+inf')
     -- The first who end, and no more than these: there may be very many.
     local first = redis.call('ZRANGE', readers, now, '+inf', 'BYSCORE', 'LIMIT', 0, most_readers, 'WITHSCORES')

@@ -19,7 +19,7 @@ function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
       below = math.max(below, math.min(tonumber(hint) - 1, node.start() + 3600 * 1000000))
     end
     if below >= node.largest_counter then
-      node.refuse({ 'counter', node.text_of(below) })
+      node.refuse({ 'counter', node.format_integer(below) })
     end
     vote = below + 1
   end
@@ -27,7 +27,7 @@ function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
   for i = 1, #resources do
     values[i] = is_shared and math.max(seen.found[i] or 0, vote) or vote
   end
-  node.own(resources, owner, seen, values, not is_repeated and '1' or nil, ttl)
+  node.write_owner(resources, owner, seen, values, not is_repeated and '1' or nil, ttl)
   for i = 1, (is_shared or not is_unmarked) and #resources or 0 do
     if is_shared and is_shared[i] then
       node.share(resources[i], owner, seen.readers[i], vote, ttl)
@@ -40,13 +40,13 @@ end
 
 -- Which of the resources others are queued for, by index, and 1; if there is none and all are free,
 -- which of them is marked, and 0.
-function node.let_first(resources, seen)
+function node.yield_to_waiters(resources, seen)
   local marked
-  for i = 1, node.signs().has_any and #resources or 0 do
+  for i = 1, node.flags().is_dirty and #resources or 0 do
     local resource = resources[i]
     local mark, turn_mark = $MARK .. resource .. '}', $TURN_MARK .. resource .. '}'
     if redis.call('EXISTS', $QUEUE .. resource .. '}', mark, turn_mark) > 0 then
-      if node.is_awaited(resource) then
+      if node.has_waiters(resource) then
         return i - 1, 1
       end
       if not marked and not seen.other and redis.call('EXISTS', mark, turn_mark) > 0 then
@@ -64,7 +64,7 @@ function node.lock_any(resources, owner, ttl, hint, gives_up)
   if seen.is_all_ours then
     return node.grant(resources, owner, ttl, hint, seen)
   end
-  local first, rank = node.let_first(resources, seen)
+  local first, rank = node.yield_to_waiters(resources, seen)
   local held = seen.other and node.held_by_another(seen)
   if first then
     return { 'queued', first, 0, rank, 0, unpack(held or {}, 2, held and 5 or 1) }
@@ -87,11 +87,11 @@ function node.take(resources, owner, ttl, hint, gives_up)
   -- Of a group, others of its resources may have made the turn.
   local is_one = #resources == 1 and not resources.is_shared
   if not gives_up and is_one and seen.other and seen.other.owner == $SHARED and seen.other.remaining > 0 then
-    node.need('share')
+    node.require_functions('share')
     -- As far as it can be written, as above.
     pcall(node.mark_turn, resources[seen.other.index + 1], seen.other.remaining)
   elseif resources.is_shared then
-    node.let_writer_first(resources, seen)
+    node.yield_to_writer(resources, seen)
   end
   return seen.other and node.held_by_another(seen) or node.grant(resources, owner, ttl, hint, seen)
 end

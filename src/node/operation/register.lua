@@ -19,8 +19,8 @@ function node.register(_, new_nodes, time_of_client, lasts, renewals_after)
     if not is_trusted then
       minimum_token = math.max(minimum_token, node.start() + 1000000)
       is_new = not is_known and not metadata.is_new
-      redis.call('SET', $QUARANTINE, node.text_of(node.milliseconds() + tonumber(renewals_after)), 'PX', lasts)
-      node.known_signs = false
+      redis.call('SET', $QUARANTINE, node.format_integer(node.milliseconds() + tonumber(renewals_after)), 'PX', lasts)
+      node.known_flags = false
     end
     node.write_metadata(minimum_token, is_new and '1' or '0')
   end

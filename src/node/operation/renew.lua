@@ -29,7 +29,7 @@ function node.renew_any(resources, owner, holds, ttl, token)
       epochs[i] = values[i]
     end
   end
-  node.own(resources, owner, seen, values, holds, ttl)
+  node.write_owner(resources, owner, seen, values, holds, ttl)
   for i, is_shared in pairs(resources.is_shared or {}) do
     if is_shared then
       node.prolong_mark(resources[i], node.share(resources[i], owner, seen.readers[i], epochs[i], ttl))
@@ -40,9 +40,9 @@ function node.renew_any(resources, owner, holds, ttl, token)
   if abstains and not (abstains.renewals_from and node.milliseconds() > abstains.renewals_from) then
     return { 'renewed_in_quarantine', abstains[2] }
   end
-  local is_awaited = false
-  for i = 1, node.signs().has_any and #resources or 0 do
-    is_awaited = is_awaited or node.has_queue(resources[i])
+  local has_waiters = false
+  for i = 1, node.flags().is_dirty and #resources or 0 do
+    has_waiters = has_waiters or node.has_queue(resources[i])
   end
-  return node.awaited(proves and 1 or { 'renewed', 0 }, is_awaited)
+  return node.with_waiters(proves and 1 or { 'renewed', 0 }, has_waiters)
 end

@@ -33,7 +33,7 @@ repeat
   end
   time = time or (node and node.known_time) or call('TIME')
   time = time[1] and time
-  -- Numbers become text in two halves: `text_of` says why.
+  -- Numbers become text in two halves: `format_integer` says why.
   local format, micro = string.format, time and tonumber(time[2])
   local now = micro and time[1] * 1000 + (micro - micro % 1000) / 1000
   if not now or last_end and last_end < now then

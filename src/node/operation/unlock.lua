@@ -3,8 +3,8 @@
 
 -- What becomes of the mark of a resource that is free now. A turn mark stays: the writer whose turn it
 -- is comes now.
-function node.pass_mark(resource, notifies, is_known)
-  if not (is_known or node.signs().has_any) then
+function node.passes_mark(resource, notifies, is_known)
+  if not (is_known or node.flags().is_dirty) then
     return
   elseif not notifies then
     redis.pcall('DEL', $MARK .. resource .. '}')
@@ -21,7 +21,7 @@ function node.unlock_any(resources, owner, kind, is_taken)
   -- Whatever goes wrong with one part, the others are done, and the first problem is the answer.
   -- Deletions first: a server without memory takes them, and what follows only if it is not the
   -- first write.
-  local problem, deleted, is_awaited = nil, 0, false
+  local problem, deleted, has_waiters = nil, 0, false
   for i = 1, #resources do
     local resource = resources[i]
     local reply, is_free = 0, false
@@ -45,13 +45,13 @@ function node.unlock_any(resources, owner, kind, is_taken)
     end
     if is_free then
       -- Waiters go before newcomers, if there are any that are known: best effort, too.
-      pcall(node.pass_mark, resource, notify == '1', is_known == '1')
+      pcall(node.passes_mark, resource, notify == '1', is_known == '1')
       reply = notify == '1' and redis.pcall('PUBLISH', $CHANNEL .. braced(resource), '0')
     end
     problem = problem or (type(reply) == 'table' and reply)
     -- Wherever it is free now: what is deleted elsewhere may not have been here.
-    local is_done, found = pcall(node.is_awaited, resource)
-    is_awaited = is_awaited or (is_done and found)
+    local is_done, found = pcall(node.has_waiters, resource)
+    has_waiters = has_waiters or (is_done and found)
   end
   local is_left = tombstone == '2' or (tombstone == '1' and deleted < #resources)
   for i = 1, is_left and #resources or 0 do
@@ -61,5 +61,5 @@ function node.unlock_any(resources, owner, kind, is_taken)
   if problem then
     error(problem, 0)
   end
-  return node.awaited(deleted, is_awaited)
+  return node.with_waiters(deleted, has_waiters)
 end

@@ -3,8 +3,8 @@
 node.arity.vacant = 2
 function node.vacant(resources, most, even_marked)
   node.may_vote()
-  local said, has_any = { 'vacant' }, node.signs().has_any
-  local looks_at_marks = has_any and even_marked == '0'
+  local said, is_dirty = { 'vacant' }, node.flags().is_dirty
+  local looks_at_marks = is_dirty and even_marked == '0'
   most = tonumber(most)
   for from = 1, #resources, 64 do
     local last = math.min(from + 63, #resources)
@@ -17,7 +17,7 @@ function node.vacant(resources, most, even_marked)
       local resource, found = resources[i]
       if looks_at_marks then
         found = redis.call('EXISTS', resource, $QUEUE .. resource .. '}', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}')
-      elseif has_any then
+      elseif is_dirty then
         found = redis.call('EXISTS', resource, $QUEUE .. resource .. '}')
       else
         found = redis.call('EXISTS', resource)

@@ -26,13 +26,13 @@ function node.execute(key, at, is_removed)
   local name, arguments, arity, shared = node.expand(ARGV[at], at, is_removed)
   local count, first = 1, at + 1
   if name then
-    node.need(name)
+    node.require_functions(name)
   else
     name = ARGV[at]
     if name == 'shared' then
       shared, name, first = ARGV[at + 1], ARGV[at + 2], at + 3
     end
-    node.need(name)
+    node.require_functions(name)
     count, first, arity = ARGV[first], first + 1, node.arity[name]
     arguments = { unpack(ARGV, first, first + arity - 1) }
   end
@@ -42,7 +42,7 @@ function node.execute(key, at, is_removed)
     resources[i] = KEYS[key + i - 1]
   end
   if shared then
-    node.need('share')
+    node.require_functions('share')
     resources.is_shared = {}
     for i = 1, count do
       resources.is_shared[i] = string.sub(shared, i, i) == '1'

@@ -27,7 +27,7 @@ function node.abstention()
   if not (this and node.metadata().incarnation == this) then
     return { 'abstains' }
   end
-  local renewals_from = node.signs().is_quarantined and redis.call('GET', $QUARANTINE)
+  local renewals_from = node.flags().is_quarantined and redis.call('GET', $QUARANTINE)
   if not renewals_from then
     return nil
   end
@@ -48,7 +48,7 @@ end
 function node.note_quorum()
   local metadata = node.metadata()
   local is_empty = not metadata.fingerprint and node.guard ~= 'off' and not metadata.is_new
-  if is_empty or (metadata.is_new == '1' and node.signs().is_quarantined) then
+  if is_empty or (metadata.is_new == '1' and node.flags().is_quarantined) then
     redis.call('HSET', $METADATA, 'new', '0')
     node.known_metadata = false
   end

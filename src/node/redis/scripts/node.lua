@@ -18,7 +18,7 @@ local node = {
 
 -- Sees to it that a function is defined; `share` stands for all those of readers, and `wake_next`
 -- for those of the wait queue.
-function node.need(name)
+function node.require_functions(name)
   if not node[name] then
     node.define(name)
   end

@@ -37,7 +37,7 @@ end
 function node.wake_next(resource)
   local held = node.holder(resource)
   if held then
-    node.need('share')
+    node.require_functions('share')
   end
   if not held or node.readers(resource, held) then
     node.next_in_queue(resource, held)
@@ -75,7 +75,7 @@ function node.next_in_queue(resource, is_held, asking, ticket)
     if is_there then
       -- A waiter that was woken before keeps the time of its first wake.
       if woken ~= head then
-        local now = node.text_of(node.milliseconds())
+        local now = node.format_integer(node.milliseconds())
         redis.pcall('SET', $WOKEN .. resource .. '}', now .. ' ' .. head, 'PX', node.max_ttl)
       end
       if second and is_overdue then

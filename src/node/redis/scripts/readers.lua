@@ -9,7 +9,7 @@ function node.readers(resource, held, owner)
     return nil
   end
   local phase, epoch = string.match(held.text, '^(%d+):(%d+)$')
-  phase, epoch = phase and node.usable(phase), epoch and node.usable(epoch)
+  phase, epoch = phase and node.parse_counter(phase), epoch and node.parse_counter(epoch)
   local name = $READERS .. resource .. '}'
   local last = tonumber(redis.call('ZRANGE', name, -1, -1, 'WITHSCORES')[2])
   if not (phase and epoch and last) or last < node.milliseconds() then
@@ -21,12 +21,12 @@ end
 
 -- Both keys end together.
 function node.end_readers(resource, at)
-  redis.call('PEXPIREAT', $READERS .. resource .. '}', node.text_of(at))
-  redis.call('PEXPIREAT', resource, node.text_of(at))
+  redis.call('PEXPIREAT', $READERS .. resource .. '}', node.format_integer(at))
+  redis.call('PEXPIREAT', resource, node.format_integer(at))
 end
 
 function node.write_epoch(resource, phase, epoch)
-  redis.call('HSET', resource, $SHARED, node.text_of(phase) .. ':' .. node.text_of(epoch))
+  redis.call('HSET', resource, $SHARED, node.format_integer(phase) .. ':' .. node.format_integer(epoch))
 end
 
 -- The largest vote that was given for any of the resources already, and whether one was for each:
@@ -45,17 +45,17 @@ end
 -- vote of the next is `epoch` at least, and the phase of a new run is that. How long it is shared
 -- now.
 --
--- PEXPIREAT comes before what makes a key, as in `own`.
+-- PEXPIREAT comes before what makes a key, as in `write_owner`.
 function node.share(resource, owner, readers, epoch, ttl)
   local name, now = $READERS .. resource .. '}', node.milliseconds()
   local last = math.max(readers and readers.last or 0, now + ttl)
   node.end_readers(resource, last)
   -- Those who are over. What is left of readers whose key was deleted are none.
-  redis.call('ZREMRANGEBYSCORE', name, '-inf', readers and '(' .. node.text_of(now) or '+inf')
-  redis.call('ZADD', name, 'GT', node.text_of(now + ttl), owner)
-  redis.call('PEXPIREAT', name, node.text_of(last))
+  redis.call('ZREMRANGEBYSCORE', name, '-inf', readers and '(' .. node.format_integer(now) or '+inf')
+  redis.call('ZADD', name, 'GT', node.format_integer(now + ttl), owner)
+  redis.call('PEXPIREAT', name, node.format_integer(last))
   node.write_epoch(resource, readers and readers.phase or epoch, math.max(readers and readers.epoch or 0, epoch))
-  redis.call('PEXPIREAT', resource, node.text_of(last))
+  redis.call('PEXPIREAT', resource, node.format_integer(last))
   return last - now
 end
 
@@ -87,7 +87,7 @@ end
 -- Those who wait for readers wait for as long as these stay. Where that cannot be written, others
 -- may come before them.
 function node.prolong_mark(resource, ttl)
-  if node.signs().has_any and redis.call('PTTL', $MARK .. resource .. '}') < ttl then
+  if node.flags().is_dirty and redis.call('PTTL', $MARK .. resource .. '}') < ttl then
     pcall(node.mark, resource, ttl, 'XX')
   end
 end
@@ -100,8 +100,8 @@ end
 
 -- Whether an owner that is to share a resource, and has its turn, lets a writer go first: then it is
 -- as if readers had it whom it cannot join.
-function node.let_writer_first(resources, seen)
-  for i = 1, resources.is_shared and not seen.other and node.signs().has_any and #resources or 0 do
+function node.yield_to_writer(resources, seen)
+  for i = 1, resources.is_shared and not seen.other and node.flags().is_dirty and #resources or 0 do
     if resources.is_shared[i] and not (seen.readers[i] and seen.readers[i].is_ours) then
       local left = redis.call('PTTL', $TURN_MARK .. resources[i] .. '}')
       if left >= 0 then

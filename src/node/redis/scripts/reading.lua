@@ -2,7 +2,7 @@
 
 -- Lua reads ' 7', '7e0' and '0x7' as numbers; a counter is none of them, nor what doubles do not
 -- tell from its neighbours. Nil for what is none.
-function node.usable(text)
+function node.parse_counter(text)
   local number = (text == '0' or string.find(text, '^[1-9]%d*$')) and tonumber(text)
   return number and number <= node.largest_counter and number or nil
 end
@@ -18,42 +18,42 @@ end
 
 -- Whether there is a quarantine, and whether there may be any tombstone, wait queue or mark. Mostly
 -- there is neither, and one question answers both.
-function node.signs()
-  if not node.known_signs then
-    local signs = redis.call('EXISTS', $QUARANTINE, $ANY)
-    local quarantines = signs > 0 and redis.call('EXISTS', $QUARANTINE) or 0
-    node.known_signs = { is_quarantined = quarantines > 0, has_any = signs > quarantines }
+function node.flags()
+  if not node.known_flags then
+    local flags = redis.call('EXISTS', $QUARANTINE, $ANY)
+    local quarantines = flags > 0 and redis.call('EXISTS', $QUARANTINE) or 0
+    node.known_flags = { is_quarantined = quarantines > 0, is_dirty = flags > quarantines }
   end
-  return node.known_signs
+  return node.known_flags
 end
 
 function node.is_gone(resource, owner)
-  local tombstone = node.signs().has_any and $TOMBSTONE .. braced(resource) .. ':' .. owner
+  local tombstone = node.flags().is_dirty and $TOMBSTONE .. braced(resource) .. ':' .. owner
   return tombstone and redis.call('EXISTS', tombstone) == 1
 end
 
 -- Beside tombstones, wait queues and marks stands a sign that there are any, which outlives them
 -- all: where it is missing, nobody needs to look for one. It lives so long that few of them have to
 -- prolong it.
-function node.sign()
+function node.set_dirty()
   if redis.call('PTTL', $ANY) < node.max_ttl then
     redis.call('SET', $ANY, '1', 'PX', 2 * node.max_ttl)
   end
-  node.known_signs = false
+  node.known_flags = false
 end
 
 function node.write_tombstone(resource, owner)
   redis.call('SET', $TOMBSTONE .. braced(resource) .. ':' .. owner, '1', 'PX', node.max_ttl)
-  node.sign()
+  node.set_dirty()
 end
 
 function node.has_queue(resource)
-  return node.signs().has_any and redis.call('EXISTS', $QUEUE .. resource .. '}') == 1
+  return node.flags().is_dirty and redis.call('EXISTS', $QUEUE .. resource .. '}') == 1
 end
 
 -- Whether anybody is queued; the first is woken then if it can have the resource. To wake is best
 -- effort: without it, the first in the queue comes by itself.
-function node.is_awaited(resource)
+function node.has_waiters(resource)
   if not node.has_queue(resource) then
     return false
   end
@@ -61,14 +61,14 @@ function node.is_awaited(resource)
   if redis.call('EXISTS', resource, resource, $READERS .. resource .. '}') == 2 then
     return true
   end
-  node.need('wake_next')
+  node.require_functions('wake_next')
   pcall(node.wake_next, resource)
   return node.has_queue(resource)
 end
 
 -- An answer, at a node where others are queued or where they are not.
-function node.awaited(answer, is_awaited)
-  return is_awaited and { 'awaited', answer } or answer
+function node.with_waiters(answer, has_waiters)
+  return has_waiters and { 'awaited', answer } or answer
 end
 
 -- Ends the operation that is being executed, and no other, with this answer. So does any error of a
@@ -78,7 +78,7 @@ function node.refuse(answer)
 end
 
 function node.integer(text)
-  return node.usable(text) or node.refuse({ 'counter', string.sub(text, 1, 64) })
+  return node.parse_counter(text) or node.refuse({ 'counter', string.sub(text, 1, 64) })
 end
 
 function node.time()
@@ -123,7 +123,7 @@ end
 -- which must not be given a ttl.
 function node.is_lock(held)
   return held.owner == $SHARED
-    or held.owner and string.find('/' .. held.owner, '/%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.usable(held.holds) or 0) > 0
+    or held.owner and string.find('/' .. held.owner, '/%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.parse_counter(held.holds) or 0) > 0
 end
 
 -- All that an operation has to know of its resources: what is left of the ttl of each that is held,

@@ -20,7 +20,7 @@ end
 
 -- `is_new` is 1 for a node that nobody has ever seen in a quorum, 0 for any other.
 function node.write_metadata(minimum_token, is_new)
-  redis.call('HSET', $METADATA, 'incarnation', node.incarnation() or '', 'minimum_token', node.text_of(minimum_token), 'fingerprint', node.fingerprint, 'new', is_new)
+  redis.call('HSET', $METADATA, 'incarnation', node.incarnation() or '', 'minimum_token', node.format_integer(minimum_token), 'fingerprint', node.fingerprint, 'new', is_new)
   node.known_metadata = false
 end
 

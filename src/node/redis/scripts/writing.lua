@@ -2,7 +2,7 @@
 
 -- A counter as text, in two halves: as one number, Lua would round it to 14 digits, or take long to
 -- print it.
-function node.text_of(number)
+function node.format_integer(number)
   if number < 10000000 then
     return string.format('%d', number)
   end
@@ -13,9 +13,9 @@ end
 -- A counter lives for half as long again as it has to, so that few uses have to prolong it.
 function node.count(name, value)
   if redis.call('PTTL', name) >= node.counter_ttl then
-    redis.call('SET', name, node.text_of(value), 'KEEPTTL')
+    redis.call('SET', name, node.format_integer(value), 'KEEPTTL')
   else
-    redis.call('SET', name, node.text_of(value), 'PX', math.floor(node.counter_ttl * 1.5))
+    redis.call('SET', name, node.format_integer(value), 'PX', math.floor(node.counter_ttl * 1.5))
   end
 end
 
@@ -28,12 +28,12 @@ function node.mark(resource, ttl, only_if)
   elseif not redis.call('SET', mark, '1', 'PX', lasts, only_if) then
     return
   end
-  node.sign()
+  node.set_dirty()
 end
 
 -- A mark that stays is over by itself, so nothing depends on whether it may be deleted.
 function node.unmark(resource)
-  if node.signs().has_any then
+  if node.flags().is_dirty then
     redis.pcall('DEL', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}')
   end
 end
@@ -48,7 +48,7 @@ end
 -- PEXPIRE after it is known to be allowed. What an error in between leaves is a counter that is too
 -- high, or resources of which some are owned for the ttl: both as after a reply that was lost, and
 -- the unlock that follows every error takes the latter back.
-function node.own(resources, owner, seen, values, holds, ttl)
+function node.write_owner(resources, owner, seen, values, holds, ttl)
   local is_shared = resources.is_shared
   for i = 1, #resources do
     node.count(seen.counters[i], values[i])
