@@ -16,7 +16,7 @@ const COUNTED_AS: Duration = Duration::from_secs(1);
 /// What all clients and nodes of a quorum agree on beside its settings: the names of keys, when a
 /// tombstone is left, who looks at a counter's ttl. It grows with every version of this crate that
 /// agrees on something else.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 
 /// The longest `max_ttl` and counter ttl: ten years. It keeps every sum of times far from what a
 /// [`Duration`] can hold.

@@ -6,21 +6,54 @@ use crate::values::Printable;
 
 /// A quorum's configuration as one readable line: what all of its clients must agree on.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Fingerprint(Arc<str>);
+pub(crate) struct Fingerprint(Arc<Line>);
+
+/// The text of a fingerprint, hashed once.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Line {
+    text: Box<str>,
+    digest: Digest,
+}
+
+/// 64 bits by which calls name a fingerprint, as 16 hexadecimal digits.
+///
+/// The hash is FNV-1a (Fowler, Noll and Vo): each client computes the same, in every version. Two
+/// configurations have the same digest with a chance of 2^-64. Nobody gains by a collision on
+/// purpose: a client that may call a node may also name the node's own configuration.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Digest(u64);
+
+impl Digest {
+    fn of(line: &str) -> Self {
+        let add = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        Self(line.bytes().fold(0xcbf2_9ce4_8422_2325, add))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
 
 impl Fingerprint {
-    pub(crate) fn new(text: &str) -> Self {
-        Self(text.into())
+    pub(crate) fn new(line: &str) -> Self {
+        Self(Arc::new(Line { text: line.into(), digest: Digest::of(line) }))
+    }
+
+    /// What stands for the line in a call.
+    pub(crate) fn digest(&self) -> Digest {
+        self.0.digest
     }
 
     /// What a node shows between two configurations: nobody's quorum.
     pub(crate) fn closed_for(&self) -> Self {
-        Self(format!("closed for {}", self.0).into())
+        Self::new(&format!("closed for {}", self.0.text))
     }
 
     /// In which fields this client differs from a node.
     pub(crate) fn beside(&self, theirs: &Self) -> String {
-        let fields = |of: &'_ Self| -> Vec<String> { of.0.split(' ').map(str::to_owned).collect() };
+        let fields = |of: &'_ Self| -> Vec<String> { of.0.text.split(' ').map(str::to_owned).collect() };
         let (our_fields, their_fields) = (fields(self), fields(theirs));
         let without = |fields: &[String], others: &[String]| -> Vec<String> {
             fields.iter().filter(|field| !others.contains(field)).cloned().collect()
@@ -36,19 +69,19 @@ impl Fingerprint {
 
     /// The line as nodes store it.
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        &self.0.text
     }
 }
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Printable(&self.0).fmt(f)
+        Printable(&self.0.text).fmt(f)
     }
 }
 
 impl fmt::Debug for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", &*self.0)
+        write!(f, "{:?}", &*self.0.text)
     }
 }
 
@@ -72,6 +105,15 @@ mod tests {
             beside("name=a nodes=3", "closed for name=a nodes=3"),
             "it has (closed for name=a nodes=3), this client (name=a nodes=3)"
         );
+    }
+
+    #[test]
+    fn a_digest_is_the_fnv_1a_hash_of_the_line() {
+        for (line, digest) in
+            [("", "cbf29ce484222325"), ("a", "af63dc4c8601ec8c"), ("foobar", "85944171f73967e8")]
+        {
+            assert_eq!(Fingerprint::new(line).digest().to_string(), digest);
+        }
     }
 
     #[test]

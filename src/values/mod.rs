@@ -14,7 +14,7 @@ mod resource;
 
 pub(crate) use self::{
     arrivals::{Arrivals, LONGEST_ARRIVAL},
-    fingerprint::Fingerprint,
+    fingerprint::{Digest, Fingerprint},
     label::{LONGEST_LABEL, Label},
     lease_id::{LeaseIds, READERS},
     printable::Printable,

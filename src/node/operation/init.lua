@@ -1,17 +1,17 @@
--- init.lua  ARGV is_real 0|1, time  ->  registered incarnation|false [quarantine] | already_registered fingerprint | no_run_id | clock_off by | error READONLY
-node.arity.init = 2
-function node.init(_, is_real, time_of_client)
+-- init.lua  ARGV fingerprint, is_real 0|1, time  ->  registered incarnation|false [quarantine] | already_registered fingerprint | no_run_id | clock_off by | error READONLY
+node.arity.init = 3
+function node.init(_, fingerprint, is_real, time_of_client)
   local metadata = node.metadata()
-  local is_in_first_quarantine = metadata.is_new == '1' and metadata.fingerprint == node.fingerprint
+  local is_in_first_quarantine = metadata.is_new == '1' and metadata.fingerprint == fingerprint
     and node.incarnation() and metadata.incarnation == node.incarnation() and node.flags().is_quarantined
   if metadata.is_new == '0' or (metadata.fingerprint and not is_in_first_quarantine) then
-    return { 'already_registered', metadata.fingerprint or node.fingerprint }
+    return { 'already_registered', metadata.fingerprint or fingerprint }
   end
   node.check_server(time_of_client)
   if is_real == '1' then
     -- The metadata first, with the minimum token of a new node: what an error in between leaves
     -- waits out its quarantine.
-    node.write_metadata(0, '0')
+    node.write_metadata(fingerprint, 0, '0')
     if redis.call('DEL', $QUARANTINE) == 1 then
       node.known_flags = false
     end

@@ -29,8 +29,9 @@ impl Operate for Init {
         &[]
     }
 
-    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        arguments.name("init", 0).number(u8::from(!self.is_rehearsal)).time(self.time);
+    fn encode(&self, arguments: &mut Arguments<'_>, parameters: &QuorumParameters) {
+        arguments.name("init", 0).bytes(parameters.fingerprint.as_str().as_bytes());
+        arguments.number(u8::from(!self.is_rehearsal)).time(self.time);
     }
 
     fn decode(&self, said: Said<'_>) -> Option<Answer> {

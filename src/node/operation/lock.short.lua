@@ -12,8 +12,8 @@ repeat
   fields = is_usual and (fields or call('HLEN', resource))
   if fields == 1 and not has_turn and is_dirty and call('EXISTS', $QUEUE .. resource .. '}') == 0 then
     local holder, remaining = call('HGETALL', resource)[1], call('PTTL', resource)
-    local number, max_ttl = holder ~= owner and call('GET', counter), tonumber(string.match(words[4], ' (%d+) '))
-    -- The flags have to outlive the mark.
+    local number, max_ttl = holder ~= owner and call('GET', counter), tonumber(string.match(words[3], ' (%d+) '))
+    -- The node has to stay dirty for longer than the mark lasts.
     local lasts = call('PTTL', $ANY)
     number = type(number) == 'string' and find(number, '^[1-9]%d*$') and tonumber(number)
     local is_plain = holder and #holder <= 128 and type(remaining) == 'number' and remaining >= 0
@@ -41,7 +41,7 @@ repeat
   -- A counter that is remembered for long enough is only counted up, which needs no number to be read
   -- or written.
   local remembered = call('PTTL', counter)
-  local vote = type(remembered) == 'number' and remembered >= tonumber(words[3]) and call('INCR', counter)
+  local vote = type(remembered) == 'number' and remembered >= tonumber(words[2]) and call('INCR', counter)
   if type(vote) ~= 'number' then
     break
   end

@@ -23,6 +23,7 @@ impl Operate for Reconfigure {
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
         let Self { from, to } = self;
         arguments.name("reconfigure", 0).bytes(from.as_str().as_bytes()).bytes(to.as_str().as_bytes());
+        arguments.joined(format_args!("{}", to.digest()));
     }
 
     fn decode(&self, said: Said<'_>) -> Option<Answer> {

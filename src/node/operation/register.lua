@@ -1,6 +1,6 @@
--- register.lua  ARGV new nodes: quarantine|admit|leave, time, quarantine, renewals after  ->  registered incarnation|false [quarantine] | no_run_id | clock_off by | error READONLY
-node.arity.register = 4
-function node.register(_, new_nodes, time_of_client, lasts, renewals_after)
+-- register.lua  ARGV fingerprint, new nodes: quarantine|admit|leave, time, quarantine, renewals after  ->  registered incarnation|false [quarantine] | no_run_id | clock_off by | error READONLY
+node.arity.register = 5
+function node.register(_, fingerprint, new_nodes, time_of_client, lasts, renewals_after)
   node.admit()
   node.check_server(time_of_client)
   local metadata = node.metadata()
@@ -22,7 +22,7 @@ function node.register(_, new_nodes, time_of_client, lasts, renewals_after)
       redis.call('SET', $QUARANTINE, node.format_integer(node.milliseconds() + tonumber(renewals_after)), 'PX', lasts)
       node.known_flags = false
     end
-    node.write_metadata(minimum_token, is_new and '1' or '0')
+    node.write_metadata(fingerprint, minimum_token, is_new and '1' or '0')
   end
   return node.registered()
 end

@@ -51,7 +51,13 @@ impl Operate for Register {
             NewNodes::Admit => b"admit",
             NewNodes::Leave => b"leave",
         };
-        arguments.name("register", 0).bytes(new_nodes).time(self.time).ttl(lasts).ttl(renewals_after);
+        arguments
+            .name("register", 0)
+            .bytes(parameters.fingerprint.as_str().as_bytes())
+            .bytes(new_nodes)
+            .time(self.time)
+            .ttl(lasts)
+            .ttl(renewals_after);
     }
 
     fn decode(&self, said: Said<'_>) -> Option<Answer> {

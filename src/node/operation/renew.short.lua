@@ -12,7 +12,7 @@ repeat
     break
   end
   local remembered = call('PTTL', counter)
-  if type(remembered) ~= 'number' or remembered < tonumber(words[3]) then
+  if type(remembered) ~= 'number' or remembered < tonumber(words[2]) then
     break
   end
   local remaining = call('PTTL', resource)

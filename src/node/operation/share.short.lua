@@ -8,7 +8,7 @@ repeat
     break
   end
   local remembered = call('PTTL', counter)
-  if type(remembered) ~= 'number' or remembered < tonumber(words[3]) then
+  if type(remembered) ~= 'number' or remembered < tonumber(words[2]) then
     break
   end
   -- When the last of the readers ends, if the owner joins readers; else the owner is the first.

@@ -39,6 +39,7 @@ mod raw_connection;
 mod route;
 pub(crate) mod script;
 mod sentinel;
+mod stamp;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "tls")]

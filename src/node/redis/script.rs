@@ -14,7 +14,10 @@ use crate::{
             Answer, Arguments, OTHER_SCRIPTS, Operation, SHORT_WAYS, Said, USUAL_SCRIPTS, fingerprint, text,
         },
         parameters::{QuorumParameters, RestartGuard},
-        redis::classify::{classify_caught, classify_code},
+        redis::{
+            classify::{classify_caught, classify_code},
+            stamp::Stamp,
+        },
         ttl::whole_milliseconds,
     },
     values::NodeError,
@@ -84,7 +87,7 @@ impl ScriptName {
 ///
 /// ```text
 /// EVALSHA name | EVAL text  numkeys  resources of all operations ...
-///         fingerprint incarnation counter_ttl guard+max_ttl+hand_over
+///         stamp counter_ttl guard+max_ttl+hand_over
 ///         { lock | try | turn | head | unlock | release | release_late | renew | share | unshare | unshare_late  arguments ...
 ///         | [shared which] operation resources-count arguments ... } ...
 /// ```
@@ -103,18 +106,15 @@ pub(crate) fn command(name: &ScriptName, parameters: &QuorumParameters, operatio
     for resource in operations.iter().flat_map(Operation::resources) {
         command.arg(resource.as_bytes());
     }
-    let QuorumParameters { fingerprint, guard, max_ttl, counter_ttl, hand_over, incarnation, .. } =
-        parameters;
-    let (guard, incarnation) = match guard {
-        RestartGuard::PerConnection => ("connection", incarnation.as_deref().unwrap_or_default()),
-        // The metadata of no node is of this incarnation, and no lock or renewal takes a short way:
-        // each asks the server for its incarnation.
-        RestartGuard::PerVote => ("vote", "-"),
-        RestartGuard::Off => ("off", incarnation.as_deref().unwrap_or_default()),
+    let QuorumParameters { guard, max_ttl, counter_ttl, hand_over, .. } = parameters;
+    let guard = match guard {
+        RestartGuard::PerConnection => "connection",
+        RestartGuard::PerVote => "vote",
+        RestartGuard::Off => "off",
     };
-    command.arg(fingerprint.as_str()).arg(incarnation).arg(whole_milliseconds(*counter_ttl));
     let (max_ttl, hand_over) = (whole_milliseconds(*max_ttl), whole_milliseconds(*hand_over));
     let mut arguments = Arguments::new(&mut command);
+    arguments.joined(format_args!("{}", Stamp::of(parameters))).ttl(*counter_ttl);
     arguments.joined(format_args!("{guard} {max_ttl} {hand_over}"));
     for operation in operations {
         operation.as_dyn().encode(&mut arguments, parameters);

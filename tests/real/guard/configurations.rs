@@ -44,7 +44,7 @@ async fn a_client_with_other_settings_is_refused_with_the_difference() {
         let outcome = other.connect().await;
         assert!(is_wrong_quorum(&outcome), "{outcome:?}");
         let metadata =
-            "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01 protocol=1";
+            "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01 protocol=2";
         let text = outcome.unwrap_err().to_string();
         let (field, _) = difference.split_once('=').unwrap();
         let in_metadata = metadata.split(' ').find(|of_metadata| of_metadata.starts_with(field)).unwrap();

@@ -1,4 +1,4 @@
--- dispatch.lua  KEYS resources of all operations  ARGV fingerprint, incarnation, counter ttl, guard and max ttl and hand-over, operations ...  ->  answers
+-- dispatch.lua  KEYS resources of all operations  ARGV stamp, counter ttl, guard and max ttl and hand-over, operations ...  ->  answers
 --
 -- An operation is a name, the number of its resources, and its arguments. If any of the resources is
 -- shared, `shared` and the shared resources precede the name: `01` if the second of two is shared.
@@ -8,14 +8,14 @@
 -- sets no answer, and has written nothing but the counter of a lock, which it counts up first and
 -- down again. Then `node.execute` takes the general way.
 --
--- If the node has flags (tombstones, wait queues or marks), a short way checks for a queue of its
+-- If the node is dirty (has tombstones, wait queues or marks), a short way checks for a queue of its
 -- resource, and for a mark if the mark matters, and leaves both to the general way. Only the lock of
 -- a waiter at its turn goes on, because queue and marks exist for this waiter.
 local largest_counter = 9007199254740991
 -- Locals, because a global is looked up by its name at each use.
 local keys, words, call, type, find = KEYS, ARGV, redis.pcall, type, string.find
 local node, minimum_token, is_dirty, time
-local answers, answered, key, at, last = {}, 0, 1, 5, #words
+local answers, answered, key, at, last = {}, 0, 1, 4, #words
 
 -- By Redisson's rule: no braces of ours where the resource has one.
 local function braced(resource)

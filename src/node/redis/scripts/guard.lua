@@ -1,5 +1,16 @@
 -- guard.lua  ->  whether the node may vote
 
+-- A stamp is the digest of a fingerprint (16 digits) and the incarnation in short: the first 16 digits
+-- of each of its two ids, behind a slash. The metadata has the stamp beside the two whole texts, so
+-- that a call need not carry them.
+function node.digest(stamp)
+  return string.sub(stamp, 1, 16)
+end
+
+function node.incarnation_in(stamp)
+  return string.sub(stamp, 17)
+end
+
 -- The server's incarnation: the run_id is new with every start, the replication id with every
 -- promotion. False if the user may not know.
 function node.incarnation()
@@ -16,15 +27,19 @@ end
 -- Why the node must not vote, nil if it may; in quarantine also from when it counts for renewals,
 -- by its clock.
 function node.abstention()
-  local guard, this = node.guard, node.incarnation_of_connection
+  local guard, metadata = node.guard, node.metadata()
   if guard == 'off' then
     return nil
   end
+  -- The metadata has to be of the incarnation of the connection, or of the server.
+  local is_registered
   if guard == 'vote' then
-    this = node.incarnation()
+    is_registered = node.incarnation() and metadata.incarnation == node.incarnation()
+  else
+    is_registered = metadata.stamp == node.stamp
+      or node.incarnation_in(metadata.stamp) == node.incarnation_in(node.stamp)
   end
-  -- The metadata has to be of this incarnation.
-  if not (this and node.metadata().incarnation == this) then
+  if not is_registered then
     return { 'abstains' }
   end
   local renewals_from = node.flags().is_quarantined and redis.call('GET', $QUARANTINE)
@@ -37,9 +52,9 @@ end
 
 -- Refuses the clients of another quorum.
 function node.admit()
-  local other = node.metadata().fingerprint
-  if other and other ~= node.fingerprint then
-    node.refuse({ 'wrong_quorum', other })
+  local metadata = node.metadata()
+  if metadata.fingerprint and metadata.stamp ~= node.stamp and node.digest(metadata.stamp) ~= node.digest(node.stamp) then
+    node.refuse({ 'wrong_quorum', metadata.fingerprint })
   end
 end
 

@@ -2,13 +2,12 @@
 --
 -- To define a function costs a server about as much as to read a key. So what only some operations
 -- need is defined when one of those is asked for.
-local guard, max_ttl, hand_over = string.match(ARGV[4], '^(%S+) (%d+) (%d+)$')
+local guard, max_ttl, hand_over = string.match(ARGV[3], '^(%S+) (%d+) (%d+)$')
 local node = {
   largest_counter = 9007199254740991,
   -- What comes with the call.
-  fingerprint = ARGV[1],
-  incarnation_of_connection = ARGV[2],
-  counter_ttl = tonumber(ARGV[3]),
+  stamp = ARGV[1],
+  counter_ttl = tonumber(ARGV[2]),
   guard = guard,
   max_ttl = tonumber(max_ttl),
   hand_over = tonumber(hand_over),

@@ -9,9 +9,9 @@ end
 
 function node.metadata()
   if not node.known_metadata then
-    local incarnation, minimum_token, fingerprint, is_new = unpack(redis.call('HMGET', $METADATA, 'incarnation', 'minimum_token', 'fingerprint', 'new'))
-    local is_known = incarnation or minimum_token or fingerprint
-    node.known_metadata = { incarnation = incarnation, minimum_token = minimum_token or '0', fingerprint = is_known and (fingerprint or ''), is_new = is_new }
+    local stamp, incarnation, minimum_token, fingerprint, is_new = unpack(redis.call('HMGET', $METADATA, 'stamp', 'incarnation', 'minimum_token', 'fingerprint', 'new'))
+    local is_known = stamp or incarnation or minimum_token or fingerprint
+    node.known_metadata = { stamp = stamp or '', incarnation = incarnation, minimum_token = minimum_token or '0', fingerprint = is_known and (fingerprint or ''), is_new = is_new }
   end
   return node.known_metadata
 end

@@ -18,9 +18,16 @@ function node.check_server(time_of_client)
   end
 end
 
+function node.stamp_of(digest, incarnation)
+  local run_id, replication_id = string.match(incarnation, '^(%x*)/(%x*)$')
+  return digest .. '/' .. (run_id and string.sub(run_id, 1, 16) .. string.sub(replication_id, 1, 16) or '')
+end
+
 -- `is_new` is 1 for a node that nobody has ever seen in a quorum, 0 for any other.
-function node.write_metadata(minimum_token, is_new)
-  redis.call('HSET', $METADATA, 'incarnation', node.incarnation() or '', 'minimum_token', node.format_integer(minimum_token), 'fingerprint', node.fingerprint, 'new', is_new)
+function node.write_metadata(fingerprint, minimum_token, is_new)
+  local incarnation = node.incarnation() or ''
+  redis.call('HSET', $METADATA, 'stamp', node.stamp_of(node.digest(node.stamp), incarnation), 'incarnation', incarnation,
+    'minimum_token', node.format_integer(minimum_token), 'fingerprint', fingerprint, 'new', is_new)
   node.known_metadata = false
 end
 

@@ -4,6 +4,7 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -24,7 +25,7 @@ use crate::{
             Listed,
             samples::{owner, parameters, resource},
         },
-        redis::script::tests::server::Server,
+        redis::{script::tests::server::Server, stamp::Stamp},
         state::{
             Counter, HeldKey, LARGEST_COUNTER, Leader, NodeMetadata, NodeState, NodeTime, Outcome,
             Quarantine, QueueEntry,
@@ -268,20 +269,16 @@ impl Pair<'_> {
             TestStep::SetMetadata { minimum_token, is_ours } => {
                 let minimum_token = self.number(minimum_token);
                 let fingerprint = if *is_ours { parameters().fingerprint } else { Fingerprint::new("other") };
+                let incarnation = self.server.incarnation_of_data().into();
+                let metadata = NodeMetadata { incarnation, minimum_token, fingerprint };
                 let mut command = redis::cmd("HSET");
-                let incarnation = self.server.incarnation_of_data();
                 command
                     .arg(names::METADATA)
-                    .arg("incarnation")
-                    .arg(&incarnation)
+                    .arg(&["stamp", &stamp(&metadata), "incarnation", &metadata.incarnation])
                     .arg("minimum_token")
                     .arg(minimum_token);
-                self.server.get::<i64>(command.arg("fingerprint").arg(fingerprint.as_str()));
-                self.state.set_metadata(Some(NodeMetadata {
-                    incarnation: incarnation.into(),
-                    minimum_token,
-                    fingerprint,
-                }));
+                self.server.get::<i64>(command.arg("fingerprint").arg(metadata.fingerprint.as_str()));
+                self.state.set_metadata(Some(metadata));
             }
             TestStep::LoseMetadata => {
                 self.server.get::<i64>(redis::cmd("DEL").arg(names::METADATA));
@@ -320,9 +317,16 @@ impl Pair<'_> {
             TestStep::Restart => {
                 // The metadata of another incarnation, as far as the node can tell.
                 if let Some(metadata) = self.state.metadata().cloned() {
+                    let metadata = NodeMetadata { incarnation: "earlier".into(), ..metadata };
                     let mut command = redis::cmd("HSET");
-                    self.server.get::<i64>(command.arg(names::METADATA).arg("incarnation").arg("earlier"));
-                    self.state.set_metadata(Some(NodeMetadata { incarnation: "earlier".into(), ..metadata }));
+                    command.arg(names::METADATA).arg(&[
+                        "stamp",
+                        &stamp(&metadata),
+                        "incarnation",
+                        &metadata.incarnation,
+                    ]);
+                    self.server.get::<i64>(&command);
+                    self.state.set_metadata(Some(metadata));
                 }
             }
         }
@@ -469,7 +473,7 @@ impl Pair<'_> {
         let found: BTreeMap<String, String> = self.server.get(redis::cmd("HGETALL").arg(names::METADATA));
         let is_new = state.is_new().map(|is_new| u8::from(is_new).to_string());
         prop_assert_eq!(found.get("new"), is_new.as_ref());
-        let Some(NodeMetadata { incarnation, minimum_token, fingerprint }) = state.metadata() else {
+        let Some(metadata) = state.metadata() else {
             // A renewal may have left word before the first registration.
             let is_told = found.len() == 1 && is_new.is_some();
             if is_told {
@@ -477,13 +481,24 @@ impl Pair<'_> {
             }
             return Err(TestCaseError::fail("metadata that should not be there"));
         };
-        let expected = [("incarnation", incarnation.to_string()), ("fingerprint", fingerprint.to_string())];
+        let NodeMetadata { incarnation, minimum_token, fingerprint } = metadata;
+        let expected = [
+            ("stamp", stamp(metadata)),
+            ("incarnation", incarnation.to_string()),
+            ("fingerprint", fingerprint.to_string()),
+        ];
         for (field, value) in expected {
             prop_assert_eq!(&found[field], &value);
         }
         prop_assert_eq!(found["minimum_token"].parse().ok(), Some(*minimum_token));
         Ok(())
     }
+}
+
+/// The stamp that belongs to the two texts of the metadata.
+fn stamp(NodeMetadata { incarnation, fingerprint, .. }: &NodeMetadata) -> String {
+    let (incarnation, fingerprint) = (Some(Arc::clone(incarnation)), fingerprint.clone());
+    Stamp::of(&QuorumParameters { incarnation, fingerprint, ..parameters() }).to_string()
 }
 
 /// Changes what a connection listens to, which is answered with pushes alone; what it heard before

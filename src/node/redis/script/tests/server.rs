@@ -18,6 +18,7 @@ use crate::{
         redis::{
             program,
             script::{self, ScriptName},
+            stamp::Stamp,
         },
     },
     values::{LeaseId, Resource},
@@ -74,11 +75,18 @@ impl Server {
     /// From now on the node has the metadata of the quorum and the incarnation that are named in
     /// `parameters`, so that operations of one resource take the short ways.
     pub(super) fn register(&mut self) {
-        let QuorumParameters { incarnation, fingerprint, .. } = parameters();
+        self.register_with(0);
+    }
+
+    /// The same with this minimum token.
+    pub(super) fn register_with(&mut self, minimum_token: u64) {
+        let parameters = parameters();
+        let stamp = Stamp::of(&parameters);
+        let QuorumParameters { incarnation, fingerprint, .. } = &parameters;
         self.run(&format!(
-            "HSET {} incarnation {} minimum_token 0 fingerprint {fingerprint}",
+            "HSET {} stamp {stamp} incarnation {} minimum_token {minimum_token} fingerprint {fingerprint}",
             names::METADATA,
-            incarnation.unwrap()
+            incarnation.as_deref().unwrap()
         ));
     }
 

@@ -257,15 +257,12 @@ fn metadata_of_another_quorum_refuses_locks_but_no_unlock() {
         );
     }
     assert_eq!(server.one(&parameters(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
-    server.run(&format!(
-        "HSET redquorum:node minimum_token 2000000000000000 fingerprint {}",
-        parameters().fingerprint
-    ));
+    server.register_with(2_000_000_000_000_000);
     assert_eq!(
         server.one(&parameters(), &lock("a", "me", 5000, 0)),
         Answer::Granted { vote: 2_000_000_000_000_001 }
     );
-    server.run("HDEL redquorum:node fingerprint");
+    server.run("HDEL redquorum:node stamp");
     assert!(matches!(server.one(&parameters(), &lock("b", "me", 5000, 0)), Answer::WrongQuorum { .. }));
 }
 
@@ -273,22 +270,15 @@ fn metadata_of_another_quorum_refuses_locks_but_no_unlock() {
 fn renewal_proves_nothing_below_the_minimum_token() {
     let mut server = Server::start();
     server.run("SET redisson_lock_token:{a} 5");
-    server.run(&format!(
-        "HSET redquorum:node incarnation r minimum_token 60 fingerprint {}",
-        parameters().fingerprint
-    ));
+    server.register_with(60);
     for (token, proves) in [(59, false), (60, true)] {
         assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, token)), Answer::Renewed { proves });
     }
     // The same where everything but the minimum token would have it take the short way.
-    let QuorumParameters { incarnation, fingerprint, counter_ttl, .. } = parameters();
+    let QuorumParameters { counter_ttl, .. } = parameters();
     server.run(&format!("SET redisson_lock_token:{{a}} 60 PX {}", 2 * counter_ttl.as_millis()));
     for (minimum_token, proves) in [(61, false), (60, true)] {
-        let incarnation = incarnation.as_deref().unwrap();
-        server.run(&format!(
-            "HSET redquorum:node incarnation {incarnation} minimum_token {minimum_token} \
-             fingerprint {fingerprint}"
-        ));
+        server.register_with(minimum_token);
         assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, 60)), Answer::Renewed { proves });
     }
 }

@@ -1,0 +1,44 @@
+//! What a call carries in place of the fingerprint and the incarnation.
+
+use std::fmt;
+
+use crate::{
+    node::parameters::{QuorumParameters, RestartGuard},
+    values::Digest,
+};
+
+/// A configuration and an incarnation in short: the digest of the fingerprint, a slash, and the
+/// beginnings of the two ids of the incarnation.
+///
+/// The node metadata has the stamp that the script made when the node registered, beside both whole
+/// texts. A node votes only for calls with its stamp. Assumed: ids are random, as those of Redis, so
+/// that two incarnations of one server have different beginnings but for a chance of 2^-64.
+pub(super) struct Stamp<'a> {
+    digest: Digest,
+    incarnation: &'a str,
+}
+
+impl<'a> Stamp<'a> {
+    /// The characters of each id.
+    const BEGINNING: usize = 16;
+
+    pub(super) fn of(parameters: &'a QuorumParameters) -> Self {
+        let incarnation = match parameters.guard {
+            RestartGuard::PerConnection | RestartGuard::Off => {
+                parameters.incarnation.as_deref().unwrap_or_default()
+            }
+            // The metadata of no node is of this incarnation, and no lock or renewal takes a short
+            // way: each compares the server's incarnation.
+            RestartGuard::PerVote => "-",
+        };
+        Self { digest: parameters.fingerprint.digest(), incarnation }
+    }
+}
+
+impl fmt::Display for Stamp<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let beginning = |id: &'_ str| -> String { id.chars().take(Self::BEGINNING).collect() };
+        let (run_id, replication_id) = self.incarnation.split_once('/').unwrap_or((self.incarnation, ""));
+        write!(f, "{}/{}{}", self.digest, beginning(run_id), beginning(replication_id))
+    }
+}
