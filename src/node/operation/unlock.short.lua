@@ -4,25 +4,40 @@
 --   release_late  the same, leaves a tombstone unless the lock is deleted
 --   unlock        kind as in unlock.lua
 repeat
-  local channel
+  local channel, hand_over
   if name ~= 'unlock' then
     arity, channel = 1, $CHANNEL .. '{' .. resource .. '}'
   else
     local kind = words[at + 2]
+    local is_known = kind == '101' or kind == '111'
     arity = 2
-    if kind == '10' or kind == '11' then
+    if is_known or kind == '10' or kind == '11' then
       channel = $CHANNEL .. braced(resource)
     elseif kind ~= '00' and kind ~= '01' then
       break
+    end
+    if is_known then
+      -- Waiters are queued at another node, so newcomers have to yield here. The node has to stay
+      -- dirty for longer than the mark lasts.
+      local max_ttl, lasts
+      max_ttl, hand_over = string.match(words[3], ' (%d+) (%d+)$')
+      max_ttl, lasts = tonumber(max_ttl), call('PTTL', $ANY)
+      if type(lasts) ~= 'number' or lasts < max_ttl or tonumber(hand_over) > max_ttl then
+        break
+      end
+      is_dirty = true
     end
   end
   if is_dirty == nil then
     is_dirty = call('EXISTS', $ANY) ~= 0
   end
-  if is_dirty and call('EXISTS', $QUEUE .. resource .. '}', $MARK .. resource .. '}') ~= 0 then
+  if is_dirty and call('EXISTS', $QUEUE .. resource .. '}', (hand_over and $QUEUE or $MARK) .. resource .. '}') ~= 0 then
     break
   end
   if call('HDEL', resource, owner) == 1 then
+    if hand_over then
+      call('SET', $MARK .. resource .. '}', '1', 'PX', hand_over)
+    end
     local listeners = channel and call('PUBLISH', channel, '0')
     answer = type(listeners) == 'table' and { 'error', listeners.err } or 1
   end
