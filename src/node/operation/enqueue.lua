@@ -20,7 +20,7 @@ end
 function node.enter_queue(resource, waiter, ticket, entry_ttl)
   local now = node.milliseconds()
   if ticket == '0' then
-    local last = redis.call('ZRANGE', $QUEUE .. resource .. '}', -1, -1, 'WITHSCORES')[2]
+    local last = redis.call('ZRANGE', $QUEUE .. resource .. '}', '-1', '-1', 'WITHSCORES')[2]
     ticket = math.max(now * 1000, (tonumber(last) or 0) + 1)
   else
     -- It has come, so it is not overdue any more.

@@ -21,7 +21,7 @@ function node.leave_queue(resource, waiter)
   if node.woken(resource) == waiter then
     redis.pcall('DEL', $WOKEN .. resource .. '}')
   end
-  local next = rank < 2 and redis.call('ZRANGE', queue, 1, 1)[1]
+  local next = rank < 2 and redis.call('ZRANGE', queue, '1', '1')[1]
   if next then
     redis.pcall('PUBLISH', $CHANNEL .. $NEXT .. resource .. '}:' .. next, '0')
   end
@@ -52,12 +52,12 @@ end
 -- then on.
 function node.next_in_queue(resource, is_held, asking, ticket)
   while true do
-    local first = redis.call('ZRANGE', $QUEUE .. resource .. '}', 0, 1, 'WITHSCORES')
-    local head, second = first[1], first[3]
+    local queue = $QUEUE .. resource .. '}'
+    local head, second = unpack(redis.call('ZRANGE', queue, '0', '1'))
     if not head or head == asking then
       return head
     end
-    if ticket and ticket ~= '0' and tonumber(ticket) < tonumber(first[2]) then
+    if ticket and ticket ~= '0' and tonumber(ticket) < tonumber(redis.call('ZSCORE', queue, head)) then
       return asking
     end
     local woken, at = node.woken(resource)

@@ -11,7 +11,7 @@ function node.readers(resource, held, owner)
   local phase, epoch = string.match(held.text, '^(%d+):(%d+)$')
   phase, epoch = phase and node.parse_counter(phase), epoch and node.parse_counter(epoch)
   local name = $READERS .. resource .. '}'
-  local last = tonumber(redis.call('ZRANGE', name, -1, -1, 'WITHSCORES')[2])
+  local last = tonumber(redis.call('ZRANGE', name, '-1', '-1', 'WITHSCORES')[2])
   if not (phase and epoch and last) or last < node.milliseconds() then
     return nil
   end
@@ -74,7 +74,7 @@ function node.unshare(resource, owner, is_taken)
   if not redis.call('HMGET', resource, $SHARED)[1] then
     return 0
   end
-  local last = tonumber(redis.call('ZRANGE', name, -1, -1, 'WITHSCORES')[2])
+  local last = tonumber(redis.call('ZRANGE', name, '-1', '-1', 'WITHSCORES')[2])
   if last and last >= node.milliseconds() then
     node.end_readers(resource, last)
     return 1

@@ -16,13 +16,13 @@ function node.metadata()
   return node.known_metadata
 end
 
--- Whether there is a quarantine, and whether there may be any tombstone, wait queue or mark. Mostly
--- there is neither, and one question answers both.
+-- Whether there is a quarantine, and whether the node is dirty: there may be a tombstone, a wait queue
+-- or a mark. Usually there is neither, and one question answers both.
 function node.flags()
   if not node.known_flags then
-    local flags = redis.call('EXISTS', $QUARANTINE, $ANY)
-    local quarantines = flags > 0 and redis.call('EXISTS', $QUARANTINE) or 0
-    node.known_flags = { is_quarantined = quarantines > 0, is_dirty = flags > quarantines }
+    -- A quarantine counts twice.
+    local found = redis.call('EXISTS', $ANY, $QUARANTINE, $QUARANTINE)
+    node.known_flags = { is_quarantined = found >= 2, is_dirty = found % 2 == 1 }
   end
   return node.known_flags
 end
@@ -32,9 +32,8 @@ function node.is_gone(resource, owner)
   return tombstone and redis.call('EXISTS', tombstone) == 1
 end
 
--- Beside tombstones, wait queues and marks stands a sign that there are any, which outlives them
--- all: where it is missing, nobody needs to look for one. It lives so long that few of them have to
--- prolong it.
+-- The key of a dirty node outlives all tombstones, wait queues and marks: without the key, no operation
+-- has to check for one of them. Its ttl is so long that few operations have to extend the ttl.
 function node.set_dirty()
   if redis.call('PTTL', $ANY) < node.max_ttl then
     redis.call('SET', $ANY, '1', 'PX', 2 * node.max_ttl)
@@ -51,18 +50,18 @@ function node.has_queue(resource)
   return node.flags().is_dirty and redis.call('EXISTS', $QUEUE .. resource .. '}') == 1
 end
 
--- Whether anybody is queued; the first is woken then if it can have the resource. To wake is best
--- effort: without it, the first in the queue comes by itself.
+-- Whether there is a queue. The first waiter is woken if it can have the resource. A wake is best
+-- effort: the first waiter also comes by its fallback poll.
 function node.has_waiters(resource)
-  if not node.has_queue(resource) then
-    return false
-  end
-  -- There, but no readers are: one question, which counts the one twice.
-  if redis.call('EXISTS', resource, resource, $READERS .. resource .. '}') == 2 then
-    return true
+  local queue = $QUEUE .. resource .. '}'
+  -- The readers count 1, the resource 2, the queue 4.
+  local found = node.flags().is_dirty and redis.call('EXISTS', queue, queue, queue, queue, resource, resource, $READERS .. resource .. '}') or 0
+  -- No queue, or a queue for a resource that is not shared.
+  if found < 4 or found == 6 then
+    return found == 6
   end
   node.require_functions('wake_next')
-  pcall(node.wake_next, resource)
+  pcall(found < 6 and node.next_in_queue or node.wake_next, resource)
   return node.has_queue(resource)
 end
 
