@@ -9,7 +9,7 @@ repeat
   if not is_removed or is_dirty then
     break
   end
-  -- Usually there are no readers left, and no flags, and one question answers both.
+  -- Usually no readers are left and the node is not dirty, and one question answers both.
   local left = is_dirty == nil and call('EXISTS', readers, $ANY) or call('EXISTS', readers)
   if left == 1 then
     -- The key of a resource ends with its last reader; at once, if that one is over.

@@ -19,8 +19,8 @@ function node.count(name, value)
   end
 end
 
--- Has newcomers let those go first who wait for a resource, for so long; if `only_if` is `XX`,
--- where they are to already. No longer than the sign is there for sure.
+-- Makes newcomers yield to the waiters of a resource for this time; if `only_if` is `XX`, only where
+-- newcomers yield already. No longer than the node stays dirty for certain.
 function node.mark(resource, ttl, only_if)
   local mark, lasts = $MARK .. resource .. '}', math.max(math.min(ttl, node.max_ttl), 1)
   if not only_if then
