@@ -4,9 +4,11 @@
 -- shared, `shared` and the shared resources precede the name: `01` if the second of two is shared.
 --
 -- The frequent operations on one resource come without the number. Each has a short way, in a file
--- `*.short.lua`, which needs no function of the general way. A short way that meets anything unusual
--- sets no answer, and has written nothing but the counter of a lock, which it counts up first and
--- down again. Then `node.execute` takes the general way.
+-- `*.short.lua`, which needs no function of the general way. A short way is text in the loop: it sets
+-- `arity`, the number of arguments, and `answer`. If a short way meets anything unusual, it sets no
+-- answer, and `node.execute` takes the general way. Until then a short way writes nothing but the
+-- counter of a lock, which it counts up and down again, and `is_removed`: an owner that was a reader
+-- is taken out of the readers.
 --
 -- If the node is dirty (has tombstones, wait queues or marks), a short way checks for a queue of its
 -- resource, and for a mark if the mark matters, and leaves both to the general way. Only the lock of
@@ -24,7 +26,6 @@ end
 
 while at <= last do
   local name, owner, resource = words[at], words[at + 1], keys[key]
-  -- The number of arguments; nil if the operation has no short way.
   local arity, answer, is_removed
 
   if name == 'release' or name == 'release_late' or name == 'unlock' then
