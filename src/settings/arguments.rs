@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use super::{
     CONFIG_VARIABLE,
     files::Files,
-    given::{Environment, Given, Nodes},
+    raw_settings::{Environment, Nodes, RawSettings},
 };
 use crate::{error::ConfigError, quorum::QuorumBuilder};
 
@@ -68,9 +68,9 @@ pub fn load_from(
 ) -> Result<QuorumBuilder, ConfigError> {
     let environment = Environment(&environment);
     let Arguments { file, nodes, files } = arguments.clone();
-    let told = Given { nodes: Nodes(nodes), files, ..Given::default() };
-    let in_environment = Given::of_environment(&environment)?;
+    let arguments = RawSettings { nodes: Nodes(nodes), files, ..RawSettings::default() };
+    let variables = RawSettings::of_environment(&environment)?;
     let path = file.or_else(|| environment.path(CONFIG_VARIABLE));
-    let in_file = path.map(|path| Given::read(&path)).transpose()?.unwrap_or_default();
-    told.or(in_environment).or(in_file).builder()
+    let in_file = path.map(|path| RawSettings::read(&path)).transpose()?.unwrap_or_default();
+    arguments.or(variables).or(in_file).builder()
 }

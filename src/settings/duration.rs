@@ -1,11 +1,8 @@
-//! Durations as people write them.
+//! Durations as text, such as `1m 30s`.
 
 use std::{fmt, time::Duration};
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error, Visitor},
-};
+use serde::de::{Error, Visitor};
 
 const NANOSECONDS: [(&[&str], u128); 7] = [
     (&["ns"], 1),
@@ -17,12 +14,12 @@ const NANOSECONDS: [(&[&str], u128); 7] = [
     (&["d"], 24 * 3600 * 1_000_000_000),
 ];
 
-/// Reads a duration such as `30s`, `500ms` or `1m 30s`: whole numbers, each with its unit (`ns`,
-/// `us`, `ms`, `s`, `m`, `h` or `d`). A number alone has none, except for `0`.
+/// Returns the duration that a text such as `30s`, `500ms` or `1m 30s` names: whole numbers, each with its unit (`ns`,
+/// `us`, `ms`, `s`, `m`, `h` or `d`). Only `0` needs no unit.
 ///
 /// # Errors
 ///
-/// What is wrong with it, and what would be right.
+/// What is wrong with the text, and what would be right.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = |reason: String| format!("{text:?} is no duration, {reason}: write it like 30s or 500ms");
     let mut rest = text.trim();
@@ -57,25 +54,15 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::new(seconds, nanoseconds))
 }
 
-/// The beginning of which all characters are of a kind, and the rest.
+/// Splits a text behind its first characters of a kind.
 fn split(text: &str, is_of_kind: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|character| !is_of_kind(character)).unwrap_or(text.len()))
 }
 
-/// A duration in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Written(pub(super) Duration);
+/// Reads a duration of a file. A bare number is refused with the form that was meant.
+pub(super) struct DurationText;
 
-impl<'de> Deserialize<'de> for Written {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Text).map(Self)
-    }
-}
-
-/// Reads a duration from a text, and tells what a bare number lacks.
-struct Text;
-
-impl Visitor<'_> for Text {
+impl Visitor<'_> for DurationText {
     type Value = Duration;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

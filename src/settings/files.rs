@@ -4,27 +4,37 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::raw_settings::Environment;
 use crate::{error::ConfigError, quorum::QuorumBuilder};
 
 /// Files with certificates, as PEM.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Files {
-    /// Who is trusted in place of whom the system trusts.
+    /// The CAs to trust in place of those of the system.
     pub(super) ca: Option<PathBuf>,
-    /// What is shown to servers that ask for it, and its key: both or neither.
+    /// The client's certificate, and its key: both or neither.
     pub(super) certificate: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
 }
 
 impl Files {
-    /// The same with paths that begin in this directory.
+    /// Returns the files that the environment names. A path need not be UTF-8.
+    pub(super) fn of_environment(environment: &Environment<'_>) -> Self {
+        Self {
+            ca: environment.path("REDQUORUM_CA"),
+            certificate: environment.path("REDQUORUM_CERT"),
+            key: environment.path("REDQUORUM_KEY"),
+        }
+    }
+
+    /// Returns the files with paths that begin in this directory.
     pub(super) fn beside(self, directory: &Path) -> Self {
         let beside = |path: Option<PathBuf>| path.map(|path| directory.join(path));
         Self { ca: beside(self.ca), certificate: beside(self.certificate), key: beside(self.key) }
     }
 
-    /// These, and of `other` whatever is not named here.
+    /// Returns these files, and those of `other` that are missing here.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             ca: self.ca.or(other.ca),
@@ -81,7 +91,7 @@ impl Files {
     }
 }
 
-/// The error of a file without a line that is to blame.
+/// Returns the error of a file whose fault has no line.
 pub(super) fn file_error(path: &Path, reason: &impl ToString) -> ConfigError {
     ConfigError::File { path: path.to_owned(), line: None, reason: reason.to_string().into() }
 }

@@ -11,8 +11,8 @@
 //! # }
 //! ```
 //!
-//! What an argument says goes before the environment, that before the file, and that before the
-//! default. What is set by calls of the [`QuorumBuilder`] afterwards goes before all of them.
+//! An argument overrides the environment, which overrides the file, which overrides the default. A
+//! call of the [`QuorumBuilder`] afterwards overrides all of them.
 //!
 //! | file | environment | |
 //! |---|---|---|
@@ -26,8 +26,7 @@
 //! | `restart_guard` | `REDQUORUM_RESTART_GUARD` | `per-connection`, `per-vote` or `off`: [`RestartGuard`](crate::RestartGuard) |
 //! | `ca`, `certificate`, `key` in `[tls]` | `REDQUORUM_CA`, `REDQUORUM_CERT`, `REDQUORUM_KEY` | PEM files; in the file, relative to it |
 //!
-//! Unknown keys of a file are refused, so that a slip is found. A variable that is set to nothing says
-//! nothing.
+//! Unknown keys of a file are refused, so that a slip is found. An empty variable counts as unset.
 
 use std::path::Path;
 
@@ -40,7 +39,7 @@ use crate::{error::Error, quorum::QuorumBuilder};
 pub(crate) mod arguments;
 mod duration;
 mod files;
-mod given;
+mod raw_settings;
 #[cfg(test)]
 mod tests;
 

@@ -121,7 +121,10 @@ fn what_is_wrong_with_a_file_is_told_with_its_line_and_without_passwords() {
         ("ttl = 10", "line 1: 10 is no duration, the unit is missing: write it like \"10s\""),
         ("ttl = true", "expected a duration such as \"30s\""),
         ("votes_needed = -1", "line 1: "),
-        ("restart_guard = 'never'", "line 1: unknown variant `never`, expected one of `per-connection`"),
+        (
+            "restart_guard = 'never'",
+            "line 1: unknown restart guard \"never\", expected per-connection, per-vote",
+        ),
         ("[tls]\ncertificates = 'a'", "line 2: unknown field `certificates`"),
         ("nodes = [1]", "line 1: "),
         ("nodes = 1", "expected urls such as"),

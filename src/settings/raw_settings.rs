@@ -1,0 +1,258 @@
+//! The settings of one source: a file, the environment, or the arguments of a program.
+
+use std::{
+    ffi::OsString,
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, SeqAccess, Visitor},
+};
+
+use super::{
+    duration::{DurationText, parse_duration},
+    files::{Files, file_error},
+};
+use crate::{
+    error::ConfigError,
+    node::{
+        RestartGuard,
+        redis::{NODES_VARIABLE, node_urls},
+    },
+    quorum::QuorumBuilder,
+};
+
+/// Declares [`RawSettings`] from lines of a setting's key in a file, type, variable and setter.
+macro_rules! raw_settings {
+    ($($key:ident: $type:ty, $variable:literal, $set:path;)*) => {
+        /// The settings of one source. `None` leaves a setting to the next source.
+        #[derive(Clone, Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct RawSettings {
+            #[serde(default)]
+            pub(super) nodes: Nodes,
+            #[serde(default, rename = "tls")]
+            pub(super) files: Files,
+            $(#[serde(default, deserialize_with = "in_file")]
+            pub(super) $key: Option<$type>,)*
+        }
+
+        impl RawSettings {
+            /// Returns the settings that the environment has.
+            ///
+            /// # Errors
+            ///
+            /// If a variable cannot be understood.
+            pub(super) fn of_environment(environment: &Environment<'_>) -> Result<Self, ConfigError> {
+                let files = Files::of_environment(environment);
+                Ok(Self { nodes: environment.nodes(), files, $($key: environment.read($variable)?,)* })
+            }
+
+            /// Returns these settings, and those of `other` that are missing here.
+            pub(super) fn or(self, other: Self) -> Self {
+                let files = self.files.or(other.files);
+                Self { nodes: self.nodes.or(other.nodes), files, $($key: self.$key.or(other.$key),)* }
+            }
+
+            /// Returns the quorum with these settings.
+            ///
+            /// # Errors
+            ///
+            /// If no node is named, or the files for TLS cannot be used.
+            pub(super) fn builder(self) -> Result<QuorumBuilder, ConfigError> {
+                let Nodes(nodes) = self.nodes;
+                if nodes.is_empty() {
+                    return Err(ConfigError::NoNodes);
+                }
+                let builder = self.files.apply(QuorumBuilder::new().nodes(nodes))?;
+                $(let builder = match self.$key {
+                    Some(value) => $set(builder, value),
+                    None => builder,
+                };)*
+                Ok(builder)
+            }
+        }
+    };
+}
+
+raw_settings! {
+    name: String, "REDQUORUM_NAME", QuorumBuilder::name;
+    label: String, "REDQUORUM_LABEL", QuorumBuilder::label;
+    votes_needed: usize, "REDQUORUM_VOTES_NEEDED", QuorumBuilder::votes_needed;
+    ttl: Duration, "REDQUORUM_TTL", QuorumBuilder::ttl;
+    max_ttl: Duration, "REDQUORUM_MAX_TTL", QuorumBuilder::max_ttl;
+    attempt_timeout: Duration, "REDQUORUM_ATTEMPT_TIMEOUT", QuorumBuilder::attempt_timeout;
+    node_timeout: Duration, "REDQUORUM_NODE_TIMEOUT", QuorumBuilder::node_timeout;
+    connect_timeout: Duration, "REDQUORUM_CONNECT_TIMEOUT", QuorumBuilder::connect_timeout;
+    counter_ttl: Duration, "REDQUORUM_COUNTER_TTL", QuorumBuilder::counter_ttl;
+    drift: f64, "REDQUORUM_DRIFT", QuorumBuilder::drift;
+    restart_guard: RestartGuard, "REDQUORUM_RESTART_GUARD", QuorumBuilder::restart_guard;
+}
+
+impl RawSettings {
+    /// Returns the settings that a file has.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or understood.
+    pub(super) fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| file_error(path, &error))?;
+        let mut settings = Self::parse(&text).map_err(|(line, reason)| {
+            let path = path.to_owned();
+            ConfigError::File { path, line: Some(line), reason }
+        })?;
+        settings.files = settings.files.beside(path.parent().unwrap_or_else(|| Path::new("")));
+        Ok(settings)
+    }
+
+    /// The error has the number of the line and not its text, because the text may hold a password.
+    fn parse(text: &str) -> Result<Self, (usize, Arc<str>)> {
+        toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            (before.matches('\n').count() + 1, error.message().into())
+        })
+    }
+}
+
+/// The variables of a process or a test. An empty variable counts as unset.
+pub(super) struct Environment<'a>(pub(super) &'a dyn Fn(&str) -> Option<OsString>);
+
+impl Environment<'_> {
+    fn get(&self, name: &str) -> Option<OsString> {
+        self.0(name).filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from)
+    }
+
+    fn nodes(&self) -> Nodes {
+        Nodes(node_urls(&self.get(NODES_VARIABLE).unwrap_or_default().to_string_lossy()))
+    }
+
+    fn read<T: Setting>(&self, name: &'static str) -> Result<Option<T>, ConfigError> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let read = value.to_str().ok_or_else(|| "expected UTF-8".to_owned()).and_then(T::in_variable);
+        read.map(Some).map_err(|reason| ConfigError::Variable {
+            name,
+            given: value.to_string_lossy().into(),
+            reason: reason.into(),
+        })
+    }
+}
+
+/// A type of settings, with its forms in a variable and in a file.
+trait Setting: Sized {
+    /// Reads the value of a variable; the error says what would be right.
+    fn in_variable(text: &str) -> Result<Self, String>;
+
+    fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error>;
+}
+
+fn in_file<'de, D: Deserializer<'de>, T: Setting>(value: D) -> Result<Option<T>, D::Error> {
+    T::in_file(value).map(Some)
+}
+
+impl Setting for String {
+    fn in_variable(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
+    }
+
+    fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        Self::deserialize(value)
+    }
+}
+
+impl Setting for usize {
+    fn in_variable(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|_| "expected a number of nodes, such as 3".to_owned())
+    }
+
+    fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        Self::deserialize(value)
+    }
+}
+
+impl Setting for f64 {
+    fn in_variable(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|_| "expected a share of time, such as 0.01".to_owned())
+    }
+
+    fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        Self::deserialize(value)
+    }
+}
+
+impl Setting for Duration {
+    fn in_variable(text: &str) -> Result<Self, String> {
+        parse_duration(text)
+    }
+
+    fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        value.deserialize_any(DurationText)
+    }
+}
+
+impl Setting for RestartGuard {
+    fn in_variable(text: &str) -> Result<Self, String> {
+        match text {
+            "per-connection" => Ok(Self::PerConnection),
+            "per-vote" => Ok(Self::PerVote),
+            "off" => Ok(Self::Off),
+            _ => Err(format!("unknown restart guard {text:?}, expected per-connection, per-vote or off")),
+        }
+    }
+
+    fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        Self::in_variable(&String::deserialize(value)?).map_err(D::Error::custom)
+    }
+}
+
+/// The urls of nodes: a list, or one text as in the environment. `Debug` does not show them, because they may hold
+/// passwords.
+#[derive(Clone, Default)]
+pub(super) struct Nodes(pub(super) Vec<String>);
+
+impl Nodes {
+    fn or(self, other: Self) -> Self {
+        if self.0.is_empty() { other } else { self }
+    }
+}
+
+impl fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Nodes").field(&self.0.len()).finish()
+    }
+}
+
+impl<'de> Deserialize<'de> for Nodes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeUrls).map(Self)
+    }
+}
+
+struct NodeUrls;
+
+impl<'de> Visitor<'de> for NodeUrls {
+    type Value = Vec<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("urls such as [\"redis://10.0.0.1\", \"redis://10.0.0.2\"]")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Vec<String>, E> {
+        Ok(node_urls(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<String>, A::Error> {
+        let mut urls = Vec::new();
+        while let Some(url) = items.next_element()? {
+            urls.push(url);
+        }
+        Ok(urls)
+    }
+}
