@@ -1,10 +1,8 @@
-//! What is measured, as a table.
+//! The metrics: a table, and how to record one.
 
-use ::metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
-
-use super::{
-    ABANDONED, ARRIVALS, ATTEMPTS, CONNECTIONS, HOLD, LATCH_WAIT, LEASES, LOSSES, MARGIN, OTHER_COUNTS,
-    QUARANTINED, RECONNECTS, RENEWAL, RENEWALS, UNDELIVERED, VOTES, WAIT, WAITING,
+use ::metrics::{
+    Counter, Gauge, Histogram, Label, SharedString, Unit, counter, describe_counter, describe_gauge,
+    describe_histogram, gauge, histogram,
 };
 
 /// A metric.
@@ -44,68 +42,97 @@ impl Metric {
             Kind::Histogram => describe_histogram!(name, help),
         }
     }
+
+    /// Returns the counter with these values of the labels, in the order of their names.
+    pub(super) fn counter<const N: usize>(&self, values: [SharedString; N]) -> Counter {
+        debug_assert_eq!(self.kind, Kind::Counter, "{}", self.name);
+        counter!(self.name, self.labels(values))
+    }
+
+    /// Returns the gauge with these values of the labels, in the order of their names.
+    pub(super) fn gauge<const N: usize>(&self, values: [SharedString; N]) -> Gauge {
+        debug_assert_eq!(self.kind, Kind::Gauge, "{}", self.name);
+        gauge!(self.name, self.labels(values))
+    }
+
+    /// Returns the histogram with these values of the labels, in the order of their names.
+    pub(super) fn histogram<const N: usize>(&self, values: [SharedString; N]) -> Histogram {
+        debug_assert_eq!(self.kind, Kind::Histogram, "{}", self.name);
+        histogram!(self.name, self.labels(values))
+    }
+
+    fn labels<const N: usize>(&self, values: [SharedString; N]) -> Vec<Label> {
+        debug_assert_eq!(self.labels.len(), N, "{}", self.name);
+        self.labels.iter().zip(values).map(|(name, value)| Label::new(*name, value)).collect()
+    }
 }
 
-const fn metric(
-    name: &'static str,
-    kind: Kind,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> Metric {
+/// Declares the metrics, each with its constant, kind, name, labels and description, and the list of all.
+macro_rules! metrics {
+    ($($constant:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
+        $(pub(super) const $constant: Metric = $kind($name, &[$($label),*], $help);)*
+
+        pub(super) const ALL: &[Metric] = &[$($constant),*];
+    };
+}
+
+metrics! {
+    ATTEMPTS = counter "redquorum_attempts_total" ["quorum", "outcome"]
+        "attempts to acquire a lease, by how they ended";
+    VOTES = counter "redquorum_votes_total" ["quorum", "node", "question", "answer"]
+        "answers of nodes to locks, write-backs and renewals, silence included";
+    WAIT = seconds "redquorum_wait_seconds" ["quorum", "mode", "outcome"]
+        "seconds from a call to lock to its end";
+    WAITING = gauge "redquorum_waiting" ["quorum"]
+        "calls to lock that go on at present";
+    LEASES = gauge "redquorum_leases" ["quorum", "mode"]
+        "leases that are held at present";
+    HOLD = seconds "redquorum_hold_seconds" ["quorum", "mode", "end"]
+        "seconds from the grant of a lease to its end";
+    RENEWALS = counter "redquorum_renewals_total" ["quorum", "outcome"]
+        "renewals, by how they ended";
+    RENEWAL = seconds "redquorum_renewal_seconds" ["quorum"]
+        "seconds from the first request of a renewal to its decision";
+    MARGIN = ratio "redquorum_renewal_margin_ratio" ["quorum"]
+        "what was left of the validity when a renewal had its quorum, as a share of the ttl";
+    LOSSES = counter "redquorum_losses_total" ["quorum", "reason"]
+        "leases that were lost, by reason";
+    ABANDONED = counter "redquorum_abandoned_total" ["quorum"]
+        "leases whose last guard was dropped, and not unlocked";
+    OTHER_COUNTS = counter "redquorum_other_permit_counts_total" ["quorum"]
+        "sightings of a semaphore's slot that is in use beyond the number of permits here";
+    ARRIVALS = counter "redquorum_latch_arrivals_total" ["quorum"]
+        "arrivals at latches that a quorum keeps, repeated ones too";
+    LATCH_WAIT = seconds "redquorum_latch_wait_seconds" ["quorum", "outcome"]
+        "seconds from a call that waits for a latch to its end";
+    QUARANTINED = gauge "redquorum_node_quarantined" ["quorum", "node"]
+        "whether a node is in quarantine, by its last word on that";
+    CONNECTIONS = gauge "redquorum_node_connections" ["quorum", "node"]
+        "connections to a node at present, one for each client of the process";
+    RECONNECTS = counter "redquorum_node_reconnects_total" ["quorum", "node"]
+        "connections to a node that were made anew";
+    UNDELIVERED = gauge "redquorum_unlocks_undelivered" ["quorum", "node"]
+        "unlocks that a node has not confirmed yet";
+}
+
+type Names = &'static [&'static str];
+
+const fn metric(name: &'static str, kind: Kind, labels: Names, help: &'static str) -> Metric {
     Metric { name, kind, labels, help, is_in_seconds: false }
 }
 
-const fn seconds(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
-    Metric { is_in_seconds: true, ..metric(name, Kind::Histogram, labels, help) }
+const fn counter(name: &'static str, labels: Names, help: &'static str) -> Metric {
+    metric(name, Kind::Counter, labels, help)
 }
 
-pub(super) const ALL: &[Metric] = &[
-    metric(ATTEMPTS, Kind::Counter, &["quorum", "outcome"], "attempts to acquire a lease, by how they ended"),
-    metric(
-        VOTES,
-        Kind::Counter,
-        &["quorum", "node", "question", "answer"],
-        "answers of nodes to locks, write-backs and renewals, silence included",
-    ),
-    seconds(WAIT, &["quorum", "mode", "outcome"], "seconds from a call to lock to its end"),
-    metric(WAITING, Kind::Gauge, &["quorum"], "calls to lock that go on at present"),
-    metric(LEASES, Kind::Gauge, &["quorum", "mode"], "leases that are held at present"),
-    seconds(HOLD, &["quorum", "mode", "end"], "seconds from the grant of a lease to its end"),
-    metric(RENEWALS, Kind::Counter, &["quorum", "outcome"], "renewals, by how they ended"),
-    seconds(RENEWAL, &["quorum"], "seconds from the first request of a renewal to its decision"),
-    metric(
-        MARGIN,
-        Kind::Histogram,
-        &["quorum"],
-        "what was left of the validity when a renewal had its quorum, as a share of the ttl",
-    ),
-    metric(LOSSES, Kind::Counter, &["quorum", "reason"], "leases that were lost, by reason"),
-    metric(ABANDONED, Kind::Counter, &["quorum"], "leases whose last guard was dropped, and not unlocked"),
-    metric(
-        OTHER_COUNTS,
-        Kind::Counter,
-        &["quorum"],
-        "sightings of a semaphore's slot that is in use beyond the number of permits here",
-    ),
-    metric(
-        ARRIVALS,
-        Kind::Counter,
-        &["quorum"],
-        "arrivals at latches that a quorum keeps, repeated ones too",
-    ),
-    seconds(LATCH_WAIT, &["quorum", "outcome"], "seconds from a call that waits for a latch to its end"),
-    metric(
-        QUARANTINED,
-        Kind::Gauge,
-        &["quorum", "node"],
-        "whether a node is in quarantine, by its last word on that",
-    ),
-    metric(
-        CONNECTIONS,
-        Kind::Gauge,
-        &["quorum", "node"],
-        "connections to a node at present, one for each client of the process",
-    ),
-    metric(RECONNECTS, Kind::Counter, &["quorum", "node"], "connections to a node that were made anew"),
-    metric(UNDELIVERED, Kind::Gauge, &["quorum", "node"], "unlocks that a node has not confirmed yet"),
-];
+const fn gauge(name: &'static str, labels: Names, help: &'static str) -> Metric {
+    metric(name, Kind::Gauge, labels, help)
+}
+
+const fn ratio(name: &'static str, labels: Names, help: &'static str) -> Metric {
+    metric(name, Kind::Histogram, labels, help)
+}
+
+const fn seconds(name: &'static str, labels: Names, help: &'static str) -> Metric {
+    Metric { is_in_seconds: true, ..metric(name, Kind::Histogram, labels, help) }
+}

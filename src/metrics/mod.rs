@@ -39,60 +39,6 @@ mod metric;
 pub(crate) use self::meter::Meter;
 pub use self::metric::{Kind, Metric};
 
-/// Attempts to acquire a lease, by how they ended; a call that waits makes several.
-pub(crate) const ATTEMPTS: &str = "redquorum_attempts_total";
-
-/// Answers of nodes to locks, write-backs and renewals, silence included.
-pub(crate) const VOTES: &str = "redquorum_votes_total";
-
-/// Seconds from a call to lock to its end, by mode, and how it ended.
-pub(crate) const WAIT: &str = "redquorum_wait_seconds";
-
-/// Calls to lock that go on at present.
-pub(crate) const WAITING: &str = "redquorum_waiting";
-
-/// Leases that are held at present, by mode.
-pub(crate) const LEASES: &str = "redquorum_leases";
-
-/// Seconds from the grant of a lease to its end, by mode, and how it ended.
-pub(crate) const HOLD: &str = "redquorum_hold_seconds";
-
-/// Renewals, by how they ended.
-pub(crate) const RENEWALS: &str = "redquorum_renewals_total";
-
-/// Seconds from the first request of a renewal to its decision.
-pub(crate) const RENEWAL: &str = "redquorum_renewal_seconds";
-
-/// What was left of the validity when a renewal had its quorum, as a share of the ttl.
-pub(crate) const MARGIN: &str = "redquorum_renewal_margin_ratio";
-
-/// Leases that were lost, by reason.
-pub(crate) const LOSSES: &str = "redquorum_losses_total";
-
-/// Leases whose last guard was dropped, and not unlocked.
-pub(crate) const ABANDONED: &str = "redquorum_abandoned_total";
-
-/// Sightings of a semaphore's slot that is in use beyond the number of permits here.
-pub(crate) const OTHER_COUNTS: &str = "redquorum_other_permit_counts_total";
-
-/// Arrivals at latches that a quorum keeps, repeated ones too.
-pub(crate) const ARRIVALS: &str = "redquorum_latch_arrivals_total";
-
-/// Seconds from a call that waits for a latch to its end, by how it ended.
-pub(crate) const LATCH_WAIT: &str = "redquorum_latch_wait_seconds";
-
-/// Whether a node is in quarantine, by its last word on that.
-pub(crate) const QUARANTINED: &str = "redquorum_node_quarantined";
-
-/// Connections to a node at present, one for each client of the process.
-pub(crate) const CONNECTIONS: &str = "redquorum_node_connections";
-
-/// Connections to a node that were made anew after one was broken.
-pub(crate) const RECONNECTS: &str = "redquorum_node_reconnects_total";
-
-/// Unlocks that a node has not confirmed yet.
-pub(crate) const UNDELIVERED: &str = "redquorum_unlocks_undelivered";
-
 /// All metrics; OBSERVABILITY.md explains each.
 pub const ALL: &[Metric] = metric::ALL;
 
