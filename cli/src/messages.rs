@@ -45,10 +45,10 @@ enum Message {
     Mark(SyncSender<()>),
 }
 
-/// One message, as `--json` shows it.
+/// A message as `--json` shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Said<'a> {
+enum JsonMessage<'a> {
     Error { kind: &'static str, exit: u8, message: &'a str },
     Notice { message: &'a str },
 }
@@ -97,18 +97,19 @@ impl Messages {
 
     /// Says something that is no error.
     pub(crate) fn notice(&self, message: &str) {
-        self.say(&Said::Notice { message }, format!("redquorum: {message}"));
+        self.say(&JsonMessage::Notice { message }, format!("redquorum: {message}"));
     }
 
     /// Says why the command fails.
     pub(crate) fn failure(&self, failure: &Failure) {
         let exit = failure.exit;
-        let said = Said::Error { kind: exit.name(), exit: exit.code(), message: &failure.in_one_line() };
+        let said =
+            JsonMessage::Error { kind: exit.name(), exit: exit.code(), message: &failure.in_one_line() };
         let text = if waiting::is_terminal() { failure.in_lines() } else { failure.in_one_line() };
         self.say(&said, format!("redquorum: {text}"));
     }
 
-    fn say(&self, said: &Said<'_>, text: String) {
+    fn say(&self, said: &JsonMessage<'_>, text: String) {
         let line = if self.is_json { serde_json::to_string(said).unwrap_or(text) } else { text };
         self.write_line(line.into_bytes());
     }

@@ -10,9 +10,9 @@ use crate::{
     table::{table, width},
 };
 
-/// What came of a benchmark.
+/// The output of `bench`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct BenchReport {
     tasks: usize,
     seconds: f64,
     /// Locks with their unlocks.
@@ -32,7 +32,7 @@ struct NodeLine {
     silences: u64,
 }
 
-impl Report {
+impl BenchReport {
     pub(crate) fn new(tasks: usize, took: Duration, load: &Load, nodes: &[NodeTimes]) -> Self {
         let unlock = load.unlock.percentiles();
         let line = |node: &NodeTimes| NodeLine {
@@ -64,7 +64,7 @@ fn count(count: u64) -> f64 {
     count
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = table(&["what", "count", "median", "p90", "p99", "max", "failed"], width());
         let failed = |of: &str| -> u64 {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::{
     app::App,
-    bench::{load::Load, nodes, report::Report, residue::Residue},
+    bench::{load::Load, nodes, report::BenchReport, residue::Residue},
     counted::counted,
     duration,
     exit::Exit,
@@ -96,7 +96,7 @@ impl Bench {
         resources: &[String],
         tombstones_last: Duration,
         end: impl Future<Output = ()>,
-    ) -> Result<(Report, Residue), Failure> {
+    ) -> Result<(BenchReport, Residue), Failure> {
         let (over, is_over) = watch::channel(false);
         let asked = resources.first().map_or("", String::as_str);
         let start = stopwatch::now();
@@ -110,7 +110,7 @@ impl Bench {
             Load::run(quorum, resources, tombstones_last, &is_over),
             nodes::watch(quorum, asked, is_over.clone()),
         )?;
-        Ok((Report::new(resources.len(), took, &load, &nodes), load.residue))
+        Ok((BenchReport::new(resources.len(), took, &load, &nodes), load.residue))
     }
 }
 

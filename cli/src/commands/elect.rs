@@ -17,7 +17,7 @@ use crate::{
     narration::narrate,
     settings::Settings,
     supervise::{
-        Ended, Job,
+        Job, JobEnd,
         orphans::Orphans,
         rule::{Marks, OnLoss, Rule},
         signals::Signals,
@@ -148,7 +148,7 @@ impl Elect {
         rule: Rule,
         signals: &mut Signals,
         app: &App,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<JobEnd, Failure> {
         let term: OsString = leadership.term().to_string().into();
         let variables = vec![
             ("REDQUORUM_RESOURCE", self.name.clone()),
@@ -160,7 +160,7 @@ impl Elect {
         let ended = match job.run(&leadership, signals, app).await {
             // Deposed before it began: as good as stopped.
             Err(Failure { exit: exit @ Exit::LeaseLost, .. }) => {
-                Ended { exit, is_stopped: true, is_demanded: false }
+                JobEnd { exit, is_stopped: true, is_demanded: false }
             }
             ended => ended?,
         };

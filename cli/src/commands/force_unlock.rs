@@ -39,9 +39,9 @@ pub(crate) struct ForceUnlock {
     yes: bool,
 }
 
-/// What has been done.
+/// The output of `force-unlock`.
 #[derive(Debug, Serialize)]
-struct Done {
+struct ForceUnlockOutput {
     /// Who held it before.
     before: LockView,
     /// Whether there was anything to unlock.
@@ -66,7 +66,12 @@ impl ForceUnlock {
         let shown = app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
             let before = self.inspect(quorum).await?;
             if before.is_free_everywhere() {
-                let done = Done { before, was_unlocked: false, confirmed: Vec::new(), open: Vec::new() };
+                let done = ForceUnlockOutput {
+                    before,
+                    was_unlocked: false,
+                    confirmed: Vec::new(),
+                    open: Vec::new(),
+                };
                 app.output.print(&done)?;
                 return Ok(None);
             }
@@ -115,7 +120,7 @@ impl ForceUnlock {
         let names =
             |nodes: Vec<(&str, &NodeReply)>| nodes.iter().map(|(node, _)| (*node).to_owned()).collect();
         let (confirmed, open) = (names(confirmed), names(open));
-        app.output.print(&Done { before, was_unlocked: true, confirmed, open })?;
+        app.output.print(&ForceUnlockOutput { before, was_unlocked: true, confirmed, open })?;
         app.messages.notice(
             "a holder that is still running has been told; one that did not hear it works on until its next \
              renewal, at most a third of its ttl from now, or without renewal until the ttl is over",
@@ -129,7 +134,7 @@ async fn ask(before: &LockView) -> Result<bool, Failure> {
     consent::ask(format!("{shown}\nUnlock it on all nodes?")).await
 }
 
-impl fmt::Display for Done {
+impl fmt::Display for ForceUnlockOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.was_unlocked {
             return write!(f, "{}: there was nothing to unlock", self.before.conclusion());

@@ -30,9 +30,9 @@ pub(crate) struct Init {
     if_needed: bool,
 }
 
-/// What has been done.
+/// The output of `init`.
 #[derive(Debug, Serialize)]
-struct Made {
+struct InitOutput {
     /// The quorum's configuration, as the nodes keep it now.
     fingerprint: String,
     /// The nodes of the quorum.
@@ -53,7 +53,7 @@ impl Init {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let builder = app.settings()?.builder();
         let nodes = connectors(&builder)?;
-        let mut made = Made {
+        let mut made = InitOutput {
             fingerprint: admin::fingerprint(&builder)?,
             nodes: nodes.iter().map(|node| node.address().to_owned()).collect(),
             was_made: true,
@@ -112,7 +112,7 @@ fn incomplete(replies: &NodeReplies) -> String {
     )
 }
 
-impl fmt::Display for Made {
+impl fmt::Display for InitOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = table::table(&["node", "admitted"], table::width());
         for node in &self.nodes {

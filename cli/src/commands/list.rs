@@ -29,9 +29,9 @@ pub(crate) struct List {
     pattern: Option<String>,
 }
 
-/// All of it, as it is printed.
+/// The output of `list`.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct ListOutput {
     locks: Vec<Row>,
     silent: Vec<SilentNode>,
 }
@@ -56,7 +56,7 @@ impl List {
             let silent = listing
                 .silent()
                 .map(|(node, error)| SilentNode { node: node.to_owned(), error: error.to_string() });
-            app.output.print(&Shown { locks: of_listing(&listing), silent: silent.collect() })?;
+            app.output.print(&ListOutput { locks: of_listing(&listing), silent: silent.collect() })?;
             Ok(Exit::Success)
         })
         .await
@@ -78,7 +78,7 @@ pub(super) fn silent(listing: &Listing) -> Vec<String> {
     listing.silent().map(|(node, error)| format!("{node}: {error}")).collect()
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for ListOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.locks.is_empty() {
             return f.write_str("nothing is locked");

@@ -22,9 +22,9 @@ pub(crate) struct Observe {
     once: bool,
 }
 
-/// A leader, as it is printed.
+/// A line of the output of `observe`: a leader.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct LeaderOutput {
     term: u64,
     since: String,
     /// `None`: it is not UTF-8.
@@ -54,14 +54,14 @@ impl Observe {
                         format!("nobody leads {}", name::shown(self.name.as_bytes())),
                     )
                 };
-                app.output.print(&Shown::new(&leader.ok_or_else(nobody)?))?;
+                app.output.print(&LeaderOutput::new(&leader.ok_or_else(nobody)?))?;
                 return Ok(Exit::Success);
             }
             // Signals do what they do to anybody: it holds nothing that would have to be given
             // back, and while nobody reads what it prints, it would not hear them.
             let mut leaders = election.observe()?;
             while let Some(leader) = leaders.next().await {
-                app.output.print(&Shown::new(&leader))?;
+                app.output.print(&LeaderOutput::new(&leader))?;
             }
             Err(Failure::new(Exit::Internal, "the quorum was shut down"))
         })
@@ -69,7 +69,7 @@ impl Observe {
     }
 }
 
-impl Shown {
+impl LeaderOutput {
     fn new(leader: &Leader) -> Self {
         let (value, value_hex) = name::told(leader.value());
         Self {
@@ -82,7 +82,7 @@ impl Shown {
     }
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for LeaderOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\t{}\t{}", self.term, self.since, self.shown)
     }

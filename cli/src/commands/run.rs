@@ -22,7 +22,7 @@ use crate::{
     narration::narrate,
     settings::Settings,
     supervise::{
-        Ended, Job,
+        Job, JobEnd,
         rule::{Marks, OnLoss, Rule},
     },
     waiting::Waiting,
@@ -77,44 +77,44 @@ pub(crate) struct Run {
 }
 
 /// What a command is to run under.
-enum Wanted {
+enum RunLock {
     Lock(MultiLock),
     Permit(Semaphore),
 }
 
 /// What a command runs under.
-enum Held {
+enum RunGuard {
     Lock(LockGuard),
     Permit(Permit),
 }
 
-impl Wanted {
+impl RunLock {
     /// Waits without a limit while other clients hold the lock.
-    async fn take(&self) -> Result<Held, Error> {
+    async fn take(&self) -> Result<RunGuard, Error> {
         Ok(match self {
-            Self::Lock(lock) => Held::Lock(lock.lock().await?),
-            Self::Permit(semaphore) => Held::Permit(semaphore.acquire().await?),
+            Self::Lock(lock) => RunGuard::Lock(lock.lock().await?),
+            Self::Permit(semaphore) => RunGuard::Permit(semaphore.acquire().await?),
         })
     }
 
     /// Waits for at most `wait`: `None` if other clients held the lock for all that time.
-    async fn take_within(&self, wait: Duration) -> Result<Option<Held>, Error> {
+    async fn take_within(&self, wait: Duration) -> Result<Option<RunGuard>, Error> {
         Ok(match self {
-            Self::Lock(lock) => lock.try_lock_for(wait).await?.map(Held::Lock),
-            Self::Permit(semaphore) => semaphore.try_acquire_for(wait).await?.map(Held::Permit),
+            Self::Lock(lock) => lock.try_lock_for(wait).await?.map(RunGuard::Lock),
+            Self::Permit(semaphore) => semaphore.try_acquire_for(wait).await?.map(RunGuard::Permit),
         })
     }
 
     /// Makes one attempt: `None` if other clients hold the lock.
-    async fn try_once(&self) -> Result<Option<Held>, Error> {
+    async fn try_once(&self) -> Result<Option<RunGuard>, Error> {
         Ok(match self {
-            Self::Lock(lock) => lock.try_lock().await?.map(Held::Lock),
-            Self::Permit(semaphore) => semaphore.try_acquire().await?.map(Held::Permit),
+            Self::Lock(lock) => lock.try_lock().await?.map(RunGuard::Lock),
+            Self::Permit(semaphore) => semaphore.try_acquire().await?.map(RunGuard::Permit),
         })
     }
 }
 
-impl Held {
+impl RunGuard {
     fn lease(&self) -> &Lease {
         match self {
             Self::Lock(guard) => guard,
@@ -176,20 +176,20 @@ impl Run {
         Marks::new(ttl, self.kill_after).map(|marks| Rule::new(self.on_loss, marks)).map_err(Failure::usage)
     }
 
-    fn lock(&self, quorum: &Quorum) -> Wanted {
+    fn lock(&self, quorum: &Quorum) -> RunLock {
         let options = super::lock_options(self.ttl, self.quorum_timeout);
         if let (Some(permits), Some(name)) = (self.permits, self.names.first()) {
-            return Wanted::Permit(quorum.semaphore(name.as_bytes(), permits).options(options));
+            return RunLock::Permit(quorum.semaphore(name.as_bytes(), permits).options(options));
         }
         let names = self.names.iter().map(|name| name.as_bytes());
         let lock = match self.shared {
             true => quorum.multi_lock::<&[u8]>([]).and_read(names),
             false => quorum.multi_lock(names),
         };
-        Wanted::Lock(lock.options(options))
+        RunLock::Lock(lock.options(options))
     }
 
-    async fn take(&self, quorum: &Quorum, app: &App) -> Result<Held, Failure> {
+    async fn take(&self, quorum: &Quorum, app: &App) -> Result<RunGuard, Failure> {
         let lock = self.lock(quorum);
         if self.wait == Some(Duration::ZERO) {
             return lock.try_once().await?.ok_or_else(|| Failure::new(Exit::Held, self.taken()));
@@ -232,11 +232,11 @@ impl Run {
 
     /// What the command finds in its environment: one token, as several names of one quorum are one
     /// lease.
-    fn variables(&self, held: &Held) -> Vec<(&'static str, OsString)> {
+    fn variables(&self, held: &RunGuard) -> Vec<(&'static str, OsString)> {
         let names: Vec<&[u8]> = self.names.iter().map(|name| name.as_bytes()).collect();
         let slot = match held {
-            Held::Lock(_) => None,
-            Held::Permit(permit) => Some(permit.slot()),
+            RunGuard::Lock(_) => None,
+            RunGuard::Permit(permit) => Some(permit.slot()),
         };
         let token = held.lease().fencing_token().to_string().into();
         let names = OsString::from_vec(names.join(&b'\n'));
@@ -253,7 +253,7 @@ impl Run {
         }
     }
 
-    async fn give_back(&self, guard: Held, ended: Ended, app: &App) -> Result<Exit, Failure> {
+    async fn give_back(&self, guard: RunGuard, ended: JobEnd, app: &App) -> Result<Exit, Failure> {
         let unlocked = guard.unlock().await;
         if ended.is_stopped {
             let message = format!("the command was stopped: the lease on {} could not be kept", self.shown());

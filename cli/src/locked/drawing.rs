@@ -34,7 +34,7 @@ pub(crate) struct Drawing {
     terminal: Terminal<CrosstermBackend<Page>>,
     /// What was drawn, in pieces.
     drawn: Receiver<Vec<u8>>,
-    writer: Sender<Order>,
+    writer: Sender<WriterCommand>,
     written: mpsc::UnboundedReceiver<io::Result<()>>,
     is_writing: bool,
     /// What is on the screen is not what was to be drawn last.
@@ -45,10 +45,10 @@ pub(crate) struct Drawing {
 /// Takes what is drawn.
 struct Page(Sender<Vec<u8>>);
 
-/// What the thread is to do.
-enum Order {
+/// A command to the writing thread.
+enum WriterCommand {
     Write(Vec<u8>),
-    /// And tell when it is done, in place of those who draw.
+    /// Writes, and reports the end here and not to [`Drawing`].
     End(Vec<u8>, SyncSender<()>),
 }
 
@@ -86,7 +86,7 @@ impl Drawing {
             hook(info);
         }));
         messages.hold();
-        writer.send(Order::Write(first)).ok();
+        writer.send(WriterCommand::Write(first)).ok();
         let (is_writing, is_stale, messages) = (true, true, messages.clone());
         Ok(Self { terminal, drawn, writer, written, is_writing, is_stale, messages })
     }
@@ -103,7 +103,7 @@ impl Drawing {
         }
         self.terminal.draw(|frame| screen.draw(frame)).map_err(|error| Failure::output(&error))?;
         let page: Vec<u8> = self.drawn.try_iter().flatten().collect();
-        self.is_writing = self.writer.send(Order::Write(page)).is_ok();
+        self.is_writing = self.writer.send(WriterCommand::Write(page)).is_ok();
         Ok(())
     }
 
@@ -136,7 +136,7 @@ impl Drop for Drawing {
         let mut last = Vec::new();
         let (done, is_done) = sync_channel(1);
         if queue!(last, LeaveAlternateScreen, Show).is_ok()
-            && self.writer.send(Order::End(last, done)).is_ok()
+            && self.writer.send(WriterCommand::End(last, done)).is_ok()
         {
             is_done.recv_timeout(PATIENCE).ok();
         }
@@ -144,7 +144,7 @@ impl Drop for Drawing {
     }
 }
 
-fn write_all(orders: &Receiver<Order>, done: &mpsc::UnboundedSender<io::Result<()>>) {
+fn write_all(orders: &Receiver<WriterCommand>, done: &mpsc::UnboundedSender<io::Result<()>>) {
     let write = |bytes: &[u8]| {
         let mut out = io::stdout().lock();
         out.write_all(bytes).and_then(|()| out.flush())
@@ -152,8 +152,8 @@ fn write_all(orders: &Receiver<Order>, done: &mpsc::UnboundedSender<io::Result<(
     while let Ok(order) = orders.recv() {
         match order {
             // Nobody hears it who has ended meanwhile.
-            Order::Write(bytes) => drop(done.send(write(&bytes))),
-            Order::End(bytes, done) => {
+            WriterCommand::Write(bytes) => drop(done.send(write(&bytes))),
+            WriterCommand::End(bytes, done) => {
                 write(&bytes).ok();
                 done.send(()).ok();
             }

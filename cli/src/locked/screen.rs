@@ -14,9 +14,9 @@ use ratatui::{
 use super::{Row, fitting::fitted, lines};
 use crate::{counted::counted, duration};
 
-/// By what the rows are sorted.
+/// The order of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Order {
+enum RowOrder {
     #[default]
     Name,
     /// Those first that end first.
@@ -25,7 +25,7 @@ enum Order {
     Waiters,
 }
 
-impl Order {
+impl RowOrder {
     fn next(self) -> Self {
         match self {
             Self::Name => Self::Left,
@@ -51,7 +51,7 @@ pub(crate) struct Screen {
     rows: Option<Vec<Row>>,
     /// What is wrong: nodes that are silent, or that no quorum could be asked.
     problems: Vec<String>,
-    order: Order,
+    order: RowOrder,
     /// So many rows are above the first one that is shown.
     scrolled: usize,
     /// So many fit at the last drawing.
@@ -60,7 +60,7 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn new(interval: Duration) -> Self {
-        let (order, rows, problems) = (Order::default(), None, Vec::new());
+        let (order, rows, problems) = (RowOrder::default(), None, Vec::new());
         Self { interval, rows, problems, order, scrolled: 0, page: 1 }
     }
 
@@ -98,9 +98,9 @@ impl Screen {
     fn sorted(&self) -> Vec<&Row> {
         let mut rows: Vec<&Row> = self.rows.iter().flatten().collect();
         match self.order {
-            Order::Name => {}
-            Order::Left => rows.sort_by_key(|row| row.left.unwrap_or(Duration::MAX)),
-            Order::Waiters => rows.sort_by_key(|row| Reverse(row.waiters)),
+            RowOrder::Name => {}
+            RowOrder::Left => rows.sort_by_key(|row| row.left.unwrap_or(Duration::MAX)),
+            RowOrder::Waiters => rows.sort_by_key(|row| Reverse(row.waiters)),
         }
         rows
     }

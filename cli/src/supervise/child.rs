@@ -22,9 +22,9 @@ pub(crate) struct Child {
     changes: unix::Signal,
 }
 
-/// What has become of a process.
+/// A change of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum ChildChange {
     Ended(Exit),
     /// By this signal.
     Stopped(Signal),
@@ -87,16 +87,16 @@ impl Child {
     /// # Cancel safety
     ///
     /// Dropping it loses nothing.
-    pub(crate) async fn changed(&mut self) -> Result<Change, Failure> {
+    pub(crate) async fn changed(&mut self) -> Result<ChildChange, Failure> {
         loop {
             match waitpid(self.pid, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
                 Ok(WaitStatus::Exited(_, code)) => {
-                    return Ok(Change::Ended(Exit::Command(code.try_into().unwrap_or(u8::MAX))));
+                    return Ok(ChildChange::Ended(Exit::Command(code.try_into().unwrap_or(u8::MAX))));
                 }
                 Ok(WaitStatus::Signaled(_, signal, _)) => {
-                    return Ok(Change::Ended(Exit::Signal(signal as u8)));
+                    return Ok(ChildChange::Ended(Exit::Signal(signal as u8)));
                 }
-                Ok(WaitStatus::Stopped(_, by)) => return Ok(Change::Stopped(by)),
+                Ok(WaitStatus::Stopped(_, by)) => return Ok(ChildChange::Stopped(by)),
                 Ok(_) => drop(self.changes.recv().await),
                 Err(Errno::EINTR) => {}
                 Err(error) => return Err(Failure::internal("waiting for the command", error)),

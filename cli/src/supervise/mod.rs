@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use redquorum::Lease;
 
 use self::{
-    child::{Change, Child},
+    child::{Child, ChildChange},
     guardian::Guardian,
     orphans::Orphans,
     rule::{Rule, RuleStep},
@@ -36,9 +36,9 @@ pub(crate) struct Job<'a> {
     pub(crate) rule: Rule,
 }
 
-/// How a command has ended.
+/// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct JobEnd {
     pub(crate) exit: Exit,
     /// It was told to end because of its lease.
     pub(crate) is_stopped: bool,
@@ -58,7 +58,12 @@ impl Job<'_> {
     /// # Cancel safety
     ///
     /// Dropping it leaves the command running, without anybody who stops it: not to be dropped.
-    pub(crate) async fn run(self, lease: &Lease, signals: &mut Signals, app: &App) -> Result<Ended, Failure> {
+    pub(crate) async fn run(
+        self,
+        lease: &Lease,
+        signals: &mut Signals,
+        app: &App,
+    ) -> Result<JobEnd, Failure> {
         let Self { command, variables, mut rule } = self;
         // We may have been stopped or suspended since the lease was had.
         if rule.at(lease.remaining()).is_some() {
@@ -72,7 +77,7 @@ impl Job<'_> {
         if let Err(failure) = guardian.guard(child.group()) {
             // Nobody would end it any more.
             child.signal(Signal::SIGKILL);
-            while let Ok(Change::Stopped(_)) = child.changed().await {}
+            while let Ok(ChildChange::Stopped(_)) = child.changed().await {}
             if let Some(terminal) = &terminal {
                 terminal.take_back(child.group());
             }
@@ -87,12 +92,12 @@ impl Job<'_> {
                 biased;
                 () = expiring(lease, rule.mark()) => {}
                 change = child.changed() => match (change, &terminal) {
-                    (Ok(Change::Ended(exit)), _) => break Ok(exit),
+                    (Ok(ChildChange::Ended(exit)), _) => break Ok(exit),
                     (Err(failure), _) => break Err(failure),
-                    (Ok(Change::Stopped(by)), Some(terminal)) => terminal.stopped(child.group(), by),
+                    (Ok(ChildChange::Stopped(by)), Some(terminal)) => terminal.stopped(child.group(), by),
                     // Nobody waits for a job to stop: it may be continued at any time, and the
                     // lease is kept for it.
-                    (Ok(Change::Stopped(_)), None) => {}
+                    (Ok(ChildChange::Stopped(_)), None) => {}
                 },
                 never = orphans.bury(Some(group), Some(&mut guardian)) => match never {},
                 signal = signals.next() => {
@@ -125,7 +130,7 @@ impl Job<'_> {
         }
         let exit = ended?;
         guardian.dismiss();
-        Ok(Ended { exit, is_stopped, is_demanded })
+        Ok(JobEnd { exit, is_stopped, is_demanded })
     }
 }
 

@@ -135,10 +135,10 @@ fn behind_name(facts: &mut Facts, run_ids: [&str; 2]) {
     facts.nodes[1].run_ids = seen.collect();
 }
 
-type Change = fn(&mut Facts);
+type FactsChange = fn(&mut Facts);
 
 /// What is changed, and what of it is found: which check, its level, and some of its words.
-const CASES: &[(Change, &str, Level, &str)] = &[
+const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| facts.nodes[1].server = gone(None), "reachable", Level::Fail, "refused; start it"),
     (
         |facts| facts.nodes[1].server = gone(Some(NodeError::NoAuth("why".into()))),
@@ -343,7 +343,7 @@ const CASES: &[(Change, &str, Level, &str)] = &[
 ];
 
 /// The same of all nodes together.
-const TOGETHER: &[(Change, &str, Level, &str)] = &[
+const TOGETHER: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| facts.nodes.truncate(1), "nodes", Level::Warn, "single-node"),
     (|facts| facts.nodes.push(node(4)), "nodes", Level::Warn, "4 nodes; odd"),
     (|facts| facts.expected.votes_needed = 3, "nodes", Level::Warn, "of which 3 decide; none may be down"),
@@ -399,7 +399,7 @@ fn the<'a>(findings: &'a [Finding], check: &str, node: Option<&str>) -> &'a Find
     first.unwrap_or_else(|| panic!("{check} of {node:?} is not among {findings:#?}"))
 }
 
-fn holds(case: &(Change, &str, Level, &str), node: Option<&str>) {
+fn holds(case: &(FactsChange, &str, Level, &str), node: Option<&str>) {
     let (change, check, level, words) = case;
     let mut facts = sound();
     change(&mut facts);
@@ -437,7 +437,7 @@ fn what_is_wrong_with_the_nodes_together_is_found() {
 /// So that no check is added without a case for it.
 #[test]
 fn every_check_is_shown_when_it_does_not_hold() {
-    let is_bad = |case: &&(Change, &'static str, Level, &str)| case.2 > Level::Ok;
+    let is_bad = |case: &&(FactsChange, &'static str, Level, &str)| case.2 > Level::Ok;
     let shown: BTreeSet<&str> = CASES.iter().chain(TOGETHER).filter(is_bad).map(|case| case.1).collect();
     let mut trusting = sound();
     off(&mut trusting);
