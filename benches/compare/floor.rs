@@ -13,7 +13,7 @@ use redis::{RedisResult, Value, aio::MultiplexedConnection};
 
 use super::{
     recording::{self, Recording, Template},
-    servers::Servers,
+    servers::{Servers, connection_to},
 };
 use crate::Problem;
 
@@ -57,7 +57,7 @@ impl Floor {
     async fn of(servers: &Servers, recordings: Vec<Recording>) -> Result<Self, Problem> {
         let mut nodes = Vec::new();
         for (server, recording) in servers.all().iter().zip(recordings) {
-            nodes.push((server.connection().await?, recording));
+            nodes.push((connection_to(server).await?, recording));
         }
         Ok(Self { nodes: nodes.into(), owners: Arc::default() })
     }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use redis::Cmd;
 use redquorum::Quorum;
+use redquorum_tests::Server;
 
-use super::servers::{Server, Servers};
+use super::servers::{Servers, connection_to, monitor_of};
 use crate::Problem;
 
 /// How often a recording may meet a second's edge, where the servers' first votes differ and have
@@ -82,7 +83,7 @@ async fn try_record(
 ) -> Result<Result<Vec<Recording>, String>, Problem> {
     let mut monitors = Vec::new();
     for server in servers.all() {
-        monitors.push(server.monitor().await?);
+        monitors.push(monitor_of(server).await?);
     }
     let guard = quorum.red_lock(resource).lock().await?;
     // Until all have answered: an unlock that overtakes its lock would leave a tombstone, which is
@@ -128,7 +129,7 @@ impl Recording {
         const COMPARE_AND_DELETE: &str =
             "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
         let literal = |text: &str| Word::Literal(text.to_owned());
-        let mut connection = server.connection().await?;
+        let mut connection = connection_to(server).await?;
         let sha: String =
             redis::cmd("SCRIPT").arg("LOAD").arg(COMPARE_AND_DELETE).query_async(&mut connection).await?;
         let set =

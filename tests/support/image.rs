@@ -11,8 +11,10 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use super::docker::{docker, output};
-use super::lock_file;
-use super::program::{HOW_TO_GET_ONE, find_server};
+use super::server_process::{
+    lock_file,
+    program::{HOW_TO_GET_ONE, find_server},
+};
 
 /// The top-level domain `.invalid` is reserved (RFC 2606), so no registry can ever serve an image
 /// of this name.

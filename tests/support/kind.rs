@@ -1,6 +1,6 @@
 //! What the servers of a cluster run as.
 
-use super::{docker, image, program};
+use super::{docker, image, server_process::program};
 
 /// What the servers of a cluster run as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

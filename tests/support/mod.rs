@@ -32,23 +32,21 @@ mod docker;
 mod eventually;
 mod image;
 mod kind;
-mod lock_file;
 mod options;
-mod port;
-mod process;
-#[path = "../../src/node/redis/program.rs"]
-mod program;
 mod proxy;
 mod reaper;
 mod sentinel;
 mod server;
+#[path = "../../src/node/redis/server_process/mod.rs"]
+#[allow(dead_code, reason = "the tests of the library use more of it")]
+mod server_process;
 mod stale;
 
 pub use cluster::Cluster;
 pub use eventually::eventually;
 pub use kind::Kind;
 pub use options::ServerOptions;
-pub use port::Port;
 pub use proxy::{Direction, Proxy};
 pub use sentinel::Sentinel;
 pub use server::Server;
+pub use server_process::port::Port;

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use super::{port::Port, server::Server};
+use super::{server::Server, server_process::port::Port};
 
 /// One way through a [`Proxy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,17 +1,11 @@
 //! A Sentinel, which watches servers and promotes replicas.
 
-use std::time::Duration;
-
 use redis::{Client, Cmd, FromRedisValue, RedisResult};
 
 use super::eventually::eventually;
-use super::port::Port;
-use super::process::ServerProcess;
 use super::reaper::Reaper;
 use super::server::Server;
-
-/// Far longer than a Sentinel takes for anything but a failover.
-const PATIENCE: Duration = Duration::from_secs(20);
+use super::server_process::{PATIENCE, ServerProcess, port::Port};
 
 /// A Sentinel process that decides alone, within seconds.
 #[derive(Debug)]
@@ -36,7 +30,7 @@ impl Sentinel {
         );
         std::fs::write(&file, text).expect("the file of the Sentinel can be written");
         let arguments = vec![file.display().to_string(), "--sentinel".to_owned()];
-        let sentinel = Self { _process: ServerProcess::run(directory, arguments), port, _reaper: reaper };
+        let sentinel = Self { _process: ServerProcess::start(directory, arguments), port, _reaper: reaper };
         eventually(PATIENCE, "the Sentinel knows of a replica", async || {
             let known =
                 sentinel.try_query::<redis::Value>(redis::cmd("SENTINEL").arg("REPLICAS").arg(name)).await;

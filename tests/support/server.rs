@@ -6,16 +6,11 @@ use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisResult, Val
 use tokio::sync::Mutex;
 
 use super::container::ServerContainer;
-use super::eventually::POLL_INTERVAL;
+use super::eventually::{POLL_INTERVAL, eventually};
 use super::kind::Kind;
 use super::options::ServerOptions;
-use super::port::Port;
-use super::process::ServerProcess;
 use super::reaper::Reaper;
-
-/// Long enough for a slow machine under load, short enough to end before the test runner loses its
-/// patience.
-const PATIENCE: Duration = Duration::from_secs(20);
+use super::server_process::{PATIENCE, ServerProcess, port::Port};
 
 /// How often a server may lose the race for its port before the fixture gives up.
 const PORTS_TO_TRY: usize = 5;
@@ -52,7 +47,7 @@ impl Server {
         let host = match kind {
             Kind::Processes => {
                 let directory = reaper.directory().join(port.number().to_string());
-                Host::Process(ServerProcess::start(directory, options, port.number()))
+                Host::Process(ServerProcess::start(directory, options.arguments(port.number())))
             }
             Kind::Containers => Host::Container(Box::new(
                 ServerContainer::start(reaper.name(), options, port.number()).await?,
@@ -92,7 +87,10 @@ impl Server {
     /// them hang.
     pub async fn freeze(&self) {
         match &*self.host.lock().await {
-            Host::Process(process) => process.freeze().await,
+            Host::Process(process) => {
+                process.freeze();
+                eventually(PATIENCE, "the server process is frozen", async || process.is_frozen()).await;
+            }
             Host::Container(container) => container.freeze().await,
         }
     }

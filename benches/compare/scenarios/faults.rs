@@ -78,7 +78,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
 /// Milliseconds of the longest time without a grant after this server was stopped, and the later
 /// rate of grants against the one before.
 async fn stopped(node: usize) -> Result<(f64, f64), Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let server = servers.all().get(node).ok_or("there is no such server")?;
     let granted = Arc::new(Mutex::new(Vec::new()));
     let mut clients = JoinSet::new();
@@ -91,10 +91,10 @@ async fn stopped(node: usize) -> Result<(f64, f64), Problem> {
     let begin = Instant::now();
     tokio::time::sleep(BEFORE).await;
     let stop = Instant::now();
-    server.freeze()?;
+    server.freeze().await;
     tokio::time::sleep(STOPPED).await;
     let end = Instant::now();
-    server.thaw()?;
+    server.thaw().await;
     clients.abort_all();
     let granted = granted.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let before = granted.iter().filter(|at| (begin..stop).contains(*at)).count();
@@ -116,7 +116,7 @@ async fn take_turns(lock: RedLock, granted: Arc<Mutex<Vec<Instant>>>) {
 
 /// Milliseconds from the end of the ttl of a lock whose process is gone to the next grant.
 async fn after_a_holder_that_is_gone() -> Result<f64, Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let builder = servers.builder();
     let (locked, is_locked) = oneshot::channel();
     let (end, is_over) = oneshot::channel();
@@ -161,7 +161,7 @@ fn hold(
 /// Grants per second of four clients, each a thread, beside a fifth that stalls for so long again
 /// and again.
 async fn beside(stall: Option<Duration>, lasts: Duration) -> Result<f64, Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let end = Instant::now() + lasts;
     let stalling = stall.map(|stall| {
         let builder = servers.builder();

@@ -18,7 +18,7 @@ use crate::{
 const RECOVERY: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let mut contender = Contestant::Ours(servers.ours().await?).contender("r");
     let lasts = effort.pick(Duration::from_millis(300), Duration::from_secs(2));
     let (mut healthy, mut frozen) = <(Sample, Sample)>::default();
@@ -59,9 +59,9 @@ async fn while_frozen<T>(
     work: impl AsyncFnOnce() -> Result<T, Problem>,
 ) -> Result<T, Problem> {
     let Some(server) = servers.all().get(1) else { return Err("there is no second server".into()) };
-    server.freeze()?;
+    server.freeze().await;
     let outcome = work().await;
-    server.thaw()?;
+    server.thaw().await;
     outcome
 }
 

@@ -35,7 +35,7 @@ struct Ours([redquorum::RedLock; 2]);
 struct Rival([rslock::LockManager; 2]);
 
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let ours = Ours([servers.ours().await?, servers.ours().await?].map(|quorum| quorum.red_lock("handed")));
     let (ours, rival) = (std::sync::Arc::new(ours), Rival([servers.rival(), servers.rival()]));
     let rival = std::sync::Arc::new(rival);

@@ -41,7 +41,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
 }
 
 async fn commands_per_grant(clients: usize, lasts: Duration) -> Result<f64, Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let mut quorums: Vec<Quorum> = Vec::new();
     for _ in 0..clients {
         quorums.push(servers.ours().await?);

@@ -73,7 +73,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
 
 /// Microseconds of a read, and of a write, with its unlock: by turns, the median of each round.
 async fn alone(rounds: usize, pairs: usize) -> Result<(Sample, Sample), Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let quorum = servers.ours().await?;
     let lock = quorum.rw_lock("r");
     measure(&lock, true, pairs).await?;
@@ -101,7 +101,7 @@ async fn measure(lock: &RwLock, reads: bool, pairs: usize) -> Result<f64, Proble
 
 /// Grants per second, of clients that hold one resource for as long and come again at once.
 async fn together(lasts: Duration, read: bool) -> Result<f64, Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let mut quorums: Vec<Quorum> = Vec::new();
     for _ in 0..TOGETHER {
         quorums.push(servers.ours().await?);
@@ -134,7 +134,7 @@ async fn hold_until(end: Instant, lock: RwLock, reads: bool, hold: Duration) -> 
 /// Microseconds that a writer waits for readers who come and go all the time, and of the longest
 /// read.
 async fn beside_steady_readers(lasts: Duration) -> Result<(Sample, f64), Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let mut quorums: Vec<Quorum> = Vec::new();
     for _ in 0..STEADY {
         quorums.push(servers.ours().await?);
@@ -177,7 +177,7 @@ async fn read_now_and_then(end: Instant, lock: RwLock, seed: u64) -> Result<Samp
 }
 
 async fn commands_per_read(lasts: Duration) -> Result<f64, Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let quorum = servers.ours().await?;
     quorum.rw_lock("r").read().await?.unlock().await?;
     let before = servers.calls(&COMMANDS).await?;

@@ -71,7 +71,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
 
 /// Microseconds of a permit and of a lock, by turns.
 async fn pairs(effort: Effort) -> Result<(Sample, Sample), Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let quorum = servers.ours().await?;
     let (semaphore, lock) = (quorum.semaphore("s", 10), quorum.red_lock("r"));
     let (mut permits, mut locks) = <(Sample, Sample)>::default();
@@ -101,7 +101,7 @@ async fn used(
     fault: Fault,
     effort: Effort,
 ) -> Result<[f64; 3], Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let mut ways = [WAY; NODES];
     ways[0] += if fault == Fault::Far { Duration::from_millis(5) } else { Duration::ZERO };
     let distance = Distance::of(&servers.urls(), &ways).await?;
@@ -117,7 +117,7 @@ async fn used(
     }
     let trip = Duration::from_secs_f64(trips.median());
     if fault == Fault::Frozen {
-        servers.all().first().ok_or("there is a server")?.freeze()?;
+        servers.all().first().ok_or("there is a server")?.freeze().await;
     }
     let lasts = effort.pick(Duration::from_secs(3), Duration::from_secs(12));
     // What a client learns of a silent node, it learns before it counts.
@@ -128,7 +128,7 @@ async fn used(
     let waited: Vec<Sample> = try_join_all(work).await?;
     let sent =
         if fault == Fault::Frozen { f64::NAN } else { (servers.calls(&["evalsha"]).await? - before) as f64 };
-    servers.all().first().ok_or("there is a server")?.thaw()?;
+    servers.all().first().ok_or("there is a server")?.thaw().await;
     let mut rounds = Sample::default();
     waited.iter().for_each(|waited| rounds.extend(waited));
     let in_use = held.into_inner() as f64 / 1e6 / (f64::from(permits) * lasts.as_secs_f64());
@@ -177,7 +177,7 @@ async fn full() -> Result<[f64; 3], Problem> {
     const STEPS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
     /// Several of the longest polls.
     const WAITS: Duration = Duration::from_secs(20);
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     // Nothing is renewed meanwhile.
     let lasts = Duration::from_secs(600);
     let client = || servers.builder().max_ttl(lasts).connect();

@@ -23,7 +23,7 @@ const LEVELS: [(usize, u64, Option<f64>); 3] =
     [(64, 100, None), (256, 200, Some(1.5)), (1024, 350, Some(2.0))];
 
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let contestants = Contestant::three(&servers).await?;
     let rounds = effort.pick(5, 9);
     let columns = LEVELS.map(|(tasks, ..)| format!("{tasks}_tasks_per_s"));

@@ -49,7 +49,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
 /// Ours, each waiter on the resource of this number; and milliseconds from each unlock to the next
 /// grant, once the first resource is free.
 async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<(f64, Sample), Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     // The longest ttl and no renewal, so that the holder says nothing.
     let holder = servers.ours().await?;
     let mut held: Vec<LockGuard> = Vec::new();
@@ -96,7 +96,7 @@ async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<(f64, S
 
 /// rslock, with `acquire`, which tries until it succeeds; all on one resource.
 async fn rival(effort: Effort) -> Result<f64, Problem> {
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let held = servers.rival().lock("held", TTL).await?;
     let mut waiting = JoinSet::new();
     let clients: Vec<_> = (0..CLIENTS).map(|_| servers.rival()).collect();

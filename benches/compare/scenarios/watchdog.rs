@@ -35,7 +35,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let leases = effort.pick(2_000, 10_000);
     let ttl = effort.pick(Duration::from_secs(6), Duration::from_secs(30));
-    let servers = Servers::start(NODES).await?;
+    let servers = Servers::start(NODES).await;
     let guards = take(&servers.builder().ttl(ttl).connect().await?, leases).await?;
     let period = ttl / 3;
     // Every lease is renewed once in each period from here on, wherever in it.

@@ -33,14 +33,16 @@ mod hello_reply;
 mod inbox;
 mod intake;
 mod node_urls;
-#[cfg(test)]
-mod program;
 mod raw_connection;
 mod route;
 pub(crate) mod script;
 mod sentinel;
+#[cfg(all(test, unix))]
+#[allow(dead_code, unreachable_pub, reason = "the tests on whole clusters use more of it")]
+#[allow(clippy::disallowed_methods, reason = "real servers need real time and free ports")]
+mod server_process;
 mod stamp;
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;
 #[cfg(feature = "tls")]
 mod tls;

@@ -23,7 +23,7 @@ use crate::{
     values::NodeError,
 };
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;
 
 /// The loop over the operations of a call, with the short ways of frequent operations in it. All other

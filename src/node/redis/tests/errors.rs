@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::*;
+use crate::node::redis::server_process::port::Port;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_killed_connection_the_node_comes_back_and_listeners_are_told() {
@@ -97,7 +98,7 @@ async fn a_frozen_server_swallows_few_calls_and_gets_the_unlocks_when_it_thaws()
     let server = Server::start();
     let scene = Scene::at(&server.url());
     vote(&scene.lock(&resource("held"), 1).await);
-    server.signal("STOP");
+    server.freeze();
     let start = Instant::now();
     let mut lost = Vec::new();
     let mut number = 100;
@@ -108,7 +109,7 @@ async fn a_frozen_server_swallows_few_calls_and_gets_the_unlocks_when_it_thaws()
     }
     let refused = *scene.lock(&resource("r"), 2).await == [Answer::Error(NodeError::Unresponsive)];
     let unlock = scene.unlock(&resource("held"), 1, true);
-    server.signal("CONT");
+    server.thaw();
     assert!(refused, "the node is not known to be unresponsive");
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
     let mut swallowed = 0;
@@ -126,8 +127,8 @@ async fn a_frozen_server_swallows_few_calls_and_gets_the_unlocks_when_it_thaws()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_comes_late_is_found_and_unlocks_wait_for_it() {
-    let port = free_port();
-    let scene = Scene::at(&format!("redis://127.0.0.1:{port}"));
+    let port = Port::reserve();
+    let scene = Scene::at(&format!("redis://127.0.0.1:{}", port.number()));
     let unlock = scene.unlock(&resource("r"), 1, false);
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(matches!(&*scene.lock(&resource("r"), 2).await, [Answer::Error(NodeError::Unreachable(_))]));

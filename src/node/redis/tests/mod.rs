@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::server::{Server, free_port};
+use self::server::Server;
 use super::*;
 use crate::{
     clock::{Clock, TokioClock},
@@ -127,7 +127,7 @@ async fn heard(ear: &Ear, awaited: &[Notice]) {
     expected = "REDQUORUM_TEST_SERVER names \"/no/such-server\", where there is no server: install Redis"
 )]
 fn a_server_that_tests_are_to_run_on_and_is_missing_fails_them_and_says_how_to_get_it() {
-    program::named("/no/such-server".into());
+    server_process::program::named("/no/such-server".into());
 }
 
 #[tokio::test(flavor = "multi_thread")]

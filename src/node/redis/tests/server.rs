@@ -1,20 +1,16 @@
 //! A real server that lives as long as its value.
 
-use std::{
-    net::{Ipv4Addr, TcpListener},
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::net::{Ipv4Addr, TcpStream};
 
 use redis::{Client, FromRedisValue};
 
-use crate::node::redis::program;
+use crate::node::redis::server_process::{ServerProcess, port::Port};
 
-/// A throw-away server.
+/// A server of one test, without persistence.
 #[derive(Debug)]
 pub(super) struct Server {
-    process: Child,
-    port: u16,
+    process: ServerProcess,
+    port: Port,
 }
 
 impl Server {
@@ -23,27 +19,21 @@ impl Server {
     }
 
     pub(super) fn start_with(options: &[&str]) -> Self {
-        Self::start_at(free_port(), options)
+        Self::start_at(Port::reserve(), options)
     }
 
-    pub(super) fn start_at(port: u16, options: &[&str]) -> Self {
-        let process = Command::new(program::server())
-            .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])
-            .args(options)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("the server program can be started");
-        let server = Self { process, port };
-        let patience = Instant::now() + Duration::from_secs(10);
-        while std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            assert!(Instant::now() < patience, "the server does not come up");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        server
+    pub(super) fn start_at(port: Port, options: &[&str]) -> Self {
+        let number = port.number().to_string();
+        let directory = std::env::temp_dir().join(format!("redquorum-{}-{number}", std::process::id()));
+        let fixed = ["--port", &number, "--save", "", "--appendonly", "no"];
+        let arguments = fixed.iter().chain(options).map(ToString::to_string).collect();
+        let mut process = ServerProcess::start(directory, arguments);
+        process.first_answer(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port.number())).ok());
+        Self { process, port }
     }
 
     pub(super) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://127.0.0.1:{}", self.port.number())
     }
 
     /// Asks the server over a connection of the test's own.
@@ -54,21 +44,11 @@ impl Server {
         command.query(&mut connection).unwrap()
     }
 
-    /// Stops the process, as it is (`STOP`), or lets it go on (`CONT`).
-    pub(super) fn signal(&self, name: &str) {
-        let pid = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    pub(super) fn freeze(&self) {
+        self.process.freeze();
     }
-}
 
-/// A port that nobody listens at, for now.
-pub(super) fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
+    pub(super) fn thaw(&self) {
+        self.process.thaw();
     }
 }

@@ -1,23 +1,16 @@
 //! A server for one test.
 
-use std::{
-    fs,
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
-    thread,
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use redis::{Cmd, Connection, ConnectionLike, FromRedisValue, RedisResult, Value};
+use redis::{Client, Cmd, Connection, ConnectionLike, FromRedisValue, RedisResult, Value};
 
 use crate::{
     node::{
         Answer, Operation, QuorumParameters, names,
         operation::samples::parameters,
         redis::{
-            program,
             script::{self, ScriptName},
+            server_process::ServerProcess,
             stamp::Stamp,
         },
     },
@@ -29,8 +22,7 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 /// A server without persistence that ends with the test, and a connection to it that has loaded the
 /// script.
 pub(super) struct Server {
-    process: Child,
-    directory: PathBuf,
+    process: ServerProcess,
     connection: Connection,
     script_name: ScriptName,
 }
@@ -39,37 +31,19 @@ impl Server {
     pub(super) fn start() -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("redquorum-{}-{number}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let socket = directory.join("redis.sock");
-        let process = Command::new(program::server())
-            .args(["--port", "0", "--save", "", "--appendonly", "no", "--dir"])
-            .arg(&directory)
-            .arg("--unixsocket")
-            .arg(&socket)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the server program can be started");
-        let url = format!("unix://{}?protocol=resp3", socket.display());
-        let mut server = Self {
-            process,
-            directory,
-            connection: Self::connect_to(&url),
-            script_name: ScriptName::default(),
-        };
+        let arguments = ["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket", "redis.sock"];
+        let mut process = ServerProcess::start(directory, arguments.map(str::to_owned).into());
+        let client = Self::client(&process, "");
+        let connection = process.first_answer(|| client.get_connection().ok());
+        let mut server = Self { process, connection, script_name: ScriptName::default() };
         server.load();
         server
     }
 
-    fn connect_to(url: &str) -> Connection {
-        let client = redis::Client::open(url).unwrap();
-        for _ in 0..1000 {
-            if let Ok(connection) = client.get_connection() {
-                return connection;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        panic!("the server does not answer at {url}");
+    /// Returns a client with these parameters of the url.
+    fn client(process: &ServerProcess, parameters: &str) -> Client {
+        let socket = process.directory().join("redis.sock");
+        Client::open(format!("unix://{}?protocol=resp3{parameters}", socket.display())).unwrap()
     }
 
     /// From now on the node has the metadata of the quorum and the incarnation that are named in
@@ -92,21 +66,18 @@ impl Server {
 
     /// From now on as this ACL user without a password.
     pub(super) fn connect_as(&mut self, user: &str) {
-        let socket = self.directory.join("redis.sock");
-        self.connection =
-            Self::connect_to(&format!("unix://{}?protocol=resp3&user={user}&pass=x", socket.display()));
+        let client = Self::client(&self.process, &format!("&user={user}&pass=x"));
+        self.connection = client.get_connection().unwrap();
     }
 
     /// The default user again.
     pub(super) fn connect(&mut self) {
-        let socket = self.directory.join("redis.sock");
-        self.connection = Self::connect_to(&format!("unix://{}?protocol=resp3", socket.display()));
+        self.connection = Self::client(&self.process, "").get_connection().unwrap();
     }
 
     /// Another connection, subscribed to these topics for as long as it lives.
     pub(super) fn listen(&self, topics: impl Iterator<Item = Resource>) -> Connection {
-        let socket = self.directory.join("redis.sock");
-        let mut listener = Self::connect_to(&format!("unix://{}?protocol=resp3", socket.display()));
+        let mut listener = Self::client(&self.process, "").get_connection().unwrap();
         for topic in topics {
             let mut subscribe = redis::cmd("SUBSCRIBE");
             subscribe.arg(names::notice_channel(&topic));
@@ -183,13 +154,5 @@ impl Server {
 
     pub(super) fn counter(&mut self, resource: &Resource) -> Option<u64> {
         self.get(redis::cmd("GET").arg(names::counter(resource)))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-        drop(fs::remove_dir_all(&self.directory));
     }
 }

@@ -8,7 +8,7 @@ use std::fs::File;
 /// # Errors
 ///
 /// The file cannot be created; the text says where.
-pub(super) fn open(name: &str) -> Result<File, String> {
+pub(crate) fn open(name: &str) -> Result<File, String> {
     // Of every user apart, because the files of one cannot be opened by another.
     let user = rustix::process::getuid().as_raw();
     let directory = std::env::temp_dir().join(format!("redquorum-test-locks-{user}"));

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 /// What to say when there is no server program.
-pub(super) const HOW_TO_GET_ONE: &str = "install Redis (`apt-get install redis-server`) or Valkey";
+pub(crate) const HOW_TO_GET_ONE: &str = "install Redis (`apt-get install redis-server`) or Valkey";
 
 /// The path of the first program of this name on `PATH`.
-pub(super) fn find(name: &str) -> Option<PathBuf> {
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|program| program.is_file())
 }
@@ -17,7 +17,7 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
 /// # Panics
 ///
 /// The variable names something else than a file.
-pub(super) fn find_server() -> Option<PathBuf> {
+pub(crate) fn find_server() -> Option<PathBuf> {
     match std::env::var_os("REDQUORUM_TEST_SERVER") {
         Some(path) => Some(named(path.into())),
         None => find("redis-server").or_else(|| find("valkey-server")),
@@ -29,11 +29,11 @@ pub(super) fn find_server() -> Option<PathBuf> {
 /// # Panics
 ///
 /// There is none; the message says how to get one.
-pub(super) fn server() -> PathBuf {
+pub(crate) fn server() -> PathBuf {
     find_server().unwrap_or_else(|| panic!("no Redis server to test against: {HOW_TO_GET_ONE}"))
 }
 
-pub(super) fn named(path: PathBuf) -> PathBuf {
+pub(crate) fn named(path: PathBuf) -> PathBuf {
     assert!(
         path.is_file(),
         "REDQUORUM_TEST_SERVER names {path:?}, where there is no server: {HOW_TO_GET_ONE}, or name what \

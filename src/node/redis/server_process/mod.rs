@@ -1,19 +1,28 @@
-//! A server that runs as a child process of the test.
+//! A server that runs as a child process of a test. The tests of this crate, and those on whole clusters, start their
+//! servers here.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
+pub(super) mod lock_file;
+pub(super) mod port;
+pub(super) mod program;
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Mutex, OnceLock,
+        mpsc::{Sender, channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::eventually::eventually;
-use super::options::ServerOptions;
-use super::program;
+/// Long enough for a slow machine under load, short enough to end before the test runner ends the test.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One `redis-server` process and the directory with its data.
+/// One process of a server, and the directory with its data. Both are gone when this is dropped.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     child: Child,
@@ -22,20 +31,38 @@ pub(super) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts a server that keeps its data in `directory`; it need not answer yet.
-    pub(super) fn start(directory: PathBuf, options: &ServerOptions, port: u16) -> Self {
-        Self::run(directory, options.arguments(port))
-    }
-
-    /// Starts the program with these words behind it, and `directory` as its own.
-    pub(super) fn run(directory: PathBuf, arguments: Vec<String>) -> Self {
-        std::fs::create_dir_all(&directory).expect("the directory of the cluster is writable");
+    /// Starts the server with these arguments and `directory` as its own; it need not answer yet.
+    pub(super) fn start(directory: PathBuf, arguments: Vec<String>) -> Self {
+        std::fs::create_dir_all(&directory).expect("the directory of the server is writable");
         let child = spawn(&directory, &arguments);
         Self { child, directory, arguments }
     }
 
+    /// Waits until `answer` has a value.
+    ///
+    /// # Panics
+    ///
+    /// The server has ended, or does not answer in time.
+    pub(super) fn first_answer<T>(&mut self, mut answer: impl FnMut() -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(failure) = self.failure() {
+                panic!("{failure}");
+            }
+            if let Some(answer) = answer() {
+                return answer;
+            }
+            assert!(Instant::now() < deadline, "the server does not answer");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Why the server is no longer running, or nothing while it runs.
@@ -45,11 +72,15 @@ impl ServerProcess {
         Some(format!("redis-server ended with {status}:\n{log}"))
     }
 
-    /// Stops the process where it stands; when this returns, it no longer executes.
-    pub(super) async fn freeze(&self) {
+    /// Sends the signal that stops the process where it stands.
+    pub(super) fn freeze(&self) {
         self.signal(Signal::STOP);
-        let what = "the server process is stopped";
-        eventually(Duration::from_secs(10), what, async || self.state() == Some('T')).await;
+    }
+
+    /// Whether the process no longer executes. Its state letter in `/proc` comes after its name in brackets.
+    pub(super) fn is_frozen(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
     }
 
     pub(super) fn thaw(&self) {
@@ -70,18 +101,12 @@ impl ServerProcess {
     pub(super) fn restart_empty(&mut self) {
         self.kill();
         std::fs::remove_dir_all(&self.directory).expect("the data of a killed server can be removed");
-        std::fs::create_dir(&self.directory).expect("the directory of the cluster is writable");
+        std::fs::create_dir(&self.directory).expect("the directory of the server is writable");
         self.child = spawn(&self.directory, &self.arguments);
     }
 
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("a running server can be sent a signal");
-    }
-
-    /// The state letter of the process in `/proc`, which comes after its name in brackets.
-    fn state(&self) -> Option<char> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).ok()?;
-        stat.rsplit_once(") ")?.1.chars().next()
     }
 }
 
@@ -89,6 +114,7 @@ impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
+        std::fs::remove_dir_all(&self.directory).ok();
     }
 }
 
@@ -122,7 +148,7 @@ fn on_lasting_thread(command: Command) -> Child {
     static SPAWNER: OnceLock<Mutex<Sender<Request>>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
         let (requests, inbox) = channel::<Request>();
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             for (mut command, reply) in inbox {
                 reply.send(command.spawn()).ok();
             }
