@@ -113,3 +113,17 @@ async fn what_does_not_pass_by_itself_is_said_at_once_unless_the_others_may_do_w
     );
     assert_eq!(took, CONNECT_TIMEOUT, "two others may come, and then do without it");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_first_node_in_the_order_given_is_named_of_those_that_answer_in_time() {
+    let cluster = MemoryCluster::new(5);
+    let forbidden = NodeError::Handshake(std::sync::Arc::new(NodeError::RunIdForbidden));
+    for silent in 0..3 {
+        all_behave(&cluster, &Behaviour::Failing(forbidden.clone()));
+        (0..silent).for_each(|node| server(&cluster, node).behave(Behaviour::Hanging));
+        let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+        let Err(Error::Config(ConfigError::Server { node, .. })) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(*node, *format!("memory:{silent}"));
+        assert!(took <= LONGEST_GRACE, "{took:?}");
+    }
+}
