@@ -9,7 +9,7 @@ use std::{
 };
 
 use redquorum::{Quorum, RedLock, error::NodeError};
-use redquorum_tests::{Cluster, eventually};
+use redquorum_tests::{Cluster, Stopwatch, eventually};
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt, copy, sink},
     net::{TcpListener, TcpStream},
@@ -180,11 +180,11 @@ fn memory() -> u64 {
     resident.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Locks and unlocks, and how long that took.
+/// Locks and unlocks, and returns how long that took.
 async fn lock_and_unlock(lock: &RedLock) -> Duration {
-    let begin = Instant::now();
+    let watch = Stopwatch::start();
     lock.lock().await.unwrap().unlock().await.unwrap();
-    begin.elapsed()
+    watch.undelayed()
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

@@ -5,11 +5,11 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use redquorum::{Error, LockGuard, LockOptions, admin, error::LossReason};
-use redquorum_tests::Cluster;
+use redquorum_tests::{Cluster, Stopwatch};
 
 use super::{
     behaviours::loss,
@@ -119,12 +119,12 @@ async fn run_renews_the_lease_and_stops_the_closure_at_a_loss() {
         for server in cluster.some(0..2) {
             server.freeze().await;
         }
-        frozen = Some(Instant::now());
+        frozen = Some(Stopwatch::start());
         std::future::pending::<()>().await;
     });
     let outcome = tokio::time::timeout(SOON, outcome).await.expect("it was not stopped");
     assert_eq!(loss(outcome.unwrap_err()), LossReason::Expired);
-    let took = frozen.unwrap().elapsed();
+    let took = frozen.unwrap().undelayed();
     assert!(took <= TTL, "stopped {took:?} after the nodes were gone");
     assert!(is_dropped.load(Ordering::Relaxed));
     for server in cluster.some(0..2) {

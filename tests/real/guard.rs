@@ -10,7 +10,7 @@ use futures::future::join_all;
 use redquorum::{
     Error, LockGuard, LockOptions, Quorum, QuorumBuilder, RedLock, RestartGuard, admin, error::NodeReply,
 };
-use redquorum_tests::{Cluster, Direction, Proxy, Server, ServerOptions, eventually};
+use redquorum_tests::{Cluster, Direction, Proxy, Server, ServerOptions, Stopwatch, eventually};
 
 use crate::real::behaviours::{in_order, replies_of};
 

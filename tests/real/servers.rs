@@ -29,9 +29,10 @@ pub(super) fn builder(cluster: &Cluster) -> QuorumBuilder {
 }
 
 /// Repeats a wait, which returns the time from the waiter's call to its lock, until that time is too short for a poll:
-/// then a notice, or the end of a ttl, has woken the waiter.
+/// then a notice, or the end of a ttl, has woken the waiter. Beside much other work, few waits are that short.
 pub(super) async fn is_woken(what: &str, wait: impl AsyncFn() -> Duration) {
-    eventually(SOON, what, async || wait().await < FIRST_POLL).await;
+    const LONG: Duration = Duration::from_secs(60);
+    eventually(LONG, what, async || wait().await < FIRST_POLL).await;
 }
 
 /// The owners of a resource on one server, with the value that stands beside each.

@@ -41,6 +41,7 @@ mod server;
 #[allow(dead_code, reason = "the tests of the library use more of it")]
 mod server_process;
 mod stale;
+mod stopwatch;
 
 pub use cluster::Cluster;
 pub use eventually::eventually;
@@ -50,3 +51,4 @@ pub use proxy::{Direction, Proxy};
 pub use sentinel::Sentinel;
 pub use server::Server;
 pub use server_process::port::Port;
+pub use stopwatch::Stopwatch;

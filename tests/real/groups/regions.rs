@@ -1,9 +1,9 @@
 //! Groups over two quorums.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redquorum::{LockOptions, MultiLock, MultiLockGuard, MultiQuorumLock, Quorum};
-use redquorum_tests::Cluster;
+use redquorum_tests::{Cluster, Stopwatch};
 
 use super::{
     super::servers::{SOON, builder, have_subscribers, put_owner},
@@ -62,12 +62,12 @@ async fn a_group_over_two_quorums_is_given_back_as_a_whole_and_lost_with_either_
         let group = region.group(false).options(LockOptions::new().ttl(ttl)).lock().await.unwrap();
         assert_eq!(resources(&group), ["x", "y"]);
         assert!(group.is_valid() && group.leases().all(|lease| lease.fencing_token().as_u64() > 0));
-        let start = Instant::now();
+        let watch = Stopwatch::start();
         for server in broken.some(0..2) {
             server.freeze().await;
         }
         group.lost().await;
-        assert!(start.elapsed() <= ttl, "{:?}", start.elapsed());
+        assert!(watch.undelayed() <= ttl, "{watch:?}");
         assert!(!group.is_valid());
         for server in broken.some(0..2) {
             server.thaw().await;

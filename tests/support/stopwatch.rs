@@ -1,0 +1,64 @@
+//! Times that other work of the machine does not spoil.
+
+use std::{
+    sync::{
+        Once,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The pause of the thread that measures delays.
+const STEP: Duration = Duration::from_millis(2);
+
+/// The delay of a timer on an idle machine.
+const NEGLIGIBLE: Duration = Duration::from_millis(1);
+
+/// A stopwatch for upper bounds of times in tests on real servers.
+///
+/// A machine with more work than processors keeps each process waiting, the servers as well as the test. A time that
+/// is too long by no more than these delays shows nothing about the library, so [`undelayed`](Self::undelayed) leaves
+/// them out: a thread that always sleeps for the same short time measures them by how much later it wakes. On an idle
+/// machine both times are the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    begin: Instant,
+    delay_before: Duration,
+}
+
+impl Stopwatch {
+    /// Starts to measure.
+    pub fn start() -> Self {
+        let delay_before = delay_so_far();
+        Self { begin: Instant::now(), delay_before }
+    }
+
+    /// The time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    /// The time since the start without the delays of the machine.
+    pub fn undelayed(&self) -> Duration {
+        self.elapsed().saturating_sub(delay_so_far() - self.delay_before)
+    }
+}
+
+/// The sum of the delays since this was called first.
+fn delay_so_far() -> Duration {
+    static NANOSECONDS: AtomicU64 = AtomicU64::new(0);
+    static THREAD: Once = Once::new();
+    THREAD.call_once(|| {
+        thread::spawn(|| {
+            loop {
+                let begin = Instant::now();
+                thread::sleep(STEP);
+                let late = begin.elapsed().saturating_sub(STEP);
+                let late = if late < NEGLIGIBLE { Duration::ZERO } else { late };
+                NANOSECONDS.fetch_add(late.as_nanos().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+            }
+        });
+    });
+    Duration::from_nanos(NANOSECONDS.load(Ordering::Relaxed))
+}
