@@ -16,6 +16,9 @@ use super::{
 /// Of a lock that somebody else is given.
 const OTHERS_TTL: Duration = Duration::from_secs(20);
 
+/// The ttl of a lease that ends. Its node timeout follows it, and is long enough for a machine under load.
+const STALE_TTL: Duration = Duration::from_millis(1500);
+
 /// Every acquisition has an owner of its own, so the unlock of one that is over finds
 /// nothing.
 ///
@@ -24,8 +27,7 @@ async fn end_a_stale_lease(end: impl AsyncFn(LockGuard)) {
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).connect().await.unwrap();
-    let lock =
-        quorum.red_lock("r").options(LockOptions::new().ttl(Duration::from_millis(400)).without_renewal());
+    let lock = quorum.red_lock("r").options(LockOptions::new().ttl(STALE_TTL).without_renewal());
     let stale = lock.lock().await.unwrap();
     hold_requests(&proxies);
     let next = client(&cluster).await.red_lock("r").options(WITH_TTL).lock().await.unwrap();
@@ -66,8 +68,7 @@ async fn dropping_a_stale_guard_leaves_the_next_holder_alone() {
 async fn a_stale_guard_of_the_same_lock_and_client_does_not_unlock_the_lease_that_came_after_it() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
-    let lock =
-        quorum.red_lock("r").options(LockOptions::new().ttl(Duration::from_millis(300)).without_renewal());
+    let lock = quorum.red_lock("r").options(LockOptions::new().ttl(STALE_TTL).without_renewal());
     let stale = lock.lock().await.unwrap();
     stale.lost().await;
     let next = quorum.red_lock("r").options(WITH_TTL).lock().await.unwrap();
