@@ -59,9 +59,8 @@ pub(crate) struct Attempt {
     hedge_at: Instant,
     /// The queue node, once it has granted, or would.
     turn: Option<usize>,
-    /// Whether this is a first contact, and others are queued; or in that of another node.
+    /// Whether this is a first contact, and others are queued.
     is_put_off: bool,
-    is_queue_elsewhere: bool,
     /// How often nodes were asked again, and when those are that refuse now.
     repeats: u32,
     again_at: Option<Instant>,
@@ -101,7 +100,6 @@ impl Attempt {
             hedge_at: start,
             turn: None,
             is_put_off: false,
-            is_queue_elsewhere: false,
             repeats: 0,
             again_at: None,
             is_held: false,
@@ -139,11 +137,6 @@ impl Attempt {
     /// too.
     pub(crate) fn queue_is_occupied(&mut self) {
         self.is_put_off |= self.plan.yields_to_the_queue();
-    }
-
-    /// Another node has a queue, as it is the queue node if the first cannot be.
-    pub(crate) fn queue_is_occupied_elsewhere(&mut self) {
-        self.is_queue_elsewhere = true;
     }
 
     /// The queue node has put a first contact off, and says that nobody is queued: so it is its

@@ -116,8 +116,6 @@ impl AttemptPerformer<'_> {
             } else {
                 self.attempt.queue_is_occupied()
             }
-        } else if queued.rank > 0 {
-            self.attempt.queue_is_occupied_elsewhere();
         }
         LockVote::PutOff
     }

@@ -105,19 +105,13 @@ impl Attempt {
         is_split.then(|| self.asked_at + patience)
     }
 
-    /// Whether nobody says that others are queued: the queue node cannot, and no other has one.
+    /// Whether the queue node of a newcomer was asked, and will not answer, or not soon.
     fn is_queue_lost(&self, now: Instant) -> bool {
         let Plan::First(queue_node) = self.plan else { return false };
-        !self.is_queue_elsewhere && self.is_gone(queue_node, now)
-    }
-
-    /// Whether this node was asked and will not answer, or not soon.
-    fn is_gone(&self, node: usize, now: Instant) -> bool {
-        let is_late = now >= self.start + self.hedge();
-        match self.lock_votes.get(node) {
-            Some(LockVote::Silent) => is_late,
+        match self.lock_votes.get(queue_node) {
+            Some(LockVote::Silent) => now >= self.start + self.hedge(),
             Some(LockVote::Failed) => true,
-            Some(LockVote::Unsent) => self.lock.asked().contains(node),
+            Some(LockVote::Unsent) => self.lock.asked().contains(queue_node),
             _ => false,
         }
     }

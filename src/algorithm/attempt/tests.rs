@@ -418,11 +418,3 @@ fn where_the_queue_node_cannot_answer_nobody_is_let_go_first() {
     assert_eq!(silent.step(at(1)), AttemptStep::Wait(at(125)));
     assert_eq!(silent.step(at(125)), again);
 }
-
-#[test]
-fn where_another_node_is_the_queue_node_a_first_contact_that_is_put_off_goes_there() {
-    let mut attempt = put_off(Plan::First(3), LockVote::Unsent);
-    attempt.queue_is_occupied_elsewhere();
-    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
-    assert_eq!(attempt.step(at(1)), AttemptStep::Failed(FailureReason::Contended));
-}
