@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    acquire::{notifier::Notifier, overseer::Overseer, shared_outage::SharedOutage, turn::Turn},
+    acquire::{notifier::Notifier, shared_outage::SharedOutage, stall_watchdog::StallWatchdog, turn::Turn},
     client::context::ClientContext,
     mutex::lock,
     node::Resources,
@@ -20,7 +20,7 @@ use crate::{
 pub(crate) struct Waiters {
     pub(super) context: Arc<ClientContext>,
     /// The calls under way, those of tasks that do not wait, too.
-    pub(super) overseer: Overseer,
+    pub(super) watchdog: StallWatchdog,
     /// Looked up by resources, never iterated.
     queues: Mutex<HashMap<Resources, (usize, Arc<TaskQueue>)>>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct LocalPlace<'a> {
 
 impl Waiters {
     pub(crate) fn new(context: Arc<ClientContext>) -> Self {
-        Self { context, overseer: Overseer::default(), queues: Mutex::default() }
+        Self { context, watchdog: StallWatchdog::default(), queues: Mutex::default() }
     }
 
     pub(crate) fn enter(&self, resources: &Resources) -> LocalPlace<'_> {

@@ -6,7 +6,7 @@ use futures::future::FutureExt;
 use tokio::task::AbortHandle;
 
 use crate::{
-    acquire::{overseer, waiters::Waiters},
+    acquire::{stall_watchdog, waiters::Waiters},
     client::{context::ClientContext, dependencies::ClientDependencies},
     config::CheckedQuorum,
     error::{ClosedReason, LossReason},
@@ -39,7 +39,7 @@ impl Client {
         let tasks = [
             context.spawner.spawn(watchdog::run(Arc::clone(&leases)).boxed()),
             context.spawner.spawn(expiry::run(Arc::clone(&leases)).boxed()),
-            context.spawner.spawn(overseer::run(Arc::clone(&waiters)).boxed()),
+            context.spawner.spawn(stall_watchdog::run(Arc::clone(&waiters)).boxed()),
         ];
         Arc::new(Self { context, leases, waiters, read_leases: CoalescedReadLeases::default(), tasks })
     }

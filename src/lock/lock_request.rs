@@ -10,7 +10,7 @@ use crate::{
         attempt::attempt_once,
         checked_request::CheckedRequest,
         last_attempt::LastAttempt,
-        overseer::oversee,
+        stall_watchdog::watch_call,
         waiting::{lock_waiting, wait_behind_others},
     },
     client::context::ClientContext,
@@ -164,7 +164,7 @@ impl LockRequest {
         let owner = self.owner();
         loop {
             let work = work(self.clone(), checked.clone(), owner.clone()).instrument(span.clone());
-            if let Some(done) = oversee(&self.client.waiters, &checked.resources, work).await {
+            if let Some(done) = watch_call(&self.client.waiters, &checked.resources, work).await {
                 return done;
             }
         }

@@ -9,7 +9,7 @@ use crate::{
     acquire::{
         any_of::{AcquiredOne, AnyOf, Surplus},
         last_attempt::LastAttempt,
-        overseer::oversee,
+        stall_watchdog::watch_call,
     },
     client::broadcast::{collect, send_to_all},
     config::LockOptions,
@@ -171,7 +171,7 @@ impl Choice {
         }
     }
 
-    /// Does this, and begins anew if it was taken back because nobody polled it.
+    /// Runs this work, and again each time the stall watchdog has rolled it back.
     async fn call(
         &self,
         name: &'static str,
@@ -189,7 +189,7 @@ impl Choice {
         let mut call = LockCall::begin(context, mode);
         let done = loop {
             let work = work(any.clone()).instrument(span.clone());
-            if let Some(done) = oversee(&self.client.waiters, &resources, work).await {
+            if let Some(done) = watch_call(&self.client.waiters, &resources, work).await {
                 break done;
             }
         };

@@ -1,0 +1,224 @@
+//! The rollback of calls whose futures are kept and not polled.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    future::poll_fn,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker, ready},
+    time::Duration,
+};
+
+use futures::{FutureExt, future::BoxFuture, task::AtomicWaker};
+use tokio::sync::Notify;
+
+use crate::{
+    acquire::waiters::Waiters,
+    client::context::ClientContext,
+    mutation::{self, Mutation},
+    mutex::lock,
+    node::Resources,
+};
+
+/// The watchdog of a client that rolls back stalled calls: calls that are ready to go on, and are not polled, as in a
+/// `select!` in a loop.
+///
+/// Such a call would block the tasks of this process that wait for its turn, and other clients that need its votes. A
+/// call is overdue if it was woken and has not been polled since: for a hand-over, if other tasks of this client want
+/// the same resources, and for an attempt timeout otherwise. A call that waits and is not woken costs nothing.
+#[derive(Default)]
+pub(super) struct StallWatchdog {
+    calls: Mutex<BTreeMap<u64, Arc<dyn WatchedCall>>>,
+    next: AtomicU64,
+    /// Whether the task of the watchdog will check the calls, because one was woken.
+    is_armed: AtomicBool,
+    armed: Notify,
+}
+
+/// A call in the care of the watchdog, whatever its result.
+trait WatchedCall: Send + Sync {
+    /// Counts a check. Returns the number of checks that found the call due since it was last polled, this one included;
+    /// `None` if the call is not due.
+    fn count_due(&self) -> Option<u32>;
+
+    fn resources(&self) -> &Resources;
+
+    /// Drops the work of the call, unless the call was polled since it was found due this number of times.
+    fn roll_back(&self, due: u32);
+}
+
+/// The state of a call that runs. Its caller finishes it or the watchdog rolls it back, never both: the work is taken
+/// out under one mutex.
+struct CallState<T> {
+    waiters: Arc<Waiters>,
+    resources: Resources,
+    /// `None` once the call is done or rolled back.
+    work: Mutex<Option<BoxFuture<'static, T>>>,
+    caller: AtomicWaker,
+    /// 0 if the call has been polled since it was woken. Otherwise 1, and 1 more for each check that found it due.
+    due: AtomicU32,
+}
+
+/// Runs the work of a call on these resources. Returns `None` if the watchdog rolled the call back, because this future
+/// was kept and not polled.
+///
+/// # Cancel safety
+///
+/// The work is dropped with the future.
+pub(crate) async fn watch_call<T: Send + 'static>(
+    waiters: &Arc<Waiters>,
+    resources: &Resources,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    let call = Arc::new(CallState {
+        waiters: Arc::clone(waiters),
+        resources: resources.clone(),
+        work: Mutex::new(Some(work.boxed())),
+        caller: AtomicWaker::new(),
+        due: AtomicU32::new(0),
+    });
+    let number = waiters.watchdog.next.fetch_add(1, Ordering::Relaxed);
+    let entry = WatchedEntry { number, call };
+    lock(&waiters.watchdog.calls).insert(number, Arc::clone(&entry.call) as Arc<dyn WatchedCall>);
+    poll_fn(|context| entry.call.poll(context)).await
+}
+
+/// Runs the watchdog of a client until the task is aborted.
+pub(crate) async fn run(waiters: Arc<Waiters>) {
+    let Waiters { context, watchdog, .. } = &*waiters;
+    loop {
+        watchdog.armed.notified().await;
+        let mut is_any_due = true;
+        while is_any_due {
+            context.clock.sleep_until(context.now() + check_interval(context)).await;
+            is_any_due = watchdog.check(&waiters);
+        }
+    }
+}
+
+/// Returns the time between two checks.
+fn check_interval(context: &ClientContext) -> Duration {
+    context.settings.parameters.hand_over / 2
+}
+
+impl StallWatchdog {
+    /// Handles the wake of a call.
+    fn arm(&self) {
+        if !self.is_armed.load(Ordering::SeqCst) && !self.is_armed.swap(true, Ordering::SeqCst) {
+            self.armed.notify_one();
+        }
+    }
+
+    /// Rolls back overdue calls. Returns whether any call is due.
+    ///
+    /// The watchdog counts checks and not time: a process that was suspended makes up for one check when it resumes, and
+    /// its calls are polled before the next check.
+    fn check(&self, waiters: &Waiters) -> bool {
+        self.is_armed.store(false, Ordering::SeqCst);
+        let calls: Vec<_> = lock(&self.calls).values().cloned().collect();
+        let due_calls: Vec<_> = calls.iter().filter_map(|call| Some((call, call.count_due()?))).collect();
+        if due_calls.is_empty() {
+            return false;
+        }
+        // Without the mode: readers block writers, and writers block readers.
+        let name = |call: &Arc<dyn WatchedCall>| call.resources().clone().exclusive();
+        let mut wanted: HashMap<Resources, usize> = HashMap::new();
+        for call in &calls {
+            *wanted.entry(name(call)).or_default() += 1;
+        }
+        for (call, due) in due_calls {
+            let settings = &waiters.context.settings;
+            let has_rivals = wanted.get(&name(call)).is_some_and(|count| *count > 1);
+            let limit = if has_rivals { settings.parameters.hand_over } else { settings.attempt_timeout };
+            // The call was woken up to an interval before the first of these checks.
+            if is_overdue(check_interval(&waiters.context) * (due - 1), limit) {
+                call.roll_back(due);
+            }
+        }
+        self.is_armed.store(true, Ordering::SeqCst);
+        true
+    }
+}
+
+/// Whether a call that was not polled for this time is rolled back.
+fn is_overdue(unpolled: Duration, limit: Duration) -> bool {
+    mutation::altered(Mutation::KeepWhatNobodyPolls, unpolled >= limit, |_| false)
+}
+
+impl fmt::Debug for StallWatchdog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StallWatchdog").field("calls", &lock(&self.calls).len()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + 'static> CallState<T> {
+    fn poll(self: &Arc<Self>, context: &Context<'_>) -> Poll<Option<T>> {
+        self.caller.register(context.waker());
+        let mut work = lock(&self.work);
+        self.due.store(0, Ordering::SeqCst);
+        let Some(future) = &mut *work else { return Poll::Ready(None) };
+        let waker = Waker::from(Arc::clone(self));
+        let done = ready!(future.as_mut().poll(&mut Context::from_waker(&waker)));
+        let finished = work.take();
+        drop(work);
+        drop(finished);
+        Poll::Ready(Some(done))
+    }
+
+    fn end(&self) {
+        let left = lock(&self.work).take();
+        // Outside of the mutex: the drop rolls the attempt back.
+        drop(left);
+    }
+}
+
+impl<T: Send + 'static> Wake for CallState<T> {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let _was = self.due.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst);
+        self.caller.wake();
+        self.waiters.watchdog.arm();
+    }
+}
+
+impl<T: Send + 'static> WatchedCall for CallState<T> {
+    fn count_due(&self) -> Option<u32> {
+        let more = |due| (due > 0).then(|| due + 1);
+        self.due.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok()
+    }
+
+    fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    fn roll_back(&self, due: u32) {
+        let mut work = lock(&self.work);
+        if self.due.load(Ordering::SeqCst) <= due {
+            return;
+        }
+        let left = work.take();
+        drop(work);
+        let resource = self.resources.first().map(tracing::field::display);
+        tracing::warn!(resource, "lock future not polled: attempt rolled back");
+        drop(left);
+    }
+}
+
+/// The registration of a call with the watchdog, until the drop.
+struct WatchedEntry<T: Send + 'static> {
+    number: u64,
+    call: Arc<CallState<T>>,
+}
+
+impl<T: Send + 'static> Drop for WatchedEntry<T> {
+    fn drop(&mut self) {
+        lock(&self.call.waiters.watchdog.calls).remove(&self.number);
+        self.call.end();
+    }
+}
