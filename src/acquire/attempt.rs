@@ -1,12 +1,14 @@
-//! One attempt, performed.
+//! One attempt to acquire a lease: its requests to the nodes, and their answers.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use self::{evidence::AttemptEvidence, requests::AttemptRequests};
 use crate::{
     acquire::{checked_request::CheckedRequest, outcome::AttemptOutcome, queue_entries::QueueEntries},
     algorithm::{
-        attempt::{Attempt, AttemptStep, FailureReason, Plan},
-        failed_attempt::Deferral,
+        attempt::{Attempt, AttemptStep, FailureReason, LockVote, Plan, SplitPatience},
+        failed_attempt::{Deferral, FailedAttempt, RefusedResource},
+        lease::LeaseTime,
         node_set::NodeSet,
     },
     client::{
@@ -16,109 +18,54 @@ use crate::{
         queue_node_view::QueueNodeView,
     },
     clock::Instant,
-    node::{Downgrade, Lock, Operation, Request, WriteBack},
-    observer::OperationKind,
-    values::{LeaseId, NodeReply},
+    lease::active_lease::{Acquired, LeaseTerms, NodeLeaseState},
+    mutation::{self, Mutation},
+    node::{Answer, Holder, Operation, Queued, Request, Tombstone, names::is_slot},
+    observer::{AttemptEnd, OperationKind},
+    values::{FencingToken, LeaseId, NodeError, NodeReply},
 };
 
-mod ending;
-mod hearing;
+mod evidence;
+mod requests;
 
-/// What earlier attempts of a waiter have shown.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Earlier {
-    /// A vote that is large enough, as far as nodes have told.
-    pub(super) hint: u64,
-    /// How many of them, in a row, have split the votes with others.
-    pub(super) splits: u32,
-}
-
-impl Earlier {
-    /// Of an attempt that will be the only one, and waits for slow nodes as if there had been many.
-    const ONLY_ONE: Self = Self { hint: 0, splits: u32::MAX };
-}
-
-#[derive(Clone, Copy, Debug)]
-enum RequestKind {
-    /// As one who comes first.
-    Lock,
-    /// As one whose turn it is.
-    Take,
-    Enqueue,
-    WriteBack,
-}
-
-impl RequestKind {
-    fn question(self) -> OperationKind {
-        match self {
-            Self::Lock | Self::Take | Self::Enqueue => OperationKind::Lock,
-            Self::WriteBack => OperationKind::WriteBack,
-        }
-    }
-}
-
-/// Makes one attempt, with an owner id that no other attempt has; with an entry in the queue where
-/// the plan asks for a turn.
+/// Makes one attempt, with a new lease id. If the plan asks for a turn, the attempt enters the wait queue by `entries`.
 ///
 /// # Cancel safety
 ///
-/// Dropped at any point, it is rolled back on every node that was asked and has not definitely
-/// refused: submitted at once, behind the lock on the same connection.
+/// If the future is dropped, the attempt is rolled back on every node that was asked and has not definitely refused:
+/// the unlocks are submitted at once, behind the locks on the same connections.
 pub(super) async fn attempt(
     context: &ClientContext,
     checked: &CheckedRequest,
     plan: Plan,
-    earlier: Earlier,
+    history: AttemptHistory,
     entries: Option<&mut QueueEntries>,
 ) -> AttemptOutcome {
-    perform(AttemptPerformer::new(context, checked, plan, earlier, entries)).await
+    let AttemptHistory { hint, splits } = history;
+    let requests = AttemptRequests { hint, ..AttemptRequests::new(context, checked) };
+    let patience = SplitPatience::AfterSplits(splits);
+    AttemptDriver::new(context, requests, plan, patience, entries).drive().await
 }
 
-/// Makes the attempt of a writer that is to read what it has, before this instant: later, others may
-/// have had it.
+/// Makes the attempt of a writer that downgrades its lease, until this instant: later, other clients may have held the
+/// resource.
 ///
 /// # Cancel safety
 ///
-/// As [`attempt`]; what the writer has is not taken back by it.
+/// As [`attempt`]; the lease of the writer is not rolled back.
 pub(crate) async fn attempt_to_downgrade(
     context: &ClientContext,
     checked: &CheckedRequest,
     writer: &LeaseId,
     until: Instant,
 ) -> AttemptOutcome {
-    let mut performer =
-        AttemptPerformer::new(context, checked, Plan::Downgrade(until), Earlier::ONLY_ONE, None);
-    performer.writer = Some(writer.clone());
-    perform(performer).await
+    let requests = AttemptRequests { writer: Some(writer.clone()), ..AttemptRequests::new(context, checked) };
+    let (plan, patience) = (Plan::Downgrade(until), SplitPatience::NodeTimeout);
+    AttemptDriver::new(context, requests, plan, patience, None).drive().await
 }
 
-async fn perform(mut performer: AttemptPerformer<'_>) -> AttemptOutcome {
-    let context = performer.context;
-    if context.is_closed() {
-        return AttemptOutcome::Failed(performer.failed(FailureReason::NoQuorum));
-    }
-    loop {
-        match performer.attempt.step(context.now()) {
-            AttemptStep::Lock { nodes, has_turn } => performer.send_lock(nodes, has_turn),
-            AttemptStep::Enqueue(node) => performer.enqueue(node),
-            AttemptStep::WriteBack { token, nodes } => performer.send_write_back(token, nodes),
-            AttemptStep::Wait(deadline) => {
-                if let FanoutEvent::Answer { node, tag: (asked, at), answer } =
-                    performer.fanout.next(&*context.clock, deadline).await
-                {
-                    performer.time_answer(node, at, &answer);
-                    performer.hear(node, asked, answer);
-                }
-            }
-            AttemptStep::Abandon => performer.roll_back(),
-            AttemptStep::Acquired { token } => return AttemptOutcome::Acquired(performer.acquired(token)),
-            AttemptStep::Failed(reason) => return AttemptOutcome::Failed(performer.failed(reason)),
-        }
-    }
-}
-
-/// Makes the attempt of somebody who waits for no turn. One that `is_only` is followed by no other, so it
-/// waits for slow nodes where votes are split.
+/// Makes the attempt of a client that does not wait if it is refused. If the attempt `is_only`, it waits for slow nodes
+/// while votes are split, because no other attempt follows.
 ///
 /// # Cancel safety
 ///
@@ -128,145 +75,398 @@ pub(crate) async fn attempt_once(
     checked: &CheckedRequest,
     is_only: bool,
 ) -> AttemptOutcome {
-    let awaited = context.awaited_resource(&checked.resources).await;
-    let plan = match awaited {
-        Some(index) => Plan::Queued(checked.queue_nodes(context, index).to_vec()),
+    let with_waiters = context.awaited_resource(&checked.resources).await;
+    let plan = match with_waiters {
+        Some(index) => Plan::QueueNodeFirst(checked.queue_nodes(context, index).to_vec()),
         None => checked.first_contact(context),
     };
-    // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no queue.
-    let mut entries = awaited.map(|index| QueueEntries::new(context, checked, index, &Arc::default()));
-    let earlier = if is_only { Earlier::ONLY_ONE } else { Earlier { hint: 0, splits: 0 } };
-    let mut performer = AttemptPerformer::new(context, checked, plan, earlier, entries.as_mut());
-    performer.gives_up = true;
-    perform(performer).await
+    // The entries subscribe to no node, so the attempt asks for a turn and enters no queue.
+    let mut entries = with_waiters.map(|index| QueueEntries::new(context, checked, index, &Arc::default()));
+    let requests = AttemptRequests { gives_up: true, ..AttemptRequests::new(context, checked) };
+    let patience = if is_only { SplitPatience::NodeTimeout } else { SplitPatience::AfterSplits(0) };
+    AttemptDriver::new(context, requests, plan, patience, entries.as_mut()).drive().await
 }
 
-struct AttemptPerformer<'a> {
+/// The results of a waiter's earlier attempts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AttemptHistory {
+    /// A vote that is large enough, by the answers; 0 without any.
+    pub(super) hint: u64,
+    /// The number of consecutive attempts that split the votes.
+    pub(super) splits: u32,
+}
+
+/// The kind of a request, by which its answer is read.
+#[derive(Clone, Copy, Debug)]
+enum RequestKind {
+    /// To lock, as a newcomer.
+    Lock,
+    /// To lock, at the turn of the client.
+    Take,
+    /// To lock, or else to enter the wait queue.
+    Enqueue,
+    WriteBack,
+}
+
+impl RequestKind {
+    fn operation(self) -> OperationKind {
+        match self {
+            Self::Lock | Self::Take | Self::Enqueue => OperationKind::Lock,
+            Self::WriteBack => OperationKind::WriteBack,
+        }
+    }
+}
+
+/// Drives an [`Attempt`]: sends the requests that it decides on, and passes the answers to it.
+struct AttemptDriver<'a> {
     context: &'a ClientContext,
-    checked: &'a CheckedRequest,
-    /// As the observer calls it.
+    /// The number of the attempt by the observer.
     number: u64,
-    owner: LeaseId,
-    hint: u64,
+    requests: AttemptRequests<'a>,
     attempt: Attempt,
-    /// By what was asked, and when.
+    /// The requests in flight, with their kind and the time at which each was sent.
     fanout: Fanout<(RequestKind, Instant)>,
-    votes: Vec<NodeReply>,
-    /// Until the attempt is rolled back, or its lease is in somebody's care.
-    in_flight: Option<InFlightGuard>,
-    largest_counter: u64,
     entries: Option<&'a mut QueueEntries>,
-    deferral: Option<Deferral>,
-    blocked: Option<usize>,
     queue_node: QueueNodeView,
-    /// The owner that has the resource, and is to read it as another.
-    writer: Option<LeaseId>,
-    /// Whether it does not wait for these resources if it is refused.
-    gives_up: bool,
-    is_first: bool,
-    /// Whether there is nothing to roll back (any more).
-    is_settled: bool,
-    /// Whether it is decided.
-    is_decided: bool,
+    evidence: AttemptEvidence,
+    cleanup: Cleanup,
 }
 
-impl<'a> AttemptPerformer<'a> {
+/// The work that is left for the end of an attempt, or for its drop.
+///
+/// # Invariants
+///
+/// 1. One end is reported to the observer.
+/// 2. The attempt is rolled back at most once, and never after its lease was handed over.
+struct Cleanup {
+    needs_rollback: bool,
+    needs_report: bool,
+    /// Keeps a shutdown waiting until the attempt is rolled back, or its lease is in the care of the client.
+    in_flight: Option<InFlightGuard>,
+}
+
+impl<'a> AttemptDriver<'a> {
     fn new(
         context: &'a ClientContext,
-        checked: &'a CheckedRequest,
+        requests: AttemptRequests<'a>,
         plan: Plan,
-        earlier: Earlier,
+        patience: SplitPatience,
         entries: Option<&'a mut QueueEntries>,
     ) -> Self {
-        let is_first = matches!(plan, Plan::First(_));
+        let checked = requests.checked;
         let index = entries.as_ref().map_or(0, |entries| entries.index());
-        let nodes = context.nodes.len();
-        let owner = context.owners.fresh();
         Self {
             context,
-            checked,
-            number: context.observer.attempt_began(&checked.resources, &owner),
-            owner,
-            hint: earlier.hint,
-            attempt: Attempt::new(checked.settings.rules, plan, context.now()).after_splits(earlier.splits),
+            number: context.observer.attempt_began(&checked.resources, &requests.owner),
+            attempt: Attempt::new(checked.settings.rules, plan, patience, context.now()),
             fanout: Fanout::new(),
-            votes: vec![NodeReply::NotAsked; nodes],
-            in_flight: Some(context.attempts.enter()),
-            largest_counter: 0,
             entries,
-            deferral: None,
-            blocked: None,
             queue_node: QueueNodeView::new(checked.queue_node(context, index), index),
-            writer: None,
-            gives_up: false,
-            is_first,
-            is_settled: false,
-            is_decided: false,
+            evidence: AttemptEvidence::new(context.nodes.len()),
+            cleanup: Cleanup {
+                needs_rollback: true,
+                needs_report: true,
+                in_flight: Some(context.attempts.enter()),
+            },
+            requests,
+        }
+    }
+
+    async fn drive(mut self) -> AttemptOutcome {
+        let context = self.context;
+        if context.is_closed() {
+            return AttemptOutcome::Failed(self.failed(FailureReason::NoQuorum));
+        }
+        loop {
+            match self.attempt.step(context.now()) {
+                AttemptStep::Lock { nodes, has_turn } => self.send_lock(nodes, has_turn),
+                AttemptStep::Enqueue(node) => self.send_enqueue(node),
+                AttemptStep::WriteBack { token, nodes } => self.send_write_back(token, nodes),
+                AttemptStep::Wait(deadline) => {
+                    if let FanoutEvent::Answer { node, tag: (kind, sent_at), answer } =
+                        self.fanout.next(&*context.clock, deadline).await
+                    {
+                        self.record_response_time(node, sent_at, &answer);
+                        self.on_answer(node, kind, answer);
+                    }
+                }
+                AttemptStep::RollBack => self.roll_back(),
+                AttemptStep::Acquired { token } => return AttemptOutcome::Acquired(self.acquired(token)),
+                AttemptStep::Failed(reason) => return AttemptOutcome::Failed(self.failed(reason)),
+            }
         }
     }
 
     fn send_lock(&mut self, nodes: NodeSet, has_turn: bool) {
-        let asked = if has_turn { RequestKind::Take } else { RequestKind::Lock };
-        let lock = self.lock(has_turn);
-        let operation = match self.writer.clone() {
-            Some(writer) => Operation::Downgrade(Downgrade { lock, writer }),
-            None => Operation::Lock(lock),
-        };
+        let kind = if has_turn { RequestKind::Take } else { RequestKind::Lock };
         let now = self.context.now();
-        let request = self.request(operation, now);
+        let request = self.requests.request(self.requests.lock_operation(has_turn), now);
         for node in nodes.iter() {
-            self.fanout.send(&self.context.nodes, node, (asked, now), request.clone());
-            self.note(node, NodeReply::Pending);
+            self.fanout.send(&self.context.nodes, node, (kind, now), request.clone());
+            self.evidence.record(node, NodeReply::Pending);
         }
     }
 
-    fn enqueue(&mut self, node: usize) {
+    fn send_enqueue(&mut self, node: usize) {
         let now = self.context.now();
-        // The queue node that was asked before is passed over.
-        if self
-            .queue_node
-            .node
-            .and_then(|queue_node| self.votes.get(queue_node))
-            .is_some_and(|vote| *vote != NodeReply::NotAsked)
-        {
+        // If the queue node was asked before, it has not answered in time.
+        if self.queue_node.node.is_some_and(|queue_node| self.evidence.was_asked(queue_node)) {
             self.queue_node.pass_over(&self.context.queues, node, now);
         }
-        let lock = self.lock(true);
-        let (operation, asked) = match &mut self.entries {
+        let lock = self.requests.lock(true);
+        let (operation, kind) = match &mut self.entries {
             Some(entries) => (entries.enqueue(node, lock), RequestKind::Enqueue),
             None => (Operation::Lock(lock), RequestKind::Take),
         };
-        self.fanout.send(&self.context.nodes, node, (asked, now), self.request(operation, now));
-        self.note(node, NodeReply::Pending);
-    }
-
-    fn lock(&self, has_turn: bool) -> Lock {
-        Lock {
-            resources: self.checked.resources.clone(),
-            owner: self.owner.clone(),
-            ttl: self.checked.settings.rules.ttl,
-            hint: self.hint,
-            has_turn,
-            gives_up: self.gives_up,
-        }
+        self.fanout.send(&self.context.nodes, node, (kind, now), self.requests.request(operation, now));
+        self.evidence.record(node, NodeReply::Pending);
     }
 
     fn send_write_back(&mut self, token: u64, nodes: NodeSet) {
-        let (resources, owner) = (self.checked.resources.clone(), self.owner.clone());
         let now = self.context.now();
-        let request = self.request(Operation::WriteBack(WriteBack { resources, owner, token }), now);
+        let request = self.requests.request(self.requests.write_back(token), now);
         for node in nodes.iter() {
             self.fanout.send(&self.context.nodes, node, (RequestKind::WriteBack, now), request.clone());
         }
     }
 
-    fn request(&self, operation: Operation, now: Instant) -> Request {
-        Request::one(operation, now + self.checked.settings.rules.node_timeout)
+    /// Records the response time of a node, if it decides in which wait queues a client waits.
+    fn record_response_time(&self, node: usize, sent_at: Instant, answer: &Answer) {
+        if is_slot(&self.requests.checked.resource) && !matches!(answer, Answer::Error(_)) {
+            let took = self.context.now().saturating_duration_since(sent_at);
+            self.context.queues.answered_after(node, took);
+        }
     }
 
-    fn note(&mut self, node: usize, vote: NodeReply) {
-        if let Some(slot) = self.votes.get_mut(node) {
-            *slot = vote;
+    fn on_answer(&mut self, node: usize, kind: RequestKind, answer: Answer) {
+        let checked = self.requests.checked;
+        tracing::trace!(resource = %checked.resource, id = %self.requests.owner, node, asked = ?kind, ?answer, "vote");
+        self.context.observer.answered(node, kind.operation(), &answer);
+        let (answer, has_waiters) = answer.into_parts();
+        if has_waiters.is_some() {
+            self.context.queues.heard(node);
         }
+        // The answer to a waiter at its turn does not count the other waiters.
+        if let (RequestKind::Lock | RequestKind::Enqueue, Some(has_waiters)) = (kind, has_waiters) {
+            self.queue_node.hear(&self.context.queues, &checked.resources, node, has_waiters);
+        }
+        match kind {
+            RequestKind::Lock | RequestKind::Take => self.on_lock(node, &answer, false),
+            RequestKind::Enqueue => {
+                self.on_enqueue(node, &answer);
+                self.on_lock(node, &answer, true);
+            }
+            RequestKind::WriteBack => self.attempt.on_write_back(node, answer == Answer::WrittenBack),
+        }
+    }
+
+    fn on_enqueue(&mut self, node: usize, answer: &Answer) {
+        let Some(entries) = &mut self.entries else { return };
+        match answer {
+            Answer::Granted { .. } => entries.granted(node),
+            Answer::Queued(queued) => {
+                let is_queued = entries.put_off(queued);
+                let holder = queued.holder.as_ref().map(|holder| (holder.owner.clone(), holder.remaining));
+                let Queued { rank, patience, .. } = *queued;
+                let deferral = Deferral { node, is_queued, rank, patience, holder };
+                self.evidence.enqueue_deferred(deferral, queued.resource);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_lock(&mut self, node: usize, answer: &Answer, asks_turn: bool) {
+        if let Some(holder) = holder_in(answer) {
+            self.evidence.refused(holder);
+            if holder.resource != self.queue_node.index {
+                self.attempt.refused_elsewhere();
+            }
+        }
+        let vote = match answer {
+            Answer::Granted { vote } => {
+                self.evidence.granted(*vote);
+                LockVote::Granted(*vote)
+            }
+            Answer::Queued(queued) if !asks_turn => {
+                self.on_deferral(node, queued);
+                LockVote::Deferred
+            }
+            Answer::Held(_) | Answer::Queued(_) => LockVote::Refused,
+            Answer::Error(error) if error.is_unsent() => LockVote::NotSent,
+            Answer::Error(error) if error.may_land_yet() => LockVote::NoAnswer,
+            _ => LockVote::Error,
+        };
+        self.attempt.on_lock(node, vote);
+        self.evidence.record(node, self.requests.reply(answer));
+        self.attempt.on_holder(self.evidence.is_held(self.context.settings.electorate));
+    }
+
+    /// Handles the refusal of a newcomer in favour of waiters. That of the queue node decides the attempt.
+    fn on_deferral(&mut self, node: usize, queued: &Queued) {
+        self.evidence.deferred(queued.resource);
+        if queued.resource != self.queue_node.index {
+            self.attempt.refused_elsewhere();
+        }
+        if self.requests.checked.queue_node(self.context, queued.resource) == Some(node) {
+            self.attempt.on_queue(queued.rank > 0);
+        }
+    }
+
+    /// Unlocks at every node at which a key of the attempt may be, or may still arrive. The unlock wakes no waiter.
+    fn roll_back(&mut self) {
+        if !std::mem::replace(&mut self.cleanup.needs_rollback, false) {
+            return;
+        }
+        let rules = &self.requests.checked.settings.rules;
+        let keys_over = self.context.now() + rules.validity.seen_by_any(rules.ttl);
+        let unlock = |tombstone| {
+            let operation = self.requests.unlock(tombstone);
+            Request::one(operation, self.context.latest_expiry()).blocks_until(keys_over)
+        };
+        let leaving = unlock(Tombstone::IfMissing);
+        let clean = unlock(Tombstone::Never);
+        let mut nodes = NodeSet::EMPTY;
+        let keeps = mutation::is_on(Mutation::LoserKeeps);
+        for (node, has_answered) in self.attempt.to_roll_back().filter(|_| !keeps) {
+            if let Some(to) = self.context.nodes.get(node) {
+                let request = if may_land_yet(has_answered) { &leaving } else { &clean };
+                drop(to.call(request.clone()));
+                nodes.insert(node);
+            }
+        }
+        let AttemptRequests { checked, owner, .. } = &self.requests;
+        tracing::debug!(resource = %checked.resource, id = %owner, ?nodes, "rollback");
+        // Last, because an observer is any code: if it panics, no key is left on a node.
+        self.context.observer.attempt_lost(self.number);
+    }
+
+    fn acquired(&mut self, token: FencingToken) -> Acquired {
+        self.report(AttemptEnd::Acquired);
+        self.close_replies();
+        let AttemptRequests { checked, owner, .. } = &self.requests;
+        tracing::debug!(resource = %checked.resource, id = %owner, %token, "acquired");
+        // After the reports: if an observer panics there, the attempt is rolled back.
+        self.cleanup.needs_rollback = false;
+        let settings = &checked.settings;
+        let time = LeaseTime::granted(
+            self.attempt.start(),
+            settings.rules.ttl,
+            settings.rules.validity,
+            settings.hold_at_most,
+        );
+        Acquired {
+            terms: LeaseTerms {
+                attempt: self.number,
+                resource: checked.resource.clone(),
+                resources: checked.resources.clone(),
+                owner: owner.clone(),
+                token,
+                is_renewed: settings.is_renewed,
+                node_timeout: settings.rules.node_timeout,
+            },
+            time,
+            in_flight: self.cleanup.in_flight.take(),
+            nodes: self
+                .attempt
+                .lock_votes()
+                .iter()
+                .zip(self.evidence.replies())
+                .map(node_lease_state)
+                .collect(),
+            late: self.fanout.take_outstanding(|(kind, _)| !matches!(kind, RequestKind::WriteBack)),
+            queue_node: self.queue_node.acquired(&self.context.queues, &checked.resources),
+        }
+    }
+
+    fn failed(&mut self, reason: FailureReason) -> FailedAttempt {
+        let checked = self.requests.checked;
+        let index = self.evidence.refused_index();
+        let queue_node = checked.queue_node(self.context, index.unwrap_or_default());
+        let mut deferral = self.evidence.take_deferral();
+        if self.attempt.is_newcomer() && reason == FailureReason::Contended && deferral.is_none() {
+            deferral = queue_node.map(|node| self.deferral_of_newcomer(node));
+        }
+        self.report(AttemptEnd::Failed(reason));
+        self.close_replies();
+        let took = self.context.now().saturating_duration_since(self.attempt.start());
+        self.pass_over_silent(took);
+        let is_sure = deferral.as_ref().is_some_and(|deferral| queue_node == Some(deferral.node))
+            || self.evidence.is_held(self.context.settings.electorate);
+        let replies = self.context.replies(self.evidence.take_replies());
+        tracing::debug!(resource = %checked.resource, id = %self.requests.owner, ?reason, %replies, "failed");
+        FailedAttempt {
+            reason,
+            replies,
+            hint: self.evidence.hint(),
+            took,
+            deferral,
+            refused: index.map(|index| RefusedResource { index, is_sure }),
+        }
+    }
+
+    /// Returns the deferral of a newcomer that was refused: to the wait queue of the resource that it was refused for,
+    /// whose queue node may not have answered. The newcomer may be first there.
+    fn deferral_of_newcomer(&self, node: usize) -> Deferral {
+        let patience = self.context.settings.parameters.hand_over;
+        Deferral { node, is_queued: false, rank: 0, patience, holder: None }
+    }
+
+    /// Records the silence of the queue node, if the attempt has waited a hedge for it.
+    fn pass_over_silent(&self, took: Duration) {
+        if let Some(node) = self.queue_node.node
+            && took >= self.requests.checked.settings.rules.hedge()
+            && self.queue_node.is_unheard()
+            && self.attempt.lock_votes().get(node) == Some(&LockVote::NoAnswer)
+        {
+            self.context.queues.passed_over(node, self.context.now());
+        }
+    }
+
+    /// Distinguishes the nodes that timed out from those that the attempt did not wait for.
+    fn close_replies(&mut self) {
+        for node in self.evidence.time_out(self.attempt.pending()).iter() {
+            self.context.observer.answered(node, OperationKind::Lock, &Answer::Error(NodeError::TimedOut));
+        }
+    }
+
+    fn report(&mut self, end: AttemptEnd) {
+        self.cleanup.needs_report = false;
+        self.context.observer.attempt_ended(end);
+    }
+}
+
+impl Drop for AttemptDriver<'_> {
+    fn drop(&mut self) {
+        self.roll_back();
+        if self.cleanup.needs_report {
+            self.context.observer.attempt_ended(AttemptEnd::Cancelled);
+        }
+    }
+}
+
+/// Returns the holder that a refusal names.
+fn holder_in(answer: &Answer) -> Option<&Holder> {
+    match answer {
+        Answer::Held(holder) => Some(holder),
+        Answer::Queued(queued) => queued.holder.as_ref(),
+        _ => None,
+    }
+}
+
+/// Whether a node may execute the lock after the unlock, by whether it has answered the lock: then the unlock leaves a
+/// tombstone.
+fn may_land_yet(has_answered: bool) -> bool {
+    mutation::altered(Mutation::NoTombstoneForLock, !has_answered, |_| false)
+}
+
+/// Returns the state of the lease at a node after the lock round.
+fn node_lease_state((vote, reply): (&LockVote, &NodeReply)) -> NodeLeaseState {
+    NodeLeaseState {
+        vote: reply.clone(),
+        is_touched: *vote != LockVote::NotSent,
+        unanswered: u32::from(may_land_yet(*vote != LockVote::NoAnswer)),
+        was_renewed: false,
+        renewed_at: None,
+        sent_at: None,
     }
 }

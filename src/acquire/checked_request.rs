@@ -54,6 +54,6 @@ impl CheckedRequest {
 
     /// How to ask for a resource of which nobody else is known to want it.
     pub(super) fn first_contact(&self, context: &ClientContext) -> Plan {
-        Plan::First(self.queue_node(context, 0).unwrap_or_default())
+        Plan::AllAtOnce(self.queue_node(context, 0).unwrap_or_default())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     acquire::{
-        attempt::{Earlier, attempt},
+        attempt::{AttemptHistory, attempt},
         checked_request::CheckedRequest,
         notifier::{Notifications, Notifier},
         outcome::AttemptOutcome,
@@ -13,7 +13,7 @@ use crate::{
     },
     algorithm::{
         attempt::{HEDGE_SHARE, Plan},
-        failed_attempt::{FailedAttempt, Refused},
+        failed_attempt::{FailedAttempt, RefusedResource},
         queueing::{NextAttempt, Queueing},
     },
     client::{broadcast::inspect_all, context::ClientContext},
@@ -80,7 +80,7 @@ impl Turn {
             if at <= now || outage.is_attempt_wanted() {
                 waiting.queueing.attempt_begins(now);
                 waiting.entries.only_waits(waiting.queueing.only_queues());
-                if let Plan::Queued(order) = &mut plan {
+                if let Plan::QueueNodeFirst(order) = &mut plan {
                     // Others may be silent than when it began to wait.
                     let now = context.queue_node_order(checked.resource_at(waiting.entries.index()));
                     *order = now.into_iter().filter(|node| order.contains(node)).collect();
@@ -105,9 +105,9 @@ impl Turn {
     ) -> AttemptOutcome {
         self.is_asking = true;
         let splits = self.waiting.as_ref().map_or(0, |waiting| waiting.queueing.splits());
-        let earlier = Earlier { hint: self.hint, splits };
+        let history = AttemptHistory { hint: self.hint, splits };
         let entries = self.waiting.as_mut().map(|waiting| &mut waiting.entries);
-        let outcome = attempt(context, checked, plan, earlier, entries).await;
+        let outcome = attempt(context, checked, plan, history, entries).await;
         self.is_asking = false;
         outcome
     }
@@ -151,7 +151,7 @@ impl Turn {
         &mut self,
         context: &ClientContext,
         checked: &CheckedRequest,
-        refused: Option<Refused>,
+        refused: Option<RefusedResource>,
     ) {
         let Some(WaiterState { queueing, entries, .. }) = &mut self.waiting else { return };
         if !queueing.wants_look() {
@@ -249,7 +249,7 @@ impl WaiterState {
 
 /// Whether it is certain that a waiter is refused for another resource than the one that it waits
 /// for.
-fn is_elsewhere(waiting: &WaiterState, refused: Option<Refused>) -> bool {
+fn is_elsewhere(waiting: &WaiterState, refused: Option<RefusedResource>) -> bool {
     refused.is_some_and(|refused| refused.is_sure && refused.index != waiting.entries.index())
 }
 

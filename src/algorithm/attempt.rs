@@ -1,201 +1,173 @@
-//! One attempt to lock: a lock round, and a write-back where the votes differ.
+//! One attempt to acquire a lease, as a pure state machine.
+//!
+//! ```text
+//!   events                                            decisions of `step`
+//!     on_lock            vote of a node                 Lock, Enqueue    ask nodes to lock
+//!     on_write_back      vote of a node                 WriteBack        raise counters to the token
+//!     on_queue           waiters, or none      ─────►   Wait             until an event or a time
+//!     refused_elsewhere  another resource               RollBack         unlock what was locked
+//!     on_holder          one lease holds a quorum       Acquired, Failed the end
+//! ```
+//!
+//! ```text
+//!                 q grants                  q confirmations, in time
+//!   Locking ────────────────► Confirming ────────────────────────────► Acquired
+//!      │                           │
+//!      │ no quorum, deferral,      │ no quorum,
+//!      │ or too late: RollBack     │ or too late: RollBack
+//!      └─────────────┬─────────────┘
+//!                    ▼        q answers, or no node to wait for
+//!             AwaitingReason ──────────────────────────────────► Failed
+//! ```
+//!
+//! If the validity is over, or a queue node's refusal decides, the reason is known: the attempt fails without
+//! waiting for further answers.
 
 pub(crate) use self::{
-    plan::{AttemptConfig, Plan},
+    config::{AttemptConfig, HEDGE_SHARE},
+    lock_round::LockVote,
+    plan::Plan,
+    split_patience::SplitPatience,
     step::{AttemptStep, FailureReason},
 };
+use self::{confirmation::Confirmation, lock_round::LockRound, queue_state::QueueState, retries::Retries};
 use crate::{
-    algorithm::{fencing::Fencing, node_set::NodeSet, round::Round, tally::TallyResult},
+    algorithm::{node_set::NodeSet, tally::TallyResult},
     clock::Instant,
     mutation::{self, Mutation},
     values::FencingToken,
 };
 
-mod asking;
+mod config;
+mod confirmation;
+mod lock_round;
 mod plan;
+mod queue_state;
+mod retries;
+mod split_patience;
 mod step;
 #[cfg(test)]
 mod tests;
 
-/// A node's vote in the lock round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LockVote {
-    /// Ours there, with this vote for the token.
-    Granted(u64),
-    /// The node answered that it will not: nothing of ours is there.
-    Refused,
-    /// The same, but only because others are to go first, as it thinks.
-    PutOff,
-    /// The node answered that it cannot: nothing of this lock is under way any more.
-    Failed,
-    /// The node was never asked.
-    Unsent,
-    /// No answer (yet), or none that can be relied on: it may have granted, or may still.
-    Silent,
-}
-
-/// One attempt: it never reads a clock and never sends anything.
+/// One attempt. It never reads a clock and never sends a request.
 ///
 /// # Invariants
 ///
-/// 1. `start` is before the first byte of the attempt: the validity counts from there, a write-back
-///    included.
-/// 2. [`AttemptStep::Acquired`] is given only before the end of the validity, checked last.
-/// 3. After [`AttemptStep::Abandon`] no vote makes it succeed.
+/// 1. `start` is before the first byte of the attempt: the validity starts there, a write-back included.
+/// 2. [`AttemptStep::Acquired`] is returned only before the end of the validity, which is checked last.
+/// 3. After [`AttemptStep::RollBack`] no vote makes the attempt succeed.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
-    rules: AttemptConfig,
+    config: AttemptConfig,
     plan: Plan,
+    split_patience: SplitPatience,
     start: Instant,
     phase: AttemptPhase,
-    lock: Round,
-    lock_votes: Vec<LockVote>,
-    fencing: Fencing,
-    /// Counts confirmations of the token.
-    confirm: Round,
-    /// When nodes were last asked that had not been asked before.
-    asked_at: Instant,
-    /// When the next queue node is asked although one is still silent.
-    hedge_at: Instant,
-    /// The queue node, once it has granted, or would.
-    turn: Option<usize>,
-    /// Whether this is a first contact, and others are queued.
-    is_put_off: bool,
-    /// How often nodes were asked again, and when those are that refuse now.
-    repeats: u32,
-    again_at: Option<Instant>,
-    /// Whether a quorum names one other owner.
-    is_held: bool,
-    /// Whether we were refused for another resource than the one whose turn we may have.
-    is_refused_elsewhere: bool,
-    /// How many attempts of this waiter, in a row, have split the votes with others.
-    splits: u32,
+    lock: LockRound,
+    confirmation: Confirmation,
+    queue: QueueState,
+    retries: Retries,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum AttemptPhase {
     Locking,
+    /// A quorum has granted, which fixes this token.
     Confirming(u64),
-    /// Taken back; waiting to know which of the two reasons it was.
-    Settling,
+    /// Rolled back. Further votes decide between the two reasons of a failure.
+    AwaitingReason,
     Acquired(u64),
     Failed(FailureReason),
 }
 
-/// The share of the node timeout after which a silent queue node is passed over.
-pub(crate) const HEDGE_SHARE: u32 = 8;
-
 impl Attempt {
-    /// `start`: the time before anything is sent.
-    pub(crate) fn new(rules: AttemptConfig, plan: Plan, start: Instant) -> Self {
-        let electorate = rules.electorate;
+    /// An attempt that has sent nothing before `start`.
+    pub(crate) fn new(
+        config: AttemptConfig,
+        plan: Plan,
+        split_patience: SplitPatience,
+        start: Instant,
+    ) -> Self {
         Self {
+            split_patience,
             start,
             phase: AttemptPhase::Locking,
-            lock: Round::new(electorate),
-            lock_votes: vec![LockVote::Unsent; electorate.nodes()],
-            fencing: Fencing::new(electorate.nodes()),
-            confirm: Round::new(electorate),
-            asked_at: start,
-            hedge_at: start,
-            turn: None,
-            is_put_off: false,
-            repeats: 0,
-            again_at: None,
-            is_held: false,
-            is_refused_elsewhere: false,
-            splits: 0,
-            rules,
+            lock: LockRound::new(&config, start),
+            confirmation: Confirmation::new(config.electorate),
+            queue: QueueState::new(start),
+            retries: Retries::default(),
+            config,
             plan,
         }
     }
 
-    /// The same, of a waiter whose last attempts, so many, have split the votes with others.
-    pub(crate) fn after_splits(self, splits: u32) -> Self {
-        Self { splits, ..self }
+    /// Whether the client attempts without a turn, as it knows of no waiters.
+    pub(crate) fn is_newcomer(&self) -> bool {
+        self.plan.is_newcomer()
     }
 
-    /// A node's answer to the lock; late ones too.
-    pub(crate) fn on_lock(&mut self, node: usize, lock_vote: LockVote) {
-        if let Some(slot) = self.lock_votes.get_mut(node) {
-            *slot = lock_vote;
+    /// Handles a node's answer to the lock, however late.
+    pub(crate) fn on_lock(&mut self, node: usize, vote: LockVote) {
+        if let LockVote::Granted(vote) = vote {
+            self.confirmation.granted(node, vote);
+            self.queue.has_turn |= self.is_queue_node(node);
         }
-        if let LockVote::Granted(vote) = lock_vote {
-            self.fencing.vote(node, vote);
-            if self.is_queue_node(node) {
-                self.turn = Some(node);
-            }
+        self.lock.record(node, vote);
+    }
+
+    /// Handles the queue node's answer to a newcomer: waiters come first, or there are none, so a newcomer that was
+    /// deferred has its turn.
+    pub(crate) fn on_queue(&mut self, has_waiters: bool) {
+        if has_waiters {
+            self.queue.is_deferred |= self.plan.yields_to_waiters();
+        } else {
+            self.queue.has_turn = true;
         }
-        match lock_vote {
-            LockVote::Granted(_) => self.lock.vote(node, true),
-            LockVote::Refused | LockVote::PutOff => self.lock.vote(node, false),
-            LockVote::Failed | LockVote::Unsent | LockVote::Silent => self.lock.abstain(node),
-        }
     }
 
-    /// The queue node of one of the resources says that others are in it: a newcomer goes there,
-    /// too.
-    pub(crate) fn queue_is_occupied(&mut self) {
-        self.is_put_off |= self.plan.yields_to_the_queue();
-    }
-
-    /// The queue node has put a first contact off, and says that nobody is queued: so it is its
-    /// turn.
-    pub(crate) fn queue_is_empty(&mut self, queue_node: usize) {
-        self.turn.get_or_insert(queue_node);
-    }
-
-    /// We were refused for another resource than the one whose queue this is about: of that, it may
-    /// be the turn of another, who must not wait for us.
+    /// Handles a refusal for another resource than the one whose turn the attempt may have: the turn of that other
+    /// resource may be another waiter's, which must not wait for this attempt.
     pub(crate) fn refused_elsewhere(&mut self) {
-        self.is_refused_elsewhere = true;
+        self.queue.is_refused_elsewhere = true;
     }
 
-    /// Whether a quorum names one other owner, by the answers so far.
-    pub(crate) fn held(&mut self, is_held: bool) {
-        self.is_held = is_held;
+    /// Handles the holder by the answers so far: `is_held` if a quorum names one other lease.
+    pub(crate) fn on_holder(&mut self, is_held: bool) {
+        self.retries.is_held = is_held;
     }
 
-    /// A node's answer to the write-back.
-    pub(crate) fn on_write_back(&mut self, node: usize, confirmed: bool) {
-        if confirmed {
-            self.fencing.written_back(node);
-        }
-        self.confirm.vote(node, confirmed);
+    /// Handles a node's answer to the write-back.
+    pub(crate) fn on_write_back(&mut self, node: usize, is_confirmed: bool) {
+        self.confirmation.on_write_back(node, is_confirmed);
     }
 
-    /// What to do at `now`. To be asked again after every step but the last two, and whenever
-    /// something was heard or the time of a [`AttemptStep::Wait`] has come.
+    /// Returns the decision at `now`. The driver calls it again after every step but the last two, after every event,
+    /// and at the time of an [`AttemptStep::Wait`].
     pub(crate) fn step(&mut self, now: Instant) -> AttemptStep {
-        self.start = self.counts_from(now);
+        self.start = self.validity_start(now);
         self.lock.expire(now);
-        self.confirm.expire(now);
+        self.confirmation.expire(now);
         match self.phase {
             AttemptPhase::Locking => self.step_locking(now),
             AttemptPhase::Confirming(token) => self.step_confirming(token, now),
-            AttemptPhase::Settling => self.step_settling(),
+            AttemptPhase::AwaitingReason => self.step_awaiting_reason(),
             AttemptPhase::Acquired(token) => AttemptStep::Acquired { token: FencingToken::new(token) },
             AttemptPhase::Failed(reason) => AttemptStep::Failed(reason),
         }
     }
 
-    /// Nodes at which something of this attempt may be, or may still arrive, and whether each has
-    /// answered the lock.
+    /// Returns the nodes at which a key of this attempt may be, or may still arrive, and whether each has answered the
+    /// lock.
     pub(crate) fn to_roll_back(&self) -> impl Iterator<Item = (usize, bool)> {
-        let asked = mutation::altered(Mutation::RollbackSkipsSilent, self.lock.asked(), |_| NodeSet::EMPTY);
-        self.lock_votes.iter().enumerate().filter_map(move |(node, lock_vote)| match lock_vote {
-            LockVote::Granted(_) | LockVote::Failed => Some((node, true)),
-            LockVote::Silent => asked.contains(node).then_some((node, false)),
-            LockVote::Refused | LockVote::PutOff | LockVote::Unsent => None,
-        })
+        self.lock.to_roll_back()
     }
 
-    /// Every node's vote in the lock round so far.
+    /// Returns the vote of every node in the lock round.
     pub(crate) fn lock_votes(&self) -> &[LockVote] {
-        &self.lock_votes
+        self.lock.votes()
     }
 
-    /// Nodes that were asked to lock and are still waited for.
+    /// Returns the nodes that were asked to lock and have time left to answer.
     pub(crate) fn pending(&self) -> NodeSet {
         self.lock.pending()
     }
@@ -206,20 +178,20 @@ impl Attempt {
 
     fn step_locking(&mut self, now: Instant) -> AttemptStep {
         if self.is_too_late(now) {
-            return self.abandon(now);
+            return self.roll_back(now);
         }
         let result = self.lock.result();
-        if self.is_put_off && result != TallyResult::Won {
-            return self.abandon(now);
+        if self.queue.is_deferred && result != TallyResult::Won {
+            return self.roll_back(now);
         }
         match result {
             TallyResult::Lost => {
-                let next = self.ask_put_off(now).or_else(|| self.ask_again(now));
-                next.or_else(|| self.wait_for_queue_node(now)).unwrap_or_else(|| self.abandon(now))
+                let next = self.ask_deferring(now).or_else(|| self.ask_refusing(now));
+                next.or_else(|| self.wait_for_queue_node(now)).unwrap_or_else(|| self.roll_back(now))
             }
             TallyResult::Won => {
                 // A quorum of grants has a largest vote.
-                let Some(token) = self.fencing.fix() else { return self.abandon(now) };
+                let Some(token) = self.confirmation.fix_token() else { return self.roll_back(now) };
                 self.phase = AttemptPhase::Confirming(token);
                 self.step_confirming(token, now)
             }
@@ -227,40 +199,60 @@ impl Attempt {
         }
     }
 
+    /// Returns the decision while a quorum may still grant.
+    fn step_pending(&mut self, now: Instant) -> AttemptStep {
+        if self.waking_node_refused() {
+            return self.roll_back(now);
+        }
+        let next = self.next_nodes(now);
+        if let Some(node) = self.queue_node_among(next) {
+            self.lock.ask(NodeSet::only(node), now);
+            return AttemptStep::Enqueue(node);
+        }
+        if !next.is_empty() {
+            self.lock.ask(next, now);
+            return AttemptStep::Lock { nodes: next, has_turn: !matches!(self.plan, Plan::AllAtOnce(_)) };
+        }
+        let split_until = self.split_until();
+        let again = self.ask_deferring(now).or_else(|| split_until.and_then(|_| self.ask_refusing(now)));
+        if let Some(step) = again {
+            return step;
+        }
+        if self.queue_node_refused() || split_until.is_some_and(|end| end <= now) {
+            return self.roll_back(now);
+        }
+        let awaits_queue_node = !self.queue.has_turn && !self.lock.deferring().is_empty();
+        let hedge = awaits_queue_node.then(|| self.hedge_end()).filter(|end| *end > now);
+        self.wait([self.lock.next_deadline(), hedge, split_until].into_iter().flatten().min())
+    }
+
     fn step_confirming(&mut self, token: u64, now: Instant) -> AttemptStep {
-        for node in self.fencing.confirmed().iter() {
-            self.confirm.vote(node, true);
-        }
-        let below = self.fencing.below();
-        let cannot = self.rules.electorate.all().without(self.lock.open()).without(below);
-        for node in cannot.iter() {
-            self.confirm.abstain(node);
-        }
+        self.confirmation.count(self.lock.open());
         if self.is_too_late(now) {
-            return self.abandon(now);
+            return self.roll_back(now);
         }
-        match self.confirm.result() {
+        match self.confirmation.result() {
             TallyResult::Won => {
                 self.phase = AttemptPhase::Acquired(token);
                 AttemptStep::Acquired { token: FencingToken::new(token) }
             }
-            TallyResult::Lost => self.abandon(now),
+            TallyResult::Lost => self.roll_back(now),
             TallyResult::Pending => {
-                let write_back = below.without(self.confirm.asked());
-                if write_back.is_empty() {
-                    self.wait(self.lock.next_deadline().into_iter().chain(self.confirm.next_deadline()).min())
+                let nodes = self.confirmation.ask(now + self.config.node_timeout);
+                if nodes.is_empty() {
+                    let deadlines = [self.lock.next_deadline(), self.confirmation.next_deadline()];
+                    self.wait(deadlines.into_iter().flatten().min())
                 } else {
-                    self.confirm.ask(write_back, now + self.rules.node_timeout);
-                    AttemptStep::WriteBack { token, nodes: write_back }
+                    AttemptStep::WriteBack { token, nodes }
                 }
             }
         }
     }
 
-    /// Waits for further votes only to tell "held" from "cannot be asked".
-    fn step_settling(&mut self) -> AttemptStep {
-        let answered = self.answered();
-        let electorate = self.rules.electorate;
+    /// Waits for further votes only to distinguish contention from the lack of a quorum.
+    fn step_awaiting_reason(&mut self) -> AttemptStep {
+        let answered = self.lock.answered();
+        let electorate = self.config.electorate;
         if electorate.is_quorum(answered) || !electorate.is_quorum(answered.union(self.lock.pending())) {
             let reason = self.reason();
             self.phase = AttemptPhase::Failed(reason);
@@ -269,33 +261,140 @@ impl Attempt {
         self.wait(self.lock.next_deadline())
     }
 
-    fn abandon(&mut self, now: Instant) -> AttemptStep {
+    fn roll_back(&mut self, now: Instant) -> AttemptStep {
         self.phase = if now >= self.end_of_validity() {
             AttemptPhase::Failed(FailureReason::Expired)
-        } else if self.is_put_off || self.queue_node_refused() || self.waking_node_refused() {
+        } else if self.queue.is_deferred || self.queue_node_refused() || self.waking_node_refused() {
             AttemptPhase::Failed(FailureReason::Contended)
         } else if now >= self.end() {
             AttemptPhase::Failed(self.reason())
         } else {
-            AttemptPhase::Settling
+            AttemptPhase::AwaitingReason
         };
-        AttemptStep::Abandon
+        AttemptStep::RollBack
     }
 
     fn reason(&self) -> FailureReason {
-        let refused = self.nodes_that(|lock_vote| matches!(lock_vote, LockVote::Refused | LockVote::PutOff));
-        if !refused.is_empty() && self.rules.electorate.is_quorum(self.answered()) {
+        if !self.lock.refusing().is_empty() && self.config.electorate.is_quorum(self.lock.answered()) {
             FailureReason::Contended
         } else {
             FailureReason::NoQuorum
         }
     }
 
-    /// Nodes that said something about the resource, an error not being anything.
-    fn answered(&self) -> NodeSet {
-        self.nodes_that(|lock_vote| {
-            matches!(lock_vote, LockVote::Granted(_) | LockVote::Refused | LockVote::PutOff)
-        })
+    /// Returns the nodes to ask that have not been asked before.
+    fn next_nodes(&mut self, now: Instant) -> NodeSet {
+        let unasked = self.lock.unasked();
+        let Some(order) = self.plan.queue_nodes() else { return unasked };
+        if !self.lock.granted().is_empty() {
+            return unasked;
+        }
+        let is_awaited = !self.lock.pending().is_empty() && now < self.queue.hedge_at;
+        if is_awaited || self.queue_node_refused() {
+            return NodeSet::EMPTY;
+        }
+        self.queue.hedge_at = now + self.config.hedge();
+        // If no queue node is left, all other nodes are asked, as without an order.
+        let next = order.iter().find(|node| unasked.contains(**node));
+        next.map_or(unasked, |node| NodeSet::only(*node))
+    }
+
+    /// Returns the node among these that is asked for a turn, before the other nodes are asked to lock.
+    fn queue_node_among(&self, next: NodeSet) -> Option<usize> {
+        match &self.plan {
+            Plan::Woken(node) => Some(*node).filter(|node| next.contains(*node)),
+            Plan::QueueNodeFirst(order) if self.lock.granted().is_empty() => {
+                next.iter().next().filter(|node| next.len() == 1 && order.contains(node))
+            }
+            _ => None,
+        }
+    }
+
+    /// Asks the nodes again that deferred the attempt, once it has its turn, or once a newcomer's queue node is lost.
+    fn ask_deferring(&mut self, now: Instant) -> Option<AttemptStep> {
+        let deferring = self.lock.deferring();
+        let may_ask = (self.queue.has_turn || self.is_queue_lost(now)) && !self.queue.is_refused_elsewhere;
+        (may_ask && !deferring.is_empty()).then(|| self.ask_again(deferring, now))
+    }
+
+    /// Asks the nodes again that refuse a client that has its turn, instead of giving the turn back: most likely, their
+    /// keys are those of a lease whose unlock is on its way, or of attempts that are being rolled back. The attempt asks
+    /// until the end of the hedge, and not again if a quorum names one holder both times.
+    fn ask_refusing(&mut self, now: Instant) -> Option<AttemptStep> {
+        // If a silent queue node was awaited first, the hedge starts after that node.
+        let until = self.queue.hedge_at.max(self.hedge_end());
+        let is_futile = self.queue.is_refused_elsewhere || self.retries.are_futile();
+        if !self.queue.has_turn || now >= until || is_futile {
+            return None;
+        }
+        let is_lost = self.lock.result() == TallyResult::Lost;
+        let elapsed = now.saturating_duration_since(self.start);
+        let at = self.retries.next_at(now, elapsed, self.config.hedge(), is_lost);
+        if now < at {
+            return Some(AttemptStep::Wait(at.min(until).min(self.end())));
+        }
+        let refusing = self.lock.refusing();
+        if refusing.is_empty() {
+            return None;
+        }
+        self.retries.begin();
+        Some(self.ask_again(refusing, now))
+    }
+
+    fn ask_again(&mut self, nodes: NodeSet, now: Instant) -> AttemptStep {
+        self.retries.forget_time();
+        self.lock.ask_again(nodes, now);
+        AttemptStep::Lock { nodes, has_turn: true }
+    }
+
+    /// A newcomer without votes, or that was deferred, waits until the end of the hedge for its queue node, which may
+    /// grant.
+    fn wait_for_queue_node(&self, now: Instant) -> Option<AttemptStep> {
+        let Plan::AllAtOnce(queue_node) = self.plan else { return None };
+        let until = self.hedge_end();
+        let is_open = self.lock.vote(queue_node) == Some(LockVote::NoAnswer)
+            && self.lock.pending().contains(queue_node);
+        let may_win = self.lock.granted().is_empty() || !self.lock.deferring().is_empty();
+        (is_open && may_win && now < until).then(|| AttemptStep::Wait(until.min(self.end())))
+    }
+
+    /// Returns the end of the time for silent nodes, once a quorum has answered and part of it has refused: the clients
+    /// with the other votes may wait for the same nodes.
+    fn split_until(&self) -> Option<Instant> {
+        self.lock.is_split().then(|| self.lock.asked_at() + self.split_patience.time(&self.config))
+    }
+
+    /// Whether the queue node of a newcomer was asked, and cannot answer, or not before the end of the hedge.
+    fn is_queue_lost(&self, now: Instant) -> bool {
+        let Plan::AllAtOnce(queue_node) = self.plan else { return false };
+        match self.lock.vote(queue_node) {
+            Some(LockVote::NoAnswer) => now >= self.hedge_end(),
+            Some(LockVote::Error) => true,
+            Some(LockVote::NotSent) => !self.lock.unasked().contains(queue_node),
+            _ => false,
+        }
+    }
+
+    /// Whether a grant of this node is the turn of the attempt.
+    fn is_queue_node(&self, node: usize) -> bool {
+        match &self.plan {
+            Plan::AllAtOnce(queue_node) | Plan::Woken(queue_node) => *queue_node == node,
+            Plan::QueueNodeFirst(_) => self.lock.granted().is_empty(),
+            Plan::Downgrade(_) => false,
+        }
+    }
+
+    /// Whether the queue node that was asked last has refused, so that no other node needs to be asked.
+    fn queue_node_refused(&self) -> bool {
+        self.plan.queue_nodes().is_some()
+            && self.lock.granted().is_empty()
+            && self.lock.votes().contains(&LockVote::Refused)
+    }
+
+    /// Whether the node that woke this client has refused.
+    fn waking_node_refused(&self) -> bool {
+        let Plan::Woken(node) = self.plan else { return false };
+        self.lock.vote(node) == Some(LockVote::Refused)
     }
 
     /// Whether the attempt is over, even if it has its quorum.
@@ -305,32 +404,37 @@ impl Attempt {
     }
 
     fn has_quorum(&self) -> bool {
-        let round = if let AttemptPhase::Confirming(_) = self.phase { &self.confirm } else { &self.lock };
-        round.result() == TallyResult::Won
+        let is_confirming = matches!(self.phase, AttemptPhase::Confirming(_));
+        let result = if is_confirming { self.confirmation.result() } else { self.lock.result() };
+        result == TallyResult::Won
     }
 
-    /// From when on the validity counts: from before the first byte, whatever is heard.
-    fn counts_from(&self, now: Instant) -> Instant {
+    /// Returns the start of the validity: before the first byte, whatever is answered.
+    fn validity_start(&self, now: Instant) -> Instant {
         mutation::altered(Mutation::StartAfterFirstAnswer, self.start, |start| {
-            if self.answered().len() <= 1 { now } else { start }
+            if self.lock.answered().len() <= 1 { now } else { start }
         })
     }
 
-    /// When the attempt is over whatever is heard.
+    /// Returns the end of the attempt, whatever is answered.
     fn end(&self) -> Instant {
-        let end = self.end_of_validity().min(self.start + self.rules.attempt_timeout);
+        let end = self.end_of_validity().min(self.start + self.config.attempt_timeout);
         self.plan.too_late_from().map_or(end, |from| end.min(from))
     }
 
     fn end_of_validity(&self) -> Instant {
-        self.rules.validity.valid_until(self.start, self.rules.ttl)
+        self.config.validity.valid_until(self.start, self.config.ttl)
+    }
+
+    fn hedge_end(&self) -> Instant {
+        self.start + self.config.hedge()
     }
 
     fn wait(&self, deadline: Option<Instant>) -> AttemptStep {
-        let queue_node = self.plan.queue_nodes().is_some()
+        let seeks_queue_node = self.plan.queue_nodes().is_some()
             && matches!(self.phase, AttemptPhase::Locking)
             && self.lock.granted().is_empty();
         let deadline = deadline.into_iter().chain([self.end()]).min().unwrap_or(self.start);
-        AttemptStep::Wait(if queue_node { deadline.min(self.hedge_at) } else { deadline })
+        AttemptStep::Wait(if seeks_queue_node { deadline.min(self.queue.hedge_at) } else { deadline })
     }
 }

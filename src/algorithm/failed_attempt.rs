@@ -1,4 +1,4 @@
-//! What a failed attempt has seen.
+//! The results of a failed attempt.
 
 use std::time::Duration;
 
@@ -7,40 +7,39 @@ use crate::{
     values::{LeaseId, NodeReplies},
 };
 
-/// What a failed attempt has seen; everything was taken back.
+/// The results of a failed attempt, which was rolled back.
 #[derive(Clone, Debug)]
 pub(crate) struct FailedAttempt {
     pub(crate) reason: FailureReason,
     pub(crate) replies: NodeReplies,
-    /// The largest fencing counter seen, plus one; 0 if none was.
+    /// The largest fencing counter in an answer, plus one; 0 if no answer has one.
     pub(crate) hint: u64,
-    /// How long it took.
+    /// The time that the attempt took.
     pub(crate) took: Duration,
-    /// How a queue node has put this client off.
+    /// The deferral of this client by a queue node.
     pub(crate) deferral: Option<Deferral>,
-    /// For which of the resources it was refused, if any.
-    pub(crate) refused: Option<Refused>,
+    /// The resource that the attempt was refused for.
+    pub(crate) refused: Option<RefusedResource>,
 }
 
-/// How a queue node put a client off.
+/// The deferral of a client by a queue node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deferral {
     pub(crate) node: usize,
-    /// Whether it has an entry there.
+    /// Whether the client has an entry there.
     pub(crate) is_queued: bool,
-    /// How many are before it.
+    /// The number of waiters ahead.
     pub(crate) rank: u32,
-    /// When to come back if it is not woken.
+    /// The time after which the client attempts again without a wake.
     pub(crate) patience: Duration,
-    /// Who holds the resource there, if it is known, and for how long.
+    /// The holder by that node, as far as it names one, and the rest of the ttl.
     pub(crate) holder: Option<(Option<LeaseId>, Duration)>,
 }
 
-/// For which of some resources a lock was refused.
+/// The resource that a lock of several was refused for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedResource {
     pub(crate) index: usize,
-    /// Whether its queue node says so, or a quorum: single votes may be those of other clients that
-    /// are about to give them back.
+    /// Whether the queue node or a quorum has refused. Single keys may be those of attempts that are being rolled back.
     pub(crate) is_sure: bool,
 }

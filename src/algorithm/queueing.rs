@@ -298,8 +298,8 @@ impl Queueing {
         // Where no quorum could be asked, nobody is asked before the others: there is no time to
         // lose, and nobody to overtake.
         let plan = match order.first() {
-            Some(queue_node) if self.failures > 0 => Plan::First(*queue_node),
-            _ => Plan::Queued(order),
+            Some(queue_node) if self.failures > 0 => Plan::AllAtOnce(*queue_node),
+            _ => Plan::QueueNodeFirst(order),
         };
         NextAttempt { at: at.max(self.not_before), plan }
     }

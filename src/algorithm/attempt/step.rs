@@ -1,33 +1,33 @@
-//! What an attempt wants done next, and how it ends.
+//! The decisions of an attempt.
 
 use crate::{algorithm::node_set::NodeSet, clock::Instant, values::FencingToken};
 
-/// What to do next.
+/// The next decision of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptStep {
-    /// Send the lock to these nodes. `has_turn`: the queue node has granted it.
+    /// Sends the lock to these nodes. `has_turn`: the client passes yield marks, as a waiter at its turn.
     Lock { nodes: NodeSet, has_turn: bool },
-    /// Ask this node for a turn to lock.
+    /// Asks this node for a turn to lock.
     Enqueue(usize),
-    /// Send the write-back to these nodes.
+    /// Sends the write-back to these nodes.
     WriteBack { token: u64, nodes: NodeSet },
-    /// Wait for a vote, at most until then.
+    /// Waits for an answer, at most until this instant.
     Wait(Instant),
-    /// Take everything back now; more steps follow, until it is known why it failed.
-    Abandon,
+    /// Rolls the attempt back now. More steps follow, until the reason of the failure is known.
+    RollBack,
     /// A quorum holds the resource and has confirmed the token.
     Acquired { token: FencingToken },
-    /// No quorum, for this reason; everything was taken back.
+    /// The attempt has no quorum, for this reason, and was rolled back.
     Failed(FailureReason),
 }
 
-/// Why an attempt failed.
+/// The reason of a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureReason {
-    /// A quorum answered, and somebody else has votes.
+    /// A quorum answered, and another client has votes or comes first.
     Contended,
     /// Fewer nodes than a quorum answered.
     NoQuorum,
-    /// The votes came when the validity was over already.
+    /// The votes came after the end of the validity.
     Expired,
 }

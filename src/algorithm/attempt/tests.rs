@@ -16,19 +16,19 @@ fn nodes(nodes: &[usize]) -> NodeSet {
 }
 
 fn attempt(count: usize, plan: Plan) -> Attempt {
-    let rules = AttemptConfig {
+    let config = AttemptConfig {
         electorate: Electorate::new(count, Electorate::majority(count)),
         validity: Validity::with_drift(0.01).unwrap(),
         ttl: TTL,
         node_timeout: Duration::from_millis(1000),
         attempt_timeout: Duration::from_millis(2000),
     };
-    Attempt::new(rules, plan, at(0))
+    Attempt::new(config, plan, SplitPatience::AfterSplits(0), at(0))
 }
 
 #[test]
 fn a_quorum_of_equal_votes_wins_in_one_round() {
-    let mut attempt = attempt(5, Plan::First(0));
+    let mut attempt = attempt(5, Plan::AllAtOnce(0));
     assert_eq!(attempt.step(at(0)), AttemptStep::Lock { nodes: NodeSet::first(5), has_turn: false });
     assert_eq!(attempt.step(at(0)), AttemptStep::Wait(at(1000)));
     for node in [4, 0, 2] {
@@ -39,7 +39,7 @@ fn a_quorum_of_equal_votes_wins_in_one_round() {
 
 #[test]
 fn differing_votes_get_a_write_back_of_the_largest_which_needs_its_quorum() {
-    let mut attempt = attempt(3, Plan::First(0));
+    let mut attempt = attempt(3, Plan::AllAtOnce(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(3));
     attempt.on_lock(1, LockVote::Granted(8));
@@ -51,7 +51,7 @@ fn differing_votes_get_a_write_back_of_the_largest_which_needs_its_quorum() {
 
 #[test]
 fn a_late_equal_vote_confirms_instead_of_a_failed_write_back() {
-    let mut attempt = attempt(3, Plan::First(0));
+    let mut attempt = attempt(3, Plan::AllAtOnce(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(3));
     attempt.on_lock(1, LockVote::Granted(8));
@@ -64,14 +64,14 @@ fn a_late_equal_vote_confirms_instead_of_a_failed_write_back() {
 
 #[test]
 fn a_late_larger_vote_does_not_confirm() {
-    let mut attempt = attempt(3, Plan::First(0));
+    let mut attempt = attempt(3, Plan::AllAtOnce(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(3));
     attempt.on_lock(1, LockVote::Granted(8));
     attempt.step(at(1));
     attempt.on_write_back(0, false);
     attempt.on_lock(2, LockVote::Granted(9));
-    assert_eq!(attempt.step(at(3)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(3)), AttemptStep::RollBack);
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(0, true), (1, true), (2, true)]);
 }
 
@@ -91,24 +91,24 @@ fn a_downgrade_is_won_before_the_write_lease_is_over_or_never() {
 
 #[test]
 fn votes_that_come_after_the_validity_are_not_enough() {
-    let mut rules = attempt(1, Plan::First(0)).rules;
-    rules.node_timeout = TTL;
-    rules.attempt_timeout = TTL;
-    let mut attempt = Attempt::new(rules, Plan::First(0), at(0));
+    let mut config = attempt(1, Plan::AllAtOnce(0)).config;
+    config.node_timeout = TTL;
+    config.attempt_timeout = TTL;
+    let mut attempt = Attempt::new(config, Plan::AllAtOnce(0), SplitPatience::AfterSplits(0), at(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(1));
-    assert_eq!(attempt.step(at(9_899)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(9_899)), AttemptStep::RollBack);
     assert_eq!(attempt.step(at(9_899)), AttemptStep::Failed(FailureReason::Expired));
 }
 
 #[test]
 fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
-    let mut attempt = attempt(5, Plan::First(0));
+    let mut attempt = attempt(5, Plan::AllAtOnce(0));
     attempt.step(at(0));
-    attempt.on_lock(0, LockVote::Failed);
+    attempt.on_lock(0, LockVote::Error);
     attempt.on_lock(1, LockVote::Refused);
     attempt.on_lock(2, LockVote::Refused);
-    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::RollBack);
     assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(1000)));
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(0, true), (3, false), (4, false)]);
     attempt.on_lock(3, LockVote::Refused);
@@ -117,46 +117,46 @@ fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
 
 #[test]
 fn a_majority_of_faults_is_no_quorum_even_if_the_others_refuse() {
-    let mut attempt = attempt(5, Plan::First(0));
+    let mut attempt = attempt(5, Plan::AllAtOnce(0));
     attempt.step(at(0));
-    for (node, lock_vote) in [(0, LockVote::Unsent), (1, LockVote::Refused), (2, LockVote::Failed)] {
+    for (node, lock_vote) in [(0, LockVote::NotSent), (1, LockVote::Refused), (2, LockVote::Error)] {
         attempt.on_lock(node, lock_vote);
     }
-    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::RollBack);
     assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(1000)));
     assert_eq!(attempt.step(at(1000)), AttemptStep::Failed(FailureReason::NoQuorum));
 }
 
 #[test]
 fn an_even_split_is_decided_at_once() {
-    let mut attempt = attempt(4, Plan::First(3));
+    let mut attempt = attempt(4, Plan::AllAtOnce(3));
     attempt.step(at(0));
     for (node, lock_vote) in
         [(0, LockVote::Granted(1)), (1, LockVote::Granted(1)), (2, LockVote::Refused), (3, LockVote::Refused)]
     {
         attempt.on_lock(node, lock_vote);
     }
-    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::RollBack);
     assert_eq!(attempt.step(at(1)), AttemptStep::Failed(FailureReason::Contended));
 }
 
 #[test]
 fn a_node_that_was_never_asked_needs_no_rollback_but_a_silent_one_does() {
-    let mut attempt = attempt(3, Plan::First(0));
+    let mut attempt = attempt(3, Plan::AllAtOnce(0));
     attempt.step(at(0));
-    attempt.on_lock(0, LockVote::Unsent);
-    attempt.on_lock(1, LockVote::Silent);
-    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    attempt.on_lock(0, LockVote::NotSent);
+    attempt.on_lock(1, LockVote::NoAnswer);
+    assert_eq!(attempt.step(at(1)), AttemptStep::RollBack);
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(1, false), (2, false)]);
 }
 
 #[test]
-fn nothing_wins_after_it_was_abandoned() {
-    let mut attempt = attempt(3, Plan::First(0));
+fn no_vote_wins_after_the_rollback() {
+    let mut attempt = attempt(3, Plan::AllAtOnce(0));
     attempt.step(at(0));
-    attempt.on_lock(0, LockVote::Silent);
-    attempt.on_lock(1, LockVote::Silent);
-    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    attempt.on_lock(0, LockVote::NoAnswer);
+    attempt.on_lock(1, LockVote::NoAnswer);
+    assert_eq!(attempt.step(at(1)), AttemptStep::RollBack);
     for node in 0..3 {
         attempt.on_lock(node, LockVote::Granted(1));
     }
@@ -165,7 +165,7 @@ fn nothing_wins_after_it_was_abandoned() {
 
 #[test]
 fn the_queue_node_is_asked_for_a_turn_and_the_others_to_lock() {
-    let mut attempt = attempt(5, Plan::Queued(vec![3, 1, 0, 2, 4]));
+    let mut attempt = attempt(5, Plan::QueueNodeFirst(vec![3, 1, 0, 2, 4]));
     assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(3));
     assert_eq!(attempt.step(at(0)), AttemptStep::Wait(at(125)));
     assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(1), "a silent one is passed over");
@@ -177,16 +177,16 @@ fn the_queue_node_is_asked_for_a_turn_and_the_others_to_lock() {
 }
 
 #[test]
-fn a_queue_node_that_puts_off_ends_the_attempt() {
-    let mut attempt = attempt(5, Plan::Queued(vec![3, 1, 0, 2, 4]));
+fn a_refusal_by_the_queue_node_ends_an_attempt_that_asks_it_first() {
+    let mut attempt = attempt(5, Plan::QueueNodeFirst(vec![3, 1, 0, 2, 4]));
     attempt.step(at(0));
     attempt.on_lock(3, LockVote::Refused);
-    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::RollBack);
     assert_eq!(attempt.step(at(1)), AttemptStep::Failed(FailureReason::Contended));
 }
 
 #[test]
-fn a_waiter_that_is_woken_asks_the_waker_for_its_turn_and_all_others_beside_it() {
+fn a_woken_waiter_asks_the_waking_node_for_its_turn_and_all_other_nodes_to_lock() {
     let mut attempt = attempt(5, Plan::Woken(3));
     assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(3));
     assert_eq!(attempt.step(at(0)), AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true });
@@ -197,13 +197,13 @@ fn a_waiter_that_is_woken_asks_the_waker_for_its_turn_and_all_others_beside_it()
 }
 
 #[test]
-fn a_call_that_the_caller_does_not_know_of_is_given_up_at_once() {
+fn an_attempt_after_a_wake_ends_when_the_waking_node_refuses() {
     let mut attempt = attempt(5, Plan::Woken(3));
     attempt.step(at(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(3, LockVote::Refused);
-    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::RollBack);
     assert_eq!(attempt.step(at(1)), AttemptStep::Failed(FailureReason::Contended));
     let to_roll_back: Vec<_> = attempt.to_roll_back().collect();
     assert_eq!(to_roll_back, [(0, true), (1, false), (2, false), (4, false)]);
@@ -214,31 +214,31 @@ fn refuse(attempt: &mut Attempt, nodes: impl IntoIterator<Item = usize>) {
 }
 
 #[test]
-fn a_first_contact_in_whose_way_others_are_queued_ends_at_once() {
-    let mut attempt = attempt(5, Plan::First(3));
+fn the_attempt_of_a_newcomer_ends_at_once_if_the_queue_node_has_waiters() {
+    let mut attempt = attempt(5, Plan::AllAtOnce(3));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(7));
-    attempt.on_lock(3, LockVote::PutOff);
-    attempt.queue_is_occupied();
-    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    attempt.on_lock(3, LockVote::Deferred);
+    attempt.on_queue(true);
+    assert_eq!(attempt.step(at(1)), AttemptStep::RollBack);
     assert_eq!(attempt.step(at(1)), AttemptStep::Failed(FailureReason::Contended));
 }
 
 #[test]
-fn a_quorum_wins_whatever_the_queue_node_says() {
-    let mut attempt = attempt(5, Plan::First(3));
+fn a_quorum_of_grants_wins_although_the_queue_node_has_waiters() {
+    let mut attempt = attempt(5, Plan::AllAtOnce(3));
     attempt.step(at(0));
     for node in [0, 1, 2] {
         attempt.on_lock(node, LockVote::Granted(7));
     }
-    attempt.on_lock(3, LockVote::PutOff);
-    attempt.queue_is_occupied();
+    attempt.on_lock(3, LockVote::Deferred);
+    attempt.on_queue(true);
     assert_eq!(attempt.step(at(1)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
-fn a_queue_node_that_is_held_has_one_vote_like_any_other() {
-    let mut attempt = attempt(5, Plan::First(3));
+fn a_queue_node_with_a_key_of_another_lease_has_one_vote() {
+    let mut attempt = attempt(5, Plan::AllAtOnce(3));
     attempt.step(at(0));
     refuse(&mut attempt, [3]);
     assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(1000)));
@@ -249,23 +249,23 @@ fn a_queue_node_that_is_held_has_one_vote_like_any_other() {
 }
 
 #[test]
-fn a_first_contact_without_votes_waits_for_a_while_for_the_queue_node() {
-    let mut attempt = attempt(5, Plan::First(3));
+fn a_newcomer_without_votes_waits_a_hedge_for_the_queue_node() {
+    let mut attempt = attempt(5, Plan::AllAtOnce(3));
     attempt.step(at(0));
     refuse(&mut attempt, [0, 1, 2]);
     assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(125)));
     let mut silent = attempt.clone();
-    assert_eq!(silent.step(at(125)), AttemptStep::Abandon);
+    assert_eq!(silent.step(at(125)), AttemptStep::RollBack);
     attempt.on_lock(3, LockVote::Granted(7));
     let refused = nodes(&[0, 1, 2]);
     assert_eq!(attempt.step(at(2)), AttemptStep::Lock { nodes: refused, has_turn: true }, "it is its turn");
 }
 
 #[test]
-fn nodes_that_let_others_go_first_are_asked_again_once_the_queue_node_has_granted() {
-    let mut attempt = attempt(5, Plan::First(3));
+fn deferring_nodes_are_asked_again_once_the_queue_node_has_granted() {
+    let mut attempt = attempt(5, Plan::AllAtOnce(3));
     attempt.step(at(0));
-    attempt.on_lock(0, LockVote::PutOff);
+    attempt.on_lock(0, LockVote::Deferred);
     assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(125)));
     attempt.on_lock(3, LockVote::Granted(7));
     assert_eq!(attempt.step(at(2)), AttemptStep::Lock { nodes: nodes(&[0]), has_turn: true });
@@ -276,7 +276,7 @@ fn nodes_that_let_others_go_first_are_asked_again_once_the_queue_node_has_grante
 }
 
 #[test]
-fn a_client_that_has_its_turn_and_is_refused_asks_again_less_and_less_often_and_not_for_long() {
+fn a_client_at_its_turn_asks_refusing_nodes_again_with_growing_pauses_for_a_hedge() {
     let mut attempt = attempt(5, Plan::Woken(3));
     attempt.step(at(0));
     attempt.step(at(0));
@@ -292,7 +292,7 @@ fn a_client_that_has_its_turn_and_is_refused_asks_again_less_and_less_often_and_
                 now += 10;
                 refuse(&mut attempt, nodes.iter());
             }
-            AttemptStep::Abandon => break,
+            AttemptStep::RollBack => break,
             other => panic!("{other:?}"),
         }
         if asked.is_empty() {
@@ -307,15 +307,15 @@ fn a_client_that_has_its_turn_and_is_refused_asks_again_less_and_less_often_and_
 }
 
 #[test]
-fn what_a_quorum_holds_for_another_is_asked_for_once_more() {
+fn a_resource_that_a_quorum_holds_for_another_lease_is_asked_for_once_more() {
     let mut attempt = attempt(5, Plan::Woken(3));
     attempt.step(at(0));
     attempt.step(at(0));
     attempt.on_lock(3, LockVote::Granted(7));
     let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
-    for (now, next) in [(1, &again), (20, &AttemptStep::Abandon)] {
+    for (now, next) in [(1, &again), (20, &AttemptStep::RollBack)] {
         refuse(&mut attempt, [0, 1, 2, 4]);
-        attempt.held(true);
+        attempt.on_holder(true);
         let step = attempt.step(at(now));
         let step = if let AttemptStep::Wait(until) = step { attempt.step(until) } else { step };
         assert_eq!(step, *next, "{now}");
@@ -323,8 +323,9 @@ fn what_a_quorum_holds_for_another_is_asked_for_once_more() {
 }
 
 /// Two of five nodes have granted, two have refused, and one is silent.
-fn split(plan: Plan) -> Attempt {
+fn split(plan: Plan, patience: SplitPatience) -> Attempt {
     let mut attempt = attempt(5, plan);
+    attempt.split_patience = patience;
     attempt.step(at(0));
     attempt.step(at(0));
     attempt.on_lock(3, LockVote::Granted(7));
@@ -336,19 +337,24 @@ fn split(plan: Plan) -> Attempt {
 #[test]
 fn a_split_vote_is_given_up_after_a_hedge_and_after_the_next_split_later() {
     for (splits, until) in [(0, 125), (1, 250), (2, 500), (9, 1000)] {
-        let mut attempt = split(Plan::First(4)).after_splits(splits);
-        assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(until)));
-        assert_eq!(attempt.step(at(until)), AttemptStep::Abandon, "{splits}");
-        assert_eq!(attempt.step(at(until)), AttemptStep::Failed(FailureReason::Contended));
+        is_given_up(SplitPatience::AfterSplits(splits), until);
     }
-    let mut attempt = split(Plan::First(4));
+    is_given_up(SplitPatience::NodeTimeout, 1000);
+    let mut attempt = split(Plan::AllAtOnce(4), SplitPatience::AfterSplits(0));
     attempt.on_lock(4, LockVote::Granted(7));
     assert_eq!(attempt.step(at(124)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
+fn is_given_up(patience: SplitPatience, until: u64) {
+    let mut attempt = split(Plan::AllAtOnce(4), patience);
+    assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(until)));
+    assert_eq!(attempt.step(at(until)), AttemptStep::RollBack, "{patience:?}");
+    assert_eq!(attempt.step(at(until)), AttemptStep::Failed(FailureReason::Contended));
+}
+
 #[test]
 fn fewer_answers_than_a_quorum_are_no_split() {
-    let mut attempt = attempt(5, Plan::First(4));
+    let mut attempt = attempt(5, Plan::AllAtOnce(4));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(7));
     refuse(&mut attempt, [1]);
@@ -356,8 +362,8 @@ fn fewer_answers_than_a_quorum_are_no_split() {
 }
 
 #[test]
-fn a_client_that_has_its_turn_asks_again_although_a_silent_node_might_grant() {
-    let mut attempt = split(Plan::Woken(3));
+fn a_client_at_its_turn_asks_again_although_a_silent_node_might_grant() {
+    let mut attempt = split(Plan::Woken(3), SplitPatience::AfterSplits(0));
     let AttemptStep::Wait(soon) = attempt.step(at(1)) else { panic!("the silent node may answer") };
     assert!(soon < at(5), "{soon:?}");
     assert_eq!(attempt.step(soon), AttemptStep::Lock { nodes: nodes(&[1, 2]), has_turn: true });
@@ -366,8 +372,8 @@ fn a_client_that_has_its_turn_asks_again_although_a_silent_node_might_grant() {
 }
 
 #[test]
-fn a_client_that_has_waited_for_a_silent_queue_node_has_its_time_to_ask_again_all_the_same() {
-    let mut attempt = attempt(5, Plan::Queued(vec![4, 3, 0, 1, 2]));
+fn the_hedge_to_ask_again_starts_after_a_silent_queue_node() {
+    let mut attempt = attempt(5, Plan::QueueNodeFirst(vec![4, 3, 0, 1, 2]));
     assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(4));
     assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(3));
     attempt.on_lock(3, LockVote::Granted(7));
@@ -382,39 +388,39 @@ fn a_client_that_has_waited_for_a_silent_queue_node_has_its_time_to_ask_again_al
 }
 
 #[test]
-fn nodes_that_let_others_go_first_are_asked_again_if_nobody_is_queued() {
-    let mut attempt = attempt(3, Plan::First(1));
+fn deferring_nodes_are_asked_again_if_the_queue_node_has_no_waiters() {
+    let mut attempt = attempt(3, Plan::AllAtOnce(1));
     attempt.step(at(0));
     for node in 0..3 {
-        attempt.on_lock(node, LockVote::PutOff);
+        attempt.on_lock(node, LockVote::Deferred);
     }
-    attempt.queue_is_empty(1);
+    attempt.on_queue(false);
     assert_eq!(attempt.step(at(1)), AttemptStep::Lock { nodes: NodeSet::first(3), has_turn: true });
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(1, LockVote::Granted(7));
     assert_eq!(attempt.step(at(2)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
-/// All the others let others go first, who were refused before.
-fn put_off(plan: Plan, queue_node: LockVote) -> Attempt {
+/// All nodes but the queue node have deferred the attempt.
+fn deferred_by_all_but(plan: Plan, queue_node: LockVote) -> Attempt {
     let mut attempt = attempt(5, plan);
     attempt.step(at(0));
     for node in [0, 1, 2, 4] {
-        attempt.on_lock(node, LockVote::PutOff);
+        attempt.on_lock(node, LockVote::Deferred);
     }
-    if queue_node != LockVote::Silent {
+    if queue_node != LockVote::NoAnswer {
         attempt.on_lock(3, queue_node);
     }
     attempt
 }
 
 #[test]
-fn where_the_queue_node_cannot_answer_nobody_is_let_go_first() {
+fn deferring_nodes_are_asked_again_if_the_queue_node_cannot_answer() {
     let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
-    for queue_node in [LockVote::Unsent, LockVote::Failed] {
-        assert_eq!(put_off(Plan::First(3), queue_node).step(at(1)), again);
+    for queue_node in [LockVote::NotSent, LockVote::Error] {
+        assert_eq!(deferred_by_all_but(Plan::AllAtOnce(3), queue_node).step(at(1)), again);
     }
-    let mut silent = put_off(Plan::First(3), LockVote::Silent);
+    let mut silent = deferred_by_all_but(Plan::AllAtOnce(3), LockVote::NoAnswer);
     assert_eq!(silent.step(at(1)), AttemptStep::Wait(at(125)));
     assert_eq!(silent.step(at(125)), again);
 }

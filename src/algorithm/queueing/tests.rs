@@ -74,7 +74,7 @@ fn put_off(queueing: &mut Queueing, deferral: &Deferral, now: u64) {
 }
 
 fn queued(order: &[usize]) -> Plan {
-    Plan::Queued(order.to_vec())
+    Plan::QueueNodeFirst(order.to_vec())
 }
 
 #[test]

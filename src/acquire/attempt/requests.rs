@@ -1,0 +1,78 @@
+//! The requests of an attempt.
+
+use crate::{
+    acquire::checked_request::CheckedRequest,
+    client::context::ClientContext,
+    clock::Instant,
+    node::{Answer, Downgrade, Holder, Lock, Operation, Request, Tombstone, Unlock, WriteBack},
+    values::{LeaseId, NodeReply, Refusal},
+};
+
+/// The requests of one attempt: what is locked, under which lease id, and how.
+#[derive(Debug)]
+pub(super) struct AttemptRequests<'a> {
+    pub(super) checked: &'a CheckedRequest,
+    /// The lease id of this attempt alone.
+    pub(super) owner: LeaseId,
+    /// A vote that is large enough, by the answers to earlier attempts; 0 without any.
+    pub(super) hint: u64,
+    /// The write lease that a downgrade turns into a read lease.
+    pub(super) writer: Option<LeaseId>,
+    /// Whether the client does not wait for the resources if it is refused.
+    pub(super) gives_up: bool,
+}
+
+impl<'a> AttemptRequests<'a> {
+    pub(super) fn new(context: &ClientContext, checked: &'a CheckedRequest) -> Self {
+        Self { checked, owner: context.owners.fresh(), hint: 0, writer: None, gives_up: false }
+    }
+
+    pub(super) fn lock(&self, has_turn: bool) -> Lock {
+        Lock {
+            resources: self.checked.resources.clone(),
+            owner: self.owner.clone(),
+            ttl: self.checked.settings.rules.ttl,
+            hint: self.hint,
+            has_turn,
+            gives_up: self.gives_up,
+        }
+    }
+
+    /// Returns the operation that locks: a downgrade, if there is a write lease.
+    pub(super) fn lock_operation(&self, has_turn: bool) -> Operation {
+        let lock = self.lock(has_turn);
+        match self.writer.clone() {
+            Some(writer) => Operation::Downgrade(Downgrade { lock, writer }),
+            None => Operation::Lock(lock),
+        }
+    }
+
+    pub(super) fn write_back(&self, token: u64) -> Operation {
+        let (resources, owner) = (self.checked.resources.clone(), self.owner.clone());
+        Operation::WriteBack(WriteBack { resources, owner, token })
+    }
+
+    /// Returns the unlock of a rollback, which wakes no waiter.
+    pub(super) fn unlock(&self, tombstone: Tombstone) -> Operation {
+        let (resources, owner) = (self.checked.resources.clone(), self.owner.clone());
+        Operation::Unlock(Unlock { resources, owner, notify: false, tombstone, is_awaited: false })
+    }
+
+    /// Returns a request that a node has a node timeout to answer.
+    pub(super) fn request(&self, operation: Operation, now: Instant) -> Request {
+        Request::one(operation, now + self.checked.settings.rules.node_timeout)
+    }
+
+    /// Returns the reply that an answer counts as. Readers do not hold up a client that shares the resource, so a refusal
+    /// that names readers is a deferral in favour of a writer.
+    pub(super) fn reply(&self, answer: &Answer) -> NodeReply {
+        match answer {
+            Answer::Held(Holder { resource, owner: Some(owner), .. })
+                if owner.is_of_readers() && self.checked.resources.is_shared(*resource) =>
+            {
+                NodeReply::Refused(Refusal::Deferred)
+            }
+            answer => NodeReply::from(answer),
+        }
+    }
+}

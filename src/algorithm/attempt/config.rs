@@ -1,0 +1,25 @@
+//! The settings of an attempt.
+
+use std::time::Duration;
+
+use crate::algorithm::{tally::Electorate, validity::Validity};
+
+/// The share of the node timeout after which the next queue node is asked beside a silent one.
+pub(crate) const HEDGE_SHARE: u32 = 8;
+
+/// The settings of every attempt of a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttemptConfig {
+    pub(crate) electorate: Electorate,
+    pub(crate) validity: Validity,
+    pub(crate) ttl: Duration,
+    pub(crate) node_timeout: Duration,
+    pub(crate) attempt_timeout: Duration,
+}
+
+impl AttemptConfig {
+    /// Returns the time after which an attempt goes on without a silent node.
+    pub(crate) fn hedge(&self) -> Duration {
+        self.node_timeout / HEDGE_SHARE
+    }
+}

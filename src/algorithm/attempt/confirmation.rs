@@ -1,0 +1,80 @@
+//! The confirmations of an attempt's token.
+
+use crate::{
+    algorithm::{
+        fencing::Fencing,
+        node_set::NodeSet,
+        round::Round,
+        tally::{Electorate, TallyResult},
+    },
+    clock::Instant,
+};
+
+/// The token of an attempt, and the tally of its confirmations: by grants with this vote, and by write-backs.
+///
+/// # Invariants
+///
+/// 1. No node is asked twice for a write-back.
+/// 2. The tally changes only after the token is [fixed](Self::fix_token).
+#[derive(Clone, Debug)]
+pub(super) struct Confirmation {
+    electorate: Electorate,
+    fencing: Fencing,
+    round: Round,
+}
+
+impl Confirmation {
+    pub(super) fn new(electorate: Electorate) -> Self {
+        Self { electorate, fencing: Fencing::new(electorate.nodes()), round: Round::new(electorate) }
+    }
+
+    /// Records a grant.
+    pub(super) fn granted(&mut self, node: usize, vote: u64) {
+        self.fencing.vote(node, vote);
+    }
+
+    /// Fixes the token, and returns it. `None` if no node has granted.
+    pub(super) fn fix_token(&mut self) -> Option<u64> {
+        self.fencing.fix()
+    }
+
+    /// Records an answer to the write-back.
+    pub(super) fn on_write_back(&mut self, node: usize, is_confirmed: bool) {
+        if is_confirmed {
+            self.fencing.written_back(node);
+        }
+        self.round.vote(node, is_confirmed);
+    }
+
+    /// Counts the grants so far. A node that has not confirmed can do so only by a write-back, or by a grant if its
+    /// vote is still `open`.
+    pub(super) fn count(&mut self, open: NodeSet) {
+        for node in self.fencing.confirmed().iter() {
+            self.round.vote(node, true);
+        }
+        for node in self.electorate.all().without(open).without(self.fencing.below()).iter() {
+            self.round.abstain(node);
+        }
+    }
+
+    /// Returns the nodes that need a write-back and have not been asked for it, and records the request.
+    pub(super) fn ask(&mut self, deadline: Instant) -> NodeSet {
+        let nodes = self.fencing.below().without(self.round.asked());
+        self.round.ask(nodes, deadline);
+        nodes
+    }
+
+    /// Counts nodes as denying whose time to answer is over.
+    pub(super) fn expire(&mut self, now: Instant) {
+        self.round.expire(now);
+    }
+
+    pub(super) fn result(&self) -> TallyResult {
+        self.round.result()
+    }
+
+    /// Returns the end of the time of the next node to answer.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.round.next_deadline()
+    }
+}

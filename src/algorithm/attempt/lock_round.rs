@@ -1,0 +1,173 @@
+//! The lock round of an attempt.
+
+use std::time::Duration;
+
+use super::AttemptConfig;
+use crate::{
+    algorithm::{
+        node_set::NodeSet,
+        round::Round,
+        tally::{Electorate, TallyResult},
+    },
+    clock::Instant,
+    mutation::{self, Mutation},
+};
+
+/// A node's vote in the lock round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockVote {
+    /// The node has locked, with this vote for the token.
+    Granted(u64),
+    /// The node refused: it has no key of the attempt.
+    Refused,
+    /// The node refused in favour of waiters: it has no key of the attempt.
+    Deferred,
+    /// The node answered with an error: no request of the attempt is under way there.
+    Error,
+    /// The node has not received a request of the attempt.
+    NotSent,
+    /// No reliable answer: the node may have granted, or may grant yet.
+    NoAnswer,
+}
+
+/// The lock round: the vote of each node, and their tally.
+///
+/// # Invariants
+///
+/// 1. The tally counts the first answer of each node, until the node is [asked again](Self::ask_again). The list of
+///    votes has the latest one.
+/// 2. Only nodes that deny are asked again.
+#[derive(Clone, Debug)]
+pub(super) struct LockRound {
+    electorate: Electorate,
+    node_timeout: Duration,
+    round: Round,
+    votes: Vec<LockVote>,
+    /// The time of the latest request to a node that had not been asked before.
+    asked_at: Instant,
+}
+
+impl LockRound {
+    pub(super) fn new(config: &AttemptConfig, start: Instant) -> Self {
+        Self {
+            electorate: config.electorate,
+            node_timeout: config.node_timeout,
+            round: Round::new(config.electorate),
+            votes: vec![LockVote::NotSent; config.electorate.nodes()],
+            asked_at: start,
+        }
+    }
+
+    /// Records an answer.
+    pub(super) fn record(&mut self, node: usize, vote: LockVote) {
+        if let Some(slot) = self.votes.get_mut(node) {
+            *slot = vote;
+        }
+        match vote {
+            LockVote::Granted(_) => self.round.vote(node, true),
+            LockVote::Refused | LockVote::Deferred => self.round.vote(node, false),
+            LockVote::Error | LockVote::NotSent | LockVote::NoAnswer => self.round.abstain(node),
+        }
+    }
+
+    /// Records a request to nodes that have not been asked before.
+    pub(super) fn ask(&mut self, nodes: NodeSet, now: Instant) {
+        self.asked_at = now;
+        self.await_answers(nodes);
+        self.round.ask(nodes, now + self.node_timeout);
+    }
+
+    /// Records another request to nodes that have answered.
+    pub(super) fn ask_again(&mut self, nodes: NodeSet, now: Instant) {
+        self.await_answers(nodes);
+        self.round.ask_again(nodes, now + self.node_timeout);
+    }
+
+    /// Counts nodes as denying whose time to answer is over.
+    pub(super) fn expire(&mut self, now: Instant) {
+        self.round.expire(now);
+    }
+
+    pub(super) fn result(&self) -> TallyResult {
+        self.round.result()
+    }
+
+    pub(super) fn votes(&self) -> &[LockVote] {
+        &self.votes
+    }
+
+    pub(super) fn vote(&self, node: usize) -> Option<LockVote> {
+        self.votes.get(node).copied()
+    }
+
+    pub(super) fn asked_at(&self) -> Instant {
+        self.asked_at
+    }
+
+    /// Returns the nodes that have not been asked.
+    pub(super) fn unasked(&self) -> NodeSet {
+        self.electorate.all().without(self.round.asked())
+    }
+
+    /// Returns the nodes that were asked and have time left to answer.
+    pub(super) fn pending(&self) -> NodeSet {
+        self.round.pending()
+    }
+
+    /// Returns the nodes that could still grant, asked or not.
+    pub(super) fn open(&self) -> NodeSet {
+        self.round.open()
+    }
+
+    pub(super) fn granted(&self) -> NodeSet {
+        self.round.granted()
+    }
+
+    /// Returns the nodes that refuse, in favour of waiters or not.
+    pub(super) fn refusing(&self) -> NodeSet {
+        self.nodes_where(|vote| matches!(vote, LockVote::Refused | LockVote::Deferred))
+    }
+
+    /// Returns the nodes that refuse in favour of waiters.
+    pub(super) fn deferring(&self) -> NodeSet {
+        self.nodes_where(|vote| vote == LockVote::Deferred)
+    }
+
+    /// Returns the nodes that have granted or refused. An error is no answer about the resource.
+    pub(super) fn answered(&self) -> NodeSet {
+        self.nodes_where(|vote| matches!(vote, LockVote::Granted(_) | LockVote::Refused | LockVote::Deferred))
+    }
+
+    /// Whether a quorum has answered and part of it has refused.
+    pub(super) fn is_split(&self) -> bool {
+        !self.refusing().is_empty() && self.electorate.is_quorum(self.answered())
+    }
+
+    /// Returns the end of the time of the next node to answer.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.round.next_deadline()
+    }
+
+    /// As [`Attempt::to_roll_back`](super::Attempt::to_roll_back).
+    pub(super) fn to_roll_back(&self) -> impl Iterator<Item = (usize, bool)> {
+        let asked = mutation::altered(Mutation::RollbackSkipsSilent, self.round.asked(), |_| NodeSet::EMPTY);
+        self.votes.iter().enumerate().filter_map(move |(node, vote)| match vote {
+            LockVote::Granted(_) | LockVote::Error => Some((node, true)),
+            LockVote::NoAnswer => asked.contains(node).then_some((node, false)),
+            LockVote::Refused | LockVote::Deferred | LockVote::NotSent => None,
+        })
+    }
+
+    fn await_answers(&mut self, nodes: NodeSet) {
+        for node in nodes.iter() {
+            if let Some(vote) = self.votes.get_mut(node) {
+                *vote = LockVote::NoAnswer;
+            }
+        }
+    }
+
+    fn nodes_where(&self, is_wanted: impl Fn(LockVote) -> bool) -> NodeSet {
+        let votes = self.votes.iter().enumerate();
+        votes.filter_map(|(node, vote)| is_wanted(*vote).then_some(node)).collect()
+    }
+}
