@@ -265,7 +265,7 @@ impl<'a> AttemptDriver<'a> {
         match answer {
             Answer::Granted { .. } => entries.granted(node),
             Answer::Queued(queued) => {
-                let is_queued = entries.put_off(queued);
+                let is_queued = entries.deferred(queued);
                 let holder = queued.holder.as_ref().map(|holder| (holder.owner.clone(), holder.remaining));
                 let Queued { rank, patience, .. } = *queued;
                 let deferral = Deferral { node, is_queued, rank, patience, holder };

@@ -1,4 +1,4 @@
-//! The entries of a waiter in the queues of the nodes.
+//! The queue entries of a waiter.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -14,32 +14,56 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// The entries of one waiter in the queues of the nodes; dropping it withdraws them all.
+/// The entries of one waiter in the wait queues of the nodes. The drop withdraws all of them.
 ///
-/// The waiter enters a queue only where it listens, or it would miss its wake. It knows where to
-/// listen when a node has put it off once.
+/// The waiter enters a queue only where it has subscribed to its wake. A deferral tells it which node that is.
 pub(super) struct QueueEntries {
-    waiter: LeaseId,
-    /// Whether it waits to share the resource.
-    is_shared: bool,
-    /// The resource in whose queue it waits, and which of those that are to be locked it is.
-    resource: Resource,
-    index: usize,
-    /// How long an entry is kept of which nothing is heard.
-    entry_ttl: Duration,
-    /// The ticket that it was given first: other nodes put it where it belongs by this.
-    ticket: u64,
-    only_waits: bool,
-    /// Nodes in whose queue it is, or may be.
-    entered: NodeSet,
-    listens: BTreeMap<usize, Vec<Subscription>>,
-    /// While it is one of the first two: at the queue node, and at the next one.
-    releases: Vec<Subscription>,
-    notifier: Arc<Notifier>,
+    queue: WaitQueue,
+    waiter: QueuedWaiter,
+    /// Whether the next enqueue keeps the entry alive and locks nothing.
+    enqueue_only: bool,
+    subscriptions: WaiterSubscriptions,
     nodes: Vec<Arc<dyn Node>>,
     clock: Arc<dyn Clock>,
-    /// Keeps a shutdown waiting until the entries are given up.
+    /// Keeps a shutdown waiting until the entries are withdrawn.
     _in_flight: InFlightGuard,
+}
+
+/// The wait queue that a waiter is in, as constants.
+struct WaitQueue {
+    resource: Resource,
+    /// The index of the resource among those that are locked together.
+    index: usize,
+    /// Whether the waiter is to share the resource.
+    is_shared: bool,
+    /// The time for which a queue node keeps an entry without a request.
+    entry_ttl: Duration,
+}
+
+/// The waiter, as the queue nodes identify and order it.
+///
+/// # Invariants
+///
+/// 1. A node that may have an entry with this `id` is in `entered`.
+/// 2. `arrival` is that of the first deferral with an entry, so every node puts the waiter at the same place. It is 0
+///    before.
+struct QueuedWaiter {
+    id: LeaseId,
+    arrival: u64,
+    entered: NodeSet,
+}
+
+/// The subscriptions of a waiter.
+///
+/// # Invariants
+///
+/// 1. The subscriptions to releases exist only while the waiter is one of the first two.
+struct WaiterSubscriptions {
+    notifier: Arc<Notifier>,
+    /// By node: to the wake, and to the notice that the waiter is one of the first two.
+    wakes: BTreeMap<usize, Vec<Subscription>>,
+    /// At the queue node, and at the next one in the queue node order.
+    releases: Vec<Subscription>,
 }
 
 impl QueueEntries {
@@ -49,121 +73,123 @@ impl QueueEntries {
         index: usize,
         notifier: &Arc<Notifier>,
     ) -> Self {
-        let is_shared = checked.resources.is_shared(index);
-        Self {
-            waiter: fresh_waiter(context, is_shared),
-            is_shared,
+        let queue = WaitQueue {
             resource: checked.resource_at(index).clone(),
             index,
+            is_shared: checked.resources.is_shared(index),
             entry_ttl: checked.settings.entry_ttl,
-            ticket: 0,
-            only_waits: false,
-            entered: NodeSet::EMPTY,
-            listens: BTreeMap::new(),
-            releases: Vec::new(),
-            notifier: Arc::clone(notifier),
+        };
+        Self {
+            waiter: QueuedWaiter { id: queue.fresh_waiter(context), arrival: 0, entered: NodeSet::EMPTY },
+            queue,
+            enqueue_only: false,
+            subscriptions: WaiterSubscriptions {
+                notifier: Arc::clone(notifier),
+                wakes: BTreeMap::new(),
+                releases: Vec::new(),
+            },
             nodes: context.nodes.clone(),
             clock: Arc::clone(&context.clock),
             _in_flight: context.attempts.enter(),
         }
     }
 
-    /// Which of the resources it waits for.
+    /// Returns the index of the resource in whose queue the waiter is.
     pub(super) fn index(&self) -> usize {
-        self.index
+        self.queue.index
     }
 
-    /// Whether the next question only keeps its entry.
-    pub(super) fn only_waits(&mut self, only_waits: bool) {
-        self.only_waits = only_waits;
+    /// Sets whether the next enqueue keeps the entry alive and locks nothing.
+    pub(super) fn set_enqueue_only(&mut self, enqueue_only: bool) {
+        self.enqueue_only = enqueue_only;
     }
 
-    /// Waits as long as another has waited already.
-    pub(super) fn instead_of(&mut self, other: &Self) {
-        self.ticket = other.ticket;
+    /// Takes the arrival of the same waiter in another queue.
+    pub(super) fn take_arrival_of(&mut self, other: &Self) {
+        self.waiter.arrival = other.waiter.arrival;
     }
 
-    /// What to ask a node for a turn.
+    /// Returns the operation that asks a node for a turn.
     pub(super) fn enqueue(&mut self, node: usize, lock: Lock) -> Operation {
-        let enters = self.listens.contains_key(&node);
+        let enters = self.subscriptions.wakes.contains_key(&node);
         if enters {
-            self.entered.insert(node);
+            self.waiter.entered.insert(node);
         }
         Operation::Enqueue(Enqueue {
             lock,
-            resource: self.index,
-            waiter: self.waiter.clone(),
-            ticket: self.ticket,
-            entry_ttl: enters.then_some(self.entry_ttl),
-            only_waits: self.only_waits,
+            resource: self.queue.index,
+            waiter: self.waiter.id.clone(),
+            ticket: self.waiter.arrival,
+            entry_ttl: enters.then_some(self.queue.entry_ttl),
+            only_waits: self.enqueue_only,
         })
     }
 
-    /// It was its turn: the node has taken it out of its queue.
+    /// Handles a grant at the turn of the waiter: the node has deleted the entry.
     pub(super) fn granted(&mut self, node: usize) {
-        self.entered.remove(node);
+        self.waiter.entered.remove(node);
     }
 
-    /// It has what it waited for: its entries elsewhere are of no more use.
-    pub(super) fn acquired(&mut self, context: &ClientContext) {
-        self.releases.clear();
-        if self.leave() {
-            // A withdrawal that is late must not end the next entry.
-            self.waiter = fresh_waiter(context, self.is_shared);
-            self.listens.clear();
-        }
-    }
-
-    /// Whether it has an entry in the queue of the node that put it off.
-    pub(super) fn put_off(&mut self, queued: &Queued) -> bool {
-        if self.ticket == 0 {
-            self.ticket = queued.ticket;
+    /// Handles a deferral. Returns whether the waiter has an entry at the node.
+    pub(super) fn deferred(&mut self, queued: &Queued) -> bool {
+        if self.waiter.arrival == 0 {
+            self.waiter.arrival = queued.ticket;
         }
         queued.ticket > 0
     }
 
-    /// Listens for wakes of a node from now on.
+    /// Handles an acquired lock: entries at other nodes are withdrawn.
+    pub(super) fn acquired(&mut self, context: &ClientContext) {
+        self.subscriptions.releases.clear();
+        if self.withdraw() {
+            // A late withdrawal must not delete the next entry.
+            self.waiter.id = self.queue.fresh_waiter(context);
+            self.subscriptions.wakes.clear();
+        }
+    }
+
+    /// Subscribes to the waiter's wake at a node.
     pub(super) fn listen(&mut self, node: usize) {
-        if self.listens.contains_key(&node) {
+        if self.subscriptions.wakes.contains_key(&node) {
             return;
         }
         let names = [
-            (names::next(&self.resource, &self.waiter), NotificationKind::Next),
-            (names::turn(&self.resource, &self.waiter), NotificationKind::Turn),
+            (names::next(&self.queue.resource, &self.waiter.id), NotificationKind::Next),
+            (names::turn(&self.queue.resource, &self.waiter.id), NotificationKind::Turn),
         ];
         let subscriptions = names.into_iter().filter_map(|(name, kind)| self.subscribe(node, &name, kind));
         let subscriptions = subscriptions.collect();
-        self.listens.insert(node, subscriptions);
+        self.subscriptions.wakes.insert(node, subscriptions);
     }
 
-    /// Listens for releases at the queue node, and at the next in the queue node order, which hears
-    /// of them when the first is silent.
+    /// Subscribes to releases at the queue node, and at the next node of the queue node order, which sends the notice if
+    /// the queue node is silent.
     pub(super) fn listen_for_releases(&mut self, queue_node: usize, order: &[usize]) {
-        if self.releases.is_empty() {
+        if self.subscriptions.releases.is_empty() {
             let next = order.iter().copied().find(|node| *node != queue_node);
             let nodes = [Some(queue_node), next].into_iter().flatten();
-            self.releases = nodes
-                .filter_map(|node| self.subscribe(node, &self.resource, NotificationKind::Release))
+            self.subscriptions.releases = nodes
+                .filter_map(|node| self.subscribe(node, &self.queue.resource, NotificationKind::Release))
                 .collect();
         }
     }
 
-    /// Others are first in the queue.
+    /// Ends the subscriptions to releases: two other waiters are first.
     pub(super) fn ignore_releases(&mut self) {
-        self.releases.clear();
+        self.subscriptions.releases.clear();
     }
 
     fn subscribe(&self, node: usize, name: &Resource, kind: NotificationKind) -> Option<Subscription> {
-        let listener = NodeNotifier { node, kind, notifier: Arc::clone(&self.notifier) };
+        let listener = NodeNotifier { node, kind, notifier: Arc::clone(&self.subscriptions.notifier) };
         self.nodes.get(node).map(|to| to.subscribe(name, Arc::new(listener)))
     }
 
-    /// Gives up its entries: the next turn is another's. Whether there were any.
-    fn leave(&mut self) -> bool {
-        self.ticket = 0;
-        let entered = std::mem::take(&mut self.entered);
-        let withdraw = Withdraw { resource: self.resource.clone(), waiter: self.waiter.clone() };
-        let request = Request::one(Operation::Withdraw(withdraw), self.clock.now() + self.entry_ttl);
+    /// Withdraws all entries. Returns whether there were any.
+    fn withdraw(&mut self) -> bool {
+        self.waiter.arrival = 0;
+        let entered = std::mem::take(&mut self.waiter.entered);
+        let withdraw = Withdraw { resource: self.queue.resource.clone(), waiter: self.waiter.id.clone() };
+        let request = Request::one(Operation::Withdraw(withdraw), self.clock.now() + self.queue.entry_ttl);
         for (_, node) in self.nodes.iter().enumerate().filter(|(node, _)| entered.contains(*node)) {
             drop(node.call(request.clone()));
         }
@@ -171,25 +197,26 @@ impl QueueEntries {
     }
 }
 
-fn fresh_waiter(context: &ClientContext, is_shared: bool) -> LeaseId {
-    let waiter = context.owners.fresh();
-    if is_shared { names::reader(&waiter) } else { waiter }
+impl WaitQueue {
+    fn fresh_waiter(&self, context: &ClientContext) -> LeaseId {
+        let waiter = context.owners.fresh();
+        if self.is_shared { names::reader(&waiter) } else { waiter }
+    }
 }
 
 impl Drop for QueueEntries {
     fn drop(&mut self) {
-        self.leave();
+        self.withdraw();
     }
 }
 
 impl fmt::Debug for QueueEntries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { waiter, resource, ticket, entered, .. } = self;
         f.debug_struct("QueueEntries")
-            .field("waiter", waiter)
-            .field("resource", resource)
-            .field("ticket", ticket)
-            .field("entered", entered)
+            .field("resource", &self.queue.resource)
+            .field("waiter", &self.waiter.id)
+            .field("arrival", &self.waiter.arrival)
+            .field("entered", &self.waiter.entered)
             .finish_non_exhaustive()
     }
 }

@@ -79,7 +79,7 @@ impl Turn {
             let at = [quorum_deadline, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
             if at <= now || outage.is_attempt_wanted() {
                 waiting.queueing.attempt_begins(now);
-                waiting.entries.only_waits(waiting.queueing.only_queues());
+                waiting.entries.set_enqueue_only(waiting.queueing.only_queues());
                 if let Plan::QueueNodeFirst(order) = &mut plan {
                     // Others may be silent than when it began to wait.
                     let now = context.queue_node_order(checked.resource_at(waiting.entries.index()));
@@ -132,7 +132,7 @@ impl Turn {
             // would keep others from what is free.
             Some(waiting) if is_elsewhere(waiting, failed.refused) => {
                 let mut other = WaiterState::begin(context, checked, index, notifier);
-                other.entries.instead_of(&waiting.entries);
+                other.entries.take_arrival_of(&waiting.entries);
                 // Those in whose way it is may be in its way, at the same moment.
                 other.queueing.moved(waiting.queueing.moves() + 1, now, context.jitter());
                 *waiting = other;
