@@ -156,7 +156,7 @@ impl AnyOf {
             .drawn_to_wait()
             .into_iter()
             .map(|index| async move {
-                let taken = self.checked(index, settings)?.taken();
+                let taken = self.checked(index, settings)?.known_held();
                 let acquired =
                     lock_waiting(&self.waiters, &taken, waits_from, None, &self.last_attempt).await?;
                 Ok(acquired.map(|acquired| (index, acquired)))

@@ -11,48 +11,48 @@ use crate::{
     values::Resource,
 };
 
-/// A checked lock request: what is to be locked, and how.
+/// A checked lock request: the resources, and the settings of the lock.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedRequest {
-    /// The resource to speak of the lock by: the first.
+    /// The resource that names the lock in errors and logs: the first.
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
     pub(crate) settings: CheckedLock,
-    /// The queue node order of each of the resources, once somebody has asked for it.
+    /// The queue node order of each resource, computed on first use.
     queue_nodes: Arc<[OnceLock<Vec<usize>>]>,
-    /// Whether it is known to be taken: then a waiter goes to the queue at once.
-    pub(super) is_taken: bool,
+    /// Whether the resource is known to be held: then a waiter enters the wait queue at once.
+    pub(super) is_known_held: bool,
 }
 
 impl CheckedRequest {
     pub(crate) fn new(resources: Resources, settings: CheckedLock) -> Result<Self, ConfigError> {
         let resource = resources.first().cloned().ok_or_else(group_of_none)?;
         let queue_nodes = resources.iter().map(|_| OnceLock::new()).collect();
-        Ok(Self { resource, resources, settings, queue_nodes, is_taken: false })
+        Ok(Self { resource, resources, settings, queue_nodes, is_known_held: false })
     }
 
-    /// The same, of what is known to be taken.
-    pub(super) fn taken(self) -> Self {
-        Self { is_taken: true, ..self }
+    /// The same request, for resources that are known to be held.
+    pub(super) fn known_held(self) -> Self {
+        Self { is_known_held: true, ..self }
     }
 
-    /// One of the resources, by its index.
+    /// Returns a resource by its index.
     pub(super) fn resource_at(&self, index: usize) -> &Resource {
         self.resources.get(index).unwrap_or(&self.resource)
     }
 
-    /// The nodes in the order in which they are the queue node of one of the resources.
+    /// Returns the queue node order of a resource.
     pub(super) fn queue_nodes(&self, context: &ClientContext, index: usize) -> &[usize] {
         let order = self.queue_nodes.get(index).or_else(|| self.queue_nodes.first());
         order.map_or(&[], |order| order.get_or_init(|| context.queue_node_order(self.resource_at(index))))
     }
 
-    /// The queue node of one of the resources; `None` only if there are no nodes.
+    /// Returns the queue node of a resource; `None` only without nodes.
     pub(super) fn queue_node(&self, context: &ClientContext, index: usize) -> Option<usize> {
         self.queue_nodes(context, index).first().copied()
     }
 
-    /// How to ask for a resource of which nobody else is known to want it.
+    /// Returns the plan of a client that knows of no waiters.
     pub(super) fn first_contact(&self, context: &ClientContext) -> Plan {
         Plan::AllAtOnce(self.queue_node(context, 0).unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! The notifications of the nodes to a waiter.
+//! The notices of the nodes to a waiter.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,26 +10,25 @@ use crate::{
     node::{Listener, Notice},
 };
 
-/// Wakes the waiter's task when a node gives notice, and keeps the notifications until the task
-/// takes them.
+/// The notices of the nodes to a waiter, until its task takes them. Each notice wakes the task.
 #[derive(Debug, Default)]
 pub(super) struct Notifier {
     notifications: Mutex<Notifications>,
     pub(super) notified: Notify,
 }
 
-/// The notifications since the last time, by node.
+/// The notices since the task took the last ones, by node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Notifications {
-    /// The waiter may have been woken unheard, for the subscription is new.
+    /// The subscription is new: an earlier wake has not reached the waiter.
     pub(super) news: NodeSet,
-    /// It is this waiter's turn.
+    /// The queue node wakes the waiter.
     pub(super) wakes: NodeSet,
     /// The waiter is one of the first two in the queue.
     pub(super) nexts: NodeSet,
-    /// Somebody has unlocked.
+    /// The resource was unlocked.
     pub(super) releases: NodeSet,
-    /// The connection over which the waiter would be woken is broken.
+    /// The connection that would carry the wake is broken.
     pub(super) interrupted: NodeSet,
 }
 
@@ -41,19 +40,19 @@ pub(super) struct NodeNotifier {
     pub(super) notifier: Arc<Notifier>,
 }
 
-/// What a subscription is for.
+/// The notice that a subscription is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotificationKind {
-    /// Releases of a resource.
+    /// The release of a resource.
     Release,
-    /// The waiter's turn.
+    /// The wake of the waiter.
     Turn,
-    /// Whether the waiter is one of the first two.
+    /// The waiter is now one of the first two.
     Next,
 }
 
 impl Notifier {
-    /// The notifications since the last time.
+    /// Returns the notices since the last call.
     pub(super) fn take(&self) -> Notifications {
         std::mem::take(&mut *lock(&self.notifications))
     }
@@ -69,7 +68,7 @@ impl Listener for NodeNotifier {
             (Notice::Released, NotificationKind::Release) => notifications.releases.insert(self.node),
             (Notice::Subscribed, NotificationKind::Turn) => notifications.news.insert(self.node),
             (Notice::Interrupted, NotificationKind::Turn) => notifications.interrupted.insert(self.node),
-            // The subscription to one's turn is made together with the others, and says the same.
+            // The subscription to the wake is made at the same time, and reports the same.
             (
                 Notice::Subscribed | Notice::Interrupted,
                 NotificationKind::Next | NotificationKind::Release,

@@ -1,4 +1,4 @@
-//! What an attempt has come to.
+//! The outcome of an attempt.
 
 use crate::{
     acquire::checked_request::CheckedRequest,
@@ -9,7 +9,7 @@ use crate::{
     values::Resource,
 };
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Debug)]
 pub(crate) enum AttemptOutcome {
     Acquired(Acquired),
@@ -17,7 +17,7 @@ pub(crate) enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
-    /// What it means to a client that makes no other attempt: `None` if others hold the resource.
+    /// Returns the result for a client that makes no other attempt: `None` if another client holds the resource.
     pub(crate) fn of_only_attempt(
         self,
         context: &ClientContext,

@@ -60,7 +60,7 @@ impl Turn {
         let waiting = match &mut self.waiting {
             Some(waiting) => waiting,
             None => match context.awaited_resource(&checked.resources).await {
-                None if checked.is_taken => {
+                None if checked.is_known_held => {
                     self.waiting.insert(WaiterState::begin(context, checked, 0, notifier))
                 }
                 None => return checked.first_contact(context),
@@ -199,7 +199,7 @@ impl WaiterState {
         let mut entries = QueueEntries::new(context, checked, index, notifier);
         match order.first() {
             // It enters the queue by its first question, once it listens, or could by now.
-            Some(queue_node) if checked.is_taken => {
+            Some(queue_node) if checked.is_known_held => {
                 entries.listen(*queue_node);
                 queueing.ask_again(now + settings.rules.node_timeout / LISTENING_SHARE);
             }
