@@ -29,6 +29,7 @@ mod evidence;
 mod requests;
 
 /// Makes one attempt, with a new lease id. If the plan asks for a turn, the attempt enters the wait queue by `entries`.
+/// `hint` is a vote that is large enough, by the answers to earlier attempts.
 ///
 /// # Cancel safety
 ///
@@ -38,13 +39,11 @@ pub(super) async fn attempt(
     context: &ClientContext,
     checked: &CheckedRequest,
     plan: Plan,
-    history: AttemptHistory,
+    hint: u64,
     entries: Option<&mut QueueEntries>,
 ) -> AttemptOutcome {
-    let AttemptHistory { hint, splits } = history;
     let requests = AttemptRequests { hint, ..AttemptRequests::new(context, checked) };
-    let patience = SplitPatience::AfterSplits(splits);
-    AttemptDriver::new(context, requests, plan, patience, entries).drive().await
+    AttemptDriver::new(context, requests, plan, SplitPatience::Hedge, entries).drive().await
 }
 
 /// Makes the attempt of a writer that downgrades its lease, until this instant: later, other clients may have held the
@@ -83,17 +82,8 @@ pub(crate) async fn attempt_once(
     // The entries subscribe to no node, so the attempt asks for a turn and enters no queue.
     let mut entries = with_waiters.map(|index| QueueEntries::new(context, checked, index, &Arc::default()));
     let requests = AttemptRequests { gives_up: true, ..AttemptRequests::new(context, checked) };
-    let patience = if is_only { SplitPatience::NodeTimeout } else { SplitPatience::AfterSplits(0) };
+    let patience = if is_only { SplitPatience::NodeTimeout } else { SplitPatience::Hedge };
     AttemptDriver::new(context, requests, plan, patience, entries.as_mut()).drive().await
-}
-
-/// The results of a waiter's earlier attempts.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AttemptHistory {
-    /// A vote that is large enough, by the answers; 0 without any.
-    pub(super) hint: u64,
-    /// The number of consecutive attempts that split the votes.
-    pub(super) splits: u32,
 }
 
 /// The kind of a request, by which its answer is read.

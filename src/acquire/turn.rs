@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     acquire::{
-        attempt::{AttemptHistory, attempt},
+        attempt::attempt,
         checked_request::CheckedRequest,
         notifier::{Notifications, Notifier},
         outcome::AttemptOutcome,
@@ -104,10 +104,8 @@ impl Turn {
         plan: Plan,
     ) -> AttemptOutcome {
         self.is_asking = true;
-        let splits = self.waiting.as_ref().map_or(0, |waiting| waiting.queueing.splits());
-        let history = AttemptHistory { hint: self.hint, splits };
         let entries = self.waiting.as_mut().map(|waiting| &mut waiting.entries);
-        let outcome = attempt(context, checked, plan, history, entries).await;
+        let outcome = attempt(context, checked, plan, self.hint, entries).await;
         self.is_asking = false;
         outcome
     }

@@ -227,11 +227,6 @@ impl Queueing {
         self.rank < LISTENING
     }
 
-    /// How many attempts in a row have split the votes.
-    pub(crate) fn splits(&self) -> u32 {
-        self.splits
-    }
-
     /// How often the group has moved in a row.
     pub(crate) fn moves(&self) -> u32 {
         self.moves

@@ -23,7 +23,7 @@ fn attempt(count: usize, plan: Plan) -> Attempt {
         node_timeout: Duration::from_millis(1000),
         attempt_timeout: Duration::from_millis(2000),
     };
-    Attempt::new(config, plan, SplitPatience::AfterSplits(0), at(0))
+    Attempt::new(config, plan, SplitPatience::Hedge, at(0))
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn votes_that_come_after_the_validity_are_not_enough() {
     let mut config = attempt(1, Plan::AllAtOnce(0)).config;
     config.node_timeout = TTL;
     config.attempt_timeout = TTL;
-    let mut attempt = Attempt::new(config, Plan::AllAtOnce(0), SplitPatience::AfterSplits(0), at(0));
+    let mut attempt = Attempt::new(config, Plan::AllAtOnce(0), SplitPatience::Hedge, at(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(1));
     assert_eq!(attempt.step(at(9_899)), AttemptStep::RollBack);
@@ -335,21 +335,16 @@ fn split(plan: Plan, patience: SplitPatience) -> Attempt {
 }
 
 #[test]
-fn a_split_vote_is_given_up_after_a_hedge_and_after_the_next_split_later() {
-    for (splits, until) in [(0, 125), (1, 250), (2, 500), (9, 1000)] {
-        is_given_up(SplitPatience::AfterSplits(splits), until);
+fn a_split_vote_is_given_up_after_a_hedge_or_by_an_only_attempt_after_a_node_timeout() {
+    for (patience, until) in [(SplitPatience::Hedge, 125), (SplitPatience::NodeTimeout, 1000)] {
+        let mut attempt = split(Plan::AllAtOnce(4), patience);
+        assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(until)));
+        assert_eq!(attempt.step(at(until)), AttemptStep::RollBack, "{patience:?}");
+        assert_eq!(attempt.step(at(until)), AttemptStep::Failed(FailureReason::Contended));
     }
-    is_given_up(SplitPatience::NodeTimeout, 1000);
-    let mut attempt = split(Plan::AllAtOnce(4), SplitPatience::AfterSplits(0));
+    let mut attempt = split(Plan::AllAtOnce(4), SplitPatience::Hedge);
     attempt.on_lock(4, LockVote::Granted(7));
     assert_eq!(attempt.step(at(124)), AttemptStep::Acquired { token: FencingToken::new(7) });
-}
-
-fn is_given_up(patience: SplitPatience, until: u64) {
-    let mut attempt = split(Plan::AllAtOnce(4), patience);
-    assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(until)));
-    assert_eq!(attempt.step(at(until)), AttemptStep::RollBack, "{patience:?}");
-    assert_eq!(attempt.step(at(until)), AttemptStep::Failed(FailureReason::Contended));
 }
 
 #[test]
@@ -363,7 +358,7 @@ fn fewer_answers_than_a_quorum_are_no_split() {
 
 #[test]
 fn a_client_at_its_turn_asks_again_although_a_silent_node_might_grant() {
-    let mut attempt = split(Plan::Woken(3), SplitPatience::AfterSplits(0));
+    let mut attempt = split(Plan::Woken(3), SplitPatience::Hedge);
     let AttemptStep::Wait(soon) = attempt.step(at(1)) else { panic!("the silent node may answer") };
     assert!(soon < at(5), "{soon:?}");
     assert_eq!(attempt.step(soon), AttemptStep::Lock { nodes: nodes(&[1, 2]), has_turn: true });
