@@ -131,8 +131,6 @@ impl Turn {
             Some(waiting) if is_elsewhere(waiting, failed.refused) => {
                 let mut other = WaiterState::begin(context, checked, index, notifier);
                 other.entries.take_arrival_of(&waiting.entries);
-                // Those in whose way it is may be in its way, at the same moment.
-                other.queueing.moved(waiting.queueing.moves() + 1, now, context.jitter());
                 *waiting = other;
             }
             Some(waiting) => waiting.failed(failed, notifier, now, context.jitter()),

@@ -110,8 +110,6 @@ pub(crate) struct Queueing {
     vain_grants: u32,
     splits: u32,
     failures: u32,
-    /// How often a group has moved from one queue to another in a row.
-    moves: u32,
 }
 
 impl Queueing {
@@ -148,7 +146,6 @@ impl Queueing {
             vain_grants: 0,
             splits: 0,
             failures: 0,
-            moves: 0,
         }
     }
 
@@ -227,18 +224,6 @@ impl Queueing {
         self.rank < LISTENING
     }
 
-    /// How often the group has moved in a row.
-    pub(crate) fn moves(&self) -> u32 {
-        self.moves
-    }
-
-    /// A group begins to wait here after it has moved so often in a row. After the first time, it
-    /// is in no hurry.
-    pub(crate) fn moved(&mut self, moves: u32, now: Instant, jitter: f64) {
-        self.moves = moves;
-        if moves > 1 {
-            self.not_before = now + self.pacing.floor.saturating_mul(1 << moves.min(6)).mul_f64(jitter);
-        }
     }
 
     /// Whether it is time to ask all nodes who holds the resource: without any news, or after a
@@ -280,7 +265,7 @@ impl Queueing {
         self.is_in_doubt = false;
         self.only_queues_until = None;
         self.distrusted_until = now;
-        (self.splits, self.failures, self.moves, self.vain_grants) = (0, 0, 0, 0);
+        (self.splits, self.failures, self.vain_grants) = (0, 0, 0);
     }
 
     /// When to ask again if nothing more is heard, and whom.
