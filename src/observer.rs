@@ -59,9 +59,6 @@ pub(crate) trait Observer: Monitor {
     /// A call has waited for a latch, so long.
     fn waited_for_latch(&self, _end: LatchEnd, _waited: Duration) {}
 
-    /// Others use a slot of a semaphore beyond those that its caller counts.
-    fn saw_other_count(&self) {}
-
     /// A call to lock begins.
     fn call_began(&self) {}
 

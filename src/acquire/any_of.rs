@@ -1,12 +1,6 @@
 //! Locking any one of some resources.
 
-use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{pin::pin, sync::Arc};
 
 use futures::{
     StreamExt,
@@ -67,26 +61,10 @@ pub(crate) struct AnyOf {
     pub(crate) queues: usize,
     /// The last attempt at any of them.
     pub(crate) last_attempt: Arc<LastAttempt>,
-    /// What others may use beside these, if that is to be seen.
-    pub(crate) surplus: Option<Arc<Surplus>>,
-}
-
-/// Resources behind the last one, which only those use who count otherwise.
-#[derive(Debug)]
-pub(crate) struct Surplus {
-    /// So many there are, with those that are offered.
-    most: usize,
-    is_told: AtomicBool,
 }
 
 /// One of them, by its index, and its lease.
 pub(crate) type AcquiredOne = (usize, Acquired);
-
-impl Surplus {
-    pub(crate) fn below(most: usize) -> Self {
-        Self { most, is_told: AtomicBool::new(false) }
-    }
-}
 
 impl AnyOf {
     /// Locks one of them, waiting as long as it takes: until one is free, or no quorum could be
@@ -234,23 +212,6 @@ impl AnyOf {
             }
         }
         Ok(None)
-    }
-
-    /// One of those that others may use if they count twice as many.
-    fn surplus_index(&self) -> Option<usize> {
-        let more = self.surplus.as_ref()?.most.saturating_sub(self.count).min(self.count);
-        self.context().sample_indices(more, 1).first().map(|index| self.count + index)
-    }
-
-    /// Others use one that is none of these. That is no error, and told once.
-    fn tell_surplus(&self, index: usize) {
-        self.context().observer.saw_other_count();
-        if let Some(surplus) = &self.surplus
-            && !surplus.is_told.swap(true, Ordering::Relaxed)
-        {
-            let count = self.count;
-            tracing::warn!(name = %self.name, count, index, "others count more than there are here");
-        }
     }
 
     /// Whether others are known to be in the queue of this one.

@@ -7,7 +7,7 @@ use ::metrics::{Gauge, SharedString};
 use super::{
     label,
     metric::{
-        ABANDONED, ARRIVALS, ATTEMPTS, CONNECTIONS, HOLD, LATCH_WAIT, LEASES, LOSSES, MARGIN, OTHER_COUNTS,
+        ABANDONED, ARRIVALS, ATTEMPTS, CONNECTIONS, HOLD, LATCH_WAIT, LEASES, LOSSES, MARGIN,
         QUARANTINED, RECONNECTS, RENEWAL, RENEWALS, UNDELIVERED, VOTES, WAIT, WAITING,
     },
 };
@@ -37,7 +37,7 @@ impl Meter {
         // A counter that is still 0 differs from one that is not measured.
         label::MODES.into_iter().for_each(|mode| meter.leases(mode).increment(0.0));
         meter.waiting().increment(0.0);
-        for zero in [ABANDONED, ARRIVALS, OTHER_COUNTS] {
+        for zero in [ABANDONED, ARRIVALS] {
             zero.counter([meter.quorum()]).increment(0);
         }
         meter.count_attempts(label::ATTEMPT_ENDS, 0);
@@ -168,10 +168,6 @@ impl Observer for Meter {
     fn waited_for_latch(&self, end: LatchEnd, waited: Duration) {
         let outcome = label::of_latch(end);
         LATCH_WAIT.histogram([self.quorum(), outcome.into()]).record(waited);
-    }
-
-    fn saw_other_count(&self) {
-        OTHER_COUNTS.counter([self.quorum()]).increment(1);
     }
 
     fn call_began(&self) {

@@ -99,8 +99,6 @@ metrics! {
         "leases that were lost, by reason";
     ABANDONED = counter "redquorum_abandoned_total" ["quorum"]
         "leases whose last guard was dropped, and not unlocked";
-    OTHER_COUNTS = counter "redquorum_other_permit_counts_total" ["quorum"]
-        "sightings of a semaphore's slot that is in use beyond the number of permits here";
     ARRIVALS = counter "redquorum_latch_arrivals_total" ["quorum"]
         "arrivals at latches that a quorum keeps, repeated ones too";
     LATCH_WAIT = seconds "redquorum_latch_wait_seconds" ["quorum", "outcome"]

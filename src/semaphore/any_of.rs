@@ -145,5 +145,5 @@ fn offered(resources: Result<Vec<Resource>, InvalidResource>) -> Result<Offered,
     let first = name.clone();
     let count = resources.len();
     let resource_at = move |index: usize| resources.get(index).unwrap_or(&first).clone();
-    Ok(Offered { name, all, count, resource_at: Arc::new(resource_at), surplus: None })
+    Ok(Offered { name, all, count, resource_at: Arc::new(resource_at), is_semaphore: false })
 }

@@ -1,13 +1,13 @@
 //! A request to lock any one of some resources.
 
-use std::{fmt, future::pending, ops::Range, sync::Arc, time::Duration};
+use std::{fmt, future::pending, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
 use tracing::{Instrument, field::Empty};
 
 use crate::{
     acquire::{
-        any_of::{AcquiredOne, AnyOf, Surplus},
+        any_of::{AcquiredOne, AnyOf},
         last_attempt::LastAttempt,
         stall_watchdog::watch_call,
     },
@@ -45,17 +45,8 @@ pub(super) struct Offered {
     pub(super) all: Resource,
     pub(super) count: usize,
     pub(super) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
-    /// What others may use beside these, if that is to be seen.
-    pub(super) surplus: Option<Arc<Surplus>>,
-}
-
-/// How many nodes say that one is vacant, and that somebody has it or waits for it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    pub(super) vacant: usize,
-    pub(super) taken: usize,
-    /// So many are a quorum.
-    pub(super) needed: usize,
+    /// Whether the candidates are the slots of a semaphore.
+    pub(super) is_semaphore: bool,
 }
 
 /// One of them, by its index, and its lease.
@@ -108,40 +99,32 @@ impl Choice {
         self.call("try_lock", CallEnd::Held, first, work).await
     }
 
-    /// How many a quorum says are vacant.
+    /// Returns the number of candidates that are vacant according to a quorum.
     pub(super) async fn vacant(&self) -> Result<usize, Error> {
-        let count = self.offered.as_ref().map_or(0, |offered| offered.count);
-        let seen = self.seen(0..count).await?;
-        Ok(seen.into_iter().filter(|seen| seen.vacant >= seen.needed).count())
-    }
-
-    /// What nodes say of these, of which some may be beyond the last.
-    pub(super) async fn seen(&self, indices: Range<usize>) -> Result<Vec<Seen>, Error> {
         let context = &*self.client.context;
         context.ensure_open()?;
-        let Offered { name, resource_at, .. } = self.offered.clone()?;
+        let Offered { name, count, resource_at, .. } = self.offered.clone()?;
         let settings = self.settings.check(&context.settings)?;
-        let resources: Vec<Resource> = indices.map(|index| resource_at(index)).collect();
-        let needed = context.settings.electorate.needed();
-        let mut seen = vec![Seen { vacant: 0, taken: 0, needed }; resources.len()];
-        let most = u32::try_from(resources.len()).unwrap_or(u32::MAX);
+        let resources: Vec<Resource> = (0..count).map(|index| resource_at(index)).collect();
+        let most = u32::try_from(count).unwrap_or(u32::MAX);
         let vacant = Operation::Vacant(Vacant { resources, most, even_marked: true });
         let deadline = context.now() + settings.rules.node_timeout;
         let answers = collect(context, send_to_all(context, vacant, deadline), deadline).await;
+        let needed = context.settings.electorate.needed();
+        let mut votes = vec![0; count];
         let mut answered = 0;
         for answer in &answers {
             let Answer::Vacant(vacant) = answer else { continue };
             answered += 1;
-            for (index, seen) in seen.iter_mut().enumerate() {
-                let is_vacant = vacant.binary_search(&index).is_ok();
-                *(if is_vacant { &mut seen.vacant } else { &mut seen.taken }) += 1;
+            for index in vacant {
+                votes.get_mut(*index).into_iter().for_each(|votes| *votes += 1);
             }
         }
         if answered < needed {
             let replies = context.replies(answers.iter().map(NodeReply::from));
             return Err(NoQuorum::new(Goal::Inspect(name), replies).into());
         }
-        Ok(seen)
+        Ok(votes.into_iter().filter(|votes| *votes >= needed).count())
     }
 
     /// A lock of what one client does at a time, for as long as that takes.
@@ -182,7 +165,8 @@ impl Choice {
         let any = self.checked(first)?;
         let context = &*self.client.context;
         let resources: Resources = [any.name.clone()].into();
-        let mode = if any.surplus.is_some() { Mode::Permit } else { Mode::of(&resources) };
+        let is_semaphore = self.offered.as_ref().is_ok_and(|offered| offered.is_semaphore);
+        let mode = if is_semaphore { Mode::Permit } else { Mode::of(&resources) };
         let span = tracing::debug_span!(
             "any_of", call = name, resource = %any.name, ?mode, id = Empty, token = Empty
         );
@@ -213,7 +197,7 @@ impl Choice {
             return Err(ConfigError::ReadOnly.into());
         }
         context.ensure_open()?;
-        let Offered { name, count, resource_at, surplus, .. } = self.offered.clone()?;
+        let Offered { name, count, resource_at, .. } = self.offered.clone()?;
         let settings = self.settings.check(&context.settings)?;
         let waiters = Arc::clone(&self.client.waiters);
         Ok(AnyOf {
@@ -225,7 +209,6 @@ impl Choice {
             first,
             queues: self.queues,
             last_attempt: Arc::<LastAttempt>::default(),
-            surplus,
         })
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    acquire::any_of::{QUEUES, Surplus},
+    acquire::any_of::QUEUES,
     config::LockOptions,
     error::{ConfigError, Error, out_of_range},
     lock::{Lease, LockGuard, client::Client},
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A semaphore has so many permits, at most.
-pub(super) const MOST: u32 = 1_024;
+const MOST: u32 = 1_024;
 
 /// A number of permits among all clients of the quorum: at most so many are valid at a time, under the assumptions of the
 /// [crate's promises](crate#what-is-promised-and-on-what-it-rests).
@@ -29,9 +29,9 @@ pub(super) const MOST: u32 = 1_024;
 /// and fenced as every lease is, and no node counts permits: with a count at each of three nodes, two of three votes would
 /// admit half as many permits again.
 ///
-/// The number of permits is the caller's, as in tokio. Where callers differ, no more permits are valid than the largest
-/// number says; a client that finds its slots taken and others in use beyond them logs a warning, once. To change the number,
-/// roll out the new one; a slot beyond a smaller number is free once its permit ends.
+/// The number of permits is the caller's, as in tokio. If callers differ, no more permits are valid than the largest number
+/// says. To change the number, roll out the new number; a slot beyond a smaller number is free once its permit ends. The
+/// command `redquorum inspect` shows slots in use beyond a number.
 ///
 /// A client that finds no slot free waits in the queues of three slots, drawn at random, or of all slots if there are fewer.
 /// After some 500 ms it also competes for the role of the *release watcher*: one client at a time listens for the release of
@@ -267,6 +267,5 @@ fn offered(name: Resource, permits: u32) -> Result<Offered, ConfigError> {
     }
     let (semaphore, all) = (name.clone(), name.clone());
     let resource_at = move |index| names::slot(&semaphore, index);
-    let surplus = Some(Arc::new(Surplus::below(MOST as usize)));
-    Ok(Offered { name, all, count: permits as usize, resource_at: Arc::new(resource_at), surplus })
+    Ok(Offered { name, all, count: permits as usize, resource_at: Arc::new(resource_at), is_semaphore: true })
 }

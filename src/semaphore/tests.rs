@@ -21,12 +21,10 @@ use crate::{
     LockOptions, MemoryCluster, Owner, Permit, Quorum, RedLock,
     error::ClosedReason,
     error::{Error, LossReason, NodeError},
-    lock::tests::{NONE, client, locked_nodes, pass, server, thaw_all, traces::Traces},
+    lock::tests::{NONE, client, locked_nodes, pass, server, thaw_all},
     mutation::{Mutation, break_rule},
     node::memory::Behaviour,
 };
-
-const NOTHING: [&str; 0] = [];
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -416,31 +414,6 @@ async fn an_owner_has_its_turn_to_acquire_several_once() {
     };
     let both = async { tokio::join!(several(), several(), several(), release) };
     tokio::time::timeout(Duration::from_secs(20), both).await.unwrap();
-}
-
-/// Those whose number is smaller are told when they have to wait.
-#[tokio::test(start_paused = true)]
-async fn that_others_use_more_permits_is_logged_once() {
-    let traces = Traces::begin();
-    let cluster = MemoryCluster::new(3);
-    let (one, other) = (client(&cluster), client(&cluster));
-    for permits in [1, 3] {
-        let (few, as_few) = (one.semaphore("s", permits), other.semaphore("s", permits));
-        let held = join_all((0..permits).map(|_| as_few.acquire())).await;
-        assert!(few.try_acquire().await.unwrap().is_none());
-        assert_eq!(traces.warned(), NOTHING);
-        drop(held);
-        pass(Duration::from_secs(1)).await;
-    }
-    let many = other.semaphore("s", 6);
-    let held = join_all((0..6).map(|_| many.acquire())).await;
-    for (semaphore, warnings) in [(one.semaphore("s", 1), 1), (one.semaphore("s", 3), 2)] {
-        for _ in 0..2 {
-            assert!(semaphore.try_acquire().await.unwrap().is_none());
-            assert_eq!(traces.warned(), vec!["others count more than there are here"; warnings]);
-        }
-    }
-    drop(held);
 }
 
 /// The first permits run out while the last is waited for, so they are acquired anew.

@@ -22,7 +22,6 @@ pub(crate) const LATCH_WAIT: &str = "redquorum_latch_wait_seconds";
 pub(crate) const LEASES: &str = "redquorum_leases";
 pub(crate) const LOSSES: &str = "redquorum_losses_total";
 pub(crate) const MARGIN: &str = "redquorum_renewal_margin_ratio";
-pub(crate) const OTHER_COUNTS: &str = "redquorum_other_permit_counts_total";
 pub(crate) const QUARANTINED: &str = "redquorum_node_quarantined";
 pub(crate) const RECONNECTS: &str = "redquorum_node_reconnects_total";
 pub(crate) const RENEWAL: &str = "redquorum_renewal_seconds";

@@ -9,8 +9,8 @@ use redquorum::{
 use tokio::{runtime::Builder, time::sleep};
 
 use crate::figures::{
-    ABANDONED, ARRIVALS, ATTEMPTS, Figures, HOLD, LATCH_WAIT, LEASES, LOSSES, MARGIN, OTHER_COUNTS, RENEWAL,
-    RENEWALS, VOTES, WAIT, WAITING, measured,
+    ABANDONED, ARRIVALS, ATTEMPTS, Figures, HOLD, LATCH_WAIT, LEASES, LOSSES, MARGIN, RENEWAL, RENEWALS,
+    VOTES, WAIT, WAITING, measured,
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -98,21 +98,6 @@ fn permits_are_counted_apart_from_leases_and_so_are_latches() {
             assert_eq!(figures.sum(&count(LATCH_WAIT), &[("outcome", outcome)]), 1.0, "{outcome}");
         }
         assert_eq!(figures.sum(&format!("{LATCH_WAIT}_sum"), &[("outcome", "timed_out")]), 3.0);
-    });
-}
-
-#[test]
-fn that_others_count_more_permits_is_counted() {
-    measure(async |figures| {
-        let cluster = MemoryCluster::new(3);
-        let (few, many) = (client(&cluster).semaphore("s", 1), client(&cluster).semaphore("s", 2));
-        let held = [many.acquire().await.unwrap(), many.acquire().await.unwrap()];
-        assert_eq!(figures.sum(OTHER_COUNTS, &[]), 0.0);
-        for seen in [1.0, 2.0] {
-            assert!(few.try_acquire().await.unwrap().is_none());
-            assert_eq!(figures.sum(OTHER_COUNTS, &[]), seen);
-        }
-        drop(held);
     });
 }
 

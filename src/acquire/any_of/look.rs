@@ -18,8 +18,6 @@ pub(super) struct Look {
     questions: Vec<VacancyQuestion>,
     /// Which shares no node has looked at yet.
     unseen: Vec<usize>,
-    /// Whether the first that each node is asked about is a surplus one.
-    has_surplus: bool,
 }
 
 /// What one node is asked about.
@@ -36,7 +34,7 @@ impl AnyOf {
         let question = |node| VacancyQuestion { node, indices: indices.clone(), shares: vec![0] };
         let (answering, silent) = self.nodes_to_ask();
         let questions = answering.into_iter().chain(silent).take(nodes).map(question).collect();
-        self.ask(questions, !waits, self.surplus_index())
+        self.ask(questions, !waits)
     }
 
     /// Asks nodes, each about some shares of these: so many nodes about each share. To look at a thousand
@@ -55,7 +53,7 @@ impl AnyOf {
             let indices = shares.iter().filter_map(|share| all.get(*share)).copied().flatten().copied();
             VacancyQuestion { node: *node, indices: indices.collect(), shares }
         };
-        self.ask(nodes.iter().enumerate().map(question).collect(), !waits, self.surplus_index())
+        self.ask(nodes.iter().enumerate().map(question).collect(), !waits)
     }
 
     /// All nodes in random order: those that are not known to be silent, and those that are.
@@ -76,18 +74,14 @@ impl AnyOf {
             let question = || VacancyQuestion { node, indices: Vec::new(), shares: vec![share] };
             questions.entry(node).or_insert_with(question).indices.push(index);
         }
-        self.ask(questions.into_values().collect(), true, None)
+        self.ask(questions.into_values().collect(), true)
     }
 
-    fn ask(&self, mut questions: Vec<VacancyQuestion>, even_marked: bool, surplus: Option<usize>) -> Look {
+    fn ask(&self, mut questions: Vec<VacancyQuestion>, even_marked: bool) -> Look {
         let context = self.context();
-        // First, so that no answer is full before it.
-        for question in &mut questions {
-            surplus.into_iter().for_each(|index| question.indices.insert(0, index));
-        }
         questions.retain(|question| !question.indices.is_empty() && !question.shares.is_empty());
         let deadline = context.now() + self.settings.rules.node_timeout / HEDGE_SHARE;
-        let most = u32::try_from(TRIED_ONCE + 1).unwrap_or(u32::MAX);
+        let most = u32::try_from(TRIED_ONCE).unwrap_or(u32::MAX);
         let mut asked = Fanout::new();
         for (at, question) in questions.iter().enumerate() {
             let resources = question.indices.iter().map(|index| (self.resource_at)(*index)).collect();
@@ -97,7 +91,7 @@ impl AnyOf {
         let mut unseen: Vec<usize> = questions.iter().flat_map(|question| question.shares.clone()).collect();
         unseen.sort_unstable();
         unseen.dedup();
-        Look { asked, deadline, questions, unseen, has_surplus: surplus.is_some() }
+        Look { asked, deadline, questions, unseen }
     }
 }
 
@@ -112,11 +106,8 @@ impl Look {
                 continue;
             };
             any.context().queues.heard(question.node);
-            if self.has_surplus && !vacant.contains(&0) {
-                question.indices.first().into_iter().for_each(|index| any.tell_surplus(*index));
-            }
             let found = vacant.into_iter().filter_map(|index| question.indices.get(index).copied());
-            let found: Vec<usize> = found.filter(|index| *index < any.count).take(TRIED_ONCE).collect();
+            let found: Vec<usize> = found.take(TRIED_ONCE).collect();
             if !found.is_empty() {
                 return found;
             }
