@@ -14,7 +14,7 @@ use crate::{
     algorithm::{
         attempt::{HEDGE_SHARE, Plan},
         failed_attempt::{FailedAttempt, RefusedResource},
-        queueing::{NextAttempt, Queueing},
+        waiter_schedule::{NextAttempt, WaiterConfig, WaiterSchedule},
     },
     client::{broadcast::inspect_all, context::ClientContext},
     clock::Instant,
@@ -40,7 +40,7 @@ pub(super) struct Turn {
 
 #[derive(Debug)]
 struct WaiterState {
-    queueing: Queueing,
+    schedule: WaiterSchedule,
     entries: QueueEntries,
     order: Vec<usize>,
 }
@@ -69,17 +69,17 @@ impl Turn {
         };
         if std::mem::take(&mut self.is_asking) {
             // Its turn was given back with the attempt.
-            waiting.queueing.ask_again(context.now());
+            waiting.schedule.request_attempt(context.now());
         }
         loop {
             let notified = notifier.notified.notified();
             let now = context.now();
             waiting.hear(notifier.take(), now);
-            let NextAttempt { at, mut plan } = waiting.queueing.next_attempt();
+            let NextAttempt { at, mut plan } = waiting.schedule.next_attempt();
             let at = [quorum_deadline, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
             if at <= now || outage.is_attempt_wanted() {
-                waiting.queueing.attempt_begins(now);
-                waiting.entries.set_enqueue_only(waiting.queueing.only_queues());
+                waiting.schedule.attempt_begins(now);
+                waiting.entries.set_enqueue_only(waiting.schedule.enqueues_only());
                 if let Plan::QueueNodeFirst(order) = &mut plan {
                     // Others may be silent than when it began to wait.
                     let now = context.queue_node_order(checked.resource_at(waiting.entries.index()));
@@ -149,8 +149,8 @@ impl Turn {
         checked: &CheckedRequest,
         refused: Option<RefusedResource>,
     ) {
-        let Some(WaiterState { queueing, entries, .. }) = &mut self.waiting else { return };
-        if !queueing.wants_look() {
+        let Some(WaiterState { schedule, entries, .. }) = &mut self.waiting else { return };
+        if !schedule.wants_holder_check() {
             return;
         }
         // A group may be refused for another of its resources than the one that it is queued for.
@@ -162,18 +162,18 @@ impl Turn {
         let votes: Vec<_> = answers.iter().map(vote_of).collect();
         let readers: Vec<_> = answers.iter().map(first_reader).collect();
         let now = context.now();
-        queueing.looked(&votes, &readers, now.saturating_duration_since(start), now);
+        schedule.holder_checked(&votes, &readers, now.saturating_duration_since(start), now);
     }
 
     /// The next in the queue waits for what this one has acquired.
     pub(super) fn acquired(&mut self, context: &ClientContext, queue: &TaskQueue) {
         self.quarantined_until = None;
         queue.outage.end();
-        if let Some(WaiterState { queueing, entries, .. }) = &mut self.waiting {
+        if let Some(WaiterState { schedule, entries, .. }) = &mut self.waiting {
             entries.acquired(context);
             // Wakes until now were for this turn.
             queue.notifier.take();
-            queueing.acquired(context.now());
+            schedule.acquired(context.now());
         }
     }
 }
@@ -187,33 +187,38 @@ impl WaiterState {
         notifier: &Arc<Notifier>,
     ) -> Self {
         let settings = &checked.settings;
-        let (electorate, now) = (context.settings.electorate, context.now());
+        let now = context.now();
         let order = checked.queue_nodes(context, index).to_vec();
-        let (entry_ttl, hand_over) = (settings.entry_ttl, context.settings.parameters.hand_over);
-        let mut queueing =
-            Queueing::new(electorate, settings.pacing, entry_ttl, hand_over, order.clone(), now);
+        let config = WaiterConfig {
+            electorate: context.settings.electorate,
+            pacing: settings.pacing,
+            entry_ttl: settings.entry_ttl,
+            hand_over: context.settings.parameters.hand_over,
+            order: order.clone(),
+        };
+        let mut schedule = WaiterSchedule::new(config, now);
         let mut entries = QueueEntries::new(context, checked, index, notifier);
         match order.first() {
             // It enters the queue by its first question, once it listens, or could by now.
             Some(queue_node) if checked.is_known_held => {
                 entries.listen(*queue_node);
-                queueing.ask_again(now + settings.rules.node_timeout / LISTENING_SHARE);
+                schedule.request_attempt(now + settings.rules.node_timeout / LISTENING_SHARE);
             }
-            _ => queueing.ask_again(now),
+            _ => schedule.request_attempt(now),
         }
-        Self { queueing, entries, order }
+        Self { schedule, entries, order }
     }
 
     fn hear(&mut self, notifications: Notifications, now: Instant) {
-        notifications.interrupted.iter().for_each(|node| self.queueing.interrupted(node, now));
-        notifications.news.iter().for_each(|node| self.queueing.look(node, now));
+        notifications.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));
+        notifications.news.iter().for_each(|node| self.schedule.may_have_missed(node, now));
         self.come_next(notifications);
-        notifications.releases.iter().for_each(|node| self.queueing.released(node, now));
-        notifications.wakes.iter().for_each(|node| self.queueing.woken(node, now));
+        notifications.releases.iter().for_each(|node| self.schedule.released(node, now));
+        notifications.wakes.iter().for_each(|node| self.schedule.woken(node, now));
     }
 
     fn failed(&mut self, failed: &FailedAttempt, notifier: &Notifier, now: Instant, jitter: f64) {
-        self.queueing.attempt_failed(failed, now, jitter);
+        self.schedule.attempt_failed(failed, now, jitter);
         if let Some(deferral) = &failed.deferral {
             self.listen(deferral.node);
         }
@@ -221,20 +226,20 @@ impl WaiterState {
         let notifications = notifier.take();
         self.come_next(notifications);
         let news = notifications.news.union(notifications.wakes).union(notifications.releases);
-        news.iter().for_each(|node| self.queueing.look(node, now));
-        notifications.interrupted.iter().for_each(|node| self.queueing.interrupted(node, now));
+        news.iter().for_each(|node| self.schedule.may_have_missed(node, now));
+        notifications.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));
     }
 
     fn come_next(&mut self, notifications: Notifications) {
         for node in notifications.nexts.iter() {
-            self.queueing.comes_next(node);
+            self.schedule.is_next(node);
             self.listen(node);
         }
     }
 
     /// Listens to the queue node, as far as this waiter has to.
     fn listen(&mut self, queue_node: usize) {
-        if self.queueing.listens() {
+        if self.schedule.listens_for_releases() {
             self.entries.listen_for_releases(queue_node, &self.order);
         } else {
             self.entries.ignore_releases();

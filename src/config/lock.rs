@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{
-        attempt::AttemptConfig,
-        outage::QuorumWait,
-        queueing::{Pacing, Queueing},
-    },
+    algorithm::{attempt::AttemptConfig, outage::QuorumWait, waiter_schedule::Pacing},
     clock::Instant,
     config::quorum::{CheckedQuorum, check_node_timeout, check_ttl},
     error::{ConfigError, out_of_range},
@@ -177,7 +173,7 @@ impl LockOptions {
             quorum_timeout: self.quorum_timeout.unwrap_or(ttl),
             is_quorum_timeout_set: self.quorum_timeout.is_some(),
             pacing,
-            entry_ttl: Queueing::entry_ttl(pacing, quorum.max_ttl),
+            entry_ttl: pacing.entry_ttl(quorum.max_ttl),
             is_renewed: !self.without_renewal,
         })
     }

@@ -1,0 +1,316 @@
+//! When a waiter makes its next attempt, and with which plan.
+
+use std::time::Duration;
+
+pub(crate) use self::pacing::Pacing;
+use self::{
+    holder_check::HolderCheck,
+    queue_position::{LISTENING_WAITERS, QueuePosition},
+    stale_queue_node::StaleQueueNode,
+    timers::Timers,
+};
+use crate::{
+    algorithm::{
+        attempt::{FailureReason, Plan},
+        failed_attempt::{Deferral, FailedAttempt},
+        holder::{holder, named},
+        tally::Electorate,
+    },
+    clock::Instant,
+    mutation::{self, Mutation},
+    values::{LeaseId, NodeReply},
+};
+
+mod holder_check;
+mod pacing;
+mod queue_position;
+mod stale_queue_node;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+/// The next attempt: its earliest time, and its plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NextAttempt {
+    pub(crate) at: Instant,
+    pub(crate) plan: Plan,
+}
+
+/// The constants of one waiter.
+#[derive(Clone, Debug)]
+pub(crate) struct WaiterConfig {
+    pub(crate) electorate: Electorate,
+    pub(crate) pacing: Pacing,
+    /// The time for which a queue node keeps an entry without a request.
+    pub(crate) entry_ttl: Duration,
+    /// The time that the second waiter leaves to the first after a release.
+    pub(crate) hand_over: Duration,
+    /// The queue node order of the resource.
+    pub(crate) order: Vec<usize>,
+}
+
+/// The attempts of a waiter, as a pure state machine: events in, next attempt out.
+///
+/// ```text
+///   woken, released, is_next, interrupted              next_attempt: time and plan
+///   may_have_missed, attempt_begins             ─────► enqueues_only, listens_for_releases
+///   attempt_failed, acquired, holder_checked           wants_holder_check
+/// ```
+///
+/// A waiter makes an attempt when the queue node wakes it. Fallback polls keep the queue entry alive and
+/// cover lost wakes.
+///
+/// The queue node is the first node of the queue node order without an [orphaned key](HolderCheck). A
+/// node with an orphaned key would wake no waiter.
+///
+/// The first two waiters also listen for releases, because some unlocks wake no waiter (Redisson's, or
+/// one that does not reach the queue node). After a release the first waiter makes an attempt at once.
+/// The second waiter makes one a hand-over later, because the process of the first may be suspended.
+///
+/// # Invariants
+///
+/// 1. A wake during an attempt is kept, but leads to [`Plan::Queued`]: the wake may be older than the
+///    refusal.
+/// 2. No failure causes a busy loop. Attempts without a quorum keep [`Pacing::floor`] apart unless an
+///    event arrives. Split votes wait for increasing delays.
+#[derive(Clone, Debug)]
+pub(crate) struct WaiterSchedule {
+    config: WaiterConfig,
+    position: QueuePosition,
+    timers: Timers,
+    holder_check: HolderCheck,
+    stale: StaleQueueNode,
+    failures: ConsecutiveFailures,
+}
+
+/// The lengths of the present runs of failures, by kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct ConsecutiveFailures {
+    /// Attempts without a quorum of answers.
+    no_quorum: u32,
+    /// Attempts that split the votes with other clients.
+    splits: u32,
+}
+
+impl WaiterSchedule {
+    pub(crate) fn new(config: WaiterConfig, now: Instant) -> Self {
+        Self {
+            position: QueuePosition::default(),
+            timers: Timers::new(config.pacing.first_poll, now),
+            holder_check: HolderCheck::new(config.electorate),
+            stale: StaleQueueNode::new(now),
+            failures: ConsecutiveFailures::default(),
+            config,
+        }
+    }
+
+    /// Handles a wake: the node says that this waiter is first in its queue.
+    pub(crate) fn woken(&mut self, node: usize, now: Instant) {
+        self.holder_check.released(node);
+        self.end_enqueue_only();
+        if self.position.is_at(node) {
+            self.timers.woken(node);
+        } else {
+            self.request_attempt(now);
+        }
+    }
+
+    /// Handles a release notice. Only the first two waiters subscribe to these.
+    pub(crate) fn released(&mut self, node: usize, now: Instant) {
+        self.holder_check.released(node);
+        self.end_enqueue_only();
+        if self.position.is_first() && self.position.is_at(node) {
+            self.timers.woken(node);
+        } else if self.position.is_queued() {
+            // A wake may follow, or the node wakes another waiter.
+            self.timers.released_without_wake(now + self.config.hand_over);
+        } else {
+            self.request_attempt(now);
+        }
+    }
+
+    /// Handles a notice of the queue node: this waiter is now one of the first two.
+    pub(crate) fn is_next(&mut self, node: usize) {
+        if self.position.is_at(node) {
+            self.position.advance_to_listening();
+        }
+    }
+
+    /// Handles a possible loss of notices: events of this node may have gone unnoticed.
+    pub(crate) fn may_have_missed(&mut self, node: usize, now: Instant) {
+        self.holder_check.released(node);
+        self.request_attempt(now);
+    }
+
+    /// Handles the end of the subscriptions at a node.
+    pub(crate) fn interrupted(&mut self, node: usize, now: Instant) {
+        if self.position.is_at(node) {
+            self.position.lose_queue();
+            self.request_attempt(now);
+        }
+    }
+
+    /// Handles the beginning of an attempt.
+    pub(crate) fn attempt_begins(&mut self, now: Instant) {
+        let is_unprompted = self.timers.attempt_begins(now, self.config.pacing.longest_poll);
+        self.holder_check.attempt_begins(is_unprompted);
+        self.stale.attempt_begins(now);
+    }
+
+    /// Handles a failed attempt. `jitter` is uniform in 0..1.
+    pub(crate) fn attempt_failed(&mut self, failed: &FailedAttempt, now: Instant, jitter: f64) {
+        let pacing = self.config.pacing;
+        // An entry must be renewed before its ttl ends.
+        let longest = self.config.entry_ttl.mul_f64(0.75).max(pacing.floor);
+        let poll = self.timers.poll_delay(jitter).min(longest);
+        self.timers.set_poll(now + poll);
+        self.timers.set_earliest(now);
+        let named_before = self.holder_check.take_named();
+        self.position.leave();
+        if failed.reason != FailureReason::Contended {
+            let delay = pacing.delay_after(self.failures.no_quorum, jitter);
+            self.failures.no_quorum += 1;
+            self.retry_after(delay, now);
+            return;
+        }
+        self.failures.no_quorum = 0;
+        if let Some(deferral) = &failed.deferral {
+            self.failures.splits = 0;
+            self.deferred(deferral, named_before.as_ref(), poll, now);
+            return;
+        }
+        if let Some(lease_end) = self.end_of_unknown_lease(failed.replies.all(), now) {
+            let latest = lease_end.min(now + poll);
+            let end = self.stale.grant_was_futile(failed.took, pacing.floor, latest, now, jitter);
+            self.timers.poll_by(end);
+        }
+        self.retry_after_split(failed.took, poll, now, jitter);
+    }
+
+    /// Whether the next attempt only keeps the queue entry alive, and locks nothing.
+    pub(crate) fn enqueues_only(&self) -> bool {
+        self.stale.enqueues_only()
+    }
+
+    /// Whether this waiter listens for releases.
+    pub(crate) fn listens_for_releases(&self) -> bool {
+        self.position.listens_for_releases()
+    }
+
+    /// Whether the client should inspect all nodes for the holder. See [`HolderCheck`].
+    pub(crate) fn wants_holder_check(&self) -> bool {
+        self.holder_check.is_wanted()
+    }
+
+    /// Handles the result of an inspection of all nodes: their votes, and the first reader that each names.
+    pub(crate) fn holder_checked(
+        &mut self,
+        votes: &[NodeReply],
+        readers: &[Option<LeaseId>],
+        took: Duration,
+        now: Instant,
+    ) {
+        if !self.holder_check.finish(votes, readers, self.config.electorate) {
+            // A single check may have met the holder in the middle of its attempt.
+            self.request_attempt(now + took.max(self.config.pacing.floor));
+        }
+    }
+
+    /// Handles an acquired lock. The next local task joins the end of the queue at once.
+    pub(crate) fn acquired(&mut self, now: Instant) {
+        self.position.leave();
+        self.timers.acquired(self.config.pacing.first_poll, now);
+        self.holder_check.acquired();
+        self.stale = StaleQueueNode::new(now);
+        self.failures = ConsecutiveFailures::default();
+    }
+
+    /// Returns the next attempt, as long as no further event arrives.
+    pub(crate) fn next_attempt(&self) -> NextAttempt {
+        if let Some(node) = self.timers.woken_by() {
+            return NextAttempt { at: self.timers.earliest(), plan: Plan::Woken(node) };
+        }
+        let order = self.queue_nodes();
+        // After an attempt without a quorum, all nodes are asked at once: time is short, and a queue
+        // without a quorum cannot be overtaken.
+        let plan = match order.first() {
+            Some(queue_node) if self.failures.no_quorum > 0 => Plan::AllAtOnce(*queue_node),
+            _ => Plan::QueueNodeFirst(order),
+        };
+        NextAttempt { at: self.timers.next(), plan }
+    }
+
+    /// Requests an attempt at `at`, unless an earlier one is due.
+    pub(crate) fn request_attempt(&mut self, at: Instant) {
+        self.timers.request(at);
+    }
+
+    /// Handles a refusal by the queue node.
+    fn deferred(
+        &mut self,
+        deferral: &Deferral,
+        named_before: Option<&LeaseId>,
+        poll: Duration,
+        now: Instant,
+    ) {
+        let Deferral { node, is_queued, rank, holder, .. } = deferral;
+        let named = holder.as_ref().and_then(|(owner, _)| owner.clone());
+        self.holder_check.record_named(named, named_before);
+        self.position.set(Some(*node).filter(|_| *is_queued), *rank);
+        let patience = mutation::altered(Mutation::SleepPastTheEnd, self.patience(deferral), |_| poll);
+        // During a pause, a release may have preceded this answer unnoticed. The next attempt follows
+        // the pause.
+        let patience = self.stale.remaining(now).unwrap_or(patience);
+        self.timers.set_poll(now + patience.max(self.config.pacing.floor).min(poll));
+    }
+
+    /// Returns the time that a deferred waiter waits for a wake.
+    fn patience(&self, deferral: &Deferral) -> Duration {
+        let hand_over = self.config.hand_over;
+        match &deferral.holder {
+            Some((_, remaining)) if deferral.rank == 0 => *remaining,
+            // The second waiter covers a first that makes no attempt.
+            Some((_, remaining)) if deferral.rank < LISTENING_WAITERS => *remaining + hand_over,
+            None if deferral.is_queued && deferral.rank < LISTENING_WAITERS => hand_over,
+            _ => deferral.patience,
+        }
+    }
+
+    /// Delays the next attempt after split votes: not at all the first time, then at random in a range
+    /// that doubles, but for `longest` at most: an attempt may take long, because nodes hang or the process was
+    /// suspended, and the waiter follows no wake during the delay.
+    ///
+    /// The first time, the votes of the other lease probably precede an unlock that is on its way. An immediate retry also enters the queue before any other client.
+    fn retry_after_split(&mut self, took: Duration, longest: Duration, now: Instant, jitter: f64) {
+        let splits = self.failures.splits;
+        let range = if splits <= 1 { took } else { took.max(self.config.pacing.floor) };
+        let delay = range.saturating_mul(1 << splits.min(6)).mul_f64(jitter).min(longest);
+        self.failures.splits += 1;
+        self.retry_after(if splits == 0 { Duration::ZERO } else { delay }, now);
+    }
+
+    fn retry_after(&mut self, delay: Duration, now: Instant) {
+        self.timers.set_earliest(now + delay);
+        self.timers.request(now + delay);
+    }
+
+    /// Returns the end of a lease that a quorum names although the queue node granted, if there is one.
+    fn end_of_unknown_lease(&self, votes: &[NodeReply], now: Instant) -> Option<Instant> {
+        let queue_node = self.queue_nodes().first().copied()?;
+        let other = holder(votes, self.config.electorate)
+            .filter(|_| votes.get(queue_node) == Some(&NodeReply::Done))?;
+        let remaining = votes.iter().filter_map(named).filter(|(owner, _)| *owner == Some(other));
+        remaining.map(|(_, remaining)| remaining).max().map(|remaining| now + remaining)
+    }
+
+    /// Lets the next attempt lock again, after the present pause.
+    fn end_enqueue_only(&mut self) {
+        self.timers.delay_until(self.stale.end_enqueue_only());
+    }
+
+    /// Returns the nodes that may be the queue node, in order.
+    fn queue_nodes(&self) -> Vec<usize> {
+        let orphaned = self.holder_check.orphaned_nodes();
+        self.config.order.iter().copied().filter(|node| !orphaned.contains(*node)).collect()
+    }
+}

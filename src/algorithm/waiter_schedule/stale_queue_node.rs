@@ -1,0 +1,62 @@
+//! Pauses while the queue node does not know the present lease.
+
+use std::time::Duration;
+
+use crate::clock::Instant;
+
+/// The pauses of a waiter whose queue node granted although a quorum names another lease.
+///
+/// The queue node does not have the key of that lease. So the queue node considers the resource free, and wakes
+/// a waiter at every request. During a pause, the waiter only keeps its queue entry alive and does not
+/// follow wakes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StaleQueueNode {
+    enqueue_only_until: Option<Instant>,
+    ignores_wakes_until: Instant,
+    /// The number of consecutive grants that led to no lease.
+    futile_grants: u32,
+}
+
+impl StaleQueueNode {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { enqueue_only_until: None, ignores_wakes_until: now, futile_grants: 0 }
+    }
+
+    /// Handles a futile grant. Returns the end of the pause, which is `latest` at the latest. Pauses double,
+    /// since the unlock of the other lease may be on its way and would wake no waiter.
+    pub(super) fn grant_was_futile(
+        &mut self,
+        took: Duration,
+        floor: Duration,
+        latest: Instant,
+        now: Instant,
+        jitter: f64,
+    ) -> Instant {
+        let range = if self.futile_grants == 0 { took } else { took.max(floor) };
+        let pause = range.saturating_mul(1 << self.futile_grants.min(6)).mul_f64(0.5 + jitter);
+        let end = (now + pause).min(latest);
+        (self.ignores_wakes_until, self.enqueue_only_until) = (end, Some(end));
+        self.futile_grants += 1;
+        end
+    }
+
+    pub(super) fn attempt_begins(&mut self, now: Instant) {
+        self.enqueue_only_until = self.enqueue_only_until.filter(|until| *until > now);
+    }
+
+    pub(super) fn enqueues_only(&self) -> bool {
+        self.enqueue_only_until.is_some()
+    }
+
+    /// Returns the remaining pause.
+    pub(super) fn remaining(&self, now: Instant) -> Option<Duration> {
+        self.enqueue_only_until.map(|until| until.saturating_duration_since(now))
+    }
+
+    /// Handles a wake or a release: the next attempt may lock, but not before the returned end of the
+    /// pause.
+    pub(super) fn end_enqueue_only(&mut self) -> Instant {
+        self.enqueue_only_until = None;
+        self.ignores_wakes_until
+    }
+}
