@@ -208,7 +208,7 @@ impl Latch {
             biased;
             open = call.until_open() => return open.map(|()| true),
             () = context.closed() => return Err(context.closed_error()),
-            () = context.until(wait.map(|wait| start + wait)) => {}
+            () = context.sleep_until(wait.map(|wait| start + wait)) => {}
         }
         if call.is_without_quorum() { Err(call.no_quorum()) } else { Ok(false) }
     }

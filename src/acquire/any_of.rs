@@ -85,7 +85,7 @@ impl AnyOf {
             biased;
             acquired = self.wait(start, look_out) => acquired.map(Some),
             () = context.closed() => Err(context.closed_error()),
-            () = context.until(deadline) => {
+            () = context.sleep_until(deadline) => {
                 self.last_attempt.at_deadline(context, &self.name).map(|()| None)
             }
         }
@@ -217,7 +217,7 @@ impl AnyOf {
     /// Whether others are known to be in the queue of this one.
     async fn is_awaited(&self, index: usize) -> Result<bool, ConfigError> {
         let checked = self.checked(index, self.settings)?;
-        Ok(self.context().awaited_resource(&checked.resources).await.is_some())
+        Ok(self.context().resource_with_waiters(&checked.resources).await.is_some())
     }
 
     async fn attempt(&self, index: usize, waits: bool) -> Result<Option<AcquiredOne>, Error> {

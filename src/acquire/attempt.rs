@@ -74,7 +74,7 @@ pub(crate) async fn attempt_once(
     checked: &CheckedRequest,
     is_only: bool,
 ) -> AttemptOutcome {
-    let with_waiters = context.awaited_resource(&checked.resources).await;
+    let with_waiters = context.resource_with_waiters(&checked.resources).await;
     let plan = match with_waiters {
         Some(index) => Plan::QueueNodeFirst(checked.queue_nodes(context, index).to_vec()),
         None => checked.first_contact(context),
@@ -201,7 +201,7 @@ impl<'a> AttemptDriver<'a> {
         let now = self.context.now();
         // If the queue node was asked before, it has not answered in time.
         if self.queue_node.node.is_some_and(|queue_node| self.evidence.was_asked(queue_node)) {
-            self.queue_node.pass_over(&self.context.queues, node, now);
+            self.queue_node.bypassed_by(self.context, node, now);
         }
         let lock = self.requests.lock(true);
         let (operation, kind) = match &mut self.entries {
@@ -224,7 +224,7 @@ impl<'a> AttemptDriver<'a> {
     fn record_response_time(&self, node: usize, sent_at: Instant, answer: &Answer) {
         if is_slot(&self.requests.checked.resource) && !matches!(answer, Answer::Error(_)) {
             let took = self.context.now().saturating_duration_since(sent_at);
-            self.context.queues.answered_after(node, took);
+            self.context.responsiveness.answered_after(node, took);
         }
     }
 
@@ -234,11 +234,11 @@ impl<'a> AttemptDriver<'a> {
         self.context.observer.answered(node, kind.operation(), &answer);
         let (answer, has_waiters) = answer.into_parts();
         if has_waiters.is_some() {
-            self.context.queues.heard(node);
+            self.context.responsiveness.answered(node);
         }
         // The answer to a waiter at its turn does not count the other waiters.
         if let (RequestKind::Lock | RequestKind::Enqueue, Some(has_waiters)) = (kind, has_waiters) {
-            self.queue_node.hear(&self.context.queues, &checked.resources, node, has_waiters);
+            self.queue_node.on_answer(self.context, &checked.resources, node, has_waiters);
         }
         match kind {
             RequestKind::Lock | RequestKind::Take => self.on_lock(node, &answer, false),
@@ -364,7 +364,7 @@ impl<'a> AttemptDriver<'a> {
                 .map(node_lease_state)
                 .collect(),
             late: self.fanout.take_outstanding(|(kind, _)| !matches!(kind, RequestKind::WriteBack)),
-            queue_node: self.queue_node.acquired(&self.context.queues, &checked.resources),
+            queue_node: self.queue_node.on_acquired(self.context, &checked.resources),
         }
     }
 
@@ -379,7 +379,7 @@ impl<'a> AttemptDriver<'a> {
         self.report(AttemptEnd::Failed(reason));
         self.close_replies();
         let took = self.context.now().saturating_duration_since(self.attempt.start());
-        self.pass_over_silent(took);
+        self.note_silent_queue_node(took);
         let is_sure = deferral.as_ref().is_some_and(|deferral| queue_node == Some(deferral.node))
             || self.evidence.is_held(self.context.settings.electorate);
         let replies = self.context.replies(self.evidence.take_replies());
@@ -402,13 +402,13 @@ impl<'a> AttemptDriver<'a> {
     }
 
     /// Records the silence of the queue node, if the attempt has waited a hedge for it.
-    fn pass_over_silent(&self, took: Duration) {
+    fn note_silent_queue_node(&self, took: Duration) {
         if let Some(node) = self.queue_node.node
             && took >= self.requests.checked.settings.rules.hedge()
-            && self.queue_node.is_unheard()
+            && self.queue_node.is_unknown()
             && self.attempt.lock_votes().get(node) == Some(&LockVote::NoAnswer)
         {
-            self.context.queues.passed_over(node, self.context.now());
+            self.context.responsiveness.timed_out(node, self.context.now());
         }
     }
 

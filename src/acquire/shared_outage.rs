@@ -122,7 +122,7 @@ impl SharedOutage {
             tokio::select! {
                 biased;
                 () = attempt_failed => {}
-                () = context.until(until) => {}
+                () = context.sleep_until(until) => {}
             }
         }
     }

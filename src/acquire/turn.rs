@@ -59,7 +59,7 @@ impl Turn {
         let TaskQueue { notifier, outage, .. } = queue;
         let waiting = match &mut self.waiting {
             Some(waiting) => waiting,
-            None => match context.awaited_resource(&checked.resources).await {
+            None => match context.resource_with_waiters(&checked.resources).await {
                 None if checked.is_known_held => {
                     self.waiting.insert(WaiterState::begin(context, checked, 0, notifier))
                 }

@@ -35,7 +35,7 @@ pub(crate) async fn lock_waiting(
         biased;
         acquired = take_turns(context, &place.queue, checked, start, last_attempt) => acquired.map(Some),
         () = context.closed() => Err(context.closed_error()),
-        () = context.until(deadline) => {
+        () = context.sleep_until(deadline) => {
             last_attempt.at_deadline(context, &checked.resource).map(|()| None)
         }
     }

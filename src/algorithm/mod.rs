@@ -10,7 +10,6 @@
 //!                               Tally ── votes over all configured nodes
 //! ```
 
-pub(crate) mod answer_times;
 pub(crate) mod attempt;
 pub(crate) mod failed_attempt;
 pub(crate) mod fencing;
@@ -22,8 +21,9 @@ pub(crate) mod orphaned_keys;
 pub(crate) mod outage;
 pub(crate) mod queue_node_order;
 pub(crate) mod residue;
+pub(crate) mod response_times;
 pub(crate) mod round;
-pub(crate) mod silence;
+pub(crate) mod silent_nodes;
 pub(crate) mod tally;
 pub(crate) mod validity;
 pub(crate) mod waiter_schedule;

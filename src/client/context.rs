@@ -1,4 +1,4 @@
-//! What every call of one client needs.
+//! The shared state of all calls of one client.
 
 use std::sync::{
     Arc, Mutex,
@@ -10,7 +10,10 @@ use tokio::sync::Notify;
 
 use crate::{
     algorithm::queue_node_order::rendezvous_order,
-    client::{dependencies::ClientDependencies, in_flight_counter::InFlightCounter, queues::Queues},
+    client::{
+        dependencies::ClientDependencies, in_flight_counter::InFlightCounter, responsiveness::Responsiveness,
+        waiter_cache::WaiterCache,
+    },
     clock::{Clock, Instant},
     config::CheckedQuorum,
     error::{ClosedReason, Error},
@@ -21,21 +24,22 @@ use crate::{
     values::{Fingerprint, LeaseIds, NodeReplies, NodeReply, Resource},
 };
 
-/// What every call of one client needs: the nodes and what is known of them, the checked settings,
-/// and the world that the client lives in.
+/// The shared state of all calls of one client: nodes, checked settings, dependencies and caches.
 #[derive(Debug)]
 pub(crate) struct ClientContext {
     pub(crate) nodes: Vec<Arc<dyn Node>>,
-    /// Those of the nodes, in their order.
+    /// The addresses of `nodes`, in the same order.
     addresses: Arc<[Arc<str>]>,
     pub(crate) settings: CheckedQuorum,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) spawner: Arc<dyn Spawner>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) owners: LeaseIds,
+    /// Attempts and queue entries that a shutdown waits for.
     pub(crate) attempts: Arc<InFlightCounter>,
-    pub(crate) queues: Queues,
-    random: Mutex<StdRng>,
+    pub(crate) waiter_cache: WaiterCache,
+    pub(crate) responsiveness: Responsiveness,
+    rng: Mutex<StdRng>,
     is_closed: AtomicBool,
     closed: Notify,
 }
@@ -56,8 +60,9 @@ impl ClientContext {
             observer,
             owners: LeaseIds::new(client, &label),
             attempts: Arc::default(),
-            queues: Queues::default(),
-            random: Mutex::new(random),
+            waiter_cache: WaiterCache::default(),
+            responsiveness: Responsiveness::default(),
+            rng: Mutex::new(random),
             is_closed: AtomicBool::new(false),
             closed: Notify::new(),
         }
@@ -67,27 +72,27 @@ impl ClientContext {
         self.clock.now()
     }
 
-    /// A number from 0 to below 1.
+    /// Returns a uniform random number in 0..1.
     pub(crate) fn jitter(&self) -> f64 {
-        lock(&self.random).random_range(0.0..1.0)
+        lock(&self.rng).random_range(0.0..1.0)
     }
 
-    /// So many of the numbers below `count`, or all, in random order.
-    pub(crate) fn sample_indices(&self, count: usize, most: usize) -> Vec<usize> {
-        index::sample(&mut *lock(&self.random), count, most.min(count)).into_vec()
+    /// Returns `amount` distinct indices below `count`, or all of them, in random order.
+    pub(crate) fn sample_indices(&self, count: usize, amount: usize) -> Vec<usize> {
+        index::sample(&mut *lock(&self.rng), count, amount.min(count)).into_vec()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Lets nothing new begin, and ends what waits.
+    /// Closes the client: new calls are refused and waiting calls end.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.closed.notify_waiters();
     }
 
-    /// Ready once the client is closed.
+    /// Waits until the client is closed.
     pub(crate) async fn closed(&self) {
         let closed = self.closed.notified();
         let mut closed = std::pin::pin!(closed);
@@ -97,64 +102,71 @@ impl ClientContext {
         }
     }
 
-    /// Ready at the deadline, never without one.
-    pub(crate) async fn until(&self, deadline: Option<Instant>) {
+    /// Sleeps until the deadline, or forever without one.
+    pub(crate) async fn sleep_until(&self, deadline: Option<Instant>) {
         match deadline {
             Some(deadline) => self.clock.sleep_until(deadline).await,
             None => std::future::pending().await,
         }
     }
 
-    /// Orders quorums, the same in all clients that name them and their nodes alike.
-    pub(crate) fn rank(&self) -> (Fingerprint, Vec<Arc<str>>) {
+    /// Returns a key that orders quorums. Clients with the same configuration compute the same key.
+    pub(crate) fn sort_key(&self) -> (Fingerprint, Vec<Arc<str>>) {
         let mut addresses = self.addresses.to_vec();
         addresses.sort_unstable();
         (self.settings.parameters.fingerprint.clone(), addresses)
     }
 
-    /// The nodes in the order in which they are the queue node of a resource. Those that are silent come
-    /// last: to wait for them anew may take longer than the resource is held.
+    /// Returns all nodes in the queue node order of a resource, silent nodes last.
+    ///
+    /// A wait for a silent node may take longer than the current lease lasts.
     pub(crate) fn queue_node_order(&self, resource: &Resource) -> Vec<usize> {
-        let mut order =
-            rendezvous_order(resource.as_bytes(), self.addresses.iter().map(|address| &**address));
+        let addresses = self.addresses.iter().map(|address| &**address);
+        let mut order = rendezvous_order(resource.as_bytes(), addresses);
         let now = self.now();
-        order.sort_by_cached_key(|node| self.queues.is_silent(*node, now));
+        order.sort_by_cached_key(|node| self.responsiveness.is_silent(*node, now));
         order
     }
 
-    /// Whether the queue node of a resource is far away: each hand-off takes two of its round trips.
+    /// Whether the queue node of a resource is slow. Each hand-off takes two round trips to that node.
     pub(crate) fn is_queue_node_slow(&self, resource: &Resource) -> bool {
         let needed = self.settings.electorate.needed();
-        self.queue_node_order(resource).first().is_some_and(|node| self.queues.is_far(*node, needed))
+        let queue_node = self.queue_node_order(resource).first().copied();
+        queue_node.is_some_and(|node| self.responsiveness.is_slow(node, needed))
     }
 
-    /// In the queue of which of these resources others are known to be, or may be.
-    pub(crate) async fn awaited_resource(&self, resources: &Resources) -> Option<usize> {
-        self.queues.of(&*self.clock, self.settings.parameters.hand_over, resources).await
+    /// Returns the index of the resource that may have waiters, according to the cache.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`WaiterCache::resource_with_waiters`].
+    pub(crate) async fn resource_with_waiters(&self, resources: &Resources) -> Option<usize> {
+        let patience = self.settings.parameters.hand_over;
+        self.waiter_cache.resource_with_waiters(&*self.clock, &self.responsiveness, patience, resources).await
     }
 
-    /// The replies of the nodes, given in the order of the nodes, with their addresses.
+    /// Pairs replies, in the order of the nodes, with the addresses of the nodes.
     pub(crate) fn replies(&self, replies: impl IntoIterator<Item = NodeReply>) -> NodeReplies {
         NodeReplies::new(Arc::clone(&self.addresses), replies, self.settings.electorate.needed())
     }
 
-    /// The same reply from every node.
+    /// Returns the same reply for every node.
     pub(crate) fn same_replies(&self, reply: &NodeReply) -> NodeReplies {
         self.replies(self.nodes.iter().map(|_| reply.clone()))
     }
 
-    /// Refuses a call of a client that works no longer.
+    /// Returns an error if the client is closed.
     pub(crate) fn ensure_open(&self) -> Result<(), Error> {
         if self.is_closed() { Err(self.closed_error()) } else { Ok(()) }
     }
 
-    /// The error of a call that the end of the client has ended.
+    /// Returns the error of a call that the end of the client has ended.
     #[expect(clippy::unused_self, reason = "the reason is the client's")]
     pub(crate) fn closed_error(&self) -> Error {
         Error::Closed(ClosedReason::ShutDown)
     }
 
-    /// By then, everything of a lease that a node may have now is over.
+    /// Returns the time by which every key that a node has now will have expired. Unlocks are sent until then.
     pub(crate) fn latest_expiry(&self) -> Instant {
         self.now() + self.settings.max_ttl
     }

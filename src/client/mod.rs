@@ -1,8 +1,8 @@
-//! What all calls of one client need: its nodes, its settings, the world that it lives in, and how
-//! nodes are asked. The type `Client`, which has locks and leases, too, is above: `lock/client.rs`.
+//! The state that all calls of one client share: nodes, settings, dependencies and caches; and fan-outs to
+//! the nodes. The type `Client` in `lock/client.rs` adds locks and leases.
 //!
-//! Submitting to a node never blocks, so everything that must happen in any case (rolling back,
-//! unlocking) is submitted on the spot, from `Drop` too, and needs no task to survive for it.
+//! To submit a request to a node never blocks. So rollbacks and unlocks are submitted at once, also from
+//! `Drop`, and depend on no task.
 
 pub(crate) mod broadcast;
 pub(crate) mod context;
@@ -10,5 +10,6 @@ pub(crate) mod dependencies;
 pub(crate) mod fanout;
 pub(crate) mod in_flight_counter;
 pub(crate) mod queue_node_view;
-pub(crate) mod queues;
+pub(crate) mod responsiveness;
+pub(crate) mod waiter_cache;
 pub(crate) mod wake;

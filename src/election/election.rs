@@ -154,7 +154,7 @@ impl Election {
             let shown = tokio::select! {
                 biased;
                 shown = self.show_until(&leadership, deadline) => shown?,
-                () = context.until(Some(deadline)) => {
+                () = context.sleep_until(Some(deadline)) => {
                     let replies = context.same_replies(&NodeReply::Pending);
                     return Err(NoQuorum::new(Goal::Proclaim(leadership.resource().clone()), replies).into());
                 }

@@ -247,7 +247,7 @@ impl ActiveLease {
     pub(crate) fn submit_unlock(&self, nodes: &[Arc<dyn Node>], until: Instant) -> Vec<(usize, Reply)> {
         let mut state = lock(&self.state);
         let late = state.take_late();
-        let is_awaited = state.queue_node.says_awaited();
+        let is_awaited = state.queue_node.knows_of_waiters();
         type UnlockKind = (Tombstone, Option<Instant>);
         // Mostly one request is for all nodes.
         let mut requests: Vec<(UnlockKind, Request)> = Vec::with_capacity(1);
@@ -266,7 +266,7 @@ impl ActiveLease {
         };
         let replies = state
             .queue_node
-            .before_others(nodes.len())
+            .then_others(nodes.len())
             .filter_map(|index| Some((index, nodes.get(index)?, state.nodes.get(index)?)))
             .filter(|(_, _, node_state)| node_state.is_touched || node_state.unanswered > 0)
             .map(|(index, node, node_state)| {

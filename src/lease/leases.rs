@@ -110,7 +110,7 @@ impl Leases {
             UnlockOutcome::Lost(reason) => self.end(lease, LeaseEnd::Lost(reason)),
             UnlockOutcome::Active | UnlockOutcome::Over(_) => Vec::new(),
         };
-        lease.queue_node().hear_later(&self.context.queues, &lease.terms.resources, replies);
+        lease.queue_node().defer(&self.context, &lease.terms.resources, replies);
         left
     }
 

@@ -51,9 +51,9 @@ async fn confirm_unlock(
     let (tally, open) = UnlockTally::count(context, replies, deadline, UnlockTally::is_decided).await;
     let mut queue_node = lease.queue_node();
     for (node, is_awaited) in &tally.has_waiters {
-        queue_node.hear(&context.queues, &lease.terms.resources, *node, *is_awaited);
+        queue_node.on_answer(context, &lease.terms.resources, *node, *is_awaited);
     }
-    queue_node.hear_later(&context.queues, &lease.terms.resources, open);
+    queue_node.defer(context, &lease.terms.resources, open);
     let node_replies = tally.node_replies(context);
     let LeaseTerms { resource, owner, token, .. } = &lease.terms;
     tracing::debug!(%resource, id = %owner, %token, replies = %node_replies, "unlock");

@@ -30,7 +30,7 @@ impl Entrance {
             biased;
             entered = self.enter() => Ok(Some(entered)),
             () = context.closed() => Err(context.closed_error()),
-            () = context.until(deadline) => Ok(None),
+            () = context.sleep_until(deadline) => Ok(None),
         }
     }
 

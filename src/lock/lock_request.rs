@@ -194,7 +194,7 @@ impl LockRequest {
         let reentered = tokio::select! {
             biased;
             reentered = self.reenter(&own, checked) => reentered?,
-            () = self.context().until(deadline) => {
+            () = self.context().sleep_until(deadline) => {
                 let replies = self.context().same_replies(&NodeReply::Pending);
                 return Err(NoQuorum::new(Goal::Renew(checked.resource.clone()), replies).into());
             }

@@ -277,9 +277,9 @@ fn grouped(locks: impl Iterator<Item = MultiLock>) -> Result<Vec<MultiLock>, Con
     if groups.is_empty() {
         return Err(group_of_none());
     }
-    groups.sort_by_cached_key(|group| group.request().context().rank());
+    groups.sort_by_cached_key(|group| group.request().context().sort_key());
     for (one, next) in groups.iter().zip(groups.iter().skip(1)) {
-        let (one, next) = (one.request().context().rank(), next.request().context().rank());
+        let (one, next) = (one.request().context().sort_key(), next.request().context().sort_key());
         if one == next {
             let reason = format!(
                 "two clients of one quorum ({}): take its locks from one client, or name quorums apart",

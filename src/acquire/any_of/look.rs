@@ -61,7 +61,7 @@ impl AnyOf {
         let context = self.context();
         let now = context.now();
         let nodes = context.sample_indices(context.nodes.len(), usize::MAX);
-        nodes.into_iter().partition(|node| !context.queues.is_silent(*node, now))
+        nodes.into_iter().partition(|node| !context.responsiveness.is_silent(*node, now))
     }
 
     /// Asks of each of these its queue node alone, which knows whether anybody is queued for it: so no
@@ -105,7 +105,7 @@ impl Look {
             let (Answer::Vacant(vacant), Some(question)) = (answer, self.questions.get(tag)) else {
                 continue;
             };
-            any.context().queues.heard(question.node);
+            any.context().responsiveness.answered(question.node);
             let found = vacant.into_iter().filter_map(|index| question.indices.get(index).copied());
             let found: Vec<usize> = found.take(TRIED_ONCE).collect();
             if !found.is_empty() {

@@ -65,7 +65,7 @@ impl AnyOf {
         self.listen(&mut listening, &heard);
         // Then one question to each node does for all of them.
         let listens_from = context.now() + self.settings.rules.node_timeout / LISTENING_SHARE;
-        heard.until_all(self.count, context.until(Some(listens_from))).await;
+        heard.until_all(self.count, context.sleep_until(Some(listens_from))).await;
         let mut poll_at = context.now() + poll;
         let (mut rest, mut again_at) = (1, None::<Instant>);
         loop {
@@ -73,7 +73,7 @@ impl AnyOf {
                 biased;
                 () = context.clock.sleep_until(poll_at) => true,
                 () = heard.notified.notified() => false,
-                () = context.until(again_at) => false,
+                () = context.sleep_until(again_at) => false,
             };
             let mut look = if is_poll {
                 self.listen(&mut listening, &heard);

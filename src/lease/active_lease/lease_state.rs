@@ -111,7 +111,7 @@ impl LeaseState {
     /// Records an answer of a node.
     pub(super) fn record(&mut self, node: usize, answer: &Answer) {
         if let Some(is_awaited) = answer.is_awaited() {
-            self.queue_node.note(node, is_awaited);
+            self.queue_node.record(node, is_awaited);
         }
         let answer = answer.told();
         let Some(node_state) = self.nodes.get_mut(node) else { return };

@@ -197,7 +197,7 @@ async fn without_a_quorum_timeout_of_its_own_a_lock_waits_out_the_quarantine_of_
     let quorum = client(&cluster);
     for is_contended in [false, true] {
         let resources = [crate::Resource::new("r").unwrap()];
-        quorum.client().context.queues.note(&resources.into(), 0, 0, is_contended);
+        quorum.client().context.waiter_cache.record(&resources.into(), 0, 0, is_contended);
         cluster.servers().iter().for_each(|server| server.forget());
         let lock = quorum.red_lock("r");
         let start = tokio::time::Instant::now();
