@@ -1,4 +1,4 @@
-//! Locking any one of some resources.
+//! Locking any one of several resources.
 
 use std::{pin::pin, sync::Arc};
 
@@ -21,69 +21,74 @@ use crate::{
     values::Resource,
 };
 
-mod look;
-mod look_out;
+mod release_watcher;
+mod vacancy_query;
 
-/// A client that waits is in the queues of so many of them.
-pub(crate) const QUEUES: usize = 3;
+/// The number of wait queues that a waiting call joins.
+pub(crate) const QUEUES_JOINED: usize = 3;
 
-/// It draws so many times as many, to leave out those whose queue nodes are far away.
-const DRAWN: usize = 3;
+/// The number of random candidates per wait queue to join. The candidates with slow queue nodes are
+/// dropped.
+const DRAWN_PER_QUEUE: usize = 3;
 
-/// So many are looked at before all are.
-const SOME: usize = 64;
+/// The size of the random sample that the first vacancy query covers. A second query covers the
+/// remaining candidates.
+const SAMPLE_SIZE: usize = 64;
 
-/// So many of those that are vacant are tried, by a client that waits if it does not get one, and by
-/// one that does not.
-const TRIED: usize = 3;
-const TRIED_ONCE: usize = 8;
+/// The most vacant candidates that a waiting call attempts.
+const MAX_ATTEMPTS_WAITING: usize = 3;
 
-/// So many nodes are asked which are vacant, by a client that waits if it does not hear it.
-const NODES_ASKED: usize = 2;
+/// The most vacant candidates that a call of `try_lock` attempts.
+const MAX_ATTEMPTS_TRY_LOCK: usize = 8;
 
-/// Some resources, any one of which is to be locked.
+/// The number of nodes that a waiting call queries for vacant candidates.
+const NODES_QUERIED_WAITING: usize = 2;
+
+/// A checked request to lock any one of several candidates.
 ///
-/// Each of them is a lock of its own, with its own votes and its own queue. A client that finds one
-/// vacant takes it as a newcomer. Otherwise it waits in the queues of a few of them, drawn at random,
-/// takes the first that it is woken for, and leaves the others. Of those who wait for long, one at a
-/// time [looks out](AnyOf::look_out) for all of them.
+/// Each candidate is a separate lock with its own votes and its own wait queue. A call first looks for a
+/// vacant candidate and attempts to lock it without queueing. If that fails, the call waits in the
+/// queues of a few random candidates, takes the first candidate that wakes it, and leaves the other
+/// queues. One waiting client at a time is the [release watcher](Self::acquire_released) of all
+/// candidates.
 #[derive(Clone)]
-pub(crate) struct AnyOf {
+pub(crate) struct CheckedAnyOf {
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) settings: CheckedLock,
-    /// To speak of all of them by.
+    /// The name of the whole set, for logs and errors.
     pub(crate) name: Resource,
     pub(crate) count: usize,
     pub(crate) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
-    /// The one to begin with.
+    /// The candidate to attempt first.
     pub(crate) first: Option<usize>,
-    /// In so many queues it waits.
+    /// The number of wait queues to join.
     pub(crate) queues: usize,
-    /// The last attempt at any of them.
+    /// The last attempt at any candidate.
     pub(crate) last_attempt: Arc<LastAttempt>,
 }
 
-/// One of them, by its index, and its lease.
-pub(crate) type AcquiredOne = (usize, Acquired);
+/// The index and the new lease of a candidate.
+pub(crate) type AcquiredCandidate = (usize, Acquired);
 
-impl AnyOf {
-    /// Locks one of them, waiting as long as it takes: until one is free, or no quorum could be
-    /// asked for the quorum timeout. It also takes what `look_out` comes to. `None` if other clients had all
-    /// of them until the deadline.
+impl CheckedAnyOf {
+    /// Locks one candidate. Waits until a candidate is acquired, or the quorum timeout passes without a quorum.
+    /// Also returns a candidate that `release_watcher` acquires. Returns `None` if other clients hold all
+    /// candidates at the deadline.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it gives up the places in queues, rolls back attempts under way, and drops `look_out`.
+    /// If the future is dropped, the call leaves all wait queues, rolls back attempts in flight, and drops
+    /// `release_watcher`.
     pub(crate) async fn lock(
         &self,
         start: Instant,
         deadline: Option<Instant>,
-        look_out: BoxFuture<'_, AcquiredOne>,
-    ) -> Result<Option<AcquiredOne>, Error> {
+        release_watcher: BoxFuture<'_, AcquiredCandidate>,
+    ) -> Result<Option<AcquiredCandidate>, Error> {
         let context = self.context();
         tokio::select! {
             biased;
-            acquired = self.wait(start, look_out) => acquired.map(Some),
+            acquired = self.wait(start, release_watcher) => acquired.map(Some),
             () = context.closed() => Err(context.closed_error()),
             () = context.sleep_until(deadline) => {
                 self.last_attempt.at_deadline(context, &self.name).map(|()| None)
@@ -91,12 +96,12 @@ impl AnyOf {
         }
     }
 
-    /// Tries once: `None` if all of them are taken.
+    /// Tries once. Returns `None` if all candidates are held.
     ///
     /// # Cancel safety
     ///
     /// As [`attempt_once`].
-    pub(crate) async fn try_lock(&self) -> Result<Option<AcquiredOne>, Error> {
+    pub(crate) async fn try_lock(&self) -> Result<Option<AcquiredCandidate>, Error> {
         tokio::select! {
             biased;
             acquired = self.try_vacant(false) => acquired,
@@ -104,19 +109,23 @@ impl AnyOf {
         }
     }
 
-    /// Whether it waits in the queues of some of them only.
+    /// Whether there are more candidates than wait queues to join.
     pub(crate) fn is_large(&self) -> bool {
         self.count > self.queues
     }
 
-    async fn wait(&self, start: Instant, look_out: BoxFuture<'_, AcquiredOne>) -> Result<AcquiredOne, Error> {
+    async fn wait(
+        &self,
+        start: Instant,
+        release_watcher: BoxFuture<'_, AcquiredCandidate>,
+    ) -> Result<AcquiredCandidate, Error> {
         let context = self.context();
         let mut settings = self.settings;
         let mut waits_from = start;
         match self.try_vacant(true).await {
             Ok(Some(acquired)) => return Ok(acquired),
             Ok(None) => {}
-            // Others of them may do better, in what is left of the time.
+            // A later attempt may find a quorum within the remaining quorum timeout.
             Err(error) => {
                 let took = context.now().saturating_duration_since(start);
                 if took >= settings.quorum_timeout {
@@ -127,11 +136,11 @@ impl AnyOf {
             }
         }
         if self.is_large() {
-            // There are other queues: a wake that is lost in one of them matters less.
+            // A lost wake matters less, because this call waits in several queues.
             settings.pacing.first_poll = settings.pacing.longest_poll;
         }
         let waits: FuturesUnordered<_> = self
-            .drawn_to_wait()
+            .choose_queues()
             .into_iter()
             .map(|index| async move {
                 let taken = self.checked(index, settings)?.known_held();
@@ -140,91 +149,103 @@ impl AnyOf {
                 Ok(acquired.map(|acquired| (index, acquired)))
             })
             .collect();
-        match select(pin!(first_of(waits)), look_out).await {
+        match select(pin!(first_acquired(waits)), release_watcher).await {
             Either::Left((Some(acquired), _)) => acquired,
-            Either::Left((None, look_out)) => Ok(look_out.await),
+            Either::Left((None, release_watcher)) => Ok(release_watcher.await),
             Either::Right((acquired, _)) => Ok(acquired),
         }
     }
 
-    /// In whose queues it waits: some at random, those of far queue nodes only where there are no others.
-    fn drawn_to_wait(&self) -> Vec<usize> {
+    /// Returns the candidates whose queues to join: a random choice that avoids slow queue nodes.
+    fn choose_queues(&self) -> Vec<usize> {
         let context = self.context();
-        let mut drawn = context.sample_indices(self.count, DRAWN * self.queues);
+        let mut drawn = context.sample_indices(self.count, DRAWN_PER_QUEUE * self.queues);
         drawn.sort_by_cached_key(|index| context.is_queue_node_slow(&(self.resource_at)(*index)));
         drawn.truncate(self.queues);
         drawn
     }
 
-    /// Tries the first, and looks at some of the others, mostly meanwhile; then tries those that are
-    /// vacant, and if there are none, looks at the rest.
-    async fn try_vacant(&self, waits: bool) -> Result<Option<AcquiredOne>, Error> {
+    /// Attempts the first candidate and queries a sample for vacant candidates, usually in parallel.
+    /// Then attempts the vacant candidates. If there are none, repeats query and attempts for the
+    /// remaining candidates.
+    async fn try_vacant(&self, will_wait: bool) -> Result<Option<AcquiredCandidate>, Error> {
         let context = self.context();
-        let drawn = context.sample_indices(self.count, SOME);
-        let Some(first) = self.first.or_else(|| drawn.first().copied()) else { return Ok(None) };
-        // Those who wait for it go first, and it is one of many.
-        let skips_first = waits && self.is_awaited(first).await?;
-        let others = |indices: Vec<usize>| -> Vec<usize> {
+        let sample = context.sample_indices(self.count, SAMPLE_SIZE);
+        let Some(first) = self.first.or_else(|| sample.first().copied()) else { return Ok(None) };
+        // Waiters of the first candidate have priority. This call has other candidates to take.
+        let skips_first = will_wait && self.has_waiters(first).await?;
+        // Every candidate except the first, or all candidates if the first was not attempted.
+        let remaining = |indices: Vec<usize>| -> Vec<usize> {
             let others = indices.into_iter().filter(|index| *index != first);
             skips_first.then_some(first).into_iter().chain(others).collect()
         };
-        // Where nobody waits for what is not found, one node of each share answers if a quorum does.
+        // A `try_lock` must not miss a vacant candidate: of this many nodes, at least one answers if a
+        // quorum does.
         let electorate = context.settings.electorate;
-        let nodes = if waits { NODES_ASKED } else { electorate.nodes() + 1 - electorate.needed() };
-        let looked_at = others(drawn);
-        let look = || self.ask_vacant(looked_at.clone(), nodes, waits);
-        // A client that does not wait asks more nodes; and the one that was free last mostly is.
-        let meanwhile = (waits || self.first.is_none()).then(look);
-        if !skips_first && let Some(acquired) = self.attempt(first, waits).await? {
+        let nodes =
+            if will_wait { NODES_QUERIED_WAITING } else { electorate.nodes() + 1 - electorate.needed() };
+        let queried = remaining(sample);
+        let query = || self.query_vacant(queried.clone(), nodes, will_wait);
+        // A `try_lock` with a preferred candidate sends no query in parallel: the query asks more nodes,
+        // and the candidate that this client released last is usually vacant.
+        let parallel = (will_wait || self.first.is_none()).then(query);
+        if !skips_first && let Some(acquired) = self.attempt(first, will_wait).await? {
             return Ok(Some(acquired));
         }
-        let found = meanwhile.unwrap_or_else(look).found(self).await;
-        if let Some(acquired) = self.try_some(&found, waits).await? {
+        let vacant = parallel.unwrap_or_else(query).next_vacant(self).await;
+        if let Some(acquired) = self.attempt_vacant(&vacant, will_wait).await? {
             return Ok(Some(acquired));
         }
-        // Where the only one that was vacant was somebody else's before it was tried, others most likely
-        // would be, too, and each attempt is in the way of those who wait. One that stays vacant is found
-        // by a later look.
-        if self.count <= SOME || (waits && found.len() == 1) {
+        // If another client took the only vacant candidate, the other candidates are probably taken too,
+        // and each further attempt delays their waiters. A later query finds a candidate that stays
+        // vacant.
+        if self.count <= SAMPLE_SIZE || (will_wait && vacant.len() == 1) {
             return Ok(None);
         }
-        let mut rest = others(context.sample_indices(self.count, self.count));
-        let mut nodes_each = nodes;
-        if waits {
-            rest.retain(|index| !looked_at.contains(index));
-            // What a node would have said that is silent all of a sudden, who looks out hears.
-            nodes_each = 1;
+        let mut rest = remaining(context.sample_indices(self.count, self.count));
+        let mut nodes_per_chunk = nodes;
+        if will_wait {
+            rest.retain(|index| !queried.contains(index));
+            // The release watcher covers the answer of a node that fails now.
+            nodes_per_chunk = 1;
         }
-        self.try_some(&self.ask_vacant_by_shares(&rest, nodes_each, waits).found(self).await, waits).await
+        let vacant = self.query_vacant_in_chunks(&rest, nodes_per_chunk, will_wait).next_vacant(self).await;
+        self.attempt_vacant(&vacant, will_wait).await
     }
 
-    /// Tries some of those that were found vacant. Of many, most of those that one node calls vacant are
-    /// on their way to somebody who waits, so a client that waits itself tries one.
-    async fn try_some(&self, found: &[usize], waits: bool) -> Result<Option<AcquiredOne>, Error> {
-        let tried = match waits {
-            true if self.count > SOME => 1,
-            true => TRIED,
-            false => TRIED_ONCE,
+    /// Attempts vacant candidates until one is acquired.
+    ///
+    /// A waiting call attempts only one candidate of a large set: most candidates that one node calls
+    /// vacant are on their way to a waiter.
+    async fn attempt_vacant(
+        &self,
+        vacant: &[usize],
+        will_wait: bool,
+    ) -> Result<Option<AcquiredCandidate>, Error> {
+        let max_attempts = match will_wait {
+            true if self.count > SAMPLE_SIZE => 1,
+            true => MAX_ATTEMPTS_WAITING,
+            false => MAX_ATTEMPTS_TRY_LOCK,
         };
-        for index in found.iter().take(tried) {
-            if let Some(acquired) = self.attempt(*index, waits).await? {
+        for index in vacant.iter().take(max_attempts) {
+            if let Some(acquired) = self.attempt(*index, will_wait).await? {
                 return Ok(Some(acquired));
             }
         }
         Ok(None)
     }
 
-    /// Whether others are known to be in the queue of this one.
-    async fn is_awaited(&self, index: usize) -> Result<bool, ConfigError> {
+    /// Whether other clients wait for a candidate, according to the cache.
+    async fn has_waiters(&self, index: usize) -> Result<bool, ConfigError> {
         let checked = self.checked(index, self.settings)?;
         Ok(self.context().resource_with_waiters(&checked.resources).await.is_some())
     }
 
-    async fn attempt(&self, index: usize, waits: bool) -> Result<Option<AcquiredOne>, Error> {
+    async fn attempt(&self, index: usize, will_wait: bool) -> Result<Option<AcquiredCandidate>, Error> {
         let checked = self.checked(index, self.settings)?;
         let context = self.context();
         self.last_attempt.begins();
-        let outcome = attempt_once(context, &checked, !waits).await;
+        let outcome = attempt_once(context, &checked, !will_wait).await;
         if let AttemptOutcome::Failed(failed) = &outcome {
             self.last_attempt.failed(&self.name, failed);
         }
@@ -235,7 +256,7 @@ impl AnyOf {
         CheckedRequest::new([(self.resource_at)(index)].into(), settings)
     }
 
-    /// Where the queue of this one is; `None` only if there are no nodes.
+    /// Returns the queue node of a candidate, `None` only without nodes.
     fn queue_node(&self, index: usize) -> Option<usize> {
         self.context().queue_node_order(&(self.resource_at)(index)).first().copied()
     }
@@ -245,18 +266,18 @@ impl AnyOf {
     }
 }
 
-/// The first that is acquired, or the last error if none is; `None` if there are none at all.
-async fn first_of(
-    mut waits: FuturesUnordered<impl Future<Output = Result<Option<AcquiredOne>, Error>>>,
-) -> Option<Result<AcquiredOne, Error>> {
-    let mut failed = None;
+/// Returns the first acquired candidate, else the last error. Returns `None` for no futures.
+async fn first_acquired(
+    mut waits: FuturesUnordered<impl Future<Output = Result<Option<AcquiredCandidate>, Error>>>,
+) -> Option<Result<AcquiredCandidate, Error>> {
+    let mut last_error = None;
     while let Some(done) = waits.next().await {
         match done {
             Ok(Some(acquired)) => return Some(Ok(acquired)),
-            // Without a deadline, a wait ends with a lease or an error.
+            // A wait without a deadline ends with a lease or an error.
             Ok(None) => {}
-            Err(error) => failed = Some(Err(error)),
+            Err(error) => last_error = Some(Err(error)),
         }
     }
-    failed
+    last_error
 }

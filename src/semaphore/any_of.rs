@@ -3,17 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    acquire::any_of::QUEUES,
+    acquire::any_of::QUEUES_JOINED,
     config::LockOptions,
     error::{ConfigError, Error, group_of_none, group_too_large, resource_twice},
     lock::{client::Client, guard::LockGuard},
     quorum::Quorum,
-    semaphore::choice::{Choice, Offered},
+    semaphore::any_of_request::{AnyOfRequest, Candidates},
     values::{InvalidResource, LONGEST_RESOURCE, Resource},
 };
 
-/// So many resources are offered, at most.
-const MOST: usize = 64;
+/// The largest number of resources to choose from.
+const MAX_CANDIDATES: usize = 64;
 
 /// The lock of any one of several resources, whichever is free first.
 ///
@@ -39,7 +39,7 @@ const MOST: usize = 64;
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is locked"]
 pub struct AnyOf {
-    choice: Choice,
+    request: AnyOfRequest,
 }
 
 impl Quorum {
@@ -55,18 +55,18 @@ impl AnyOf {
     pub(crate) fn new<R: AsRef<[u8]>>(client: Arc<Client>, resources: impl IntoIterator<Item = R>) -> Self {
         let resources: Result<Vec<_>, _> = resources.into_iter().map(Resource::new).collect();
         Self {
-            choice: Choice {
+            request: AnyOfRequest {
                 client,
-                offered: offered(resources),
+                candidates: candidates(resources),
                 settings: LockOptions::new(),
-                queues: QUEUES,
+                queues: QUEUES_JOINED,
             },
         }
     }
 
     /// Replaces the settings, all of them: what these options leave open comes from the quorum.
     pub fn options(mut self, options: LockOptions) -> Self {
-        self.choice.settings = options;
+        self.request.settings = options;
         self
     }
 
@@ -81,7 +81,7 @@ impl AnyOf {
     ///
     /// As [`RedLock::lock`](crate::RedLock::lock), at each of the resources.
     pub async fn lock(&self) -> Result<LockGuard, Error> {
-        Ok(self.choice.lock(None).await?.1)
+        Ok(self.request.lock(None).await?.1)
     }
 
     /// Locks one of the resources, and waits for at most `wait`: `None` if other clients had all of them for all that time.
@@ -94,7 +94,7 @@ impl AnyOf {
     ///
     /// As [`lock`](Self::lock).
     pub async fn try_lock_for(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
-        Ok(self.choice.lock_for(None, wait).await?.map(|(_, guard)| guard))
+        Ok(self.request.lock_for(None, wait).await?.map(|(_, guard)| guard))
     }
 
     /// Makes one attempt, at one resource and then at those that a node reports as free: `None` if other clients have all
@@ -108,7 +108,7 @@ impl AnyOf {
     ///
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<LockGuard>, Error> {
-        Ok(self.choice.try_lock(None).await?.map(|(_, guard)| guard))
+        Ok(self.request.try_lock(None).await?.map(|(_, guard)| guard))
     }
 
     /// Locks one of the resources, runs a closure, and unlocks, as [`RedLock::run`](crate::RedLock::run) does; the guard
@@ -126,24 +126,24 @@ impl AnyOf {
     }
 }
 
-fn offered(resources: Result<Vec<Resource>, InvalidResource>) -> Result<Offered, ConfigError> {
+fn candidates(resources: Result<Vec<Resource>, InvalidResource>) -> Result<Candidates, ConfigError> {
     let mut resources = resources?;
     resources.sort_unstable();
     let twice = resources.iter().zip(resources.iter().skip(1)).find(|(one, next)| one == next);
     if let Some((resource, _)) = twice {
         return Err(resource_twice(resource));
     }
-    if resources.len() > MOST {
-        return Err(group_too_large(resources.len(), MOST));
+    if resources.len() > MAX_CANDIDATES {
+        return Err(group_too_large(resources.len(), MAX_CANDIDATES));
     }
     let name = resources.first().cloned().ok_or_else(group_of_none)?;
     let names: Vec<&[u8]> = resources.iter().map(Resource::as_bytes).collect();
-    // Others that are named alike by this take turns with these, which costs time alone.
-    let mut all = names.join(&b',');
-    all.truncate(LONGEST_RESOURCE);
-    let all = Resource::internal(all);
+    // Clients of another set with the same id share one release watcher, which costs time alone.
+    let mut set_id = names.join(&b',');
+    set_id.truncate(LONGEST_RESOURCE);
+    let set_id = Resource::internal(set_id);
     let first = name.clone();
     let count = resources.len();
     let resource_at = move |index: usize| resources.get(index).unwrap_or(&first).clone();
-    Ok(Offered { name, all, count, resource_at: Arc::new(resource_at), is_semaphore: false })
+    Ok(Candidates { name, set_id, count, resource_at: Arc::new(resource_at), is_semaphore: false })
 }

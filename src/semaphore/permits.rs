@@ -5,7 +5,7 @@ use std::{pin::pin, time::Duration};
 use futures::future::{Either, join_all, select, try_join_all};
 
 use crate::{
-    acquire::any_of::QUEUES,
+    acquire::any_of::QUEUES_JOINED,
     error::{Error, out_of_range},
     mutation::{self, Mutation},
     node::names,
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The largest number of permits that are acquired at once.
-const MOST: usize = 64;
+const MAX_PERMITS_AT_ONCE: usize = 64;
 
 impl Semaphore {
     /// Acquires `permits` permits (1 to 64, and no more than the semaphore has), all or none, and waits until it has them.
@@ -40,7 +40,7 @@ impl Semaphore {
         if mutation::is_on(Mutation::CollectAtOnce) {
             return self.collect(wanted).await;
         }
-        let turn = self.choice.lock_for_one(names::many(&name), self.choice.settings.clone());
+        let turn = self.request.singleton_lock(names::many(&name), self.request.settings.clone());
         loop {
             let turn = turn.lock().await?;
             tokio::select! {
@@ -67,7 +67,7 @@ impl Semaphore {
         permits: u32,
         wait: Duration,
     ) -> Result<Option<Vec<Permit>>, Error> {
-        let context = &*self.choice.client.context;
+        let context = &*self.request.client.context;
         let deadline = context.now() + wait;
         let acquired =
             match select(pin!(self.acquire_many(permits)), pin!(context.clock.sleep_until(deadline))).await {
@@ -93,7 +93,7 @@ impl Semaphore {
     /// As [`acquire_many`](Self::acquire_many).
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<Permit>>, Error> {
         let (wanted, name) = self.checked_number(permits)?;
-        let turn = self.choice.lock_for_one(names::many(&name), self.choice.settings.clone());
+        let turn = self.request.singleton_lock(names::many(&name), self.request.settings.clone());
         let Some(_turn) = turn.try_lock().await? else { return Ok(None) };
         let mut permits: Vec<Permit> = Vec::with_capacity(wanted);
         while permits.len() < wanted {
@@ -112,18 +112,18 @@ impl Semaphore {
 
     /// The number as a size, and the name of the semaphore.
     fn checked_number(&self, permits: u32) -> Result<(usize, Resource), Error> {
-        let offered = self.choice.offered.clone()?;
-        let (wanted, most) = (permits as usize, MOST.min(offered.count));
+        let candidates = self.request.candidates.clone()?;
+        let (wanted, most) = (permits as usize, MAX_PERMITS_AT_ONCE.min(candidates.count));
         if wanted == 0 || wanted > most {
             return Err(out_of_range("permits at once", permits, format!("1 to {most}")).into());
         }
-        Ok((wanted, offered.name))
+        Ok((wanted, candidates.name))
     }
 
     async fn collect(&self, wanted: usize) -> Result<Vec<Permit>, Error> {
         // In three queues, the last ones would mostly wait for what the first ones have.
         let mut each = self.clone();
-        each.choice.queues = (MOST / wanted).max(QUEUES);
+        each.request.queues = (MAX_PERMITS_AT_ONCE / wanted).max(QUEUES_JOINED);
         let mut permits = Vec::with_capacity(wanted);
         while permits.len() < wanted {
             let missing = (permits.len()..wanted).map(|_| each.acquire());

@@ -1,4 +1,4 @@
-//! So many permits at a time.
+//! A limited number of permits.
 
 use std::{
     fmt,
@@ -8,19 +8,19 @@ use std::{
 };
 
 use crate::{
-    acquire::any_of::QUEUES,
+    acquire::any_of::QUEUES_JOINED,
     config::LockOptions,
     error::{ConfigError, Error, out_of_range},
     lock::{Lease, LockGuard, client::Client},
     mutex::lock,
     node::names,
     quorum::Quorum,
-    semaphore::choice::{Choice, Offered},
+    semaphore::any_of_request::{AnyOfRequest, Candidates},
     values::{NodeReplies, Resource},
 };
 
-/// A semaphore has so many permits, at most.
-const MOST: u32 = 1_024;
+/// The largest number of permits of a semaphore.
+const MAX_PERMITS: u32 = 1_024;
 
 /// A number of permits among all clients of the quorum: at most so many are valid at a time, under the assumptions of the
 /// [crate's promises](crate#what-is-promised-and-on-what-it-rests).
@@ -61,18 +61,18 @@ const MOST: u32 = 1_024;
 #[derive(Clone, Debug)]
 #[must_use = "a semaphore does nothing until `acquire`, `try_acquire` or `try_acquire_for` is called"]
 pub struct Semaphore {
-    pub(super) choice: Choice,
+    pub(super) request: AnyOfRequest,
     slots: Slots,
 }
 
-/// With which slot to begin.
+/// The slots to attempt first, shared by a semaphore and its permits.
 type Slots = Arc<Mutex<FirstSlots>>;
 
 #[derive(Debug)]
 struct FirstSlots {
-    /// Those that this semaphore has released, the last one last.
+    /// The slots that this semaphore has released, the latest last.
     released: Vec<usize>,
-    /// The next, where none was released, so that its tasks are not in each other's way.
+    /// The slot to attempt if none was released. The slot differs from call to call, so that tasks do not split votes.
     next: usize,
 }
 
@@ -84,11 +84,11 @@ struct FirstSlots {
 #[must_use = "dropping a permit releases it at once: bind it to a name, `_` is none"]
 pub struct Permit {
     guard: LockGuard,
-    slot: HeldSlot,
+    slot: SlotReturn,
 }
 
-/// A slot, which its semaphore remembers when this is dropped.
-struct HeldSlot {
+/// The return of a slot: when this is dropped, the semaphore remembers the slot as probably free.
+struct SlotReturn {
     index: usize,
     slots: Slots,
 }
@@ -105,15 +105,16 @@ impl Quorum {
 
 impl Semaphore {
     pub(crate) fn new(client: Arc<Client>, name: Result<Resource, ConfigError>, permits: u32) -> Self {
-        let offered = name.and_then(|name| offered(name, permits));
+        let candidates = name.and_then(|name| slots_of(name, permits));
         let next = client.context.sample_indices(permits as usize, 1).first().copied().unwrap_or_default();
-        let choice = Choice { client, offered, settings: LockOptions::new(), queues: QUEUES };
-        Self { choice, slots: Arc::new(Mutex::new(FirstSlots { released: Vec::new(), next })) }
+        let request =
+            AnyOfRequest { client, candidates, settings: LockOptions::new(), queues: QUEUES_JOINED };
+        Self { request, slots: Arc::new(Mutex::new(FirstSlots { released: Vec::new(), next })) }
     }
 
     /// Replaces the settings, all of them: what these options leave open comes from the quorum.
     pub fn options(mut self, options: LockOptions) -> Self {
-        self.choice.settings = options;
+        self.request.settings = options;
         self
     }
 
@@ -127,7 +128,7 @@ impl Semaphore {
     ///
     /// As [`RedLock::lock`](crate::RedLock::lock), at each of the slots.
     pub async fn acquire(&self) -> Result<Permit, Error> {
-        let locked = self.choice.lock(self.first()).await?;
+        let locked = self.request.lock(self.first()).await?;
         Ok(self.permit(locked))
     }
 
@@ -141,7 +142,7 @@ impl Semaphore {
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Permit>, Error> {
-        Ok(self.choice.lock_for(self.first(), wait).await?.map(|locked| self.permit(locked)))
+        Ok(self.request.lock_for(self.first(), wait).await?.map(|locked| self.permit(locked)))
     }
 
     /// Makes one attempt, at one slot and then at those that a node reports as free: `None` if there is no permit, or other
@@ -155,7 +156,7 @@ impl Semaphore {
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Permit>, Error> {
-        Ok(self.choice.try_lock(self.first()).await?.map(|locked| self.permit(locked)))
+        Ok(self.request.try_lock(self.first()).await?.map(|locked| self.permit(locked)))
     }
 
     /// Acquires a permit, runs a closure, and releases the permit, as [`RedLock::run`](crate::RedLock::run) does.
@@ -185,7 +186,7 @@ impl Semaphore {
     ///
     /// It changes nothing.
     pub async fn available_permits(&self) -> Result<usize, Error> {
-        self.choice.vacant().await
+        self.request.vacant().await
     }
 
     /// The resource of a slot, to [inspect](Quorum::inspect) or [force-unlock](crate::admin::force_unlock).
@@ -194,7 +195,7 @@ impl Semaphore {
     ///
     /// [`ConfigError`] if the semaphore has no such slot, or cannot be.
     pub fn slot_resource(&self, slot: usize) -> Result<Resource, ConfigError> {
-        let Offered { count, resource_at, .. } = self.choice.offered.clone()?;
+        let Candidates { count, resource_at, .. } = self.request.candidates.clone()?;
         if slot >= count {
             return Err(out_of_range("slot", slot, format!("0 to {}, of {count} permits", count - 1)));
         }
@@ -202,7 +203,7 @@ impl Semaphore {
     }
 
     fn first(&self) -> Option<usize> {
-        let count = self.choice.offered.as_ref().ok()?.count;
+        let count = self.request.candidates.as_ref().ok()?.count;
         let mut slots = lock(&self.slots);
         slots.released.pop().or_else(|| {
             slots.next = (slots.next + 1) % count;
@@ -211,7 +212,7 @@ impl Semaphore {
     }
 
     fn permit(&self, (index, guard): (usize, LockGuard)) -> Permit {
-        Permit { guard, slot: HeldSlot { index, slots: Arc::clone(&self.slots) } }
+        Permit { guard, slot: SlotReturn { index, slots: Arc::clone(&self.slots) } }
     }
 }
 
@@ -253,7 +254,7 @@ impl fmt::Debug for Permit {
     }
 }
 
-impl Drop for HeldSlot {
+impl Drop for SlotReturn {
     fn drop(&mut self) {
         let mut slots = lock(&self.slots);
         slots.released.retain(|index| *index != self.index);
@@ -261,11 +262,17 @@ impl Drop for HeldSlot {
     }
 }
 
-fn offered(name: Resource, permits: u32) -> Result<Offered, ConfigError> {
-    if permits == 0 || permits > MOST {
-        return Err(out_of_range("permits", permits, format!("1 to {MOST}")));
+fn slots_of(name: Resource, permits: u32) -> Result<Candidates, ConfigError> {
+    if permits == 0 || permits > MAX_PERMITS {
+        return Err(out_of_range("permits", permits, format!("1 to {MAX_PERMITS}")));
     }
-    let (semaphore, all) = (name.clone(), name.clone());
+    let (semaphore, set_id) = (name.clone(), name.clone());
     let resource_at = move |index| names::slot(&semaphore, index);
-    Ok(Offered { name, all, count: permits as usize, resource_at: Arc::new(resource_at), is_semaphore: true })
+    Ok(Candidates {
+        name,
+        set_id,
+        count: permits as usize,
+        resource_at: Arc::new(resource_at),
+        is_semaphore: true,
+    })
 }

@@ -1,4 +1,4 @@
-//! A request to lock any one of some resources.
+//! A request to lock any one of several resources.
 
 use std::{fmt, future::pending, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use tracing::{Instrument, field::Empty};
 
 use crate::{
     acquire::{
-        any_of::{AcquiredOne, AnyOf},
+        any_of::{AcquiredCandidate, CheckedAnyOf},
         last_attempt::LastAttempt,
         stall_watchdog::watch_call,
     },
@@ -25,36 +25,36 @@ use crate::{
     values::{NodeReply, Resource},
 };
 
-/// A request to lock any one of some resources of one quorum: those of an [`AnyOf`](super::AnyOf), or
-/// the slots of a [`Semaphore`](super::Semaphore).
+/// A request to lock any one of several resources of one quorum: the resources of an
+/// [`AnyOf`](super::AnyOf), or the slots of a [`Semaphore`](super::Semaphore).
 #[derive(Clone, Debug)]
-pub(super) struct Choice {
+pub(super) struct AnyOfRequest {
     pub(super) client: Arc<Client>,
-    pub(super) offered: Result<Offered, ConfigError>,
+    pub(super) candidates: Result<Candidates, ConfigError>,
     pub(super) settings: LockOptions,
-    /// In so many queues one waits who finds none vacant.
+    /// The number of wait queues that a call joins if no candidate is vacant.
     pub(super) queues: usize,
 }
 
-/// The resources to choose from; there is at least one.
+/// The resources to choose from, at least one.
 #[derive(Clone)]
-pub(super) struct Offered {
-    /// To speak of all of them by.
+pub(super) struct Candidates {
+    /// The name of the whole set, for logs and errors.
     pub(super) name: Resource,
-    /// The same in all clients that name the same resources.
-    pub(super) all: Resource,
+    /// A name that is equal in all clients with the same set. The lock of the release watcher derives from it.
+    pub(super) set_id: Resource,
     pub(super) count: usize,
     pub(super) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
     /// Whether the candidates are the slots of a semaphore.
     pub(super) is_semaphore: bool,
 }
 
-/// One of them, by its index, and its lease.
-type LockedOne = (usize, LockGuard);
+/// The index and the guard of a locked candidate.
+type LockedCandidate = (usize, LockGuard);
 
-impl Choice {
-    /// Locks one of them, `first` if it is free, and waits without a limit while other clients have all of them.
-    pub(super) async fn lock(&self, first: Option<usize>) -> Result<LockedOne, Error> {
+impl AnyOfRequest {
+    /// Locks one candidate, preferably `first`, and waits without a limit while other clients hold all candidates.
+    pub(super) async fn lock(&self, first: Option<usize>) -> Result<LockedCandidate, Error> {
         // Without a deadline, a call ends with a guard or an error, so the loop ends in its first round.
         loop {
             if let Some(locked) = self.lock_until(first, None).await? {
@@ -63,13 +63,13 @@ impl Choice {
         }
     }
 
-    /// Locks one of them, `first` if it is free, and waits for at most `wait`: `None` if other clients had all of them for
-    /// that time.
+    /// Locks one candidate, preferably `first`, and waits for at most `wait`. Returns `None` if other clients hold all
+    /// candidates for that time.
     pub(super) async fn lock_for(
         &self,
         first: Option<usize>,
         wait: Duration,
-    ) -> Result<Option<LockedOne>, Error> {
+    ) -> Result<Option<LockedCandidate>, Error> {
         self.lock_until(first, Some(wait)).await
     }
 
@@ -77,25 +77,28 @@ impl Choice {
         &self,
         first: Option<usize>,
         wait: Option<Duration>,
-    ) -> Result<Option<LockedOne>, Error> {
+    ) -> Result<Option<LockedCandidate>, Error> {
         let start = self.client.context.now();
         let deadline = wait.map(|wait| start + wait);
-        let work = |any: AnyOf| {
-            let choice = self.clone();
+        let work = |any_of: CheckedAnyOf| {
+            let request = self.clone();
             async move {
-                let is_large = any.is_large();
-                let look_out =
-                    if is_large { choice.wait_to_look_out(&any).boxed() } else { pending().boxed() };
-                any.lock(start, deadline, look_out).await
+                // A call that joins the queues of all candidates needs no watcher.
+                let release_watcher = if any_of.is_large() {
+                    request.watch_releases(&any_of).boxed()
+                } else {
+                    pending().boxed()
+                };
+                any_of.lock(start, deadline, release_watcher).await
             }
             .boxed()
         };
         self.call("lock", CallEnd::TimedOut, first, work).await
     }
 
-    /// Tries once: `None` if others have all of them.
-    pub(super) async fn try_lock(&self, first: Option<usize>) -> Result<Option<LockedOne>, Error> {
-        let work = |any: AnyOf| async move { any.try_lock().await }.boxed();
+    /// Tries once. Returns `None` if other clients hold all candidates.
+    pub(super) async fn try_lock(&self, first: Option<usize>) -> Result<Option<LockedCandidate>, Error> {
+        let work = |any_of: CheckedAnyOf| async move { any_of.try_lock().await }.boxed();
         self.call("try_lock", CallEnd::Held, first, work).await
     }
 
@@ -103,7 +106,7 @@ impl Choice {
     pub(super) async fn vacant(&self) -> Result<usize, Error> {
         let context = &*self.client.context;
         context.ensure_open()?;
-        let Offered { name, count, resource_at, .. } = self.offered.clone()?;
+        let Candidates { name, count, resource_at, .. } = self.candidates.clone()?;
         let settings = self.settings.check(&context.settings)?;
         let resources: Vec<Resource> = (0..count).map(|index| resource_at(index)).collect();
         let most = u32::try_from(count).unwrap_or(u32::MAX);
@@ -127,52 +130,54 @@ impl Choice {
         Ok(votes.into_iter().filter(|votes| *votes >= needed).count())
     }
 
-    /// A lock of what one client does at a time, for as long as that takes.
-    pub(super) fn lock_for_one(&self, name: Resource, settings: LockOptions) -> LockRequest {
+    /// Returns a lock that only one client holds at a time, renewed until the guard is dropped.
+    pub(super) fn singleton_lock(&self, name: Resource, settings: LockOptions) -> LockRequest {
         let mut request = LockRequest::new(Arc::clone(&self.client), Ok([name].into()));
         (request.settings, request.reentry) = (settings, ReentryMode::Never);
         (request.settings.without_renewal, request.settings.hold_at_most) = (false, None);
         request
     }
 
-    /// Looks out once it is its turn, which it wants after a while: most are served before.
-    async fn wait_to_look_out(&self, any: &AnyOf) -> AcquiredOne {
+    /// Becomes the release watcher of all clients, and acquires a candidate as such.
+    ///
+    /// The call competes for this role after a delay, since most calls are served earlier.
+    async fn watch_releases(&self, any_of: &CheckedAnyOf) -> AcquiredCandidate {
         let context = &*self.client.context;
-        let pacing = any.settings.pacing;
-        let mut rest = pacing.first_poll.mul_f64(0.5 + context.jitter());
+        let pacing = any_of.settings.pacing;
+        let mut delay = pacing.first_poll.mul_f64(0.5 + context.jitter());
         loop {
-            context.clock.sleep_until(context.now() + rest).await;
-            rest = pacing.longest_poll;
-            let Ok(Offered { all, .. }) = &self.offered else { continue };
-            let turn = self.lock_for_one(names::look_out(all), LockOptions::new());
-            let Ok(turn) = turn.acquire_unwatched().await else { continue };
+            context.clock.sleep_until(context.now() + delay).await;
+            delay = pacing.longest_poll;
+            let Ok(Candidates { set_id, .. }) = &self.candidates else { continue };
+            let role = self.singleton_lock(names::look_out(set_id), LockOptions::new());
+            let Ok(role) = role.acquire_unwatched().await else { continue };
             tokio::select! {
                 biased;
-                acquired = any.look_out() => return acquired,
-                _ = turn.lost() => {}
+                acquired = any_of.acquire_released() => return acquired,
+                _ = role.lost() => {}
             }
         }
     }
 
-    /// Runs this work, and again each time the stall watchdog has rolled it back.
+    /// Runs `work`. Starts again if the call was rolled back because the future was not polled.
     async fn call(
         &self,
         name: &'static str,
         without: CallEnd,
         first: Option<usize>,
-        work: impl Fn(AnyOf) -> BoxFuture<'static, Result<Option<AcquiredOne>, Error>>,
-    ) -> Result<Option<LockedOne>, Error> {
-        let any = self.checked(first)?;
+        work: impl Fn(CheckedAnyOf) -> BoxFuture<'static, Result<Option<AcquiredCandidate>, Error>>,
+    ) -> Result<Option<LockedCandidate>, Error> {
+        let any_of = self.checked(first)?;
         let context = &*self.client.context;
-        let resources: Resources = [any.name.clone()].into();
-        let is_semaphore = self.offered.as_ref().is_ok_and(|offered| offered.is_semaphore);
+        let resources: Resources = [any_of.name.clone()].into();
+        let is_semaphore = self.candidates.as_ref().is_ok_and(|candidates| candidates.is_semaphore);
         let mode = if is_semaphore { Mode::Permit } else { Mode::of(&resources) };
         let span = tracing::debug_span!(
-            "any_of", call = name, resource = %any.name, ?mode, id = Empty, token = Empty
+            "any_of", call = name, resource = %any_of.name, ?mode, id = Empty, token = Empty
         );
         let mut call = LockCall::begin(context, mode);
         let done = loop {
-            let work = work(any.clone()).instrument(span.clone());
+            let work = work(any_of.clone()).instrument(span.clone());
             if let Some(done) = watch_call(&self.client.waiters, &resources, work).await {
                 break done;
             }
@@ -191,16 +196,16 @@ impl Choice {
         }))
     }
 
-    fn checked(&self, first: Option<usize>) -> Result<AnyOf, Error> {
+    fn checked(&self, first: Option<usize>) -> Result<CheckedAnyOf, Error> {
         let context = &*self.client.context;
         if context.settings.is_read_only() {
             return Err(ConfigError::ReadOnly.into());
         }
         context.ensure_open()?;
-        let Offered { name, count, resource_at, .. } = self.offered.clone()?;
+        let Candidates { name, count, resource_at, .. } = self.candidates.clone()?;
         let settings = self.settings.check(&context.settings)?;
         let waiters = Arc::clone(&self.client.waiters);
-        Ok(AnyOf {
+        Ok(CheckedAnyOf {
             waiters,
             settings,
             name,
@@ -213,9 +218,9 @@ impl Choice {
     }
 }
 
-impl fmt::Debug for Offered {
+impl fmt::Debug for Candidates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Offered")
+        f.debug_struct("Candidates")
             .field("name", &self.name)
             .field("count", &self.count)
             .finish_non_exhaustive()

@@ -1,0 +1,126 @@
+//! Queries for vacant candidates.
+
+use std::collections::BTreeMap;
+
+use super::{CheckedAnyOf, MAX_ATTEMPTS_TRY_LOCK};
+use crate::{
+    algorithm::attempt::HEDGE_SHARE,
+    client::fanout::{Fanout, FanoutEvent},
+    clock::Instant,
+    node::{Answer, Operation, Request, Vacant},
+};
+
+/// A query for vacant candidates, in flight at several nodes.
+///
+/// The candidates are split into chunks. The query ends when one node has answered for each chunk.
+pub(super) struct VacancyQuery {
+    /// The tag is an index of `requests`.
+    fanout: Fanout<usize>,
+    deadline: Instant,
+    requests: Vec<NodeRequest>,
+    /// Chunks without an answer.
+    unanswered: Vec<usize>,
+}
+
+/// The part of a query that one node answers.
+struct NodeRequest {
+    node: usize,
+    candidates: Vec<usize>,
+    chunks: Vec<usize>,
+}
+
+impl CheckedAnyOf {
+    /// Sends a query for all `candidates` as one chunk to several nodes. The first answer counts. If the
+    /// call `will_wait`, candidates that are marked for waiters do not count as vacant.
+    pub(super) fn query_vacant(&self, candidates: Vec<usize>, nodes: usize, will_wait: bool) -> VacancyQuery {
+        let request = |node| NodeRequest { node, candidates: candidates.clone(), chunks: vec![0] };
+        let (responsive, silent) = self.shuffled_nodes();
+        let requests = responsive.into_iter().chain(silent).take(nodes).map(request).collect();
+        self.send_query(requests, !will_wait)
+    }
+
+    /// Splits the candidates into one chunk per node, and sends each chunk to `nodes_per_chunk` nodes.
+    ///
+    /// A query for a thousand candidates costs a node more than the rest of a newcomer's requests together.
+    pub(super) fn query_vacant_in_chunks(
+        &self,
+        candidates: &[usize],
+        nodes_per_chunk: usize,
+        will_wait: bool,
+    ) -> VacancyQuery {
+        let (mut nodes, silent) = self.shuffled_nodes();
+        // A waiting call can skip silent nodes, since its wait queues cover their answers.
+        if !will_wait || nodes.is_empty() {
+            nodes.extend(silent);
+        }
+        let size = candidates.len().div_ceil(nodes.len().max(1)).max(1);
+        let all: Vec<&[usize]> = candidates.chunks(size).collect();
+        let request = |(at, node): (usize, &usize)| {
+            let chunks = (at..at + nodes_per_chunk.min(nodes.len())).map(|chunk| chunk % nodes.len());
+            let chunks: Vec<usize> = chunks.filter(|chunk| *chunk < all.len()).collect();
+            let candidates = chunks.iter().filter_map(|chunk| all.get(*chunk)).copied().flatten().copied();
+            NodeRequest { node: *node, candidates: candidates.collect(), chunks }
+        };
+        self.send_query(nodes.iter().enumerate().map(request).collect(), !will_wait)
+    }
+
+    /// Returns all nodes in random order, the silent nodes apart.
+    fn shuffled_nodes(&self) -> (Vec<usize>, Vec<usize>) {
+        let context = self.context();
+        let now = context.now();
+        let nodes = context.sample_indices(context.nodes.len(), usize::MAX);
+        nodes.into_iter().partition(|node| !context.responsiveness.is_silent(*node, now))
+    }
+
+    /// Queries the queue node of each candidate. Marks do not matter, because the queue node knows
+    /// whether clients wait.
+    pub(super) fn query_queue_nodes(&self, candidates: impl IntoIterator<Item = usize>) -> VacancyQuery {
+        let mut requests: BTreeMap<usize, NodeRequest> = BTreeMap::new();
+        for index in candidates {
+            let Some(node) = self.queue_node(index) else { continue };
+            let chunk = requests.len();
+            let request = || NodeRequest { node, candidates: Vec::new(), chunks: vec![chunk] };
+            requests.entry(node).or_insert_with(request).candidates.push(index);
+        }
+        self.send_query(requests.into_values().collect(), true)
+    }
+
+    fn send_query(&self, mut requests: Vec<NodeRequest>, ignores_marks: bool) -> VacancyQuery {
+        let context = self.context();
+        requests.retain(|request| !request.candidates.is_empty());
+        let deadline = context.now() + self.settings.rules.node_timeout / HEDGE_SHARE;
+        let most = u32::try_from(MAX_ATTEMPTS_TRY_LOCK).unwrap_or(u32::MAX);
+        let mut fanout = Fanout::new();
+        for (at, request) in requests.iter().enumerate() {
+            let resources = request.candidates.iter().map(|index| (self.resource_at)(*index)).collect();
+            let vacant = Operation::Vacant(Vacant { resources, most, even_marked: ignores_marks });
+            fanout.send(&context.nodes, request.node, at, Request::one(vacant, deadline));
+        }
+        let mut unanswered: Vec<usize> = requests.iter().flat_map(|request| request.chunks.clone()).collect();
+        unanswered.sort_unstable();
+        unanswered.dedup();
+        VacancyQuery { fanout, deadline, requests, unanswered }
+    }
+}
+
+impl VacancyQuery {
+    /// Returns the vacant candidates of the next answer that names any. Returns none once every chunk is
+    /// answered, or at the deadline.
+    pub(super) async fn next_vacant(&mut self, any_of: &CheckedAnyOf) -> Vec<usize> {
+        while self.fanout.outstanding() > 0 && !self.unanswered.is_empty() {
+            let event = self.fanout.next(&*any_of.context().clock, self.deadline).await;
+            let FanoutEvent::Answer { tag, answer, .. } = event else { break };
+            let (Answer::Vacant(vacant), Some(request)) = (answer, self.requests.get(tag)) else {
+                continue;
+            };
+            any_of.context().responsiveness.answered(request.node);
+            let found = vacant.into_iter().filter_map(|index| request.candidates.get(index).copied());
+            let found: Vec<usize> = found.take(MAX_ATTEMPTS_TRY_LOCK).collect();
+            if !found.is_empty() {
+                return found;
+            }
+            self.unanswered.retain(|chunk| !request.chunks.contains(chunk));
+        }
+        Vec::new()
+    }
+}
