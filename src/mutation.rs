@@ -76,6 +76,8 @@ pub(crate) enum Mutation {
     IgnoreTheQueue,
     /// A waiter does not come when the ttl of the holder ends.
     SleepPastTheEnd,
+    /// A waiter makes no pause after a futile grant of a stale queue node.
+    NoPauseAfterFutileGrant,
     /// A lease that was won without a word from the queue node leaves marks.
     MarkUnheard,
     /// What a call has begun whose future nobody polls is not taken back.

@@ -10,25 +10,25 @@ use crate::{
     node::{Listener, Notice},
 };
 
-/// The notices of the nodes to a waiter, until its task takes them. Each notice wakes the task.
+/// Wakes the waiter's task when a notice arrives, and keeps the notices until the task takes them.
 #[derive(Debug, Default)]
 pub(super) struct Notifier {
     notifications: Mutex<Notifications>,
     pub(super) notified: Notify,
 }
 
-/// The notices since the task took the last ones, by node.
+/// The notices since the waiter's task last took them: the nodes of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Notifications {
-    /// The subscription is new: an earlier wake has not reached the waiter.
-    pub(super) news: NodeSet,
-    /// The queue node wakes the waiter.
+    /// The subscription is new, so earlier notices may have been missed.
+    pub(super) subscribed: NodeSet,
+    /// The node wakes this waiter.
     pub(super) wakes: NodeSet,
     /// The waiter is one of the first two in the queue.
     pub(super) nexts: NodeSet,
     /// The resource was unlocked.
     pub(super) releases: NodeSet,
-    /// The connection that would carry the wake is broken.
+    /// The connection is broken, so no wake can arrive.
     pub(super) interrupted: NodeSet,
 }
 
@@ -40,19 +40,19 @@ pub(super) struct NodeNotifier {
     pub(super) notifier: Arc<Notifier>,
 }
 
-/// The notice that a subscription is for.
+/// The purpose of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotificationKind {
     /// The release of a resource.
     Release,
-    /// The wake of the waiter.
+    /// Wakes of the waiter.
     Turn,
-    /// The waiter is now one of the first two.
+    /// The waiter's advance to the first two of the queue.
     Next,
 }
 
 impl Notifier {
-    /// Returns the notices since the last call.
+    /// Returns the notices since the last call, and keeps none.
     pub(super) fn take(&self) -> Notifications {
         std::mem::take(&mut *lock(&self.notifications))
     }
@@ -66,9 +66,9 @@ impl Listener for NodeNotifier {
             (Notice::Released, NotificationKind::Turn) => notifications.wakes.insert(self.node),
             (Notice::Released, NotificationKind::Next) => notifications.nexts.insert(self.node),
             (Notice::Released, NotificationKind::Release) => notifications.releases.insert(self.node),
-            (Notice::Subscribed, NotificationKind::Turn) => notifications.news.insert(self.node),
+            (Notice::Subscribed, NotificationKind::Turn) => notifications.subscribed.insert(self.node),
             (Notice::Interrupted, NotificationKind::Turn) => notifications.interrupted.insert(self.node),
-            // The subscription to the wake is made at the same time, and reports the same.
+            // The subscription to wakes is made together with the other two, and has the same state.
             (
                 Notice::Subscribed | Notice::Interrupted,
                 NotificationKind::Next | NotificationKind::Release,

@@ -6,39 +6,42 @@ use std::{
 };
 
 use crate::{
-    acquire::{notifier::Notifier, shared_outage::SharedOutage, stall_watchdog::StallWatchdog, turn::Turn},
+    acquire::{
+        local_waiter::LocalWaiter, notifier::Notifier, shared_outage::SharedOutage, stall_watchdog::StallWatchdog,
+    },
     client::context::ClientContext,
     mutex::lock,
     node::Resources,
 };
 
-/// The tasks of one client that wait, by what they wait for.
+/// The tasks of one client that wait, by their resources.
 ///
-/// One of them, the *waiter*, tries; the others queue behind it in FIFO order. What is passed on is
-/// the turn to try, never the lock, for each lease has a token of its own.
+/// One task at a time has the [`LocalWaiter`] and attempts to lock. The other tasks queue behind that task in FIFO
+/// order. The tasks pass on the turn to attempt, never the lease, because each lease has a token of its own.
 #[derive(Debug)]
 pub(crate) struct Waiters {
     pub(super) context: Arc<ClientContext>,
-    /// The calls under way, those of tasks that do not wait, too.
+    /// The calls in flight, also of tasks that do not wait.
     pub(super) watchdog: StallWatchdog,
-    /// Looked up by resources, never iterated.
-    queues: Mutex<HashMap<Resources, (usize, Arc<TaskQueue>)>>,
+    /// The local queues with the numbers of their places. Never iterated, since the order of a `HashMap` is random.
+    queues: Mutex<HashMap<Resources, (usize, Arc<LocalQueue>)>>,
 }
 
+/// The queue of the tasks that wait for the same resources.
 #[derive(Debug, Default)]
-pub(crate) struct TaskQueue {
-    /// Tokio's mutex is fair: the first to ask is the first to get it.
-    pub(super) turn: tokio::sync::Mutex<Turn>,
+pub(crate) struct LocalQueue {
+    /// Tokio's mutex is fair, so tasks get the turn in the order of their calls.
+    pub(super) waiter: tokio::sync::Mutex<LocalWaiter>,
     pub(super) notifier: Arc<Notifier>,
     pub(super) outage: Arc<SharedOutage>,
 }
 
-/// A place in the queue; leaving it is dropping it.
+/// A place in a local queue. Drop the place to leave the queue.
 #[derive(Debug)]
 pub(crate) struct LocalPlace<'a> {
     waiters: &'a Waiters,
-    waited: Resources,
-    pub(super) queue: Arc<TaskQueue>,
+    resources: Resources,
+    pub(super) queue: Arc<LocalQueue>,
 }
 
 impl Waiters {
@@ -52,12 +55,12 @@ impl Waiters {
         *places += 1;
         let queue = Arc::clone(queue);
         drop(queues);
-        LocalPlace { waiters: self, waited: resources.clone(), queue }
+        LocalPlace { waiters: self, resources: resources.clone(), queue }
     }
 }
 
 impl LocalPlace<'_> {
-    /// The outage that the attempts of this queue meet.
+    /// Returns the outage that the attempts of this queue meet.
     pub(crate) fn outage(&self) -> &Arc<SharedOutage> {
         &self.queue.outage
     }
@@ -66,11 +69,11 @@ impl LocalPlace<'_> {
 impl Drop for LocalPlace<'_> {
     fn drop(&mut self) {
         let mut queues = lock(&self.waiters.queues);
-        let Entry::Occupied(mut entry) = queues.entry(self.waited.clone()) else { return };
+        let Entry::Occupied(mut entry) = queues.entry(self.resources.clone()) else { return };
         entry.get_mut().0 -= 1;
         let left = if entry.get().0 == 0 { Some(entry.remove()) } else { None };
         drop(queues);
-        // Outside of the mutex: the subscriptions and the entries in the queue end with it.
+        // Outside of the mutex: subscriptions and queue entries end with the local queue.
         drop(left);
     }
 }

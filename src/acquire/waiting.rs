@@ -5,7 +5,7 @@ use crate::{
         checked_request::CheckedRequest,
         last_attempt::LastAttempt,
         outcome::AttemptOutcome,
-        waiters::{TaskQueue, Waiters},
+        waiters::{LocalQueue, Waiters},
     },
     algorithm::failed_attempt::FailedAttempt,
     client::context::ClientContext,
@@ -14,13 +14,12 @@ use crate::{
     lease::active_lease::Acquired,
 };
 
-/// Locks for a call that began at `start`, and waits until the resource is free, or no quorum could be asked for
-/// the lock's quorum timeout. `None` if other clients had the resource until the deadline.
+/// Locks for a call that began at `start`. Waits until the resource is acquired, or the quorum timeout passes without a
+/// quorum. Returns `None` if other clients hold the resource at the deadline.
 ///
 /// # Cancel safety
 ///
-/// Dropping it gives up the place in the queue and rolls back the attempt under way, if there is
-/// one.
+/// If the future is dropped, the call leaves the local queue, and an attempt in flight is rolled back.
 pub(crate) async fn lock_waiting(
     waiters: &Waiters,
     checked: &CheckedRequest,
@@ -43,33 +42,33 @@ pub(crate) async fn lock_waiting(
 
 async fn take_turns(
     context: &ClientContext,
-    queue: &TaskQueue,
+    queue: &LocalQueue,
     checked: &CheckedRequest,
     start: Instant,
     last_attempt: &LastAttempt,
 ) -> Result<Acquired, Error> {
     let wait = checked.settings.quorum_wait(start);
     let outlasts = queue.outage.outlasts(context, &wait);
-    let mut turn = wait_behind_others(context, checked, queue.turn.lock(), outlasts).await?;
+    let mut waiter = wait_behind_others(context, checked, queue.waiter.lock(), outlasts).await?;
     loop {
         let quorum_deadline = queue.outage.deadline(&wait);
-        let plan = turn.until_next_attempt(context, checked, queue, quorum_deadline).await;
+        let plan = waiter.until_next_attempt(context, checked, queue, quorum_deadline).await;
         let begun = context.now();
         last_attempt.begins();
         queue.outage.attempt_begins();
-        match turn.attempt(context, checked, plan).await {
+        match waiter.attempt(context, checked, plan).await {
             AttemptOutcome::Acquired(acquired) => {
-                turn.acquired(context, queue);
+                waiter.acquired(context, queue);
                 return Ok(acquired);
             }
             AttemptOutcome::Failed(failed) => {
                 last_attempt.failed(&checked.resource, &failed);
-                turn.failed(context, checked, queue, &failed, begun);
+                waiter.failed(context, checked, queue, &failed, begun);
                 let quorum_deadline = queue.outage.deadline(&wait);
                 if quorum_deadline.is_some_and(|end| end <= context.now()) {
                     return Err(failed.into_error(context, checked));
                 }
-                turn.look(context, checked, failed.refused).await;
+                waiter.check_holder(context, checked, failed.refused).await;
             }
         }
     }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::{
+    clock::Instant,
+    mutation::{self, Mutation},
+};
 
 /// The pauses of a waiter whose queue node granted although a quorum names another lease.
 ///
@@ -35,6 +38,7 @@ impl StaleQueueNode {
         let range = if self.futile_grants == 0 { took } else { took.max(floor) };
         let pause = range.saturating_mul(1 << self.futile_grants.min(6)).mul_f64(0.5 + jitter);
         let end = (now + pause).min(latest);
+        let end = mutation::altered(Mutation::NoPauseAfterFutileGrant, end, |_| now);
         (self.ignores_wakes_until, self.enqueue_only_until) = (end, Some(end));
         self.futile_grants += 1;
         end

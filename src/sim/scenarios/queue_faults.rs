@@ -1,4 +1,4 @@
-//! S53 to S56, S63: waiters, holders and queue nodes that fail.
+//! S53 to S56, S63, S76: waiters, holders and queue nodes that fail.
 
 use super::{
     fair::{HOLD, hand_offs, in_order, rounds},
@@ -293,4 +293,31 @@ fn s63_a_queue_node_that_hangs_costs_a_free_resource_nothing() {
     );
     assert!(wait <= millis(5), "{wait:?}");
     assert!(marked > millis(100), "{marked:?}");
+}
+
+/// Five processes wait for a holder of five seconds, whose lease one node does not know. Returns the largest
+/// number of messages, whichever node that is.
+fn messages_beside_a_stale_queue_node() -> u64 {
+    let messages = (0..5).map(|node| {
+        let schedule = cut(steady(5, 6), 0, &[node], PartitionDirection::Both, Duration::ZERO, 60 * SECOND);
+        let report = run(schedule, |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(process.index() as u32 * millis(50)).await;
+            let guard = quorum.red_lock("r").lock().await.unwrap();
+            process.sleep(if process.index() == 0 { 5 * SECOND } else { HOLD }).await;
+            drop(guard);
+        });
+        assert_keeps(&report, &Promises::ALL);
+        assert_eq!(turns(&report).len(), 6);
+        report.messages
+    });
+    messages.max().unwrap()
+}
+
+#[test]
+fn s76_waiters_pause_after_futile_grants_of_a_stale_queue_node() {
+    let messages = messages_beside_a_stale_queue_node();
+    let without_pauses = breaking(Mutation::NoPauseAfterFutileGrant, messages_beside_a_stale_queue_node);
+    eprintln!("beside a stale queue node {messages} messages, without pauses {without_pauses}");
+    assert!(10 * messages < without_pauses, "{messages} {without_pauses}");
 }

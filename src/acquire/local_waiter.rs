@@ -1,4 +1,4 @@
-//! The turn to try, which passes from task to task.
+//! The local waiter: the state with which one task of a client at a time attempts to lock.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{
         notifier::{Notifications, Notifier},
         outcome::AttemptOutcome,
         queue_entries::QueueEntries,
-        waiters::TaskQueue,
+        waiters::LocalQueue,
     },
     algorithm::{
         attempt::{HEDGE_SHARE, Plan},
@@ -22,22 +22,23 @@ use crate::{
     values::{LeaseId, NodeReply, Refusal},
 };
 
-/// A subscription is waited for no longer than this part of a node timeout.
+/// A waiter waits for a subscription for at most this part of a node timeout.
 pub(super) const LISTENING_SHARE: u32 = 64;
 
-/// What the waiter knows, and hands on.
+/// The state of a client that waits for some resources. The state passes from task to task with the turn to attempt.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
-    /// `None` until it knows of others.
-    waiting: Option<WaiterState>,
+pub(super) struct LocalWaiter {
+    /// `None` until the client knows of other waiters or a holder.
+    state: Option<WaiterState>,
+    /// The largest fencing counter that an attempt has seen, plus one.
     hint: u64,
-    /// When the quarantines are over for which the last attempt had no quorum, as the nodes told
-    /// it.
+    /// The end of the quarantines that left the last attempt without a quorum, as reported by the nodes.
     quarantined_until: Option<Instant>,
-    /// Whether an attempt is under way; if nobody makes it any more, it was given up in the middle.
-    is_asking: bool,
+    /// Whether an attempt is in flight. If a task finds this set, the task before was dropped during its attempt.
+    is_attempting: bool,
 }
 
+/// One waiter of one resource: its schedule, its queue entries and the queue node order.
 #[derive(Debug)]
 struct WaiterState {
     schedule: WaiterSchedule,
@@ -45,45 +46,45 @@ struct WaiterState {
     order: Vec<usize>,
 }
 
-impl Turn {
-    /// Waits for the time of the next attempt, and says how to make it. One is made as soon as
-    /// quarantines are over for which there was no quorum; while none can be asked, the last one is
-    /// made at the end of the quorum timeout: that of this call, or of one that waits behind it.
+impl LocalWaiter {
+    /// Waits for the time of the next attempt, and returns its plan. An attempt is also due when quarantines end that
+    /// left the attempt before without a quorum. While no quorum answers, the last attempt is due at the end of the
+    /// quorum timeout: of this call, or of a call that waits behind.
     pub(super) async fn until_next_attempt(
         &mut self,
         context: &ClientContext,
         checked: &CheckedRequest,
-        queue: &TaskQueue,
+        queue: &LocalQueue,
         quorum_deadline: Option<Instant>,
     ) -> Plan {
-        let TaskQueue { notifier, outage, .. } = queue;
-        let waiting = match &mut self.waiting {
-            Some(waiting) => waiting,
+        let LocalQueue { notifier, outage, .. } = queue;
+        let state = match &mut self.state {
+            Some(state) => state,
             None => match context.resource_with_waiters(&checked.resources).await {
                 None if checked.is_known_held => {
-                    self.waiting.insert(WaiterState::begin(context, checked, 0, notifier))
+                    self.state.insert(WaiterState::begin(context, checked, 0, notifier))
                 }
                 None => return checked.first_contact(context),
-                Some(index) => self.waiting.insert(WaiterState::begin(context, checked, index, notifier)),
+                Some(index) => self.state.insert(WaiterState::begin(context, checked, index, notifier)),
             },
         };
-        if std::mem::take(&mut self.is_asking) {
-            // Its turn was given back with the attempt.
-            waiting.schedule.request_attempt(context.now());
+        if std::mem::take(&mut self.is_attempting) {
+            // The rollback of that attempt also returned the wake.
+            state.schedule.request_attempt(context.now());
         }
         loop {
             let notified = notifier.notified.notified();
             let now = context.now();
-            waiting.hear(notifier.take(), now);
-            let NextAttempt { at, mut plan } = waiting.schedule.next_attempt();
+            state.on_notifications(notifier.take(), now);
+            let NextAttempt { at, mut plan } = state.schedule.next_attempt();
             let at = [quorum_deadline, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
             if at <= now || outage.is_attempt_wanted() {
-                waiting.schedule.attempt_begins(now);
-                waiting.entries.set_enqueue_only(waiting.schedule.enqueues_only());
+                state.schedule.attempt_begins(now);
+                state.entries.set_enqueue_only(state.schedule.enqueues_only());
                 if let Plan::QueueNodeFirst(order) = &mut plan {
-                    // Others may be silent than when it began to wait.
-                    let now = context.queue_node_order(checked.resource_at(waiting.entries.index()));
-                    *order = now.into_iter().filter(|node| order.contains(node)).collect();
+                    // Other nodes may be silent than at the beginning of the wait.
+                    let present = context.queue_node_order(checked.resource_at(state.entries.index()));
+                    *order = present.into_iter().filter(|node| order.contains(node)).collect();
                 }
                 return plan;
             }
@@ -96,64 +97,65 @@ impl Turn {
         }
     }
 
-    /// Makes the attempt.
+    /// Makes an attempt.
     pub(super) async fn attempt(
         &mut self,
         context: &ClientContext,
         checked: &CheckedRequest,
         plan: Plan,
     ) -> AttemptOutcome {
-        self.is_asking = true;
-        let entries = self.waiting.as_mut().map(|waiting| &mut waiting.entries);
+        self.is_attempting = true;
+        let entries = self.state.as_mut().map(|state| &mut state.entries);
         let outcome = attempt(context, checked, plan, self.hint, entries).await;
-        self.is_asking = false;
+        self.is_attempting = false;
         outcome
     }
 
+    /// Handles a failed attempt that began at `begun`.
     pub(super) fn failed(
         &mut self,
         context: &ClientContext,
         checked: &CheckedRequest,
-        queue: &TaskQueue,
+        queue: &LocalQueue,
         failed: &FailedAttempt,
         begun: Instant,
     ) {
-        let TaskQueue { notifier, outage, .. } = queue;
+        let LocalQueue { notifier, outage, .. } = queue;
         let now = context.now();
         self.hint = self.hint.max(failed.hint);
         let quarantine = failed.replies.quarantined_for();
         self.quarantined_until = quarantine.map(|remaining| now + remaining + checked.settings.pacing.floor);
         outage.attempt_failed(failed, begun, now, self.quarantined_until);
         let index = failed.refused.map_or(0, |refused| refused.index);
-        match &mut self.waiting {
-            // A waiter that is refused for another resource waits for that one: in both queues, it
-            // would keep others from what is free.
-            Some(waiting) if is_elsewhere(waiting, failed.refused) => {
+        match &mut self.state {
+            // A waiter of a group that is refused for another resource waits for that resource alone. In both queues, the
+            // waiter would keep other clients from the free resource.
+            Some(state) if is_elsewhere(state, failed.refused) => {
                 let mut other = WaiterState::begin(context, checked, index, notifier);
-                other.entries.take_arrival_of(&waiting.entries);
-                *waiting = other;
+                other.entries.take_arrival_of(&state.entries);
+                *state = other;
             }
-            Some(waiting) => waiting.failed(failed, notifier, now, context.jitter()),
+            Some(state) => state.failed(failed, notifier, now, context.jitter()),
             None => {
-                let waiting = self.waiting.insert(WaiterState::begin(context, checked, index, notifier));
-                waiting.failed(failed, notifier, now, context.jitter());
+                let state = self.state.insert(WaiterState::begin(context, checked, index, notifier));
+                state.failed(failed, notifier, now, context.jitter());
             }
         }
     }
 
-    /// Asks all nodes who holds the resource, where the queue node may be wrong. Silent ones are
-    /// waited for no longer than a silent queue node.
-    pub(super) async fn look(
+    /// Inspects all nodes for the holder, if the queue node may keep an orphaned key. Waits for silent nodes no longer
+    /// than for a silent queue node.
+    pub(super) async fn check_holder(
         &mut self,
         context: &ClientContext,
         checked: &CheckedRequest,
         refused: Option<RefusedResource>,
     ) {
-        let Some(WaiterState { schedule, entries, .. }) = &mut self.waiting else { return };
+        let Some(WaiterState { schedule, entries, .. }) = &mut self.state else { return };
         if !schedule.wants_holder_check() {
             return;
         }
-        // A group may be refused for another of its resources than the one that it is queued for.
+        // A group may be refused for another of its resources than the resource of its queue entry.
         let index = refused.map_or_else(|| entries.index(), |refused| refused.index);
         let resource = checked.resource_at(index);
         let start = context.now();
@@ -165,13 +167,13 @@ impl Turn {
         schedule.holder_checked(&votes, &readers, now.saturating_duration_since(start), now);
     }
 
-    /// The next in the queue waits for what this one has acquired.
-    pub(super) fn acquired(&mut self, context: &ClientContext, queue: &TaskQueue) {
+    /// Handles an acquired lease. The next task waits for that lease to end.
+    pub(super) fn acquired(&mut self, context: &ClientContext, queue: &LocalQueue) {
         self.quarantined_until = None;
         queue.outage.end();
-        if let Some(WaiterState { schedule, entries, .. }) = &mut self.waiting {
+        if let Some(WaiterState { schedule, entries, .. }) = &mut self.state {
             entries.acquired(context);
-            // Wakes until now were for this turn.
+            // Wakes until now led to this attempt.
             queue.notifier.take();
             schedule.acquired(context.now());
         }
@@ -179,7 +181,7 @@ impl Turn {
 }
 
 impl WaiterState {
-    /// Waits for this one of the resources from now on.
+    /// Begins to wait for the resource at `index`.
     fn begin(
         context: &ClientContext,
         checked: &CheckedRequest,
@@ -199,7 +201,7 @@ impl WaiterState {
         let mut schedule = WaiterSchedule::new(config, now);
         let mut entries = QueueEntries::new(context, checked, index, notifier);
         match order.first() {
-            // It enters the queue by its first question, once it listens, or could by now.
+            // The first attempt enters the queue, once the subscription stands or its time is over.
             Some(queue_node) if checked.is_known_held => {
                 entries.listen(*queue_node);
                 schedule.request_attempt(now + settings.rules.node_timeout / LISTENING_SHARE);
@@ -209,10 +211,10 @@ impl WaiterState {
         Self { schedule, entries, order }
     }
 
-    fn hear(&mut self, notifications: Notifications, now: Instant) {
+    fn on_notifications(&mut self, notifications: Notifications, now: Instant) {
         notifications.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));
-        notifications.news.iter().for_each(|node| self.schedule.may_have_missed(node, now));
-        self.come_next(notifications);
+        notifications.subscribed.iter().for_each(|node| self.schedule.may_have_missed(node, now));
+        self.become_next(notifications);
         notifications.releases.iter().for_each(|node| self.schedule.released(node, now));
         notifications.wakes.iter().for_each(|node| self.schedule.woken(node, now));
     }
@@ -222,22 +224,22 @@ impl WaiterState {
         if let Some(deferral) = &failed.deferral {
             self.listen(deferral.node);
         }
-        // What came during the attempt may be older than its refusal: one more look, and no wake.
+        // A notice during the attempt may be older than the refusal, so the notice is no wake but leads to one attempt more.
         let notifications = notifier.take();
-        self.come_next(notifications);
-        let news = notifications.news.union(notifications.wakes).union(notifications.releases);
-        news.iter().for_each(|node| self.schedule.may_have_missed(node, now));
+        self.become_next(notifications);
+        let notices = notifications.subscribed.union(notifications.wakes).union(notifications.releases);
+        notices.iter().for_each(|node| self.schedule.may_have_missed(node, now));
         notifications.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));
     }
 
-    fn come_next(&mut self, notifications: Notifications) {
+    fn become_next(&mut self, notifications: Notifications) {
         for node in notifications.nexts.iter() {
             self.schedule.is_next(node);
             self.listen(node);
         }
     }
 
-    /// Listens to the queue node, as far as this waiter has to.
+    /// Subscribes at the queue node to wakes, and to releases if this waiter is one of the first two.
     fn listen(&mut self, queue_node: usize) {
         if self.schedule.listens_for_releases() {
             self.entries.listen_for_releases(queue_node, &self.order);
@@ -248,13 +250,12 @@ impl WaiterState {
     }
 }
 
-/// Whether it is certain that a waiter is refused for another resource than the one that it waits
-/// for.
-fn is_elsewhere(waiting: &WaiterState, refused: Option<RefusedResource>) -> bool {
-    refused.is_some_and(|refused| refused.is_sure && refused.index != waiting.entries.index())
+/// Whether a waiter was certainly refused for another resource than the resource of its queue entry.
+fn is_elsewhere(state: &WaiterState, refused: Option<RefusedResource>) -> bool {
+    refused.is_some_and(|refused| refused.is_sure && refused.index != state.entries.index())
 }
 
-/// The vote that a node would have given, by what it says of the resource.
+/// Returns the vote that an inspection of the resource stands for.
 fn vote_of(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Inspected(Inspection { held: Some(held), .. }) => NodeReply::Refused(Refusal::Held {
@@ -265,7 +266,7 @@ fn vote_of(answer: &Answer) -> NodeReply {
     }
 }
 
-/// Which reader of the resource ends first, of those that a node names.
+/// Returns the reader whose time ends first, of the readers that a node names.
 fn first_reader(answer: &Answer) -> Option<LeaseId> {
     let Answer::Inspected(inspection) = answer else { return None };
     inspection.readers.first().map(|(owner, _)| owner.clone())
