@@ -1,4 +1,4 @@
-//! Who holds a resource, by what its nodes have said.
+//! The holder of a resource, according to the votes of the nodes.
 
 use std::time::Duration;
 
@@ -7,8 +7,7 @@ use crate::{
     values::{LeaseId, NodeReply, Refusal},
 };
 
-/// Whom a node names as the holder, if it says that there is one, and for how long. The owner is
-/// `None` for a lock of some other kind.
+/// Returns the holder that a vote names, with the remaining time. The lease is `None` for a lock of another library.
 pub(crate) fn named(vote: &NodeReply) -> Option<(Option<&LeaseId>, Duration)> {
     match vote {
         NodeReply::Refused(Refusal::Held { by, remaining }) => {
@@ -18,25 +17,24 @@ pub(crate) fn named(vote: &NodeReply) -> Option<(Option<&LeaseId>, Duration)> {
     }
 }
 
-/// Whether a node has not said who holds the resource, or that nobody does.
+/// Whether a vote says neither that the resource is free nor what holds it.
 pub(crate) fn is_unknown(vote: &NodeReply) -> bool {
     *vote != NodeReply::Done && named(vote).is_none()
 }
 
-/// Whether no owner was named, or may stand, on enough nodes to be the holder. Where nodes were not
-/// asked, it may.
+/// Whether no lease can have a quorum. A node whose vote is unknown may have any lease.
 pub(crate) fn is_split(votes: &[NodeReply], electorate: Electorate) -> bool {
     let unknown = votes.iter().filter(|vote| is_unknown(vote)).count();
     let most = votes.iter().map(|one| supporters(votes, one)).max();
     most.unwrap_or(0) + unknown < electorate.needed()
 }
 
-/// The owner that a quorum of nodes names.
+/// Returns the lease that a quorum of nodes names.
 pub(crate) fn holder(votes: &[NodeReply], electorate: Electorate) -> Option<&LeaseId> {
     named(votes.iter().find(|one| supporters(votes, one) >= electorate.needed())?)?.0
 }
 
-/// On how many nodes the owner stands that this one has named.
+/// Returns the number of votes that name the same lease as `one`.
 fn supporters(votes: &[NodeReply], one: &NodeReply) -> usize {
     let Some((owner, _)) = named(one) else { return 0 };
     votes.iter().filter_map(named).filter(|(other, _)| *other == owner).count()

@@ -1,4 +1,4 @@
-//! Nodes that keep an orphaned key: one that no client is about to delete.
+//! Nodes that keep an orphaned key: a key that no client will delete.
 
 use crate::{
     algorithm::{
@@ -8,15 +8,14 @@ use crate::{
     values::{LeaseId, NodeReply},
 };
 
-/// Nodes with an orphaned key: they name the same owner in two looks, neither of which found a
-/// quorum for it.
+/// The nodes with an orphaned key: each names the same lease in two holder checks, neither of which found a quorum for
+/// that lease.
 ///
-/// A client that loses an attempt takes its votes back within a round trip, and never asks again as
-/// the same owner. So an owner that is named again was killed, or is cut off: the node would wake
-/// nobody until that key ends.
+/// A client that loses an attempt rolls back within a round trip, and never uses that lease id again. So the client of
+/// a lease that is named again was killed, or is cut off, and the node would wake no waiter until the key expires.
 #[derive(Clone, Debug)]
 pub(crate) struct OrphanedKeys {
-    /// Whom each node named in the last look that found no quorum.
+    /// The lease that each node named in the last check without a quorum.
     named: Vec<Option<LeaseId>>,
     nodes: NodeSet,
 }
@@ -30,7 +29,7 @@ impl OrphanedKeys {
         self.nodes
     }
 
-    /// The resource was released at this node.
+    /// Handles a release at a node.
     pub(crate) fn released(&mut self, node: usize) {
         self.nodes.remove(node);
         if let Some(named) = self.named.get_mut(node) {
@@ -38,9 +37,9 @@ impl OrphanedKeys {
         }
     }
 
-    /// A look has seen this, which found no quorum; and of each node which of its readers ends
-    /// first, as what stands for all of them in a vote is no owner.
-    pub(crate) fn note(&mut self, votes: &[NodeReply], readers: &[Option<LeaseId>]) {
+    /// Records a check that found no quorum. A vote names no single reader, so `readers` has the reader of each node
+    /// whose time ends first.
+    pub(crate) fn record(&mut self, votes: &[NodeReply], readers: &[Option<LeaseId>]) {
         for (node, (before, vote)) in self.named.iter_mut().zip(votes).enumerate() {
             if is_unknown(vote) {
                 continue;

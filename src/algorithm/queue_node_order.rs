@@ -1,11 +1,10 @@
-//! Which node is the queue node.
+//! The queue node order.
 
-/// The nodes in the order in which they are the queue node of a resource: by a hash of resource and
-/// address, so that all clients agree without talking and resources spread over the nodes
-/// (rendezvous hashing, Thaler and Ravishankar 1998).
+/// Returns the nodes in the order in which they take the role of the queue node of a resource: by a hash of resource and
+/// address (rendezvous hashing, Thaler and Ravishankar 1998). So all clients agree without messages, and resources
+/// spread over the nodes.
 ///
-/// Clients that know a node by different addresses may order it differently: that costs order,
-/// never exclusion.
+/// Clients that use different addresses for a node may order the nodes differently. This costs order, never exclusion.
 pub(crate) fn rendezvous_order<'a>(
     resource: &[u8],
     addresses: impl IntoIterator<Item = &'a str>,

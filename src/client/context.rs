@@ -50,7 +50,7 @@ impl ClientContext {
         settings: CheckedQuorum,
         dependencies: ClientDependencies,
     ) -> Self {
-        let ClientDependencies { clock, spawner, observer, client, label, random } = dependencies;
+        let ClientDependencies { clock, spawner, observer, client_id, label, rng } = dependencies;
         Self {
             addresses: nodes.iter().map(|node| Arc::clone(node.address())).collect(),
             nodes,
@@ -58,11 +58,11 @@ impl ClientContext {
             clock,
             spawner,
             observer,
-            owners: LeaseIds::new(client, &label),
+            owners: LeaseIds::new(client_id, &label),
             attempts: Arc::default(),
             waiter_cache: WaiterCache::default(),
             responsiveness: Responsiveness::default(),
-            rng: Mutex::new(random),
+            rng: Mutex::new(rng),
             is_closed: AtomicBool::new(false),
             closed: Notify::new(),
         }

@@ -1,4 +1,4 @@
-//! One question sent to several nodes, and the answers as they come.
+//! Requests to several nodes, and the answers in order of arrival.
 
 use std::{
     pin::Pin,
@@ -14,19 +14,18 @@ use crate::{
     values::NodeError,
 };
 
-/// Requests under way, each to one node, and the answers as they come. Every round of every
-/// operation goes through here.
+/// Outstanding requests, each to one node, with the answers in order of arrival. Every round of every operation uses one.
 ///
 /// # Cancel safety
 ///
-/// Dropping a fan-out takes back nothing: what was sent will be executed.
+/// If a fan-out is dropped, the nodes still execute the requests.
 pub(crate) struct Fanout<Tag> {
     pending: Vec<(usize, Tag, Reply)>,
     /// The timer of the last wait, kept because the next one mostly has the same deadline.
     timer: Option<(Instant, BoxFuture<'static, ()>)>,
 }
 
-/// What a fan-out has heard.
+/// An event of a fan-out.
 #[derive(Debug)]
 pub(crate) enum FanoutEvent<Tag> {
     Answer {
@@ -34,12 +33,12 @@ pub(crate) enum FanoutEvent<Tag> {
         tag: Tag,
         answer: Answer,
     },
-    /// Nothing until the deadline.
+    /// No answer until the deadline.
     DeadlineReached,
 }
 
 impl Fanout<()> {
-    /// Requests that were sent already.
+    /// Returns a fan-out of requests that were sent before.
     pub(crate) fn from_replies(replies: Vec<(usize, Reply)>) -> Self {
         Self { pending: replies.into_iter().map(|(node, reply)| (node, (), reply)).collect(), timer: None }
     }
@@ -57,21 +56,21 @@ impl<Tag: Copy> Fanout<Tag> {
         }
     }
 
-    /// How many answers are still to come.
+    /// Returns the number of outstanding answers.
     pub(crate) fn outstanding(&self) -> usize {
         self.pending.len()
     }
 
-    /// The next answer, or [`FanoutEvent::DeadlineReached`] once `deadline` has come.
+    /// Returns the next answer, or [`FanoutEvent::DeadlineReached`] at the deadline.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it loses no answer.
+    /// If the future is dropped, no answer is lost.
     pub(crate) async fn next(&mut self, clock: &dyn Clock, deadline: Instant) -> FanoutEvent<Tag> {
         poll_fn(|context| self.poll_next(context, clock, deadline)).await
     }
 
-    /// The replies of this kind that are still open; the others are let go.
+    /// Returns the outstanding replies whose tags are wanted, and drops the other replies.
     pub(crate) fn take_outstanding(&mut self, is_wanted: impl Fn(Tag) -> bool) -> Vec<(usize, Reply)> {
         let pending = std::mem::take(&mut self.pending);
         pending
@@ -96,9 +95,9 @@ impl<Tag: Copy> Fanout<Tag> {
                 break;
             }
         }
-        if let Some((at, heard)) = answered {
+        if let Some((at, event)) = answered {
             drop(self.pending.remove(at));
-            return Poll::Ready(heard);
+            return Poll::Ready(event);
         }
         let timer = match &mut self.timer {
             Some((until, timer)) if *until == deadline => timer,

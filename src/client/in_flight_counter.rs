@@ -1,4 +1,4 @@
-//! How many attempts and entries in wait queues are under way.
+//! The number of attempts and queue entries in flight.
 
 use std::sync::{
     Arc,
@@ -7,18 +7,18 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-/// Counts attempts under way, so that a shutdown can wait for them: as long as there is one, its
-/// rollback or its unlock may still have to be sent.
+/// The number of attempts and queue entries in flight, for which a shutdown waits: a rollback or an unlock may still
+/// have to be sent.
 ///
-/// An attempt enters and then looks whether the client is closed; a shutdown closes it and then
-/// looks for attempts. Both in one total order (`SeqCst`), so that one of them sees the other.
+/// An attempt enters, and then checks whether the client is closed. A shutdown closes the client, and then reads the
+/// counter. Both use one total order (`SeqCst`), so one of them sees the other.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightCounter {
     in_flight: AtomicUsize,
-    none: Notify,
+    idle: Notify,
 }
 
-/// One attempt under way, until this is dropped.
+/// One attempt or queue entry in flight, until the guard is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard {
     counter: Arc<InFlightCounter>,
@@ -34,16 +34,16 @@ impl InFlightCounter {
         self.in_flight.load(Ordering::SeqCst)
     }
 
-    /// Ready when nothing is under way.
-    pub(crate) async fn none(&self) {
+    /// Waits until nothing is in flight.
+    pub(crate) async fn idle(&self) {
         loop {
-            let none = self.none.notified();
-            let mut none = std::pin::pin!(none);
-            none.as_mut().enable();
+            let idle = self.idle.notified();
+            let mut idle = std::pin::pin!(idle);
+            idle.as_mut().enable();
             if self.count() == 0 {
                 return;
             }
-            none.await;
+            idle.await;
         }
     }
 }
@@ -51,7 +51,7 @@ impl InFlightCounter {
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
         if self.counter.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.counter.none.notify_waiters();
+            self.counter.idle.notify_waiters();
         }
     }
 }
@@ -63,14 +63,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn none_is_ready_when_the_last_attempt_is_over() {
+    async fn the_counter_is_idle_when_the_last_guard_is_dropped() {
         let in_flight_counter = Arc::new(InFlightCounter::default());
         let (one, other) = (in_flight_counter.enter(), in_flight_counter.enter());
-        let mut none = Box::pin(in_flight_counter.none());
-        assert!(none.as_mut().now_or_never().is_none());
+        let mut idle = Box::pin(in_flight_counter.idle());
+        assert!(idle.as_mut().now_or_never().is_none());
         drop(one);
-        assert!(none.as_mut().now_or_never().is_none());
+        assert!(idle.as_mut().now_or_never().is_none());
         drop(other);
-        none.await;
+        idle.await;
     }
 }

@@ -9,7 +9,7 @@ pub(crate) mod context;
 pub(crate) mod dependencies;
 pub(crate) mod fanout;
 pub(crate) mod in_flight_counter;
+pub(crate) mod notice_waker;
 pub(crate) mod queue_node_view;
 pub(crate) mod responsiveness;
 pub(crate) mod waiter_cache;
-pub(crate) mod wake;

@@ -15,7 +15,7 @@ use futures::{
 
 use crate::{
     acquire::checked_request::CheckedRequest,
-    client::{context::ClientContext, wake::Wake},
+    client::{context::ClientContext, notice_waker::NoticeWaker},
     clock::Instant,
     election::{
         Leader,
@@ -70,7 +70,7 @@ pub struct Leaders {
 struct LeaderObserver {
     client: Arc<Client>,
     checked: CheckedRequest,
-    wake: Arc<Wake>,
+    wake: Arc<NoticeWaker>,
     /// Subscriptions at every node: no change goes unnoticed while they stand. There is none for releases, because a
     /// release shows no leader.
     _subscriptions: Vec<Subscription>,
@@ -119,7 +119,7 @@ impl fmt::Debug for Leaders {
 
 impl LeaderObserver {
     fn begin(client: Arc<Client>, checked: CheckedRequest) -> Self {
-        let wake = Arc::new(Wake::default());
+        let wake = Arc::new(NoticeWaker::default());
         let topic = names::leader(&checked.resource);
         let nodes = client.context.nodes.iter();
         let subscriptions = nodes.map(|node| node.subscribe(&topic, Arc::clone(&wake) as _)).collect();

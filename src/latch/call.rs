@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::latch::{LatchAnswer, LatchView},
-    client::{broadcast::send_to_all, context::ClientContext, fanout::FanoutEvent, wake::Wake},
+    client::{
+        broadcast::send_to_all, context::ClientContext, fanout::FanoutEvent, notice_waker::NoticeWaker,
+    },
     clock::Instant,
     config::CheckedLock,
     error::{ConfigError, Error, Goal, NoQuorum},
@@ -106,7 +108,7 @@ impl<'a> LatchCall<'a> {
 
     /// Makes rounds until a quorum has recorded that the latch is open.
     pub(super) async fn until_open(&mut self) -> Result<(), Error> {
-        let wake = Arc::new(Wake::default());
+        let wake = Arc::new(NoticeWaker::default());
         let topic = names::latch(&self.latch);
         let nodes = self.context.nodes.iter();
         let _subscriptions: Vec<Subscription> =

@@ -396,7 +396,7 @@ pub(crate) fn setup(
         monitor: Arc::clone(&dependencies.observer) as _,
         clock: Arc::clone(&dependencies.clock),
         spawner: Arc::clone(&dependencies.spawner),
-        seed: dependencies.client.as_u64_pair().0,
+        seed: dependencies.client_id.as_u64_pair().0,
     }
 }
 

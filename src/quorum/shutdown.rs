@@ -100,7 +100,7 @@ pub(crate) async fn shutdown(client: &Client, grace: Duration) -> ShutdownReport
     // Attempts under way have to roll back first, since closed nodes take no requests. Waiting calls end by themselves if
     // they are polled; no attempt is older than the attempt timeout.
     let patience = context.clock.sleep_until(context.now() + context.settings.attempt_timeout);
-    select(pin!(context.attempts.none()), patience).await;
+    select(pin!(context.attempts.idle()), patience).await;
     let mut drained = pin!(drained(context));
     loop {
         let now = context.now();

@@ -188,9 +188,9 @@ impl Process {
             clock: Arc::new(self.clock()),
             spawner: Arc::new(self.spawner()),
             observer: Arc::new(Recorder { world: self.world.clone(), process: self.index }),
-            client: Uuid::from_u64_pair(id(0), id(1)),
+            client_id: Uuid::from_u64_pair(id(0), id(1)),
             label: Label::default(),
-            random: StdRng::seed_from_u64(id(2)),
+            rng: StdRng::seed_from_u64(id(2)),
         }
     }
 

@@ -60,7 +60,7 @@ impl HolderCheck {
     ) -> bool {
         self.is_inconclusive = is_split(votes, electorate);
         if self.is_inconclusive {
-            self.orphaned.note(votes, readers);
+            self.orphaned.record(votes, readers);
         } else {
             self.orphaned = OrphanedKeys::new(electorate.nodes());
             self.confirmed = holder(votes, electorate).cloned();
