@@ -20,15 +20,15 @@ pub(super) struct Notifier {
 /// The notices since the waiter's task last took them: the nodes of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Notifications {
-    /// The subscription is new, so earlier notices may have been missed.
+    /// Nodes with a new subscription. Notices before it may have been missed.
     pub(super) subscribed: NodeSet,
-    /// The node wakes this waiter.
+    /// Nodes that wake this waiter.
     pub(super) wakes: NodeSet,
-    /// The waiter is one of the first two in the queue.
+    /// Nodes in whose queue the waiter is one of the first two.
     pub(super) nexts: NodeSet,
-    /// The resource was unlocked.
+    /// Nodes at which the resource was unlocked.
     pub(super) releases: NodeSet,
-    /// The connection is broken, so no wake can arrive.
+    /// Nodes whose connection is broken, so that no wake can arrive.
     pub(super) interrupted: NodeSet,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Waiters {
 /// The queue of the tasks that wait for the same resources.
 #[derive(Debug, Default)]
 pub(crate) struct LocalQueue {
-    /// Tokio's mutex is fair, so tasks get the turn in the order of their calls.
+    /// The turn to attempt. Tokio's mutex is fair, so tasks get the turn in the order of their calls.
     pub(super) waiter: tokio::sync::Mutex<LocalWaiter>,
     pub(super) notifier: Arc<Notifier>,
     pub(super) outage: Arc<SharedOutage>,

@@ -81,7 +81,7 @@ async fn many_tasks_of_many_clients_are_all_served_and_leave_nothing() {
     }
 }
 
-/// Where there is nobody to be asked for another, or nobody answers, nothing is waited for.
+/// Without another node to query, or without an answer, the call does not wait.
 #[tokio::test(start_paused = true)]
 async fn a_try_that_is_refused_says_so_at_once() {
     let cluster = MemoryCluster::new(5);
@@ -224,22 +224,22 @@ async fn any_of_several_is_the_lock_of_one_of_them() {
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
-/// What is awaited, unless it takes so long that it would not have come.
+/// Returns the output of a future and the time until then. Panics after a minute.
 async fn soon<T>(what: impl Future<Output = T>) -> (T, Duration) {
     let start = tokio::time::Instant::now();
     let value = tokio::time::timeout(Duration::from_secs(60), what).await.expect("it comes");
     (value, start.elapsed())
 }
 
-/// Nothing is to be had for so long.
+/// Asserts that a call waits for at least `lasts`.
 async fn nothing_comes<T>(what: impl Future<Output = T>, lasts: Duration) {
     assert!(tokio::time::timeout(lasts, what).await.is_err(), "there is no permit");
 }
 
-/// Those who wait are in the queues of three slots, and each is served by whatever is released: the first
-/// looks out for the other slots, and then the next one does.
+/// Each waiter is in the queues of three slots only, but gets whichever slot is released, because one waiter after the
+/// other is the release watcher.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_long_gets_what_is_released_next_whichever_it_is() {
+async fn a_waiter_gets_the_next_released_slot_whichever_it_is() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     let semaphore = quorum.semaphore("s", 400);
@@ -261,13 +261,12 @@ async fn who_waits_for_long_gets_what_is_released_next_whichever_it_is() {
     }
     drop(permits);
     pass(Duration::from_millis(5)).await;
-    assert_eq!(locked_nodes(&cluster), NONE, "nobody looks out any more");
+    assert_eq!(locked_nodes(&cluster), NONE, "no release watcher is left");
 }
 
-/// Who was queued for it has gone, and its holder, who does not know, leaves a mark to let that one go
-/// first.
+/// The only waiter of the slot has left the queue. The holder does not know this, and leaves a mark for that waiter.
 #[tokio::test(start_paused = true)]
-async fn who_looks_out_takes_what_is_marked_for_somebody_who_has_gone() {
+async fn the_release_watcher_takes_a_slot_that_is_marked_for_a_waiter_that_left() {
     let cluster = MemoryCluster::new(3);
     let [one, gone, other] = [(); 3].map(|()| client(&cluster));
     let semaphore = one.semaphore("s", 400);
@@ -290,9 +289,10 @@ async fn who_looks_out_takes_what_is_marked_for_somebody_who_has_gone() {
     assert!(took < Duration::from_millis(20), "{took:?}");
 }
 
-/// Another takes over from one whose process is gone; and who looks out also looks at what ends unheard.
+/// Another client becomes the release watcher when the lease of a dead watcher ends, and finds a slot whose lease expires
+/// without a notice.
 #[tokio::test(start_paused = true)]
-async fn a_slot_that_is_released_unheard_is_found_though_who_looked_out_is_gone() {
+async fn a_slot_that_expires_without_a_notice_is_found_although_the_release_watcher_died() {
     let cluster = MemoryCluster::new(3);
     let (one, other) = (client(&cluster), client(&cluster));
     let semaphore = one.semaphore("s", 400);
@@ -312,10 +312,10 @@ async fn a_slot_that_is_released_unheard_is_found_though_who_looked_out_is_gone(
     drop(permits);
 }
 
-/// Each of five nodes is asked something every two seconds: to keep entries and the lease of who looks out,
-/// and for what ends unheard.
+/// Each of five nodes gets one request in two seconds: for queue entries, the lease of the release watcher, and slots that
+/// expire without a notice.
 #[tokio::test(start_paused = true)]
-async fn to_wait_for_a_permit_asks_next_to_nothing() {
+async fn a_wait_for_a_permit_sends_few_requests() {
     let cluster = MemoryCluster::new(5);
     let (one, other) = (client(&cluster), client(&cluster));
     let fixed = LockOptions::new().ttl(Duration::from_secs(60)).without_renewal();
@@ -386,7 +386,7 @@ async fn acquire_several() -> usize {
     most.into_inner()
 }
 
-/// Each wants more than half, so that two that keep what they have would wait for ever.
+/// Each client wants more than half of the permits, so two clients that keep their permits would wait forever.
 #[tokio::test(start_paused = true)]
 async fn those_who_want_several_do_not_wait_for_each_other() {
     let within = |time, work| tokio::time::timeout(time, work);

@@ -14,7 +14,7 @@ use crate::{
 ///
 /// The candidates are split into chunks. The query ends when one node has answered for each chunk.
 pub(super) struct VacancyQuery {
-    /// The tag is an index of `requests`.
+    /// The outstanding answers. Each tag is an index of `requests`.
     fanout: Fanout<usize>,
     deadline: Instant,
     requests: Vec<NodeRequest>,
