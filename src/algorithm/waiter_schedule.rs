@@ -1,4 +1,4 @@
-//! When a waiter makes its next attempt, and with which plan.
+//! The schedule of a waiter's attempts.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub(crate) struct WaiterConfig {
     pub(crate) order: Vec<usize>,
 }
 
-/// The attempts of a waiter, as a pure state machine: events in, next attempt out.
+/// The schedule of a waiter's attempts, as a pure state machine: events in, next attempt out.
 ///
 /// ```text
 ///   woken, released, is_next, interrupted              next_attempt: time and plan

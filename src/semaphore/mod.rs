@@ -1,8 +1,7 @@
-//! Any one of several resources: semaphores, whose slots are resources, and locks of any of some.
+//! Locks of any one of several resources, and semaphores, whose slots are resources.
 
 mod any_of;
 mod any_of_request;
-mod permits;
 #[expect(clippy::module_inception, reason = "a file is named after its type")]
 mod semaphore;
 #[cfg(test)]
