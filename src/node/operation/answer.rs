@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redis::Value;
-
 use crate::{
     node::operation::{Holder, Inspection, Listed, Observation, Queued, Registration, wire},
     values::{Arrivals, Fingerprint, NodeError, NodeReply, Refusal},
@@ -133,7 +131,7 @@ pub(crate) enum Abstention {
 }
 
 impl Abstention {
-    pub(super) fn read(fields: &[Value]) -> Option<Self> {
+    pub(super) fn read(fields: &[wire::Value]) -> Option<Self> {
         match fields {
             [] => Some(Self::NotRegistered),
             [remaining] => wire::milliseconds(remaining).map(Self::Quarantined),

@@ -2,7 +2,7 @@
 
 use crate::{
     node::{
-        operation::{Answer, Arguments, Lock, Operate, Said},
+        operation::{Answer, Arguments, Lock, Operate, ScriptReply},
         parameters::QuorumParameters,
     },
     values::{LeaseId, Resource},
@@ -26,10 +26,10 @@ impl Operate for Downgrade {
         arguments.name_for("downgrade", resources).owner(owner).ttl(*ttl).owner(&self.writer);
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        match said {
-            Said::Tagged(b"queued", _) => None,
-            said => self.lock.decode(said),
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        match reply {
+            ScriptReply::Tagged(b"queued", _) => None,
+            reply => self.lock.decode(reply),
         }
     }
 

@@ -3,11 +3,9 @@
 
 use std::time::Duration;
 
-use redis::Value;
-
 use crate::{
     node::{
-        operation::{Answer, Arguments, Holder, Lock, Operate, Said, wire},
+        operation::{Answer, Arguments, Holder, Lock, Operate, ScriptReply, wire},
         parameters::QuorumParameters,
         ttl::whole_milliseconds,
     },
@@ -67,11 +65,11 @@ impl Operate for Enqueue {
         }
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        match said {
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        match reply {
             // A waiter that is refused has an entry, or may not enter: never "held" alone.
-            Said::Tagged(b"held", _) => None,
-            said => self.lock.decode(said),
+            ScriptReply::Tagged(b"held", _) => None,
+            reply => self.lock.decode(reply),
         }
     }
 
@@ -81,7 +79,7 @@ impl Operate for Enqueue {
 }
 
 impl Queued {
-    pub(super) fn read(resources: &[Resource], fields: &[Value]) -> Option<Self> {
+    pub(super) fn read(resources: &[Resource], fields: &[wire::Value]) -> Option<Self> {
         let [resource, ticket, rank, patience, holder @ ..] = fields else { return None };
         Some(Self {
             resource: wire::index(resources, resource)?,

@@ -3,7 +3,7 @@
 use crate::{
     clock::Instant,
     node::{
-        operation::{Answer, Arguments, Operate, Resources, Said, unlock::unlocked},
+        operation::{Answer, Arguments, Operate, Resources, ScriptReply, unlock::unlocked},
         parameters::QuorumParameters,
     },
     values::Resource,
@@ -23,8 +23,8 @@ impl Operate for ForceUnlock {
         arguments.name("force_unlock", self.resources.len());
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        unlocked(said)
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        unlocked(reply)
     }
 
     fn is_for_others(&self, _: Option<Instant>) -> bool {

@@ -7,7 +7,7 @@ use crate::{
     clock::Instant,
     node::{
         operation::{
-            Answer, Arguments, Operate, Said,
+            Answer, Arguments, Operate, ScriptReply,
             register::{Registration, unfit_server},
             wire,
         },
@@ -34,12 +34,12 @@ impl Operate for Init {
         arguments.number(u8::from(!self.is_rehearsal)).time(self.time);
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        match said {
-            Said::Tagged(b"already_registered", [fingerprint]) => {
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        match reply {
+            ScriptReply::Tagged(b"already_registered", [fingerprint]) => {
                 wire::fingerprint(fingerprint).map(|fingerprint| Answer::AlreadyRegistered { fingerprint })
             }
-            said => Registration::read(said).map(Answer::Registered).or_else(|| unfit_server(said)),
+            reply => Registration::read(reply).map(Answer::Registered).or_else(|| unfit_server(reply)),
         }
     }
 

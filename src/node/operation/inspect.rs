@@ -2,11 +2,9 @@
 
 use std::{slice, time::Duration};
 
-use redis::Value;
-
 use crate::{
     node::{
-        operation::{Abstention, Answer, Arguments, Operate, Said, wire},
+        operation::{Abstention, Answer, Arguments, Operate, ScriptReply, wire},
         parameters::{Incarnation, QuorumParameters},
     },
     values::{Fingerprint, LeaseId, Resource},
@@ -69,11 +67,11 @@ impl Operate for Inspect {
         arguments.number(u64::from(self.most_readers));
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        let Said::Tagged(
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        let ScriptReply::Tagged(
             b"inspected",
             [counter, incarnation, fingerprint, abstains, waiters, first_waiter, holder @ ..],
-        ) = said
+        ) = reply
         else {
             return None;
         };
@@ -95,7 +93,7 @@ type Readers = Box<[(LeaseId, Duration)]>;
 
 /// The holder, or nobody, and who shares the resource. What others write may be no number, and a
 /// ttl that is negative is none.
-fn held_by(fields: &[Value]) -> Option<(Option<HeldBy>, Readers)> {
+fn held_by(fields: &[wire::Value]) -> Option<(Option<HeldBy>, Readers)> {
     let [owner, holds, remaining, readers @ ..] = fields else {
         return fields.is_empty().then_some((None, Box::default()));
     };
@@ -105,14 +103,14 @@ fn held_by(fields: &[Value]) -> Option<(Option<HeldBy>, Readers)> {
         remaining: wire::milliseconds(remaining),
     };
     let (readers, []) = readers.as_chunks() else { return None };
-    let reader = |[owner, left]: &[Value; 2]| Some((wire::owner(owner)??, wire::milliseconds(left)?));
+    let reader = |[owner, left]: &[wire::Value; 2]| Some((wire::owner(owner)??, wire::milliseconds(left)?));
     Some((Some(held), readers.iter().map(reader).collect::<Option<_>>()?))
 }
 
 /// Why the node would not vote: for so many milliseconds, or for a negative number, until it has
 /// registered.
-fn abstention(value: &Value) -> Option<Abstention> {
-    let Value::Int(remaining) = value else { return None };
+fn abstention(value: &wire::Value) -> Option<Abstention> {
+    let wire::Value::Integer(remaining) = value else { return None };
     let quarantined = |remaining| Abstention::Quarantined(Duration::from_millis(remaining));
     Some(u64::try_from(*remaining).map_or(Abstention::NotRegistered, quarantined))
 }

@@ -2,11 +2,9 @@
 
 use std::{slice, sync::Arc, time::Duration};
 
-use redis::Value;
-
 use crate::{
     node::{
-        operation::{Abstention, Answer, Arguments, Operate, Said, wire},
+        operation::{Abstention, Answer, Arguments, Operate, ScriptReply, wire},
         parameters::QuorumParameters,
     },
     values::{Arrivals, Resource},
@@ -45,18 +43,18 @@ impl Operate for Latch {
         arguments.name("latch", 1).number(self.count).number(self.is_open).bytes(&arrivals).ttl(self.ttl);
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        match said {
-            Said::Tagged(b"open", []) => Some(Answer::Open),
-            Said::Tagged(b"arrived", arrivals) => {
-                let arrival = |value: &Value| wire::bytes(value).map(Arc::from);
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        match reply {
+            ScriptReply::Tagged(b"open", []) => Some(Answer::Open),
+            ScriptReply::Tagged(b"arrived", arrivals) => {
+                let arrival = |value: &wire::Value| wire::bytes(value).map(Arc::from);
                 arrivals.iter().map(arrival).collect::<Option<_>>().map(Answer::Arrived)
             }
-            Said::Tagged(b"other_count", [count]) => {
+            ScriptReply::Tagged(b"other_count", [count]) => {
                 let count = wire::number(count)?;
                 Some(Answer::OtherCount(u32::try_from(count).unwrap_or(u32::MAX)))
             }
-            Said::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
+            ScriptReply::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
             _ => None,
         }
     }

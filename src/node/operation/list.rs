@@ -1,10 +1,8 @@
 //! To list: tell which resources are held, a part at a time.
 
-use redis::Value;
-
 use crate::{
     node::{
-        operation::{Answer, Arguments, Operate, Said, wire},
+        operation::{Answer, Arguments, Operate, ScriptReply, wire},
         parameters::QuorumParameters,
     },
     values::{NodeError, Resource},
@@ -34,14 +32,14 @@ impl Operate for List {
         arguments.name("list", 0).number(self.cursor);
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        match said {
-            Said::Tagged(b"listed", [cursor, resources @ ..]) => {
-                let resource = |value: &Value| wire::bytes(value).map(Resource::internal);
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        match reply {
+            ScriptReply::Tagged(b"listed", [cursor, resources @ ..]) => {
+                let resource = |value: &wire::Value| wire::bytes(value).map(Resource::internal);
                 let resources = resources.iter().map(resource).collect::<Option<_>>()?;
                 Some(Answer::Listed(Listed { cursor: wire::number(cursor)?, resources }))
             }
-            Said::Tagged(b"no_scan", []) => Some(Answer::Error(NodeError::ScanForbidden)),
+            ScriptReply::Tagged(b"no_scan", []) => Some(Answer::Error(NodeError::ScanForbidden)),
             _ => None,
         }
     }

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use redis::Value;
-
 use crate::{
     node::{
-        operation::{Abstention, Answer, Arguments, Operate, Queued, Resources, Said, wire},
+        operation::{Abstention, Answer, Arguments, Operate, Queued, Resources, ScriptReply, wire},
         parameters::QuorumParameters,
     },
     values::{LeaseId, Resource},
@@ -70,14 +68,16 @@ impl Operate for Lock {
         }
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        match said {
-            Said::Number(vote) => Some(Answer::Granted { vote }),
-            Said::Tagged(b"held", holder) => Holder::read(&self.resources, holder).map(Answer::Held),
-            Said::Tagged(b"queued", fields) => Queued::read(&self.resources, fields).map(Answer::Queued),
-            Said::Tagged(b"gone", []) => Some(Answer::Gone),
-            Said::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
-            Said::Tagged(..) => None,
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        match reply {
+            ScriptReply::Number(vote) => Some(Answer::Granted { vote }),
+            ScriptReply::Tagged(b"held", holder) => Holder::read(&self.resources, holder).map(Answer::Held),
+            ScriptReply::Tagged(b"queued", fields) => {
+                Queued::read(&self.resources, fields).map(Answer::Queued)
+            }
+            ScriptReply::Tagged(b"gone", []) => Some(Answer::Gone),
+            ScriptReply::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
+            ScriptReply::Tagged(..) => None,
         }
     }
 
@@ -87,7 +87,7 @@ impl Operate for Lock {
 }
 
 impl Holder {
-    pub(super) fn read(resources: &[Resource], fields: &[Value]) -> Option<Self> {
+    pub(super) fn read(resources: &[Resource], fields: &[wire::Value]) -> Option<Self> {
         let [resource, owner, remaining, counter] = fields else { return None };
         Some(Self {
             resource: wire::index(resources, resource)?,

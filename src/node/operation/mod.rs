@@ -52,7 +52,7 @@ pub(crate) use self::{
     resources::Resources,
     unlock::{Tombstone, Unlock},
     vacant::Vacant,
-    wire::{Arguments, Said, fingerprint, text},
+    wire::{ArgumentSink, Arguments, ScriptReply, Value, fingerprint, text},
     withdraw::Withdraw,
     write_back::WriteBack,
 };
@@ -66,8 +66,8 @@ pub(crate) trait Operate {
     /// as to read a key, so there are as few as can be.
     fn encode(&self, arguments: &mut Arguments<'_>, parameters: &QuorumParameters);
 
-    /// What the script has said to it; `None` if that has not the shape of an answer to it.
-    fn decode(&self, said: Said<'_>) -> Option<Answer>;
+    /// Returns the answer that the script's reply stands for; `None` if the reply has not its shape.
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer>;
 
     /// Whether it must be delivered even if its connection breaks.
     fn must_deliver(&self) -> bool {

@@ -2,11 +2,9 @@
 
 use std::{slice, time::Duration};
 
-use redis::Value;
-
 use crate::{
     node::{
-        operation::{Answer, Arguments, Operate, Proclamation, Said, wire},
+        operation::{Answer, Arguments, Operate, Proclamation, ScriptReply, wire},
         parameters::QuorumParameters,
     },
     values::{LeaseId, Resource},
@@ -37,12 +35,14 @@ impl Operate for Observe {
         arguments.name("observe", 1);
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        let Said::Tagged(b"observed", [owner, remaining, said @ ..]) = said else { return None };
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        let ScriptReply::Tagged(b"observed", [owner, remaining, proclaimed @ ..]) = reply else {
+            return None;
+        };
         Some(Answer::Observed(Observation {
             owner: wire::owner(owner)?,
             remaining: wire::milliseconds(remaining),
-            said: proclamation(said),
+            said: proclamation(proclaimed),
         }))
     }
 
@@ -52,7 +52,7 @@ impl Operate for Observe {
 }
 
 /// What others write there may be anything, and is nobody's proclamation then.
-fn proclamation(fields: &[Value]) -> Option<Proclamation> {
+fn proclamation(fields: &[wire::Value]) -> Option<Proclamation> {
     let [owner, term, number, value, since] = fields else { return None };
     Some(Proclamation {
         owner: LeaseId::from_wire(wire::bytes(owner)?),

@@ -4,7 +4,7 @@ use std::{fmt, slice, sync::Arc, time::Duration};
 
 use crate::{
     node::{
-        operation::{Answer, Arguments, Operate, Said},
+        operation::{Answer, Arguments, Operate, ScriptReply},
         parameters::QuorumParameters,
     },
     values::{LeaseId, Resource},
@@ -54,11 +54,11 @@ impl Operate for Proclaim {
         arguments.bytes(value).time(*since).ttl(self.ttl);
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        match said {
-            Said::Tagged(b"proclaimed", []) => Some(Answer::Proclaimed),
-            Said::Tagged(b"not_leader", []) => Some(Answer::NotLeader),
-            Said::Tagged(..) | Said::Number(_) => None,
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        match reply {
+            ScriptReply::Tagged(b"proclaimed", []) => Some(Answer::Proclaimed),
+            ScriptReply::Tagged(b"not_leader", []) => Some(Answer::NotLeader),
+            ScriptReply::Tagged(..) | ScriptReply::Number(_) => None,
         }
     }
 }

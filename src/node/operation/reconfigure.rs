@@ -3,7 +3,7 @@
 use crate::{
     clock::Instant,
     node::{
-        operation::{Abstention, Answer, Arguments, Operate, Registration, Said},
+        operation::{Abstention, Answer, Arguments, Operate, Registration, ScriptReply},
         parameters::QuorumParameters,
     },
     values::{Fingerprint, Resource},
@@ -26,10 +26,10 @@ impl Operate for Reconfigure {
         arguments.joined(format_args!("{}", to.digest()));
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        match said {
-            Said::Tagged(b"abstains", []) => Some(Answer::Abstains(Abstention::NotRegistered)),
-            said => Registration::read(said).map(Answer::Registered),
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        match reply {
+            ScriptReply::Tagged(b"abstains", []) => Some(Answer::Abstains(Abstention::NotRegistered)),
+            reply => Registration::read(reply).map(Answer::Registered),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        operation::{Answer, Arguments, Operate, Said, wire},
+        operation::{Answer, Arguments, Operate, ScriptReply, wire},
         parameters::{Incarnation, QuarantineParameters, QuorumParameters},
     },
     values::{NodeError, Resource},
@@ -60,14 +60,14 @@ impl Operate for Register {
             .ttl(renewals_after);
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        Registration::read(said).map(Answer::Registered).or_else(|| unfit_server(said))
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        Registration::read(reply).map(Answer::Registered).or_else(|| unfit_server(reply))
     }
 }
 
 impl Registration {
-    pub(super) fn read(said: Said<'_>) -> Option<Self> {
-        let Said::Tagged(b"registered", [incarnation, rest @ ..]) = said else { return None };
+    pub(super) fn read(reply: ScriptReply<'_>) -> Option<Self> {
+        let ScriptReply::Tagged(b"registered", [incarnation, rest @ ..]) = reply else { return None };
         let quarantine = match rest {
             [] => None,
             [remaining] => Some(wire::milliseconds(remaining)?),
@@ -78,12 +78,12 @@ impl Registration {
 }
 
 /// Why the server cannot be a node of this client.
-pub(super) fn unfit_server(said: Said<'_>) -> Option<Answer> {
-    match said {
-        Said::Tagged(b"clock_off", [gap]) => {
+pub(super) fn unfit_server(reply: ScriptReply<'_>) -> Option<Answer> {
+    match reply {
+        ScriptReply::Tagged(b"clock_off", [gap]) => {
             wire::milliseconds(gap).map(|gap| Answer::Error(NodeError::ClockOff(gap)))
         }
-        Said::Tagged(b"no_run_id", []) => Some(Answer::Error(NodeError::RunIdForbidden)),
-        Said::Tagged(..) | Said::Number(_) => None,
+        ScriptReply::Tagged(b"no_run_id", []) => Some(Answer::Error(NodeError::RunIdForbidden)),
+        ScriptReply::Tagged(..) | ScriptReply::Number(_) => None,
     }
 }

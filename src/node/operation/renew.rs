@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        operation::{Abstention, Answer, Arguments, Holder, Operate, Resources, Said, wire},
+        operation::{Abstention, Answer, Arguments, Holder, Operate, Resources, ScriptReply, wire},
         parameters::QuorumParameters,
     },
     values::{LeaseId, Resource},
@@ -35,18 +35,18 @@ impl Operate for Renew {
         arguments.owner(owner).number(*holds).ttl(*ttl).number(*token);
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        match said {
-            Said::Number(1) => Some(Answer::Renewed { proves: true }),
-            Said::Tagged(b"renewed", [proves]) => {
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        match reply {
+            ScriptReply::Number(1) => Some(Answer::Renewed { proves: true }),
+            ScriptReply::Tagged(b"renewed", [proves]) => {
                 Some(Answer::Renewed { proves: wire::number(proves)? == 1 })
             }
-            Said::Tagged(b"renewed_in_quarantine", fields) => {
+            ScriptReply::Tagged(b"renewed_in_quarantine", fields) => {
                 Abstention::read(fields).map(Answer::RenewedInQuarantine)
             }
-            Said::Tagged(b"held", holder) => Holder::read(&self.resources, holder).map(Answer::Held),
-            Said::Tagged(b"gone", []) => Some(Answer::Gone),
-            Said::Tagged(..) | Said::Number(_) => None,
+            ScriptReply::Tagged(b"held", holder) => Holder::read(&self.resources, holder).map(Answer::Held),
+            ScriptReply::Tagged(b"gone", []) => Some(Answer::Gone),
+            ScriptReply::Tagged(..) | ScriptReply::Number(_) => None,
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::{
     clock::Instant,
     node::{
-        operation::{Answer, Arguments, Operate, Resources, Said},
+        operation::{Answer, Arguments, Operate, Resources, ScriptReply},
         parameters::QuorumParameters,
     },
     values::{LeaseId, Resource},
@@ -57,8 +57,8 @@ impl Operate for Unlock {
         arguments.owner(owner).joined(format_args!("{}{}{mark}", u8::from(*notify), *tombstone as u8));
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        unlocked(said)
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        unlocked(reply)
     }
 
     fn must_deliver(&self) -> bool {
@@ -92,7 +92,7 @@ impl Unlock {
 }
 
 /// How many of the resources were deleted.
-pub(super) fn unlocked(said: Said<'_>) -> Option<Answer> {
-    let Said::Number(deleted) = said else { return None };
+pub(super) fn unlocked(reply: ScriptReply<'_>) -> Option<Answer> {
+    let ScriptReply::Number(deleted) = reply else { return None };
     Some(Answer::Unlocked { deleted: u32::try_from(deleted).ok()? })
 }

@@ -1,10 +1,8 @@
 //! To look for vacant resources: tell which of some nobody has, or waits for.
 
-use redis::Value;
-
 use crate::{
     node::{
-        operation::{Abstention, Answer, Arguments, Operate, Said, wire},
+        operation::{Abstention, Answer, Arguments, Operate, ScriptReply, wire},
         parameters::QuorumParameters,
     },
     values::Resource,
@@ -28,13 +26,13 @@ impl Operate for Vacant {
         arguments.name("vacant", self.resources.len()).number(self.most).number(self.even_marked);
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        match said {
-            Said::Tagged(b"vacant", indices) => {
-                let index = |value: &Value| wire::index(&self.resources, value);
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        match reply {
+            ScriptReply::Tagged(b"vacant", indices) => {
+                let index = |value: &wire::Value| wire::index(&self.resources, value);
                 indices.iter().map(index).collect::<Option<_>>().map(Answer::Vacant)
             }
-            Said::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
+            ScriptReply::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
             _ => None,
         }
     }

@@ -1,42 +1,50 @@
-//! How operations travel: as arguments of the script, and what it says to them.
+//! Operations on the wire: the arguments of the script, and its replies.
+//!
+//! Neither names a client library, so that an operation can be encoded and decoded without one. `node/redis` writes
+//! the arguments into its command, and hands over its values.
 
 use std::{fmt, time::Duration};
-
-use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
 
 use crate::{
     node::{operation::Resources, parameters::Incarnation, ttl::whole_milliseconds},
     values::{Fingerprint, LeaseId, Resource},
 };
 
+/// A command that takes arguments one by one.
+pub(crate) trait ArgumentSink {
+    fn push_bytes(&mut self, bytes: &[u8]);
+
+    fn push_number(&mut self, number: u64);
+
+    /// Appends one argument, formatted in place.
+    fn push_text(&mut self, text: fmt::Arguments<'_>);
+}
+
 /// The arguments of one operation, as they are added to a call of the script.
-pub(crate) struct Arguments<'a>(&'a mut Cmd);
+pub(crate) struct Arguments<'a>(&'a mut dyn ArgumentSink);
 
 impl<'a> Arguments<'a> {
-    pub(crate) fn new(command: &'a mut Cmd) -> Self {
+    pub(crate) fn new(command: &'a mut dyn ArgumentSink) -> Self {
         Self(command)
     }
 
-    /// The name of an operation that says how many resources it names.
+    /// The name of an operation, and the number of its resources.
     pub(super) fn name(&mut self, name: &str, resources: usize) -> &mut Self {
-        self.0.arg(name).arg(resources);
-        self
+        self.bytes(name.as_bytes()).index(resources)
     }
 
-    /// The same of an operation to which it matters which of its resources are shared. Where none is,
-    /// there is no more to say.
+    /// The same, preceded by a flag for each resource if any of them is shared.
     pub(super) fn name_for(&mut self, name: &str, resources: &Resources) -> &mut Self {
         if resources.is_any_shared() {
             let shared: String = resources.each().map(|(_, is)| if is { '1' } else { '0' }).collect();
-            self.0.arg("shared").arg(shared);
+            self.bytes(b"shared").bytes(shared.as_bytes());
         }
         self.name(name, resources.len())
     }
 
     /// A name that stands for an operation of one resource.
     pub(super) fn short_name(&mut self, name: &str) -> &mut Self {
-        self.0.arg(name);
-        self
+        self.bytes(name.as_bytes())
     }
 
     pub(super) fn owner(&mut self, owner: &LeaseId) -> &mut Self {
@@ -44,19 +52,18 @@ impl<'a> Arguments<'a> {
     }
 
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
-        self.0.arg(bytes);
+        self.0.push_bytes(bytes);
         self
     }
 
     pub(super) fn number(&mut self, number: impl Into<u64>) -> &mut Self {
-        self.0.arg(number.into());
+        self.0.push_number(number.into());
         self
     }
 
-    /// One of the resources that the operation names.
+    /// The index of a resource, or the number of them.
     pub(super) fn index(&mut self, index: usize) -> &mut Self {
-        self.0.arg(index);
-        self
+        self.joined(format_args!("{index}"))
     }
 
     /// A ttl in whole milliseconds.
@@ -71,57 +78,69 @@ impl<'a> Arguments<'a> {
 
     /// Several values as one argument.
     pub(crate) fn joined(&mut self, values: fmt::Arguments<'_>) -> &mut Self {
-        self.0.arg(Joined(values));
+        self.0.push_text(values);
         self
     }
 }
 
-struct Joined<'a>(fmt::Arguments<'a>);
+/// A value that the script returns.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Value {
+    Nil,
+    Integer(i64),
+    Bytes(Vec<u8>),
+    Array(Vec<Self>),
+    /// A value that the script never returns, as text.
+    Unexpected(String),
+}
 
-impl ToRedisArgs for Joined<'_> {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        out.write_arg_fmt(self.0);
+impl fmt::Debug for Value {
+    /// Shows bytes as text, because the script's tags and owners are texts.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nil => f.write_str("nil"),
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::Bytes(bytes) => write!(f, "\"{}\"", bytes.escape_ascii()),
+            Self::Array(values) => f.debug_list().entries(values).finish(),
+            Self::Unexpected(shown) => f.write_str(shown),
+        }
     }
 }
 
-/// What the script says to one operation.
+/// The script's reply to one operation.
 #[derive(Clone, Copy)]
-pub(crate) enum Said<'a> {
-    /// The answers that are given most are bare numbers: a table costs the server more than the
+pub(crate) enum ScriptReply<'a> {
+    /// The most frequent answers are bare numbers, because a table costs the server more than the
     /// number in it.
     Number(u64),
     Tagged(&'a [u8], &'a [Value]),
 }
 
-impl<'a> Said<'a> {
+impl<'a> ScriptReply<'a> {
     pub(crate) fn read(value: &'a Value) -> Option<Self> {
         match value {
-            Value::Int(number) => u64::try_from(*number).ok().map(Self::Number),
+            Value::Integer(number) => u64::try_from(*number).ok().map(Self::Number),
             Value::Array(parts) => {
                 let (tag, fields) = parts.split_first()?;
                 Some(Self::Tagged(bytes(tag)?, fields))
             }
-            _ => None,
+            Value::Nil | Value::Bytes(_) | Value::Unexpected(_) => None,
         }
     }
 }
 
 pub(super) fn bytes(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::BulkString(bytes) => Some(bytes),
-        Value::SimpleString(text) => Some(text.as_bytes()),
-        _ => None,
-    }
+    if let Value::Bytes(bytes) = value { Some(bytes) } else { None }
 }
 
-/// A text, whatever bytes it is of.
+/// A text; bytes that are not UTF-8 are replaced.
 pub(crate) fn text(value: &Value) -> Option<String> {
     bytes(value).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }
 
 pub(super) fn number(value: &Value) -> Option<u64> {
     match value {
-        Value::Int(number) => u64::try_from(*number).ok(),
+        Value::Integer(number) => u64::try_from(*number).ok(),
         value => str::from_utf8(bytes(value)?).ok()?.parse().ok(),
     }
 }
@@ -130,7 +149,7 @@ pub(super) fn milliseconds(value: &Value) -> Option<Duration> {
     number(value).map(Duration::from_millis)
 }
 
-/// An owner, or nobody.
+/// An owner; `Some(None)` if the script names none.
 pub(super) fn owner(value: &Value) -> Option<Option<LeaseId>> {
     match value {
         Value::Nil => Some(None),
@@ -138,7 +157,7 @@ pub(super) fn owner(value: &Value) -> Option<Option<LeaseId>> {
     }
 }
 
-/// One of the resources of an operation.
+/// The index of one of the operation's resources.
 pub(super) fn index(resources: &[Resource], value: &Value) -> Option<usize> {
     usize::try_from(number(value)?).ok().filter(|index| *index < resources.len())
 }
@@ -147,7 +166,7 @@ pub(crate) fn fingerprint(value: &Value) -> Option<Fingerprint> {
     text(value).map(|text| Fingerprint::new(&text))
 }
 
-/// The server's incarnation, unless the user may not know it.
+/// The server's incarnation; `None` if the user may not read it.
 pub(super) fn incarnation(value: &Value) -> Option<Incarnation> {
     text(value).map(Into::into)
 }

@@ -4,7 +4,7 @@ use std::slice;
 
 use crate::{
     node::{
-        operation::{Answer, Arguments, Operate, Said},
+        operation::{Answer, Arguments, Operate, ScriptReply},
         parameters::QuorumParameters,
     },
     values::{LeaseId, Resource},
@@ -25,8 +25,8 @@ impl Operate for Withdraw {
         arguments.name("withdraw", 1).owner(&self.waiter);
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        matches!(said, Said::Tagged(b"withdrawn", [])).then_some(Answer::Withdrawn)
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        matches!(reply, ScriptReply::Tagged(b"withdrawn", [])).then_some(Answer::Withdrawn)
     }
 
     fn must_deliver(&self) -> bool {

@@ -3,7 +3,7 @@
 
 use crate::{
     node::{
-        operation::{Abstention, Answer, Arguments, Operate, Resources, Said, wire},
+        operation::{Abstention, Answer, Arguments, Operate, Resources, ScriptReply, wire},
         parameters::QuorumParameters,
     },
     values::{LeaseId, Resource},
@@ -25,14 +25,14 @@ impl Operate for WriteBack {
         arguments.name_for("write_back", &self.resources).owner(&self.owner).number(self.token);
     }
 
-    fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        match said {
-            Said::Tagged(b"written_back", []) => Some(Answer::WrittenBack),
-            Said::Tagged(b"not_written_back", [counter]) => {
+    fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
+        match reply {
+            ScriptReply::Tagged(b"written_back", []) => Some(Answer::WrittenBack),
+            ScriptReply::Tagged(b"not_written_back", [counter]) => {
                 wire::number(counter).map(|counter| Answer::NotWrittenBack { counter })
             }
-            Said::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
-            Said::Tagged(..) | Said::Number(_) => None,
+            ScriptReply::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
+            ScriptReply::Tagged(..) | ScriptReply::Number(_) => None,
         }
     }
 

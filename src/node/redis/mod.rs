@@ -53,6 +53,7 @@ mod tls;
 mod tls_config;
 mod url;
 mod waker_filter;
+mod wire_values;
 
 /// Makes connections to one node.
 #[derive(Debug)]

@@ -3,15 +3,16 @@
 //! One script for all operations: with one for each, a lock could miss the server's script cache
 //! while the unlock behind it hits.
 
-use std::sync::LazyLock;
+use std::{fmt, sync::LazyLock};
 
-use redis::{Cmd, Value};
+use redis::Cmd;
 
 use crate::{
     node::{
         names,
         operation::{
-            Answer, Arguments, OTHER_SCRIPTS, Operation, SHORT_WAYS, Said, USUAL_SCRIPTS, fingerprint, text,
+            Answer, Arguments, OTHER_SCRIPTS, Operation, SHORT_WAYS, ScriptReply, USUAL_SCRIPTS, Value,
+            fingerprint, text,
         },
         parameters::{QuorumParameters, RestartGuard},
         redis::{
@@ -76,8 +77,8 @@ impl ScriptName {
     const DIGITS: usize = 40;
 
     /// Reads the reply to a `SCRIPT LOAD`; `None` if it is none.
-    pub(crate) fn read(reply: &Value) -> Option<Self> {
-        let Value::BulkString(name) = reply else { return None };
+    pub(crate) fn read(reply: &redis::Value) -> Option<Self> {
+        let redis::Value::BulkString(name) = reply else { return None };
         let is_name = name.len() == Self::DIGITS && name.iter().all(u8::is_ascii_hexdigit);
         is_name.then(|| Self(String::from_utf8_lossy(name).into_owned()))
     }
@@ -124,13 +125,16 @@ pub(crate) fn command(name: &ScriptName, parameters: &QuorumParameters, operatio
 
 /// The answers to `operations`; whatever does not have the shape of one is a protocol error of its
 /// operation.
-pub(crate) fn decode(operations: &[Operation], reply: Value) -> Vec<Answer> {
+pub(crate) fn decode(operations: &[Operation], reply: redis::Value) -> Vec<Answer> {
     let all = |node_error: NodeError| vec![Answer::Error(node_error); operations.len()];
     match reply {
-        Value::Array(answers) if answers.len() == operations.len() => {
-            operations.iter().zip(&answers).map(|(operation, answer)| decode_one(operation, answer)).collect()
+        redis::Value::Array(answers) if answers.len() == operations.len() => {
+            let answers = answers.into_iter().map(Value::from);
+            operations.iter().zip(answers).map(|(operation, answer)| decode_one(operation, &answer)).collect()
         }
-        Value::ServerError(error) => all(classify_code(error.code(), error.details().unwrap_or_default())),
+        redis::Value::ServerError(error) => {
+            all(classify_code(error.code(), error.details().unwrap_or_default()))
+        }
         other => all(misshapen(&other)),
     }
 }
@@ -140,25 +144,27 @@ fn decode_one(operation: &Operation, answer: &Value) -> Answer {
 }
 
 fn parse(operation: &Operation, answer: &Value) -> Option<Answer> {
-    let said = Said::read(answer)?;
-    match said {
-        Said::Tagged(b"error", [problem]) => Some(Answer::Error(classify_caught(&text(problem)?))),
-        Said::Tagged(b"counter", [counter]) => {
+    let reply = ScriptReply::read(answer)?;
+    match reply {
+        ScriptReply::Tagged(b"error", [problem]) => Some(Answer::Error(classify_caught(&text(problem)?))),
+        ScriptReply::Tagged(b"counter", [counter]) => {
             Some(Answer::Error(NodeError::InvalidCounter(text(counter)?.into())))
         }
-        Said::Tagged(b"awaited", [inner]) => parse(operation, inner).map(|answer| answer.awaited(true)),
-        Said::Tagged(b"wrong_quorum", [theirs]) => {
+        ScriptReply::Tagged(b"awaited", [inner]) => {
+            parse(operation, inner).map(|answer| answer.awaited(true))
+        }
+        ScriptReply::Tagged(b"wrong_quorum", [theirs]) => {
             fingerprint(theirs).map(|fingerprint| Answer::WrongQuorum { fingerprint })
         }
-        said => operation.as_dyn().decode(said),
+        reply => operation.as_dyn().decode(reply),
     }
 }
 
-fn misshapen(value: &Value) -> NodeError {
+fn misshapen(value: &impl fmt::Debug) -> NodeError {
     NodeError::Protocol(format!("not an answer: {}", beginning(value)).into())
 }
 
 /// The start of what came: a reply may be megabytes long.
-pub(crate) fn beginning(value: &Value) -> String {
+pub(crate) fn beginning(value: &impl fmt::Debug) -> String {
     format!("{value:?}").chars().take(200).collect()
 }
