@@ -1,6 +1,10 @@
-//! The law of layers: every part of the library knows only of those below it.
+//! The law of layers: every part of the library uses only the parts below it, and only the crates listed for it.
 
-use std::{fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// From the bottom to the top. A part may use those of the lines before its own.
 const LAYERS: [&[&str]; 15] = [
@@ -19,6 +23,35 @@ const LAYERS: [&[&str]; 15] = [
     &["quorum"],
     &["election", "latch", "semaphore", "settings"],
     &["__command", "blocking", "model", "sim"],
+];
+
+/// The external crates that each part uses, or each room of a part. What is not listed uses none: `algorithm`, the state
+/// of a node, its operations on the wire and its send queue are pure.
+const CRATES: &[(&str, &[&str])] = &[
+    ("acquire", &["futures", "tokio", "tracing"]),
+    ("blocking", &["futures", "pollster", "thiserror", "tokio"]),
+    ("client", &["futures", "rand", "rustix", "tokio", "uuid"]),
+    ("clock", &["futures", "rustix", "tokio", "tracing"]),
+    ("election", &["futures", "tokio", "tracing"]),
+    ("error", &["thiserror"]),
+    ("latch", &["tokio"]),
+    ("lease", &["futures", "tokio", "tracing"]),
+    ("lock", &["futures", "tokio", "tracing", "uuid"]),
+    ("metrics", &["metrics"]),
+    ("model", &["stateright"]),
+    ("node", &["futures", "tokio"]),
+    ("node/memory", &["futures"]),
+    ("node/operation", &[]),
+    ("node/redis", &["futures", "redis", "rustls_native_certs", "tokio", "tokio_rustls", "tracing"]),
+    ("node/remote", &["futures", "rand", "tokio", "tracing"]),
+    ("node/send_queue", &[]),
+    ("node/state", &[]),
+    ("quorum", &["futures", "redis", "tokio", "tracing"]),
+    ("semaphore", &["futures", "tokio", "tracing"]),
+    ("settings", &["serde", "toml"]),
+    ("sim", &["futures", "proptest", "rand", "serde", "serde_json", "svg", "thiserror", "tokio", "uuid"]),
+    ("spawner", &["futures", "tokio"]),
+    ("values", &["serde", "thiserror", "uuid"]),
 ];
 
 /// The parts that are written like a program of a user: they may use everything public.
@@ -74,19 +107,36 @@ fn word(text: &str) -> String {
     text.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
 }
 
-/// What is wrong with the files of one part.
-fn wrong(part: &str, path: &Path) -> Vec<String> {
-    let shown = path.display();
+/// Returns the source files at this path, without those of tests.
+fn files(path: PathBuf) -> Vec<PathBuf> {
     if path.is_dir() {
         let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
-        return entries
-            .filter(|entry| !entry.ends_with("tests"))
-            .flat_map(|entry| wrong(part, &entry))
-            .collect();
+        return entries.filter(|entry| !entry.ends_with("tests")).flat_map(files).collect();
     }
-    if path.ends_with("tests.rs") || path.extension().is_none_or(|extension| extension != "rs") {
-        return Vec::new();
+    let is_source =
+        path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs");
+    if is_source { vec![path] } else { Vec::new() }
+}
+
+/// Returns every source file of the library below `src`, relative to that folder, with its text.
+fn sources() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
+    let mut sources = Vec::new();
+    for path in files(root.clone()) {
+        let text = fs::read_to_string(&path).unwrap();
+        sources.push((path.strip_prefix(&root).unwrap().to_owned(), text));
     }
+    sources
+}
+
+/// Returns the name of the part that a file belongs to.
+fn part_of(file: &Path) -> &str {
+    Path::new(file.iter().next().unwrap()).file_stem().unwrap().to_str().unwrap()
+}
+
+/// Returns the uses of parts that a file may not use.
+fn wrong(file: &Path, source: &str) -> Vec<String> {
+    let (part, shown) = (part_of(file), file.display());
     let Some(own) = layer(part) else { return vec![format!("{shown}: {part} is in no layer")] };
     let is_allowed = |name: &String| {
         let is_item =
@@ -94,22 +144,118 @@ fn wrong(part: &str, path: &Path) -> Vec<String> {
         let is_public = is_item || PUBLIC_MODULES.contains(&&**name);
         name == part || (is_public && USERS.contains(&part)) || layer(name).is_some_and(|layer| layer < own)
     };
-    let names = named(&fs::read_to_string(path).unwrap());
-    names.into_iter().filter(|name| !is_allowed(name)).map(|name| format!("{shown}: uses {name}")).collect()
+    named(source)
+        .into_iter()
+        .filter(|name| !is_allowed(name))
+        .map(|name| format!("{shown}: uses {name}"))
+        .collect()
+}
+
+/// Returns the crates that the library depends on, in tests or out of them.
+fn dependencies() -> Vec<String> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    let (mut section, mut names) = ("", Vec::new());
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            section = line;
+        }
+        let listed = match section {
+            "[dependencies]" | "[dev-dependencies]" => Some(line),
+            "[target]" => line.split_once("dependencies.").map(|(_, name)| name),
+            _ => None,
+        };
+        let name = listed.and_then(|listed| listed.split_once(" = "));
+        names.extend(name.map(|(name, _)| name.replace('-', "_")));
+    }
+    names
+}
+
+/// Returns the text without the trees of uses, such as `{redis::Route}` in `use crate::node::{redis::Route}`, because
+/// only the path before a tree begins with a crate.
+fn without_trees(code: &str) -> String {
+    let (mut rest, mut kept) = (code, String::new());
+    while let Some(at) = rest.find("::{") {
+        let (before, tree) = rest.split_at(at + "::".len());
+        kept.push_str(before);
+        let mut depth = 0;
+        let end = tree.find(|letter| {
+            depth += i32::from(letter == '{') - i32::from(letter == '}');
+            depth == 0
+        });
+        rest = end.map_or("", |end| &tree[end..]);
+    }
+    kept + rest
+}
+
+/// Whether this source text names a path of this crate, outside of comments and tests.
+fn uses_crate(source: &str, name: &str) -> bool {
+    let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let code = without_trees(&lines.collect::<Vec<_>>().join("\n"));
+    let path = format!("{name}::");
+    let begins = |at: usize| {
+        let before = &code[..at];
+        // A path from the root, `::redis::Cmd`, is of the crate as well; `crate::node::redis::` is not.
+        let before =
+            before.strip_suffix("::").filter(|before| !before.ends_with(is_of_word)).unwrap_or(before);
+        !before.ends_with(|letter| is_of_word(letter) || letter == ':')
+    };
+    code.match_indices(&path).any(|(at, _)| begins(at))
+}
+
+fn is_of_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
 }
 
 #[test]
 fn no_part_of_the_library_uses_one_above_it() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
+    let sources = sources();
+    let parts = sources.iter().filter(|(file, _)| part_of(file) != "lib");
+    let problems: Vec<String> = parts.flat_map(|(file, source)| wrong(file, source)).collect();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn each_part_of_the_library_uses_the_crates_listed_for_it() {
+    let dependencies = dependencies();
+    let mut unused: BTreeMap<&str, BTreeSet<&str>> =
+        CRATES.iter().map(|(room, crates)| (*room, crates.iter().copied().collect())).collect();
     let mut problems = Vec::new();
-    for entry in fs::read_dir(source).unwrap() {
-        let path = entry.unwrap().path();
-        let part = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        if part != "lib" {
-            problems.extend(wrong(&part, &path));
+    for (file, source) in sources() {
+        let rooms = CRATES
+            .iter()
+            .filter(|(room, _)| file.starts_with(room) || file == Path::new(&format!("{room}.rs")));
+        let (room, listed) = rooms.max_by_key(|(room, _)| room.len()).copied().unwrap_or_default();
+        for name in dependencies.iter().filter(|name| uses_crate(&source, name)) {
+            if !listed.contains(&&**name) {
+                problems.push(format!("{}: uses the crate {name}", file.display()));
+            }
+            if let Some(unused) = unused.get_mut(room) {
+                unused.remove(&**name);
+            }
         }
     }
+    let unused =
+        unused.into_iter().flat_map(|(room, crates)| crates.into_iter().map(move |name| (room, name)));
+    problems.extend(unused.map(|(room, name)| format!("{room}: lists the crate {name} and does not use it")));
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn the_crates_in_paths_are_found() {
+    for source in ["use redis::Cmd;", "use {\n    redis::Cmd,\n};", "fn a(b: ::redis::Cmd)", "#[redis::a]"] {
+        assert!(uses_crate(source, "redis"), "{source}");
+    }
+    for source in [
+        "use crate::node::redis::Script;",
+        "use crate::{\n    node::{redis::Script},\n};",
+        "// redis::Cmd",
+        "my_redis::Cmd",
+        "#[cfg(test)]\nmod tests {\nredis::a",
+    ] {
+        assert!(!uses_crate(source, "redis"), "{source}");
+    }
 }
 
 #[test]
