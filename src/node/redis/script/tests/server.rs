@@ -1,6 +1,9 @@
 //! A server for one test.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use redis::{Client, Cmd, Connection, ConnectionLike, FromRedisValue, RedisResult, Value};
 
@@ -13,6 +16,7 @@ use crate::{
             server_process::ServerProcess,
             stamp::Stamp,
         },
+        state::NodeTime,
     },
     values::{LeaseId, Resource},
 };
@@ -98,6 +102,47 @@ impl Server {
         let answers = script::decode(operations, reply);
         assert_eq!(answers.len(), operations.len());
         answers
+    }
+
+    /// The answers, and the server's time before and after it executed the call.
+    pub(super) fn timed_call(
+        &mut self,
+        parameters: &QuorumParameters,
+        operations: &[Operation],
+    ) -> (Vec<Answer>, [NodeTime; 2]) {
+        let (reply, times) = self.timed(&script::command(&self.script_name, parameters, operations));
+        let answers = script::decode(operations, reply);
+        assert_eq!(answers.len(), operations.len());
+        (answers, times)
+    }
+
+    /// The reply to a command, and the server's time before and after it. The three commands travel together, so the
+    /// server executes them without waiting for this process, however loaded the machine is.
+    pub(super) fn timed(&mut self, command: &Cmd) -> (Value, [NodeTime; 2]) {
+        let mut pipe = redis::pipe();
+        pipe.cmd("TIME").add_command(command.clone()).cmd("TIME");
+        let replies = self.connection.req_packed_commands(&pipe.get_packed_pipeline(), 0, 3).unwrap();
+        let [before, reply, after] = <[Value; 3]>::try_from(replies).unwrap();
+        let time = |reply| {
+            let (seconds, micros): (u64, u64) = redis::from_redis_value(reply).unwrap();
+            NodeTime::from_epoch(seconds * 1000 + micros / 1000)
+        };
+        (reply.extract_error().unwrap(), [time(before), time(after)])
+    }
+
+    /// The remaining ttls of all keys in milliseconds, -1 where there is none, all at the server's time that comes
+    /// with them.
+    pub(super) fn ttls(&mut self) -> (NodeTime, BTreeMap<Vec<u8>, i64>) {
+        const TTLS: &str = "
+            local now, keys = redis.call('TIME'), redis.call('KEYS', '*')
+            table.sort(keys)
+            local ttls = {}
+            for index, key in ipairs(keys) do
+                ttls[index] = {key, redis.call('PTTL', key)}
+            end
+            return {now[1] * 1000 + math.floor(now[2] / 1000), ttls}";
+        let (now, ttls): (u64, Vec<(Vec<u8>, i64)>) = self.get(redis::cmd("EVAL").arg(TTLS).arg(0));
+        (NodeTime::from_epoch(now), ttls.into_iter().collect())
     }
 
     pub(super) fn one(&mut self, parameters: &QuorumParameters, operation: &Operation) -> Answer {
