@@ -1,11 +1,11 @@
 //! A node that breaks a rule: what tests run on that have to fail then.
 //!
-//! The rules themselves know nothing of it. Here an operation, or what came of it, is changed as if
-//! the node had not kept the one rule.
-
-mod sharing;
+//! The rules themselves know nothing of it. Here an operation, or its outcome, is changed as if the node had not kept
+//! the one rule. Each rule is a row of [`RULES`]; an operation that a rule does not concern is executed as it is.
 
 use std::{collections::BTreeMap, mem};
+
+use Mutation as M;
 
 use crate::{
     mutation::Mutation,
@@ -15,10 +15,132 @@ use crate::{
             Abstention, Answer, Enqueue, Lock, Operation, Proclaim, Renew, Resources, Unlock, WriteBack,
         },
         parameters::QuorumParameters,
-        state::{HeldKey, NodeState, NodeTime, Subscribers, counters::start, renew::is_below},
+        state::{
+            HeldKey, NodeState, NodeTime, Readers, Subscribers,
+            counters::{Counters, start},
+            renew::is_below,
+        },
     },
-    values::LeaseId,
+    values::{LeaseId, Resource},
 };
+
+/// Executes one operation by all rules but one.
+type BrokenRule = fn(&mut BrokenNode<'_, '_>) -> Result<Answer, Answer>;
+
+/// Every rule of a node that can be broken, and how the node acts then.
+const RULES: &[(Mutation, BrokenRule)] = &[
+    (M::WriteBackUnconditionally, |node| node.write_back_if(|_, _| Ok(true))),
+    (M::WriteBackWithoutOwner, |node| {
+        node.write_back_if(|node, WriteBack { resources, token, .. }| {
+            Ok(node.state.counters(resources, node.now)?.largest_or_start(node.now) <= *token)
+        })
+    }),
+    (M::WriteBackAboveToken, |node| {
+        node.write_back_if(|node, WriteBack { resources, owner, .. }| {
+            Ok(node.state.look_up(resources, owner, node.now).is_all_ours)
+        })
+    }),
+    (M::HealOnlyBelowToken, |node| node.heal_only_below_token()),
+    (M::VerifyAboveToken, |node| node.prove_if(|_| false, |counters, _| !counters.is_any_missing())),
+    (M::VerifyForgetful, |node| {
+        node.restore_counters(|node| node.prove_if(|_| false, |counters, token| counters.largest <= token))
+    }),
+    (M::CountInQuarantine, |node| {
+        node.prove_if(|abstention| matches!(abstention, Abstention::Quarantined(_)), are_below)
+    }),
+    (M::CountWithoutMetadata, |node| {
+        node.prove_if(|abstention| abstention == Abstention::NotRegistered, are_below)
+    }),
+    (M::HoldsAsIncrements, |node| node.take_one_hold()),
+    (M::VoteBelowMinimum, |node| node.vote_below_minimum()),
+    (M::ShortenTtl, |node| node.shorten_ttl()),
+    (M::UnlockWithoutOwner, |node| node.unlock_without_owner()),
+    (M::ProclaimWithoutLock, |node| node.proclaim_without_lock()),
+    // Wait queues and marks.
+    (M::LetNobodyFirst, |node| {
+        if let Operation::Lock(lock) = node.operation {
+            node.state.marks.retain(|resource, _| !lock.resources.contains(resource));
+            node.state.turn_marks.clear();
+        }
+        node.execute()
+    }),
+    (M::PassTheTurn, |node| {
+        if let Operation::Lock(_) | Operation::Enqueue(_) = node.operation {
+            node.state.turn_marks.clear();
+        }
+        node.execute()
+    }),
+    (M::MarkRunsOut, |node| {
+        let marks = node.state.marks.clone();
+        let answer = node.execute();
+        if let Operation::Renew(_) = node.operation {
+            node.state.marks = marks;
+        }
+        answer
+    }),
+    (M::GrantOutOfTurn, |node| node.grant_out_of_turn()),
+    (M::KeepTheTurn, |node| node.leave_without_wake()),
+    (M::WakeNobody, |node| node.without_notices(names::is_of_waiter)),
+    (M::WakeNoReader, |node| node.share_without_wake()),
+    // Readers.
+    (M::FirstReaderRepeats, |node| {
+        node.share(|node, before, name, answer| match answer {
+            Answer::Granted { vote } if before.readers(name, node.now).is_none() => {
+                let vote = vote.saturating_sub(1);
+                node.state.count(node.parameters, name, vote, node.now);
+                node.change_readers(name, |readers| (readers.phase, readers.epoch) = (vote, vote));
+                Answer::Granted { vote }
+            }
+            answer => answer,
+        })
+    }),
+    (M::WriteBackOfNoReader, |node| node.write_back_shared_if(|phase, _, token| phase <= token)),
+    (M::WriteBackBelowPhase, |node| node.write_back_shared_if(|_, is_reader, _| is_reader)),
+    (M::ReadersWriteNothingBack, |node| {
+        let before = node.state.clone();
+        let answer = node.execute()?;
+        if matches!(node.operation, Operation::WriteBack(write_back) if write_back.resources.is_any_shared())
+        {
+            *node.state = before;
+        }
+        Ok(answer)
+    }),
+    (M::RenewAsWriter, |node| {
+        let Operation::Renew(renew) = node.operation else { return node.execute() };
+        let resources = renew.resources.clone().exclusive();
+        node.execute_instead(&Operation::Renew(Renew { resources, ..renew.clone() }))
+    }),
+    (M::OneEndForReaders, |node| {
+        node.unshare(|node, before, name, owner| {
+            let end = before.readers(name, node.now).and_then(|readers| readers.ends.get(owner)).copied();
+            if let Some((end, held)) = end.zip(node.state.held(name, node.now).cloned()) {
+                node.state.set_lock(name, Some(HeldKey { expires_at: end, ..held }));
+                node.change_readers(name, |readers| readers.expires_at = end);
+            }
+        })
+    }),
+    (M::UnshareAnyKey, |node| node.unshare(|node, _, name, _| node.state.set_lock(name, None))),
+    (M::UnshareForAll, |node| {
+        node.unshare(|node, _, name, _| {
+            if node.state.readers(name, node.now).is_some() {
+                node.state.set_lock(name, None);
+            }
+        })
+    }),
+    (M::KeepPhase, |node| node.share(|node, before, name, answer| node.keep_phase(before, name, answer))),
+    // Latches and semaphores.
+    (M::CountArrivals, |node| node.count_arrivals()),
+    (M::CountPermits, |node| node.count_permits()),
+];
+
+/// A node at one operation.
+struct BrokenNode<'a, 's> {
+    state: &'a mut NodeState,
+    parameters: &'a QuorumParameters,
+    operation: &'a Operation,
+    now: NodeTime,
+    subscribers: &'a mut Subscribers<'s>,
+}
 
 impl NodeState {
     /// Executes one operation by all rules but this one.
@@ -30,265 +152,337 @@ impl NodeState {
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) -> Result<Answer, Answer> {
-        use Mutation as M;
-        match (rule, operation) {
-            (
-                M::WriteBackUnconditionally | M::WriteBackWithoutOwner | M::WriteBackAboveToken,
-                Operation::WriteBack(write_back),
-            ) => {
-                let answer = self.execute(parameters, operation, now, subscribers)?;
-                self.write_back_broken(rule, parameters, write_back, now, answer)
-            }
-            (
-                M::VerifyAboveToken | M::VerifyForgetful | M::CountInQuarantine | M::CountWithoutMetadata,
-                Operation::Renew(renew),
-            ) => self.renew_broken(rule, parameters, renew, now, subscribers),
-            (M::HealOnlyBelowToken, Operation::Renew(renew)) => {
-                let Renew { resources, owner, token, .. } = renew;
-                let would_keep = self.would_keep(parameters, operation, now)?;
-                let (lookup, counters) =
-                    (self.look_up(resources, owner, now), self.counters(resources, now)?);
-                if would_keep && !lookup.is_all_ours && counters.largest > *token {
-                    return Ok(Answer::NotWrittenBack { counter: counters.largest });
-                }
-                self.execute(parameters, operation, now, subscribers)
-            }
-            (M::HoldsAsIncrements, Operation::Renew(renew)) if renew.holds == 0 => {
-                // What it would say, and one hold less, whatever is left.
-                if !self.would_keep(parameters, operation, now)? {
-                    return self.execute(parameters, operation, now, subscribers);
-                }
-                let answer = self.clone().execute(parameters, operation, now, subscribers)?;
-                for resource in renew.resources.iter() {
-                    let stored = self.held(resource, now).filter(|held| held.holds > 1).cloned();
-                    self.set_lock(resource, stored.map(|held| HeldKey { holds: held.holds - 1, ..held }));
-                }
-                Ok(answer)
-            }
-            (M::VoteBelowMinimum, Operation::Lock(_) | Operation::Enqueue(_) | Operation::Renew(_)) => {
-                let metadata = self.metadata.clone();
-                if let Some(metadata) = &mut self.metadata {
-                    metadata.minimum_token = 0;
-                }
-                let result = self.execute(parameters, operation, now, subscribers);
-                self.metadata = metadata;
-                result
-            }
-            (
-                M::ShortenTtl,
-                Operation::Lock(Lock { resources, owner, ttl, .. })
-                | Operation::Enqueue(Enqueue { lock: Lock { resources, owner, ttl, .. }, .. })
-                | Operation::Renew(Renew { resources, owner, ttl, .. }),
-            ) => {
-                let answer = self.execute(parameters, operation, now, subscribers)?;
-                if matches!(answer.told(), Answer::Granted { .. }) || is_kept(&answer) {
-                    self.end_at(resources, owner, now + *ttl, now);
-                }
-                Ok(answer)
-            }
-            (M::LetNobodyFirst, Operation::Lock(lock)) => {
-                self.marks.retain(|resource, _| !lock.resources.contains(resource));
-                self.turn_marks.clear();
-                self.execute(parameters, operation, now, subscribers)
-            }
-            (M::GrantOutOfTurn, Operation::Enqueue(enqueue)) if !enqueue.only_waits => {
-                let Lock { resources, owner, .. } = &enqueue.lock;
-                let is_refused = self.is_gone(resources, owner, now);
-                if is_refused || self.look_up(resources, owner, now).other.is_some() {
-                    return self.execute(parameters, operation, now, subscribers);
-                }
-                self.may_vote(parameters, now)?;
-                let answer = self.grant(parameters, &enqueue.lock, now)?;
-                Ok(answer.awaited(self.is_any_queued(resources, now)))
-            }
-            (M::UnlockWithoutOwner, Operation::Unlock(unlock)) => {
-                for resource in unlock.resources.iter() {
-                    let owner = unlock.owner.clone();
-                    let held = self.held(resource, now).map(|held| HeldKey { owner, ..held.clone() });
-                    self.set_lock(resource, held);
-                }
-                self.execute(parameters, operation, now, subscribers)
-            }
-            (M::KeepTheTurn, Operation::Withdraw(withdraw)) => {
-                self.leave_queue(&withdraw.resource, &withdraw.waiter, now, subscribers);
-                Ok(Answer::Withdrawn)
-            }
-            (M::KeepTheTurn, Operation::Unlock(Unlock { resources, notify: false, .. })) => {
-                let (hidden, seen) = mem::take(&mut self.wait_queues)
-                    .into_iter()
-                    .partition::<BTreeMap<_, _>, _>(|(resource, _)| resources.contains(resource));
-                self.wait_queues = seen;
-                let answer = self.execute(parameters, operation, now, subscribers);
-                self.wait_queues.extend(hidden);
-                answer.map(|answer| answer.awaited(self.is_any_queued(resources, now)))
-            }
-            (M::WakeNobody, _) => {
-                let told = subscribers.notices.len();
-                let result = self.execute(parameters, operation, now, subscribers);
-                let later = subscribers.notices.split_off(told);
-                subscribers.notices.extend(later.into_iter().filter(|topic| !names::is_of_waiter(topic)));
-                result
-            }
-            (M::ProclaimWithoutLock, Operation::Proclaim(Proclaim { resource, said, .. })) => {
-                let held = self.locks.get(resource).cloned();
-                let expires_at = now + parameters.max_ttl;
-                self.set_lock(resource, Some(HeldKey { owner: said.owner.clone(), holds: 1, expires_at }));
-                let result = self.execute(parameters, operation, now, subscribers);
-                self.set_lock(resource, held);
-                result
-            }
-            (M::ReadersWriteNothingBack, Operation::WriteBack(write_back)) => {
-                let before = self.clone();
-                let answer = self.execute(parameters, operation, now, subscribers)?;
-                if write_back.resources.each().any(|(_, is_shared)| is_shared) {
-                    *self = before;
-                }
-                Ok(answer)
-            }
-            (M::RenewAsWriter, Operation::Renew(renew)) => {
-                let resources = renew.resources.clone().exclusive();
-                let operation = Operation::Renew(Renew { resources, ..renew.clone() });
-                self.execute(parameters, &operation, now, subscribers)
-            }
-            (M::WakeNoReader, Operation::Enqueue(enqueue)) => {
-                let told = subscribers.notices.len();
-                let answer = self.execute(parameters, operation, now, subscribers)?;
-                let index = enqueue.resource;
-                if let Some(resource) = enqueue.lock.resources.get(index)
-                    && enqueue.lock.resources.is_shared(index)
-                    && matches!(answer.told(), Answer::Granted { .. })
-                    && let Some(queue) = self.wait_queues.get_mut(resource)
-                    && let Some((woken, _)) = queue.woken.take()
-                {
-                    let turn = names::turn(resource, &woken);
-                    let mut later = subscribers.notices.split_off(told);
-                    later.retain(|topic| *topic != turn);
-                    subscribers.notices.append(&mut later);
-                }
-                Ok(answer)
-            }
-            (M::CountPermits, Operation::Lock(lock)) => {
-                let answer = self.execute(parameters, operation, now, subscribers);
-                let (Ok(Answer::Held(_)) | Err(Answer::Held(_))) = answer else { return answer };
-                // Any other slot will do.
-                let slots =
-                    lock.resources.iter().flat_map(|slot| (0..2).map(|other| names::sibling(slot, other)));
-                let free = slots.filter(|slot| self.held(slot, now).is_none()).take(1).collect::<Vec<_>>();
-                let counted = Lock { resources: free.into_iter().collect(), ..lock.clone() };
-                if counted.resources.is_empty() {
-                    return answer;
-                }
-                self.execute(parameters, &Operation::Lock(counted), now, subscribers)
-            }
-            (M::CountArrivals, Operation::Latch(latch)) if !latch.arrivals.is_empty() => {
-                let mut counted = latch.clone();
-                let number = self.latches.get(&latch.latch).map_or(0, |record| record.arrivals.len());
-                counted.arrivals.insert(format!("call {number}").as_bytes().into());
-                self.execute(parameters, &Operation::Latch(counted), now, subscribers)
-            }
-            (M::PassTheTurn, Operation::Lock(_) | Operation::Enqueue(_)) => {
-                self.turn_marks.clear();
-                self.execute(parameters, operation, now, subscribers)
-            }
-            (M::MarkRunsOut, Operation::Renew(_)) => {
-                let marks = self.marks.clone();
-                let answer = self.execute(parameters, operation, now, subscribers);
-                self.marks = marks;
-                answer
-            }
-            (
-                M::FirstReaderRepeats
-                | M::WriteBackOfNoReader
-                | M::WriteBackBelowPhase
-                | M::OneEndForReaders
-                | M::UnshareAnyKey
-                | M::UnshareForAll
-                | M::KeepPhase,
-                _,
-            ) => self.share_broken(rule, parameters, operation, now, subscribers),
-            _ => self.execute(parameters, operation, now, subscribers),
+        let mut node = BrokenNode { state: self, parameters, operation, now, subscribers };
+        match RULES.iter().find(|(broken, _)| *broken == rule) {
+            Some((_, execute)) => execute(&mut node),
+            None => node.execute(),
         }
     }
+}
 
-    fn write_back_broken(
+impl BrokenNode<'_, '_> {
+    fn execute(&mut self) -> Result<Answer, Answer> {
+        self.execute_instead(self.operation)
+    }
+
+    fn execute_instead(&mut self, operation: &Operation) -> Result<Answer, Answer> {
+        self.state.execute(self.parameters, operation, self.now, self.subscribers)
+    }
+
+    /// Whether the node would keep what is to be renewed.
+    fn would_keep(&self) -> Result<bool, Answer> {
+        let (mut state, mut subscribers) = (self.state.clone(), Subscribers::new(&|_| 1));
+        let answer = state.execute(self.parameters, self.operation, self.now, &mut subscribers)?;
+        Ok(is_kept(&answer))
+    }
+
+    /// Writes back what the node refuses to, where this rule allows it.
+    fn write_back_if(
         &mut self,
-        rule: Mutation,
-        parameters: &QuorumParameters,
-        write_back: &WriteBack,
-        now: NodeTime,
-        answer: Answer,
+        may_write: fn(&Self, &WriteBack) -> Result<bool, Answer>,
     ) -> Result<Answer, Answer> {
-        let WriteBack { resources, owner, token } = write_back;
-        let may_write = match rule {
-            Mutation::WriteBackWithoutOwner => self.counters(resources, now)?.largest_or_start(now) <= *token,
-            Mutation::WriteBackAboveToken => self.look_up(resources, owner, now).is_all_ours,
-            _ => true,
-        };
-        if !(may_write && matches!(answer, Answer::NotWrittenBack { .. })) {
+        let answer = self.execute()?;
+        let Operation::WriteBack(write_back) = self.operation else { return Ok(answer) };
+        if !(may_write(self, write_back)? && matches!(answer, Answer::NotWrittenBack { .. })) {
             return Ok(answer);
         }
-        for resource in resources.iter() {
-            self.count(parameters, resource, *token, now);
+        for resource in write_back.resources.iter() {
+            self.state.count(self.parameters, resource, write_back.token, self.now);
         }
         Ok(Answer::WrittenBack)
     }
 
-    fn renew_broken(
+    fn heal_only_below_token(&mut self) -> Result<Answer, Answer> {
+        let Operation::Renew(Renew { resources, owner, token, .. }) = self.operation else {
+            return self.execute();
+        };
+        let would_keep = self.would_keep()?;
+        let lookup = self.state.look_up(resources, owner, self.now);
+        let largest = self.state.counters(resources, self.now)?.largest;
+        if would_keep && !lookup.is_all_ours && largest > *token {
+            return Ok(Answer::NotWrittenBack { counter: largest });
+        }
+        self.execute()
+    }
+
+    /// Renews, and proves by the counters before if this rule allows it. A renewal in quarantine is
+    /// counted for some abstentions.
+    fn prove_if(
         &mut self,
-        rule: Mutation,
-        parameters: &QuorumParameters,
-        renew: &Renew,
-        now: NodeTime,
-        subscribers: &mut Subscribers<'_>,
+        is_counted: fn(Abstention) -> bool,
+        is_provable: fn(&Counters, u64) -> bool,
     ) -> Result<Answer, Answer> {
-        let Renew { resources, token, .. } = renew;
-        let counters = self.counters(resources, now)?;
-        let operation = Operation::Renew(renew.clone());
-        let answer = self.execute(parameters, &operation, now, subscribers)?;
-        for (resource, _) in resources.iter().zip(&counters.found).filter(|(_, found)| found.is_none()) {
-            if rule == Mutation::VerifyForgetful && is_kept(&answer) {
-                self.count(parameters, resource, start(now).max(*token), now);
+        let Operation::Renew(Renew { resources, token, .. }) = self.operation else {
+            return self.execute();
+        };
+        let counters = self.state.counters(resources, self.now)?;
+        let answer = self.execute()?;
+        match answer.told() {
+            Answer::Renewed { .. } => {}
+            Answer::RenewedInQuarantine(abstention) if is_counted(*abstention) => {}
+            _ => return Ok(answer),
+        }
+        let proves = is_provable(&counters, *token) && self.state.minimum_token()? <= *token;
+        Ok(Answer::Renewed { proves }.awaited(self.state.is_any_queued(resources, self.now)))
+    }
+
+    /// Counts again what is forgotten of the renewed resources.
+    fn restore_counters(&mut self, renew: fn(&mut Self) -> Result<Answer, Answer>) -> Result<Answer, Answer> {
+        let Operation::Renew(Renew { resources, token, .. }) = self.operation else {
+            return self.execute();
+        };
+        let before = self.state.counters(resources, self.now)?;
+        let answer = renew(self)?;
+        for (resource, _) in resources.iter().zip(&before.found).filter(|(_, found)| found.is_none()) {
+            if is_kept(&answer) {
+                let counter = start(self.now).max(*token);
+                self.state.count(self.parameters, resource, counter, self.now);
             }
         }
-        let is_counted = match answer.told() {
-            Answer::Renewed { .. } => true,
-            Answer::RenewedInQuarantine(Abstention::Quarantined(_)) => rule == Mutation::CountInQuarantine,
-            Answer::RenewedInQuarantine(Abstention::NotRegistered) => rule == Mutation::CountWithoutMetadata,
-            _ => false,
+        Ok(answer)
+    }
+
+    /// Answers a renewal without holds as usual, and takes one hold away, however many are left.
+    fn take_one_hold(&mut self) -> Result<Answer, Answer> {
+        let Operation::Renew(renew @ Renew { holds: 0, .. }) = self.operation else {
+            return self.execute();
         };
-        if !is_counted {
+        if !self.would_keep()? {
+            return self.execute();
+        }
+        let answer =
+            self.state.clone().execute(self.parameters, self.operation, self.now, self.subscribers)?;
+        for resource in renew.resources.iter() {
+            let stored = self.state.held(resource, self.now).filter(|held| held.holds > 1).cloned();
+            let left = stored.map(|held| HeldKey { holds: held.holds - 1, ..held });
+            self.state.set_lock(resource, left);
+        }
+        Ok(answer)
+    }
+
+    fn vote_below_minimum(&mut self) -> Result<Answer, Answer> {
+        let (Operation::Lock(_) | Operation::Enqueue(_) | Operation::Renew(_)) = self.operation else {
+            return self.execute();
+        };
+        let metadata = self.state.metadata.clone();
+        if let Some(metadata) = &mut self.state.metadata {
+            metadata.minimum_token = 0;
+        }
+        let result = self.execute();
+        self.state.metadata = metadata;
+        result
+    }
+
+    fn shorten_ttl(&mut self) -> Result<Answer, Answer> {
+        let answer = self.execute()?;
+        let (Operation::Lock(Lock { resources, owner, ttl, .. })
+        | Operation::Enqueue(Enqueue { lock: Lock { resources, owner, ttl, .. }, .. })
+        | Operation::Renew(Renew { resources, owner, ttl, .. })) = self.operation
+        else {
             return Ok(answer);
-        }
-        let is_provable = match rule {
-            Mutation::VerifyAboveToken => !counters.is_any_missing(),
-            Mutation::VerifyForgetful => counters.largest <= *token,
-            _ => counters.found.iter().all(|found| is_below(*found, *token)),
         };
-        let proves = is_provable && self.minimum_token()? <= *token;
-        Ok(Answer::Renewed { proves }.awaited(self.is_any_queued(resources, now)))
+        if matches!(answer.told(), Answer::Granted { .. }) || is_kept(&answer) {
+            self.end_at(resources, owner, self.now + *ttl);
+        }
+        Ok(answer)
     }
 
-    /// Whether the node would keep what is to be renewed.
-    fn would_keep(
-        &self,
-        parameters: &QuorumParameters,
-        operation: &Operation,
-        now: NodeTime,
-    ) -> Result<bool, Answer> {
-        let mut subscribers = Subscribers::new(&|_| 1);
-        self.clone().execute(parameters, operation, now, &mut subscribers).map(|answer| is_kept(&answer))
-    }
-
-    fn end_at(&mut self, resources: &Resources, owner: &LeaseId, expires_at: NodeTime, now: NodeTime) {
+    fn end_at(&mut self, resources: &Resources, owner: &LeaseId, expires_at: NodeTime) {
         for resource in resources.iter() {
-            let held = self.held(resource, now).filter(|held| held.owner == *owner);
+            let held = self.state.held(resource, self.now).filter(|held| held.owner == *owner);
             if let Some(held) = held.map(|held| HeldKey { expires_at, ..held.clone() }) {
-                self.set_lock(resource, Some(held));
+                self.state.set_lock(resource, Some(held));
             }
         }
+    }
+
+    fn unlock_without_owner(&mut self) -> Result<Answer, Answer> {
+        let Operation::Unlock(unlock) = self.operation else { return self.execute() };
+        for resource in unlock.resources.iter() {
+            let owner = unlock.owner.clone();
+            let held = self.state.held(resource, self.now).map(|held| HeldKey { owner, ..held.clone() });
+            self.state.set_lock(resource, held);
+        }
+        self.execute()
+    }
+
+    fn proclaim_without_lock(&mut self) -> Result<Answer, Answer> {
+        let Operation::Proclaim(Proclaim { resource, said, .. }) = self.operation else {
+            return self.execute();
+        };
+        let held = self.state.locks.get(resource).cloned();
+        let expires_at = self.now + self.parameters.max_ttl;
+        let leader = HeldKey { owner: said.owner.clone(), holds: 1, expires_at };
+        self.state.set_lock(resource, Some(leader));
+        let result = self.execute();
+        self.state.set_lock(resource, held);
+        result
+    }
+
+    fn grant_out_of_turn(&mut self) -> Result<Answer, Answer> {
+        let Operation::Enqueue(Enqueue { lock, only_waits: false, .. }) = self.operation else {
+            return self.execute();
+        };
+        let Lock { resources, owner, .. } = lock;
+        let is_refused = self.state.is_gone(resources, owner, self.now);
+        if is_refused || self.state.look_up(resources, owner, self.now).other.is_some() {
+            return self.execute();
+        }
+        self.state.may_vote(self.parameters, self.now)?;
+        let answer = self.state.grant(self.parameters, lock, self.now)?;
+        Ok(answer.awaited(self.state.is_any_queued(resources, self.now)))
+    }
+
+    /// Withdraws and rolls back, and leaves the next waiter asleep.
+    fn leave_without_wake(&mut self) -> Result<Answer, Answer> {
+        match self.operation {
+            Operation::Withdraw(withdraw) => {
+                self.state.leave_queue(&withdraw.resource, &withdraw.waiter, self.now, self.subscribers);
+                Ok(Answer::Withdrawn)
+            }
+            Operation::Unlock(Unlock { resources, notify: false, .. }) => {
+                let (hidden, seen) = mem::take(&mut self.state.wait_queues)
+                    .into_iter()
+                    .partition::<BTreeMap<_, _>, _>(|(resource, _)| resources.contains(resource));
+                self.state.wait_queues = seen;
+                let answer = self.execute();
+                self.state.wait_queues.extend(hidden);
+                answer.map(|answer| answer.awaited(self.state.is_any_queued(resources, self.now)))
+            }
+            _ => self.execute(),
+        }
+    }
+
+    /// Executes the operation, and keeps back its notices on some topics.
+    fn without_notices(&mut self, is_kept_back: impl Fn(&Resource) -> bool) -> Result<Answer, Answer> {
+        let sent = self.subscribers.notices.len();
+        let result = self.execute();
+        let new = self.subscribers.notices.split_off(sent);
+        self.subscribers.notices.extend(new.into_iter().filter(|topic| !is_kept_back(topic)));
+        result
+    }
+
+    /// Grants a reader at its turn, and leaves the next waiter asleep.
+    fn share_without_wake(&mut self) -> Result<Answer, Answer> {
+        let Operation::Enqueue(enqueue) = self.operation else { return self.execute() };
+        let sent = self.subscribers.notices.len();
+        let answer = self.execute()?;
+        let index = enqueue.resource;
+        if let Some(resource) = enqueue.lock.resources.get(index)
+            && enqueue.lock.resources.is_shared(index)
+            && matches!(answer.told(), Answer::Granted { .. })
+            && let Some(queue) = self.state.wait_queues.get_mut(resource)
+            && let Some((woken, _)) = queue.woken.take()
+        {
+            let turn = names::turn(resource, &woken);
+            let mut new = self.subscribers.notices.split_off(sent);
+            new.retain(|topic| *topic != turn);
+            self.subscribers.notices.append(&mut new);
+        }
+        Ok(answer)
+    }
+
+    /// Executes the operation, and changes its outcome for each resource that it shares.
+    fn share(
+        &mut self,
+        change: impl Fn(&mut Self, &NodeState, &Resource, Answer) -> Answer,
+    ) -> Result<Answer, Answer> {
+        let before = self.state.clone();
+        let mut answer = self.execute()?;
+        let (Operation::Lock(Lock { resources, .. })
+        | Operation::Enqueue(Enqueue { lock: Lock { resources, .. }, .. })
+        | Operation::WriteBack(WriteBack { resources, .. })
+        | Operation::Renew(Renew { resources, .. })
+        | Operation::Unlock(Unlock { resources, .. })) = self.operation
+        else {
+            return Ok(answer);
+        };
+        for (name, _) in resources.each().filter(|(_, is_shared)| *is_shared) {
+            answer = change(self, &before, name, answer);
+        }
+        Ok(answer)
+    }
+
+    /// Unlocks, and then changes the state for each resource that the owner shared.
+    fn unshare(&mut self, change: fn(&mut Self, &NodeState, &Resource, &LeaseId)) -> Result<Answer, Answer> {
+        self.share(|node, before, name, answer| {
+            if let Operation::Unlock(Unlock { owner, .. }) = node.operation {
+                change(node, before, name, owner);
+            }
+            answer
+        })
+    }
+
+    /// Writes back what the node refuses a reader, where this rule allows it by the phase, by whether the owner is a
+    /// reader, and by the token.
+    fn write_back_shared_if(&mut self, may_write: fn(u64, bool, u64) -> bool) -> Result<Answer, Answer> {
+        self.share(|node, _, name, answer| {
+            let (Operation::WriteBack(WriteBack { owner, token, .. }), Answer::NotWrittenBack { .. }) =
+                (node.operation, &answer)
+            else {
+                return answer;
+            };
+            let (state, now) = (&mut *node.state, node.now);
+            let phase = state.readers(name, now).map_or_else(|| start(now), |readers| readers.phase);
+            if !may_write(phase, state.is_reader(name, owner, now), *token) {
+                return answer;
+            }
+            let counter = state.counter(name, now).map_or(0, |counter| counter.value);
+            state.raise(name, *token, now);
+            state.count(node.parameters, name, counter.max(*token), now);
+            Answer::WrittenBack
+        })
+    }
+
+    /// Keeps what is left of readers when the last unlocks, so that the next begin no phase.
+    fn keep_phase(&mut self, before: &NodeState, name: &Resource, answer: Answer) -> Answer {
+        if matches!(self.operation, Operation::Unlock(_)) && !self.state.readers.contains_key(name) {
+            let left = before.readers.get(name).map(|left| Readers { ends: BTreeMap::new(), ..left.clone() });
+            self.state.readers.extend(left.map(|left| (name.clone(), left)));
+        } else if before.readers(name, self.now).is_none() {
+            let left = before.readers.get(name).map(|left| left.phase);
+            self.change_readers(name, |readers| readers.phase = left.unwrap_or(readers.phase));
+        }
+        answer
+    }
+
+    fn change_readers(&mut self, resource: &Resource, change: impl FnOnce(&mut Readers)) {
+        self.state.readers.get_mut(resource).map(change);
+    }
+
+    /// Counts each call as an arrival.
+    fn count_arrivals(&mut self) -> Result<Answer, Answer> {
+        let Operation::Latch(latch) = self.operation else { return self.execute() };
+        if latch.arrivals.is_empty() {
+            return self.execute();
+        }
+        let mut counted = latch.clone();
+        let number = self.state.latches.get(&latch.latch).map_or(0, |record| record.arrivals.len());
+        counted.arrivals.insert(format!("call {number}").as_bytes().into());
+        self.execute_instead(&Operation::Latch(counted))
+    }
+
+    /// Grants any other slot in place of one that is held.
+    fn count_permits(&mut self) -> Result<Answer, Answer> {
+        let answer = self.execute();
+        let (Operation::Lock(lock), Ok(Answer::Held(_)) | Err(Answer::Held(_))) = (self.operation, &answer)
+        else {
+            return answer;
+        };
+        let slots = lock.resources.iter().flat_map(|slot| (0..2).map(|other| names::sibling(slot, other)));
+        let free = slots.filter(|slot| self.state.held(slot, self.now).is_none()).take(1).collect::<Vec<_>>();
+        let counted = Lock { resources: free.into_iter().collect(), ..lock.clone() };
+        if counted.resources.is_empty() {
+            return answer;
+        }
+        self.execute_instead(&Operation::Lock(counted))
     }
 }
 
 fn is_kept(answer: &Answer) -> bool {
     matches!(answer.told(), Answer::Renewed { .. } | Answer::RenewedInQuarantine(_))
+}
+
+fn are_below(counters: &Counters, token: u64) -> bool {
+    counters.found.iter().all(|found| is_below(*found, token))
 }
