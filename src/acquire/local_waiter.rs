@@ -18,7 +18,7 @@ use crate::{
     },
     client::{broadcast::inspect_all, context::ClientContext},
     clock::Instant,
-    node::{Answer, Inspection},
+    node::{Answer, InspectAnswer},
     values::{LeaseId, NodeReply, Refusal},
 };
 
@@ -258,7 +258,7 @@ fn is_elsewhere(state: &WaiterState, refused: Option<RefusedResource>) -> bool {
 /// Returns the vote that an inspection of the resource stands for.
 fn vote_of(answer: &Answer) -> NodeReply {
     match answer {
-        Answer::Inspected(Inspection { held: Some(held), .. }) => NodeReply::Refused(Refusal::Held {
+        Answer::Inspected(InspectAnswer { held: Some(held), .. }) => NodeReply::Refused(Refusal::Held {
             by: held.owner.clone(),
             remaining: Some(held.remaining.unwrap_or_default()),
         }),

@@ -111,7 +111,7 @@ impl QuorumSettings {
                 incarnation: None,
             },
             new_nodes: match (self.is_read_only, self.admits_new) {
-                (true, _) => NewNodes::Leave,
+                (true, _) => NewNodes::Ignore,
                 (false, true) => NewNodes::Admit,
                 (false, false) => NewNodes::Quarantine,
             },
@@ -184,7 +184,7 @@ impl CheckedQuorum {
 
     /// Whether its client only looks.
     pub(crate) fn is_read_only(&self) -> bool {
-        self.new_nodes == NewNodes::Leave
+        self.new_nodes == NewNodes::Ignore
     }
 
     /// How long a node is waited for where no lock says otherwise.

@@ -11,7 +11,7 @@ use crate::{
     },
     error::{Error, Goal, NoQuorum},
     mutation::{self, Mutation},
-    node::{Answer, Observation, Observe, Operation, Proclamation, Request},
+    node::{Answer, Observe, ObserveAnswer, Operation, Proclamation, Request},
     values::{LeaseId, NodeError, NodeReply},
 };
 
@@ -88,7 +88,7 @@ impl LeaderQuery {
             let owner = owner.clone();
             seen().filter(move |seen| seen.owner.as_ref() == Some(&owner))
         };
-        let count = |seen: &Observation| seen.owner.as_ref().map_or(0, |owner| supporters(owner).count());
+        let count = |seen: &ObserveAnswer| seen.owner.as_ref().map_or(0, |owner| supporters(owner).count());
         if let Some(holder) = seen().find(|seen| count(seen) >= needed).and_then(|seen| seen.owner.as_ref()) {
             let said = supporters(holder).filter_map(|seen| seen.said.as_ref());
             let said = said.filter(|said| is_said_by(said, holder));
@@ -124,7 +124,7 @@ mod tests {
             let holder = word.get(..1).filter(|holder| *holder != "-").map(owner);
             let leader = word.get(1..2).filter(|leader| *leader != "-");
             let number = word.get(2..).and_then(|number| number.parse().ok()).unwrap_or(0);
-            let observed = Observation {
+            let observed = ObserveAnswer {
                 remaining: holder.as_ref().map(|_| Duration::from_secs(number)),
                 owner: holder,
                 said: leader.map(|leader| said(leader, 7, number, "v")),

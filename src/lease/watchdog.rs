@@ -16,7 +16,7 @@ use crate::{
     error::LossReason,
     lease::{active_lease::ActiveLease, expiry, leases::Leases, rate_limit::RateLimit, renewal::Renewal},
     mutex::lock,
-    node::{Answer, Operation, Reply, Request, request::Load},
+    node::{Answer, Operation, Reply, Request, request::RequestSize},
     observer::RenewalOutcome,
     values::NodeError,
 };
@@ -130,12 +130,12 @@ async fn force_unlocked(leases: &Leases, not_before: Instant) {
 fn in_calls(due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
     let mut calls = Vec::new();
     let mut leases = Vec::new();
-    let mut load = Load::default();
+    let mut size = RequestSize::default();
     for lease in due {
-        if !load.take(1, lease.terms.resources.len()) {
+        if !size.take(1, lease.terms.resources.len()) {
             calls.push(std::mem::take(&mut leases));
-            load = Load::default();
-            load.take(1, lease.terms.resources.len());
+            size = RequestSize::default();
+            size.take(1, lease.terms.resources.len());
         }
         leases.push(lease);
     }

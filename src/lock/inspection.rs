@@ -11,7 +11,7 @@ use crate::{
     clock::Instant,
     error::{Error, Goal, NoQuorum},
     lock::node_inspection::NodeInspection,
-    node::{Answer, Inspection as Inspected},
+    node::{Answer, InspectAnswer},
     values::{LeaseId, NodeReply, Refusal},
 };
 
@@ -200,7 +200,7 @@ pub(crate) fn by_node(
 /// The reply of a node to an inspection: in quarantine, the node would refuse a lock.
 fn reply(answer: &Answer) -> NodeReply {
     match answer {
-        Answer::Inspected(Inspected { abstention: Some(abstention), .. }) => {
+        Answer::Inspected(InspectAnswer { abstention: Some(abstention), .. }) => {
             NodeReply::Refused(Refusal::from(*abstention))
         }
         answer => NodeReply::from(answer),
@@ -211,20 +211,20 @@ fn reply(answer: &Answer) -> NodeReply {
 mod tests {
     use super::*;
     use crate::{
-        node::{Abstention, HeldBy},
+        node::{Abstention, HolderInfo},
         values::NodeError,
     };
 
     /// One word a node: a letter and a digit for an owner and its remaining seconds, `-` free, `?`
     /// silent, `q` in quarantine.
     fn view(nodes: &str) -> Inspection {
-        let held = |held: &str| HeldBy {
+        let held = |held: &str| HolderInfo {
             owner: Some(LeaseId::from_wire(&held.as_bytes()[..1])),
             holds: 1,
             remaining: held[1..].parse().ok().map(Duration::from_secs),
         };
         let inspected = |held, abstention| {
-            Answer::Inspected(Inspected {
+            Answer::Inspected(InspectAnswer {
                 held,
                 counter: 0,
                 incarnation: None,

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    node::{Answer, HeldBy, Waiters},
+    node::{Answer, HolderInfo, WaitersInfo},
     values::{LeaseId, NodeError, Refusal},
 };
 
@@ -12,12 +12,12 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInspection {
     address: Arc<str>,
-    held: Result<Option<HeldBy>, NodeError>,
+    held: Result<Option<HolderInfo>, NodeError>,
     counter: Option<u64>,
     abstention: Option<Refusal>,
     latency: Option<Duration>,
     readers: Box<[(LeaseId, Duration)]>,
-    waiters: Option<Box<Waiters>>,
+    waiters: Option<Box<WaitersInfo>>,
 }
 
 impl NodeInspection {
@@ -86,7 +86,7 @@ impl NodeInspection {
         self.held()?.remaining
     }
 
-    fn held(&self) -> Option<&HeldBy> {
+    fn held(&self) -> Option<&HolderInfo> {
         self.held.as_ref().ok()?.as_ref()
     }
 
@@ -161,7 +161,7 @@ impl fmt::Display for NodeInspection {
         match &self.held {
             Err(error) => error.fmt(f),
             Ok(None) => f.write_str("free"),
-            Ok(Some(HeldBy { owner, holds, remaining })) => match owner {
+            Ok(Some(HolderInfo { owner, holds, remaining })) => match owner {
                 Some(readers) if readers.is_of_readers() => {
                     write!(f, "read {holds} times, {}", Remaining(*remaining))
                 }
@@ -175,7 +175,7 @@ impl fmt::Display for NodeInspection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::Inspection;
+    use crate::node::InspectAnswer;
 
     fn of(answer: Answer) -> NodeInspection {
         NodeInspection::new("node".into(), answer, Some(Duration::from_millis(3)))
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn only_what_a_node_itself_said_took_it_time() {
-        let inspection = Inspection {
+        let inspection = InspectAnswer {
             held: None,
             counter: 7,
             incarnation: None,

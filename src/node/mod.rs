@@ -27,14 +27,14 @@ pub(crate) use self::operation::Abstention;
 pub use self::parameters::RestartGuard;
 pub(crate) use self::{
     operation::{
-        Answer, Downgrade, Enqueue, ForceUnlock, HeldBy, Holder, Init, Inspect, Inspection, LONGEST_VALUE,
-        Latch, List, Lock, NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued,
-        READERS_SHOWN, Reconfigure, Register, Registration, Renew, Resources, Tombstone, Unlock, Vacant,
-        Waiters, Withdraw, WriteBack,
+        Answer, Downgrade, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect, InspectAnswer,
+        LONGEST_VALUE, Latch, List, Lock, NewNodes, Observe, ObserveAnswer, Operation, Proclaim,
+        Proclamation, Queued, READERS_SHOWN, Reconfigure, Register, Registration, Renew, Resources,
+        Tombstone, Unlock, Vacant, WaitersInfo, Withdraw, WriteBack,
     },
     parameters::{Incarnation, QuarantineParameters, QuorumParameters},
     reply::{Reply, Responder},
-    request::{Request, Undelivered},
+    request::{PendingUnlocks, Request},
 };
 use crate::values::Resource;
 
@@ -60,7 +60,7 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
     fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription;
 
     /// The unlocks and withdrawals that are not confirmed yet, and whose time is not over.
-    fn undelivered(&self) -> Vec<Undelivered>;
+    fn undelivered(&self) -> Vec<PendingUnlocks>;
 
     /// Takes no new requests but unlocks, sends what must be delivered, and ends. Ready when
     /// nothing is undelivered any more or all that must be delivered is past its time.

@@ -19,14 +19,14 @@ pub(crate) const MOST_RESOURCES: usize = 256;
 /// travels alone; and few enough for each node to be done with it far within a node timeout.
 pub(crate) const LARGEST_GROUP: usize = 1000;
 
-/// What is to travel in one call.
+/// The size of a call that is being put together.
 #[derive(Debug, Default)]
-pub(crate) struct Load {
+pub(crate) struct RequestSize {
     operations: usize,
     resources: usize,
 }
 
-impl Load {
+impl RequestSize {
     /// Takes so much more if that fits into the call, as whatever is the first always does.
     pub(crate) fn take(&mut self, operations: usize, resources: usize) -> bool {
         let taken = Self { operations: self.operations + operations, resources: self.resources + resources };
@@ -52,9 +52,9 @@ pub(crate) struct Request {
     pub(crate) blocks_until: Option<Instant>,
 }
 
-/// What a node has not confirmed yet, of one request.
+/// The unlocks of one request that its node has not confirmed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Undelivered {
+pub(crate) struct PendingUnlocks {
     pub(crate) resources: Resources,
     /// As in the [`Request`].
     pub(crate) blocks_until: Option<Instant>,

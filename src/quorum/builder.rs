@@ -16,7 +16,7 @@ use crate::{
         NewNodes, Node, RestartGuard,
         memory::MemoryCluster,
         redis::{NODES_VARIABLE, RedisTransport, Route, Security, node_urls, without_password},
-        remote::{ConnectedServers, Setup},
+        remote::{ConnectedServers, ConnectionConfig},
     },
     observer::{NoObserver, Observer},
     quorum::{Quorum, connecting},
@@ -328,8 +328,10 @@ impl QuorumBuilder {
         let addresses = routes.iter().map(|route| Arc::clone(route.address()));
         let dependencies =
             ClientDependencies::new(clock, runtime, observer(addresses.collect()), settings.label.clone());
-        let setup = setup(&settings, &dependencies, registers);
-        let node = |route| Arc::new(RedisTransport::into_node(route, settings.parameters.clone(), &setup));
+        let connection_config = connection_config(&settings, &dependencies, registers);
+        let node = |route| {
+            Arc::new(RedisTransport::into_node(route, settings.parameters.clone(), &connection_config))
+        };
         let nodes = routes.into_iter().map(|route| node(route) as Arc<dyn Node>).collect();
         Ok(Client::start(nodes, settings, dependencies))
     }
@@ -382,12 +384,12 @@ impl fmt::Debug for NodeSource {
 }
 
 /// Returns what the connections of a client need.
-pub(crate) fn setup(
+pub(crate) fn connection_config(
     settings: &CheckedQuorum,
     dependencies: &ClientDependencies,
     registers: Option<NewNodes>,
-) -> Setup {
-    Setup {
+) -> ConnectionConfig {
+    ConnectionConfig {
         registers,
         connected_servers: ConnectedServers::default(),
         label: dependencies.label.clone(),

@@ -6,7 +6,7 @@ use futures::future::{Either, join_all, select};
 
 use crate::{
     algorithm::residue, client::context::ClientContext, clock::Instant, lock::client::Client,
-    node::Undelivered, values::Resource,
+    node::PendingUnlocks, values::Resource,
 };
 
 /// The time that [`Quorum::shutdown`](crate::Quorum::shutdown) waits for nodes on which no lease depends.
@@ -49,8 +49,8 @@ impl ShutdownReport {
         self.stalled_calls
     }
 
-    fn of(context: &ClientContext, undelivered: &[Vec<Undelivered>]) -> Self {
-        let resources = |undelivered: &Vec<Undelivered>| -> Vec<Resource> {
+    fn of(context: &ClientContext, undelivered: &[Vec<PendingUnlocks>]) -> Self {
+        let resources = |undelivered: &Vec<PendingUnlocks>| -> Vec<Resource> {
             let all: BTreeSet<&Resource> =
                 undelivered.iter().flat_map(|undelivered| undelivered.resources.iter()).collect();
             all.into_iter().cloned().collect()
@@ -122,7 +122,7 @@ pub(crate) fn drained(context: &ClientContext) -> impl Future<Output = Vec<()>> 
 }
 
 /// The time until which undelivered unlocks may keep other clients from a resource.
-fn blocked_until(context: &ClientContext, undelivered: &[Vec<Undelivered>]) -> Option<Instant> {
+fn blocked_until(context: &ClientContext, undelivered: &[Vec<PendingUnlocks>]) -> Option<Instant> {
     let left = undelivered.iter().enumerate().flat_map(|(node, undelivered)| {
         undelivered.iter().flat_map(move |undelivered| {
             let end = undelivered.blocks_until.into_iter();
@@ -132,7 +132,7 @@ fn blocked_until(context: &ClientContext, undelivered: &[Vec<Undelivered>]) -> O
     residue::blocks_until(context.settings.electorate, left)
 }
 
-fn report(context: &ClientContext, undelivered: &[Vec<Undelivered>]) -> ShutdownReport {
+fn report(context: &ClientContext, undelivered: &[Vec<PendingUnlocks>]) -> ShutdownReport {
     let shutdown = ShutdownReport::of(context, undelivered);
     if shutdown.is_complete() {
         tracing::debug!("shut down");

@@ -13,9 +13,9 @@ use crate::{
     lock::{Lease, LockGuard, ReadGuard, client::Client as QuorumClient},
     node::{
         Node, QuorumParameters,
-        remote::{RemoteNode, Setup},
+        remote::{ConnectionConfig, RemoteNode},
     },
-    quorum::{Quorum, QuorumBuilder, builder::setup},
+    quorum::{Quorum, QuorumBuilder, builder::connection_config},
     sim::{
         history::{AttemptId, Event},
         rng::{RandomStream, hash_of, part},
@@ -195,11 +195,16 @@ impl Process {
     }
 
     /// This process's ways to its nodes.
-    pub(crate) fn connect(&self, parameters: &QuorumParameters, setup: &Setup) -> Vec<Arc<dyn Node>> {
+    pub(crate) fn connect(
+        &self,
+        parameters: &QuorumParameters,
+        connection_config: &ConnectionConfig,
+    ) -> Vec<Arc<dyn Node>> {
         let to = |node: usize| {
             let (world, process, parameters) = (self.world.clone(), self.index, parameters.clone());
             let transport = Arc::new(SimTransport { world, process, node, parameters });
-            Arc::new(RemoteNode::new(format!("sim:{node}").into(), transport, setup)) as Arc<dyn Node>
+            Arc::new(RemoteNode::new(format!("sim:{node}").into(), transport, connection_config))
+                as Arc<dyn Node>
         };
         self.nodes().map(to).collect()
     }
@@ -215,8 +220,8 @@ impl QuorumBuilder {
     pub fn connect_simulated(self, process: &Process) -> Result<Quorum, Error> {
         let settings = self.settings.check(process.nodes().len())?;
         let dependencies = process.dependencies();
-        let setup = setup(&settings, &dependencies, settings.registration());
-        let nodes = process.connect(&settings.parameters, &setup);
+        let connection_config = connection_config(&settings, &dependencies, settings.registration());
+        let nodes = process.connect(&settings.parameters, &connection_config);
         Ok(Quorum::new(QuorumClient::start(nodes, settings, dependencies)))
     }
 }

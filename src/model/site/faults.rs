@@ -12,7 +12,7 @@ use crate::{
     mutation::Mutation,
     node::{
         NewNodes, Operation, QuorumParameters, Register, RestartGuard,
-        state::{HeldKey, NodeMetadata, NodeState, Readers},
+        state::{HeldKey, NodeMetadata, NodeState, ReaderRun},
     },
 };
 
@@ -74,7 +74,7 @@ impl Site {
         let (now, earlier) = (self.time(0), model.ttl() - Duration::from_millis(1));
         let held = self.node.held(resource(), now).cloned();
         self.node.set_lock(resource(), held.map(|held| HeldKey { expires_at: now + earlier, ..held }));
-        let readers = self.node.stored_readers(resource()).cloned().map(|readers| Readers {
+        let readers = self.node.stored_readers(resource()).cloned().map(|readers| ReaderRun {
             ends: readers.ends.into_keys().map(|owner| (owner, now + earlier)).collect(),
             expires_at: now + earlier,
             ..readers

@@ -43,7 +43,7 @@ impl MemoryCluster {
     /// One client's ways to the nodes; of one that only looks, they write no metadata.
     pub(crate) fn connect(&self, parameters: &QuorumParameters, is_read_only: bool) -> Vec<Arc<dyn Node>> {
         // A server without metadata is new: nothing but this process can have flushed it.
-        let new_nodes = if is_read_only { NewNodes::Leave } else { NewNodes::Admit };
+        let new_nodes = if is_read_only { NewNodes::Ignore } else { NewNodes::Admit };
         let servers = self.servers.iter().enumerate();
         servers
             .map(|(index, server)| {

@@ -15,8 +15,8 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Listener, NewNodes, Node, Notice, Operation, QuorumParameters, Register, Reply, Request,
-        Responder, RestartGuard, Subscription, Undelivered,
+        Answer, Listener, NewNodes, Node, Notice, Operation, PendingUnlocks, QuorumParameters, Register,
+        Reply, Request, Responder, RestartGuard, Subscription,
         memory::listeners::Listeners,
         state::{NodeState, NodeTime},
     },
@@ -161,7 +161,7 @@ impl Node for MemoryNode {
         Subscription::new(move || server.listeners.remove(&resource, number))
     }
 
-    fn undelivered(&self) -> Vec<Undelivered> {
+    fn undelivered(&self) -> Vec<PendingUnlocks> {
         Vec::new()
     }
 

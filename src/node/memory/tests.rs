@@ -12,7 +12,7 @@ use crate::{
     mutex,
     node::{
         Answer, Listener, NewNodes, Node, Notice, Operation, Reply, Request, Subscription,
-        conformance::{Subject, conforms},
+        conformance::{TestNode, conforms},
         memory::{Behaviour, MemoryNode, MemoryServer, SWEEP_AFTER},
         operation::samples::{inspect, lock, parameters, resource, take, unlock},
     },
@@ -77,7 +77,7 @@ async fn a_node_in_memory_conforms() {
         waiting.advance(duration);
         future::ready(()).boxed()
     });
-    conforms(&Subject { node, clock, wait }).await;
+    conforms(&TestNode { node, clock, wait }).await;
 }
 
 #[test]

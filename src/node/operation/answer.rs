@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    node::operation::{Holder, Inspection, Listed, Observation, Queued, Registration, wire},
+    node::operation::{Holder, InspectAnswer, ListPage, ObserveAnswer, Queued, Registration, wire},
     values::{Arrivals, Fingerprint, NodeError, NodeReply, Refusal},
 };
 
@@ -45,17 +45,17 @@ pub(crate) enum Answer {
     /// Renewal: ours, for another ttl, but at a node that does not count yet, for the same reason.
     RenewedInQuarantine(Abstention),
     /// Inspection.
-    Inspected(Inspection),
+    Inspected(InspectAnswer),
     /// Proclamation: it is kept, or something later of the same leader is.
     Proclaimed,
     /// Proclamation: the lock is not the owner's here.
     NotLeader,
     /// Observation.
-    Observed(Observation),
+    Observed(ObserveAnswer),
     /// A look for vacant resources: which, by their indices.
     Vacant(Vec<usize>),
     /// A part of what is held.
-    Listed(Listed),
+    Listed(ListPage),
     /// Latch: it is open.
     Open,
     /// Latch: it is not, as far as this node knows, at which these have arrived.

@@ -19,9 +19,9 @@ pub(crate) struct Inspect {
 
 /// One resource as one node has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Inspection {
+pub(crate) struct InspectAnswer {
     /// `None`: free.
-    pub(crate) held: Option<HeldBy>,
+    pub(crate) held: Option<HolderInfo>,
     /// The fencing counter, 0 where there is none.
     pub(crate) counter: u64,
     /// Which incarnation of which server this is; `None` if the client may not know.
@@ -34,12 +34,12 @@ pub(crate) struct Inspection {
     /// to the number that was asked for.
     pub(crate) readers: Box<[(LeaseId, Duration)]>,
     /// Who is queued for it here, if anybody is.
-    pub(crate) waiters: Option<Box<Waiters>>,
+    pub(crate) waiters: Option<Box<WaitersInfo>>,
 }
 
-/// Those who are queued for a resource, as one node has them.
+/// The wait queue of a resource at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Waiters {
+pub(crate) struct WaitersInfo {
     pub(crate) count: u32,
     pub(crate) first: LeaseId,
 }
@@ -47,8 +47,9 @@ pub(crate) struct Waiters {
 /// So many readers of a resource are told to those who look.
 pub(crate) const READERS_SHOWN: u32 = 16;
 
+/// The holder of a resource at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HeldBy {
+pub(crate) struct HolderInfo {
     /// `None` if the key has more than one field: a lock of some other kind.
     pub(crate) owner: Option<LeaseId>,
     /// Of a resource that is shared, how many share it.
@@ -77,14 +78,14 @@ impl Operate for Inspect {
         };
         let (held, readers) = held_by(holder)?;
         let count = u32::try_from(wire::number(waiters)?).unwrap_or(u32::MAX);
-        Some(Answer::Inspected(Inspection {
+        Some(Answer::Inspected(InspectAnswer {
             held,
             counter: wire::number(counter)?,
             incarnation: wire::incarnation(incarnation),
             fingerprint: wire::fingerprint(fingerprint),
             abstention: abstention(abstains),
             readers,
-            waiters: wire::owner(first_waiter)?.map(|first| Box::new(Waiters { count, first })),
+            waiters: wire::owner(first_waiter)?.map(|first| Box::new(WaitersInfo { count, first })),
         }))
     }
 }
@@ -93,11 +94,11 @@ type Readers = Box<[(LeaseId, Duration)]>;
 
 /// The holder, or nobody, and who shares the resource. What others write may be no number, and a
 /// ttl that is negative is none.
-fn held_by(fields: &[wire::Value]) -> Option<(Option<HeldBy>, Readers)> {
+fn held_by(fields: &[wire::Value]) -> Option<(Option<HolderInfo>, Readers)> {
     let [owner, holds, remaining, readers @ ..] = fields else {
         return fields.is_empty().then_some((None, Box::default()));
     };
-    let held = HeldBy {
+    let held = HolderInfo {
         owner: wire::owner(owner)?,
         holds: wire::number(holds).and_then(|holds| u32::try_from(holds).ok()).unwrap_or(0),
         remaining: wire::milliseconds(remaining),

@@ -14,9 +14,9 @@ pub(crate) struct List {
     pub(crate) cursor: u64,
 }
 
-/// A part of what is held at a node.
+/// One page of the resources held at a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ListPage {
     /// Where to go on; 0 at the end.
     pub(crate) cursor: u64,
     /// A resource may be told twice. One that is held from the first part to the last is told.
@@ -37,7 +37,7 @@ impl Operate for List {
             ScriptReply::Tagged(b"listed", [cursor, resources @ ..]) => {
                 let resource = |value: &wire::Value| wire::bytes(value).map(Resource::internal);
                 let resources = resources.iter().map(resource).collect::<Option<_>>()?;
-                Some(Answer::Listed(Listed { cursor: wire::number(cursor)?, resources }))
+                Some(Answer::Listed(ListPage { cursor: wire::number(cursor)?, resources }))
             }
             ScriptReply::Tagged(b"no_scan", []) => Some(Answer::Error(NodeError::ScanForbidden)),
             _ => None,

@@ -17,7 +17,7 @@ pub(crate) struct Observe {
 
 /// An election as one node sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Observation {
+pub(crate) struct ObserveAnswer {
     /// Who holds the lock; `None` if nobody does, or a lock of some other kind is there.
     pub(crate) owner: Option<LeaseId>,
     /// For how long; `None` also for a key without a ttl.
@@ -39,7 +39,7 @@ impl Operate for Observe {
         let ScriptReply::Tagged(b"observed", [owner, remaining, proclaimed @ ..]) = reply else {
             return None;
         };
-        Some(Answer::Observed(Observation {
+        Some(Answer::Observed(ObserveAnswer {
             owner: wire::owner(owner)?,
             remaining: wire::milliseconds(remaining),
             said: proclamation(proclaimed),

@@ -19,15 +19,15 @@ pub(crate) struct Register {
     pub(crate) time: Duration,
 }
 
-/// What is thought of a node without metadata.
+/// The way to treat a node without metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewNodes {
     /// It is new, and votes at once.
     Admit,
     /// It may have been flushed.
     Quarantine,
-    /// Nothing: it is only looked at, and nothing is written.
-    Leave,
+    /// The node is only inspected, and nothing is written.
+    Ignore,
 }
 
 /// A node that has registered.
@@ -49,7 +49,7 @@ impl Operate for Register {
         let new_nodes: &[u8] = match self.new_nodes {
             NewNodes::Quarantine => b"quarantine",
             NewNodes::Admit => b"admit",
-            NewNodes::Leave => b"leave",
+            NewNodes::Ignore => b"leave",
         };
         arguments
             .name("register", 0)

@@ -12,7 +12,7 @@ use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 
 use super::{
     classify::{classify, classify_call},
-    raw_connection::{Answering, RawConnection, broken},
+    raw_connection::{PendingAnswer, RawConnection, broken},
     script::{self, ScriptName},
     script_load,
 };
@@ -35,7 +35,7 @@ pub(super) struct RedisConnection {
     parameters: QuorumParameters,
     script_name: ScriptName,
     /// What is asked and not answered, in the order of sending, which is that of the answers.
-    asked: VecDeque<(PendingReply, Answering)>,
+    asked: VecDeque<(PendingReply, PendingAnswer)>,
     /// Pending subscriptions, and those that are being asked for: one command at a time, so that a
     /// thousand of them never fill the room that the calls need.
     pending_subscriptions: VecDeque<PendingSubscription>,
@@ -97,12 +97,12 @@ impl RedisConnection {
         let is_broken = self.raw.poll_drive(context).is_ready();
         let outcome = self.take_answers(context).and_then(|()| self.take_subscriptions(context));
         // A connection that is driven elsewhere says in this way that it is broken.
-        let mail = self.raw.take_mail(context);
-        self.events.extend(mail.released.into_iter().map(ConnectionEvent::Released));
+        let pushes = self.raw.take_pushes(context);
+        self.events.extend(pushes.released.into_iter().map(ConnectionEvent::Released));
         let node_error = match outcome {
-            _ if mail.error.is_some() => mail.error,
+            _ if pushes.error.is_some() => pushes.error,
             Err(error) => Some(self.raw.node_error(&error)),
-            Ok(()) if is_broken || mail.has_ended => Some(self.raw.node_error(&broken())),
+            Ok(()) if is_broken || pushes.has_ended => Some(self.raw.node_error(&broken())),
             Ok(()) => None,
         };
         self.events.extend(node_error.map(ConnectionEvent::Closed));
@@ -116,14 +116,14 @@ impl RedisConnection {
             }
             _ => 0,
         };
-        self.raw.intake.expect(long);
+        self.raw.budget.expect(long);
     }
 
     fn take_answers(&mut self, context: &mut Context<'_>) -> RedisResult<()> {
         while let Some((_, answering)) = self.asked.front_mut() {
             let Poll::Ready(answer) = self.raw.poll_answer(answering, context) else { return Ok(()) };
             let Some((question, _)) = self.asked.pop_front() else { return Ok(()) };
-            self.raw.intake.heard();
+            self.raw.budget.heard();
             self.expect_next();
             let event = match question {
                 PendingReply::Call { batch, operations } => call_event(batch, &operations, answer?),
@@ -150,8 +150,8 @@ impl RedisConnection {
             let Poll::Ready(outcome) = subscribing.answering.poll_unpin(context) else { return Ok(()) };
             let subscriptions =
                 self.subscribing.take().map(|subscribing| subscribing.subscriptions).unwrap_or_default();
-            self.raw.inbox.expect(Vec::new());
-            self.raw.intake.heard();
+            self.raw.pushes.expect(Vec::new());
+            self.raw.budget.heard();
             match outcome {
                 Ok(()) => {
                     let on = subscriptions.into_iter().filter(|subscription| subscription.is_on);
@@ -178,7 +178,7 @@ impl RedisConnection {
         let subscriptions: Vec<_> = self.pending_subscriptions.drain(..alike).collect();
         let channels: Vec<_> =
             subscriptions.iter().map(|subscription| names::notice_channel(&subscription.resource)).collect();
-        self.raw.inbox.expect(channels.clone());
+        self.raw.pushes.expect(channels.clone());
         let mut connection = self.raw.multiplexed();
         let answering = async move {
             if is_on { connection.subscribe(channels).await } else { connection.unsubscribe(channels).await }
@@ -202,12 +202,12 @@ impl Connection for RedisConnection {
     }
 
     fn subscribe(&mut self, resource: &Resource) {
-        self.raw.inbox.listen(names::notice_channel(resource), resource.clone());
+        self.raw.pushes.listen(names::notice_channel(resource), resource.clone());
         self.ask_for(PendingSubscription { resource: resource.clone(), is_on: true });
     }
 
     fn unsubscribe(&mut self, resource: &Resource) {
-        self.raw.inbox.ignore(&names::notice_channel(resource));
+        self.raw.pushes.ignore(&names::notice_channel(resource));
         self.ask_for(PendingSubscription { resource: resource.clone(), is_on: false });
     }
 

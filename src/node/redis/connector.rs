@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use super::{
     classify::classify,
     endpoint::Endpoint,
-    intake::Intake,
+    read_budget::ReadBudget,
     route::{Destination, Route},
 };
 use crate::{
@@ -98,9 +98,9 @@ impl NodeConnector {
         endpoint: &Endpoint,
         config: AsyncConnectionConfig,
     ) -> Result<MultiplexedConnection, NodeError> {
-        let intake = Arc::new(Intake::new());
-        let (mut connection, driver) = endpoint.open(config, &intake).await?;
-        intake.lift();
+        let budget = Arc::new(ReadBudget::new());
+        let (mut connection, driver) = endpoint.open(config, &budget).await?;
+        budget.lift();
         if let Some(driver) = driver {
             // It ends with the last clone of the connection.
             drop(self.runtime.spawn(driver));

@@ -26,7 +26,7 @@ use tokio::{
 use super::{
     address,
     classify::classify,
-    intake::{Intake, Metered},
+    read_budget::{BudgetedStream, ReadBudget},
     tls::Connector,
 };
 use crate::{node::transport::late, values::NodeError};
@@ -35,14 +35,14 @@ use crate::{node::transport::late, values::NodeError};
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     place: Address,
-    login: Login,
+    credentials: Credentials,
     /// Whether the server has been reached, and has not answered the handshake of TLS yet.
     is_securing: Arc<AtomicBool>,
 }
 
 /// Who speaks to a server, and in which database.
 #[derive(Clone, Debug)]
-pub(super) struct Login {
+pub(super) struct Credentials {
     /// Without the database: it is selected when the server is known to be one that has them.
     settings: RedisConnectionInfo,
     database: i64,
@@ -62,41 +62,45 @@ enum Address {
     Client(Box<Client>),
 }
 
-/// What drives a connection, unless it drives itself.
-pub(super) type Opened = (MultiplexedConnection, Option<BoxFuture<'static, ()>>);
+/// The future that reads and writes the socket of a connection.
+pub(super) type ConnectionDriver = BoxFuture<'static, ()>;
 
-impl Login {
+/// A connection, and its driver unless the connection drives itself.
+pub(super) type OpenConnection = (MultiplexedConnection, Option<ConnectionDriver>);
+
+impl Credentials {
     pub(super) fn new(settings: &RedisConnectionInfo, database: i64) -> Self {
         Self { settings: settings.clone().set_db(0).set_protocol(ProtocolVersion::RESP3), database }
     }
 }
 
 impl Endpoint {
-    pub(super) fn tcp(host: &str, port: u16, connector: Option<Connector>, login: Login) -> Self {
-        Self::new(Address::Tcp { host: host.to_owned(), port, connector }, login)
+    pub(super) fn tcp(host: &str, port: u16, connector: Option<Connector>, credentials: Credentials) -> Self {
+        Self::new(Address::Tcp { host: host.to_owned(), port, connector }, credentials)
     }
 
     /// Where this client goes, with its credentials and its database; with a connector, over TCP,
     /// behind TLS.
     pub(super) fn of(client: &Client, connector: Option<Connector>) -> Self {
         let info = client.get_connection_info();
-        let login = Login::new(info.redis_settings(), info.redis_settings().db());
+        let credentials = Credentials::new(info.redis_settings(), info.redis_settings().db());
         let place = match info.addr() {
             ConnectionAddr::Tcp(host, port) => Address::Tcp { host: host.clone(), port: *port, connector },
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
             _ => {
                 let tcp = info.tcp_settings().clone().set_nodelay(true);
-                let info = info.clone().set_redis_settings(login.settings.clone()).set_tcp_settings(tcp);
+                let info =
+                    info.clone().set_redis_settings(credentials.settings.clone()).set_tcp_settings(tcp);
                 // Opening checks the address and nothing else: that of a client was checked before.
                 Address::Client(Box::new(Client::open(info).unwrap_or_else(|_| client.clone())))
             }
         };
-        Self::new(place, login)
+        Self::new(place, credentials)
     }
 
-    fn new(place: Address, login: Login) -> Self {
-        Self { place, login, is_securing: Arc::default() }
+    fn new(place: Address, credentials: Credentials) -> Self {
+        Self { place, credentials, is_securing: Arc::default() }
     }
 
     /// The address, the same for all ways of writing it.
@@ -129,19 +133,19 @@ impl Endpoint {
     pub(super) fn at(&self, address: std::net::IpAddr) -> Option<Self> {
         match &self.place {
             Address::Tcp { port, connector: None, .. } => {
-                Some(Self::tcp(&address.to_string(), *port, None, self.login.clone()))
+                Some(Self::tcp(&address.to_string(), *port, None, self.credentials.clone()))
             }
             _ => None,
         }
     }
 
     pub(super) fn database(&self) -> i64 {
-        self.login.database
+        self.credentials.database
     }
 
     #[cfg(test)]
     pub(super) fn settings(&self) -> &RedisConnectionInfo {
-        &self.login.settings
+        &self.credentials.settings
     }
 
     /// Why a connection was not there within some time. A caller that gives up leaves it to the
@@ -156,33 +160,33 @@ impl Endpoint {
         late(patience)
     }
 
-    /// Connects, and speaks RESP3. The intake counts what comes in, unless the redis crate opens
+    /// Connects, and speaks RESP3. The read budget counts what comes in, unless the redis crate opens
     /// the stream.
     pub(super) async fn open(
         &self,
         config: AsyncConnectionConfig,
-        intake: &Arc<Intake>,
-    ) -> Result<Opened, NodeError> {
-        let opened = self.open_anyhow(config, intake).await;
-        opened.map_err(|node_error| intake.node_error().unwrap_or(node_error))
+        budget: &Arc<ReadBudget>,
+    ) -> Result<OpenConnection, NodeError> {
+        let opened = self.open_anyhow(config, budget).await;
+        opened.map_err(|node_error| budget.node_error().unwrap_or(node_error))
     }
 
     async fn open_anyhow(
         &self,
         config: AsyncConnectionConfig,
-        intake: &Arc<Intake>,
-    ) -> Result<Opened, NodeError> {
+        budget: &Arc<ReadBudget>,
+    ) -> Result<OpenConnection, NodeError> {
         match &self.place {
             Address::Tcp { host, port, connector } => {
                 let stream = connect(host, *port).await.map_err(|error| unreachable(&error))?;
                 match connector {
-                    None => self.greet(stream, config, intake).await.map_err(|error| in_the_clear(&error)),
+                    None => self.greet(stream, config, budget).await.map_err(|error| in_the_clear(&error)),
                     Some(connector) => {
                         self.is_securing.store(true, Ordering::Relaxed);
                         let secured = connector.secure(host, stream).await;
                         self.is_securing.store(false, Ordering::Relaxed);
                         let secured = secured?;
-                        self.greet(secured, config, intake).await.map_err(|error| behind_tls(&error))
+                        self.greet(secured, config, budget).await.map_err(|error| behind_tls(&error))
                     }
                 }
             }
@@ -190,7 +194,7 @@ impl Endpoint {
             Address::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await;
                 let stream = stream.map_err(|error| unreachable(&error))?;
-                self.greet(stream, config, intake).await.map_err(|error| handshake(&error))
+                self.greet(stream, config, budget).await.map_err(|error| handshake(&error))
             }
             Address::Client(client) => {
                 // Where the process has not chosen a crypto provider, the redis crate panics.
@@ -211,10 +215,10 @@ impl Endpoint {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         config: AsyncConnectionConfig,
-        intake: &Arc<Intake>,
-    ) -> RedisResult<Opened> {
-        let stream = Metered::new(stream, intake);
-        let opening = MultiplexedConnection::new_with_config(&self.login.settings, stream, config);
+        budget: &Arc<ReadBudget>,
+    ) -> RedisResult<OpenConnection> {
+        let stream = BudgetedStream::new(stream, budget);
+        let opening = MultiplexedConnection::new_with_config(&self.credentials.settings, stream, config);
         opening.await.map(|(connection, driver)| (connection, Some(driver.boxed())))
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     clock::Clock,
     node::{
         parameters::QuorumParameters,
-        remote::{RemoteNode, Setup},
+        remote::{ConnectionConfig, RemoteNode},
         transport::{Connection, Transport},
     },
     values::NodeError,
@@ -30,10 +30,10 @@ mod connection;
 mod connector;
 mod endpoint;
 mod hello_reply;
-mod inbox;
-mod intake;
 mod node_urls;
+mod push_receiver;
 mod raw_connection;
+mod read_budget;
 mod route;
 pub(crate) mod script;
 mod sentinel;
@@ -67,12 +67,16 @@ pub(crate) struct RedisTransport {
 
 impl RedisTransport {
     /// The node at the end of this route.
-    pub(crate) fn into_node(route: Route, parameters: QuorumParameters, setup: &Setup) -> RemoteNode {
+    pub(crate) fn into_node(
+        route: Route,
+        parameters: QuorumParameters,
+        config: &ConnectionConfig,
+    ) -> RemoteNode {
         let address = Arc::clone(route.address());
-        RemoteNode::new(address, Arc::new(Self::new(route, parameters, setup)), setup)
+        RemoteNode::new(address, Arc::new(Self::new(route, parameters, config)), config)
     }
 
-    fn new(route: Route, mut parameters: QuorumParameters, setup: &Setup) -> Self {
+    fn new(route: Route, mut parameters: QuorumParameters, config: &ConnectionConfig) -> Self {
         if let Destination::MasterSet(_) = route.leads_to {
             // A server that restarts gives no votes any more in its old incarnation. A master that
             // was replaced may, to clients that still reach it: what its successor may not vote
@@ -82,9 +86,9 @@ impl RedisTransport {
         Self {
             route,
             parameters,
-            client_name: setup.label.as_client_name(),
-            clock: Arc::clone(&setup.clock),
-            dial_timeout: setup.dial_timeout(),
+            client_name: config.label.as_client_name(),
+            clock: Arc::clone(&config.clock),
+            dial_timeout: config.dial_timeout(),
         }
     }
 

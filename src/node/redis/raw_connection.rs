@@ -7,23 +7,23 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures::future::{BoxFuture, FutureExt, poll_fn};
+use futures::future::{FutureExt, poll_fn};
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, RedisError, RedisResult, Value, aio::MultiplexedConnection,
 };
 
 use super::{
     classify::classify,
-    endpoint::{Endpoint, Opened},
+    endpoint::{ConnectionDriver, Endpoint, OpenConnection},
     hello_reply::HelloReply,
-    inbox::{Inbox, Mail, Outlet},
-    intake::Intake,
+    push_receiver::{PushBuffer, PushReceiver, PushSender},
+    read_budget::ReadBudget,
     waker_filter::WakerFilter,
 };
 use crate::values::NodeError;
 
 #[cfg(test)]
-mod reliances;
+mod redis_assumptions;
 
 /// Commands that the redis crate holds until it has written them. Sending in order relies on there
 /// being room (see [`RawConnection::start`]); the most that are unanswered at once are the calls in
@@ -31,7 +31,7 @@ mod reliances;
 const ROOM: usize = 64;
 
 /// The answer to a command that is in the redis crate's queue already.
-pub(super) type Answering = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
+pub(super) type PendingAnswer = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
 
 /// A connection of the redis crate that we drive ourselves.
 ///
@@ -41,28 +41,28 @@ pub(super) type Answering = Pin<Box<dyn Future<Output = RedisResult<Value>> + Se
 pub(super) struct RawConnection {
     multiplexed: MultiplexedConnection,
     /// `None` once it has ended, which it does when the connection is broken.
-    driver: Option<BoxFuture<'static, ()>>,
+    driver: Option<ConnectionDriver>,
     waker_filter: WakerFilter,
     /// What the server says unasked.
-    pub(super) inbox: Inbox,
+    pub(super) pushes: PushReceiver,
     /// How much came in for nothing; never anything on a connection that is not read here.
-    pub(super) intake: Arc<Intake>,
+    pub(super) budget: Arc<ReadBudget>,
     is_own: bool,
 }
 
 impl RawConnection {
     /// Connects, and speaks RESP3.
     pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, NodeError> {
-        let intake = Arc::new(Intake::new());
-        let (inbox, outlet) = Inbox::new(&intake);
-        let opened = endpoint.open(config(outlet), &intake).await?;
-        Ok(Self::new(opened, inbox, intake))
+        let budget = Arc::new(ReadBudget::new());
+        let (pushes, sender) = PushReceiver::new(&budget);
+        let opened = endpoint.open(config(sender), &budget).await?;
+        Ok(Self::new(opened, pushes, budget))
     }
 
-    fn new((multiplexed, driver): Opened, inbox: Inbox, intake: Arc<Intake>) -> Self {
+    fn new((multiplexed, driver): OpenConnection, pushes: PushReceiver, budget: Arc<ReadBudget>) -> Self {
         let is_own = driver.is_some();
         let driver = driver.or_else(|| Some(futures::future::pending().boxed()));
-        Self { multiplexed, driver, waker_filter: WakerFilter::new(), inbox, intake, is_own }
+        Self { multiplexed, driver, waker_filter: WakerFilter::new(), pushes, budget, is_own }
     }
 
     /// Connects to a server that may be a node, selects the database, and names the connection.
@@ -87,7 +87,7 @@ impl RawConnection {
 
     /// Waits for an answer; only before there is a
     /// [`RedisConnection`](super::connection::RedisConnection) that does.
-    pub(super) async fn hear(&mut self, mut answering: Answering) -> Result<Value, NodeError> {
+    pub(super) async fn hear(&mut self, mut answering: PendingAnswer) -> Result<Value, NodeError> {
         let answer = poll_fn(|context| {
             let is_broken = self.poll_drive(context).is_ready();
             match self.poll_answer(&mut answering, context) {
@@ -96,7 +96,7 @@ impl RawConnection {
             }
         });
         let answer = answer.await;
-        self.intake.heard();
+        self.budget.heard();
         answer.and_then(Value::extract_error).map_err(|error| self.node_error(&error))
     }
 
@@ -107,10 +107,10 @@ impl RawConnection {
     /// into the queue of the connection (`Pipeline::send_recv`: a bounded channel, hence [`ROOM`]).
     /// So it is polled once here and now. `unconstrained`, because tokio's channels do nothing at
     /// all for a task that has used up its budget.
-    pub(super) fn start(&self, command: Cmd) -> Answering {
+    pub(super) fn start(&self, command: Cmd) -> PendingAnswer {
         let mut connection = self.multiplexed.clone();
         let sending = async move { connection.send_packed_command(&command).await };
-        let mut answering: Answering = Box::pin(tokio::task::unconstrained(sending));
+        let mut answering: PendingAnswer = Box::pin(tokio::task::unconstrained(sending));
         match self.waker_filter.ignore_wakes(|| answering.poll_unpin(&mut nobody())) {
             Poll::Ready(answer) => Box::pin(futures::future::ready(answer)),
             Poll::Pending => answering,
@@ -143,18 +143,18 @@ impl RawConnection {
     }
 
     /// What the server said unasked since this was last asked.
-    pub(super) fn take_mail(&self, context: &Context<'_>) -> Mail {
-        if self.is_own { self.inbox.take(&nobody()) } else { self.inbox.take(context) }
+    pub(super) fn take_pushes(&self, context: &Context<'_>) -> PushBuffer {
+        if self.is_own { self.pushes.take(&nobody()) } else { self.pushes.take(context) }
     }
 
     /// Why the connection has ended with this error, which may only follow from what the server
     /// sent.
     pub(super) fn node_error(&self, error: &RedisError) -> NodeError {
-        let is_unexplained = self.is_own && self.driver.is_none() && !self.intake.has_ended();
-        match (self.intake.node_error(), classify(error)) {
+        let is_unexplained = self.is_own && self.driver.is_none() && !self.budget.has_ended();
+        match (self.budget.node_error(), classify(error)) {
             (Some(node_error), _) => node_error,
             // Half a reply: the server ended in the middle of it, which is no violation.
-            (None, NodeError::Protocol(_)) if error.kind() == ErrorKind::Parse && self.intake.has_ended() => {
+            (None, NodeError::Protocol(_)) if error.kind() == ErrorKind::Parse && self.budget.has_ended() => {
                 NodeError::Disconnected
             }
             (None, NodeError::Disconnected) if is_unexplained => {
@@ -171,12 +171,12 @@ impl fmt::Debug for RawConnection {
     }
 }
 
-fn config(outlet: Outlet) -> AsyncConnectionConfig {
+fn config(sender: PushSender) -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
         .set_connection_timeout(None)
         .set_response_timeout(None)
         .set_pipeline_buffer_size(ROOM)
-        .set_push_sender(outlet)
+        .set_push_sender(sender)
 }
 
 /// What is said when a connection ends without a word.

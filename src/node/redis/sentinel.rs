@@ -10,7 +10,7 @@ use futures::future::{Either, select};
 use redis::Value;
 
 use super::{
-    endpoint::{Endpoint, Login},
+    endpoint::{Credentials, Endpoint},
     raw_connection::RawConnection,
     tls::Connector,
 };
@@ -22,7 +22,7 @@ use crate::{clock::Clock, values::NodeError};
 pub(super) struct MasterSet {
     name: String,
     sentinels: Vec<Endpoint>,
-    login: Login,
+    credentials: Credentials,
     connector: Option<Connector>,
     /// The Sentinel to ask first: the one that answered last, so that a dead one costs its time
     /// once.
@@ -33,10 +33,10 @@ impl MasterSet {
     pub(super) fn new(
         name: String,
         sentinels: Vec<Endpoint>,
-        login: Login,
+        credentials: Credentials,
         connector: Option<Connector>,
     ) -> Self {
-        Self { name, sentinels, login, connector, first: AtomicUsize::new(0) }
+        Self { name, sentinels, credentials, connector, first: AtomicUsize::new(0) }
     }
 
     /// The address of the set, the same after every failover and in whichever order its Sentinels
@@ -84,7 +84,7 @@ impl MasterSet {
 
     /// A server of the set.
     pub(super) fn endpoint(&self, host: &str, port: u16) -> Endpoint {
-        Endpoint::tcp(host, port, self.connector.clone(), self.login.clone())
+        Endpoint::tcp(host, port, self.connector.clone(), self.credentials.clone())
     }
 
     #[cfg(test)]

@@ -4,7 +4,7 @@ use redis::{Client, IntoConnectionInfo, parse_redis_url};
 
 use super::{
     address,
-    endpoint::{Endpoint, Login},
+    endpoint::{Credentials, Endpoint},
     route::Destination,
     sentinel::MasterSet,
     tls::Security,
@@ -71,15 +71,15 @@ fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<
         .into(),
     };
     let (authority, tail) = rest.split_once('/').ok_or_else(|| refused(NO_NAME.to_owned()))?;
-    let (login, hosts) = match authority.rsplit_once('@') {
-        Some((login, hosts)) => (format!("{login}@"), hosts),
+    let (credentials, hosts) = match authority.rsplit_once('@') {
+        Some((credentials, hosts)) => (format!("{credentials}@"), hosts),
         None => (String::new(), authority),
     };
     // Each Sentinel as a url of one host, of which all but the host is the same.
     let mut places = Vec::new();
     let mut said = None;
     for host in hosts.split(',') {
-        let one = parse_redis_url(&format!("redis://{login}{host}/{tail}"));
+        let one = parse_redis_url(&format!("redis://{credentials}{host}/{tail}"));
         let one = one.ok_or_else(|| refused("a host or a port of a Sentinel cannot be read".to_owned()))?;
         let name = one.host_str().filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| refused("a Sentinel without a host".to_owned()))?;
@@ -125,12 +125,17 @@ fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<
         of_sentinels = of_sentinels.set_username(user);
     }
     let connector = security.map(|security| security.connector(url)).transpose()?;
-    let of_sentinels = Login::new(&of_sentinels, 0);
+    let of_sentinels = Credentials::new(&of_sentinels, 0);
     let sentinels = places
         .iter()
         .map(|(host, port)| Endpoint::tcp(host, *port, connector.clone(), of_sentinels.clone()))
         .collect();
-    Ok(Destination::MasterSet(MasterSet::new(name, sentinels, Login::new(settings, database), connector)))
+    Ok(Destination::MasterSet(MasterSet::new(
+        name,
+        sentinels,
+        Credentials::new(settings, database),
+        connector,
+    )))
 }
 
 /// What the redis crate would pass over, or servers refuse at every connection.

@@ -18,7 +18,7 @@ use std::{
 use futures::future::{Either, poll_fn, select};
 
 use super::{
-    Setup, SharedState, Traffic, Upkeep,
+    ConnectionConfig, NextSend, QueueDeadlines, SharedState,
     duplicate_servers::ConnectedServers,
     monitor::Monitor,
     redial::{Delay, Redial},
@@ -70,23 +70,23 @@ impl Driver {
         address: Arc<str>,
         shared: Arc<SharedState>,
         transport: Arc<dyn Transport>,
-        setup: &Setup,
+        config: &ConnectionConfig,
     ) -> Self {
-        setup.monitor.dials(&address);
+        config.monitor.dials(&address);
         Self {
             address,
             shared,
             transport,
-            clock: Arc::clone(&setup.clock),
-            timer: Timer::new(Arc::clone(&setup.clock)),
-            redial: Redial::new(setup.seed),
-            dial_timeout: setup.dial_timeout(),
-            registers: setup.registers,
-            connected_servers: setup.connected_servers.clone(),
-            monitor: Arc::clone(&setup.monitor),
+            clock: Arc::clone(&config.clock),
+            timer: Timer::new(Arc::clone(&config.clock)),
+            redial: Redial::new(config.seed),
+            dial_timeout: config.dial_timeout(),
+            registers: config.registers,
+            connected_servers: config.connected_servers.clone(),
+            monitor: Arc::clone(&config.monitor),
             is_connected: false,
             connections: 0,
-            quarantine: setup.quarantine,
+            quarantine: config.quarantine,
             last: None,
             undelivered: 0,
         }
@@ -223,7 +223,7 @@ impl Driver {
         let mut now = self.clock.now();
         let mut state = self.shared.lock();
         let is_overdue = state.send_queue.next_deadline().is_some_and(|deadline| deadline <= now);
-        let next = if is_overdue { Traffic::default() } else { state.next_traffic(now) };
+        let next = if is_overdue { NextSend::default() } else { state.next_traffic(now) };
         drop(state);
         next.send(&mut *registered.connection);
         loop {
@@ -305,7 +305,7 @@ impl Driver {
     }
 
     /// Tells what came of the upkeep, and when to look again.
-    fn kept_up(&mut self, upkeep: Upkeep) -> Result<Option<Instant>, Done> {
+    fn kept_up(&mut self, upkeep: QueueDeadlines) -> Result<Option<Instant>, Done> {
         self.tell_undelivered(upkeep.undelivered);
         if upkeep.is_done { Err(Done) } else { Ok(upkeep.deadline) }
     }

@@ -21,7 +21,7 @@ use crate::{
     clock::{Clock, Instant},
     mutex,
     node::{
-        Listener, NewNodes, Node, Notice, Operation, Subscription, Undelivered, names,
+        Listener, NewNodes, Node, Notice, Operation, PendingUnlocks, Subscription, names,
         reply::Reply,
         request::Request,
         send_queue::SendQueue,
@@ -58,9 +58,9 @@ pub(crate) struct RemoteNode {
     ended: watch::Receiver<()>,
 }
 
-/// What remote nodes need from their dependencies.
+/// The dependencies and settings of a node's connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Setup {
+pub(crate) struct ConnectionConfig {
     pub(crate) clock: Arc<dyn Clock>,
     /// Where the node's task runs.
     pub(crate) spawner: Arc<dyn Spawner>,
@@ -80,7 +80,7 @@ pub(crate) struct Setup {
     pub(crate) seed: u64,
 }
 
-impl Setup {
+impl ConnectionConfig {
     /// How long a dial may take, from the first packet to the registration.
     pub(crate) fn dial_timeout(&self) -> Duration {
         self.node_timeout.max(SHORTEST_DIAL)
@@ -89,16 +89,16 @@ impl Setup {
 
 impl RemoteNode {
     /// Starts to connect at once, and takes calls meanwhile.
-    pub(crate) fn new(address: Arc<str>, transport: Arc<dyn Transport>, setup: &Setup) -> Self {
-        let shared = Arc::new(SharedState::new(setup.node_timeout));
+    pub(crate) fn new(address: Arc<str>, transport: Arc<dyn Transport>, config: &ConnectionConfig) -> Self {
+        let shared = Arc::new(SharedState::new(config.node_timeout));
         let (alive, ended) = watch::channel(());
-        let driver = Driver::new(Arc::clone(&address), Arc::clone(&shared), transport, setup);
+        let driver = Driver::new(Arc::clone(&address), Arc::clone(&shared), transport, config);
         let task = async move {
             driver.run().await;
             drop(alive);
         };
-        drop(setup.spawner.spawn(task.boxed()));
-        Self { address, clock: Arc::clone(&setup.clock), shared, ended }
+        drop(config.spawner.spawn(task.boxed()));
+        Self { address, clock: Arc::clone(&config.clock), shared, ended }
     }
 }
 
@@ -138,7 +138,7 @@ impl Node for RemoteNode {
         })
     }
 
-    fn undelivered(&self) -> Vec<Undelivered> {
+    fn undelivered(&self) -> Vec<PendingUnlocks> {
         let now = self.clock.now();
         self.shared.lock().send_queue.undelivered(now).collect()
     }
@@ -179,14 +179,14 @@ struct RemoteState {
 
 /// What a connection is told next.
 #[derive(Debug, Default)]
-struct Traffic {
+struct NextSend {
     calls: Vec<(BatchId, Arc<[Operation]>)>,
     changes: Vec<Change>,
 }
 
 /// How the send queue stands when all that time asks for has been done.
 #[derive(Debug)]
-struct Upkeep {
+struct QueueDeadlines {
     undelivered: usize,
     is_done: bool,
     /// When to look again.
@@ -194,16 +194,16 @@ struct Upkeep {
 }
 
 impl RemoteState {
-    fn next_traffic(&mut self, now: Instant) -> Traffic {
+    fn next_traffic(&mut self, now: Instant) -> NextSend {
         let calls = std::iter::from_fn(|| self.send_queue.next_batch(now)).collect();
-        Traffic { calls, changes: self.subscriptions.changes() }
+        NextSend { calls, changes: self.subscriptions.changes() }
     }
 
     /// Does what time alone asks for.
-    fn upkeep(&mut self, now: Instant) -> Upkeep {
+    fn upkeep(&mut self, now: Instant) -> QueueDeadlines {
         let send_queue = &mut self.send_queue;
         send_queue.tick(now);
-        Upkeep {
+        QueueDeadlines {
             undelivered: send_queue.undelivered_count(),
             is_done: send_queue.is_done(now),
             deadline: send_queue.next_deadline(),
@@ -211,7 +211,7 @@ impl RemoteState {
     }
 }
 
-impl Traffic {
+impl NextSend {
     fn is_empty(&self) -> bool {
         self.calls.is_empty() && self.changes.is_empty()
     }

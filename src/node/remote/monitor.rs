@@ -20,10 +20,10 @@ pub(crate) trait Monitor: fmt::Debug + Send + Sync {
     fn undelivered_changed(&self, _node: &Arc<str>, _change: i64) {}
 }
 
-/// Nobody is told.
+/// A monitor that records nothing.
 #[cfg(test)]
 #[derive(Debug)]
-pub(crate) struct Unmonitored;
+pub(crate) struct NoMonitor;
 
 #[cfg(test)]
-impl Monitor for Unmonitored {}
+impl Monitor for NoMonitor {}

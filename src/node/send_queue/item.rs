@@ -7,7 +7,7 @@ use crate::{
     node::{
         operation::{Answer, Operation},
         reply::{Reply, Responder},
-        request::{Request, Undelivered},
+        request::{PendingUnlocks, Request},
     },
     values::{LeaseId, NodeError},
 };
@@ -57,10 +57,10 @@ impl Item {
     }
 
     /// What the node has not confirmed of it, if it must be delivered.
-    pub(super) fn undelivered(&self) -> Option<Undelivered> {
+    pub(super) fn undelivered(&self) -> Option<PendingUnlocks> {
         self.delivery.as_ref()?;
         let resources = self.operations.iter().flat_map(Operation::resources).cloned().collect();
-        Some(Undelivered { resources, blocks_until: self.blocks_until })
+        Some(PendingUnlocks { resources, blocks_until: self.blocks_until })
     }
 
     /// What it takes of the room for calls that may be refused.

@@ -19,7 +19,7 @@ use crate::{
     node::{
         operation::{Answer, Operation},
         reply::Reply,
-        request::{Load, Request, Undelivered},
+        request::{PendingUnlocks, Request, RequestSize},
         transport::BatchId,
     },
     values::NodeError,
@@ -162,9 +162,9 @@ impl SendQueue {
         if !may_send || self.in_flight.len() >= IN_FLIGHT {
             return None;
         }
-        let mut load = Load::default();
+        let mut size = RequestSize::default();
         let mut items = Vec::new();
-        while self.unsent.first().is_some_and(|next| load.take(next.operations.len(), next.resources())) {
+        while self.unsent.first().is_some_and(|next| size.take(next.operations.len(), next.resources())) {
             items.extend(self.unsent.pop());
         }
         if self.unsent.is_empty() {
@@ -230,7 +230,7 @@ impl SendQueue {
     }
 
     /// What must be delivered, request by request.
-    pub(crate) fn undelivered(&self, now: Instant) -> impl Iterator<Item = Undelivered> {
+    pub(crate) fn undelivered(&self, now: Instant) -> impl Iterator<Item = PendingUnlocks> {
         self.left().filter(move |item| !self.is_moot(item, now)).filter_map(Item::undelivered)
     }
 

@@ -16,7 +16,7 @@ use crate::{
         },
         parameters::QuorumParameters,
         state::{
-            HeldKey, NodeState, NodeTime, Readers, Subscribers,
+            HeldKey, NodeState, NodeTime, ReaderRun, Subscribers,
             counters::{Counters, start},
             renew::is_below,
         },
@@ -437,7 +437,8 @@ impl BrokenNode<'_, '_> {
     /// Keeps what is left of readers when the last unlocks, so that the next begin no phase.
     fn keep_phase(&mut self, before: &NodeState, name: &Resource, answer: Answer) -> Answer {
         if matches!(self.operation, Operation::Unlock(_)) && !self.state.readers.contains_key(name) {
-            let left = before.readers.get(name).map(|left| Readers { ends: BTreeMap::new(), ..left.clone() });
+            let left =
+                before.readers.get(name).map(|left| ReaderRun { ends: BTreeMap::new(), ..left.clone() });
             self.state.readers.extend(left.map(|left| (name.clone(), left)));
         } else if before.readers(name, self.now).is_none() {
             let left = before.readers.get(name).map(|left| left.phase);
@@ -446,7 +447,7 @@ impl BrokenNode<'_, '_> {
         answer
     }
 
-    fn change_readers(&mut self, resource: &Resource, change: impl FnOnce(&mut Readers)) {
+    fn change_readers(&mut self, resource: &Resource, change: impl FnOnce(&mut ReaderRun)) {
         self.state.readers.get_mut(resource).map(change);
     }
 

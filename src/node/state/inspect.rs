@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::node::{
-    operation::{Answer, HeldBy, Inspect, Inspection, Waiters},
+    operation::{Answer, HolderInfo, Inspect, InspectAnswer, WaitersInfo},
     parameters::QuorumParameters,
     state::{NodeState, NodeTime},
 };
@@ -17,7 +17,7 @@ impl NodeState {
     ) -> Result<Answer, Answer> {
         let counters = self.counters(std::slice::from_ref(&inspect.resource), now)?;
         let readers = self.live_readers(&inspect.resource, now);
-        let held = self.held(&inspect.resource, now).map(|held| HeldBy {
+        let held = self.held(&inspect.resource, now).map(|held| HolderInfo {
             owner: Some(held.owner.clone()),
             holds: u32::try_from(readers.len()).unwrap_or(u32::MAX).max(held.holds),
             remaining: Some(held.expires_at.remaining(now)),
@@ -28,14 +28,14 @@ impl NodeState {
         let count = u32::try_from(waiters).unwrap_or(u32::MAX);
         let first = entries.first().filter(|_| waiters > 0);
         let shown = readers.into_iter().take(inspect.most_readers as usize);
-        Ok(Answer::Inspected(Inspection {
+        Ok(Answer::Inspected(InspectAnswer {
             held,
             counter: counters.largest,
             incarnation: Some(Arc::clone(&self.incarnation)),
             fingerprint: self.metadata().map(|metadata| metadata.fingerprint.clone()),
             abstention: self.abstention(parameters, now),
             readers: shown.map(|(end, owner)| (owner, end.remaining(now))).collect(),
-            waiters: first.map(|entry| Box::new(Waiters { count, first: entry.waiter.clone() })),
+            waiters: first.map(|entry| Box::new(WaitersInfo { count, first: entry.waiter.clone() })),
         }))
     }
 }

@@ -1,7 +1,7 @@
 //! List: which resources a node knows to be held.
 
 use crate::node::{
-    operation::{Answer, Listed},
+    operation::{Answer, ListPage},
     state::{NodeState, NodeTime},
 };
 
@@ -11,6 +11,9 @@ impl NodeState {
         let held = self.locks.iter().filter(|(_, held)| !held.expires_at.is_past(now));
         let locks = held.filter(|(_, held)| held.holds > 0 || held.owner.is_of_readers());
         let ours = locks.filter(|(_, held)| held.owner.is_of_readers() || held.owner.is_of_a_lock());
-        Answer::Listed(Listed { cursor: 0, resources: ours.map(|(resource, _)| resource.clone()).collect() })
+        Answer::Listed(ListPage {
+            cursor: 0,
+            resources: ours.map(|(resource, _)| resource.clone()).collect(),
+        })
     }
 }

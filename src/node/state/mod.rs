@@ -55,7 +55,7 @@ mod write_back;
 pub(crate) use self::{counters::LARGEST_COUNTER, wait_queue::QueueEntry};
 pub(crate) use self::{
     latch::LatchRecord,
-    readers::Readers,
+    readers::ReaderRun,
     time::NodeTime,
     wait_queue::{Subscribers, WaitQueue},
 };
@@ -70,13 +70,13 @@ pub(crate) struct NodeState {
     /// nobody's of ours.
     locks: BTreeMap<Resource, HeldKey>,
     /// By the resource itself. Of those whose key is not theirs, what is left of them.
-    readers: BTreeMap<Resource, Readers>,
+    readers: BTreeMap<Resource, ReaderRun>,
     /// By the shared-key alias of the resources, as their derived names are shared.
     counters: BTreeMap<Resource, Counter>,
     /// By the shared-key alias, too.
     tombstones: BTreeMap<(Resource, LeaseId), NodeTime>,
     /// By the resource itself.
-    leaders: BTreeMap<Resource, Leader>,
+    leaders: BTreeMap<Resource, LeaderRecord>,
     /// By the resource itself.
     latches: BTreeMap<Resource, LatchRecord>,
     /// By the resource itself, too.
@@ -108,9 +108,9 @@ pub(crate) struct Counter {
     pub(crate) expires_at: NodeTime,
 }
 
-/// What a leader said here last.
+/// The last proclamation of a leader on this node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Leader {
+pub(crate) struct LeaderRecord {
     pub(crate) said: Proclamation,
     pub(crate) expires_at: NodeTime,
 }
@@ -298,7 +298,7 @@ impl NodeState {
     }
 
     /// What a leader said here last, unless it is over.
-    pub(crate) fn leader(&self, resource: &Resource, now: NodeTime) -> Option<&Leader> {
+    pub(crate) fn leader(&self, resource: &Resource, now: NodeTime) -> Option<&LeaderRecord> {
         self.leaders.get(resource).filter(|leader| !leader.expires_at.is_past(now))
     }
 

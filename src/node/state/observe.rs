@@ -1,14 +1,14 @@
 //! Observe: what a node tells those that follow a leader.
 
 use crate::node::{
-    operation::{Answer, Observation, Observe},
+    operation::{Answer, Observe, ObserveAnswer},
     state::{NodeState, NodeTime},
 };
 
 impl NodeState {
     pub(super) fn observe(&self, observe: &Observe, now: NodeTime) -> Answer {
         let held = self.held(&observe.resource, now);
-        Answer::Observed(Observation {
+        Answer::Observed(ObserveAnswer {
             owner: held.map(|held| held.owner.clone()),
             remaining: held.map(|held| held.expires_at.remaining(now)),
             said: self.leader(&observe.resource, now).map(|leader| leader.said.clone()),

@@ -1,7 +1,7 @@
 //! What tests look at in a node, and change behind its back.
 
 use crate::{
-    node::state::{NodeMetadata, NodeState, NodeTime, Quarantine, Readers},
+    node::state::{NodeMetadata, NodeState, NodeTime, Quarantine, ReaderRun},
     values::{LeaseId, Resource},
 };
 
@@ -19,7 +19,7 @@ impl NodeState {
     }
 
     /// The readers of a resource, or what is left of them.
-    pub(crate) fn remembered_readers(&self, resource: &Resource, now: NodeTime) -> Option<&Readers> {
+    pub(crate) fn remembered_readers(&self, resource: &Resource, now: NodeTime) -> Option<&ReaderRun> {
         self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now))
     }
 
@@ -73,11 +73,11 @@ impl NodeState {
     }
 
     /// The readers of a resource, or what is left of them, no matter who has the key.
-    pub(crate) fn stored_readers(&self, resource: &Resource) -> Option<&Readers> {
+    pub(crate) fn stored_readers(&self, resource: &Resource) -> Option<&ReaderRun> {
         self.readers.get(resource)
     }
 
-    pub(crate) fn set_readers(&mut self, resource: &Resource, readers: Option<Readers>) {
+    pub(crate) fn set_readers(&mut self, resource: &Resource, readers: Option<ReaderRun>) {
         match readers {
             Some(readers) => self.readers.insert(resource.clone(), readers),
             None => self.readers.remove(resource),

@@ -3,7 +3,7 @@
 use crate::node::{
     names,
     operation::{Answer, Proclaim},
-    state::{Leader, NodeState, NodeTime, Subscribers},
+    state::{LeaderRecord, NodeState, NodeTime, Subscribers},
 };
 
 impl NodeState {
@@ -29,7 +29,8 @@ impl NodeState {
                 leader.expires_at = now + *ttl;
             }
         } else {
-            self.leaders.insert(resource.clone(), Leader { said: said.clone(), expires_at: now + *ttl });
+            self.leaders
+                .insert(resource.clone(), LeaderRecord { said: said.clone(), expires_at: now + *ttl });
             subscribers.tell(names::leader(resource));
         }
         Answer::Proclaimed

@@ -15,7 +15,7 @@ use crate::{
 
 /// An unbroken run of readers: since the first of them, the resource has never been free.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Readers {
+pub(crate) struct ReaderRun {
     /// The vote of the first: as long as the run lasts, the node confirms no writer above it.
     pub(crate) phase: u64,
     /// The vote of the next, at least the phase.
@@ -28,7 +28,7 @@ pub(crate) struct Readers {
 
 impl NodeState {
     /// The readers of a resource, if it is shared.
-    pub(crate) fn readers(&self, resource: &Resource, now: NodeTime) -> Option<&Readers> {
+    pub(crate) fn readers(&self, resource: &Resource, now: NodeTime) -> Option<&ReaderRun> {
         self.held(resource, now).filter(|held| held.owner.is_of_readers())?;
         self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now))
     }
@@ -56,7 +56,7 @@ impl NodeState {
         now: NodeTime,
     ) {
         let end = now + ttl;
-        let mut readers = self.readers(resource, now).cloned().unwrap_or_else(|| Readers {
+        let mut readers = self.readers(resource, now).cloned().unwrap_or_else(|| ReaderRun {
             phase: epoch,
             epoch,
             ends: BTreeMap::new(),
@@ -124,7 +124,7 @@ impl NodeState {
     }
 
     /// The key ends with the last of them.
-    fn keep_readers(&mut self, resource: &Resource, mut readers: Readers) {
+    fn keep_readers(&mut self, resource: &Resource, mut readers: ReaderRun) {
         let Some(last) = readers.ends.values().copied().max() else { return };
         readers.expires_at = last;
         self.set_lock(resource, Some(HeldKey { owner: LeaseId::of_readers(), holds: 0, expires_at: last }));

@@ -19,7 +19,7 @@ impl NodeState {
     ) -> Result<Answer, Answer> {
         self.admit(parameters)?;
         check_clock(register.time, now)?;
-        if self.metadata.is_none() && register.new_nodes == NewNodes::Leave {
+        if self.metadata.is_none() && register.new_nodes == NewNodes::Ignore {
             return Ok(self.registered(now));
         }
         let admits_new = register.new_nodes == NewNodes::Admit;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Answer, HeldBy, Holder, Inspection, Operation,
+        Answer, Holder, HolderInfo, InspectAnswer, Operation,
         operation::samples::{
             force_unlock, inspect, lock, owner, parameters, renew, resource, take, unlock, unlock_late,
             write_back,
@@ -384,7 +384,7 @@ fn a_forced_unlock_removes_anybody_and_refuses_their_renewals() {
 fn inspection_tells_the_holder_and_changes_nothing() {
     let mut node = Fixture::new();
     let incarnation = Some("incarnation".into());
-    let seen = |held, counter| Inspection {
+    let seen = |held, counter| InspectAnswer {
         held,
         counter,
         incarnation: incarnation.clone(),
@@ -396,7 +396,7 @@ fn inspection_tells_the_holder_and_changes_nothing() {
     let free = seen(None, 0);
     assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(free));
     node.ask(&lock("a", "me", 5000, 0));
-    let by = HeldBy { owner: Some(owner("me")), holds: 1, remaining: Some(Duration::from_secs(5)) };
+    let by = HolderInfo { owner: Some(owner("me")), holds: 1, remaining: Some(Duration::from_secs(5)) };
     let taken = seen(Some(by), START + 1);
     assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(taken));
 }

@@ -13,7 +13,7 @@ use crate::{
     error::NodeReply,
     error::{ConfigError, Error, NodeError},
     lock::{client::Client, inspection::LockState},
-    node::{Listener, Node, Operation, Reply, Request, Subscription, Undelivered},
+    node::{Listener, Node, Operation, PendingUnlocks, Reply, Request, Subscription},
     observer::NoObserver,
     quorum::admin::{init_if_needed_with, init_with},
     values::Resource,
@@ -53,7 +53,7 @@ impl Node for Strange {
         self.0.subscribe(resource, listener)
     }
 
-    fn undelivered(&self) -> Vec<Undelivered> {
+    fn undelivered(&self) -> Vec<PendingUnlocks> {
         self.0.undelivered()
     }
 

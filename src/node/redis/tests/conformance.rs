@@ -4,13 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
 
-use super::{Scene, Server};
-use crate::node::conformance::{Subject, conforms};
+use super::{Fixture, Server};
+use crate::node::conformance::{TestNode, conforms};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_node_conforms() {
     let server = Server::start();
-    let Scene { clock, node } = Scene::at(&server.url());
+    let Fixture { clock, node } = Fixture::at(&server.url());
     let wait = Box::new(|time: Duration| tokio::time::sleep(time).boxed());
-    conforms(&Subject { node: Arc::new(node), clock, wait }).await;
+    conforms(&TestNode { node: Arc::new(node), clock, wait }).await;
 }

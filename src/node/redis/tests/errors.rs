@@ -11,26 +11,26 @@ use crate::node::redis::server_process::port::Port;
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_killed_connection_the_node_comes_back_and_listeners_are_told() {
     let server = Server::start();
-    let scene = Scene::at(&server.url());
-    let (r, ear) = (resource("r"), Arc::new(Ear::default()));
-    let _subscription = scene.node.subscribe(&r, Arc::clone(&ear) as Arc<dyn Listener>);
-    heard(&ear, &[Notice::Subscribed]).await;
-    vote(&scene.lock(&r, 1).await);
+    let fixture = Fixture::at(&server.url());
+    let (r, listener) = (resource("r"), Arc::new(RecordingListener::default()));
+    let _subscription = fixture.node.subscribe(&r, Arc::clone(&listener) as Arc<dyn Listener>);
+    heard(&listener, &[Notice::Subscribed]).await;
+    vote(&fixture.lock(&r, 1).await);
     assert_eq!(server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]), 1);
-    heard(&ear, &[Notice::Interrupted, Notice::Subscribed]).await;
-    assert_eq!(*scene.unlock(&r, 1, true).await, [Answer::Unlocked { deleted: 1 }]);
-    heard(&ear, &[Notice::Released]).await;
-    scene.lock_in_the_end(&r, 2).await;
+    heard(&listener, &[Notice::Interrupted, Notice::Subscribed]).await;
+    assert_eq!(*fixture.unlock(&r, 1, true).await, [Answer::Unlocked { deleted: 1 }]);
+    heard(&listener, &[Notice::Released]).await;
+    fixture.lock_in_the_end(&r, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flushed_script_is_repaired_in_place_and_in_order() {
     let server = Server::start();
-    let scene = Scene::at(&server.url());
+    let fixture = Fixture::at(&server.url());
     let r = resource("r");
     for number in 0..20 {
         server.ask::<()>(&["SCRIPT", "FLUSH"]);
-        let (lock, unlock) = (scene.lock(&r, number), scene.unlock(&r, number, true));
+        let (lock, unlock) = (fixture.lock(&r, number), fixture.unlock(&r, number, true));
         match &*lock.await {
             [Answer::Granted { .. }] => {}
             [Answer::Error(error)] => assert!(error.is_unsent(), "{error}"),
@@ -39,26 +39,26 @@ async fn a_flushed_script_is_repaired_in_place_and_in_order() {
         assert!(matches!(&*unlock.await, [Answer::Unlocked { .. } | Answer::UnlockedBefore]));
         assert!(!server.ask::<bool>(&["EXISTS", "r"]), "a key that nobody owns");
         server.ask::<()>(&["SCRIPT", "FLUSH"]);
-        vote(&scene.lock(&r, 1000 + number).await);
-        assert_eq!(*scene.unlock(&r, 1000 + number, true).await, [Answer::Unlocked { deleted: 1 }]);
+        vote(&fixture.lock(&r, 1000 + number).await);
+        assert_eq!(*fixture.unlock(&r, 1000 + number, true).await, [Answer::Unlocked { deleted: 1 }]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_break_and_scripts_that_vanish_all_the_time_leave_no_key_behind() {
     let server = Server::start();
-    let scene = Arc::new(Scene::at(&server.url()));
+    let fixture = Arc::new(Fixture::at(&server.url()));
     let (grants, is_enough) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
     let tasks: Vec<_> = (0..20)
         .map(|task| {
-            let (scene, grants, is_enough) =
-                (Arc::clone(&scene), Arc::clone(&grants), Arc::clone(&is_enough));
+            let (fixture, grants, is_enough) =
+                (Arc::clone(&fixture), Arc::clone(&grants), Arc::clone(&is_enough));
             tokio::spawn(async move {
                 let mine = resource(format!("r{task}"));
                 let mut number = task * 1_000_000;
                 while !is_enough.load(Ordering::Relaxed) {
                     number += 1;
-                    let lock = scene.lock(&mine, number);
+                    let lock = fixture.lock(&mine, number);
                     // Half of them give up before they know.
                     if number % 2 == 0 {
                         let is_granted = matches!(&*lock.await, [Answer::Granted { .. }]);
@@ -66,7 +66,7 @@ async fn connections_that_break_and_scripts_that_vanish_all_the_time_leave_no_ke
                     } else {
                         drop(lock);
                     }
-                    let answers = scene.unlock(&mine, number, true).await;
+                    let answers = fixture.unlock(&mine, number, true).await;
                     assert!(
                         matches!(&*answers, [Answer::Unlocked { .. } | Answer::UnlockedBefore]),
                         "{answers:?}"
@@ -96,19 +96,19 @@ async fn connections_that_break_and_scripts_that_vanish_all_the_time_leave_no_ke
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_server_swallows_few_calls_and_gets_the_unlocks_when_it_thaws() {
     let server = Server::start();
-    let scene = Scene::at(&server.url());
-    vote(&scene.lock(&resource("held"), 1).await);
+    let fixture = Fixture::at(&server.url());
+    vote(&fixture.lock(&resource("held"), 1).await);
     server.freeze();
     let start = Instant::now();
     let mut lost = Vec::new();
     let mut number = 100;
     while start.elapsed() < NODE_TIMEOUT * 3 {
-        lost.push(scene.lock(&resource(format!("r{number}")), number));
+        lost.push(fixture.lock(&resource(format!("r{number}")), number));
         number += 1;
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let refused = *scene.lock(&resource("r"), 2).await == [Answer::Error(NodeError::Unresponsive)];
-    let unlock = scene.unlock(&resource("held"), 1, true);
+    let refused = *fixture.lock(&resource("r"), 2).await == [Answer::Error(NodeError::Unresponsive)];
+    let unlock = fixture.unlock(&resource("held"), 1, true);
     server.thaw();
     assert!(refused, "the node is not known to be unresponsive");
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
@@ -122,16 +122,16 @@ async fn a_frozen_server_swallows_few_calls_and_gets_the_unlocks_when_it_thaws()
     }
     // At most four calls; on a busy machine some of them carry more than one lock.
     assert!((1..=32).contains(&swallowed), "{swallowed} of {number} locks were swallowed");
-    scene.lock_in_the_end(&resource("held"), 3).await;
+    fixture.lock_in_the_end(&resource("held"), 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_comes_late_is_found_and_unlocks_wait_for_it() {
     let port = Port::reserve();
-    let scene = Scene::at(&format!("redis://127.0.0.1:{}", port.number()));
-    let unlock = scene.unlock(&resource("r"), 1, false);
+    let fixture = Fixture::at(&format!("redis://127.0.0.1:{}", port.number()));
+    let unlock = fixture.unlock(&resource("r"), 1, false);
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(matches!(&*scene.lock(&resource("r"), 2).await, [Answer::Error(NodeError::Unreachable(_))]));
+    assert!(matches!(&*fixture.lock(&resource("r"), 2).await, [Answer::Error(NodeError::Unreachable(_))]));
     let _server = Server::start_at(port, &[]);
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 0 }]);
 }
@@ -139,12 +139,12 @@ async fn a_server_that_comes_late_is_found_and_unlocks_wait_for_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_credentials_are_named() {
     let server = Server::start_with(&["--requirepass", "secret"]);
-    let scene = Scene::at(&server.url());
-    let answers = scene.lock(&resource("r"), 1).await;
+    let fixture = Fixture::at(&server.url());
+    let answers = fixture.lock(&resource("r"), 1).await;
     let [Answer::Error(NodeError::Handshake(why))] = &*answers else { panic!("{answers:?}") };
     assert!(matches!(**why, NodeError::NoAuth(_)), "{why}");
     let url = server.url().replace("//", "//:secret@");
-    vote(&Scene::at(&url).lock(&resource("r"), 1).await);
+    vote(&Fixture::at(&url).lock(&resource("r"), 1).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -159,7 +159,7 @@ async fn a_server_without_resp3_is_told_apart() {
         drop(stream.read(&mut [0; 1024]));
     });
     let clock = Arc::new(TokioClock::new());
-    let transport = RedisTransport::new(route(&format!("redis://{address}")), parameters(), &setup(&clock));
+    let transport = RedisTransport::new(route(&format!("redis://{address}")), parameters(), &config(&clock));
     let error = transport.dial().await.unwrap_err();
     assert!(matches!(&error, NodeError::Protocol(text) if text.contains("Redis 6")), "{error}");
 }

@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::{super::raw_connection::broken, *};
-use crate::node::{LONGEST_VALUE, Observation, Observe, Proclaim, Proclamation, request::MOST_OPERATIONS};
+use crate::node::{LONGEST_VALUE, Observe, ObserveAnswer, Proclaim, Proclamation, request::MOST_OPERATIONS};
 
 /// A connection through a hop that says something in the server's place when it is told to.
 async fn through_hop(server: &Server, said: Vec<u8>) -> (RawConnection, oneshot::Sender<()>) {
@@ -61,9 +61,9 @@ async fn a_connection_over_which_nothing_is_asked_ends_with_what_was_wrong() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_longest_answer_there_is_is_no_flood() {
     let server = Server::start();
-    let scene = Scene::at(&server.url());
+    let fixture = Fixture::at(&server.url());
     let r = resource("r");
-    let term = vote(&scene.lock(&r, 1).await);
+    let term = vote(&fixture.lock(&r, 1).await);
     let said = Proclamation {
         owner: lease_id(1),
         term,
@@ -72,13 +72,13 @@ async fn the_longest_answer_there_is_is_no_flood() {
         since: Duration::from_secs(1),
     };
     let proclaim = Proclaim { resource: r.clone(), said: said.clone(), ttl: Duration::from_secs(30) };
-    assert_eq!(*scene.call(Operation::Proclaim(proclaim)).await, [Answer::Proclaimed]);
+    assert_eq!(*fixture.call(Operation::Proclaim(proclaim)).await, [Answer::Proclaimed]);
     let operations = vec![Operation::Observe(Observe { resource: r }); MOST_OPERATIONS];
-    let until = scene.clock.now() + Duration::from_secs(30);
-    let answers = scene.node.call(Request::new(operations, until)).await;
+    let until = fixture.clock.now() + Duration::from_secs(30);
+    let answers = fixture.node.call(Request::new(operations, until)).await;
     assert_eq!(answers.len(), MOST_OPERATIONS);
     for answer in &*answers {
-        let Answer::Observed(Observation { said: seen, .. }) = answer else { panic!("{answer:?}") };
+        let Answer::Observed(ObserveAnswer { said: seen, .. }) = answer else { panic!("{answer:?}") };
         assert_eq!(*seen, Some(said.clone()));
     }
 }

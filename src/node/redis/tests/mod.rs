@@ -13,7 +13,7 @@ use crate::{
     clock::{Clock, TokioClock},
     node::{
         Answer, Listener, Lock, Node, Notice, Operation, Reply, Request, Tombstone, Unlock, operation,
-        remote::{ConnectedServers, monitor::Unmonitored, tests::Ear},
+        remote::{ConnectedServers, monitor::NoMonitor, tests::RecordingListener},
     },
     values::{Label, LeaseId, Resource},
 };
@@ -29,15 +29,15 @@ fn parameters() -> QuorumParameters {
     QuorumParameters { counter_ttl: Duration::from_secs(60), ..operation::samples::parameters() }
 }
 
-struct Scene {
+struct Fixture {
     clock: Arc<TokioClock>,
     node: RemoteNode,
 }
 
-impl Scene {
+impl Fixture {
     fn at(url: &str) -> Self {
         let clock = Arc::new(TokioClock::new());
-        let node = RedisTransport::into_node(route(url), parameters(), &setup(&clock));
+        let node = RedisTransport::into_node(route(url), parameters(), &config(&clock));
         Self { clock, node }
     }
 
@@ -82,12 +82,12 @@ fn route(url: &str) -> Route {
     Route::from_url(url, &mut Security::default()).unwrap()
 }
 
-fn setup(clock: &Arc<TokioClock>) -> Setup {
-    Setup {
+fn config(clock: &Arc<TokioClock>) -> ConnectionConfig {
+    ConnectionConfig {
         quarantine: Duration::from_secs(60),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         spawner: Arc::new(tokio::runtime::Handle::current()),
-        monitor: Arc::new(Unmonitored),
+        monitor: Arc::new(NoMonitor),
         registers: None,
         label: Label::default(),
         connected_servers: ConnectedServers::default(),
@@ -111,13 +111,13 @@ fn vote(answers: &[Answer]) -> u64 {
     }
 }
 
-async fn heard(ear: &Ear, awaited: &[Notice]) {
+async fn heard(listener: &RecordingListener, awaited: &[Notice]) {
     let patience = Instant::now() + Duration::from_secs(10);
     let mut heard = Vec::new();
     while heard.len() < awaited.len() {
         assert!(Instant::now() < patience, "heard {heard:?} of {awaited:?}");
         tokio::time::sleep(Duration::from_millis(1)).await;
-        heard.extend(ear.heard());
+        heard.extend(listener.heard());
     }
     assert_eq!(heard, awaited);
 }
@@ -133,33 +133,33 @@ fn a_server_that_tests_are_to_run_on_and_is_missing_fails_them_and_says_how_to_g
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_calls_are_executed_in_the_order_in_which_they_were_made() {
     let server = Server::start();
-    let scene = Scene::at(&server.url());
+    let fixture = Fixture::at(&server.url());
     let r = resource("r");
     let mut replies = Vec::new();
     for number in 0..500 {
-        replies.push(scene.lock(&r, number));
-        drop(scene.unlock(&r, number, true));
+        replies.push(fixture.lock(&r, number));
+        drop(fixture.unlock(&r, number, true));
     }
     let mut votes = Vec::new();
     for reply in replies {
         votes.push(vote(&reply.await));
     }
     assert!(votes.windows(2).all(|pair| pair[1] == pair[0] + 1), "{votes:?}");
-    scene.node.close().await;
+    fixture.node.close().await;
     assert!(!server.ask::<bool>(&["EXISTS", "r"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_reply_is_dropped_at_once_is_executed_all_the_same() {
     let server = Server::start();
-    let scene = Scene::at(&server.url());
+    let fixture = Fixture::at(&server.url());
     // Of a node that was never reached, a close expects nothing.
-    vote(&scene.lock(&resource("first"), 40).await);
+    vote(&fixture.lock(&resource("first"), 40).await);
     for number in 0..40 {
-        drop(scene.lock(&resource(format!("r{number}")), number));
+        drop(fixture.lock(&resource(format!("r{number}")), number));
         tokio::task::yield_now().await;
     }
-    scene.node.close().await;
+    fixture.node.close().await;
     for number in 0..40 {
         assert!(server.ask::<bool>(&["EXISTS", &format!("r{number}")]), "r{number} was never locked");
     }
@@ -168,15 +168,15 @@ async fn a_call_whose_reply_is_dropped_at_once_is_executed_all_the_same() {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_from_many_threads_are_all_answered() {
     let server = Server::start();
-    let scene = Arc::new(Scene::at(&server.url()));
+    let fixture = Arc::new(Fixture::at(&server.url()));
     let tasks: Vec<_> = (0..200)
         .map(|number| {
-            let scene = Arc::clone(&scene);
+            let fixture = Arc::clone(&fixture);
             tokio::spawn(async move {
                 let mine = resource(format!("r{number}"));
                 for _ in 0..20 {
-                    vote(&scene.lock(&mine, number).await);
-                    assert_eq!(*scene.unlock(&mine, number, true).await, [Answer::Unlocked { deleted: 1 }]);
+                    vote(&fixture.lock(&mine, number).await);
+                    assert_eq!(*fixture.unlock(&mine, number, true).await, [Answer::Unlocked { deleted: 1 }]);
                 }
             })
         })
@@ -189,34 +189,35 @@ async fn calls_from_many_threads_are_all_answered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_unlock_is_heard_whatever_the_resource_is_called_and_a_rollback_is_not() {
     let server = Server::start();
-    let scene = Scene::at(&server.url());
+    let fixture = Fixture::at(&server.url());
     for name in [&b"plain"[..], b"a{tag}b", b"\x00\xff\r\n {"] {
-        let (name, ear) = (resource(name), Arc::new(Ear::default()));
-        let subscription = scene.node.subscribe(&name, Arc::clone(&ear) as Arc<dyn Listener>);
-        heard(&ear, &[Notice::Subscribed]).await;
-        vote(&scene.lock(&name, 1).await);
-        scene.unlock(&name, 1, false).await;
-        vote(&scene.lock(&name, 2).await);
-        scene.unlock(&name, 2, true).await;
-        heard(&ear, &[Notice::Released]).await;
+        let (name, listener) = (resource(name), Arc::new(RecordingListener::default()));
+        let subscription = fixture.node.subscribe(&name, Arc::clone(&listener) as Arc<dyn Listener>);
+        heard(&listener, &[Notice::Subscribed]).await;
+        vote(&fixture.lock(&name, 1).await);
+        fixture.unlock(&name, 1, false).await;
+        vote(&fixture.lock(&name, 2).await);
+        fixture.unlock(&name, 2, true).await;
+        heard(&listener, &[Notice::Released]).await;
         drop(subscription);
     }
-    scene.lock(&resource("last"), 3).await;
+    fixture.lock(&resource("last"), 3).await;
     assert_eq!(server.ask::<Vec<String>>(&["PUBSUB", "CHANNELS"]), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_subscriptions_do_not_get_in_the_way_of_calls() {
     let server = Server::start();
-    let scene = Scene::at(&server.url());
-    let ear = Arc::new(Ear::default());
-    let listen =
-        |number| scene.node.subscribe(&resource(format!("r{number}")), Arc::clone(&ear) as Arc<dyn Listener>);
+    let fixture = Fixture::at(&server.url());
+    let listener = Arc::new(RecordingListener::default());
+    let listen = |number| {
+        fixture.node.subscribe(&resource(format!("r{number}")), Arc::clone(&listener) as Arc<dyn Listener>)
+    };
     let subscriptions: Vec<_> = (0..1000).map(listen).collect();
-    vote(&scene.lock(&resource("r"), 1).await);
-    heard(&ear, &[Notice::Subscribed; 1000]).await;
+    vote(&fixture.lock(&resource("r"), 1).await);
+    heard(&listener, &[Notice::Subscribed; 1000]).await;
     drop(subscriptions);
-    scene.unlock(&resource("r"), 1, true).await;
+    fixture.unlock(&resource("r"), 1, true).await;
     let patience = Instant::now() + Duration::from_secs(10);
     while !server.ask::<Vec<Vec<u8>>>(&["PUBSUB", "CHANNELS"]).is_empty() {
         assert!(Instant::now() < patience, "subscriptions are left behind");

@@ -177,11 +177,11 @@ fn a_node_in_its_first_quarantine_of_another_quorum_is_none_of_this_one() {
 fn a_client_that_only_looks_leaves_a_node_without_metadata_as_it_is_and_registers_one_that_restarted() {
     let mut node = Node::new();
     let before = node.fixture.state.clone();
-    assert_eq!(node.register(NewNodes::Leave), None);
+    assert_eq!(node.register(NewNodes::Ignore), None);
     assert_eq!(node.fixture.state, before);
     node.init();
     node.restart();
-    assert_eq!(node.register(NewNodes::Leave), Some(parameters().quarantine.lasts));
+    assert_eq!(node.register(NewNodes::Ignore), Some(parameters().quarantine.lasts));
 }
 
 #[test]
@@ -222,7 +222,7 @@ enum Event {
 const EVENTS: [Event; 11] = [
     Event::Register(NewNodes::Quarantine),
     Event::Register(NewNodes::Admit),
-    Event::Register(NewNodes::Leave),
+    Event::Register(NewNodes::Ignore),
     Event::Init,
     Event::Lock,
     Event::WriteBack,

@@ -17,17 +17,17 @@ use self::{
 };
 use crate::{
     node::{
-        Abstention, Answer, Downgrade, Enqueue, ForceUnlock, HeldBy, Holder, Init, Inspect, Inspection,
-        Latch, List, Lock, NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued,
-        QuorumParameters, Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Vacant,
-        Withdraw, WriteBack, names,
+        Abstention, Answer, Downgrade, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect,
+        InspectAnswer, Latch, List, Lock, NewNodes, Observe, ObserveAnswer, Operation, Proclaim,
+        Proclamation, Queued, QuorumParameters, Reconfigure, Register, Renew, Resources, RestartGuard,
+        Tombstone, Unlock, Vacant, Withdraw, WriteBack, names,
         operation::{
-            Listed,
+            ListPage,
             samples::{owner, parameters, resource},
         },
         redis::{script::tests::server::Server, stamp::Stamp},
         state::{
-            Counter, HeldKey, LARGEST_COUNTER, Leader, NodeMetadata, NodeState, NodeTime, Outcome,
+            Counter, HeldKey, LARGEST_COUNTER, LeaderRecord, NodeMetadata, NodeState, NodeTime, Outcome,
             Quarantine, QueueEntry,
         },
     },

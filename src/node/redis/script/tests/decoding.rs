@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::{
     node::{
-        Answer, Observation, Queued,
+        Answer, ObserveAnswer, Queued,
         operation::samples::{
             enqueue, inspect, lock, observe, owner, proclaim, renew, said, unlock, write_back,
         },
@@ -136,7 +136,7 @@ fn a_proclamation_that_no_leader_of_ours_wrote_is_nobodys() {
     for fields in nobodys {
         let answer = [vec![text("observed"), text("me"), Value::Int(-1)], fields].concat();
         let answers = script::decode(&[observe("a")], Value::Array(vec![Value::Array(answer)]));
-        let expected = Observation { owner: Some(owner("me")), remaining: None, said: None };
+        let expected = ObserveAnswer { owner: Some(owner("me")), remaining: None, said: None };
         assert_eq!(answers, [Answer::Observed(expected)]);
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     node::{
-        Answer, HeldBy, Holder, Inspection, Observation, Operation, Queued, QuorumParameters, names,
+        Answer, Holder, HolderInfo, InspectAnswer, ObserveAnswer, Operation, Queued, QuorumParameters, names,
         operation::samples::{
             enqueue, force_unlock, inspect, lock, observe, owner, parameters, proclaim, renew, resource,
             resources, said, unlock, write_back,
@@ -211,12 +211,12 @@ fn a_hash_of_several_fields_is_held_by_somebody_unknown() {
         assert!(holder.remaining > Duration::from_secs(40));
     }
     assert_eq!(server.one(&parameters(), &write_back("a", "me", 7)), Answer::NotWrittenBack { counter: 0 });
-    let Answer::Inspected(Inspection { held: Some(held), counter: 0, .. }) =
+    let Answer::Inspected(InspectAnswer { held: Some(held), counter: 0, .. }) =
         server.one(&parameters(), &inspect("a"))
     else {
         panic!("not held");
     };
-    assert!(matches!(held, HeldBy { owner: None, holds: 0, remaining: Some(_) }));
+    assert!(matches!(held, HolderInfo { owner: None, holds: 0, remaining: Some(_) }));
     assert_eq!(server.one(&parameters(), &force_unlock("a")), Answer::Unlocked { deleted: 1 });
     // The mark that was left by the refusal is gone, too.
     assert_eq!(server.keys(), [names::ANY.as_bytes()]);
@@ -344,7 +344,7 @@ fn nobody_leads_with_a_lock_of_another_kind() {
     let mut server = Server::start();
     server.run("HSET a mode read me 1");
     assert_eq!(server.one(&parameters(), &proclaim("a", said("me", 1, 1, "v"), 5000)), Answer::NotLeader);
-    let seen = Observation { owner: None, remaining: None, said: None };
+    let seen = ObserveAnswer { owner: None, remaining: None, said: None };
     assert_eq!(server.one(&parameters(), &observe("a")), Answer::Observed(seen));
 }
 

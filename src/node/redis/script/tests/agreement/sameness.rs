@@ -25,7 +25,7 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
             let value = vec![value.to_string().into_bytes()];
             contents.insert(names::counter(&name), (value, expires_at.remaining(now)));
         }
-        if let Some(Leader { said, expires_at }) = state.leader(&name, now) {
+        if let Some(LeaderRecord { said, expires_at }) = state.leader(&name, now) {
             let value = fields_of(said);
             contents.insert(names::leader(&name).as_bytes().to_vec(), (value, expires_at.remaining(now)));
         }
@@ -135,11 +135,11 @@ pub(super) fn is_same_answer(
                 && one.waiters == other.waiters
         }
         (Answer::Listed(one), Answer::Listed(other)) => {
-            let sorted = |of: &Listed| of.resources.iter().cloned().collect::<BTreeSet<_>>();
+            let sorted = |of: &ListPage| of.resources.iter().cloned().collect::<BTreeSet<_>>();
             one.cursor == other.cursor && sorted(one) == sorted(other)
         }
         (Answer::Observed(one), Answer::Observed(other)) => {
-            let timeless = |of: &Observation| Observation { remaining: None, ..of.clone() };
+            let timeless = |of: &ObserveAnswer| ObserveAnswer { remaining: None, ..of.clone() };
             timeless(one) == timeless(other)
                 && one.remaining.is_some() == other.remaining.is_some()
                 && is_near(one.remaining.unwrap_or_default(), other.remaining.unwrap_or_default())
@@ -193,15 +193,15 @@ fn is_same_abstention(one: Option<Abstention>, other: Option<Abstention>) -> boo
 }
 
 /// Those who end at about the same time may be in another order.
-fn are_same_readers(one: &Inspection, other: &Inspection) -> bool {
-    let left = |of: &Inspection| of.readers.iter().cloned().collect::<BTreeMap<_, _>>();
+fn are_same_readers(one: &InspectAnswer, other: &InspectAnswer) -> bool {
+    let left = |of: &InspectAnswer| of.readers.iter().cloned().collect::<BTreeMap<_, _>>();
     let (one, other) = (left(one), left(other));
     one.keys().eq(other.keys()) && one.values().zip(other.values()).all(|(one, other)| is_near(*one, *other))
 }
 
-fn is_same_holder(one: &Inspection, other: &Inspection) -> bool {
-    let timeless = |held: &HeldBy| HeldBy { remaining: None, ..held.clone() };
-    let remaining = |of: &Inspection| of.held.as_ref().and_then(|held| held.remaining).unwrap_or_default();
+fn is_same_holder(one: &InspectAnswer, other: &InspectAnswer) -> bool {
+    let timeless = |held: &HolderInfo| HolderInfo { remaining: None, ..held.clone() };
+    let remaining = |of: &InspectAnswer| of.held.as_ref().and_then(|held| held.remaining).unwrap_or_default();
     one.held.as_ref().map(timeless) == other.held.as_ref().map(timeless)
         && is_near(remaining(one), remaining(other))
 }

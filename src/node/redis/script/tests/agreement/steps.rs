@@ -282,7 +282,7 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
 
 fn administration() -> impl Strategy<Value = Draft> {
     let fingerprint = || sample::select(vec!["test", "other", "closed"]);
-    let new_nodes = sample::select(vec![NewNodes::Admit, NewNodes::Quarantine, NewNodes::Leave]);
+    let new_nodes = sample::select(vec![NewNodes::Admit, NewNodes::Quarantine, NewNodes::Ignore]);
     let question = prop_oneof![
         4 => (new_nodes, prop::bool::weighted(0.2))
             .prop_map(|(new_nodes, is_off)| Question::Register { new_nodes, is_off }),

@@ -17,10 +17,10 @@ use tokio::{
 };
 
 use super::*;
-use crate::{node::redis::intake::Metered, values::Resource};
+use crate::{node::redis::read_budget::BudgetedStream, values::Resource};
 
 /// A connection to a server that says what the test lets it say.
-struct Scene {
+struct Fixture {
     raw: RawConnection,
     server: DuplexStream,
     wakes: Arc<Wakes>,
@@ -36,7 +36,7 @@ impl Wake for Wakes {
     }
 }
 
-impl Scene {
+impl Fixture {
     async fn new() -> Self {
         Self::driven(true).await
     }
@@ -48,10 +48,10 @@ impl Scene {
         server.write_all(b"%0\r\n").await.unwrap();
         let settings =
             RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_skip_set_lib_name();
-        let intake = Arc::new(Intake::new());
-        let (inbox, outlet) = Inbox::new(&intake);
-        let stream = Metered::new(client, &intake);
-        let opening = MultiplexedConnection::new_with_config(&settings, stream, config(outlet));
+        let budget = Arc::new(ReadBudget::new());
+        let (pushes, sender) = PushReceiver::new(&budget);
+        let stream = BudgetedStream::new(client, &budget);
+        let opening = MultiplexedConnection::new_with_config(&settings, stream, config(sender));
         let (multiplexed, driver) = opening.await.unwrap();
         let driver = if is_own {
             Some(driver.boxed())
@@ -59,20 +59,20 @@ impl Scene {
             tokio::spawn(driver);
             None
         };
-        let mut scene = Self {
-            raw: RawConnection::new((multiplexed, driver), inbox, intake),
+        let mut fixture = Self {
+            raw: RawConnection::new((multiplexed, driver), pushes, budget),
             server,
             wakes: Arc::default(),
         };
-        assert_eq!(scene.written(), "HELLO 3");
+        assert_eq!(fixture.written(), "HELLO 3");
         // The first drive says whom to wake.
         if is_own {
-            assert!(!scene.drive());
+            assert!(!fixture.drive());
         }
-        scene
+        fixture
     }
 
-    fn start(&self, words: &str) -> Answering {
+    fn start(&self, words: &str) -> PendingAnswer {
         let mut command = Cmd::new();
         command.arg(words.split(' ').collect::<Vec<_>>());
         self.raw.start(command)
@@ -121,8 +121,8 @@ impl Scene {
         self.wakes.0.swap(0, Ordering::Relaxed)
     }
 
-    fn mail(&self) -> Mail {
-        self.raw.take_mail(&nobody())
+    fn pushes(&self) -> PushBuffer {
+        self.raw.take_pushes(&nobody())
     }
 }
 
@@ -132,213 +132,213 @@ fn number(number: i64) -> Option<RedisResult<Value>> {
 
 #[tokio::test]
 async fn the_first_poll_of_a_command_queues_it_and_one_drive_writes_all_that_is_queued() {
-    let mut scene = Scene::new().await;
-    let answering: Vec<_> = (0..ROOM).map(|number| scene.start(&format!("GET {number}"))).collect();
-    assert_eq!(scene.written(), "", "the connection writes without being driven");
-    scene.drive();
+    let mut fixture = Fixture::new().await;
+    let answering: Vec<_> = (0..ROOM).map(|number| fixture.start(&format!("GET {number}"))).collect();
+    assert_eq!(fixture.written(), "", "the connection writes without being driven");
+    fixture.drive();
     let commands: Vec<_> = (0..ROOM).map(|number| format!("GET {number}")).collect();
-    assert_eq!(scene.written(), commands.join(", "));
+    assert_eq!(fixture.written(), commands.join(", "));
     drop(answering);
 }
 
 #[tokio::test]
 async fn a_command_is_queued_even_by_a_task_that_has_used_up_its_budget() {
-    let mut scene = Scene::new().await;
+    let mut fixture = Fixture::new().await;
     let answering = poll_fn(|context| {
         while Box::pin(consume_budget()).poll_unpin(context).is_ready() {}
-        Poll::Ready(scene.start("GET 1"))
+        Poll::Ready(fixture.start("GET 1"))
     });
     let answering = answering.await;
     // With a budget again.
     yield_now().await;
-    scene.drive();
-    assert_eq!(scene.written(), "GET 1");
+    fixture.drive();
+    assert_eq!(fixture.written(), "GET 1");
     drop(answering);
 }
 
 #[tokio::test]
 async fn commands_are_written_in_the_order_of_their_first_polls_whichever_is_polled_again() {
-    let mut scene = Scene::new().await;
-    let mut answering: Vec<_> = (0..3).map(|number| scene.start(&format!("GET {number}"))).collect();
+    let mut fixture = Fixture::new().await;
+    let mut answering: Vec<_> = (0..3).map(|number| fixture.start(&format!("GET {number}"))).collect();
     for answering in answering.iter_mut().rev() {
-        assert_eq!(scene.answer(answering), None);
+        assert_eq!(fixture.answer(answering), None);
     }
-    scene.drive();
-    assert_eq!(scene.written(), "GET 0, GET 1, GET 2");
+    fixture.drive();
+    assert_eq!(fixture.written(), "GET 0, GET 1, GET 2");
 }
 
 #[tokio::test]
 async fn the_drive_that_reads_an_answer_hands_it_over_and_answers_come_in_the_order_of_commands() {
-    let mut scene = Scene::new().await;
-    let mut answering: Vec<_> = (0..3).map(|number| scene.start(&format!("GET {number}"))).collect();
-    scene.drive();
-    scene.say(":0\r\n:1\r\n:");
-    scene.drive();
-    let answers: Vec<_> = answering.iter_mut().rev().map(|answering| scene.answer(answering)).collect();
+    let mut fixture = Fixture::new().await;
+    let mut answering: Vec<_> = (0..3).map(|number| fixture.start(&format!("GET {number}"))).collect();
+    fixture.drive();
+    fixture.say(":0\r\n:1\r\n:");
+    fixture.drive();
+    let answers: Vec<_> = answering.iter_mut().rev().map(|answering| fixture.answer(answering)).collect();
     assert_eq!(answers, [None, number(1), number(0)]);
-    scene.say("2\r\n");
-    scene.drive();
-    assert_eq!(scene.answer(&mut answering[2]), number(2));
+    fixture.say("2\r\n");
+    fixture.drive();
+    assert_eq!(fixture.answer(&mut answering[2]), number(2));
 }
 
 #[tokio::test]
 async fn nothing_happens_on_another_task() {
-    let mut scene = Scene::new().await;
-    let mut answering = scene.start("GET 0");
-    let mut connection = scene.raw.multiplexed();
+    let mut fixture = Fixture::new().await;
+    let mut answering = fixture.start("GET 0");
+    let mut connection = fixture.raw.multiplexed();
     let mut subscribing = Box::pin(connection.subscribe("a"));
-    assert!(scene.answer(&mut subscribing).is_none());
-    scene.drive();
-    scene.say(":0\r\n");
-    scene.drive();
-    assert_eq!(scene.answer(&mut answering), number(0));
+    assert!(fixture.answer(&mut subscribing).is_none());
+    fixture.drive();
+    fixture.say(":0\r\n");
+    fixture.drive();
+    assert_eq!(fixture.answer(&mut answering), number(0));
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
 }
 
 /// If a command wakes nobody, there is no need of the [`WakerFilter`].
 #[tokio::test]
 async fn to_queue_a_command_wakes_the_driver_at_once() {
-    let scene = Scene::new().await;
-    let mut connection = scene.raw.multiplexed();
+    let fixture = Fixture::new().await;
+    let mut connection = fixture.raw.multiplexed();
     let mut ping = Cmd::new();
     ping.arg("PING");
     let mut answering = Box::pin(connection.send_packed_command(&ping));
-    assert!(scene.answer(&mut answering).is_none());
-    assert_eq!(scene.wakes(), 1);
+    assert!(fixture.answer(&mut answering).is_none());
+    assert_eq!(fixture.wakes(), 1);
 }
 
 #[tokio::test]
 async fn a_call_costs_one_drive_to_write_it_and_one_to_read_its_answer() {
-    let mut scene = Scene::new().await;
+    let mut fixture = Fixture::new().await;
     for round in 0..3 {
-        let mut answering = scene.start("GET 0");
-        assert_eq!(scene.wakes(), 0);
-        scene.drive();
-        assert_eq!((scene.written(), scene.wakes()), ("GET 0".into(), 0));
-        scene.say(&format!(":{round}\r\n"));
-        assert_eq!(scene.wakes(), 1);
-        scene.drive();
-        assert_eq!((scene.answer(&mut answering), scene.wakes()), (number(round), 0));
+        let mut answering = fixture.start("GET 0");
+        assert_eq!(fixture.wakes(), 0);
+        fixture.drive();
+        assert_eq!((fixture.written(), fixture.wakes()), ("GET 0".into(), 0));
+        fixture.say(&format!(":{round}\r\n"));
+        assert_eq!(fixture.wakes(), 1);
+        fixture.drive();
+        assert_eq!((fixture.answer(&mut answering), fixture.wakes()), (number(round), 0));
     }
 }
 
 #[tokio::test]
 async fn an_error_reply_is_a_value_and_the_connection_goes_on() {
-    let mut scene = Scene::new().await;
-    let [mut refused, mut answered] = ["GET 0", "GET 1"].map(|words| scene.start(words));
-    scene.drive();
-    scene.say("-NOSCRIPT why\r\n:1\r\n");
-    assert!(!scene.drive());
-    let refusal = scene.answer(&mut refused);
+    let mut fixture = Fixture::new().await;
+    let [mut refused, mut answered] = ["GET 0", "GET 1"].map(|words| fixture.start(words));
+    fixture.drive();
+    fixture.say("-NOSCRIPT why\r\n:1\r\n");
+    assert!(!fixture.drive());
+    let refusal = fixture.answer(&mut refused);
     let Some(Ok(Value::ServerError(error))) = refusal else { panic!("{refusal:?}") };
     assert_eq!((error.code(), error.details()), ("NOSCRIPT", Some("why")));
-    assert_eq!(scene.answer(&mut answered), number(1));
+    assert_eq!(fixture.answer(&mut answered), number(1));
 }
 
 #[tokio::test]
 async fn pushes_come_with_the_drive_that_reads_them_and_are_no_answers() {
-    let mut scene = Scene::new().await;
+    let mut fixture = Fixture::new().await;
     let resource = Resource::new("r").unwrap();
-    scene.raw.inbox.listen(b"r".into(), resource.clone());
-    let mut answering = scene.start("GET 0");
-    scene.drive();
+    fixture.raw.pushes.listen(b"r".into(), resource.clone());
+    let mut answering = fixture.start("GET 0");
+    fixture.drive();
     let released = ">3\r\n$7\r\nmessage\r\n$1\r\nr\r\n$1\r\n0\r\n";
-    scene.say(released);
-    scene.drive();
-    assert!(scene.mail().released.contains(&resource));
-    assert_eq!(scene.answer(&mut answering), None);
-    scene.say(&format!("{released}:0\r\n"));
-    scene.drive();
-    assert!(scene.mail().released.contains(&resource));
-    assert_eq!(scene.answer(&mut answering), number(0));
+    fixture.say(released);
+    fixture.drive();
+    assert!(fixture.pushes().released.contains(&resource));
+    assert_eq!(fixture.answer(&mut answering), None);
+    fixture.say(&format!("{released}:0\r\n"));
+    fixture.drive();
+    assert!(fixture.pushes().released.contains(&resource));
+    assert_eq!(fixture.answer(&mut answering), number(0));
 }
 
 #[tokio::test]
 async fn a_subscription_is_answered_by_its_last_confirmation_in_its_turn_and_each_is_pushed() {
-    let mut scene = Scene::new().await;
-    let mut before = scene.start("GET 0");
-    scene.raw.inbox.expect(vec![b"a".into(), b"b".into()]);
-    let mut connection = scene.raw.multiplexed();
+    let mut fixture = Fixture::new().await;
+    let mut before = fixture.start("GET 0");
+    fixture.raw.pushes.expect(vec![b"a".into(), b"b".into()]);
+    let mut connection = fixture.raw.multiplexed();
     let mut subscribing = Box::pin(connection.subscribe(["a", "b"].as_slice()));
-    assert!(scene.answer(&mut subscribing).is_none());
-    let mut after = scene.start("GET 1");
-    scene.drive();
-    assert_eq!(scene.written(), "GET 0, SUBSCRIBE a b, GET 1");
+    assert!(fixture.answer(&mut subscribing).is_none());
+    let mut after = fixture.start("GET 1");
+    fixture.drive();
+    assert_eq!(fixture.written(), "GET 0, SUBSCRIBE a b, GET 1");
     let confirmed = |channel| format!(">3\r\n$9\r\nsubscribe\r\n$1\r\n{channel}\r\n:1\r\n");
-    scene.say(&format!(":0\r\n{}", confirmed("a")));
-    scene.drive();
-    assert_eq!(scene.answer(&mut before), number(0));
-    assert!(scene.answer(&mut subscribing).is_none());
-    scene.say(&format!("{}:1\r\n", confirmed("b")));
-    scene.drive();
-    assert_eq!(scene.answer(&mut subscribing), Some(Ok(())));
-    assert_eq!(scene.answer(&mut after), number(1));
-    // Each was awaited once, and so was the inbox told of each once.
-    assert_eq!(scene.mail().error, None);
+    fixture.say(&format!(":0\r\n{}", confirmed("a")));
+    fixture.drive();
+    assert_eq!(fixture.answer(&mut before), number(0));
+    assert!(fixture.answer(&mut subscribing).is_none());
+    fixture.say(&format!("{}:1\r\n", confirmed("b")));
+    fixture.drive();
+    assert_eq!(fixture.answer(&mut subscribing), Some(Ok(())));
+    assert_eq!(fixture.answer(&mut after), number(1));
+    // Each was awaited once, and so was the receiver got each once.
+    assert_eq!(fixture.pushes().error, None);
     for channel in ["a", "b"] {
-        scene.say(&confirmed(channel));
-        scene.drive();
-        assert!(scene.mail().error.is_some(), "{channel} was not pushed before");
+        fixture.say(&confirmed(channel));
+        fixture.drive();
+        assert!(fixture.pushes().error.is_some(), "{channel} was not pushed before");
     }
 }
 
 #[tokio::test]
 async fn a_refused_subscription_is_answered_by_one_error_and_the_connection_goes_on() {
-    let mut scene = Scene::new().await;
-    let mut connection = scene.raw.multiplexed();
+    let mut fixture = Fixture::new().await;
+    let mut connection = fixture.raw.multiplexed();
     let mut subscribing = Box::pin(connection.subscribe(["a", "b"].as_slice()));
-    assert!(scene.answer(&mut subscribing).is_none());
-    let mut after = scene.start("GET 1");
-    scene.drive();
-    scene.say("-NOPERM no\r\n:1\r\n");
-    scene.drive();
-    let error = scene.answer(&mut subscribing).unwrap().unwrap_err();
+    assert!(fixture.answer(&mut subscribing).is_none());
+    let mut after = fixture.start("GET 1");
+    fixture.drive();
+    fixture.say("-NOPERM no\r\n:1\r\n");
+    fixture.drive();
+    let error = fixture.answer(&mut subscribing).unwrap().unwrap_err();
     assert!(!error.is_unrecoverable_error(), "{error}");
-    assert_eq!(scene.answer(&mut after), number(1));
+    assert_eq!(fixture.answer(&mut after), number(1));
 }
 
 #[tokio::test]
 async fn the_driver_ends_with_the_stream_and_answers_that_are_missing_are_errors() {
     for said in ["", ":0", "no RESP3\r\n"] {
-        let mut scene = Scene::new().await;
-        let mut answering = scene.start("GET 0");
-        scene.drive();
-        scene.say(said);
+        let mut fixture = Fixture::new().await;
+        let mut answering = fixture.start("GET 0");
+        fixture.drive();
+        fixture.say(said);
         let is_nonsense = said.starts_with("no");
-        assert_eq!(scene.drive(), is_nonsense, "{said:?}");
+        assert_eq!(fixture.drive(), is_nonsense, "{said:?}");
         if !is_nonsense {
-            scene.server = duplex(1).0;
-            assert!(scene.drive(), "{said:?}");
+            fixture.server = duplex(1).0;
+            assert!(fixture.drive(), "{said:?}");
         }
-        let error = scene.answer(&mut answering).unwrap().unwrap_err();
-        let node_error = scene.raw.node_error(&error);
+        let error = fixture.answer(&mut answering).unwrap().unwrap_err();
+        let node_error = fixture.raw.node_error(&error);
         if is_nonsense {
             assert!(matches!(node_error, NodeError::Protocol(_)), "{node_error:?}");
         } else {
             assert_eq!(node_error, NodeError::Disconnected, "{said:?}");
         }
-        assert!(scene.mail().has_ended, "{said:?}");
-        assert!(matches!(scene.answer(&mut scene.start("GET 1")), Some(Err(_))), "{said:?}");
+        assert!(fixture.pushes().has_ended, "{said:?}");
+        assert!(matches!(fixture.answer(&mut fixture.start("GET 1")), Some(Err(_))), "{said:?}");
     }
 }
 
 #[tokio::test]
 async fn a_connection_that_is_driven_elsewhere_tells_its_end_to_the_inbox() {
-    let mut scene = Scene::driven(false).await;
-    let mut answering = scene.start("GET 0");
-    let waker = Waker::from(Arc::clone(&scene.wakes));
-    assert!(!scene.raw.take_mail(&Context::from_waker(&waker)).has_ended);
-    scene.server = duplex(1).0;
+    let mut fixture = Fixture::driven(false).await;
+    let mut answering = fixture.start("GET 0");
+    let waker = Waker::from(Arc::clone(&fixture.wakes));
+    assert!(!fixture.raw.take_pushes(&Context::from_waker(&waker)).has_ended);
+    fixture.server = duplex(1).0;
     for _ in 0..100 {
         yield_now().await;
     }
-    assert_eq!((scene.mail().has_ended, scene.wakes() > 0), (true, true));
-    assert!(matches!(scene.answer(&mut answering), Some(Err(_))));
+    assert_eq!((fixture.pushes().has_ended, fixture.wakes() > 0), (true, true));
+    assert!(matches!(fixture.answer(&mut answering), Some(Err(_))));
 }
 
 #[tokio::test]
 async fn a_connection_that_is_dropped_closes_its_stream_at_once() {
-    let Scene { raw, mut server, .. } = Scene::new().await;
+    let Fixture { raw, mut server, .. } = Fixture::new().await;
     let (connection, answering) = (raw.multiplexed(), raw.start(redis::cmd("PING")));
     drop(raw);
     let written = Pin::new(&mut server).poll_write(&mut nobody(), b"+PONG\r\n");

@@ -1,4 +1,4 @@
-//! How much a server may send of what nobody asked for.
+//! The limit of bytes that a server may send without completing an answer.
 
 use std::{
     io,
@@ -25,7 +25,7 @@ const MOST_OF_LEADER: usize = LONGEST_VALUE + 1024;
 /// So many bytes are read in a row; then other tasks have their turn, however much is left to read.
 const AT_ONCE: usize = 16 * 1024;
 
-/// What has come in over one connection since something was last asked for.
+/// The bytes that were read from one connection since an expected answer or notice was last complete.
 ///
 /// A server may flood a client by a reply without an end, or by replies and pushes that nobody
 /// asked for. In each case bytes come that complete nothing that was asked for, so these are
@@ -34,7 +34,7 @@ const AT_ONCE: usize = 16 * 1024;
 /// The task that asks over the connection also polls its stream, so that no two threads change a
 /// count at once.
 #[derive(Debug)]
-pub(super) struct Intake {
+pub(super) struct ReadBudget {
     unasked: AtomicUsize,
     most: AtomicUsize,
     /// The bound that was exceeded; zero while none was.
@@ -42,7 +42,7 @@ pub(super) struct Intake {
     has_ended: AtomicBool,
 }
 
-impl Intake {
+impl ReadBudget {
     pub(super) fn new() -> Self {
         Self {
             unasked: AtomicUsize::new(0),
@@ -52,12 +52,12 @@ impl Intake {
         }
     }
 
-    /// Something that was asked for is complete.
+    /// Resets the count, because an expected answer or notice is complete.
     pub(super) fn heard(&self) {
         self.unasked.store(0, Relaxed);
     }
 
-    /// The answer that comes next shows so many leaders.
+    /// Raises the limit for the next answer, which shows this number of leaders.
     pub(super) fn expect(&self, leaders: usize) {
         self.most.store(MOST + leaders * MOST_OF_LEADER, Relaxed);
     }
@@ -98,21 +98,21 @@ impl Intake {
     }
 }
 
-/// A stream that ends when more comes than its [`Intake`] allows.
+/// A stream that ends when the bytes read exceed its [`ReadBudget`].
 #[derive(Debug)]
-pub(super) struct Metered<S> {
+pub(super) struct BudgetedStream<S> {
     stream: S,
-    intake: Arc<Intake>,
+    budget: Arc<ReadBudget>,
     in_a_row: usize,
 }
 
-impl<S> Metered<S> {
-    pub(super) fn new(stream: S, intake: &Arc<Intake>) -> Self {
-        Self { stream, intake: Arc::clone(intake), in_a_row: 0 }
+impl<S> BudgetedStream<S> {
+    pub(super) fn new(stream: S, budget: &Arc<ReadBudget>) -> Self {
+        Self { stream, budget: Arc::clone(budget), in_a_row: 0 }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for BudgetedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -128,24 +128,24 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
             self.in_a_row = 0;
             return Poll::Pending;
         };
-        self.intake.note(outcome)?;
+        self.budget.note(outcome)?;
         let length = buffer.filled().len() - before;
         if length == 0 {
-            self.intake.has_ended.store(true, Relaxed);
+            self.budget.has_ended.store(true, Relaxed);
         }
         self.in_a_row += length;
-        Poll::Ready(self.intake.take(length))
+        Poll::Ready(self.budget.take(length))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for BudgetedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let outcome = ready!(Pin::new(&mut self.stream).poll_write(context, bytes));
-        Poll::Ready(self.intake.note(outcome))
+        Poll::Ready(self.budget.note(outcome))
     }
 
     fn poll_write_vectored(
@@ -154,7 +154,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices));
-        Poll::Ready(self.intake.note(outcome))
+        Poll::Ready(self.budget.note(outcome))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -163,7 +163,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = ready!(Pin::new(&mut self.stream).poll_flush(context));
-        Poll::Ready(self.intake.note(outcome))
+        Poll::Ready(self.budget.note(outcome))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -179,37 +179,37 @@ mod tests {
 
     #[tokio::test]
     async fn what_completes_nothing_ends_the_stream_and_what_was_asked_for_does_not() {
-        let intake = Arc::new(Intake::new());
-        let mut stream = Metered::new(tokio::io::repeat(b'a'), &intake);
+        let budget = Arc::new(ReadBudget::new());
+        let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
         let mut buffer = vec![0; MOST];
         for _ in 0..10 {
             stream.read_exact(&mut buffer).await.unwrap();
-            intake.heard();
+            budget.heard();
         }
         stream.read_exact(&mut buffer).await.unwrap();
-        assert_eq!(intake.node_error(), None);
+        assert_eq!(budget.node_error(), None);
         let error = stream.read_exact(&mut buffer[..1]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
-        intake.expect(1);
-        assert_eq!(intake.node_error(), Some(NodeError::ReadLimit { most: MOST }));
-        assert!(!intake.has_ended(), "the stream has not ended by itself");
+        budget.expect(1);
+        assert_eq!(budget.node_error(), Some(NodeError::ReadLimit { most: MOST }));
+        assert!(!budget.has_ended(), "the stream has not ended by itself");
     }
 
     #[tokio::test]
     async fn an_answer_may_be_longer_by_the_leaders_that_it_shows() {
-        let intake = Arc::new(Intake::new());
-        let mut stream = Metered::new(tokio::io::repeat(b'a'), &intake);
-        intake.expect(64);
+        let budget = Arc::new(ReadBudget::new());
+        let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
+        budget.expect(64);
         let mut buffer = vec![0; MOST + 64 * MOST_OF_LEADER];
         stream.read_exact(&mut buffer).await.unwrap();
         stream.read_exact(&mut buffer[..1]).await.unwrap_err();
-        assert_eq!(intake.node_error(), Some(NodeError::ReadLimit { most: buffer.len() }));
+        assert_eq!(budget.node_error(), Some(NodeError::ReadLimit { most: buffer.len() }));
     }
 
     #[tokio::test]
     async fn a_stream_that_never_pauses_lets_others_have_their_turn() {
-        let intake = Arc::new(Intake::new());
-        let mut stream = Metered::new(tokio::io::repeat(b'a'), &intake);
+        let budget = Arc::new(ReadBudget::new());
+        let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
         let (mut read, mut buffer) = (0, [0; 1000]);
         let mut context = Context::from_waker(std::task::Waker::noop());
         while read <= 2 * AT_ONCE {
@@ -224,9 +224,9 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_a_stream_is_noted() {
-        let intake = Arc::new(Intake::new());
-        let mut stream = Metered::new(tokio::io::empty(), &intake);
+        let budget = Arc::new(ReadBudget::new());
+        let mut stream = BudgetedStream::new(tokio::io::empty(), &budget);
         assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
-        assert!(intake.has_ended());
+        assert!(budget.has_ended());
     }
 }

@@ -1,4 +1,4 @@
-//! What a server says unasked, as far as it was asked for.
+//! The pushes of a server, as far as the client has subscribed to them.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -13,53 +13,53 @@ use redis::{
     aio::{AsyncPushSender, SendError},
 };
 
-use super::intake::Intake;
+use super::read_budget::ReadBudget;
 use crate::{
     mutex,
     values::{NodeError, Resource},
 };
 
-/// Where pushes end: of each channel that somebody listens to, one notice waits at most, and
+/// The receiving end of a connection's pushes: at most one notice waits for each channel that has a listener, and
 /// everything else is dropped unread. So a server that pushes without an end fills no memory, even
-/// if nobody reads its connection.
+/// if no task reads its connection.
 #[derive(Debug)]
-pub(super) struct Inbox(Arc<SharedInbox>);
+pub(super) struct PushReceiver(Arc<SharedPushes>);
 
-/// The other end, for the redis crate. It is dropped with the connection, if not before.
-pub(super) struct Outlet(Arc<SharedInbox>);
+/// The sending end, for the redis crate, which drops it with the connection or before.
+pub(super) struct PushSender(Arc<SharedPushes>);
 
-/// What has come in.
+/// The pushes that were received and not taken.
 #[derive(Debug, Default)]
-pub(super) struct Mail {
+pub(super) struct PushBuffer {
     /// The resources that were released.
     pub(super) released: BTreeSet<Resource>,
-    /// Set when nothing more will come.
+    /// Whether the connection sends no more pushes.
     pub(super) has_ended: bool,
-    /// What the server should not have sent.
+    /// A push that the server should not have sent, as an error.
     pub(super) error: Option<NodeError>,
 }
 
 #[derive(Debug)]
-struct SharedInbox {
-    state: Mutex<InboxState>,
+struct SharedPushes {
+    state: Mutex<PushState>,
     reader: AtomicWaker,
-    intake: Arc<Intake>,
+    budget: Arc<ReadBudget>,
 }
 
 #[derive(Debug, Default)]
-struct InboxState {
+struct PushState {
     channels: HashMap<Vec<u8>, Resource>,
     /// The channels of the command that is under way, as far as they are not confirmed.
     unconfirmed: Vec<Vec<u8>>,
-    mail: Mail,
+    buffer: PushBuffer,
 }
 
-impl Inbox {
-    pub(super) fn new(intake: &Arc<Intake>) -> (Self, Outlet) {
+impl PushReceiver {
+    pub(super) fn new(budget: &Arc<ReadBudget>) -> (Self, PushSender) {
         let shared =
-            SharedInbox { state: Mutex::default(), reader: AtomicWaker::new(), intake: Arc::clone(intake) };
+            SharedPushes { state: Mutex::default(), reader: AtomicWaker::new(), budget: Arc::clone(budget) };
         let shared = Arc::new(shared);
-        (Self(Arc::clone(&shared)), Outlet(shared))
+        (Self(Arc::clone(&shared)), PushSender(shared))
     }
 
     /// Keeps the notices of a channel from now on.
@@ -77,15 +77,15 @@ impl Inbox {
         mutex::lock(&self.0.state).unconfirmed = channels;
     }
 
-    /// Takes what has come in, and wakes the task of `context` when there is more.
-    pub(super) fn take(&self, context: &Context<'_>) -> Mail {
+    /// Takes the received pushes, and wakes the task of `context` at the next one.
+    pub(super) fn take(&self, context: &Context<'_>) -> PushBuffer {
         self.0.reader.register(context.waker());
-        std::mem::take(&mut mutex::lock(&self.0.state).mail)
+        std::mem::take(&mut mutex::lock(&self.0.state).buffer)
     }
 }
 
-impl InboxState {
-    /// Whether this is any news to the reader.
+impl PushState {
+    /// Records a push. Returns whether the reader has to be woken.
     fn receive(&mut self, push: &PushInfo) -> bool {
         let channel = match &*push.data {
             [Value::BulkString(channel), ..] => &**channel,
@@ -94,11 +94,11 @@ impl InboxState {
         match push.kind {
             PushKind::Message => {
                 let Some(resource) = self.channels.get(channel) else { return false };
-                self.mail.released.insert(resource.clone());
+                self.buffer.released.insert(resource.clone());
                 true
             }
             PushKind::Disconnection => {
-                self.mail.has_ended = true;
+                self.buffer.has_ended = true;
                 true
             }
             // The redis crate keeps the name of every channel that is confirmed.
@@ -114,7 +114,7 @@ impl InboxState {
                     return false;
                 }
                 let why = "a subscription was confirmed that nobody asked for";
-                self.mail.error = Some(NodeError::Protocol(why.into()));
+                self.buffer.error = Some(NodeError::Protocol(why.into()));
                 true
             }
             _ => false,
@@ -122,26 +122,26 @@ impl InboxState {
     }
 }
 
-impl AsyncPushSender for Outlet {
+impl AsyncPushSender for PushSender {
     fn send(&self, push: PushInfo) -> Result<(), SendError> {
         if mutex::lock(&self.0.state).receive(&push) {
-            self.0.intake.heard();
+            self.0.budget.heard();
             self.0.reader.wake();
         }
         Ok(())
     }
 }
 
-impl Drop for Outlet {
+impl Drop for PushSender {
     fn drop(&mut self) {
-        mutex::lock(&self.0.state).mail.has_ended = true;
+        mutex::lock(&self.0.state).buffer.has_ended = true;
         self.0.reader.wake();
     }
 }
 
-impl fmt::Debug for Outlet {
+impl fmt::Debug for PushSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Outlet").finish()
+        f.debug_tuple("PushSender").finish()
     }
 }
 
@@ -149,24 +149,24 @@ impl fmt::Debug for Outlet {
 mod tests {
     use super::*;
 
-    struct Scene {
-        inbox: Inbox,
-        outlet: Outlet,
+    struct Fixture {
+        pushes: PushReceiver,
+        sender: PushSender,
     }
 
-    impl Scene {
+    impl Fixture {
         fn new() -> Self {
-            let (inbox, outlet) = Inbox::new(&Arc::new(Intake::new()));
-            Self { inbox, outlet }
+            let (pushes, sender) = PushReceiver::new(&Arc::new(ReadBudget::new()));
+            Self { pushes, sender }
         }
 
         fn push(&self, kind: PushKind, channel: &str) {
             let data = vec![Value::BulkString(channel.into()), Value::BulkString(b"0".into())];
-            self.outlet.send(PushInfo { kind, data }).unwrap();
+            self.sender.send(PushInfo { kind, data }).unwrap();
         }
 
-        fn mail(&self) -> Mail {
-            self.inbox.take(&Context::from_waker(std::task::Waker::noop()))
+        fn buffer(&self) -> PushBuffer {
+            self.pushes.take(&Context::from_waker(std::task::Waker::noop()))
         }
     }
 
@@ -176,51 +176,51 @@ mod tests {
 
     #[test]
     fn of_each_channel_one_notice_waits_and_of_others_none() {
-        let scene = Scene::new();
+        let fixture = Fixture::new();
         for name in ["a", "b"] {
-            scene.inbox.listen(name.into(), resource(name));
+            fixture.pushes.listen(name.into(), resource(name));
         }
         for _ in 0..10_000 {
             for channel in ["b", "a", "other"] {
-                scene.push(PushKind::Message, channel);
+                fixture.push(PushKind::Message, channel);
             }
-            scene.push(PushKind::Invalidate, "a");
+            fixture.push(PushKind::Invalidate, "a");
         }
-        let released: Vec<_> = scene.mail().released.into_iter().collect();
+        let released: Vec<_> = fixture.buffer().released.into_iter().collect();
         assert_eq!(released, [resource("a"), resource("b")]);
-        assert!(scene.mail().released.is_empty());
-        scene.inbox.ignore(b"a");
-        scene.push(PushKind::Message, "a");
-        assert!(scene.mail().released.is_empty());
+        assert!(fixture.buffer().released.is_empty());
+        fixture.pushes.ignore(b"a");
+        fixture.push(PushKind::Message, "a");
+        assert!(fixture.buffer().released.is_empty());
     }
 
     #[test]
     fn a_confirmation_that_nobody_asked_for_is_a_violation() {
-        let scene = Scene::new();
-        scene.inbox.expect(vec![b"a".into(), b"b".into()]);
+        let fixture = Fixture::new();
+        fixture.pushes.expect(vec![b"a".into(), b"b".into()]);
         for channel in ["b", "a"] {
-            scene.push(PushKind::Subscribe, channel);
-            assert_eq!(scene.mail().error, None);
+            fixture.push(PushKind::Subscribe, channel);
+            assert_eq!(fixture.buffer().error, None);
         }
         for (kind, channel) in [(PushKind::Subscribe, "a"), (PushKind::PSubscribe, "c")] {
-            scene.push(kind, channel);
-            assert!(matches!(scene.mail().error, Some(NodeError::Protocol(_))));
+            fixture.push(kind, channel);
+            assert!(matches!(fixture.buffer().error, Some(NodeError::Protocol(_))));
         }
-        scene.inbox.expect(vec![b"a".into()]);
-        scene.inbox.expect(Vec::new());
-        scene.push(PushKind::Unsubscribe, "a");
+        fixture.pushes.expect(vec![b"a".into()]);
+        fixture.pushes.expect(Vec::new());
+        fixture.push(PushKind::Unsubscribe, "a");
         assert!(
-            matches!(scene.mail().error, Some(NodeError::Protocol(_))),
+            matches!(fixture.buffer().error, Some(NodeError::Protocol(_))),
             "the command was answered before"
         );
     }
 
     #[test]
     fn the_end_of_the_connection_is_told_even_if_its_task_is_gone_without_a_word() {
-        let scene = Scene::new();
-        assert!(!scene.mail().has_ended);
-        let Scene { inbox, outlet } = scene;
-        drop(outlet);
-        assert!(inbox.take(&Context::from_waker(std::task::Waker::noop())).has_ended);
+        let fixture = Fixture::new();
+        assert!(!fixture.buffer().has_ended);
+        let Fixture { pushes, sender } = fixture;
+        drop(sender);
+        assert!(pushes.take(&Context::from_waker(std::task::Waker::noop())).has_ended);
     }
 }
