@@ -1,45 +1,60 @@
-//! What waits to be sent.
+//! The requests that wait to be sent.
 
 use std::collections::VecDeque;
 
 use super::{in_flight::Sequence, item::Item};
+use crate::clock::Instant;
 
 /// Unsent requests in the order of submission.
+///
+/// # Invariant
+///
+/// No request is over before `earliest`, which is `None` if there is no request.
 #[derive(Debug, Default)]
-pub(super) struct Unsent(VecDeque<(Sequence, Item)>);
+pub(super) struct Unsent {
+    items: VecDeque<(Sequence, Item)>,
+    earliest: Option<Instant>,
+}
 
 impl Unsent {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(super) fn iter(&self) -> impl Iterator<Item = &(Sequence, Item)> {
-        self.0.iter()
+        self.items.iter()
     }
 
     pub(super) fn first(&self) -> Option<&Item> {
-        self.0.front().map(|(_, item)| item)
+        self.items.front().map(|(_, item)| item)
+    }
+
+    /// A time before which no request is over; `None` if there is none.
+    pub(super) fn earliest(&self) -> Option<Instant> {
+        self.earliest
     }
 
     pub(super) fn pop(&mut self) -> Option<(Sequence, Item)> {
-        self.0.pop_front()
+        let first = self.items.pop_front();
+        if self.items.is_empty() {
+            self.earliest = None;
+        }
+        first
     }
 
-    /// Puts a request in its place, which is the last unless it is put back.
+    /// Puts a request in its place, which is the last unless the request is put back.
     pub(super) fn insert(&mut self, sequence: Sequence, item: Item) {
-        if self.0.back().is_none_or(|(last, _)| *last < sequence) {
-            self.0.push_back((sequence, item));
+        self.earliest = Some(self.earliest.map_or(item.until, |earliest| earliest.min(item.until)));
+        if self.items.back().is_none_or(|(last, _)| *last < sequence) {
+            self.items.push_back((sequence, item));
         } else {
-            let position = self.0.partition_point(|(before, _)| *before < sequence);
-            self.0.insert(position, (sequence, item));
+            let position = self.items.partition_point(|(before, _)| *before < sequence);
+            self.items.insert(position, (sequence, item));
         }
     }
 
-    /// Takes out some.
+    /// Takes the requests out for which `is_taken` holds.
     pub(super) fn take_if(&mut self, is_taken: impl Fn(&Item) -> bool) -> Vec<Item> {
         let (taken, kept): (VecDeque<_>, _) =
-            std::mem::take(&mut self.0).into_iter().partition(|(_, item)| is_taken(item));
-        self.0 = kept;
+            std::mem::take(&mut self.items).into_iter().partition(|(_, item)| is_taken(item));
+        self.items = kept;
+        self.earliest = self.iter().map(|(_, item)| item.until).min();
         taken.into_iter().map(|(_, item)| item).collect()
     }
 }
