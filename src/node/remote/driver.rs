@@ -12,15 +12,14 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
-use futures::future::{Either, poll_fn, select};
+use futures::future::{poll_fn, select};
 
 use super::{
     ConnectionConfig, NextSend, QueueDeadlines, SharedState,
-    duplicate_servers::ConnectedServers,
-    monitor::Monitor,
+    dialler::Dialler,
+    notices::ConnectionNotices,
     redial::{Delay, Redial},
     registration::{self, REGISTRATION, Registered},
     timer::Timer,
@@ -28,38 +27,24 @@ use super::{
 use crate::{
     clock::{Clock, Instant},
     node::{
-        Answer, Incarnation, Listener, NewNodes, Notice,
+        Answer, Listener, NewNodes, Notice,
         transport::{ConnectionEvent, Transport},
     },
     values::NodeError,
 };
 
-mod telling;
-
 /// Dials, serves, and dials again until the node is closed.
 #[derive(Debug)]
 pub(super) struct Driver {
-    /// For the traces.
-    address: Arc<str>,
     shared: Arc<SharedState>,
-    transport: Arc<dyn Transport>,
     clock: Arc<dyn Clock>,
     timer: Timer,
     redial: Redial,
-    dial_timeout: Duration,
+    dialler: Dialler,
     registers: Option<NewNodes>,
-    connected_servers: ConnectedServers,
-    monitor: Arc<dyn Monitor>,
-    /// Whether there is a connection.
-    is_connected: bool,
-    /// How many connections there were.
-    connections: u64,
-    /// How long a node that may have forgotten votes gives none.
-    quarantine: Duration,
-    /// The incarnation that the last connection led to, and when that broke.
-    last: Option<(Incarnation, Instant)>,
-    /// What must be delivered, as the monitor has been told.
-    undelivered: usize,
+    /// Whether the transport leads to whichever server is the master.
+    follows_master: bool,
+    notices: ConnectionNotices,
 }
 
 /// The node is closed: there is nothing more to do.
@@ -72,23 +57,15 @@ impl Driver {
         transport: Arc<dyn Transport>,
         config: &ConnectionConfig,
     ) -> Self {
-        config.monitor.dials(&address);
         Self {
-            address,
             shared,
-            transport,
             clock: Arc::clone(&config.clock),
             timer: Timer::new(Arc::clone(&config.clock)),
             redial: Redial::new(config.seed),
-            dial_timeout: config.dial_timeout(),
             registers: config.registers,
-            connected_servers: config.connected_servers.clone(),
-            monitor: Arc::clone(&config.monitor),
-            is_connected: false,
-            connections: 0,
-            quarantine: config.quarantine,
-            last: None,
-            undelivered: 0,
+            follows_master: transport.follows_master(),
+            dialler: Dialler::new(Arc::clone(&address), transport, config),
+            notices: ConnectionNotices::new(address, config),
         }
     }
 
@@ -105,10 +82,7 @@ impl Driver {
             let (incarnation, since) = (connection.incarnation.clone(), self.clock.now());
             let error = self.serve(connection).await?;
             let now = self.clock.now();
-            self.last = incarnation.map(|incarnation| (incarnation, now));
-            tracing::debug!(node = %self.address, %error, "the connection to a node is broken");
-            self.tell_violation(&error);
-            self.tell_disconnected();
+            self.notices.broken(incarnation, &error, now);
             self.redial.lasted(now.saturating_duration_since(since), &error);
             let mut state = self.shared.lock();
             state.send_queue.disconnected(error, now);
@@ -123,39 +97,20 @@ impl Driver {
         loop {
             let delay = self.redial.delay();
             self.wait(delay).await?;
-            match self.dial().await? {
+            let dial = self.dialler.dial();
+            match self.meanwhile(dial).await? {
                 Ok(connection) => {
                     self.shared.lock().send_queue.connected();
-                    self.tell_connected(&connection);
+                    self.notices.connected(&connection, self.clock.now());
                     return Ok(connection);
                 }
                 Err(error) => {
-                    tracing::debug!(node = %self.address, %error, "a node cannot be reached");
-                    self.tell_violation(&error);
+                    self.notices.unreachable(&error);
                     self.redial.failed(&error);
                     self.shared.lock().send_queue.dial_failed(error);
                 }
             }
         }
-    }
-
-    /// Connects and registers.
-    async fn dial(&mut self) -> Result<Result<Registered, NodeError>, Done> {
-        let (transport, timeout) = (Arc::clone(&self.transport), self.dial_timeout);
-        let (clock, registers) = (Arc::clone(&self.clock), self.registers);
-        let (address, connected_servers) = (Arc::clone(&self.address), self.connected_servers.clone());
-        let patience = self.clock.sleep_until(self.clock.now() + timeout);
-        self.meanwhile(async move {
-            let dialled = async {
-                let connection = transport.dial().await?;
-                registration::register(connection, address, registers, &connected_servers, &*clock).await
-            };
-            match select(pin!(dialled), patience).await {
-                Either::Left((outcome, _)) => outcome,
-                Either::Right(((), _)) => Err(transport.late(timeout)),
-            }
-        })
-        .await
     }
 
     /// Waits before a dial.
@@ -185,8 +140,8 @@ impl Driver {
         poll_fn(|context| {
             self.shared.driver.register(context.waker());
             loop {
-                let upkeep = self.shared.lock().upkeep(self.clock.now());
-                let deadline = match self.kept_up(upkeep) {
+                let deadlines = self.shared.lock().tick(self.clock.now());
+                let deadline = match self.on_deadlines(deadlines) {
                     Ok(deadline) => deadline,
                     Err(done) => return Poll::Ready(Err(done)),
                 };
@@ -223,7 +178,7 @@ impl Driver {
         let mut now = self.clock.now();
         let mut state = self.shared.lock();
         let is_overdue = state.send_queue.next_deadline().is_some_and(|deadline| deadline <= now);
-        let next = if is_overdue { NextSend::default() } else { state.next_traffic(now) };
+        let next = if is_overdue { NextSend::default() } else { state.next_send(now) };
         drop(state);
         next.send(&mut *registered.connection);
         loop {
@@ -234,15 +189,15 @@ impl Driver {
                 }
             }
             let mut state = self.shared.lock();
-            let next = state.next_traffic(now);
+            let next = state.next_send(now);
             if !next.is_empty() {
                 drop(state);
                 next.send(&mut *registered.connection);
                 continue;
             }
-            let (is_silent, upkeep) = (state.send_queue.is_silent(now), state.upkeep(now));
+            let (is_silent, deadlines) = (state.send_queue.is_silent(now), state.tick(now));
             drop(state);
-            let deadline = match self.kept_up(upkeep) {
+            let deadline = match self.on_deadlines(deadlines) {
                 Ok(deadline) => deadline,
                 Err(done) => return Poll::Ready(Err(done)),
             };
@@ -268,12 +223,12 @@ impl Driver {
             ConnectionEvent::Answers { batch, answers } => {
                 if batch == REGISTRATION {
                     let heard = registered.hear_again(answers);
-                    self.tell_registered(registered);
+                    self.notices.registered(registered);
                     return heard.err();
                 }
                 // Where nobody registers, the state may pass, and what must be delivered is sent
                 // again over the same connection, unless another server is the master now.
-                let leaves = self.registers.is_some() || self.transport.follows_master();
+                let leaves = self.registers.is_some() || self.follows_master;
                 let is_replica = leaves && registration::is_replica(&answers);
                 if answers.iter().any(Answer::is_not_registered) {
                     registered.register_again(self.registers, &*self.clock);
@@ -304,10 +259,10 @@ impl Driver {
         None
     }
 
-    /// Tells what came of the upkeep, and when to look again.
-    fn kept_up(&mut self, upkeep: QueueDeadlines) -> Result<Option<Instant>, Done> {
-        self.tell_undelivered(upkeep.undelivered);
-        if upkeep.is_done { Err(Done) } else { Ok(upkeep.deadline) }
+    /// Reports what is undelivered. Returns the time of the next tick, unless the send queue is done.
+    fn on_deadlines(&mut self, deadlines: QueueDeadlines) -> Result<Option<Instant>, Done> {
+        self.notices.undelivered(deadlines.undelivered);
+        if deadlines.is_done { Err(Done) } else { Ok(deadlines.deadline) }
     }
 }
 
@@ -315,8 +270,7 @@ impl Drop for Driver {
     /// However the task ends, with its runtime or by a panic: nobody waits for an answer for ever.
     fn drop(&mut self) {
         self.shared.lock().send_queue.end();
-        self.tell_disconnected();
-        self.tell_undelivered(0);
+        self.notices.ended();
     }
 }
 

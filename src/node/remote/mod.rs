@@ -31,9 +31,11 @@ use crate::{
     values::{Label, Resource},
 };
 
+mod dialler;
 mod driver;
 mod duplicate_servers;
 pub(super) mod monitor;
+mod notices;
 mod redial;
 mod registration;
 mod subscriptions;
@@ -177,30 +179,30 @@ struct RemoteState {
     subscriptions: Subscriptions,
 }
 
-/// What a connection is told next.
+/// The calls and subscription changes that a connection sends next.
 #[derive(Debug, Default)]
 struct NextSend {
     calls: Vec<(BatchId, Arc<[Operation]>)>,
     changes: Vec<Change>,
 }
 
-/// How the send queue stands when all that time asks for has been done.
+/// The state of the send queue after a tick.
 #[derive(Debug)]
 struct QueueDeadlines {
     undelivered: usize,
     is_done: bool,
-    /// When to look again.
+    /// The time of the next tick if nothing else happens.
     deadline: Option<Instant>,
 }
 
 impl RemoteState {
-    fn next_traffic(&mut self, now: Instant) -> NextSend {
+    fn next_send(&mut self, now: Instant) -> NextSend {
         let calls = std::iter::from_fn(|| self.send_queue.next_batch(now)).collect();
         NextSend { calls, changes: self.subscriptions.changes() }
     }
 
-    /// Does what time alone asks for.
-    fn upkeep(&mut self, now: Instant) -> QueueDeadlines {
+    /// Lets the send queue act on the passing of time.
+    fn tick(&mut self, now: Instant) -> QueueDeadlines {
         let send_queue = &mut self.send_queue;
         send_queue.tick(now);
         QueueDeadlines {

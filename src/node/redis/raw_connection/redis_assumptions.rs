@@ -273,7 +273,7 @@ async fn a_subscription_is_answered_by_its_last_confirmation_in_its_turn_and_eac
     fixture.drive();
     assert_eq!(fixture.answer(&mut subscribing), Some(Ok(())));
     assert_eq!(fixture.answer(&mut after), number(1));
-    // Each was awaited once, and so was the receiver got each once.
+    // Each was awaited once, and the receiver got each once.
     assert_eq!(fixture.pushes().error, None);
     for channel in ["a", "b"] {
         fixture.say(&confirmed(channel));

@@ -1,0 +1,59 @@
+//! The way from an address to a registered connection.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use futures::future::{Either, select};
+
+use super::{
+    ConnectionConfig,
+    duplicate_servers::ConnectedServers,
+    registration::{self, Registered},
+};
+use crate::{
+    clock::Clock,
+    node::{NewNodes, transport::Transport},
+    values::NodeError,
+};
+
+/// Connects to one node and registers there.
+#[derive(Debug)]
+pub(super) struct Dialler {
+    /// For the traces, and for the check of duplicate servers.
+    address: Arc<str>,
+    transport: Arc<dyn Transport>,
+    clock: Arc<dyn Clock>,
+    timeout: Duration,
+    registers: Option<NewNodes>,
+    connected_servers: ConnectedServers,
+}
+
+impl Dialler {
+    pub(super) fn new(address: Arc<str>, transport: Arc<dyn Transport>, config: &ConnectionConfig) -> Self {
+        Self {
+            address,
+            transport,
+            clock: Arc::clone(&config.clock),
+            timeout: config.dial_timeout(),
+            registers: config.registers,
+            connected_servers: config.connected_servers.clone(),
+        }
+    }
+
+    /// Connects and registers, within the timeout from now.
+    pub(super) fn dial(&self) -> impl Future<Output = Result<Registered, NodeError>> + use<> {
+        let (transport, timeout) = (Arc::clone(&self.transport), self.timeout);
+        let (clock, registers) = (Arc::clone(&self.clock), self.registers);
+        let (address, connected_servers) = (Arc::clone(&self.address), self.connected_servers.clone());
+        let patience = clock.sleep_until(clock.now() + timeout);
+        async move {
+            let dialled = async {
+                let connection = transport.dial().await?;
+                registration::register(connection, address, registers, &connected_servers, &*clock).await
+            };
+            match select(pin!(dialled), patience).await {
+                Either::Left((outcome, _)) => outcome,
+                Either::Right(((), _)) => Err(transport.late(timeout)),
+            }
+        }
+    }
+}
