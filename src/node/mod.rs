@@ -9,6 +9,8 @@ use futures::future::BoxFuture;
 
 #[cfg(test)]
 pub(crate) mod conformance;
+#[cfg(test)]
+pub(crate) mod examples;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod operation;

@@ -5,11 +5,12 @@ use std::time::Duration;
 use crate::{
     node::{
         Answer, Holder, HolderInfo, InspectAnswer, Operation,
+        examples::{self, ExampleNode},
+        names,
         operation::samples::{
-            force_unlock, inspect, lock, owner, parameters, renew, resource, take, unlock, unlock_late,
-            write_back,
+            force_unlock, inspect, lock, owner, parameters, renew, resource, take, unlock, write_back,
         },
-        state::{Counter, LARGEST_COUNTER, NodeMetadata, NodeState, NodeTime},
+        state::{Counter, NodeMetadata, NodeState, NodeTime},
     },
     values::{Fingerprint, LeaseId, NodeError, Resource},
 };
@@ -67,14 +68,6 @@ impl Fixture {
         self.state.held(&resource(name), self.now()).map(|held| held.owner.to_string())
     }
 
-    fn remaining(&self, name: &str) -> u128 {
-        self.state.held(&resource(name), self.now()).unwrap().expires_at.remaining(self.now()).as_millis()
-    }
-
-    fn holds(&self, name: &str) -> u32 {
-        self.state.held(&resource(name), self.now()).unwrap().holds
-    }
-
     fn set_metadata(&mut self, minimum_token: u64, fingerprint: &str) {
         let metadata = NodeMetadata {
             incarnation: "incarnation".into(),
@@ -85,26 +78,74 @@ impl Fixture {
     }
 }
 
-fn granted(vote: u64) -> Answer {
-    Answer::Granted { vote }
+impl ExampleNode for Fixture {
+    fn ask(&mut self, operation: &Operation) -> Answer {
+        self.ask(operation)
+    }
+
+    fn set_counter(&mut self, name: &str, value: u64) {
+        self.set_counter(name, value);
+    }
+
+    fn set_metadata(&mut self, minimum_token: u64, fingerprint: &str) {
+        self.set_metadata(minimum_token, fingerprint);
+    }
+
+    fn lose(&mut self, name: &str) {
+        self.state.set_lock(&resource(name), None);
+    }
+
+    fn wait(&mut self, milliseconds: u64) {
+        self.milliseconds += milliseconds;
+    }
+
+    fn counter(&mut self, name: &str) -> Option<u64> {
+        Self::counter(self, name)
+    }
+
+    fn owner(&mut self, name: &str) -> Option<String> {
+        self.owner_of(name)
+    }
+
+    fn holds(&mut self, name: &str) -> Option<u32> {
+        self.state.held(&resource(name), self.now()).map(|held| held.holds)
+    }
+
+    fn ttl(&mut self, name: &str) -> Option<Duration> {
+        self.state.held(&resource(name), self.now()).map(|held| held.expires_at.remaining(self.now()))
+    }
+
+    fn readers(&mut self, name: &str) -> Option<(String, Vec<String>)> {
+        let readers = self.state.readers(&resource(name), self.now())?;
+        let names = readers.ends.keys().map(ToString::to_string).collect();
+        Some((format!("{}:{}", readers.phase, readers.epoch), names))
+    }
+
+    fn take_channels(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.notices).iter().map(names::notice_channel).collect()
+    }
+
+    fn contents(&mut self) -> String {
+        format!("{:?}", self.state)
+    }
+
+    fn elapsed(&mut self) -> Duration {
+        Duration::ZERO
+    }
 }
 
-fn used_up(value: u64) -> Answer {
-    Answer::Error(NodeError::InvalidCounter(value.to_string().into()))
+#[test]
+fn the_pure_node_passes_the_examples() {
+    examples::run(Fixture::new);
+}
+
+fn granted(vote: u64) -> Answer {
+    Answer::Granted { vote }
 }
 
 fn held(index: usize, by: &str, remaining: u64, counter: u64) -> Answer {
     let remaining = Duration::from_millis(remaining);
     Answer::Held(Holder { resource: index, owner: Some(owner(by)), remaining, counter })
-}
-
-#[test]
-fn a_free_resource_is_granted_with_one_more_than_its_counter() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 41);
-    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(42));
-    assert_eq!((node.owner_of("a").unwrap(), node.holds("a"), node.remaining("a")), ("me".into(), 1, 5000));
-    assert_eq!(node.counter("a"), Some(42));
 }
 
 #[test]
@@ -129,14 +170,6 @@ fn several_resources_are_granted_with_one_vote_above_all_their_counters() {
 }
 
 #[test]
-fn a_vote_is_above_the_minimum_token() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 7);
-    node.set_metadata(50, "test");
-    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(51));
-}
-
-#[test]
 fn a_hint_moves_the_vote_up_to_an_hour_ahead_and_never_back() {
     let mut node = Fixture::new();
     node.set_counter("a", 7);
@@ -145,17 +178,6 @@ fn a_hint_moves_the_vote_up_to_an_hour_ahead_and_never_back() {
     assert_eq!(node.ask(&lock("a", "2", 1, 50)), granted(101));
     node.milliseconds += 2;
     assert_eq!(node.ask(&lock("a", "3", 1, u64::MAX)), granted(START + 3_600_000_001));
-}
-
-#[test]
-fn a_resource_of_another_is_refused_with_its_holder_and_nothing_changes() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 7);
-    node.set_counter("b", 50);
-    node.ask(&lock("a", "other", 5000, 0));
-    node.milliseconds += 1000;
-    assert_eq!(node.ask_in_vain(&take("a b", "me", 9000)), held(0, "other", 4000, 50));
-    assert_eq!(node.ask_in_vain(&renew("a b", "me", 1, 9000, 60)), held(0, "other", 4000, 50));
 }
 
 #[test]
@@ -168,26 +190,6 @@ fn of_several_holders_the_one_who_holds_longest_is_told_and_the_first_if_they_ti
 }
 
 #[test]
-fn a_resent_lock_gets_the_same_vote_and_never_a_shorter_ttl() {
-    let mut node = Fixture::new();
-    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 1));
-    node.ask(&renew("a", "me", 3, 5000, START + 1));
-    assert_eq!(node.ask_in_vain(&lock("a", "me", 2000, 500)), granted(START + 1));
-    assert_eq!((node.remaining("a"), node.holds("a")), (5000, 3));
-    assert_eq!(node.ask(&lock("a", "me", 8000, 0)), granted(START + 1));
-    assert_eq!((node.remaining("a"), node.holds("a")), (8000, 3));
-}
-
-#[test]
-fn a_resent_lock_of_several_gets_the_largest_counter_for_all() {
-    let mut node = Fixture::new();
-    node.ask(&lock("a b", "me", 5000, 0));
-    node.set_counter("b", START + 9);
-    assert_eq!(node.ask(&lock("a b", "me", 5000, 0)), granted(START + 9));
-    assert_eq!(node.counter("a"), Some(START + 9));
-}
-
-#[test]
 fn a_lock_whose_vote_was_forgotten_is_voted_anew() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 5));
@@ -196,15 +198,6 @@ fn a_lock_whose_vote_was_forgotten_is_voted_anew() {
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 1_000_001));
     node.set_metadata(START + 2_000_000, "test");
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 2_000_001));
-}
-
-#[test]
-fn a_lock_that_is_partly_ours_is_voted_anew_and_completed() {
-    let mut node = Fixture::new();
-    node.ask(&lock("a b", "me", 5000, 0));
-    node.state.set_lock(&resource("b"), None);
-    assert_eq!(node.ask(&lock("a b", "me", 3000, 0)), granted(START + 2));
-    assert_eq!((node.remaining("a"), node.remaining("b")), (5000, 3000));
 }
 
 #[test]
@@ -228,58 +221,12 @@ fn a_step_back_of_the_clock_brings_a_key_back() {
 }
 
 #[test]
-fn the_largest_vote_is_the_last() {
-    let mut node = Fixture::new();
-    node.set_counter("a", LARGEST_COUNTER - 1);
-    assert_eq!(node.ask(&lock("a", "1", 5000, 0)), granted(LARGEST_COUNTER));
-    node.ask(&unlock("a", "1", true, false));
-    assert_eq!(node.ask_in_vain(&lock("a", "2", 5000, 0)), used_up(LARGEST_COUNTER));
-    let too_large = LARGEST_COUNTER + 1;
-    assert_eq!(node.ask_in_vain(&write_back("a", "1", too_large)), used_up(too_large));
-    assert_eq!(node.ask_in_vain(&renew("a", "1", 1, 5000, too_large)), used_up(too_large));
-}
-
-#[test]
-fn write_back_moves_the_counters_of_its_owner_up_to_the_token() {
-    let mut node = Fixture::new();
-    node.ask(&lock("a b", "me", 5000, 0));
-    assert_eq!(node.ask(&write_back("a b", "me", START + 5)), Answer::WrittenBack);
-    assert_eq!((node.counter("a"), node.counter("b")), (Some(START + 5), Some(START + 5)));
-    assert_eq!(node.ask_in_vain(&write_back("a b", "me", START + 5)), Answer::WrittenBack);
-}
-
-#[test]
-fn write_back_is_refused_above_the_token_and_for_anybody_else() {
-    let mut node = Fixture::new();
-    node.ask(&lock("a b", "me", 5000, 0));
-    node.set_counter("b", START + 9);
-    let refused = Answer::NotWrittenBack { counter: START + 9 };
-    assert_eq!(node.ask_in_vain(&write_back("a b", "me", START + 8)), refused);
-    assert_eq!(node.ask_in_vain(&write_back("a b", "other", START + 20)), refused);
-    assert_eq!(
-        node.ask_in_vain(&write_back("a c", "me", START + 20)),
-        Answer::NotWrittenBack { counter: START + 1 }
-    );
-    assert_eq!(node.ask_in_vain(&write_back("c", "me", START + 20)), Answer::NotWrittenBack { counter: 0 });
-}
-
-#[test]
 fn write_back_counts_a_lost_counter_as_the_start() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
     node.state.set_counter(&resource("a"), None);
     assert_eq!(node.ask_in_vain(&write_back("a", "me", START - 1)), Answer::NotWrittenBack { counter: 0 });
     assert_eq!(node.ask(&write_back("a", "me", START)), Answer::WrittenBack);
-}
-
-#[test]
-fn renewal_extends_sets_absolute_holds_and_never_shortens() {
-    let mut node = Fixture::new();
-    node.ask(&lock("a", "me", 5000, 0));
-    assert_eq!(node.ask(&renew("a", "me", 2, 9000, START + 1)), Answer::Renewed { proves: true });
-    assert_eq!((node.remaining("a"), node.holds("a")), (9000, 2));
-    assert_eq!(node.ask(&renew("a", "me", 1, 4000, START + 1)), Answer::Renewed { proves: true });
-    assert_eq!((node.remaining("a"), node.holds("a")), (9000, 1));
 }
 
 #[test]
@@ -304,83 +251,6 @@ fn a_node_that_forgot_the_counter_proves_nothing_later_either() {
 }
 
 #[test]
-fn renewal_heals_where_the_counter_is_above_the_token_but_proves_nothing() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 50);
-    assert_eq!(node.ask(&renew("a", "me", 1, 5000, 49)), Answer::Renewed { proves: false });
-    assert_eq!((node.owner_of("a").as_deref(), node.counter("a")), (Some("me"), Some(50)));
-    assert_eq!(node.ask(&renew("a", "me", 1, 5000, 50)), Answer::Renewed { proves: true });
-}
-
-#[test]
-fn renewal_proves_nothing_below_the_minimum_token() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 5);
-    node.set_metadata(60, "test");
-    assert_eq!(node.ask(&renew("a", "me", 1, 5000, 59)), Answer::Renewed { proves: false });
-    assert_eq!(node.ask(&renew("a", "me", 1, 5000, 60)), Answer::Renewed { proves: true });
-}
-
-#[test]
-fn unlock_deletes_what_is_the_owners_and_nothing_else() {
-    let mut node = Fixture::new();
-    node.ask(&lock("a c", "me", 5000, 0));
-    node.ask(&lock("b", "other", 5000, 0));
-    assert_eq!(node.ask(&unlock("a b c", "me", true, false)), Answer::Unlocked { deleted: 2 });
-    assert_eq!(node.owner_of("b").as_deref(), Some("other"));
-    assert_eq!((node.owner_of("a"), node.owner_of("c")), (None, None));
-    assert_eq!(node.notices, [resource("a"), resource("c")]);
-    assert_eq!(node.ask_in_vain(&unlock("a b c", "me", true, false)), Answer::Unlocked { deleted: 0 });
-}
-
-#[test]
-fn the_rollback_of_a_loser_tells_nobody() {
-    let mut node = Fixture::new();
-    node.ask(&lock("a", "me", 5000, 0));
-    node.ask(&unlock("a", "me", false, false));
-    assert_eq!(node.notices, []);
-}
-
-#[test]
-fn an_unlock_that_deletes_all_knows_that_the_lock_has_landed_and_leaves_no_tombstone() {
-    let mut node = Fixture::new();
-    let unlock = |names| unlock_late(names, "me", false);
-    node.ask(&lock("a b", "me", 5000, 0));
-    assert_eq!(node.ask(&unlock("a b")), Answer::Unlocked { deleted: 2 });
-    assert_eq!(node.ask(&lock("a b", "me", 5000, 0)), granted(START + 2));
-    assert_eq!(node.ask(&unlock("a b c")), Answer::Unlocked { deleted: 2 });
-    assert_eq!(node.ask_in_vain(&lock("a", "me", 5000, 0)), Answer::Gone);
-}
-
-#[test]
-fn a_tombstone_refuses_late_requests_of_its_owner_and_of_no_other() {
-    let mut node = Fixture::new();
-    assert_eq!(node.ask(&unlock("a b", "me", false, true)), Answer::Unlocked { deleted: 0 });
-    assert_eq!(node.ask_in_vain(&lock("b c", "me", 5000, 0)), Answer::Gone);
-    assert_eq!(node.ask_in_vain(&renew("a c", "me", 1, 5000, 7)), Answer::Gone);
-    assert_eq!(node.ask(&lock("a b", "other", 5000, 0)), granted(START + 1));
-    node.milliseconds += 60_001;
-    assert!(matches!(node.ask(&lock("a b", "me", 5000, 0)), Answer::Granted { .. }));
-}
-
-#[test]
-fn without_leave_an_unlock_leaves_no_tombstone() {
-    let mut node = Fixture::new();
-    node.ask(&unlock("a", "me", false, false));
-    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 1));
-}
-
-#[test]
-fn a_forced_unlock_removes_anybody_and_refuses_their_renewals() {
-    let mut node = Fixture::new();
-    node.ask(&lock("a", "other", 5000, 0));
-    assert_eq!(node.ask(&force_unlock("a b")), Answer::Unlocked { deleted: 1 });
-    assert_eq!(node.notices, [resource("a")]);
-    assert_eq!(node.ask_in_vain(&renew("a", "other", 1, 5000, START + 1)), Answer::Gone);
-    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 2));
-}
-
-#[test]
 fn inspection_tells_the_holder_and_changes_nothing() {
     let mut node = Fixture::new();
     let incarnation = Some("incarnation".into());
@@ -399,21 +269,6 @@ fn inspection_tells_the_holder_and_changes_nothing() {
     let by = HolderInfo { owner: Some(owner("me")), holds: 1, remaining: Some(Duration::from_secs(5)) };
     let taken = seen(Some(by), START + 1);
     assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(taken));
-}
-
-#[test]
-fn clients_of_another_quorum_may_only_unlock_and_look() {
-    let mut node = Fixture::new();
-    node.ask(&lock("a", "me", 5000, 0));
-    node.set_metadata(0, "other");
-    for operation in
-        [lock("a", "me", 5000, 0), write_back("a", "me", START + 5), renew("a", "me", 1, 5000, START + 5)]
-    {
-        let wrong_quorum = Answer::WrongQuorum { fingerprint: Fingerprint::new("other") };
-        assert_eq!(node.ask_in_vain(&operation), wrong_quorum);
-    }
-    assert!(matches!(node.ask(&inspect("a")), Answer::Inspected(_)));
-    assert_eq!(node.ask(&unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
 }
 
 #[test]

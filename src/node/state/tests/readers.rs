@@ -2,25 +2,9 @@
 
 use super::*;
 use crate::node::{
-    Downgrade, Enqueue, Lock, Queued, names,
-    operation::samples::{enqueue, giving_up, resources, withdraw},
+    Enqueue, Queued, names,
+    operation::samples::{enqueue, giving_up, withdraw},
 };
-
-/// Of the readers of `a`: phase, epoch, and who.
-fn readers(node: &Fixture) -> Option<(u64, u64, Vec<String>)> {
-    let readers = node.state.readers(&resource("a"), node.now())?;
-    Some((readers.phase, readers.epoch, readers.ends.keys().map(ToString::to_string).collect()))
-}
-
-fn read_by(names: &[&str]) -> Vec<String> {
-    names.iter().map(ToString::to_string).collect()
-}
-
-fn downgrade(reader: &str, writer: &str, ttl: u64) -> Operation {
-    let (resources, ttl) = (resources("*a"), Duration::from_millis(ttl));
-    let lock = Lock { resources, owner: owner(reader), ttl, hint: 0, has_turn: true, gives_up: false };
-    Operation::Downgrade(Downgrade { lock, writer: owner(writer) })
-}
 
 /// Asks for a turn, as a reader's waiter.
 fn enqueue_to_read(by: &str, ticket: u64) -> Operation {
@@ -33,155 +17,14 @@ fn turn(waiter: &LeaseId) -> Resource {
 }
 
 #[test]
-fn the_first_reader_counts_up_and_those_who_join_get_the_same_vote() {
+fn a_renewal_where_no_reader_and_no_counter_is_begins_a_run_above_the_start() {
     let mut node = Fixture::new();
-    node.set_counter("a", 41);
-    assert_eq!(node.ask(&lock("*a", "one", 5000, 0)), granted(42));
-    assert_eq!(node.ask(&lock("*a", "two", 9000, 0)), granted(42));
-    assert_eq!(node.ask(&lock("*a", "one", 4000, 0)), granted(42), "again");
-    assert_eq!(readers(&node), Some((42, 42, read_by(&["one", "two"]))));
-    assert_eq!((node.counter("a"), node.remaining("a")), (Some(42), 9000));
-    assert_eq!(node.owner_of("a").unwrap(), "redquorum:shared");
-}
-
-#[test]
-fn readers_keep_writers_out_and_a_writer_keeps_readers_out() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 41);
-    node.ask(&lock("*a", "one", 5000, 0));
-    assert_eq!(node.ask(&lock("a", "writer", 5000, 0)), held(0, "redquorum:shared", 5000, 42));
-    node.ask(&unlock("*a", "one", true, false));
-    assert_eq!(node.ask(&take("a", "writer", 5000)), granted(43));
-    assert_eq!(node.ask(&lock("*a", "one", 5000, 0)), held(0, "writer", 5000, 43));
-}
-
-#[test]
-fn the_key_ends_with_the_last_reader_whoever_leaves() {
-    let mut node = Fixture::new();
-    for (reader, ttl) in [("short", 2000), ("long", 9000), ("middle", 5000)] {
-        node.ask(&lock("*a", reader, ttl, 0));
-    }
-    node.ask(&unlock("*a", "short", true, false));
-    assert_eq!(node.remaining("a"), 9000);
-    node.ask(&unlock("*a", "long", true, false));
-    assert_eq!((node.remaining("a"), node.notices.len()), (5000, 0));
-    node.milliseconds += 5001;
-    assert_eq!(node.owner_of("a"), None);
-    assert_eq!(readers(&node), None);
-}
-
-#[test]
-fn a_reader_that_is_over_is_none_while_others_stay() {
-    let mut node = Fixture::new();
-    node.ask(&lock("*a", "dead", 1000, 0));
-    node.ask(&lock("*a", "other", 9000, 0));
-    node.milliseconds += 1001;
-    // Nobody else has had it, so this is no loss.
-    assert_eq!(node.ask(&unlock("*a", "dead", true, false)), Answer::Unlocked { deleted: 1 });
-    node.ask(&lock("*a", "new", 9000, 0));
-    assert_eq!(readers(&node).unwrap().2, read_by(&["new", "other"]));
-}
-
-#[test]
-fn the_last_to_leave_tells_it_if_asked_to_and_no_other_does() {
-    let mut node = Fixture::new();
-    for reader in ["one", "two"] {
-        node.ask(&lock("*a", reader, 5000, 0));
-    }
-    assert_eq!(node.ask(&unlock("*a", "one", true, false)), Answer::Unlocked { deleted: 1 });
-    assert_eq!(node.notices, []);
-    node.ask(&unlock("*a", "two", true, false));
-    assert_eq!((node.owner_of("a"), node.notices.len()), (None, 1));
-}
-
-/// A lost attempt to read must not take the key of the writer that came meanwhile.
-#[test]
-fn who_was_a_reader_takes_nothing_from_a_writer() {
-    let mut node = Fixture::new();
-    node.ask(&lock("*a", "reader", 5000, 0));
-    node.state.set_lock(&resource("a"), None);
-    node.ask(&lock("a", "writer", 5000, 0));
-    assert_eq!(node.ask(&unlock("*a", "reader", true, true)), Answer::Unlocked { deleted: 0 });
-    assert_eq!((node.owner_of("a").unwrap(), node.remaining("a")), ("writer".into(), 5000));
-    node.ask(&unlock("a", "writer", true, false));
-    assert_eq!(node.ask(&lock("*a", "reader", 5000, 0)), Answer::Gone);
-}
-
-#[test]
-fn a_write_back_raises_the_vote_of_the_next_unless_the_run_began_above_the_token() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 41);
-    node.ask(&lock("*a", "one", 5000, 0));
-    assert_eq!(node.ask(&write_back("*a", "one", 50)), Answer::WrittenBack);
-    assert_eq!(node.ask(&lock("*a", "two", 5000, 0)), granted(50));
-    assert_eq!(readers(&node).unwrap().0, 42);
-    assert_eq!(node.ask(&write_back("*a", "two", 45)), Answer::WrittenBack, "others' epochs spoil nothing");
-    assert_eq!(node.counter("a"), Some(50));
-    let refused = Answer::NotWrittenBack { counter: 50 };
-    assert_eq!(node.ask(&write_back("*a", "two", 41)), refused, "below the phase");
-    assert_eq!(node.ask(&write_back("*a", "stranger", 60)), refused, "not a reader");
-}
-
-#[test]
-fn a_renewal_proves_while_the_run_lasts_that_the_token_is_of() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 41);
-    node.ask(&lock("*a", "one", 5000, 0));
-    node.ask(&lock("*a", "two", 5000, 0));
-    node.ask(&write_back("*a", "two", 60));
-    assert_eq!(node.ask(&renew("*a", "one", 1, 9000, 42)), Answer::Renewed { proves: true });
-    assert_eq!(node.remaining("a"), 9000);
-    assert_eq!(node.ask(&renew("*a", "one", 1, 9000, 41)), Answer::Renewed { proves: false });
-}
-
-#[test]
-fn a_renewal_where_nobody_is_begins_a_run_at_its_token_or_above_all_votes() {
-    for (counter, phase, proves) in [(Some(42), 42, true), (Some(50), 51, false), (None, START + 1, false)] {
-        let mut node = Fixture::new();
-        if let Some(counter) = counter {
-            node.set_counter("a", counter);
-        }
-        assert_eq!(node.ask(&renew("*a", "one", 1, 5000, 42)), Answer::Renewed { proves });
-        assert_eq!(readers(&node), Some((phase, phase, read_by(&["one"]))), "{counter:?}");
-        assert_eq!(node.counter("a"), Some(phase));
-    }
-}
-
-#[test]
-fn a_vote_below_the_minimum_token_is_not_given_again() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 41);
-    node.set_metadata(0, "test");
-    assert_eq!(node.ask(&lock("*a", "one", 5000, 0)), granted(42));
-    node.set_metadata(1000, "test");
-    assert_eq!(node.ask(&lock("*a", "two", 5000, 0)), granted(1001));
     assert_eq!(node.ask(&renew("*a", "one", 1, 5000, 42)), Answer::Renewed { proves: false });
-}
-
-#[test]
-fn a_group_has_one_vote_above_what_it_takes_alone_and_what_it_shares() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 41);
-    node.set_counter("b", 70);
-    node.ask(&lock("*a", "other", 5000, 0));
-    assert_eq!(node.ask(&lock("*a b", "me", 5000, 0)), granted(71));
-    assert_eq!((readers(&node).unwrap().1, node.counter("a"), node.counter("b")), (71, Some(71), Some(71)));
-    assert_eq!(node.ask(&lock("*a b", "me", 5000, 0)), granted(71), "again");
-    assert_eq!(node.ask(&unlock("*a b", "me", true, false)), Answer::Unlocked { deleted: 2 });
-    assert_eq!((readers(&node).unwrap().2, node.owner_of("b")), (read_by(&["other"]), None));
-}
-
-#[test]
-fn force_unlocks_all_readers_and_refuses_their_renewals() {
-    let mut node = Fixture::new();
-    for reader in ["one", "two"] {
-        node.ask(&lock("*a", reader, 5000, 0));
-    }
-    assert_eq!(node.ask(&force_unlock("a")), Answer::Unlocked { deleted: 1 });
-    assert_eq!((node.owner_of("a"), node.notices.len()), (None, 1));
-    for reader in ["one", "two"] {
-        assert_eq!(node.ask_in_vain(&renew("*a", reader, 1, 5000, 42)), Answer::Gone);
-    }
+    assert_eq!(
+        ExampleNode::readers(&mut node, "a"),
+        Some((format!("{0}:{0}", START + 1), vec!["one".into()]))
+    );
+    assert_eq!(node.counter("a"), Some(START + 1));
 }
 
 #[test]
@@ -259,31 +102,4 @@ fn readers_give_way_to_no_writer_that_gives_up_and_to_no_group() {
     node.ask_in_vain(&giving_up(take("a", "writer", 5000)));
     node.ask_in_vain(&take("a b", "writer", 5000));
     assert!(matches!(node.ask(&enqueue_to_read("two", 0)).told(), Answer::Granted { .. }));
-}
-
-#[test]
-fn who_downgrades_is_a_reader_with_a_vote_of_its_own_and_the_writer_is_gone() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 41);
-    node.ask(&lock("a", "writer", 5000, 0));
-    assert_eq!(node.ask(&downgrade("reader", "writer", 9000)), granted(43));
-    assert_eq!(node.ask(&downgrade("reader", "writer", 9000)), granted(43), "again");
-    assert_eq!(readers(&node), Some((43, 43, read_by(&["reader"]))));
-    assert_eq!((node.remaining("a"), node.notices.len()), (9000, 1));
-    assert_eq!(node.ask(&unlock("a", "writer", true, true)), Answer::Unlocked { deleted: 0 });
-    assert_eq!(node.ask(&downgrade("reader", "writer", 9000)), granted(43), "it reads already");
-}
-
-#[test]
-fn who_downgrades_joins_readers_and_yields_to_others_and_to_force() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 41);
-    assert_eq!(node.ask(&downgrade("one", "writer", 9000)), granted(42), "where nobody is");
-    assert_eq!(node.ask(&downgrade("two", "writer", 9000)), granted(42), "where others read");
-    let mut node = Fixture::new();
-    node.set_counter("a", 41);
-    node.ask(&lock("a", "other", 5000, 0));
-    assert_eq!(node.ask_in_vain(&downgrade("reader", "writer", 9000)), held(0, "other", 5000, 42));
-    node.ask(&force_unlock("a"));
-    assert_eq!(node.ask_in_vain(&downgrade("reader", "other", 9000)), Answer::Gone);
 }

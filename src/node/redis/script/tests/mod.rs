@@ -4,6 +4,7 @@
 
 mod agreement;
 mod decoding;
+mod examples;
 mod readers;
 mod refusals;
 mod server;

@@ -5,10 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     node::{
-        Answer, Downgrade, Holder, Lock, Operation, Queued, names,
+        Answer, Holder, Operation, Queued, names,
         operation::samples::{
-            enqueue, force_unlock, inspect, lock, owner, parameters, renew, resource, resources, take,
-            unlock, unlock_late, write_back,
+            enqueue, inspect, lock, owner, parameters, renew, resource, take, unlock, unlock_late, write_back,
         },
         redis::script::tests::server::Server,
         state::LARGEST_COUNTER,
@@ -97,20 +96,6 @@ fn a_reader_that_is_over_leaves_with_the_next_that_comes() {
         assert!(matches!(&inspection, Answer::Inspected(seen) if seen.readers.len() == 1), "{inspection:?}");
         server.share("3", 30_000);
         assert_eq!(server.shared().1, ["2", "3"]);
-    }
-}
-
-#[test]
-fn the_last_that_reads_frees_it_though_others_that_are_over_were_never_unlocked() {
-    for mut server in [registered(), marked()] {
-        server.share("1", 10_000);
-        server.share("2", 20_000);
-        server.run(&format!("ZADD {READERS} 1 1"));
-        assert_eq!(
-            server.one(&parameters(), &unlock("*a", "2", true, false)),
-            Answer::Unlocked { deleted: 1 }
-        );
-        assert_eq!(server.shared(), (None, vec![], [-2, -2]));
     }
 }
 
@@ -259,65 +244,6 @@ fn a_mark_lasts_at_least_as_long_as_those_who_renew() {
     assert!(!server.keys().contains(&mark), "nobody waits");
 }
 
-#[test]
-fn a_counter_that_fell_below_the_vote_of_readers_is_raised_by_the_next_of_them() {
-    let mut server = registered();
-    let vote = server.share("1", 20_000);
-    server.run(&format!("SET redisson_lock_token:{{a}} {} PX 7200000", vote - 5));
-    assert_eq!(server.share("2", 20_000), vote);
-    assert_eq!(server.counter(&resource("a")), Some(vote));
-}
-
-/// A writer of several resources that reads on has each of them as a reader, and takes none that
-/// another has at this node.
-#[test]
-fn who_downgrades_a_group_has_all_of_it_or_nothing() {
-    let downgrade = || {
-        let ttl = Duration::from_secs(20);
-        let lock = Lock {
-            resources: resources("*a *b"),
-            owner: owner("reader"),
-            ttl,
-            hint: 0,
-            has_turn: true,
-            gives_up: false,
-        };
-        Operation::Downgrade(Downgrade { lock, writer: owner("writer") })
-    };
-    let field = |server: &mut Server, key: &str| -> Vec<String> { server.get(redis::cmd("HKEYS").arg(key)) };
-    let mut server = registered();
-    server.one(&parameters(), &lock("a b", "writer", 50_000, 0));
-    assert!(matches!(server.one(&parameters(), &downgrade()), Answer::Granted { .. }));
-    for key in ["a", "b"] {
-        assert_eq!(field(&mut server, key), ["redquorum:shared"]);
-        assert!(is_about(server.ttl(key.as_bytes()), 20_000));
-    }
-    for (of_writer, of_other) in [("a", "b"), ("b", "a")] {
-        let mut server = registered();
-        server.one(&parameters(), &lock(of_writer, "writer", 50_000, 0));
-        server.one(&parameters(), &lock(of_other, "other", 40_000, 0));
-        let answer = server.one(&parameters(), &downgrade());
-        assert!(
-            matches!(&answer, Answer::Held(holder) if holder.owner == Some(owner("other"))),
-            "{answer:?}"
-        );
-        assert_eq!(field(&mut server, of_writer), ["writer"]);
-        assert_eq!(field(&mut server, of_other), ["other"]);
-    }
-}
-
-#[test]
-fn who_was_unlocked_by_force_reads_no_more() {
-    let mut server = registered();
-    let vote = server.share("1", 20_000);
-    server.share("2", 30_000);
-    assert_eq!(server.one(&parameters(), &force_unlock("a")), Answer::Unlocked { deleted: 1 });
-    assert_eq!(server.shared(), (None, vec![], [-2, -2]));
-    for reader in ["1", "2"] {
-        assert_eq!(server.one(&parameters(), &renew("*a", reader, 1, 20_000, vote)), Answer::Gone);
-    }
-}
-
 /// Everything that readers ask for, by the short ways and the long ones.
 fn asked(vote: u64) -> Vec<Operation> {
     vec![
@@ -431,13 +357,4 @@ fn a_reader_that_may_not_be_given_a_ttl_leaves_nothing() {
         server.connect();
         assert_eq!(server.shared(), (None, vec![], [-2, -2]), "{missing}");
     }
-}
-
-#[test]
-fn a_vote_below_the_minimum_token_is_given_to_nobody_who_joins() {
-    let mut server = registered();
-    let vote = server.share("1", 50_000);
-    server.run(&format!("HSET {} minimum_token {}", names::METADATA, vote + 10));
-    assert_eq!(server.one(&parameters(), &lock("*a", "2", 5000, 0)), Answer::Granted { vote: vote + 11 });
-    assert_eq!(server.shared().0, Some(format!("{vote}:{}", vote + 11)));
 }

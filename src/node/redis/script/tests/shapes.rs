@@ -4,13 +4,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     node::{
-        Answer, Holder, HolderInfo, InspectAnswer, ObserveAnswer, Operation, Queued, QuorumParameters, names,
+        Answer, Holder, HolderInfo, InspectAnswer, ObserveAnswer, Operation, Queued, names,
         operation::samples::{
             enqueue, force_unlock, inspect, lock, observe, owner, parameters, proclaim, renew, resource,
             resources, said, unlock, write_back,
         },
         redis::script::tests::server::Server,
-        state::LARGEST_COUNTER,
     },
     values::NodeError,
 };
@@ -82,30 +81,6 @@ fn a_counter_that_is_no_canonical_integer_is_shown_and_kept() {
         let kept: String = server.get(redis::cmd("GET").arg("redisson_lock_token:{a}"));
         assert_eq!(kept, text);
     }
-}
-
-#[test]
-fn the_last_votes_below_the_largest_counter_are_exact() {
-    let mut server = Server::start();
-    server.run(&format!("SET redisson_lock_token:{{a}} {}", LARGEST_COUNTER - 2));
-    assert_eq!(
-        server.one(&parameters(), &lock("a", "1", 5000, 0)),
-        Answer::Granted { vote: LARGEST_COUNTER - 1 }
-    );
-    server.one(&parameters(), &unlock("a", "1", true, false));
-    assert_eq!(
-        server.one(&parameters(), &lock("a", "2", 5000, 0)),
-        Answer::Granted { vote: LARGEST_COUNTER }
-    );
-    assert_eq!(
-        server.one(&parameters(), &lock("a", "2", 5000, 0)),
-        Answer::Granted { vote: LARGEST_COUNTER }
-    );
-    server.one(&parameters(), &unlock("a", "2", true, false));
-    assert_eq!(server.counter(&resource("a")), Some(LARGEST_COUNTER));
-    let used_up = error(NodeError::InvalidCounter(LARGEST_COUNTER.to_string().into()));
-    assert_eq!(server.one(&parameters(), &lock("a", "3", 5000, 0)), used_up);
-    assert_eq!(server.holds(&resource("a"), &owner("3")), None);
 }
 
 #[test]
@@ -267,23 +242,6 @@ fn metadata_of_another_quorum_refuses_locks_but_no_unlock() {
 }
 
 #[test]
-fn renewal_proves_nothing_below_the_minimum_token() {
-    let mut server = Server::start();
-    server.run("SET redisson_lock_token:{a} 5");
-    server.register_with(60);
-    for (token, proves) in [(59, false), (60, true)] {
-        assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, token)), Answer::Renewed { proves });
-    }
-    // The same where everything but the minimum token would have it take the short way.
-    let QuorumParameters { counter_ttl, .. } = parameters();
-    server.run(&format!("SET redisson_lock_token:{{a}} 60 PX {}", 2 * counter_ttl.as_millis()));
-    for (minimum_token, proves) in [(61, false), (60, true)] {
-        server.register_with(minimum_token);
-        assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, 60)), Answer::Renewed { proves });
-    }
-}
-
-#[test]
 fn a_release_is_told_on_redissons_channel_only_if_it_is_real() {
     let mut server = Server::start();
     server.one(&parameters(), &lock("a b{c}", "me", 5000, 0));
@@ -360,17 +318,6 @@ fn a_tombstone_that_an_entry_leaves_is_seen_by_the_next_one_of_the_same_call() {
     let lock = lock("a", "me", 5000, 0);
     let answers = server.call(&parameters(), &[lock.clone(), unlock("a", "me", true, true), lock]);
     assert!(matches!(answers[..], [Answer::Granted { .. }, Answer::Unlocked { deleted: 1 }, Answer::Gone]));
-}
-
-#[test]
-fn a_counter_above_the_largest_is_none_that_a_holder_is_told_with_or_renews() {
-    let mut server = registered();
-    let above = LARGEST_COUNTER + 1;
-    server.one(&parameters(), &lock("a", "me", 5000, 0));
-    server.run(&format!("SET redisson_lock_token:{{a}} {above} KEEPTTL"));
-    let unusable = error(NodeError::InvalidCounter(above.to_string().into()));
-    assert_eq!(server.one(&parameters(), &lock("a", "other", 5000, 0)), unusable);
-    assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, above)), unusable);
 }
 
 #[test]

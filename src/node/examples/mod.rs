@@ -1,0 +1,219 @@
+//! One table of examples for every node that executes operations: the pure node and the script on a server.
+//!
+//! [`table.txt`](../table.txt) has examples of steps and expected answers, apart by empty lines, each under a sentence.
+//! A step after `unchanged` must change nothing.
+//!
+//! ```text
+//! set counter RESOURCE NUMBER | set minimum TOKEN | set quorum FINGERPRINT
+//! lose RESOURCE             deletes its key
+//! wait MILLISECONDS
+//! lock | take | try_take    RESOURCES OWNER TTL [HINT]
+//! renew                     RESOURCES OWNER HOLDS TTL TOKEN
+//! write_back                RESOURCES OWNER TOKEN
+//! unlock | roll_back | unlock_late | bury   RESOURCES OWNER
+//! downgrade                 RESOURCES READER WRITER TTL
+//! force_unlock RESOURCES | inspect RESOURCE
+//! counter | owner | holds | ttl | readers   RESOURCE      what is kept of it now
+//! notices                   the channels since this was asked last
+//! ```
+//!
+//! Resources stand between commas, shared ones behind a `*`. A time in an answer ends with `ms`, and may be less by the
+//! time that the example has taken until then.
+
+use std::time::Duration;
+
+use crate::{
+    node::{
+        Answer, Downgrade, Lock, Operation, names,
+        operation::samples::{
+            force_unlock, giving_up, inspect, lock, owner, renew, resource, resources, take, unlock,
+            unlock_late, write_back,
+        },
+    },
+    values::NodeError,
+};
+
+/// A node that examples run on.
+pub(crate) trait ExampleNode {
+    fn ask(&mut self, operation: &Operation) -> Answer;
+
+    fn set_counter(&mut self, name: &str, value: u64);
+
+    /// Replaces the metadata by those of this quorum.
+    fn set_metadata(&mut self, minimum_token: u64, fingerprint: &str);
+
+    /// Deletes the key of a resource.
+    fn lose(&mut self, name: &str);
+
+    /// Lets this time pass for all that ends.
+    fn wait(&mut self, milliseconds: u64);
+
+    fn counter(&mut self, name: &str) -> Option<u64>;
+
+    fn owner(&mut self, name: &str) -> Option<String>;
+
+    fn holds(&mut self, name: &str) -> Option<u32>;
+
+    fn ttl(&mut self, name: &str) -> Option<Duration>;
+
+    /// Phase and epoch as `7:8`, and the readers in the order of their names.
+    fn readers(&mut self, name: &str) -> Option<(String, Vec<String>)>;
+
+    /// The channels of the notices since the last call.
+    fn take_channels(&mut self) -> Vec<Vec<u8>>;
+
+    /// All that the node keeps, without what only the script keeps to be faster.
+    fn contents(&mut self) -> String;
+
+    /// The real time that has passed for the node without a [`wait`](Self::wait).
+    fn elapsed(&mut self) -> Duration;
+}
+
+/// Runs all examples, each on a node of its own, and shows every step that fails.
+pub(crate) fn run<N: ExampleNode>(mut new_node: impl FnMut() -> N) {
+    let mut problems = Vec::new();
+    let examples = include_str!("table.txt").split("\n\n");
+    for example in examples {
+        let (sentence, steps) = example.trim().split_once('\n').expect("an example has steps");
+        let mut node = new_node();
+        for step in steps.lines() {
+            if let Err(problem) = run_step(&mut node, step) {
+                problems.push(format!("{sentence}: {step}: {problem}"));
+                break;
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+fn run_step(node: &mut impl ExampleNode, step: &str) -> Result<(), String> {
+    let (asked, expected) = step.split_once(" -> ").map_or((step, None), |(asked, said)| (asked, Some(said)));
+    let (is_unchanged, asked) = match asked.strip_prefix("unchanged ") {
+        Some(asked) => (true, asked),
+        None => (false, asked),
+    };
+    let before = is_unchanged.then(|| node.contents());
+    let found = execute(node, &asked.split(' ').collect::<Vec<_>>());
+    let elapsed = node.elapsed();
+    match (&found, expected) {
+        (None, None) => {}
+        (Some(found), Some(expected)) if is_same(found, expected, elapsed) => {}
+        _ => return Err(format!("{found:?}")),
+    }
+    match before {
+        Some(before) if node.contents() != before => Err(format!("changed {before} to {}", node.contents())),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the words are the same, but for times that are less by the elapsed time at most.
+fn is_same(found: &str, expected: &str, elapsed: Duration) -> bool {
+    let milliseconds = |word: &str| word.strip_suffix("ms").and_then(|number| number.parse::<u128>().ok());
+    let is_same_word = |(found, expected): (&str, &str)| match (milliseconds(found), milliseconds(expected)) {
+        (Some(found), Some(expected)) => {
+            found <= expected && expected.saturating_sub(elapsed.as_millis()) <= found
+        }
+        _ => found == expected,
+    };
+    found.split(' ').count() == expected.split(' ').count()
+        && found.split(' ').zip(expected.split(' ')).all(is_same_word)
+}
+
+/// Executes a step. Returns what came of it in words, unless the step only sets the stage.
+fn execute(node: &mut impl ExampleNode, words: &[&str]) -> Option<String> {
+    let number = |word: &str| word.parse().expect("a number");
+    let shown = match *words {
+        ["set", "counter", name, value] => {
+            node.set_counter(name, number(value));
+            return None;
+        }
+        ["set", "minimum", token] => {
+            node.set_metadata(number(token), "test");
+            return None;
+        }
+        ["set", "quorum", fingerprint] => {
+            node.set_metadata(0, fingerprint);
+            return None;
+        }
+        ["lose", name] => {
+            node.lose(name);
+            return None;
+        }
+        ["wait", milliseconds] => {
+            node.wait(number(milliseconds));
+            return None;
+        }
+        ["counter", name] => node.counter(name).map(|counter| counter.to_string()),
+        ["owner", name] => node.owner(name),
+        ["holds", name] => node.holds(name).map(|holds| holds.to_string()),
+        ["ttl", name] => node.ttl(name).map(|ttl| format!("{}ms", ttl.as_millis())),
+        ["readers", name] => {
+            node.readers(name).map(|(votes, readers)| [vec![votes], readers].concat().join(" "))
+        }
+        ["notices"] => {
+            let channels = node.take_channels();
+            let shown: Vec<_> = channels.iter().map(|channel| topic(channel)).collect();
+            (!shown.is_empty()).then(|| shown.join(" "))
+        }
+        _ => Some(shown_answer(&node.ask(&operation(words)))),
+    };
+    Some(shown.unwrap_or_else(|| "-".to_owned()))
+}
+
+/// A channel in short.
+fn topic(channel: &[u8]) -> String {
+    let of_release = |name: &&str| names::notice_channel(&resource(name)) == channel;
+    match ["a", "b", "c"].iter().find(|name| of_release(name)) {
+        Some(name) => (*name).to_owned(),
+        None => channel.escape_ascii().to_string(),
+    }
+}
+
+fn operation(words: &[&str]) -> Operation {
+    let number = |word: &str| word.parse().expect("a number");
+    let [kind, names, rest @ ..] = words else { panic!("no operation: {words:?}") };
+    let names = &*names.replace(',', " ");
+    match (*kind, rest) {
+        ("lock", [by, ttl]) => lock(names, by, number(ttl), 0),
+        ("lock", [by, ttl, hint]) => lock(names, by, number(ttl), number(hint)),
+        ("take", [by, ttl]) => take(names, by, number(ttl)),
+        ("try_take", [by, ttl]) => giving_up(take(names, by, number(ttl))),
+        ("renew", [by, holds, ttl, token]) => {
+            renew(names, by, holds.parse().expect("a number"), number(ttl), number(token))
+        }
+        ("write_back", [by, token]) => write_back(names, by, number(token)),
+        ("unlock", [by]) => unlock(names, by, true, false),
+        ("roll_back", [by]) => unlock(names, by, false, false),
+        ("unlock_late", [by]) => unlock_late(names, by, false),
+        ("bury", [by]) => unlock(names, by, true, true),
+        ("downgrade", [reader, writer, ttl]) => {
+            let (resources, ttl) = (resources(names), Duration::from_millis(number(ttl)));
+            let owner_of_lock = owner(reader);
+            let lock =
+                Lock { resources, owner: owner_of_lock, ttl, hint: 0, has_turn: true, gives_up: false };
+            Operation::Downgrade(Downgrade { lock, writer: owner(writer) })
+        }
+        ("force_unlock", []) => force_unlock(names),
+        ("inspect", []) => inspect(names),
+        _ => panic!("no operation: {words:?}"),
+    }
+}
+
+fn shown_answer(answer: &Answer) -> String {
+    match answer {
+        Answer::Granted { vote } => format!("granted {vote}"),
+        Answer::Held(held) => {
+            let owner = held.owner.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+            format!("held {} {owner} {}ms {}", held.resource, held.remaining.as_millis(), held.counter)
+        }
+        Answer::Gone => "gone".to_owned(),
+        Answer::WrongQuorum { fingerprint } => format!("wrong_quorum {fingerprint}"),
+        Answer::WrittenBack => "written_back".to_owned(),
+        Answer::NotWrittenBack { counter } => format!("not_written_back {counter}"),
+        Answer::Renewed { proves } => format!("renewed {proves}"),
+        Answer::Unlocked { deleted } => format!("unlocked {deleted}"),
+        Answer::Inspected(_) => "inspected".to_owned(),
+        Answer::Error(NodeError::InvalidCounter(counter)) => format!("invalid_counter {counter}"),
+        other => format!("{other:?}"),
+    }
+}
