@@ -7,7 +7,8 @@ use std::{
 
 use crate::{
     acquire::{
-        local_waiter::LocalWaiter, notifier::Notifier, shared_outage::SharedOutage, stall_watchdog::StallWatchdog,
+        local_waiter::LocalWaiter, notifier::Notifier, shared_outage::SharedOutage,
+        stall_watchdog::StallWatchdog,
     },
     client::context::ClientContext,
     mutex::lock,
