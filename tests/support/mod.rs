@@ -37,7 +37,7 @@ mod proxy;
 mod reaper;
 mod sentinel;
 mod server;
-#[path = "../../src/node/redis/server_process/mod.rs"]
+#[path = "../../src/node/redis/tests/server_process/mod.rs"]
 #[allow(dead_code, reason = "the tests of the library use more of it")]
 mod server_process;
 mod stale;

@@ -37,10 +37,6 @@ mod read_budget;
 mod route;
 pub(crate) mod script;
 mod sentinel;
-#[cfg(all(test, unix))]
-#[allow(dead_code, unreachable_pub, reason = "the tests on whole clusters use more of it")]
-#[allow(clippy::disallowed_methods, reason = "real servers need real time and free ports")]
-mod server_process;
 mod stamp;
 #[cfg(all(test, unix))]
 mod tests;

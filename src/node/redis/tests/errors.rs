@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::*;
-use crate::node::redis::server_process::port::Port;
+use crate::node::redis::tests::server_process::port::Port;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_killed_connection_the_node_comes_back_and_listeners_are_told() {

@@ -22,6 +22,8 @@ mod conformance;
 mod errors;
 mod floods;
 mod server;
+#[allow(dead_code, unreachable_pub, reason = "the tests on whole clusters use more of it")]
+pub(crate) mod server_process;
 
 const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, TcpStream};
 
 use redis::{Client, FromRedisValue};
 
-use crate::node::redis::server_process::{ServerProcess, port::Port};
+use crate::node::redis::tests::server_process::{ServerProcess, port::Port};
 
 /// A server of one test, without persistence.
 #[derive(Debug)]

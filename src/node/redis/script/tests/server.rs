@@ -13,8 +13,8 @@ use crate::{
         operation::samples::parameters,
         redis::{
             script::{self, ScriptName},
-            server_process::ServerProcess,
             stamp::Stamp,
+            tests::server_process::ServerProcess,
         },
         state::NodeTime,
     },

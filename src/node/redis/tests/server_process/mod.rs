@@ -1,9 +1,9 @@
 //! A server that runs as a child process of a test. The tests of this crate, and those on whole clusters, start their
 //! servers here.
 
-pub(super) mod lock_file;
-pub(super) mod port;
-pub(super) mod program;
+pub(crate) mod lock_file;
+pub(crate) mod port;
+pub(crate) mod program;
 
 use std::{
     fs::File,
@@ -20,11 +20,11 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Long enough for a slow machine under load, short enough to end before the test runner ends the test.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One process of a server, and the directory with its data. Both are gone when this is dropped.
 #[derive(Debug)]
-pub(super) struct ServerProcess {
+pub(crate) struct ServerProcess {
     child: Child,
     directory: PathBuf,
     arguments: Vec<String>,
@@ -32,7 +32,7 @@ pub(super) struct ServerProcess {
 
 impl ServerProcess {
     /// Starts the server with these arguments and `directory` as its own; it need not answer yet.
-    pub(super) fn start(directory: PathBuf, arguments: Vec<String>) -> Self {
+    pub(crate) fn start(directory: PathBuf, arguments: Vec<String>) -> Self {
         std::fs::create_dir_all(&directory).expect("the directory of the server is writable");
         let child = spawn(&directory, &arguments);
         Self { child, directory, arguments }
@@ -43,7 +43,7 @@ impl ServerProcess {
     /// # Panics
     ///
     /// The server has ended, or does not answer in time.
-    pub(super) fn first_answer<T>(&mut self, mut answer: impl FnMut() -> Option<T>) -> T {
+    pub(crate) fn first_answer<T>(&mut self, mut answer: impl FnMut() -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(failure) = self.failure() {
@@ -57,48 +57,48 @@ impl ServerProcess {
         }
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    pub(super) fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
     /// Why the server is no longer running, or nothing while it runs.
-    pub(super) fn failure(&mut self) -> Option<String> {
+    pub(crate) fn failure(&mut self) -> Option<String> {
         let status = self.child.try_wait().expect("the state of a child process can be read")?;
         let log = std::fs::read_to_string(log_of(&self.directory)).unwrap_or_default();
         Some(format!("redis-server ended with {status}:\n{log}"))
     }
 
     /// Sends the signal that stops the process where it stands.
-    pub(super) fn freeze(&self) {
+    pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
     }
 
     /// Whether the process no longer executes. Its state letter in `/proc` comes after its name in brackets.
-    pub(super) fn is_frozen(&self) -> bool {
+    pub(crate) fn is_frozen(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
     }
 
-    pub(super) fn thaw(&self) {
+    pub(crate) fn thaw(&self) {
         self.signal(Signal::CONT);
     }
 
     /// Ends the process with SIGKILL, frozen or not; does nothing to one that has ended.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().expect("a child process can be killed");
         self.child.wait().expect("a killed child process can be waited for");
     }
 
-    pub(super) fn restart_keeping_data(&mut self) {
+    pub(crate) fn restart_keeping_data(&mut self) {
         self.kill();
         self.child = spawn(&self.directory, &self.arguments);
     }
 
-    pub(super) fn restart_empty(&mut self) {
+    pub(crate) fn restart_empty(&mut self) {
         self.kill();
         std::fs::remove_dir_all(&self.directory).expect("the data of a killed server can be removed");
         std::fs::create_dir(&self.directory).expect("the directory of the server is writable");
