@@ -17,6 +17,9 @@ use super::patience::{eventually, finishes};
 
 const SHORT: Duration = Duration::from_millis(200);
 
+/// The ttl of a lease that must be renewed in time on a machine that lets a thread wait for its processor.
+const RENEWED: Duration = Duration::from_secs(2);
+
 #[test]
 fn threads_of_several_clients_exclude_each_other() {
     const CLIENTS: u64 = 2;
@@ -53,12 +56,12 @@ fn a_lease_is_renewed_while_its_holder_computes() {
         let guard = Quorum::in_memory(3)
             .unwrap()
             .red_lock("r")
-            .options(LockOptions::new().ttl(SHORT))
+            .options(LockOptions::new().ttl(RENEWED))
             .lock()
             .unwrap();
         let locked_by = Instant::now();
         eventually("it outlives its first validity by a ttl", || {
-            let is_later = locked_by.elapsed() > 2 * SHORT;
+            let is_later = locked_by.elapsed() > 2 * RENEWED;
             assert!(guard.is_valid());
             is_later
         });
@@ -197,15 +200,15 @@ fn a_guard_across_quorums_keeps_their_clients() {
             Quorum::connect_in_memory(redquorum::Quorum::builder().name(name), cluster).unwrap()
         };
         let both = MultiLock::across([
-            of("eu", &clusters[0]).red_lock("a").options(LockOptions::new().ttl(SHORT)),
-            of("us", &clusters[1]).red_lock("b").options(LockOptions::new().ttl(SHORT)),
+            of("eu", &clusters[0]).red_lock("a").options(LockOptions::new().ttl(RENEWED)),
+            of("us", &clusters[1]).red_lock("b").options(LockOptions::new().ttl(RENEWED)),
         ]);
         let guard = both.lock().unwrap();
         drop(both);
         let begin = Instant::now();
         eventually("it outlives its first validity by a ttl", || {
             assert!(guard.is_valid(), "both renew it");
-            begin.elapsed() > SHORT * 2
+            begin.elapsed() > RENEWED * 2
         });
         assert!(of("us", &clusters[1]).red_lock("b").try_lock().unwrap().is_none());
     });
