@@ -1,18 +1,14 @@
 //! The shared state of all calls of one client.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::{Arc, Mutex};
 
 use rand::{RngExt, rngs::StdRng, seq::index};
-use tokio::sync::Notify;
 
 use crate::{
     algorithm::queue_node_order::rendezvous_order,
     client::{
-        dependencies::ClientDependencies, in_flight_counter::InFlightCounter, responsiveness::Responsiveness,
-        waiter_cache::WaiterCache,
+        closed_signal::ClosedSignal, dependencies::ClientDependencies, in_flight_counter::InFlightCounter,
+        responsiveness::Responsiveness, waiter_cache::WaiterCache,
     },
     clock::{Clock, Instant},
     config::CheckedQuorum,
@@ -40,8 +36,7 @@ pub(crate) struct ClientContext {
     pub(crate) waiter_cache: WaiterCache,
     pub(crate) responsiveness: Responsiveness,
     rng: Mutex<StdRng>,
-    is_closed: AtomicBool,
-    closed: Notify,
+    closed_signal: ClosedSignal,
 }
 
 impl ClientContext {
@@ -63,8 +58,7 @@ impl ClientContext {
             waiter_cache: WaiterCache::default(),
             responsiveness: Responsiveness::default(),
             rng: Mutex::new(rng),
-            is_closed: AtomicBool::new(false),
-            closed: Notify::new(),
+            closed_signal: ClosedSignal::default(),
         }
     }
 
@@ -83,23 +77,17 @@ impl ClientContext {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::SeqCst)
+        self.closed_signal.is_closed()
     }
 
     /// Closes the client: new calls are refused and waiting calls end.
     pub(crate) fn close(&self) {
-        self.is_closed.store(true, Ordering::SeqCst);
-        self.closed.notify_waiters();
+        self.closed_signal.close();
     }
 
     /// Waits until the client is closed.
     pub(crate) async fn closed(&self) {
-        let closed = self.closed.notified();
-        let mut closed = std::pin::pin!(closed);
-        closed.as_mut().enable();
-        if !self.is_closed() {
-            closed.await;
-        }
+        self.closed_signal.closed().await;
     }
 
     /// Sleeps until the deadline, or forever without one.

@@ -5,6 +5,7 @@
 //! `Drop`, and depend on no task.
 
 pub(crate) mod broadcast;
+mod closed_signal;
 pub(crate) mod context;
 pub(crate) mod dependencies;
 pub(crate) mod fanout;
