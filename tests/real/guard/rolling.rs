@@ -83,7 +83,8 @@ async fn under_a_lease(
         tokio::join!(contending(one.clone()), contending(other.clone()), disturbing);
     tokens.extend(more);
     // Where somebody got in, the lease may be over soon.
-    assert!(!tokens.is_empty() || tries.load(Ordering::Relaxed) > 50, "hardly anybody tried: {tries:?}");
+    // A busy machine makes fewer tries in the time of the disturbance.
+    assert!(!tokens.is_empty() || tries.load(Ordering::Relaxed) > 10, "hardly anybody tried: {tries:?}");
     if is_valid {
         held.unlock().await.unwrap();
     }
