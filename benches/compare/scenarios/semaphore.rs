@@ -64,7 +64,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let newcomer =
         Verdict::of("1,024 full, us of the busiest node, newcomer", newcomer, Target::AtMost(1000.0));
     section.verdict(newcomer);
-    section.verdict(Verdict::of("to look out, once", look_out, None));
+    section.verdict(Verdict::of("to be release watcher, once", look_out, None));
     section.verdict(Verdict::of("and us of a node per waiting second", waiting, None));
     Ok(section)
 }
