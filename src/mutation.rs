@@ -34,7 +34,7 @@ pub(crate) enum Mutation {
     /// A verification counts nodes whose counter is above the token.
     VerifyAboveToken,
     /// A verification counts nodes that have lost their counter.
-    VerifyForgetful,
+    VerifyWithoutCounter,
     /// An unlock deletes the key of any owner.
     UnlockWithoutOwner,
     /// A lock that is unanswered when its owner unlocks leaves no tombstone.
@@ -46,13 +46,13 @@ pub(crate) enum Mutation {
     /// A request may shorten a ttl.
     ShortenTtl,
     /// Nodes do not let the waiters go first that were refused, or are woken.
-    LetNobodyFirst,
+    IgnoreYieldMark,
     /// Nodes that have not answered are not told of the rollback.
     RollbackSkipsSilent,
     /// What an attempt has that was lost is not given back.
-    LoserKeeps,
+    NoRollback,
     /// A loss is announced by the renewal, not by a timer of its own.
-    LossFedByRenewal,
+    LossOnlyByRenewal,
     /// An inner unlock takes one hold away, whatever is left, instead of saying how many are left:
     /// it travels as a renewal with no holds.
     HoldsAsIncrements,
@@ -68,20 +68,20 @@ pub(crate) enum Mutation {
     /// The queue node grants to any client that asks.
     GrantOutOfTurn,
     /// The queue node wakes no waiter.
-    WakeNobody,
+    NoWake,
     /// When a waiter that was woken gives its vote back, or leaves the queue, the next is not
     /// woken.
-    KeepTheTurn,
+    NoWakeAfterRollback,
     /// A newcomer takes the refusal of the queue node for one vote.
-    IgnoreTheQueue,
+    IgnoreDeferral,
     /// A waiter does not come when the ttl of the holder ends.
-    SleepPastTheEnd,
+    IgnoreHolderTtl,
     /// A waiter makes no pause after a futile grant of a stale queue node.
     NoPauseAfterFutileGrant,
     /// A lease that was won without a word from the queue node leaves marks.
-    MarkUnheard,
+    MarkWithoutAnswer,
     /// What a call has begun whose future nobody polls is not taken back.
-    KeepWhatNobodyPolls,
+    NoStallRollback,
     /// A node in quarantine counts for renewals at once.
     CountInQuarantine,
     /// A node without metadata counts for renewals.
@@ -99,27 +99,27 @@ pub(crate) enum Mutation {
     /// A reader that leaves deletes the key of those who stay.
     UnshareForAll,
     /// Readers are counted from those before a writer.
-    KeepPhase,
+    StalePhase,
     /// The write-back of a reader is confirmed, and nothing of it is kept.
     ReadersWriteNothingBack,
     /// A renewal of a reader asks for the resource alone.
     RenewAsWriter,
     /// A waiter that shares the resource when it is its turn does not wake the next.
-    WakeNoReader,
+    NoReaderWake,
     /// Readers do not let a writer go first whose turn it is at a queue node of which they do not know.
-    PassTheTurn,
+    IgnoreWriterMark,
     /// Renewals of readers do not prolong the mark of a writer.
-    MarkRunsOut,
+    NoMarkRenewal,
     /// Tasks share the lease of a reader of their client whenever they come.
-    JoinAtAnyTime,
+    UnboundedJoin,
     /// Who waits for a latch passes as soon as it knows of enough arrivals, and tells nobody.
-    OpenUnseen,
+    PassWithoutRecord,
     /// A node counts how often somebody arrives at a latch.
     CountArrivals,
     /// A node counts permits of a semaphore, whichever slots they have.
     CountPermits,
     /// Those who want several permits collect them at once.
-    CollectAtOnce,
+    ParallelPermits,
     /// A downgrade may be won after the write lease is over.
     DowngradeTooLate,
 }
@@ -148,8 +148,8 @@ pub(crate) const fn is_on(_: Mutation) -> bool {
 }
 
 /// What a rule says; or, where that is broken, what `broken` makes of it.
-pub(crate) fn altered<T>(mutation: Mutation, said: T, broken: impl FnOnce(T) -> T) -> T {
-    if is_on(mutation) { broken(said) } else { said }
+pub(crate) fn altered<T>(mutation: Mutation, value: T, broken: impl FnOnce(T) -> T) -> T {
+    if is_on(mutation) { broken(value) } else { value }
 }
 
 /// Breaks a rule on this thread while it lives.

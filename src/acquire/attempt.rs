@@ -316,7 +316,7 @@ impl<'a> AttemptDriver<'a> {
         let leaving = unlock(Tombstone::IfMissing);
         let clean = unlock(Tombstone::Never);
         let mut nodes = NodeSet::EMPTY;
-        let keeps = mutation::is_on(Mutation::LoserKeeps);
+        let keeps = mutation::is_on(Mutation::NoRollback);
         for (node, has_answered) in self.attempt.to_roll_back().filter(|_| !keeps) {
             if let Some(to) = self.context.nodes.get(node) {
                 let request = if may_land_yet(has_answered) { &leaving } else { &clean };

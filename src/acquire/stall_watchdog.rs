@@ -145,7 +145,7 @@ impl StallWatchdog {
 
 /// Whether a call that was not polled for this time is rolled back.
 fn is_overdue(unpolled: Duration, limit: Duration) -> bool {
-    mutation::altered(Mutation::KeepWhatNobodyPolls, unpolled >= limit, |_| false)
+    mutation::altered(Mutation::NoStallRollback, unpolled >= limit, |_| false)
 }
 
 impl fmt::Debug for StallWatchdog {

@@ -116,7 +116,7 @@ impl LatchView {
     /// Whether a quorum knows that the latch is open.
     pub(crate) fn is_known_open(&self) -> bool {
         let is_known = self.electorate.is_quorum(self.open);
-        mutation::altered(Mutation::OpenUnseen, is_known, |_| self.is_open)
+        mutation::altered(Mutation::PassWithoutRecord, is_known, |_| self.is_open)
     }
 
     /// Whether the latch is open, and nodes have yet to be told.
@@ -127,7 +127,7 @@ impl LatchView {
     /// Whether it is open, and a node has said otherwise in this round.
     pub(crate) fn is_unknown_to_some(&self) -> bool {
         let is_unknown = self.is_open && self.kept.len() > self.open.len();
-        mutation::altered(Mutation::OpenUnseen, is_unknown, |_| false)
+        mutation::altered(Mutation::PassWithoutRecord, is_unknown, |_| false)
     }
 
     /// Whether no node may answer any more that has been asked.

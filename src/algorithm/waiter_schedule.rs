@@ -257,7 +257,7 @@ impl WaiterSchedule {
         let named = holder.as_ref().and_then(|(owner, _)| owner.clone());
         self.holder_check.record_named(named, named_before);
         self.position.set(Some(*node).filter(|_| *is_queued), *rank);
-        let patience = mutation::altered(Mutation::SleepPastTheEnd, self.patience(deferral), |_| poll);
+        let patience = mutation::altered(Mutation::IgnoreHolderTtl, self.patience(deferral), |_| poll);
         // During a pause, a release may have preceded this answer unnoticed. The next attempt follows
         // the pause.
         let patience = self.stale.remaining(now).unwrap_or(patience);

@@ -113,7 +113,7 @@ async fn next_after_the_first_that_passes() -> Result<bool, Error> {
 #[tokio::test(start_paused = true)]
 async fn whoever_passes_has_told_a_quorum() {
     assert_eq!(next_after_the_first_that_passes().await, Ok(true));
-    let _broken = break_rule(Some(Mutation::OpenUnseen));
+    let _broken = break_rule(Some(Mutation::PassWithoutRecord));
     assert_eq!(next_after_the_first_that_passes().await, Ok(false));
 }
 

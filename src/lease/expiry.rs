@@ -44,7 +44,7 @@ pub(crate) async fn run(leases: Arc<Leases>) {
 /// Whether the end of a lease has a timer of its own: always, except with a mutation. So a renewal that is too late does
 /// not have to end the lease.
 pub(crate) fn has_its_own_timer() -> bool {
-    !mutation::is_on(Mutation::LossFedByRenewal)
+    !mutation::is_on(Mutation::LossOnlyByRenewal)
 }
 
 /// Ready when the lease is over, no later than the end of its validity, by a timer of the caller.

@@ -60,7 +60,7 @@ impl CoalescedReadLease {
     pub(super) fn join(&self, arrived: Instant, now: Instant) -> Option<Arc<ActiveLease>> {
         let lease = lock(&self.lease).upgrade()?;
         let is_long_enough = lease.remaining(now) > lease.ttl() / 2;
-        let is_in_time = altered(Mutation::JoinAtAnyTime, arrived <= lease.joinable_until, |_| true);
+        let is_in_time = altered(Mutation::UnboundedJoin, arrived <= lease.joinable_until, |_| true);
         (is_in_time && is_long_enough && lease.enter()).then_some(lease)
     }
 

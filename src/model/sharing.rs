@@ -197,5 +197,5 @@ fn a_write_back_to_readers_that_came_after_a_writer_confirms_its_token_again() {
 #[test]
 fn readers_that_are_counted_from_before_a_writer_prove_too_much() {
     let bounds = Bounds { readers: WRITER_BETWEEN, attempts: ALL, renewals: [1, 0, 0], ..PROOFS };
-    assert_breaks(Bounds { is_held_at_start: true, ..bounds }, Rules::without(Mutation::KeepPhase));
+    assert_breaks(Bounds { is_held_at_start: true, ..bounds }, Rules::without(Mutation::StalePhase));
 }

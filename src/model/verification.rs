@@ -30,7 +30,7 @@ fn a_node_whose_counter_is_above_the_token_proves_nothing() {
 #[test]
 fn a_node_that_lost_its_counter_proves_nothing() {
     let bounds = Bounds { losses: 1, is_regained_above: true, ..bounds() };
-    shortest_break(bounds, Rules::without(Mutation::VerifyForgetful));
+    shortest_break(bounds, Rules::without(Mutation::VerifyWithoutCounter));
 }
 
 #[test]

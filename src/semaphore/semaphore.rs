@@ -186,7 +186,7 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire): the permits that it has are released.
     pub async fn acquire_many(&self, permits: u32) -> Result<Vec<Permit>, Error> {
         let (wanted, name) = self.checked_number(permits)?;
-        if mutation::is_on(Mutation::CollectAtOnce) {
+        if mutation::is_on(Mutation::ParallelPermits) {
             return self.collect(wanted).await;
         }
         let turn = self.request.singleton_lock(names::many(&name), self.request.settings.clone());

@@ -391,7 +391,7 @@ async fn acquire_several() -> usize {
 async fn those_who_want_several_do_not_wait_for_each_other() {
     let within = |time, work| tokio::time::timeout(time, work);
     assert!(within(Duration::from_secs(20), acquire_several()).await.unwrap() <= 10);
-    let _broken = break_rule(Some(Mutation::CollectAtOnce));
+    let _broken = break_rule(Some(Mutation::ParallelPermits));
     // Now and then all happen to collect one after the other.
     let mut plays = 0..10;
     while within(Duration::from_secs(300), acquire_several()).await.is_ok() {

@@ -44,6 +44,6 @@ impl Plan {
 
     /// Whether waiters come before the client.
     pub(super) fn yields_to_waiters(&self) -> bool {
-        mutation::altered(Mutation::IgnoreTheQueue, self.is_newcomer(), |_| false)
+        mutation::altered(Mutation::IgnoreDeferral, self.is_newcomer(), |_| false)
     }
 }

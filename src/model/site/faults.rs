@@ -24,7 +24,7 @@ impl Site {
             Some(reader) => self.node.forget_reader(resource(), owner_of(reader), self.time(0)),
             None => self.node.end_lock(resource()),
         }
-        if model.rules.is_broken(Mutation::KeepPhase) && !self.is_held(0) {
+        if model.rules.is_broken(Mutation::StalePhase) && !self.is_held(0) {
             self.node.set_readers(resource(), left);
         }
     }

@@ -42,7 +42,7 @@ const RULES: &[(Mutation, BrokenRule)] = &[
     }),
     (M::HealOnlyBelowToken, |node| node.heal_only_below_token()),
     (M::VerifyAboveToken, |node| node.prove_if(|_| false, |counters, _| !counters.is_any_missing())),
-    (M::VerifyForgetful, |node| {
+    (M::VerifyWithoutCounter, |node| {
         node.restore_counters(|node| node.prove_if(|_| false, |counters, token| counters.largest <= token))
     }),
     (M::CountInQuarantine, |node| {
@@ -57,20 +57,20 @@ const RULES: &[(Mutation, BrokenRule)] = &[
     (M::UnlockWithoutOwner, |node| node.unlock_without_owner()),
     (M::ProclaimWithoutLock, |node| node.proclaim_without_lock()),
     // Wait queues and marks.
-    (M::LetNobodyFirst, |node| {
+    (M::IgnoreYieldMark, |node| {
         if let Operation::Lock(lock) = node.operation {
             node.state.marks.retain(|resource, _| !lock.resources.contains(resource));
             node.state.turn_marks.clear();
         }
         node.execute()
     }),
-    (M::PassTheTurn, |node| {
+    (M::IgnoreWriterMark, |node| {
         if let Operation::Lock(_) | Operation::Enqueue(_) = node.operation {
             node.state.turn_marks.clear();
         }
         node.execute()
     }),
-    (M::MarkRunsOut, |node| {
+    (M::NoMarkRenewal, |node| {
         let marks = node.state.marks.clone();
         let answer = node.execute();
         if let Operation::Renew(_) = node.operation {
@@ -79,9 +79,9 @@ const RULES: &[(Mutation, BrokenRule)] = &[
         answer
     }),
     (M::GrantOutOfTurn, |node| node.grant_out_of_turn()),
-    (M::KeepTheTurn, |node| node.leave_without_wake()),
-    (M::WakeNobody, |node| node.without_notices(names::is_of_waiter)),
-    (M::WakeNoReader, |node| node.share_without_wake()),
+    (M::NoWakeAfterRollback, |node| node.leave_without_wake()),
+    (M::NoWake, |node| node.without_notices(names::is_of_waiter)),
+    (M::NoReaderWake, |node| node.share_without_wake()),
     // Readers.
     (M::FirstReaderRepeats, |node| {
         node.share(|node, before, name, answer| match answer {
@@ -127,7 +127,7 @@ const RULES: &[(Mutation, BrokenRule)] = &[
             }
         })
     }),
-    (M::KeepPhase, |node| node.share(|node, before, name, answer| node.keep_phase(before, name, answer))),
+    (M::StalePhase, |node| node.share(|node, before, name, answer| node.keep_phase(before, name, answer))),
     // Latches and semaphores.
     (M::CountArrivals, |node| node.count_arrivals()),
     (M::CountPermits, |node| node.count_permits()),

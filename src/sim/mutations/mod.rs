@@ -166,7 +166,11 @@ fn a_proof_by_nodes_that_gave_larger_tokens_is_caught() {
 
 #[test]
 fn a_proof_by_nodes_that_forgot_is_caught() {
-    is_caught(Mutation::VerifyForgetful, Sign::BrokenEvenSo(Promise::Proof), &cases::of_forgetful_nodes());
+    is_caught(
+        Mutation::VerifyWithoutCounter,
+        Sign::BrokenEvenSo(Promise::Proof),
+        &cases::of_forgetful_nodes(),
+    );
 }
 
 #[test]
@@ -201,7 +205,7 @@ fn a_node_that_grants_out_of_turn_is_caught() {
 
 #[test]
 fn a_node_that_wakes_nobody_is_caught() {
-    is_caught(Mutation::WakeNobody, Sign::Unwoken, &cases::of_a_queue());
+    is_caught(Mutation::NoWake, Sign::Unwoken, &cases::of_a_queue());
 }
 
 #[test]
@@ -211,7 +215,7 @@ fn a_rollback_that_skips_the_silent_is_caught() {
 
 #[test]
 fn a_loss_that_is_announced_by_the_renewal_is_caught() {
-    breaks(Mutation::LossFedByRenewal, Promise::Honesty);
+    breaks(Mutation::LossOnlyByRenewal, Promise::Honesty);
 }
 
 #[test]

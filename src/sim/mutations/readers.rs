@@ -183,7 +183,7 @@ fn a_write_back_to_readers_that_came_after_a_writer_is_caught() {
 
 #[test]
 fn readers_that_are_counted_from_before_a_writer_are_caught() {
-    is_caught(Mutation::KeepPhase, Sign::Broken(Promise::Proof), &of_lost_readers());
+    is_caught(Mutation::StalePhase, Sign::Broken(Promise::Proof), &of_lost_readers());
 }
 
 #[test]
@@ -206,12 +206,12 @@ fn readers_do_not_wait_for_each_other_nor_pass_a_writer() {
 
 #[test]
 fn a_reader_that_wakes_nobody_is_caught() {
-    is_caught(Mutation::WakeNoReader, Sign::ReadApart, &of_queued_readers());
+    is_caught(Mutation::NoReaderWake, Sign::ReadApart, &of_queued_readers());
 }
 
 #[test]
 fn a_mark_that_readers_outlast_is_caught() {
-    is_caught(Mutation::MarkRunsOut, Sign::Passed, &of_newcomers());
+    is_caught(Mutation::NoMarkRenewal, Sign::Passed, &of_newcomers());
 }
 
 #[test]

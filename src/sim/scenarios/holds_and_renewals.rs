@@ -245,7 +245,7 @@ fn s38_a_loss_is_told_by_the_end_of_the_lease_whatever_keeps_its_renewal_waiting
     assert_keeps(&report, &Promises::ALL);
     let announced = when(&report, 0, |event| matches!(event, Event::Announced { .. }));
     assert!(announced.len() == 1 && is_end(announced[0]), "{announced:?}");
-    assert!(breaks(&breaking(Mutation::LossFedByRenewal, starved), Promise::Honesty));
+    assert!(breaks(&breaking(Mutation::LossOnlyByRenewal, starved), Promise::Honesty));
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn s53_a_client_that_stalls_again_and_again_leaves_the_others_half_of_their_turn
 #[test]
 fn s53_a_waiter_that_gives_up_when_it_is_woken_wakes_the_next() {
     let handed_on = after_a_head_that_gives_up();
-    let kept = breaking(Mutation::KeepTheTurn, after_a_head_that_gives_up);
+    let kept = breaking(Mutation::NoWakeAfterRollback, after_a_head_that_gives_up);
     eprintln!(
         "the second in the queue has the lock {handed_on:?} after the release, if the next is not \
          woken {kept:?}"
@@ -225,7 +225,7 @@ fn after_a_holder_that_is_killed() -> Duration {
 fn s56_a_waiter_that_is_not_woken_comes_back_when_the_ttl_of_the_holder_ends() {
     let second = after_a_holder_that_is_killed();
     assert!(second > 2 * SECOND && second < 2 * SECOND + millis(50), "{second:?}");
-    let late = breaking(Mutation::SleepPastTheEnd, after_a_holder_that_is_killed);
+    let late = breaking(Mutation::IgnoreHolderTtl, after_a_holder_that_is_killed);
     assert!(late > 2 * SECOND + millis(100), "{late:?}");
 }
 
@@ -257,7 +257,7 @@ fn newcomers_after_a_killed_holder() -> usize {
 #[test]
 fn s56_a_newcomer_at_the_end_of_the_ttl_goes_behind_the_waiters() {
     assert_eq!(newcomers_after_a_killed_holder(), 0);
-    let overtaking = breaking(Mutation::IgnoreTheQueue, newcomers_after_a_killed_holder);
+    let overtaking = breaking(Mutation::IgnoreDeferral, newcomers_after_a_killed_holder);
     eprintln!("where the queue is ignored, {overtaking} of 40 overtake");
     assert!(overtaking > 0);
 }
@@ -287,7 +287,7 @@ fn with_a_silent_queue_node() -> Duration {
 #[test]
 fn s63_a_queue_node_that_hangs_costs_a_free_resource_nothing() {
     let wait = with_a_silent_queue_node();
-    let marked = breaking(Mutation::MarkUnheard, with_a_silent_queue_node);
+    let marked = breaking(Mutation::MarkWithoutAnswer, with_a_silent_queue_node);
     eprintln!(
         "a free resource takes {wait:?}, if a process that did not hear the node leaves marks {marked:?}"
     );

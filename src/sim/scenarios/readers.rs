@@ -140,7 +140,7 @@ fn beside_tasks() -> Duration {
 #[test]
 fn s67_nor_do_tasks_of_one_client_that_share_its_leases() {
     let wait = beside_tasks();
-    let joined = breaking(Mutation::JoinAtAnyTime, beside_tasks);
+    let joined = breaking(Mutation::UnboundedJoin, beside_tasks);
     eprintln!("a writer waits for {wait:?}, if a lease is shared at any time {joined:?}");
     assert!(wait < millis(215), "{wait:?}");
     assert!(joined > SECOND, "{joined:?}");
@@ -229,7 +229,7 @@ fn s68_readers_that_do_not_reach_the_queue_node_let_a_writer_of_its_queue_go_fir
     let nodes = [(0, None), (1, None), (2, None), (0, Some(1)), (0, Some(2)), (1, Some(0)), (2, Some(1))];
     let waits = |(node, unreached)| last(beside_readers_without(node, unreached));
     let longest = last(nodes.map(waits));
-    let starved = breaking(Mutation::PassTheTurn, || last(nodes.map(waits)));
+    let starved = breaking(Mutation::IgnoreWriterMark, || last(nodes.map(waits)));
     eprintln!("a write takes up to {longest:?}, if readers do not let it go first {starved:?}");
     assert!(longest < 2 * SECOND, "{longest:?}");
     assert!(starved > 4 * SECOND, "{starved:?}");
@@ -287,7 +287,7 @@ fn behind_a_writer() -> Duration {
 #[test]
 fn s70_readers_that_are_queued_one_behind_the_other_get_in_together() {
     let after = behind_a_writer();
-    let asleep = breaking(Mutation::WakeNoReader, behind_a_writer);
+    let asleep = breaking(Mutation::NoReaderWake, behind_a_writer);
     eprintln!("the last reader has the lock after {after:?}, if readers wake nobody {asleep:?}");
     assert!(after < millis(30), "{after:?}");
     assert!(asleep > millis(200), "{asleep:?}");
@@ -311,7 +311,7 @@ fn beside_newcomers(node: usize) -> Duration {
 #[test]
 fn s71_newcomers_do_not_pass_a_writer_that_has_waited_for_longer_than_a_ttl() {
     let wait = last((0..3).map(beside_newcomers));
-    let passed = breaking(Mutation::MarkRunsOut, || last((0..3).map(beside_newcomers)));
+    let passed = breaking(Mutation::NoMarkRenewal, || last((0..3).map(beside_newcomers)));
     eprintln!("the writer has the lock after {wait:?}, if its mark runs out {passed:?}");
     assert!(wait < millis(30), "{wait:?}");
     assert!(passed > SECOND, "{passed:?}");

@@ -189,7 +189,7 @@ fn s73_there_are_never_more_permits_than_slots_under_tolerated_faults() {
 #[test]
 fn s73_broken_rules_show_in_semaphores() {
     for rule in
-        [Mutation::HalfIsQuorum, Mutation::CountPermits, Mutation::RollbackSkipsSilent, Mutation::LoserKeeps]
+        [Mutation::HalfIsQuorum, Mutation::CountPermits, Mutation::RollbackSkipsSilent, Mutation::NoRollback]
     {
         let found = under_tolerated_faults(20_000, Some(rule)).unwrap_err();
         eprintln!("{rule:?}: {found:?}");

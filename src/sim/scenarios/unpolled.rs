@@ -63,8 +63,7 @@ fn s62_a_future_that_nobody_polls_holds_up_neither_its_siblings_nor_others() {
 
 #[test]
 fn s62_what_stays_with_a_future_that_nobody_polls_is_seen() {
-    let report =
-        breaking(Mutation::KeepWhatNobodyPolls, || with_a_kept_future(false, SECOND, Duration::ZERO));
+    let report = breaking(Mutation::NoStallRollback, || with_a_kept_future(false, SECOND, Duration::ZERO));
     assert!(granted(&report, 1)[0] >= 11 * SECOND, "{:?}", granted(&report, 1));
 }
 
