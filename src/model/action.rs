@@ -9,46 +9,46 @@ use crate::model::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Begin(usize),
-    AskAgain(usize),
-    GiveUp(usize),
+    Retry(usize),
+    RollBack(usize),
     Renew(usize),
     Unlock(usize),
     /// The client gives its write lease up for a read lease.
     Downgrade(usize),
     /// `again`: a copy stays in flight.
     Execute {
-        site: usize,
+        node: usize,
         request: Request,
         again: bool,
-        answer: Delivery,
+        delivery: Delivery,
     },
-    Hear {
-        site: usize,
+    Deliver {
+        node: usize,
         reply: Reply,
     },
     /// The key of the lock ends, with all readers if it is theirs.
     Expire {
-        site: usize,
+        node: usize,
     },
     /// One reader's ttl ends.
     ExpireReader {
-        site: usize,
+        node: usize,
         reader: AttemptId,
     },
     LoseCounter {
-        site: usize,
+        node: usize,
     },
     /// The node forgets everything.
     Crash {
-        site: usize,
+        node: usize,
     },
     /// The node saves what it has.
     Save {
-        site: usize,
+        node: usize,
     },
     /// The node comes back with what it saved.
     Restart {
-        site: usize,
+        node: usize,
     },
     Tick,
 }
@@ -68,25 +68,25 @@ impl Action {
         let client = |client: usize| ["a", "b", "c"][client];
         match self {
             Self::Begin(by) => format!("{} begins an attempt", client(by)),
-            Self::AskAgain(by) => format!("{} asks again where it was refused", client(by)),
-            Self::GiveUp(by) => format!("{} gives up", client(by)),
+            Self::Retry(by) => format!("{} retries at nodes that refused", client(by)),
+            Self::RollBack(by) => format!("{} rolls back", client(by)),
             Self::Renew(by) => format!("{} begins a renewal", client(by)),
             Self::Unlock(by) => format!("{} unlocks", client(by)),
             Self::Downgrade(by) => format!("{} begins to downgrade", client(by)),
-            Self::Execute { site, request: Request { of, ask }, again, answer } => {
-                let again = if again { ", and will again" } else { "" };
-                let heard = if answer == Delivery::AtOnce { ", which is heard" } else { "" };
-                format!("node {} executes {of}'s {ask:?}{again}{heard}", names[site])
+            Self::Execute { node, request: Request { of, message }, again, delivery } => {
+                let again = if again { ", and will repeat it" } else { "" };
+                let answered = if delivery == Delivery::AtOnce { ", answered at once" } else { "" };
+                format!("node {} executes {of}'s {message:?}{again}{answered}", names[node])
             }
-            Self::Hear { site, reply: Reply { to, say } } => {
-                format!("{to} hears {say:?} from node {}", names[site])
+            Self::Deliver { node, reply: Reply { to, message } } => {
+                format!("{to} receives {message:?} from node {}", names[node])
             }
-            Self::Expire { site } => format!("the key on node {} expires", names[site]),
-            Self::ExpireReader { site, reader } => format!("{reader} expires on node {}", names[site]),
-            Self::LoseCounter { site } => format!("node {} loses its counter", names[site]),
-            Self::Crash { site } => format!("node {} forgets everything", names[site]),
-            Self::Save { site } => format!("node {} saves what it has", names[site]),
-            Self::Restart { site } => format!("node {} restarts with what it saved", names[site]),
+            Self::Expire { node } => format!("the key on node {} expires", names[node]),
+            Self::ExpireReader { node, reader } => format!("{reader} expires on node {}", names[node]),
+            Self::LoseCounter { node } => format!("node {} loses its counter", names[node]),
+            Self::Crash { node } => format!("node {} forgets everything", names[node]),
+            Self::Save { node } => format!("node {} saves what it has", names[node]),
+            Self::Restart { node } => format!("node {} restarts with what it saved", names[node]),
             Self::Tick => "a tick passes".into(),
         }
     }

@@ -131,20 +131,20 @@ impl Bounds {
 
     /// Whether it makes a difference that a client gives up its last attempt. It frees keys, which
     /// adds nothing where they may expire anyway.
-    pub(super) fn is_last_rollback_of_use(&self) -> bool {
+    pub(super) fn is_last_rollback_relevant(&self) -> bool {
         self.expiries != Expiries::Any
     }
 
     /// Whether it makes a difference that an unlock arrives. It frees keys, which adds nothing where
     /// they may expire anyway.
-    pub(super) fn are_unlocks_of_use(&self) -> bool {
+    pub(super) fn are_unlocks_relevant(&self) -> bool {
         // Searches without readers are small enough to see it.
         self.expiries != Expiries::Any || !self.has_readers()
     }
 
     /// Whether an answer is heard at once or never. To hear it later makes no difference: what a
     /// client does then may be late itself.
-    pub(super) fn are_answers_heard_at_once(&self) -> bool {
+    pub(super) fn are_answers_immediate(&self) -> bool {
         // Searches without readers are small enough to see it.
         !self.is_all_delivered() && self.has_readers()
     }

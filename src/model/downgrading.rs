@@ -3,7 +3,7 @@
 use crate::{
     model::{
         bounds::{Bounds, Expiries, ModelProperty, Timing, full_or},
-        rules::{Rules, Wrong},
+        rules::{BrokenRule, Rules},
         search::{assert_breaks, assert_holds, shortest_break},
     },
     mutation::Mutation,
@@ -26,14 +26,14 @@ const TIMING: Timing = Timing { ttl: 3, attempt_timeout: 3, horizon: 6 };
 const TIMED: Bounds = Bounds { timing: Some(TIMING), ..EXCLUSION };
 
 #[test]
-fn no_writer_comes_between_a_write_lease_and_the_read_lease_that_follows_it() {
+fn no_writer_comes_between_a_write_lease_and_its_downgrade() {
     assert_holds(Bounds { attempts: full_or([1, 2, 0], [1, 1, 0]), ..EXCLUSION }, Rules::WHOLE);
     let beside_readers = beside_readers(ModelProperty::LeasesDoNotOverlap);
     assert_holds(Bounds { attempts: full_or([1, 1, 1], [1, 1, 0]), ..beside_readers }, Rules::WHOLE);
 }
 
 #[test]
-fn no_writer_comes_between_although_leases_end_by_their_ttl_and_a_node_forgets() {
+fn no_writer_comes_between_when_leases_expire_and_a_node_forgets() {
     let (is_held_at_start, horizon) = full_or((false, TIMING.horizon), (true, 4));
     let timing = Some(Timing { horizon, ..TIMING });
     assert_holds(Bounds { is_held_at_start, timing, ..TIMED }, Rules::WHOLE);
@@ -43,37 +43,37 @@ fn no_writer_comes_between_although_leases_end_by_their_ttl_and_a_node_forgets()
 }
 
 #[test]
-fn the_token_of_the_reader_is_above_that_of_the_writer_it_was() {
+fn a_downgrade_has_a_larger_token_than_its_write_lease() {
     let (attempts, expiries) = full_or(([1, 1, 0], Expiries::Any), ([1, 0, 0], Expiries::AtMost(1)));
     let bounds = Bounds { attempts, expiries, ..beside_readers(ModelProperty::TokensAreUniqueAndGrow) };
     assert_holds(Bounds { is_held_at_start: true, ..bounds }, Rules::WHOLE);
 }
 
 #[test]
-fn what_is_proven_holds_beside_one_that_downgrades() {
+fn proofs_hold_beside_a_downgrade() {
     let expiries = full_or(Expiries::Any, Expiries::AtMost(0));
     let bounds = Bounds { renewals: [1, 0, 0], expiries, ..beside_readers(ModelProperty::ProofsHold) };
     assert_holds(Bounds { is_held_at_start: true, ..bounds }, Rules::WHOLE);
 }
 
 #[test]
-fn keys_agree_with_readers_beside_one_that_downgrades() {
+fn keys_agree_with_readers_beside_a_downgrade() {
     let bounds = beside_readers(ModelProperty::KeysAgreeWithReaders);
     assert_holds(Bounds { expiries: Expiries::Any, ..bounds }, Rules::WHOLE);
 }
 
 #[test]
-fn nothing_is_left_behind_by_a_downgrade() {
+fn a_downgrade_leaves_no_key() {
     let bounds = Bounds { attempts: [1, 0, 0], ..of(ModelProperty::NothingIsLeftBehind) };
     assert_holds(Bounds { renewals: full_or([1, 0, 0], [0; 3]), ..bounds }, Rules::WHOLE);
 }
 
 #[test]
-fn who_unlocks_before_going_on_as_a_reader_lets_a_writer_between() {
-    shortest_break(EXCLUSION, Rules::with(Wrong::UnlockToDowngrade));
+fn an_unlock_before_the_downgrade_admits_a_writer() {
+    shortest_break(EXCLUSION, Rules::with(BrokenRule::UnlockToDowngrade));
 }
 
 #[test]
-fn who_goes_on_after_the_end_of_the_write_lease_had_a_writer_between() {
+fn a_downgrade_after_the_end_of_the_lease_admits_a_writer() {
     assert_breaks(Bounds { is_held_at_start: true, ..TIMED }, Rules::without(Mutation::DowngradeTooLate));
 }

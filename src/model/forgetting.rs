@@ -3,7 +3,7 @@
 use crate::{
     model::{
         bounds::{Bounds, ModelProperty, Timing, full_or},
-        rules::{Rules, Wrong},
+        rules::{BrokenRule, Rules},
         search::{assert_breaks, assert_holds, shortest_break},
     },
     mutation::Mutation,
@@ -34,14 +34,14 @@ fn a_node_in_quarantine_gives_no_vote_twice() {
 }
 
 #[test]
-fn a_node_in_quarantine_counts_for_renewals_once_no_attempt_can_win_with_what_it_forgot() {
+fn a_quarantined_node_counts_for_renewals_once_older_attempts_are_decided() {
     let bounds = Bounds { renewals: [1, 0, 0], is_held_at_start: full_or(false, true), ..BOUNDS };
     assert_holds(bounds, Rules::GUARDED);
 }
 
 #[test]
-fn a_node_that_counts_for_renewals_at_once_takes_the_place_of_a_vote_it_forgot() {
+fn a_node_that_counts_at_once_replaces_its_forgotten_vote() {
     let bounds = Bounds { renewals: [1, 0, 0], is_held_at_start: full_or(false, true), ..BOUNDS };
-    let at_once = Wrong::Rule(Mutation::CountInQuarantine);
-    assert_breaks(bounds, Rules { wrong: Some(at_once), ..Rules::GUARDED });
+    let at_once = BrokenRule::Mutation(Mutation::CountInQuarantine);
+    assert_breaks(bounds, Rules { broken_rule: Some(at_once), ..Rules::GUARDED });
 }

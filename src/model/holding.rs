@@ -3,9 +3,9 @@
 use crate::{
     model::{
         NODES,
-        message::{Ask, Say},
+        message::{FromNode, ToNode},
+        node_model::{LockVote, NodeAttemptState},
         protocol::Protocol,
-        site::{LockVote, NodeAttemptState},
         world::{ClientPhase, Flaw, ModelLease, ModelRound, World},
     },
     mutation::Mutation,
@@ -28,7 +28,7 @@ impl NodeAttemptState {
             _ => Tombstone::Never,
         };
         let may_be_here = self.lock != LockVote::Refused || was_renewed;
-        (may_be_here && model.bounds.are_unlocks_of_use()).then_some(tombstone)
+        (may_be_here && model.bounds.are_unlocks_relevant()).then_some(tombstone)
     }
 }
 
@@ -39,39 +39,45 @@ impl World {
         let ModelLease { token, rounds, .. } = lease;
         let round = Some(ModelRound { start: self.now, largest_before });
         self.clients[client].phase = ClientPhase::Holding(ModelLease { rounds: rounds + 1, round, ..lease });
-        for site in 0..NODES {
-            let attempt = &mut self.sites[site].open().attempts[client];
+        for node in 0..NODES {
+            let attempt = &mut self.nodes[node].open().attempts[client];
             attempt.renewal = None;
             attempt.open_renewals += u8::from(model.bounds.is_all_delivered());
-            self.send(client, site, Ask::Renew { round: rounds + 1, token });
+            self.send(client, node, ToNode::Renew { round: rounds + 1, token });
         }
     }
 
     /// What a node said to a renewal.
-    pub(super) fn hear_renewal(&mut self, model: &Protocol, client: usize, site: usize, say: Say) {
+    pub(super) fn on_renewal_answer(
+        &mut self,
+        model: &Protocol,
+        client: usize,
+        node: usize,
+        message: FromNode,
+    ) {
         let ClientPhase::Holding(lease) = self.clients[client].phase else { return };
-        let (round, counts) = match say {
-            Say::Renewed { round, counts } => (round, Some(counts)),
-            Say::NotRenewed { round } => (round, None),
-            Say::Granted { .. } | Say::Refused | Say::WrittenBack(_) => {
+        let (round, counts) = match message {
+            FromNode::Renewed { round, counts } => (round, Some(counts)),
+            FromNode::NotRenewed { round } => (round, None),
+            FromNode::Granted { .. } | FromNode::Refused | FromNode::WrittenBack(_) => {
                 unreachable!("no answer to a renewal")
             }
         };
-        let attempt = &mut self.sites[site].open().attempts[client];
+        let attempt = &mut self.nodes[node].open().attempts[client];
         attempt.open_renewals = attempt.open_renewals.saturating_sub(1);
         attempt.is_renewed |= counts.is_some() && model.bounds.is_all_delivered();
         let Some(open) = lease.round.filter(|_| round == lease.rounds) else { return };
         attempt.renewal.get_or_insert_with(|| counts == Some(true));
-        if self.count(|site| site.attempts[client].renewal == Some(true)) >= model.needed {
+        if self.count(|node| node.attempts[client].renewal == Some(true)) >= model.needed {
             self.complete(model, client, lease, open);
         }
     }
 
     /// Deletes the keys, wherever they may be.
     pub(super) fn unlock(&mut self, model: &Protocol, client: usize) {
-        for site in 0..NODES {
-            if let Some(tombstone) = self.sites[site].attempts[client].tombstone(model) {
-                self.send(client, site, Ask::Unlock { notify: true, tombstone });
+        for node in 0..NODES {
+            if let Some(tombstone) = self.nodes[node].attempts[client].tombstone(model) {
+                self.send(client, node, ToNode::Unlock { notify: true, tombstone });
             }
         }
         self.end_attempt(client);
@@ -87,8 +93,8 @@ impl World {
             valid_until = valid_until.max(open.start + timing.ttl);
         }
         self.clients[client].phase = ClientPhase::Holding(ModelLease { valid_until, round: None, ..lease });
-        for site in &mut self.sites {
-            site.open().attempts[client].renewal = None;
+        for node in &mut self.nodes {
+            node.open().attempts[client].renewal = None;
         }
     }
 }

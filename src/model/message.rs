@@ -47,7 +47,7 @@ pub(super) const DOWNGRADE: u8 = 4;
 
 /// To a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Ask {
+pub(super) enum ToNode {
     /// `has_turn`: as one whose turn it is, whom queues and marks do not keep out.
     Lock {
         hint: u64,
@@ -72,7 +72,7 @@ pub(super) enum Ask {
 
 /// From a node. Nobody waits for what it says to an unlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Say {
+pub(super) enum FromNode {
     Granted {
         vote: u64,
     },
@@ -91,13 +91,13 @@ pub(super) enum Say {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Request {
     pub(super) of: AttemptId,
-    pub(super) ask: Ask,
+    pub(super) message: ToNode,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Reply {
     pub(super) to: AttemptId,
-    pub(super) say: Say,
+    pub(super) message: FromNode,
 }
 
 impl Request {
@@ -105,17 +105,17 @@ impl Request {
     pub(super) fn operation(self, owned_by: AttemptId, is_reader: bool, ttl: Duration) -> Operation {
         let resources = if is_reader { SHARED.clone() } else { RESOURCES.clone() };
         let owner = owner_of(owned_by).clone();
-        match self.ask {
-            Ask::Lock { hint, has_turn } => {
+        match self.message {
+            ToNode::Lock { hint, has_turn } => {
                 Operation::Lock(Lock { resources, owner, ttl, hint, has_turn, gives_up: false })
             }
-            Ask::Downgrade { writer } => {
+            ToNode::Downgrade { writer } => {
                 let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true, gives_up: false };
                 Operation::Downgrade(Downgrade { lock, writer: owner_of(writer).clone() })
             }
-            Ask::WriteBack { token } => Operation::WriteBack(WriteBack { resources, owner, token }),
-            Ask::Renew { token, .. } => Operation::Renew(Renew { resources, owner, holds: 1, ttl, token }),
-            Ask::Unlock { notify, tombstone } => {
+            ToNode::WriteBack { token } => Operation::WriteBack(WriteBack { resources, owner, token }),
+            ToNode::Renew { token, .. } => Operation::Renew(Renew { resources, owner, holds: 1, ttl, token }),
+            ToNode::Unlock { notify, tombstone } => {
                 Operation::Unlock(Unlock { resources, owner, notify, tombstone, is_awaited: false })
             }
         }
@@ -123,7 +123,7 @@ impl Request {
 }
 
 /// Somebody else comes into the queue of a node, and waits.
-pub(super) fn stranger(ttl: Duration) -> Operation {
+pub(super) fn foreign_waiter(ttl: Duration) -> Operation {
     let resources = RESOURCES.clone();
     let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, has_turn: true, gives_up: false };
     let entry_ttl = Some(Duration::from_secs(3_600));

@@ -1,9 +1,9 @@
 //! A model of the protocol, searched exhaustively.
 //!
 //! ```text
-//!   client a ──┐  Lock, WriteBack, Renew, Unlock    ┌── Site: NodeState::apply
-//!              ├── in flight, in any order ──────── ┼── Site
-//!   client b ──┤  votes                             └── Site
+//!   client a ──┐  Lock, WriteBack, Renew, Unlock    ┌── NodeModel: NodeState::apply
+//!              ├── in flight, in any order ──────── ┼── NodeModel
+//!   client b ──┤  votes                             └── NodeModel
 //!   client c ──┘
 //! ```
 //!
@@ -32,10 +32,10 @@ mod bounds;
 mod holding;
 mod locking;
 mod message;
+mod node_model;
 mod protocol;
 mod rules;
 mod search;
-mod site;
 mod world;
 
 mod downgrading;

@@ -40,13 +40,13 @@ fn tokens_are_unique_and_grow_although_leases_are_renewed() {
 }
 
 #[test]
-fn tokens_are_unique_and_grow_where_a_node_refuses_for_a_queue_and_is_asked_again() {
+fn tokens_are_unique_and_grow_when_a_deferred_client_retries() {
     let starts = full_or(NEARLY_IN_STEP, IN_STEP);
     assert_holds(Bounds { is_queued: true, repeats: 1, starts, ..BOUNDS }, Rules::WHOLE);
 }
 
 #[test]
-fn tokens_are_unique_and_grow_whatever_hints_are_given() {
+fn tokens_are_unique_and_grow_for_any_hints() {
     let starts = full_or(NEARLY_IN_STEP, IN_STEP);
     for hints in [[2, 0, 0], [2, 2, 0], [3, 2, 0]] {
         assert_holds(Bounds { hints, starts, ..BOUNDS }, Rules::WHOLE);
@@ -54,12 +54,12 @@ fn tokens_are_unique_and_grow_whatever_hints_are_given() {
 }
 
 #[test]
-fn without_a_write_back_the_next_quorum_may_not_know_of_the_token() {
+fn without_a_write_back_the_next_quorum_may_miss_the_token() {
     shortest_break(Bounds { starts: NEARLY_IN_STEP, ..BOUNDS }, Rules::without(Mutation::NoWriteBack));
 }
 
 #[test]
-fn a_write_back_that_does_not_ask_whose_key_it_is_confirms_a_token_twice() {
+fn a_write_back_without_owner_check_confirms_a_token_twice() {
     shortest_break(
         Bounds { starts: &[[0, 1, 1]], ..BOUNDS },
         Rules::without(Mutation::WriteBackWithoutOwner),
@@ -67,13 +67,13 @@ fn a_write_back_that_does_not_ask_whose_key_it_is_confirms_a_token_twice() {
 }
 
 #[test]
-fn a_write_back_that_lowers_counters_lets_a_token_come_again() {
+fn a_write_back_that_lowers_counters_repeats_a_token() {
     let bounds = Bounds { duplicates: 1, starts: &[[0, 1, 1]], ..BOUNDS };
     assert_breaks(bounds, Rules::without(Mutation::WriteBackAboveToken));
 }
 
 #[test]
-fn a_write_back_that_asks_for_nothing_lets_a_token_come_again() {
+fn an_unconditional_write_back_repeats_a_token() {
     shortest_break(
         Bounds { starts: &[[0, 1, 1]], ..BOUNDS },
         Rules::without(Mutation::WriteBackUnconditionally),
@@ -86,7 +86,7 @@ fn a_node_that_lost_its_counter_votes_below_a_token() {
 }
 
 #[test]
-fn a_node_that_lost_its_counter_and_begins_above_it_does_no_harm() {
+fn a_node_that_resumes_above_its_lost_counter_breaks_nothing() {
     let expiries = full_or(Expiries::Any, Expiries::AtMost(1));
     assert_holds(Bounds { losses: 1, is_regained_above: true, expiries, ..BOUNDS }, Rules::WHOLE);
 }

@@ -9,9 +9,9 @@ use crate::{
         CLIENTS, NODES,
         action::{Action, Delivery},
         bounds::{Bounds, Expiries, ModelProperty},
-        message::{Ask, Reply, Request, Say},
+        message::{FromNode, Reply, Request, ToNode},
+        node_model::{INCARNATION, LockVote, NodeModel, Sealed},
         rules::Rules,
-        site::{INCARNATION, LockVote, Sealed, Site},
         world::{ClientPhase, World},
     },
     node::{QuarantineParameters, QuorumParameters, operation::samples::parameters},
@@ -49,8 +49,8 @@ impl Protocol {
         let mut world = before.clone();
         match action {
             Action::Begin(client) => world.begin(self, client),
-            Action::AskAgain(client) => world.ask_again(self, client),
-            Action::GiveUp(client) => world.give_up(self, client),
+            Action::Retry(client) => world.retry_refused(self, client),
+            Action::RollBack(client) => world.roll_back(self, client),
             Action::Renew(client) | Action::Unlock(client) | Action::Downgrade(client) => {
                 let ClientPhase::Holding(lease) = world.clients[client].phase else { return None };
                 match action {
@@ -59,11 +59,11 @@ impl Protocol {
                     _ => world.unlock(self, client),
                 }
             }
-            Action::Execute { site, request, again, answer } => {
-                self.execute(&mut world, site, request, again, answer);
+            Action::Execute { node, request, again, delivery } => {
+                self.execute(&mut world, node, request, again, delivery);
             }
-            Action::Hear { site, reply } => self.hear(&mut world, site, reply),
-            Action::Expire { site } | Action::ExpireReader { site, .. } => {
+            Action::Deliver { node, reply } => self.deliver(&mut world, node, reply),
+            Action::Expire { node } | Action::ExpireReader { node, .. } => {
                 if let Expiries::AtMost(left) = &mut world.expiries {
                     *left -= 1;
                 }
@@ -71,25 +71,25 @@ impl Protocol {
                     Action::ExpireReader { reader, .. } => Some(reader),
                     _ => None,
                 };
-                world.sites[site].open().expire(self, reader);
+                world.nodes[node].open().expire(self, reader);
             }
-            Action::LoseCounter { site } => {
+            Action::LoseCounter { node } => {
                 world.losses -= 1;
-                world.sites[site].open().lose_counter(self.bounds.is_regained_above);
+                world.nodes[node].open().lose_counter(self.bounds.is_regained_above);
             }
-            Action::Crash { site } => {
+            Action::Crash { node } => {
                 world.crashes -= 1;
-                world.sites[site].open().crash(&self.parameters, before.now);
+                world.nodes[node].open().crash(&self.parameters, before.now);
             }
-            Action::Save { site } => world.sites[site].open().save(),
-            Action::Restart { site } => {
+            Action::Save { node } => world.nodes[node].open().save(),
+            Action::Restart { node } => {
                 world.restarts -= 1;
                 let are_trying = std::array::from_fn(|client| world.is_trying(client));
-                world.sites[site].open().restart(self, are_trying);
+                world.nodes[node].open().restart(self, are_trying);
             }
             Action::Tick => self.tick(&mut world),
         }
-        world.sites.iter_mut().for_each(Sealed::seal);
+        world.nodes.iter_mut().for_each(Sealed::seal);
         Some(world)
     }
 
@@ -97,11 +97,11 @@ impl Protocol {
     fn held(&self, world: World) -> World {
         let then = |world: World, action| self.after(&world, action).unwrap();
         let mut world = then(world, Action::Begin(0));
-        for site in 0..self.needed {
-            let request = world.sites[site].requests()[0];
-            world = then(world, Action::Execute { site, request, again: false, answer: Delivery::AnyTime });
-            let reply = world.sites[site].replies()[0];
-            world = then(world, Action::Hear { site, reply });
+        for node in 0..self.needed {
+            let request = world.nodes[node].requests()[0];
+            world = then(world, Action::Execute { node, request, again: false, delivery: Delivery::AnyTime });
+            let reply = world.nodes[node].replies()[0];
+            world = then(world, Action::Deliver { node, reply });
         }
         assert!(world.is_holding(self, 0), "votes that differ need a write-back");
         world.settled()
@@ -121,14 +121,14 @@ impl Protocol {
             }
             ClientPhase::Locking | ClientPhase::Confirming { .. } => {
                 let is_last = world.clients[client].begun >= self.bounds.attempts[client];
-                let is_waited_for = world.count(|site| site.attempts[client].is_older) > 0;
-                if !is_last || is_waited_for || self.bounds.is_last_rollback_of_use() {
-                    actions.push(Action::GiveUp(client));
+                let is_waited_for = world.count(|node| node.attempts[client].began_before_restart) > 0;
+                if !is_last || is_waited_for || self.bounds.is_last_rollback_relevant() {
+                    actions.push(Action::RollBack(client));
                 }
-                let is_refused = |site: &Site| site.attempts[client].lock == LockVote::Refused;
+                let is_refused = |node: &NodeModel| node.attempts[client].lock == LockVote::Refused;
                 let is_locking = world.clients[client].phase == ClientPhase::Locking;
                 if world.repeats > 0 && is_locking && world.count(is_refused) > 0 {
-                    actions.push(Action::AskAgain(client));
+                    actions.push(Action::Retry(client));
                 }
             }
             ClientPhase::Holding(lease) => {
@@ -140,99 +140,103 @@ impl Protocol {
                 if self.bounds.may_downgrade && !world.is_reader(self, client) && is_in_time {
                     actions.push(Action::Downgrade(client));
                 }
-                if !is_last || self.bounds.are_unlocks_of_use() {
+                if !is_last || self.bounds.are_unlocks_relevant() {
                     actions.push(Action::Unlock(client));
                 }
             }
         }
     }
 
-    fn site_actions(&self, world: &World, site: usize, actions: &mut Vec<Action>) {
-        let here = &world.sites[site];
+    fn node_actions(&self, world: &World, node: usize, actions: &mut Vec<Action>) {
+        let here = &world.nodes[node];
         let is_in_quarantine = self.bounds.restarts > 0 && here.is_in_quarantine(self);
         let mut last = None;
         for request in here.requests().iter().copied() {
-            let asks_for_vote =
-                matches!(request.ask, Ask::Lock { .. } | Ask::Downgrade { .. } | Ask::WriteBack { .. });
-            if last.replace(request) == Some(request) || (is_in_quarantine && asks_for_vote) {
+            let requests_vote = matches!(
+                request.message,
+                ToNode::Lock { .. } | ToNode::Downgrade { .. } | ToNode::WriteBack { .. }
+            );
+            if last.replace(request) == Some(request) || (is_in_quarantine && requests_vote) {
                 continue;
             }
-            let answers: &[_] = match request.ask {
-                Ask::Unlock { .. } => &[Delivery::Never],
-                _ if !self.bounds.are_answers_heard_at_once() => &[Delivery::AnyTime],
-                _ if world.is_heard(request) => &[Delivery::AtOnce, Delivery::Never],
+            let deliveries: &[_] = match request.message {
+                ToNode::Unlock { .. } => &[Delivery::Never],
+                _ if !self.bounds.are_answers_immediate() => &[Delivery::AnyTime],
+                _ if world.expects_answer(request) => &[Delivery::AtOnce, Delivery::Never],
                 _ => &[Delivery::Never],
             };
-            for answer in answers.iter().copied() {
-                actions.push(Action::Execute { site, request, again: false, answer });
+            for delivery in deliveries.iter().copied() {
+                actions.push(Action::Execute { node, request, again: false, delivery });
                 if world.duplicates > 0 {
-                    actions.push(Action::Execute { site, request, again: true, answer });
+                    actions.push(Action::Execute { node, request, again: true, delivery });
                 }
             }
         }
         let mut last = None;
         for reply in here.replies().iter().copied() {
             if last.replace(reply) != Some(reply) {
-                actions.push(Action::Hear { site, reply });
+                actions.push(Action::Deliver { node, reply });
             }
         }
         if world.expiries != Expiries::AtMost(0) && here.is_held(0) && here.readers().count() != 1 {
-            actions.push(Action::Expire { site });
+            actions.push(Action::Expire { node });
         }
         // Where any number expires, those of a key do one by one.
         if world.expiries != Expiries::AtMost(0) {
-            actions.extend(here.readers().map(|reader| Action::ExpireReader { site, reader }));
+            actions.extend(here.readers().map(|reader| Action::ExpireReader { node, reader }));
         }
         if world.losses > 0 && here.has_counter() {
-            actions.push(Action::LoseCounter { site });
+            actions.push(Action::LoseCounter { node });
         }
         if world.crashes > 0 {
-            actions.push(Action::Crash { site });
+            actions.push(Action::Crash { node });
         }
         if world.restarts > 0 {
             // One node is enough, and one moment.
-            let is_any_saved = world.count(Site::has_saved) > 0;
-            actions.extend((!is_any_saved).then_some(Action::Save { site }));
-            actions.extend(here.has_saved().then_some(Action::Restart { site }));
+            let is_any_saved = world.count(NodeModel::has_saved) > 0;
+            actions.extend((!is_any_saved).then_some(Action::Save { node }));
+            actions.extend(here.has_saved().then_some(Action::Restart { node }));
         }
     }
 
-    fn execute(&self, world: &mut World, site: usize, request: Request, again: bool, answer: Delivery) {
+    fn execute(&self, world: &mut World, node: usize, request: Request, again: bool, delivery: Delivery) {
         let now = world.now;
-        let is_heard = answer != Delivery::Never && world.is_heard(request);
-        let here = world.sites[site].open();
+        let is_delivered = delivery != Delivery::Never && world.expects_answer(request);
+        let here = world.nodes[node].open();
         if again {
             world.duplicates -= 1;
         } else {
             here.arrive(request);
         }
-        let Some(say) = here.execute(self, request, now).filter(|_| is_heard) else { return };
-        let reply = Reply { to: request.of, say };
-        if world.is_of_use(self, site, reply) {
-            world.sites[site].open().answer(reply);
-            if answer == Delivery::AtOnce {
-                self.hear(world, site, reply);
+        let Some(message) = here.execute(self, request, now).filter(|_| is_delivered) else { return };
+        let reply = Reply { to: request.of, message };
+        if world.is_relevant(self, node, reply) {
+            world.nodes[node].open().answer(reply);
+            if delivery == Delivery::AtOnce {
+                self.deliver(world, node, reply);
             }
         }
     }
 
-    fn hear(&self, world: &mut World, site: usize, reply: Reply) {
-        let Reply { to, say } = reply;
-        world.sites[site].open().take(reply);
-        match say {
-            Say::Granted { .. } | Say::Refused | Say::WrittenBack(_) => {
-                world.hear_vote(self, to.client, site, say);
+    fn deliver(&self, world: &mut World, node: usize, reply: Reply) {
+        let Reply { to, message } = reply;
+        world.nodes[node].open().take(reply);
+        match message {
+            FromNode::Granted { .. } | FromNode::Refused | FromNode::WrittenBack(_) => {
+                world.on_vote(self, to.client, node, message);
             }
-            Say::Renewed { .. } | Say::NotRenewed { .. } => world.hear_renewal(self, to.client, site, say),
+            FromNode::Renewed { .. } | FromNode::NotRenewed { .. } => {
+                world.on_renewal_answer(self, to.client, node, message)
+            }
         }
-        world.drop_useless(self);
+        world.drop_irrelevant(self);
     }
 
     fn tick(&self, world: &mut World) {
         world.now += 1;
         let now = world.now;
-        for site in &mut world.sites {
-            site.open().tick(now);
+        for node in &mut world.nodes {
+            node.open().tick(now);
         }
     }
 }
@@ -257,10 +261,10 @@ impl Model for Protocol {
         for client in 0..CLIENTS {
             self.client_actions(world, client, actions);
         }
-        for site in 0..world.sites.len() {
-            let is_twin = site > 0 && world.sites[site - 1].digest() == world.sites[site].digest();
+        for node in 0..world.nodes.len() {
+            let is_twin = node > 0 && world.nodes[node - 1].digest() == world.nodes[node].digest();
             if !is_twin {
-                self.site_actions(world, site, actions);
+                self.node_actions(world, node, actions);
             }
         }
         if self.bounds.timing.is_some_and(|timing| world.now < timing.horizon) {
@@ -283,10 +287,10 @@ impl Model for Protocol {
         let is_kept = Property::always(name, |model: &Self, world: &World| world.is_kept(model));
         // A broken rule is to show in a property.
         let agrees = Property::always("keys agree with readers", |_, world: &World| {
-            world.count(|site| site.agrees_with_readers(world.now)) == NODES
+            world.count(|node| node.agrees_with_readers(world.now)) == NODES
         });
-        let is_asked =
-            self.rules.wrong.is_none() && self.bounds.property != ModelProperty::KeysAgreeWithReaders;
-        [Some(is_kept), is_asked.then_some(agrees)].into_iter().flatten().collect()
+        let checks_agreement =
+            self.rules.broken_rule.is_none() && self.bounds.property != ModelProperty::KeysAgreeWithReaders;
+        [Some(is_kept), checks_agreement.then_some(agrees)].into_iter().flatten().collect()
     }
 }

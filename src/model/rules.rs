@@ -9,11 +9,11 @@ use crate::{
 
 /// A way to do it wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(super) enum BrokenRule {
     /// As the code itself can be told to do it.
-    Rule(Mutation),
+    Mutation(Mutation),
     /// A node proves a lease if the key is still there.
-    StillMineProves,
+    VerifyByKey,
     /// Readers take the largest vote for their token, although no quorum may know of it.
     ReadersWriteNothingBack,
     /// A writer unlocks the resource before it goes on as a reader.
@@ -23,34 +23,34 @@ pub(super) enum Wrong {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub(super) guard: RestartGuard,
-    pub(super) wrong: Option<Wrong>,
+    pub(super) broken_rule: Option<BrokenRule>,
 }
 
 impl Rules {
-    pub(super) const WHOLE: Self = Self { guard: RestartGuard::Off, wrong: None };
+    pub(super) const WHOLE: Self = Self { guard: RestartGuard::Off, broken_rule: None };
 
     pub(super) const fn without(rule: Mutation) -> Self {
-        Self::with(Wrong::Rule(rule))
+        Self::with(BrokenRule::Mutation(rule))
     }
 
-    pub(super) const fn with(wrong: Wrong) -> Self {
-        Self { wrong: Some(wrong), ..Self::WHOLE }
+    pub(super) const fn with(rule: BrokenRule) -> Self {
+        Self { broken_rule: Some(rule), ..Self::WHOLE }
     }
 
     pub(super) const GUARDED: Self = Self { guard: RestartGuard::PerConnection, ..Self::WHOLE };
 
-    pub(super) fn is(self, wrong: Wrong) -> bool {
-        self.wrong == Some(wrong)
+    pub(super) fn breaks(self, rule: BrokenRule) -> bool {
+        self.broken_rule == Some(rule)
     }
 
     pub(super) fn is_broken(self, rule: Mutation) -> bool {
-        self.is(Wrong::Rule(rule))
+        self.breaks(BrokenRule::Mutation(rule))
     }
 
     /// Breaks the rule for the crate's own code, on this thread, until what is returned is dropped.
     pub(super) fn break_for_nodes(self) -> Broken {
-        mutation::break_rule(match self.wrong {
-            Some(Wrong::Rule(rule)) => Some(rule),
+        mutation::break_rule(match self.broken_rule {
+            Some(BrokenRule::Mutation(rule)) => Some(rule),
             _ => None,
         })
     }

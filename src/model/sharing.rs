@@ -3,7 +3,7 @@
 use crate::{
     model::{
         bounds::{Bounds, Expiries, IN_STEP, ModelProperty, NEARLY_IN_STEP, Timing, full_or},
-        rules::{Rules, Wrong},
+        rules::{BrokenRule, Rules},
         search::{assert_breaks, assert_holds, shortest_break},
     },
     mutation::Mutation,
@@ -100,7 +100,7 @@ fn tokens_grow_although_a_node_comes_back_with_older_readers() {
 }
 
 #[test]
-fn what_a_reader_or_a_writer_proves_holds_beside_the_other() {
+fn proofs_of_readers_and_writers_hold() {
     for renewals in [[1, 0, 0], [0, 1, 0]] {
         for losses in full_or(&[0, 1][..], &[0]) {
             let bounds = Bounds { renewals, losses: *losses, is_regained_above: true, ..PROOFS };
@@ -110,14 +110,14 @@ fn what_a_reader_or_a_writer_proves_holds_beside_the_other() {
 }
 
 #[test]
-fn what_a_reader_proves_holds_although_another_comes_after_a_writer() {
+fn proofs_of_readers_hold_when_a_reader_follows_a_writer() {
     let expiries = full_or(Expiries::AtMost(1), Expiries::AtMost(0));
     let bounds = Bounds { readers: WRITER_BETWEEN, attempts: ALL, renewals: [1, 0, 0], ..PROOFS };
     assert_holds(Bounds { is_held_at_start: true, expiries, ..bounds }, Rules::WHOLE);
 }
 
 #[test]
-fn the_key_of_a_resource_says_that_it_is_read_as_long_as_it_is() {
+fn the_key_is_shared_exactly_while_readers_hold_it() {
     let expiries = full_or(Expiries::Any, Expiries::AtMost(1));
     let bounds = of(ModelProperty::KeysAgreeWithReaders);
     assert_holds(Bounds { attempts: full_or(ALL, [0, 1, 1]), expiries, ..bounds }, Rules::WHOLE);
@@ -127,7 +127,7 @@ fn the_key_of_a_resource_says_that_it_is_read_as_long_as_it_is() {
 }
 
 #[test]
-fn nothing_is_left_behind_by_readers() {
+fn readers_leave_no_key() {
     assert_holds(
         Bounds { attempts: [0, 1, 1], renewals: full_or([0, 1, 1], [0; 3]), ..RESIDUE },
         Rules::WHOLE,
@@ -136,43 +136,43 @@ fn nothing_is_left_behind_by_readers() {
 }
 
 #[test]
-fn half_of_the_nodes_are_no_quorum_of_readers_either() {
+fn half_of_the_nodes_is_no_quorum_of_readers() {
     shortest_break(EXCLUSION, Rules::without(Mutation::HalfIsQuorum));
 }
 
 #[test]
-fn a_reader_that_deletes_the_key_of_a_writer_lets_another_in() {
+fn a_reader_that_deletes_the_key_of_a_writer_breaks_exclusion() {
     shortest_break(Bounds { attempts: [1, 2, 0], ..EXCLUSION }, Rules::without(Mutation::UnshareAnyKey));
 }
 
 #[test]
-fn a_reader_that_leaves_for_all_lets_a_writer_in() {
+fn a_reader_that_unlocks_for_all_admits_a_writer() {
     shortest_break(Bounds { attempts: ALL, ..EXCLUSION }, Rules::without(Mutation::UnshareForAll));
 }
 
 #[test]
-fn with_an_owner_id_for_two_attempts_a_late_rollback_takes_the_second_one_out() {
+fn a_late_rollback_removes_the_next_reader_of_a_reused_lease_id() {
     shortest_break(Bounds { attempts: [1, 2, 0], ..EXCLUSION }, Rules::without(Mutation::ReuseOwnerId));
 }
 
 #[test]
-fn with_one_end_for_all_readers_a_writer_comes_in_at_that_of_another() {
+fn one_end_for_all_readers_admits_a_writer_too_early() {
     let bounds = Bounds { readers: WRITER_LAST, ..TIMED };
     assert_breaks(bounds, Rules::without(Mutation::OneEndForReaders));
 }
 
 #[test]
-fn a_node_that_counts_for_a_reader_at_once_takes_the_place_of_a_vote_it_forgot() {
+fn a_node_that_counts_at_once_replaces_a_readers_forgotten_vote() {
     let timing = Some(Timing { ttl: 3, attempt_timeout: 3, horizon: 4 });
     let bounds = Bounds { readers: [true, false, false], renewals: [1, 0, 0], crashes: 1, ..EXCLUSION };
-    let at_once = Some(Wrong::Rule(Mutation::CountInQuarantine));
-    let rules = Rules { wrong: at_once, ..Rules::GUARDED };
+    let at_once = Some(BrokenRule::Mutation(Mutation::CountInQuarantine));
+    let rules = Rules { broken_rule: at_once, ..Rules::GUARDED };
     assert_breaks(Bounds { is_held_at_start: true, timing, ..bounds }, rules);
 }
 
 #[test]
-fn without_a_write_back_of_readers_a_writer_may_have_their_token() {
-    let rules = Rules::with(Wrong::ReadersWriteNothingBack);
+fn without_a_write_back_of_readers_a_writer_repeats_their_token() {
+    let rules = Rules::with(BrokenRule::ReadersWriteNothingBack);
     shortest_break(Bounds { starts: NEARLY_IN_STEP, ..ORDER }, rules);
 }
 
@@ -183,7 +183,7 @@ fn a_first_reader_that_repeats_the_counter_has_the_token_of_a_writer() {
 }
 
 #[test]
-fn a_write_back_of_somebody_who_does_not_read_confirms_a_token_twice() {
+fn a_write_back_of_no_reader_confirms_a_token_twice() {
     let rules = Rules::without(Mutation::WriteBackOfNoReader);
     shortest_break(Bounds { starts: &[[0, 1, 1]], ..ORDER }, rules);
 }
@@ -195,7 +195,7 @@ fn a_write_back_to_readers_that_came_after_a_writer_confirms_its_token_again() {
 }
 
 #[test]
-fn readers_that_are_counted_from_before_a_writer_prove_too_much() {
+fn a_stale_phase_proves_too_much() {
     let bounds = Bounds { readers: WRITER_BETWEEN, attempts: ALL, renewals: [1, 0, 0], ..PROOFS };
     assert_breaks(Bounds { is_held_at_start: true, ..bounds }, Rules::without(Mutation::StalePhase));
 }

@@ -3,7 +3,7 @@
 use crate::{
     model::{
         bounds::{Bounds, Expiries, ModelProperty, full_or},
-        rules::{Rules, Wrong},
+        rules::{BrokenRule, Rules},
         search::{assert_holds, shortest_break},
     },
     mutation::Mutation,
@@ -18,7 +18,7 @@ fn bounds() -> Bounds {
 }
 
 #[test]
-fn a_proof_holds_whatever_expires_and_arrives_late() {
+fn proofs_hold_despite_expiry_and_delays() {
     assert_holds(bounds(), Rules::WHOLE);
 }
 
@@ -45,6 +45,6 @@ fn a_proof_fails_where_a_counter_was_lost_and_comes_back_below_the_token() {
 }
 
 #[test]
-fn that_the_key_is_still_there_proves_nothing_where_votes_arrive_late() {
-    shortest_break(bounds(), Rules::with(Wrong::StillMineProves));
+fn the_key_alone_proves_nothing_when_votes_arrive_late() {
+    shortest_break(bounds(), Rules::with(BrokenRule::VerifyByKey));
 }

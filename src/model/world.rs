@@ -4,9 +4,9 @@ use crate::{
     model::{
         CLIENTS, NODES,
         bounds::{Expiries, ModelProperty},
-        message::{Ask, AttemptId, Reply, Request, Say},
+        message::{AttemptId, FromNode, Reply, Request, ToNode},
+        node_model::{LockVote, NodeModel, Sealed, WriteBackState},
         protocol::Protocol,
-        site::{LockVote, Sealed, Site, WriteBackState},
     },
     mutation::Mutation,
 };
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
     /// Sorted: nodes can change places.
-    pub(super) sites: [Sealed; NODES],
+    pub(super) nodes: [Sealed; NODES],
     pub(super) clients: [ModelClient; CLIENTS],
     pub(super) now: u8,
     /// As many of the leases granted so far as the property asks about, sorted.
@@ -40,13 +40,13 @@ pub(super) struct Granted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Flaw {
     /// A token was granted twice, not to readers both times.
-    Repeated(u64),
+    RepeatedToken(u64),
     /// A token was granted after a larger one.
-    Fell(u64),
+    FallingToken(u64),
     /// A lease was verified after a larger token was granted that it conflicts with.
     FalseProof(u64),
     /// A writer was granted a lease between a write lease and the read lease that followed it.
-    Between,
+    WriterBetween,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,21 +59,21 @@ pub(super) struct ModelClient {
     /// Above this its token has to be, because of what had been granted then.
     pub(super) floor: u64,
     /// What it gives up for the lease that it wants, if it downgrades.
-    pub(super) gives_up: Option<GivenUp>,
+    pub(super) downgrade: Option<PendingDowngrade>,
 }
 
 /// A write lease that is given up for a read lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct GivenUp {
+pub(super) struct PendingDowngrade {
     pub(super) writer: AttemptId,
     /// Where there are ticks: the first at which it is over.
     pub(super) valid_until: u8,
     /// Whether another writer has been granted a lease since.
-    pub(super) is_passed: bool,
+    pub(super) has_later_writer: bool,
 }
 
 impl ModelClient {
-    const IDLE: Self = Self { begun: 0, phase: ClientPhase::Idle, start: 0, floor: 0, gives_up: None };
+    const IDLE: Self = Self { begun: 0, phase: ClientPhase::Idle, start: 0, floor: 0, downgrade: None };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,7 +106,7 @@ pub(super) struct ModelRound {
 impl World {
     pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
         let mut world = Self {
-            sites: counters.map(|counter| Sealed::new(Site::new(&model.parameters, counter))),
+            nodes: counters.map(|counter| Sealed::new(NodeModel::new(&model.parameters, counter))),
             clients: [ModelClient::IDLE; CLIENTS],
             now: 0,
             granted: Vec::new(),
@@ -119,22 +119,22 @@ impl World {
             flaw: None,
         };
         if model.bounds.is_queued {
-            world.sites[0].open().enqueue(model);
-            world.sites[0].seal();
+            world.nodes[0].open().enqueue(model);
+            world.nodes[0].seal();
         }
         world.settled()
     }
 
     /// The one state that stands for all that differ from it in the order of the nodes.
     pub(super) fn settled(mut self) -> Self {
-        self.sites.sort_by_key(Sealed::digest);
+        self.nodes.sort_by_key(Sealed::digest);
         self
     }
 
     /// The places of the nodes once they are settled.
     pub(super) fn order(&self) -> [usize; NODES] {
-        let mut order = std::array::from_fn(|site| site);
-        order.sort_by_key(|site: &usize| self.sites[*site].digest());
+        let mut order = std::array::from_fn(|node| node);
+        order.sort_by_key(|node: &usize| self.nodes[*node].digest());
         order
     }
 
@@ -144,19 +144,19 @@ impl World {
     }
 
     /// Whether anybody waits for the answer.
-    pub(super) fn is_heard(&self, Request { of, .. }: Request) -> bool {
+    pub(super) fn expects_answer(&self, Request { of, .. }: Request) -> bool {
         self.attempt(of.client) == of && self.clients[of.client].phase != ClientPhase::Idle
     }
 
     /// Sends the client's request to one node.
-    pub(super) fn send(&mut self, client: usize, site: usize, ask: Ask) {
-        let request = Request { of: self.attempt(client), ask };
-        self.sites[site].open().send(request);
+    pub(super) fn send(&mut self, client: usize, node: usize, message: ToNode) {
+        let request = Request { of: self.attempt(client), message };
+        self.nodes[node].open().send(request);
     }
 
     /// Of how many nodes this holds.
-    pub(super) fn count(&self, holds: impl Fn(&Site) -> bool) -> usize {
-        self.sites.iter().filter(|site| holds(site)).count()
+    pub(super) fn count(&self, holds: impl Fn(&NodeModel) -> bool) -> usize {
+        self.nodes.iter().filter(|node| holds(node)).count()
     }
 
     /// The largest token granted so far, to anybody whom the client's leases are in conflict with;
@@ -177,8 +177,8 @@ impl World {
 
     /// The client's attempt is over, whatever is still in flight.
     pub(super) fn end_attempt(&mut self, client: usize) {
-        for site in &mut self.sites {
-            site.open().forget_attempt(client);
+        for node in &mut self.nodes {
+            node.open().forget_attempt(client);
         }
         let ModelClient { begun, .. } = self.clients[client];
         self.clients[client] = ModelClient { begun, ..ModelClient::IDLE };
@@ -186,23 +186,23 @@ impl World {
 
     /// Whether hearing this changes anything. A node's first answer stands; and what comes after a
     /// decision matters only where it tells an unlock whether to leave a tombstone.
-    pub(super) fn is_of_use(&self, model: &Protocol, site: usize, Reply { to, say }: Reply) -> bool {
-        let attempt = self.sites[site].attempts[to.client];
+    pub(super) fn is_relevant(&self, model: &Protocol, node: usize, Reply { to, message }: Reply) -> bool {
+        let attempt = self.nodes[node].attempts[to.client];
         let is_voting = attempt.lock == LockVote::Unanswered;
         if model.bounds.is_all_delivered() {
-            return match say {
-                Say::Granted { .. } | Say::Refused => is_voting,
-                Say::WrittenBack(_) => attempt.write_back == WriteBackState::Unanswered,
-                Say::Renewed { .. } | Say::NotRenewed { .. } => attempt.open_renewals > 0,
+            return match message {
+                FromNode::Granted { .. } | FromNode::Refused => is_voting,
+                FromNode::WrittenBack(_) => attempt.write_back == WriteBackState::Unanswered,
+                FromNode::Renewed { .. } | FromNode::NotRenewed { .. } => attempt.open_renewals > 0,
             };
         }
-        match (say, self.clients[to.client].phase) {
-            (Say::Granted { .. }, ClientPhase::Locking | ClientPhase::Confirming { .. }) => is_voting,
-            (Say::Refused, ClientPhase::Locking) => is_voting && self.repeats > 0,
-            (Say::WrittenBack(is_written_back), ClientPhase::Confirming { .. }) => {
+        match (message, self.clients[to.client].phase) {
+            (FromNode::Granted { .. }, ClientPhase::Locking | ClientPhase::Confirming { .. }) => is_voting,
+            (FromNode::Refused, ClientPhase::Locking) => is_voting && self.repeats > 0,
+            (FromNode::WrittenBack(is_written_back), ClientPhase::Confirming { .. }) => {
                 is_written_back && attempt.write_back == WriteBackState::Unanswered
             }
-            (Say::Renewed { round, counts }, ClientPhase::Holding(lease)) => {
+            (FromNode::Renewed { round, counts }, ClientPhase::Holding(lease)) => {
                 let is_open = lease.round.is_some() && round == lease.rounds;
                 counts && is_open && attempt.renewal.is_none() && model.bounds.are_renewals_counted()
             }
@@ -210,13 +210,13 @@ impl World {
         }
     }
 
-    pub(super) fn drop_useless(&mut self, model: &Protocol) {
-        for site in 0..NODES {
-            let is_of_use = |reply: &Reply| self.is_of_use(model, site, *reply);
-            if !self.sites[site].replies().iter().all(is_of_use) {
-                let mut kept = self.sites[site].clone();
-                kept.open().keep_replies(|reply| is_of_use(&reply));
-                self.sites[site] = kept;
+    pub(super) fn drop_irrelevant(&mut self, model: &Protocol) {
+        for node in 0..NODES {
+            let is_relevant = |reply: &Reply| self.is_relevant(model, node, *reply);
+            if !self.nodes[node].replies().iter().all(is_relevant) {
+                let mut kept = self.nodes[node].clone();
+                kept.open().keep_replies(|reply| is_relevant(&reply));
+                self.nodes[node] = kept;
             }
         }
     }
@@ -237,11 +237,11 @@ impl World {
     pub(super) fn last_chance(&self, model: &Protocol, client: usize) -> u8 {
         let timing = model.bounds.timing;
         let Some(timing) = timing else { return u8::MAX };
-        let ModelClient { start, gives_up, .. } = self.clients[client];
+        let ModelClient { start, downgrade, .. } = self.clients[client];
         let last = start + timing.attempt_timeout.min(timing.ttl);
-        match gives_up {
-            Some(given_up) if !model.rules.is_broken(Mutation::DowngradeTooLate) => {
-                last.min(given_up.valid_until)
+        match downgrade {
+            Some(downgrade) if !model.rules.is_broken(Mutation::DowngradeTooLate) => {
+                last.min(downgrade.valid_until)
             }
             _ => last,
         }
@@ -267,11 +267,11 @@ impl World {
             ModelProperty::TokensAreUniqueAndGrow | ModelProperty::ProofsHold => self.flaw.is_none(),
             ModelProperty::NothingIsLeftBehind => {
                 let is_at_rest = self.clients.iter().all(|client| client.phase == ClientPhase::Idle)
-                    && self.sites.iter().all(|site| site.requests().is_empty());
-                !(is_at_rest && self.count(|site| site.has_leftovers(self.now)) > 0)
+                    && self.nodes.iter().all(|node| node.requests().is_empty());
+                !(is_at_rest && self.count(|node| node.has_leftovers(self.now)) > 0)
             }
             ModelProperty::KeysAgreeWithReaders => {
-                self.count(|site| site.agrees_with_readers(self.now)) == NODES
+                self.count(|node| node.agrees_with_readers(self.now)) == NODES
             }
         }
     }
@@ -296,10 +296,11 @@ impl World {
         !match model.bounds.property {
             ModelProperty::LeasesDoNotOverlap => {
                 let may_hold = |client| may_be_granted(client) || self.is_holding(model, client);
-                let is_passed =
-                    |client: usize| self.clients[client].gives_up.is_some_and(|given_up| given_up.is_passed);
+                let has_later_writer = |client: usize| {
+                    self.clients[client].downgrade.is_some_and(|downgrade| downgrade.has_later_writer)
+                };
                 self.is_any_conflict(model, may_hold)
-                    || (0..CLIENTS).any(|client| is_passed(client) && may_be_granted(client))
+                    || (0..CLIENTS).any(|client| has_later_writer(client) && may_be_granted(client))
             }
             ModelProperty::TokensAreUniqueAndGrow => clients.any(may_be_granted),
             ModelProperty::ProofsHold => clients.any(may_prove_falsely),

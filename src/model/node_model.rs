@@ -11,9 +11,9 @@ use crate::{
     model::{
         CLIENTS,
         bounds::ModelProperty,
-        message::{Ask, AttemptId, Reply, Request, Say, attempt_of, resource, stranger},
+        message::{AttemptId, FromNode, Reply, Request, ToNode, attempt_of, foreign_waiter, resource},
         protocol::Protocol,
-        rules::Wrong,
+        rules::BrokenRule,
     },
     mutation::Mutation,
     node::{
@@ -33,8 +33,8 @@ pub(super) const INCARNATION: &str = "";
 /// Together in one value, so that nodes can change places: nothing in the protocol tells one from
 /// another, and of states that differ only in that the search visits one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Site {
-    node: NodeState,
+pub(super) struct NodeModel {
+    state: NodeState,
     /// What it comes back with if it restarts.
     saved: Option<Arc<NodeState>>,
     /// Whole seconds by which the node's clock is ahead of the others.
@@ -57,9 +57,9 @@ pub(super) struct NodeAttemptState {
     /// A renewal has put the key there.
     pub(super) is_renewed: bool,
     /// The node restarted when the attempt had begun. Until that is decided, it is in quarantine.
-    pub(super) is_older: bool,
+    pub(super) began_before_restart: bool,
     /// What the unlock of the write lease leaves here that is given up for this attempt.
-    pub(super) writer_leaves: Option<Tombstone>,
+    pub(super) writer_tombstone: Option<Tombstone>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -73,22 +73,22 @@ pub(super) enum LockVote {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum WriteBackState {
     #[default]
-    NotAsked,
+    NotSent,
     Unanswered,
     WrittenBack,
     Refused,
 }
 
-impl Site {
+impl NodeModel {
     pub(super) fn new(parameters: &QuorumParameters, counter: u64) -> Self {
-        let mut node = NodeState::new(INCARNATION);
+        let mut state = NodeState::new(INCARNATION);
         if parameters.guard != RestartGuard::Off {
             let init = Init { is_rehearsal: false, time: Duration::ZERO };
-            node.apply(parameters, &Operation::Init(init), NodeTime::from_epoch(0));
+            state.apply(parameters, &Operation::Init(init), NodeTime::from_epoch(0));
         }
-        node.set_counter(resource(), Some(remembered(counter)));
+        state.set_counter(resource(), Some(lasting_counter(counter)));
         Self {
-            node,
+            state,
             saved: None,
             ahead: 0,
             requests: Vec::new(),
@@ -99,7 +99,7 @@ impl Site {
 
     /// Somebody else comes into its queue.
     pub(super) fn enqueue(&mut self, model: &Protocol) {
-        self.node.apply(&model.parameters, &stranger(model.ttl()), self.time(0));
+        self.state.apply(&model.parameters, &foreign_waiter(model.ttl()), self.time(0));
     }
 
     pub(super) fn requests(&self) -> &[Request] {
@@ -129,8 +129,8 @@ impl Site {
         self.replies.insert(place, reply);
     }
 
-    pub(super) fn keep_replies(&mut self, is_of_use: impl Fn(Reply) -> bool) {
-        self.replies.retain(|reply| is_of_use(*reply));
+    pub(super) fn keep_replies(&mut self, is_relevant: impl Fn(Reply) -> bool) {
+        self.replies.retain(|reply| is_relevant(*reply));
     }
 
     /// The client's attempt is over: whatever it would have heard, nobody listens to.
@@ -140,67 +140,67 @@ impl Site {
     }
 
     /// What the node does, and what it says to it.
-    pub(super) fn execute(&mut self, model: &Protocol, request: Request, now: u8) -> Option<Say> {
-        let Request { of, ask } = request;
-        let owner = match model.rules.wrong {
-            Some(Wrong::Rule(Mutation::ReuseOwnerId)) => AttemptId { number: 1, ..of },
+    pub(super) fn execute(&mut self, model: &Protocol, request: Request, now: u8) -> Option<FromNode> {
+        let Request { of, message } = request;
+        let owner = match model.rules.broken_rule {
+            Some(BrokenRule::Mutation(Mutation::ReuseOwnerId)) => AttemptId { number: 1, ..of },
             _ => of,
         };
         let operation = request.operation(owner, model.bounds.is_reader(of), model.ttl());
         let was_held = self.is_held(now);
         let broken = model.rules.break_for_nodes();
-        let answer = self.node.apply(&model.parameters, &operation, self.time(now)).answer.into_parts().0;
+        let answer = self.state.apply(&model.parameters, &operation, self.time(now)).answer.into_parts().0;
         drop(broken);
         if !model.bounds.is_queued {
             // They keep some out for a while, and who comes when is for the search to try.
-            self.node.forget_marks();
+            self.state.forget_marks();
         }
         if !model.bounds.are_tokens_counted() {
-            self.node.set_counter(resource(), Some(remembered(0)));
+            self.state.set_counter(resource(), Some(lasting_counter(0)));
         }
-        match (ask, answer) {
-            (Ask::Unlock { .. }, _) => None,
-            (_, Answer::Granted { vote }) => Some(Say::Granted { vote }),
-            (_, Answer::WrittenBack) => Some(Say::WrittenBack(true)),
-            (_, Answer::NotWrittenBack { .. }) => Some(Say::WrittenBack(false)),
-            (Ask::WriteBack { .. }, Answer::Abstains(_)) => Some(Say::WrittenBack(false)),
-            (Ask::Renew { round, .. }, Answer::Renewed { proves }) => {
+        match (message, answer) {
+            (ToNode::Unlock { .. }, _) => None,
+            (_, Answer::Granted { vote }) => Some(FromNode::Granted { vote }),
+            (_, Answer::WrittenBack) => Some(FromNode::WrittenBack(true)),
+            (_, Answer::NotWrittenBack { .. }) => Some(FromNode::WrittenBack(false)),
+            (ToNode::WriteBack { .. }, Answer::Abstains(_)) => Some(FromNode::WrittenBack(false)),
+            (ToNode::Renew { round, .. }, Answer::Renewed { proves }) => {
                 let counts = match model.bounds.property {
-                    ModelProperty::ProofsHold if model.rules.is(Wrong::StillMineProves) => was_held,
+                    ModelProperty::ProofsHold if model.rules.breaks(BrokenRule::VerifyByKey) => was_held,
                     ModelProperty::ProofsHold => proves,
                     _ => true,
                 };
-                Some(Say::Renewed { round, counts })
+                Some(FromNode::Renewed { round, counts })
             }
-            (Ask::Renew { round, .. }, _) => Some(Say::NotRenewed { round }),
+            (ToNode::Renew { round, .. }, _) => Some(FromNode::NotRenewed { round }),
             (_, Answer::Held(_) | Answer::Queued(_) | Answer::Gone | Answer::Abstains(_)) => {
-                Some(Say::Refused)
+                Some(FromNode::Refused)
             }
-            (ask, answer) => panic!("a node said {answer:?} to {ask:?}"),
+            (message, answer) => panic!("a node answered {answer:?} to {message:?}"),
         }
     }
 
     pub(super) fn is_held(&self, now: u8) -> bool {
-        self.node.held(resource(), self.time(now)).is_some()
+        self.state.held(resource(), self.time(now)).is_some()
     }
 
     /// Who shares the resource here, while the clocks stand still.
     pub(super) fn readers(&self) -> impl Iterator<Item = AttemptId> {
-        let readers = self.node.readers(resource(), self.time(0));
+        let readers = self.state.readers(resource(), self.time(0));
         readers.into_iter().flat_map(|readers| readers.ends.keys().map(attempt_of))
     }
 
     /// Whether a key is here, or what belongs to one.
     pub(super) fn has_leftovers(&self, now: u8) -> bool {
-        self.is_held(now) || self.node.stored_readers(resource()).is_some()
+        self.is_held(now) || self.state.stored_readers(resource()).is_some()
     }
 
     /// Whether the key is that of readers if there is one, and ends with the last of them; and
     /// whether they have an order that votes can keep.
     pub(super) fn agrees_with_readers(&self, now: u8) -> bool {
         let time = self.time(now);
-        let key = self.node.held(resource(), time).filter(|held| held.owner.is_of_readers());
-        let stored = self.node.stored_readers(resource());
+        let key = self.state.held(resource(), time).filter(|held| held.owner.is_of_readers());
+        let stored = self.state.stored_readers(resource());
         let ends = stored.iter().flat_map(|readers| readers.ends.values().copied());
         let last = ends.max().filter(|end| !end.is_past(time));
         key.map(|held| held.expires_at) == last && stored.is_none_or(|readers| readers.phase <= readers.epoch)
@@ -208,7 +208,7 @@ impl Site {
 
     /// A tick has passed: what is over is forgotten.
     pub(super) fn tick(&mut self, now: u8) {
-        self.node.sweep(NodeTime::from_epoch(now.into()));
+        self.state.sweep(NodeTime::from_epoch(now.into()));
     }
 
     /// A tick is a millisecond.
@@ -218,21 +218,21 @@ impl Site {
 }
 
 /// A counter that outlives the search.
-fn remembered(value: u64) -> Counter {
+fn lasting_counter(value: u64) -> Counter {
     Counter { value, expires_at: NodeTime::from_epoch(3_600_000) }
 }
 
-/// A site and its digest, by which sites are sorted and states told apart without looking at all of
+/// A node and its digest, by which nodes are sorted and states told apart without looking at all of
 /// it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sealed {
     digest: u64,
-    site: Arc<Site>,
+    node: Arc<NodeModel>,
 }
 
 impl Sealed {
-    pub(super) fn new(site: Site) -> Self {
-        let mut sealed = Self { digest: 0, site: Arc::new(site) };
+    pub(super) fn new(node: NodeModel) -> Self {
+        let mut sealed = Self { digest: 0, node: Arc::new(node) };
         sealed.seal();
         sealed
     }
@@ -241,26 +241,26 @@ impl Sealed {
         self.digest
     }
 
-    /// The site, to be changed: sealed again before anybody looks at the digest.
-    pub(super) fn open(&mut self) -> &mut Site {
+    /// The node, to be changed: sealed again before anybody looks at the digest.
+    pub(super) fn open(&mut self) -> &mut NodeModel {
         self.digest = 0;
-        Arc::make_mut(&mut self.site)
+        Arc::make_mut(&mut self.node)
     }
 
     pub(super) fn seal(&mut self) {
         if self.digest == 0 {
             let mut hasher = DefaultHasher::new();
-            self.site.hash(&mut hasher);
+            self.node.hash(&mut hasher);
             self.digest = hasher.finish();
         }
     }
 }
 
 impl Deref for Sealed {
-    type Target = Site;
+    type Target = NodeModel;
 
-    fn deref(&self) -> &Site {
-        &self.site
+    fn deref(&self) -> &NodeModel {
+        &self.node
     }
 }
 

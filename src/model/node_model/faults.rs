@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::Site;
+use super::NodeModel;
 use crate::{
     model::{
         CLIENTS,
@@ -16,39 +16,39 @@ use crate::{
     },
 };
 
-impl Site {
+impl NodeModel {
     /// The key expires, or one reader. Only where the clocks stand still.
     pub(in crate::model) fn expire(&mut self, model: &Protocol, reader: Option<AttemptId>) {
-        let left = self.node.stored_readers(resource()).cloned();
+        let left = self.state.stored_readers(resource()).cloned();
         match reader {
-            Some(reader) => self.node.forget_reader(resource(), owner_of(reader), self.time(0)),
-            None => self.node.end_lock(resource()),
+            Some(reader) => self.state.forget_reader(resource(), owner_of(reader), self.time(0)),
+            None => self.state.end_lock(resource()),
         }
         if model.rules.is_broken(Mutation::StalePhase) && !self.is_held(0) {
-            self.node.set_readers(resource(), left);
+            self.state.set_readers(resource(), left);
         }
     }
 
     pub(in crate::model) fn has_counter(&self) -> bool {
-        self.node.counter(resource(), self.time(0)).is_some()
+        self.state.counter(resource(), self.time(0)).is_some()
     }
 
     pub(in crate::model) fn lose_counter(&mut self, is_regained_above: bool) {
-        self.node.set_counter(resource(), None);
+        self.state.set_counter(resource(), None);
         self.ahead += u8::from(is_regained_above);
     }
 
     /// It forgets everything.
     pub(in crate::model) fn crash(&mut self, parameters: &QuorumParameters, now: u8) {
-        let counter = self.node.counter(resource(), self.time(now));
-        self.node.flush();
+        let counter = self.state.counter(resource(), self.time(now));
+        self.state.flush();
         if parameters.guard != RestartGuard::Off {
             self.register(parameters, now);
             // Where tokens are not looked at, the minimum token would only make more states.
-            let metadata = self.node.metadata().cloned();
-            self.node.set_metadata(metadata.map(|metadata| NodeMetadata { minimum_token: 0, ..metadata }));
+            let metadata = self.state.metadata().cloned();
+            self.state.set_metadata(metadata.map(|metadata| NodeMetadata { minimum_token: 0, ..metadata }));
         }
-        self.node.set_counter(resource(), counter);
+        self.state.set_counter(resource(), counter);
     }
 
     pub(in crate::model) fn has_saved(&self) -> bool {
@@ -56,48 +56,49 @@ impl Site {
     }
 
     pub(in crate::model) fn save(&mut self) {
-        self.saved = Some(Arc::new(self.node.clone()));
+        self.saved = Some(Arc::new(self.state.clone()));
     }
 
     /// It is as it was when it saved, while these clients are trying.
     pub(in crate::model) fn restart(&mut self, model: &Protocol, are_trying: [bool; CLIENTS]) {
         let Some(saved) = self.saved.take() else { return };
-        self.node = NodeState::clone(&saved);
-        self.node.set_metadata(None);
+        self.state = NodeState::clone(&saved);
+        self.state.set_metadata(None);
         let guarded = QuorumParameters { guard: RestartGuard::PerConnection, ..model.parameters.clone() };
         self.register(&guarded, 0);
         // How long it lasts is said by what follows.
-        self.node.set_quarantine(None);
+        self.state.set_quarantine(None);
         for (attempt, is_trying) in self.attempts.iter_mut().zip(are_trying) {
-            attempt.is_older = is_trying;
+            attempt.began_before_restart = is_trying;
         }
         let (now, earlier) = (self.time(0), model.ttl() - Duration::from_millis(1));
-        let held = self.node.held(resource(), now).cloned();
-        self.node.set_lock(resource(), held.map(|held| HeldKey { expires_at: now + earlier, ..held }));
-        let readers = self.node.stored_readers(resource()).cloned().map(|readers| ReaderRun {
+        let held = self.state.held(resource(), now).cloned();
+        self.state.set_lock(resource(), held.map(|held| HeldKey { expires_at: now + earlier, ..held }));
+        let readers = self.state.stored_readers(resource()).cloned().map(|readers| ReaderRun {
             ends: readers.ends.into_keys().map(|owner| (owner, now + earlier)).collect(),
             expires_at: now + earlier,
             ..readers
         });
-        self.node.set_readers(resource(), readers);
+        self.state.set_readers(resource(), readers);
     }
 
     /// Whether it gives no votes: it has restarted, and it is not yet so long ago that attempts
     /// which are older are decided, and that keys which are older, and were not renewed, are over.
     pub(in crate::model) fn is_in_quarantine(&self, model: &Protocol) -> bool {
         let until = self.time(0) + model.ttl();
-        let held = self.node.held(resource(), self.time(0)).map(|held| held.expires_at);
-        let readers = self.node.stored_readers(resource());
+        let held = self.state.held(resource(), self.time(0)).map(|held| held.expires_at);
+        let readers = self.state.stored_readers(resource());
         let ends = readers.iter().flat_map(|readers| readers.ends.values().copied());
-        self.attempts.iter().any(|attempt| attempt.is_older) || ends.chain(held).any(|end| end < until)
+        self.attempts.iter().any(|attempt| attempt.began_before_restart)
+            || ends.chain(held).any(|end| end < until)
     }
 
     /// A client registers it at once.
     fn register(&mut self, parameters: &QuorumParameters, now: u8) {
         let time = self.time(now);
         let register = Register { new_nodes: NewNodes::Quarantine, time: time.since_epoch() };
-        self.node.apply(parameters, &Operation::Register(register), time);
+        self.state.apply(parameters, &Operation::Register(register), time);
         // What `init` asks for would only make more states.
-        self.node.set_new(None);
+        self.state.set_new(None);
     }
 }
