@@ -9,7 +9,7 @@ use std::time::Duration;
 /// local(global) = base_local + (global - base_global) * (1 + rate)
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rated {
+pub(crate) struct SkewedClock {
     /// How far the rate is off, in millionths.
     rate: i64,
     base_local: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Rated {
 
 const PPM: i64 = 1_000_000;
 
-impl Rated {
+impl SkewedClock {
     /// A clock that shows `local` at the beginning. A rate that is off by more than a half is taken
     /// for a half.
     pub(crate) fn new(local: Duration, rate: i32) -> Self {
@@ -85,14 +85,14 @@ mod tests {
 
     #[test]
     fn a_clock_counts_at_its_rate_from_where_it_began() {
-        let clock = Rated::new(Duration::from_secs(7), 5_000);
+        let clock = SkewedClock::new(Duration::from_secs(7), 5_000);
         assert_eq!(clock.local(0), 7_000_000);
         assert_eq!(clock.local(1_000_000), 8_005_000);
     }
 
     #[test]
     fn a_frozen_clock_stands_still_and_goes_on_from_there() {
-        let mut clock = Rated::new(Duration::ZERO, 0);
+        let mut clock = SkewedClock::new(Duration::ZERO, 0);
         clock.set_frozen(true, 10);
         assert_eq!((clock.local(500), clock.global(11)), (10, None));
         clock.set_frozen(false, 500);
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_step_moves_a_clock_either_way() {
-        let mut clock = Rated::new(Duration::from_secs(1), 0);
+        let mut clock = SkewedClock::new(Duration::from_secs(1), 0);
         clock.step(-300, 0);
         assert_eq!(clock.local(0), 700_000);
         clock.step(500, 100);
@@ -114,7 +114,7 @@ mod tests {
             rate in -20_000_i32..20_000,
             local in 0_u64..10_000_000_000,
         ) {
-            let clock = Rated::new(Duration::ZERO, rate);
+            let clock = SkewedClock::new(Duration::ZERO, rate);
             let global = clock.global(local).unwrap();
             prop_assert!(clock.local(global) >= local);
             prop_assert!(global == 0 || clock.local(global - 1) < local);

@@ -148,7 +148,7 @@ impl Fault {
 
     /// Whether it is over before it begins. A crash never is: even if it takes no time, what comes
     /// up again is another run of the server.
-    pub(crate) fn is_nothing(&self) -> bool {
+    pub(crate) fn has_no_effect(&self) -> bool {
         match self {
             Self::Pause { lasts, .. }
             | Self::Freeze { lasts, .. }

@@ -174,21 +174,21 @@ fn breaks(report: &Report, promise: Promise) -> bool {
 }
 
 /// When something happened to a process.
-fn when(report: &Report, process: usize, is_it: impl Fn(&Event) -> bool) -> Vec<Duration> {
+fn times_of(report: &Report, process: usize, matches: impl Fn(&Event) -> bool) -> Vec<Duration> {
     let entries = report.history.entries().iter();
-    entries.filter(|entry| entry.process == process && is_it(&entry.event)).map(|entry| entry.at).collect()
+    entries.filter(|entry| entry.process == process && matches(&entry.event)).map(|entry| entry.at).collect()
 }
 
 fn granted(report: &Report, process: usize) -> Vec<Duration> {
-    when(report, process, |event| matches!(event, Event::Granted { .. }))
+    times_of(report, process, |event| matches!(event, Event::Granted { .. }))
 }
 
 fn lost(report: &Report, process: usize) -> Vec<Duration> {
-    when(report, process, |event| matches!(event, Event::Lost { .. }))
+    times_of(report, process, |event| matches!(event, Event::Lost { .. }))
 }
 
 fn ended(report: &Report, process: usize) -> Vec<Duration> {
-    when(report, process, |event| matches!(event, Event::Ended { .. }))
+    times_of(report, process, |event| matches!(event, Event::Ended { .. }))
 }
 
 /// The tokens of all leases, as they were granted.
@@ -199,7 +199,7 @@ fn tokens(report: &Report) -> Vec<FencingToken> {
 }
 
 /// What a process was told when it looked at its leases, in order; a grant counts as the first look.
-fn looks(report: &Report, process: usize) -> Vec<bool> {
+fn validity_checks(report: &Report, process: usize) -> Vec<bool> {
     let entries = report.history.entries().iter().filter(|entry| entry.process == process);
     let look =
         |event: &Event| if let Event::Looked { is_valid, .. } = event { Some(*is_valid) } else { None };

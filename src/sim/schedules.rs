@@ -329,14 +329,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_drawn_from_the_tolerated_budget_breaks_no_assumption(
+        fn tolerated_schedules_break_no_assumption(
             schedule in Schedules::tolerated().strategy()
         ) {
             prop_assert_eq!(schedule.promises(0.01, RestartGuard::PerConnection), Promises::ALL);
         }
 
         #[test]
-        fn every_fault_meets_somebody(schedule in Schedules::beyond().strategy()) {
+        fn every_fault_has_a_target(schedule in Schedules::beyond().strategy()) {
             for message in &schedule.messages {
                 prop_assert!(message.process < schedule.processes && message.node < schedule.nodes);
             }

@@ -69,7 +69,7 @@ fn a_panic_in_any_task_of_a_process_fails_the_run() {
 }
 
 #[test]
-fn a_client_that_waits_for_ever_is_told_by_the_horizon() {
+fn the_horizon_reports_a_client_that_waits_for_ever() {
     let report =
         Simulation::new(Schedule::without_faults(1, 3, 2)).horizon(SECOND).run(|process| async move {
             if process.index() == 1 {

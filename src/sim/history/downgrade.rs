@@ -15,9 +15,9 @@ use crate::values::Resource;
 pub(super) struct Writers<'h>(HashMap<&'h Resource, Vec<&'h AttemptRecord<'h>>>);
 
 impl<'h> Rule<'h> for Writers<'h> {
-    fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
-        let Some(lease) = seen.record else { return };
-        match seen.event {
+    fn on_event(&mut self, indexed: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
+        let Some(lease) = indexed.record else { return };
+        match indexed.event {
             Event::Granted { .. } => {
                 for resource in lease.resources.iter().filter(|resource| !lease.shares(resource)) {
                     self.0.entry(resource).or_default().push(lease);

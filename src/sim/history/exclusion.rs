@@ -26,15 +26,15 @@ struct Active<'h> {
 }
 
 impl<'h> Rule<'h> for ActiveLeases<'h> {
-    fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
-        let (Event::Granted { .. }, Some(lease)) = (seen.event, seen.record) else { return };
-        if is_over(lease, seen.at) {
+    fn on_event(&mut self, indexed: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
+        let (Event::Granted { .. }, Some(lease)) = (indexed.event, indexed.record) else { return };
+        if is_over(lease, indexed.at) {
             return;
         }
         for resource in lease.resources {
             let Active { writers, readers } = self.0.entry(resource).or_default();
             let is_shared = lease.shares(resource);
-            let (writer, reader) = (last_held(writers, seen.at), last_held(readers, seen.at));
+            let (writer, reader) = (last_held(writers, indexed.at), last_held(readers, indexed.at));
             let conflicting = writer.into_iter().chain(reader.filter(|_| !is_shared));
             let last = conflicting.max_by_key(|other| other.granted.map(|granted| granted.entry));
             if let (Some(first), Some(second)) = (last.and_then(AttemptRecord::grant), lease.grant()) {

@@ -27,29 +27,29 @@ impl Honesty {
         Self { grace }
     }
 
-    fn looked(seen: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
+    fn looked(indexed: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
         let AttemptRecord { attempt, process, granted, ended, .. } = *record;
-        if granted.is_none_or(|granted| granted.entry > seen.entry) {
-            return Some(Violation::EarlyLook { attempt, process, at: seen.at });
+        if granted.is_none_or(|granted| granted.entry > indexed.entry) {
+            return Some(Violation::EarlyLook { attempt, process, at: indexed.at });
         }
-        let is_over = ended.is_some_and(|ended| ended.entry < seen.entry);
-        is_over.then_some(Violation::LateLook { lease: record.grant()?, at: seen.at })
+        let is_over = ended.is_some_and(|ended| ended.entry < indexed.entry);
+        is_over.then_some(Violation::LateLook { lease: record.grant()?, at: indexed.at })
     }
 
-    fn announced(&self, seen: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
+    fn announced(&self, indexed: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
         let ended = record.ended.filter(|ended| !ended.is_unlocked)?;
-        let is_first = record.announced.is_some_and(|announced| announced.entry == seen.entry);
-        let is_late = is_first && seen.at > ended.at.saturating_add(self.grace);
-        is_late.then_some(Violation::LateLoss { lease: record.grant()?, at: seen.at })
+        let is_first = record.announced.is_some_and(|announced| announced.entry == indexed.entry);
+        let is_late = is_first && indexed.at > ended.at.saturating_add(self.grace);
+        is_late.then_some(Violation::LateLoss { lease: record.grant()?, at: indexed.at })
     }
 }
 
 impl Rule<'_> for Honesty {
-    fn see(&mut self, seen: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
-        let Some(record) = seen.record else { return };
-        found.extend(match seen.event {
-            Event::Looked { is_valid: true, .. } => Self::looked(seen, record),
-            Event::Announced { .. } => self.announced(seen, record),
+    fn on_event(&mut self, indexed: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
+        let Some(record) = indexed.record else { return };
+        found.extend(match indexed.event {
+            Event::Looked { is_valid: true, .. } => Self::looked(indexed, record),
+            Event::Announced { .. } => self.announced(indexed, record),
             _ => None,
         });
     }

@@ -21,7 +21,7 @@ pub(crate) struct AttemptRecord<'h> {
     pub(crate) granted: Option<GrantedRecord>,
     pub(crate) lost: Option<Duration>,
     pub(crate) ended: Option<EndedRecord>,
-    pub(crate) announced: Option<Announced>,
+    pub(crate) announced: Option<AnnouncedRecord>,
     is_verified: bool,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct EndedRecord {
 
 /// The first announcement of a loss, and which entry of the history it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Announced {
+pub(crate) struct AnnouncedRecord {
     pub(crate) entry: usize,
     pub(crate) at: Duration,
 }
@@ -109,7 +109,7 @@ impl<'h> AttemptRecord<'h> {
             Event::Granted { token, .. } => self.granted = Some(GrantedRecord { entry, at, token }),
             Event::Lost { .. } => self.lost = Some(at),
             Event::Ended { is_unlocked, .. } => self.ended = Some(EndedRecord { entry, at, is_unlocked }),
-            Event::Announced { .. } => drop(self.announced.get_or_insert(Announced { entry, at })),
+            Event::Announced { .. } => drop(self.announced.get_or_insert(AnnouncedRecord { entry, at })),
             Event::Verifying { .. } => self.is_verified = true,
             Event::Proven { .. } => self.is_verified = false,
             _ => {}
@@ -123,11 +123,11 @@ impl<'h> AttemptRecord<'h> {
 pub(crate) struct HistoryIndex<'h> {
     attempts: Vec<AttemptRecord<'h>>,
     indices: HashMap<AttemptId, usize>,
-    steps: Vec<Result<Noted<'h>, Violation>>,
+    steps: Vec<Result<IndexedEntry<'h>, Violation>>,
 }
 
 #[derive(Debug)]
-struct Noted<'h> {
+struct IndexedEntry<'h> {
     entry: usize,
     at: Duration,
     process: usize,
@@ -178,9 +178,9 @@ impl<'h> HistoryIndex<'h> {
     pub(crate) fn steps(&self) -> impl Iterator<Item = IndexStep<'_>> {
         self.steps.iter().map(|step| match step {
             Err(violation) => IndexStep::Malformed(violation),
-            Ok(noted) => {
-                let record = noted.record.and_then(|index| self.attempts.get(index));
-                let Noted { entry, at, process, event, .. } = *noted;
+            Ok(indexed) => {
+                let record = indexed.record.and_then(|index| self.attempts.get(index));
+                let IndexedEntry { entry, at, process, event, .. } = *indexed;
                 IndexStep::Event(IndexedEvent { entry, at, process, event, record })
             }
         })
@@ -189,7 +189,7 @@ impl<'h> HistoryIndex<'h> {
     fn take(&mut self, index: usize, at: Duration, entry: &'h Entry) {
         let Entry { process, ref event, .. } = *entry;
         match self.attempt_of(index, at, process, event) {
-            Ok(record) => self.steps.push(Ok(Noted { entry: index, at, process, event, record })),
+            Ok(record) => self.steps.push(Ok(IndexedEntry { entry: index, at, process, event, record })),
             Err(reason) => self.malformed(index, entry, reason),
         }
     }

@@ -106,7 +106,9 @@ impl History {
         for step in index.steps() {
             match step {
                 IndexStep::Malformed(violation) => found.push(violation.clone()),
-                IndexStep::Event(seen) => rules.iter_mut().for_each(|(_, rule)| rule.see(&seen, &mut found)),
+                IndexStep::Event(indexed) => {
+                    rules.iter_mut().for_each(|(_, rule)| rule.on_event(&indexed, &mut found))
+                }
             }
         }
         if found.is_empty() { Ok(()) } else { Err(Violations::new(found)) }
@@ -116,5 +118,5 @@ impl History {
 /// What one promise forbids, told one event after the other.
 trait Rule<'h> {
     /// Adds what this event shows to be broken.
-    fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>);
+    fn on_event(&mut self, indexed: &IndexedEvent<'h>, found: &mut Vec<Violation>);
 }

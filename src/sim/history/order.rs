@@ -83,8 +83,8 @@ impl<'h> Tokens<'h> {
 }
 
 impl<'h> Rule<'h> for Tokens<'h> {
-    fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
-        match (seen.event, seen.record) {
+    fn on_event(&mut self, indexed: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
+        match (indexed.event, indexed.record) {
             (Event::Began { attempt, .. }, Some(record)) => {
                 self.before.insert(*attempt, self.largest.of(record.resources));
             }

@@ -24,9 +24,9 @@ pub(super) struct Verifications<'h> {
 type Later<'h> = (&'h Resource, &'h AttemptRecord<'h>);
 
 impl<'h> Rule<'h> for Verifications<'h> {
-    fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
-        let Some(lease) = seen.record else { return };
-        match seen.event {
+    fn on_event(&mut self, indexed: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
+        let Some(lease) = indexed.record else { return };
+        match indexed.event {
             Event::Granted { .. } => {
                 self.largest.granted(lease);
                 let written = lease.resources.iter().filter(|resource| !lease.shares(resource));
@@ -38,14 +38,14 @@ impl<'h> Rule<'h> for Verifications<'h> {
                 let read = self.largest_written.of(lease.resources);
                 later.extend(read.into_iter().filter(|(resource, _)| lease.shares(resource)));
                 later.retain(|(_, other)| token(other) > token(lease));
-                self.begun.insert(*attempt, (seen.at, later));
+                self.begun.insert(*attempt, (indexed.at, later));
             }
             Event::Proven { attempt } => {
                 let Some((since, laters)) = self.begun.remove(attempt) else { return };
                 for (resource, later) in laters {
                     if let (Some(lease), Some(later)) = (lease.grant(), later.grant()) {
                         let resource = resource.clone();
-                        found.push(Violation::FalseProof { resource, lease, later, since, at: seen.at });
+                        found.push(Violation::FalseProof { resource, lease, later, since, at: indexed.at });
                     }
                 }
             }

@@ -6,10 +6,10 @@ use super::{Rule, event::Event, index::IndexedEvent, violation::Violation};
 pub(super) struct Residue;
 
 impl Rule<'_> for Residue {
-    fn see(&mut self, seen: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
-        if let Event::Left { attempt, node } = *seen.event {
-            let process = seen.record.map_or(seen.process, |record| record.process);
-            found.push(Violation::Residue { attempt, process, node, at: seen.at });
+    fn on_event(&mut self, indexed: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
+        if let Event::Left { attempt, node } = *indexed.event {
+            let process = indexed.record.map_or(indexed.process, |record| record.process);
+            found.push(Violation::Residue { attempt, process, node, at: indexed.at });
         }
     }
 }
@@ -18,9 +18,9 @@ impl Rule<'_> for Residue {
 pub(super) struct Liveness;
 
 impl Rule<'_> for Liveness {
-    fn see(&mut self, seen: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
-        if matches!(seen.event, Event::Stalled) {
-            found.push(Violation::Stalled { process: seen.process, at: seen.at });
+    fn on_event(&mut self, indexed: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
+        if matches!(indexed.event, Event::Stalled) {
+            found.push(Violation::Stalled { process: indexed.process, at: indexed.at });
         }
     }
 }
@@ -29,13 +29,13 @@ impl Rule<'_> for Liveness {
 pub(super) struct Reentry;
 
 impl Rule<'_> for Reentry {
-    fn see(&mut self, seen: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
-        let Event::Reentered { token: shown, .. } = *seen.event else { return };
-        let lease = seen.record.and_then(|record| record.grant());
+    fn on_event(&mut self, indexed: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
+        let Event::Reentered { token: shown, .. } = *indexed.event else { return };
+        let lease = indexed.record.and_then(|record| record.grant());
         found.extend(lease.filter(|lease| lease.token != shown).map(|lease| Violation::OtherToken {
             lease,
             shown,
-            at: seen.at,
+            at: indexed.at,
         }));
     }
 }

@@ -10,19 +10,21 @@ use crate::values::{FencingToken, Resource};
 pub(super) struct Registers<'h>(HashMap<&'h Resource, Accepted>);
 
 impl<'h> Rule<'h> for Registers<'h> {
-    fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
-        let (at, process) = (seen.at, seen.process);
-        match seen.event {
+    fn on_event(&mut self, indexed: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
+        let (at, process) = (indexed.at, indexed.process);
+        match indexed.event {
             Event::Read { register, token, value: Some(_) } => {
-                let read = Numbered { entry: seen.entry, access: Access { process, token: *token, at } };
+                let read =
+                    IndexedAccess { entry: indexed.entry, access: Access { process, token: *token, at } };
                 let accepted = self.0.entry(register).or_default();
-                found.extend(accepted.unseen_by(register, read.access));
+                found.extend(accepted.stale_read(register, read.access));
                 accepted.read(read);
             }
             Event::Written { register, token, is_accepted: true, .. } => {
-                let write = Numbered { entry: seen.entry, access: Access { process, token: *token, at } };
+                let write =
+                    IndexedAccess { entry: indexed.entry, access: Access { process, token: *token, at } };
                 let accepted = self.0.entry(register).or_default();
-                found.extend(accepted.broken_by(register, write));
+                found.extend(accepted.broken_write(register, write));
                 accepted.write(write);
             }
             _ => {}
@@ -40,16 +42,16 @@ impl<'h> Rule<'h> for Registers<'h> {
 struct Accepted {
     newest: Option<Access>,
     newest_write: Option<Access>,
-    reads_by_token: HashMap<FencingToken, Numbered>,
-    reads_without: HashMap<usize, Numbered>,
-    reads_by_client: HashMap<usize, Numbered>,
+    reads_by_token: HashMap<FencingToken, IndexedAccess>,
+    reads_without: HashMap<usize, IndexedAccess>,
+    reads_by_client: HashMap<usize, IndexedAccess>,
     writes_by_token: LastTwo<FencingToken>,
     writes_without: LastTwo<usize>,
     writes_by_client: LastTwo<usize>,
 }
 
 impl Accepted {
-    fn read(&mut self, read: Numbered) {
+    fn read(&mut self, read: IndexedAccess) {
         let Access { process, token, .. } = read.access;
         match token {
             Some(token) => drop(self.reads_by_token.insert(token, read)),
@@ -59,7 +61,7 @@ impl Accepted {
         self.claim(read.access);
     }
 
-    fn write(&mut self, write: Numbered) {
+    fn write(&mut self, write: IndexedAccess) {
         let Access { process, token, .. } = write.access;
         match token {
             Some(token) => self.writes_by_token.push(token, write),
@@ -75,13 +77,13 @@ impl Accepted {
     }
 
     /// What a read must not see: the write of a later lease.
-    fn unseen_by(&self, register: &Resource, read: Access) -> Option<Violation> {
+    fn stale_read(&self, register: &Resource, read: Access) -> Option<Violation> {
         let newest = self.newest_write.filter(|newest| read.token.is_some() && read.token < newest.token)?;
         Some(Violation::OldRead { register: register.clone(), newest, read })
     }
 
-    fn broken_by(&self, register: &Resource, write: Numbered) -> Option<Violation> {
-        let (register, Numbered { access: write, .. }) = (register.clone(), write);
+    fn broken_write(&self, register: &Resource, write: IndexedAccess) -> Option<Violation> {
+        let (register, IndexedAccess { access: write, .. }) = (register.clone(), write);
         if let (Some(read), Some(lost)) = (self.read_for(write), self.other_write(write))
             && read.entry < lost.entry
         {
@@ -92,7 +94,7 @@ impl Accepted {
     }
 
     /// The last read by the same writer.
-    fn read_for(&self, write: Access) -> Option<Numbered> {
+    fn read_for(&self, write: Access) -> Option<IndexedAccess> {
         match write.token {
             Some(token) => later(
                 self.reads_by_token.get(&token).copied(),
@@ -103,7 +105,7 @@ impl Accepted {
     }
 
     /// The last write by another writer.
-    fn other_write(&self, write: Access) -> Option<Numbered> {
+    fn other_write(&self, write: Access) -> Option<IndexedAccess> {
         match write.token {
             Some(token) => {
                 later(self.writes_by_token.other_than(&token), self.writes_without.other_than(&write.process))
@@ -115,7 +117,7 @@ impl Accepted {
 
 /// An access, and which entry of the history it is.
 #[derive(Clone, Copy)]
-struct Numbered {
+struct IndexedAccess {
     entry: usize,
     access: Access,
 }
@@ -125,15 +127,15 @@ fn newer(newest: Option<Access>, access: Access) -> Option<Access> {
     if access.token > newest.and_then(|newest| newest.token) { Some(access) } else { newest }
 }
 
-fn later(a: Option<Numbered>, b: Option<Numbered>) -> Option<Numbered> {
-    a.into_iter().chain(b).max_by_key(|numbered| numbered.entry)
+fn later(a: Option<IndexedAccess>, b: Option<IndexedAccess>) -> Option<IndexedAccess> {
+    a.into_iter().chain(b).max_by_key(|access| access.entry)
 }
 
 /// The last write, and the last one whose key is not that one's: enough to know the last one that
 /// is not of a given key.
 struct LastTwo<K> {
-    last: Option<(K, Numbered)>,
-    other: Option<Numbered>,
+    last: Option<(K, IndexedAccess)>,
+    other: Option<IndexedAccess>,
 }
 
 impl<K> Default for LastTwo<K> {
@@ -143,12 +145,12 @@ impl<K> Default for LastTwo<K> {
 }
 
 impl<K: PartialEq> LastTwo<K> {
-    fn push(&mut self, key: K, write: Numbered) {
+    fn push(&mut self, key: K, write: IndexedAccess) {
         self.other = self.other_than(&key);
         self.last = Some((key, write));
     }
 
-    fn other_than(&self, key: &K) -> Option<Numbered> {
+    fn other_than(&self, key: &K) -> Option<IndexedAccess> {
         match &self.last {
             Some((last, write)) if last != key => Some(*write),
             Some(_) => self.other,

@@ -99,7 +99,7 @@ pub(super) fn of_a_long_lease() -> impl Strategy<Value = Case> + Clone {
 }
 
 /// Whether a lease ended that nobody unlocked.
-pub(super) fn has_eroded(report: &Report) -> bool {
+pub(super) fn has_lost_lease(report: &Report) -> bool {
     let mut events = report.history.entries().iter().map(|entry| &entry.event);
     events.any(|event| matches!(event, Event::Ended { is_unlocked: false, .. }))
 }
@@ -209,7 +209,7 @@ pub(in crate::sim) fn is_out_of_turn(report: &Report) -> bool {
 }
 
 /// Whether the lock was free for longer than it takes to hand it over.
-pub(super) fn is_unwoken(report: &Report) -> bool {
+pub(super) fn is_hand_over_slow(report: &Report) -> bool {
     let mut unlocked = None;
     report.history.entries().iter().any(|entry| match entry.event {
         Event::Ended { .. } => {

@@ -23,40 +23,40 @@ const MOST_CASES: u64 = 20_000;
 
 /// Targets a broken rule shows as.
 #[derive(Clone, Copy, Debug)]
-enum Sign {
+enum Symptom {
     /// A promise that the schedule leaves standing is broken.
     Broken(Promise),
     /// A promise is broken that is kept here although the schedule does not leave it standing.
-    BrokenEvenSo(Promise),
+    BrokenBeyond(Promise),
     /// A lease ends that nobody unlocked, although it was renewed all the time.
-    Eroded,
+    LeaseLost,
     /// Somebody has two turns while another waits for its own.
     OutOfTurn,
     /// Those who wait find out by themselves that the lock is free.
-    Unwoken,
+    SlowHandOver,
     /// Readers wait for each other.
-    ReadApart,
+    ReadersSerialized,
     /// A writer waits for readers that came after it.
-    Passed,
+    WriterOvertaken,
 }
 
-impl Sign {
-    /// Runs a case: an error if it shows the sign.
-    fn look_for(self, case: &Case) -> Result<Report, Box<Failure>> {
+impl Symptom {
+    /// Runs a case: an error if it shows the symptom.
+    fn check(self, case: &Case) -> Result<Report, Box<Failure>> {
         let report = case.run();
         match self {
             Self::Broken(promise) if !case.promises().contains(promise) => Ok(report),
-            Self::Broken(promise) | Self::BrokenEvenSo(promise) => {
+            Self::Broken(promise) | Self::BrokenBeyond(promise) => {
                 match report.check(&Promises::NONE.with(promise)) {
                     Err(failure) if failure.breaks(promise) => Err(failure),
                     _ => Ok(report),
                 }
             }
-            Self::Eroded => unless(cases::has_eroded(&report), report),
+            Self::LeaseLost => unless(cases::has_lost_lease(&report), report),
             Self::OutOfTurn => unless(cases::is_out_of_turn(&report), report),
-            Self::Unwoken => unless(cases::is_unwoken(&report), report),
-            Self::ReadApart => unless(readers::is_read_apart(&report), report),
-            Self::Passed => unless(readers::is_passed(&report), report),
+            Self::SlowHandOver => unless(cases::is_hand_over_slow(&report), report),
+            Self::ReadersSerialized => unless(readers::are_readers_serialized(&report), report),
+            Self::WriterOvertaken => unless(readers::is_writer_overtaken(&report), report),
         }
     }
 }
@@ -67,20 +67,20 @@ fn check(case: &Case) -> Result<Report, Box<Failure>> {
     report.check(&case.promises()).map(|()| report)
 }
 
-/// The report as a failure if it shows a sign.
+/// The report as a failure if it shows a symptom.
 fn unless(is_shown: bool, report: Report) -> Result<Report, Box<Failure>> {
     if is_shown { Err(Box::new(Failure { report, violations: None })) } else { Ok(report) }
 }
 
-impl fmt::Display for Sign {
+impl fmt::Display for Symptom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Broken(promise) | Self::BrokenEvenSo(promise) => promise.fmt(f),
-            Self::Eroded => f.write_str("a lease eroded"),
+            Self::Broken(promise) | Self::BrokenBeyond(promise) => promise.fmt(f),
+            Self::LeaseLost => f.write_str("a lease eroded"),
             Self::OutOfTurn => f.write_str("two turns while another waits"),
-            Self::Unwoken => f.write_str("a free lock that nobody takes"),
-            Self::ReadApart => f.write_str("readers that wait for each other"),
-            Self::Passed => f.write_str("a writer that later readers pass"),
+            Self::SlowHandOver => f.write_str("a free lock that nobody takes"),
+            Self::ReadersSerialized => f.write_str("readers that wait for each other"),
+            Self::WriterOvertaken => f.write_str("a writer that later readers pass"),
         }
     }
 }
@@ -88,32 +88,32 @@ impl fmt::Display for Sign {
 /// Breaks a rule and runs cases until one shows it; the same case must be in order with the rule
 /// whole.
 #[expect(clippy::print_stdout, reason = "a line of the table")]
-fn is_caught(mutation: Mutation, sign: Sign, cases: &(impl Strategy<Value = Case> + Sync)) {
+fn is_caught(mutation: Mutation, symptom: Symptom, cases: &(impl Strategy<Value = Case> + Sync)) {
     let campaign = Campaign::new(MOST_CASES).seed(1).shrinks(100);
     let found = {
         let _broken = break_rule(Some(mutation));
-        campaign.run(cases, |case| sign.look_for(case))
+        campaign.run(cases, |case| symptom.check(case))
     };
-    let Err(found) = found else { panic!("{mutation:?}: no {sign} in {MOST_CASES} cases") };
-    println!("| {mutation:?} | {sign} | {} |", found.number + 1);
-    if let Err(failure) = sign.look_for(&found.case).and_then(|_| check(&found.case)) {
+    let Err(found) = found else { panic!("{mutation:?}: no {symptom} in {MOST_CASES} cases") };
+    println!("| {mutation:?} | {symptom} | {} |", found.number + 1);
+    if let Err(failure) = symptom.check(&found.case).and_then(|_| check(&found.case)) {
         panic!("with no rule broken, too:\n{}\n{failure}", found.case);
     }
 }
 
 fn breaks(mutation: Mutation, promise: Promise) {
-    is_caught(mutation, Sign::Broken(promise), &Case::strategy(&Schedules::tolerated()));
+    is_caught(mutation, Symptom::Broken(promise), &Case::strategy(&Schedules::tolerated()));
 }
 
 #[test]
 fn a_reused_owner_id_is_caught() {
     let schedules = Schedules::tolerated().nodes([3]).processes(2..=3).faults(1, 10);
-    is_caught(Mutation::ReuseOwnerId, Sign::Broken(Promise::Exclusion), &Case::strategy(&schedules));
+    is_caught(Mutation::ReuseOwnerId, Symptom::Broken(Promise::Exclusion), &Case::strategy(&schedules));
 }
 
 #[test]
 fn a_quorum_that_wins_after_the_end_of_validity_is_caught() {
-    is_caught(Mutation::SkipLastValidityCheck, Sign::Broken(Promise::Honesty), &cases::of_pauses());
+    is_caught(Mutation::SkipLastValidityCheck, Symptom::Broken(Promise::Honesty), &cases::of_pauses());
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn half_of_the_nodes_as_a_quorum_is_caught() {
 }
 
 #[test]
-fn a_quorum_of_those_that_answer_is_caught() {
+fn a_quorum_of_answering_nodes_is_caught() {
     breaks(Mutation::QuorumOfAnswering, Promise::Exclusion);
 }
 
@@ -130,82 +130,94 @@ fn a_quorum_of_those_that_answer_is_caught() {
 fn an_unconditional_write_back_is_caught() {
     is_caught(
         Mutation::WriteBackUnconditionally,
-        Sign::Broken(Promise::Order),
+        Symptom::Broken(Promise::Order),
         &cases::of_late_write_backs(200),
     );
 }
 
 #[test]
-fn a_write_back_of_what_another_holds_is_caught() {
-    is_caught(Mutation::WriteBackWithoutOwner, Sign::Broken(Promise::Order), &cases::of_late_write_backs(15));
+fn a_write_back_without_owner_check_is_caught() {
+    is_caught(
+        Mutation::WriteBackWithoutOwner,
+        Symptom::Broken(Promise::Order),
+        &cases::of_late_write_backs(15),
+    );
 }
 
 #[test]
 fn a_write_back_that_lowers_a_counter_is_caught() {
-    is_caught(Mutation::WriteBackAboveToken, Sign::Broken(Promise::Order), &cases::of_late_write_backs(200));
+    is_caught(
+        Mutation::WriteBackAboveToken,
+        Symptom::Broken(Promise::Order),
+        &cases::of_late_write_backs(200),
+    );
 }
 
 #[test]
 fn a_token_that_is_not_written_back_is_caught() {
-    is_caught(Mutation::NoWriteBack, Sign::Broken(Promise::Order), &cases::of_late_write_backs(15));
+    is_caught(Mutation::NoWriteBack, Symptom::Broken(Promise::Order), &cases::of_late_write_backs(15));
 }
 
 #[test]
-fn a_renewal_that_heals_only_where_nobody_tried_is_caught() {
-    is_caught(Mutation::HealOnlyBelowToken, Sign::Eroded, &cases::of_a_long_lease());
+fn a_renewal_that_heals_only_below_the_token_is_caught() {
+    is_caught(Mutation::HealOnlyBelowToken, Symptom::LeaseLost, &cases::of_a_long_lease());
 }
 
 #[test]
 fn a_proof_by_nodes_that_gave_larger_tokens_is_caught() {
     is_caught(
         Mutation::VerifyAboveToken,
-        Sign::Broken(Promise::Proof),
+        Symptom::Broken(Promise::Proof),
         &Case::strategy(&Schedules::beyond()),
     );
 }
 
 #[test]
-fn a_proof_by_nodes_that_forgot_is_caught() {
+fn a_proof_by_nodes_without_counter_is_caught() {
     is_caught(
         Mutation::VerifyWithoutCounter,
-        Sign::BrokenEvenSo(Promise::Proof),
+        Symptom::BrokenBeyond(Promise::Proof),
         &cases::of_forgetful_nodes(),
     );
 }
 
 #[test]
-fn an_unlock_of_what_another_holds_is_caught() {
+fn an_unlock_without_owner_check_is_caught() {
     breaks(Mutation::UnlockWithoutOwner, Promise::Exclusion);
 }
 
 #[test]
-fn a_lock_that_lands_after_its_unlock_is_caught() {
+fn a_missing_tombstone_for_a_lock_is_caught() {
     breaks(Mutation::NoTombstoneForLock, Promise::Residue);
 }
 
 #[test]
-fn a_renewal_that_lands_after_its_unlock_is_caught() {
+fn a_missing_tombstone_for_a_renewal_is_caught() {
     breaks(Mutation::NoTombstoneForRenewal, Promise::Residue);
 }
 
 #[test]
 fn validity_from_after_the_first_answer_is_caught() {
-    is_caught(Mutation::StartAfterFirstAnswer, Sign::Broken(Promise::Exclusion), &cases::of_slow_answers());
+    is_caught(
+        Mutation::StartAfterFirstAnswer,
+        Symptom::Broken(Promise::Exclusion),
+        &cases::of_slow_answers(),
+    );
 }
 
 #[test]
 fn a_ttl_that_is_shortened_is_caught() {
-    is_caught(Mutation::ShortenTtl, Sign::Broken(Promise::Exclusion), &cases::of_reentries());
+    is_caught(Mutation::ShortenTtl, Symptom::Broken(Promise::Exclusion), &cases::of_reentries());
 }
 
 #[test]
 fn a_node_that_grants_out_of_turn_is_caught() {
-    is_caught(Mutation::GrantOutOfTurn, Sign::OutOfTurn, &cases::of_a_queue());
+    is_caught(Mutation::GrantOutOfTurn, Symptom::OutOfTurn, &cases::of_a_queue());
 }
 
 #[test]
 fn a_node_that_wakes_nobody_is_caught() {
-    is_caught(Mutation::NoWake, Sign::Unwoken, &cases::of_a_queue());
+    is_caught(Mutation::NoWake, Symptom::SlowHandOver, &cases::of_a_queue());
 }
 
 #[test]
@@ -220,12 +232,12 @@ fn a_loss_that_is_announced_by_the_renewal_is_caught() {
 
 #[test]
 fn holds_as_increments_are_caught() {
-    is_caught(Mutation::HoldsAsIncrements, Sign::Broken(Promise::Exclusion), &cases::of_reentries());
+    is_caught(Mutation::HoldsAsIncrements, Symptom::Broken(Promise::Exclusion), &cases::of_reentries());
 }
 
 #[test]
 fn votes_below_those_that_a_node_forgot_are_caught() {
-    is_caught(Mutation::VoteBelowMinimum, Sign::Broken(Promise::Order), &cases::of_old_backups());
+    is_caught(Mutation::VoteBelowMinimum, Symptom::Broken(Promise::Order), &cases::of_old_backups());
 }
 
 #[test]
@@ -234,7 +246,7 @@ fn a_renewal_that_counts_at_once_in_quarantine_is_caught() {
         |at| TimedFault { at, fault: Fault::Crash { node: 2, lasts: Duration::ZERO, memory: Memory::Lost } };
     is_caught(
         Mutation::CountInQuarantine,
-        Sign::Broken(Promise::Exclusion),
+        Symptom::Broken(Promise::Exclusion),
         &cases::of_forgotten_votes(restart),
     );
 }
@@ -244,7 +256,7 @@ fn a_renewal_that_counts_at_a_node_without_metadata_is_caught() {
     let flush = |at| TimedFault { at, fault: Fault::Flush { node: 2 } };
     is_caught(
         Mutation::CountWithoutMetadata,
-        Sign::Broken(Promise::Exclusion),
+        Symptom::Broken(Promise::Exclusion),
         &cases::of_forgotten_votes(flush),
     );
 }

@@ -92,7 +92,7 @@ fn of_queued_readers() -> impl Strategy<Value = Case> + Clone {
 }
 
 /// Whether a reader had to wait, after the last writer, for others that read.
-pub(super) fn is_read_apart(report: &Report) -> bool {
+pub(super) fn are_readers_serialized(report: &Report) -> bool {
     let entries = report.history.entries();
     let last = entries.iter().find(|entry| entry.process == 0 && matches!(entry.event, Event::Ended { .. }));
     let Some(over) = last.map(|entry| entry.at) else { return false };
@@ -119,7 +119,7 @@ fn of_newcomers() -> impl Strategy<Value = Case> + Clone {
 }
 
 /// Whether process 1 waits for longer than process 0 reads.
-pub(super) fn is_passed(report: &Report) -> bool {
+pub(super) fn is_writer_overtaken(report: &Report) -> bool {
     let when = |process, is_it: fn(&Event) -> bool| {
         let entries = report.history.entries().iter();
         entries.filter(|entry| entry.process == process && is_it(&entry.event)).map(|entry| entry.at).next()
@@ -152,7 +152,7 @@ fn a_reader_that_deletes_a_key_of_another_is_caught() {
 }
 
 #[test]
-fn a_reader_that_leaves_for_all_is_caught() {
+fn a_reader_that_unlocks_for_all_is_caught() {
     breaks(Mutation::UnshareForAll, Promise::Exclusion);
 }
 
@@ -172,49 +172,49 @@ fn a_first_reader_that_repeats_the_vote_before_it_is_caught() {
 }
 
 #[test]
-fn a_write_back_of_somebody_who_does_not_read_is_caught() {
-    is_caught(Mutation::WriteBackOfNoReader, Sign::Broken(Promise::Order), &of_late_readers());
+fn a_write_back_of_no_reader_is_caught() {
+    is_caught(Mutation::WriteBackOfNoReader, Symptom::Broken(Promise::Order), &of_late_readers());
 }
 
 #[test]
 fn a_write_back_to_readers_that_came_after_a_writer_is_caught() {
-    is_caught(Mutation::WriteBackBelowPhase, Sign::Broken(Promise::Order), &of_repeated_readers());
+    is_caught(Mutation::WriteBackBelowPhase, Symptom::Broken(Promise::Order), &of_repeated_readers());
 }
 
 #[test]
-fn readers_that_are_counted_from_before_a_writer_are_caught() {
-    is_caught(Mutation::StalePhase, Sign::Broken(Promise::Proof), &of_lost_readers());
+fn a_stale_phase_is_caught() {
+    is_caught(Mutation::StalePhase, Symptom::Broken(Promise::Proof), &of_lost_readers());
 }
 
 #[test]
 fn a_reader_that_is_renewed_as_a_writer_is_caught() {
-    is_caught(Mutation::RenewAsWriter, Sign::Eroded, &of_long_readers());
+    is_caught(Mutation::RenewAsWriter, Symptom::LeaseLost, &of_long_readers());
 }
 
 /// Where no rule is broken, none of many cases shows what those of the tests around this show.
-fn shows_nothing(sign: Sign, cases: &(impl Strategy<Value = Case> + Sync)) {
-    let found = Campaign::new(200).seed(1).run(cases, |case| sign.look_for(case)).err();
+fn shows_nothing(symptom: Symptom, cases: &(impl Strategy<Value = Case> + Sync)) {
+    let found = Campaign::new(200).seed(1).run(cases, |case| symptom.check(case)).err();
     assert!(found.is_none(), "{}", found.unwrap());
 }
 
 #[test]
-fn readers_do_not_wait_for_each_other_nor_pass_a_writer() {
-    shows_nothing(Sign::ReadApart, &of_queued_readers());
-    shows_nothing(Sign::Passed, &of_newcomers());
-    shows_nothing(Sign::Eroded, &of_long_readers());
+fn readers_neither_wait_for_readers_nor_overtake_a_writer() {
+    shows_nothing(Symptom::ReadersSerialized, &of_queued_readers());
+    shows_nothing(Symptom::WriterOvertaken, &of_newcomers());
+    shows_nothing(Symptom::LeaseLost, &of_long_readers());
 }
 
 #[test]
-fn a_reader_that_wakes_nobody_is_caught() {
-    is_caught(Mutation::NoReaderWake, Sign::ReadApart, &of_queued_readers());
+fn a_missing_wake_by_a_reader_is_caught() {
+    is_caught(Mutation::NoReaderWake, Symptom::ReadersSerialized, &of_queued_readers());
 }
 
 #[test]
-fn a_mark_that_readers_outlast_is_caught() {
-    is_caught(Mutation::NoMarkRenewal, Sign::Passed, &of_newcomers());
+fn a_mark_without_renewal_is_caught() {
+    is_caught(Mutation::NoMarkRenewal, Symptom::WriterOvertaken, &of_newcomers());
 }
 
 #[test]
 fn a_downgrade_after_the_end_of_the_write_lease_is_caught() {
-    is_caught(Mutation::DowngradeTooLate, Sign::Broken(Promise::Exclusion), &of_late_downgrades());
+    is_caught(Mutation::DowngradeTooLate, Symptom::Broken(Promise::Exclusion), &of_late_downgrades());
 }

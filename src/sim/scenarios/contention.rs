@@ -25,7 +25,7 @@ fn contended(seed: u64, nodes: usize, processes: usize, rounds: usize) -> Report
 }
 
 #[test]
-fn s41_after_a_split_vote_somebody_wins_within_a_few_rounds() {
+fn s41_a_split_vote_is_resolved_within_a_few_rounds() {
     let first =
         |report: &Report| (0..5).filter_map(|process| granted(report, process).first().copied()).min();
     let waits: Vec<Duration> =
@@ -37,7 +37,7 @@ fn s41_after_a_split_vote_somebody_wins_within_a_few_rounds() {
 }
 
 #[test]
-fn s43_a_release_during_a_failing_attempt_of_the_waiter_is_not_missed() {
+fn s43_a_waiter_notices_a_release_during_its_failing_attempt() {
     for quarter in 0..80 {
         let report = run(steady(3, 2), move |process| async move {
             let quorum = quorum(&process);
@@ -53,7 +53,7 @@ fn s43_a_release_during_a_failing_attempt_of_the_waiter_is_not_missed() {
 }
 
 #[test]
-fn s44_a_waiter_whose_notices_are_lost_finds_out_by_its_next_poll() {
+fn s44_the_fallback_poll_covers_lost_notices() {
     let mut late = 0;
     for index in 0..12 {
         let lose =
@@ -74,7 +74,7 @@ fn s44_a_waiter_whose_notices_are_lost_finds_out_by_its_next_poll() {
 }
 
 #[test]
-fn s46_the_keys_of_an_attempt_that_nobody_takes_back_block_for_a_ttl_and_no_longer() {
+fn s46_orphaned_keys_block_the_resource_for_at_most_a_ttl() {
     let mut blocked = 0;
     for quarter in 0..24 {
         let schedule = steady(3, 2).with(micros(250) * quarter, Fault::Kill { process: 0 });
@@ -109,7 +109,7 @@ fn down(nodes: usize) -> Report {
 }
 
 #[test]
-fn s47_a_minority_that_is_down_changes_nothing_and_a_majority_is_an_error_at_once_without_residue() {
+fn s47_a_dead_minority_costs_nothing_and_a_majority_leaves_no_residue() {
     assert!(granted(&down(2), 0)[0] <= millis(104));
     let majority = down(3);
     assert!(granted(&majority, 0).is_empty());
@@ -133,7 +133,7 @@ fn one_way(way: PartitionDirection) -> Report {
 }
 
 #[test]
-fn s48_a_client_that_hears_nothing_takes_its_lock_back_and_one_that_is_not_heard_blocks_for_a_ttl() {
+fn s48_a_client_without_replies_rolls_back_and_without_requests_blocks_a_ttl() {
     let deaf = one_way(PartitionDirection::Replies);
     assert!(granted(&deaf, 0).is_empty() && granted(&deaf, 1)[0] < 2 * SECOND, "{:?}", granted(&deaf, 1));
     let mute = granted(&one_way(PartitionDirection::Requests), 1)[0];
@@ -141,7 +141,7 @@ fn s48_a_client_that_hears_nothing_takes_its_lock_back_and_one_that_is_not_heard
 }
 
 #[test]
-fn s49_every_holder_that_is_cut_off_costs_the_others_a_ttl() {
+fn s49_each_partitioned_holder_blocks_the_resource_for_a_ttl() {
     let schedule = cut(steady(3, 3), 0, &[0, 1, 2], PartitionDirection::Both, millis(10), 60 * SECOND);
     let schedule = cut(schedule, 1, &[0, 1, 2], PartitionDirection::Both, 12 * SECOND, 60 * SECOND);
     let report = run(schedule, |process| async move {
@@ -157,7 +157,7 @@ fn s49_every_holder_that_is_cut_off_costs_the_others_a_ttl() {
 }
 
 #[test]
-fn s57_a_holder_that_unlocks_and_comes_again_lets_the_waiters_go_first() {
+fn s57_a_returning_holder_yields_to_the_waiters() {
     let twice_in_a_row = || {
         let report = run(steady(5, 3), move |process| async move {
             let quorum = quorum(&process);
@@ -176,7 +176,7 @@ fn s57_a_holder_that_unlocks_and_comes_again_lets_the_waiters_go_first() {
 }
 
 #[test]
-fn s58_where_many_come_again_at_once_nobody_waits_much_longer_than_the_others() {
+fn s58_waiting_times_stay_even_under_steady_contention() {
     let tail = || {
         let mut schedule = steady(5, 8);
         schedule.latency = Latency::between(micros(40), micros(60));
@@ -205,7 +205,7 @@ fn s58_where_many_come_again_at_once_nobody_waits_much_longer_than_the_others() 
 }
 
 #[test]
-fn s59_those_who_wait_no_longer_do_not_leave_the_lock_to_the_same_client_again_and_again() {
+fn s59_departed_waiters_do_not_give_one_client_repeated_turns() {
     for seed in 0..10 {
         let schedule = Schedule { seed, ..steady(5, 12) };
         let report = run(schedule, move |process| async move {

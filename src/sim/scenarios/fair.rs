@@ -51,7 +51,7 @@ pub(super) async fn in_order(process: Process) -> Option<LockGuard> {
 }
 
 #[test]
-fn s51_waiters_get_their_turn_in_the_order_of_arrival() {
+fn s51_waiters_lock_in_order_of_arrival() {
     for (seed, nodes) in (0..30).flat_map(|seed| [1, 2, 3, 5].map(|nodes| (seed, nodes))) {
         let report =
             run(
@@ -65,7 +65,7 @@ fn s51_waiters_get_their_turn_in_the_order_of_arrival() {
 
 /// In any schedule without faults in which no unlock is slower than wake, answer and lock together.
 #[test]
-fn s51_nobody_has_two_turns_while_another_waits_for_its_own() {
+fn s51_no_process_has_two_turns_while_another_waits() {
     let schedules = Schedules::tolerated().processes(2..=8).faults(0, 0).strategy();
     let mut runner = TestRunner::deterministic();
     for _ in 0..400 {
@@ -80,7 +80,7 @@ fn s51_nobody_has_two_turns_while_another_waits_for_its_own() {
 }
 
 #[test]
-fn s52_a_hand_off_takes_two_round_trips_however_many_wait() {
+fn s52_a_hand_off_takes_two_round_trips_for_any_number_of_waiters() {
     for processes in [2, 10, 30] {
         let report = run(steady(5, processes), |process| rounds(process, 6, HOLD));
         assert_keeps(&report, &Promises::ALL);
@@ -91,7 +91,7 @@ fn s52_a_hand_off_takes_two_round_trips_however_many_wait() {
 }
 
 #[test]
-fn s52_what_a_lease_costs_does_not_grow_with_the_number_of_those_who_wait() {
+fn s52_messages_per_lease_do_not_grow_with_the_number_of_waiters() {
     let cost = |processes: usize, rounds: u32| {
         let report = run(steady(5, processes), move |process| self::rounds(process, rounds, millis(10)));
         let leases = processes as u64 * u64::from(rounds);
@@ -152,7 +152,7 @@ fn overtaking(load: f64) -> f64 {
 }
 
 #[test]
-fn s61_hardly_any_waiter_is_overtaken_by_a_later_one() {
+fn s61_less_than_one_percent_of_waiters_are_overtaken() {
     let orderly = [0.8, 0.95].map(overtaking);
     let unmarked = breaking(Mutation::IgnoreYieldMark, || overtaking(0.8));
     eprintln!("overtaking: {orderly:?} %, without marks: {unmarked} %");

@@ -25,7 +25,7 @@ fn at_node_2(at: Duration, fault: Fault) -> Report {
 }
 
 #[test]
-fn s10_a_node_that_restarts_without_its_memory_gives_the_lock_away_and_one_that_remembers_does_not() {
+fn s10_only_a_node_that_restarts_without_memory_grants_a_held_lock() {
     let kept = at_node_2(SECOND, crash(2, SECOND / 2, Memory::Kept));
     assert_keeps(&kept, &Promises::ALL);
     let lost = at_node_2(SECOND, crash(2, SECOND / 2, Memory::Lost));
@@ -37,7 +37,7 @@ fn s10_a_node_that_restarts_without_its_memory_gives_the_lock_away_and_one_that_
 }
 
 #[test]
-fn s11_a_power_cut_that_loses_the_last_second_gives_away_the_youngest_locks_only() {
+fn s11_a_power_cut_gives_away_only_locks_of_the_lost_second() {
     let cut = crash(2, Duration::ZERO, Memory::AsOf(SECOND));
     let report = run(meeting_at_node_2(1).with(millis(1_500), cut), |process| async move {
         let quorum = quorum(&process);
@@ -66,7 +66,7 @@ fn s11_a_power_cut_that_loses_the_last_second_gives_away_the_youngest_locks_only
 }
 
 #[test]
-fn s12_an_old_backup_brings_back_a_key_that_was_unlocked_and_blocks_for_its_ttl() {
+fn s12_an_old_backup_restores_an_unlocked_key_for_its_ttl() {
     let back = |schedule: Schedule, node| {
         schedule.with(2 * SECOND, crash(node, Duration::ZERO, Memory::AsOf(SECOND)))
     };
@@ -100,21 +100,21 @@ fn s12_an_old_backup_on_enough_nodes_repeats_a_token() {
 }
 
 #[test]
-fn s13_a_replica_that_lags_behind_the_vote_gives_the_lock_away_when_it_is_promoted() {
+fn s13_a_promoted_replica_that_lags_behind_the_vote_grants_a_held_lock() {
     let promoted = |lag| at_node_2(millis(150), crash(2, millis(20), Memory::AsOf(lag)));
     assert!(!breaks(&promoted(millis(50)), Promise::Exclusion));
     assert!(breaks(&promoted(millis(150)), Promise::Exclusion));
 }
 
 #[test]
-fn s16_a_node_that_is_flushed_gives_the_lock_away() {
+fn s16_a_flushed_node_grants_a_held_lock() {
     let flushed = at_node_2(SECOND, Fault::Flush { node: 2 });
     assert!(breaks(&flushed, Promise::Exclusion));
     assert_eq!((writes(&flushed, 0), writes(&flushed, 1)), (vec![false], vec![true]));
 }
 
 #[test]
-fn s17_a_node_that_evicts_gives_the_lock_away_but_its_counters_keep_the_order() {
+fn s17_an_evicting_node_grants_a_held_lock_but_keeps_the_order() {
     let evicted = at_node_2(SECOND, Fault::Evict { node: 2 });
     assert!(breaks(&evicted, Promise::Exclusion));
     assert_eq!(
@@ -124,7 +124,7 @@ fn s17_a_node_that_evicts_gives_the_lock_away_but_its_counters_keep_the_order() 
 }
 
 #[test]
-fn s20_a_node_that_is_restored_from_a_snapshot_gives_the_lock_away() {
+fn s20_a_node_restored_from_a_snapshot_grants_a_held_lock() {
     let restored = at_node_2(SECOND, crash(2, Duration::ZERO, Memory::AsOf(2 * SECOND)));
     assert!(breaks(&restored, Promise::Exclusion));
 }

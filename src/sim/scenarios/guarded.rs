@@ -19,7 +19,7 @@ fn at_node_2(at: Duration, fault: Fault) -> Report {
 }
 
 #[test]
-fn a_node_that_forgets_lets_nobody_in_beside_the_lease_that_it_forgot() {
+fn a_guarded_node_admits_no_lease_beside_a_forgotten_one() {
     let faults = [
         crash(2, SECOND / 2, Memory::Lost),
         crash(2, Duration::ZERO, Memory::AsOf(SECOND)),
@@ -34,7 +34,7 @@ fn a_node_that_forgets_lets_nobody_in_beside_the_lease_that_it_forgot() {
 }
 
 #[test]
-fn single_keys_that_are_evicted_are_not_noticed() {
+fn the_guard_does_not_detect_evicted_keys() {
     assert!(breaks(&at_node_2(SECOND, Fault::Evict { node: 2 }), Promise::Exclusion));
 }
 
@@ -55,7 +55,7 @@ fn an_old_backup_on_enough_nodes_repeats_no_token() {
 }
 
 #[test]
-fn s50_a_quorum_in_quarantine_says_so_and_for_how_long() {
+fn s50_an_error_names_the_quarantine_and_its_remaining_time() {
     let restarted = (0..2).fold(steady(3, 1), |schedule, node| {
         schedule.with(SECOND, crash(node, Duration::ZERO, Memory::Lost))
     });

@@ -41,14 +41,14 @@ fn reentered(nodes: &[usize], direction: Direction, index: u32, verdict: Verdict
 }
 
 #[test]
-fn s31_a_reentry_is_shown_the_token_of_its_lease_whatever_gets_lost() {
+fn s31_a_reentry_gets_the_token_of_its_lease_despite_lost_messages() {
     let mut reentries = 0;
     for index in 0..8 {
         for direction in [Direction::Request, Direction::Reply] {
             for verdict in [Verdict::Drop, Verdict::Delay(millis(200)), Verdict::Reset] {
                 let report = reentered(&[0, 1], direction, index, verdict);
                 assert_keeps(&report, &Promises::ALL);
-                reentries += when(&report, 0, |event| matches!(event, Event::Reentered { .. })).len();
+                reentries += times_of(&report, 0, |event| matches!(event, Event::Reentered { .. })).len();
             }
         }
     }
@@ -56,7 +56,7 @@ fn s31_a_reentry_is_shown_the_token_of_its_lease_whatever_gets_lost() {
 }
 
 #[test]
-fn s32_a_hold_that_is_given_back_twice_does_not_give_back_the_one_before_it() {
+fn s32_a_duplicated_inner_unlock_does_not_release_the_outer_hold() {
     for index in 0..8 {
         for later in [millis(20), SECOND] {
             let report = reentered(&[0, 1, 2], Direction::Request, index, Verdict::Duplicate(later));
@@ -67,7 +67,7 @@ fn s32_a_hold_that_is_given_back_twice_does_not_give_back_the_one_before_it() {
 }
 
 #[test]
-fn s33_a_renewal_that_writes_keys_again_after_another_held_the_lock_does_not_count() {
+fn s33_a_renewal_does_not_count_after_another_lease() {
     // The renewals to two of three nodes take until both keys have expired and process 1 has come
     // and gone.
     let schedule = cut(steady(3, 2), 0, &[1, 2], PartitionDirection::Requests, SECOND, millis(9_500));
@@ -104,17 +104,17 @@ fn verified_too_late(schedule: Schedule, stepped: &[usize]) -> Report {
 }
 
 #[test]
-fn s33_a_verification_proves_nothing_once_another_held_the_lock() {
+fn s33_a_verification_proves_nothing_after_another_lease() {
     let gap = || verified_too_late(steady(3, 2), &[1, 2]);
     let report = gap();
     assert!(breaks(&report, Promise::Exclusion));
     assert_keeps_the_rest(&report);
-    assert!(when(&report, 0, |event| matches!(event, Event::Proven { .. })).is_empty());
+    assert!(times_of(&report, 0, |event| matches!(event, Event::Proven { .. })).is_empty());
     assert!(breaks(&breaking(Mutation::VerifyAboveToken, gap), Promise::Proof));
 }
 
 #[test]
-fn s33b_a_verification_proves_nothing_by_a_vote_that_landed_after_another_held_the_lock() {
+fn s33b_a_vote_that_arrived_after_another_lease_proves_nothing() {
     // Process 0 has nodes 0 and 1. Process 1 takes 0 and 2. Then process 0's own lock lands on node 2.
     let late = || {
         let late = Verdict::Overtaken(millis(2_900));
@@ -124,7 +124,7 @@ fn s33b_a_verification_proves_nothing_by_a_vote_that_landed_after_another_held_t
     let report = late();
     assert!(breaks(&report, Promise::Exclusion));
     assert_keeps_the_rest(&report);
-    assert!(when(&report, 0, |event| matches!(event, Event::Proven { .. })).is_empty());
+    assert!(times_of(&report, 0, |event| matches!(event, Event::Proven { .. })).is_empty());
     assert!(breaks(&breaking(Mutation::VerifyAboveToken, late), Promise::Proof));
 }
 
@@ -145,7 +145,7 @@ fn renewals_fail(nodes: usize, cut_off: &[usize], lasts: Duration) -> Report {
 }
 
 #[test]
-fn s34_a_renewal_that_fails_costs_nothing_before_the_end_of_the_lease() {
+fn s34_failed_renewals_cost_nothing_before_the_lease_ends() {
     let healed = renewals_fail(3, &[0, 1], 5 * SECOND);
     assert!(ended(&healed, 0)[0] >= 2 * TTL && granted(&healed, 1)[0] >= 2 * TTL);
     let not_healed = renewals_fail(3, &[0, 1], 15 * SECOND);
@@ -167,7 +167,7 @@ fn renewal_after_unlock(index: u32) -> Report {
 }
 
 #[test]
-fn s35_a_renewal_that_races_with_the_unlock_revives_nothing() {
+fn s35_a_renewal_that_arrives_after_the_unlock_leaves_no_key() {
     for index in 0..5 {
         assert_keeps(&renewal_after_unlock(index), &Promises::ALL);
     }
@@ -176,7 +176,7 @@ fn s35_a_renewal_that_races_with_the_unlock_revives_nothing() {
 }
 
 #[test]
-fn s36_a_renewal_that_races_with_the_end_extends_the_lease_or_does_not_count() {
+fn s36_a_renewal_near_the_end_extends_the_lease_or_does_not_count() {
     let (mut extended, mut over) = (0, 0);
     for offset in 0..40 {
         let late = Verdict::Delay(millis(6_520 + 2 * offset));
@@ -221,7 +221,7 @@ fn leaked(hold_at_most: Option<Duration>) -> Report {
 }
 
 #[test]
-fn s37_a_guard_that_is_leaked_holds_no_longer_than_max_hold_and_for_ever_without() {
+fn s37_max_hold_bounds_a_leaked_guard() {
     let limited = leaked(Some(25 * SECOND));
     assert_keeps(&limited, &Promises::ALL);
     let granted = granted(&limited, 1)[0];
@@ -240,18 +240,18 @@ fn starved() -> Report {
 }
 
 #[test]
-fn s38_a_loss_is_told_by_the_end_of_the_lease_whatever_keeps_its_renewal_waiting() {
+fn s38_a_loss_is_announced_at_the_lease_end_while_renewals_hang() {
     let report = starved();
     assert_keeps(&report, &Promises::ALL);
-    let announced = when(&report, 0, |event| matches!(event, Event::Announced { .. }));
+    let announced = times_of(&report, 0, |event| matches!(event, Event::Announced { .. }));
     assert!(announced.len() == 1 && is_end(announced[0]), "{announced:?}");
     assert!(breaks(&breaking(Mutation::LossOnlyByRenewal, starved), Promise::Honesty));
 }
 
 #[test]
-fn s39_a_lease_whose_renewals_reach_a_minority_only_is_kept_to_its_end_and_lost_once() {
+fn s39_a_lease_renewed_by_a_minority_is_lost_once_at_its_end() {
     let report = renewals_fail(5, &[2, 3, 4], 15 * SECOND);
-    let announced = when(&report, 0, |event| matches!(event, Event::Announced { .. }));
+    let announced = times_of(&report, 0, |event| matches!(event, Event::Announced { .. }));
     assert!(is_end(ended(&report, 0)[0]));
     assert_eq!((ended(&report, 0).len(), announced), (1, ended(&report, 0)));
     assert!(granted(&report, 1)[0] < TTL + SECOND);

@@ -36,7 +36,7 @@ fn lost_reply(index: u32) -> Report {
 }
 
 #[test]
-fn s22_a_vote_whose_reply_is_lost_is_taken_back_as_if_it_had_been_heard() {
+fn s22_a_rollback_deletes_a_vote_whose_reply_was_lost() {
     let is_prompt = |report: &Report| granted(report, 1)[0] < 3 * SECOND + millis(20);
     let reports: Vec<Report> = (0..8).map(lost_reply).collect();
     for report in &reports {
@@ -80,7 +80,7 @@ fn late_rollback() -> Report {
 }
 
 #[test]
-fn s23_a_late_rollback_deletes_nothing_of_the_attempt_after_it() {
+fn s23_a_late_rollback_deletes_nothing_of_the_next_attempt() {
     let report = late_rollback();
     assert_keeps(&report, &Promises::ALL);
     // The key of its first attempt stands in the way of the second, which a reused id would take
@@ -100,7 +100,7 @@ fn late_lock(index: u32, verdict: Verdict) -> Report {
 }
 
 #[test]
-fn s24_a_lock_that_lands_after_its_rollback_leaves_nothing() {
+fn s24_a_lock_that_arrives_after_its_rollback_leaves_no_key() {
     for verdict in [Verdict::Overtaken(millis(50)), Verdict::Delay(20 * SECOND), Verdict::Reset] {
         for index in 0..7 {
             assert_keeps(&late_lock(index, verdict), &Promises::ALL);
@@ -111,7 +111,7 @@ fn s24_a_lock_that_lands_after_its_rollback_leaves_nothing() {
 }
 
 #[test]
-fn s24_what_a_node_executes_when_its_unlock_is_past_its_time_ends_with_its_ttl() {
+fn s24_a_request_executed_after_the_unlock_deadline_ends_with_its_ttl() {
     // All nodes hang with renewals in hand, for much longer than `max_ttl`, which is as long as an
     // unlock must be delivered.
     let hang = |schedule: Schedule, node| schedule.with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
@@ -146,7 +146,7 @@ fn cancelled_at_any_time() -> Vec<Report> {
 }
 
 #[test]
-fn s25_a_lock_that_is_given_up_at_any_moment_is_taken_back_everywhere() {
+fn s25_a_cancelled_lock_is_rolled_back_on_every_node() {
     let reports = cancelled_at_any_time();
     for report in &reports {
         assert_keeps(report, &Promises::ALL);
@@ -172,7 +172,7 @@ fn repeated(direction: Direction, index: u32, later: Duration) -> Report {
 }
 
 #[test]
-fn s26_a_lock_that_arrives_twice_gets_the_same_vote_twice() {
+fn s26_a_lock_that_arrives_twice_gets_the_same_vote() {
     let once = tokens(&repeated(Direction::Request, 1_000, SECOND));
     assert_eq!(once.len(), 3);
     for index in 0..8 {
@@ -185,7 +185,7 @@ fn s26_a_lock_that_arrives_twice_gets_the_same_vote_twice() {
 }
 
 #[test]
-fn s26_a_request_that_comes_again_when_all_is_over_costs_a_ttl_at_most() {
+fn s26_a_late_duplicate_blocks_for_at_most_a_ttl() {
     for index in 0..8 {
         for later in [millis(150), SECOND] {
             assert_keeps(&repeated(Direction::Request, index, later), &Promises::ALL);
@@ -213,7 +213,7 @@ fn late_shorter_ttl(index: u32) -> Report {
 }
 
 #[test]
-fn s27_a_late_request_with_less_time_never_shortens_what_a_later_one_has_given() {
+fn s27_a_late_request_never_shortens_a_later_ttl() {
     for index in 0..6 {
         assert_keeps(&late_shorter_ttl(index), &Promises::ALL);
     }
@@ -238,7 +238,7 @@ fn unlock_by_the_last_holder() -> Report {
 }
 
 #[test]
-fn s28_an_unlock_that_comes_too_late_leaves_the_next_holder_alone() {
+fn s28_a_late_unlock_does_not_affect_the_next_holder() {
     let report = unlock_by_the_last_holder();
     assert_keeps(&report, &Promises::ALL);
     assert!(granted(&report, 1)[0] < 11 * SECOND && granted(&report, 2)[0] > 17 * SECOND);
@@ -246,7 +246,7 @@ fn s28_an_unlock_that_comes_too_late_leaves_the_next_holder_alone() {
 }
 
 #[test]
-fn s29_a_node_that_hangs_is_waited_for_by_nobody() {
+fn s29_calls_do_not_wait_for_a_hanging_node() {
     for node in 0..5 {
         for hangs_from in [Duration::ZERO, millis(50)] {
             let schedule = steady(5, 1).with(hangs_from, Fault::Hang { node, lasts: 60 * SECOND });
@@ -257,7 +257,7 @@ fn s29_a_node_that_hangs_is_waited_for_by_nobody() {
                 let _unlocked = guard.unlock().await.unwrap();
             });
             assert_keeps(&report, &Promises::ALL);
-            let began = when(&report, 0, |event| matches!(event, Event::Began { .. }));
+            let began = times_of(&report, 0, |event| matches!(event, Event::Began { .. }));
             // A round trip, or two if a write-back is needed.
             assert!(granted(&report, 0)[0] <= began[0] + millis(4), "{}", report.schedule);
         }

@@ -19,14 +19,14 @@ fn second_after_release(report: &Report) -> Duration {
 }
 
 #[test]
-fn s53_a_waiter_that_is_gone_is_passed_over_at_once() {
+fn s53_a_killed_waiter_is_skipped_at_once() {
     let report = without_its_head(Fault::Kill { process: 1 });
     assert!(second_after_release(&report) <= millis(4), "{:?}", second_after_release(&report));
     assert_eq!(turns(&report), [0, 2, 3]);
 }
 
 #[test]
-fn s53_a_waiter_that_stands_still_is_passed_over_by_the_second_soon_after_the_release() {
+fn s53_the_second_waiter_overtakes_a_paused_one_soon_after_the_release() {
     let report = without_its_head(Fault::Pause { process: 1, lasts: 30 * SECOND });
     let after = second_after_release(&report);
     assert!(after > millis(100) && after < millis(150), "{after:?}");
@@ -69,14 +69,14 @@ fn beside_one_that_stalls(is_there: bool) -> usize {
 }
 
 #[test]
-fn s53_a_client_that_stalls_again_and_again_leaves_the_others_half_of_their_turns() {
+fn s53_a_stalling_client_costs_at_most_half_of_the_grants() {
     let (alone, beside) = (beside_one_that_stalls(false), beside_one_that_stalls(true));
     eprintln!("beside one that stalls {beside} grants, without it {alone}");
     assert!(beside >= alone / 2, "{beside} {alone}");
 }
 
 #[test]
-fn s53_a_waiter_that_gives_up_when_it_is_woken_wakes_the_next() {
+fn s53_a_woken_waiter_that_gives_up_wakes_the_next() {
     let handed_on = after_a_head_that_gives_up();
     let kept = breaking(Mutation::NoWakeAfterRollback, after_a_head_that_gives_up);
     eprintln!(
@@ -88,7 +88,7 @@ fn s53_a_waiter_that_gives_up_when_it_is_woken_wakes_the_next() {
 }
 
 #[test]
-fn s54_when_the_queue_node_is_lost_the_next_one_serves() {
+fn s54_the_next_queue_node_serves_if_the_first_fails() {
     let cut_off =
         |process, node| Fault::Partition { process, node, way: PartitionDirection::Both, lasts: 20 * SECOND };
     let faults = |node| {
@@ -131,7 +131,7 @@ fn beside_a_node_that_hangs(seed: u64, node: usize) -> (Duration, usize, usize) 
 }
 
 #[test]
-fn s54_a_queue_node_that_hangs_costs_two_hedges_and_then_next_to_nothing() {
+fn s54_a_hanging_queue_node_costs_two_hedges_and_then_little() {
     for (seed, node) in (0..6).flat_map(|seed| (0..5).map(move |node| (seed, node))) {
         let (gap, before, later) = beside_a_node_that_hangs(seed, node);
         assert!(gap <= millis(260), "seed {seed}, node {node}: {gap:?}");
@@ -178,19 +178,19 @@ where
 }
 
 #[test]
-fn s55_a_key_that_nobody_takes_back_at_the_queue_node_does_not_block_it() {
+fn s55_an_orphaned_key_at_the_queue_node_does_not_block_writers() {
     let stuck = beside_a_key_that_nobody_takes_back(false, |process| rounds(process, 3, HOLD));
     assert!(stuck > 0, "no key was left behind");
 }
 
 #[test]
-fn s55_nor_does_that_of_a_reader_block_writers() {
+fn s55_an_orphaned_key_of_a_reader_does_not_block_writers() {
     let stuck = beside_a_key_that_nobody_takes_back(true, |process| rounds(process, 3, HOLD));
     assert!(stuck > 0, "no key was left behind");
 }
 
 #[test]
-fn s55_nor_does_it_block_a_group() {
+fn s55_an_orphaned_key_does_not_block_a_group() {
     let stuck = beside_a_key_that_nobody_takes_back(false, |process| async move {
         let quorum = quorum(&process);
         for _ in 0..3 {
@@ -222,7 +222,7 @@ fn after_a_holder_that_is_killed() -> Duration {
 }
 
 #[test]
-fn s56_a_waiter_that_is_not_woken_comes_back_when_the_ttl_of_the_holder_ends() {
+fn s56_a_waiter_without_a_wake_retries_when_the_holders_ttl_ends() {
     let second = after_a_holder_that_is_killed();
     assert!(second > 2 * SECOND && second < 2 * SECOND + millis(50), "{second:?}");
     let late = breaking(Mutation::IgnoreHolderTtl, after_a_holder_that_is_killed);
@@ -255,7 +255,7 @@ fn newcomers_after_a_killed_holder() -> usize {
 }
 
 #[test]
-fn s56_a_newcomer_at_the_end_of_the_ttl_goes_behind_the_waiters() {
+fn s56_a_newcomer_at_the_end_of_the_ttl_queues_behind_the_waiters() {
     assert_eq!(newcomers_after_a_killed_holder(), 0);
     let overtaking = breaking(Mutation::IgnoreDeferral, newcomers_after_a_killed_holder);
     eprintln!("where the queue is ignored, {overtaking} of 40 overtake");
@@ -276,7 +276,7 @@ fn with_a_silent_queue_node() -> Duration {
             drop(guard);
         });
         assert_keeps(&report, &Promises::ALL);
-        let asked = |process| when(&report, process, |event| matches!(event, Event::Began { .. }));
+        let asked = |process| times_of(&report, process, |event| matches!(event, Event::Began { .. }));
         let begun = |process| asked(process).into_iter().find(|at| *at > 2 * SECOND).unwrap();
         let wait = |process| granted(&report, process)[1] - begun(process);
         (1..4).map(wait).max().unwrap()
@@ -285,7 +285,7 @@ fn with_a_silent_queue_node() -> Duration {
 }
 
 #[test]
-fn s63_a_queue_node_that_hangs_costs_a_free_resource_nothing() {
+fn s63_a_hanging_queue_node_does_not_delay_a_free_resource() {
     let wait = with_a_silent_queue_node();
     let marked = breaking(Mutation::MarkWithoutAnswer, with_a_silent_queue_node);
     eprintln!(

@@ -41,7 +41,7 @@ fn beside_a_reader_that_is_killed() -> Report {
 }
 
 #[test]
-fn s64_a_reader_that_is_killed_keeps_a_writer_out_for_its_ttl_whoever_else_reads() {
+fn s64_a_killed_reader_blocks_a_writer_for_its_own_ttl() {
     let report = beside_a_reader_that_is_killed();
     assert_keeps(&report, &Promises::ALL);
     let writer = granted(&report, 2)[0];
@@ -52,7 +52,7 @@ fn s64_a_reader_that_is_killed_keeps_a_writer_out_for_its_ttl_whoever_else_reads
 }
 
 #[test]
-fn s65_when_a_writer_is_killed_all_readers_get_in_at_the_end_of_its_ttl() {
+fn s65_all_readers_enter_when_the_ttl_of_a_killed_writer_ends() {
     let schedule = steady(3, 5).with(SECOND, Fault::Kill { process: 0 });
     let report = run(schedule, |process| async move {
         let rest = millis(100) * process.index() as u32;
@@ -66,7 +66,7 @@ fn s65_when_a_writer_is_killed_all_readers_get_in_at_the_end_of_its_ttl() {
 }
 
 #[test]
-fn s66_a_reader_that_reaches_no_node_loses_its_lease_before_a_writer_has_one() {
+fn s66_a_partitioned_reader_loses_its_lease_before_a_writer_wins() {
     let schedule = cut(steady(3, 2), 0, &[0, 1, 2], PartitionDirection::Both, SECOND, 60 * SECOND);
     let report = run(schedule, |process| async move {
         if process.index() == 1 {
@@ -98,7 +98,7 @@ fn beside_a_stream(nodes: usize, of_readers: bool) -> Duration {
 }
 
 #[test]
-fn s67_a_steady_stream_of_readers_keeps_a_writer_out_for_no_longer_than_one_of_them_reads() {
+fn s67_a_stream_of_readers_delays_a_writer_by_at_most_one_read() {
     for nodes in [1, 3, 5] {
         let wait = beside_a_stream(nodes, true);
         assert!(wait < millis(215), "{nodes}: {wait:?}");
@@ -108,7 +108,7 @@ fn s67_a_steady_stream_of_readers_keeps_a_writer_out_for_no_longer_than_one_of_t
 }
 
 #[test]
-fn s67_a_reader_waits_for_the_writers_that_came_before_it() {
+fn s67_a_reader_waits_only_for_earlier_writers() {
     let wait = beside_a_stream(3, false);
     assert!(wait < 20 * millis(210), "{wait:?}");
 }
@@ -138,7 +138,7 @@ fn beside_tasks() -> Duration {
 }
 
 #[test]
-fn s67_nor_do_tasks_of_one_client_that_share_its_leases() {
+fn s67_coalesced_readers_delay_a_writer_by_at_most_one_read() {
     let wait = beside_tasks();
     let joined = breaking(Mutation::UnboundedJoin, beside_tasks);
     eprintln!("a writer waits for {wait:?}, if a lease is shared at any time {joined:?}");
@@ -177,7 +177,7 @@ fn longest_gap(report: &Report) -> Duration {
 }
 
 #[test]
-fn s68_readers_and_writers_go_on_without_the_queue_node() {
+fn s68_readers_and_writers_proceed_without_the_queue_node() {
     let faults = |node| {
         [
             Fault::Hang { node, lasts: 20 * SECOND },
@@ -225,7 +225,7 @@ fn beside_readers_without(node: usize, unreached: Option<usize>) -> Vec<Duration
 
 /// There are two queues then, and the node of the one does not know of the other.
 #[test]
-fn s68_readers_that_do_not_reach_the_queue_node_let_a_writer_of_its_queue_go_first() {
+fn s68_readers_without_the_queue_node_yield_to_a_writer_queued_there() {
     let nodes = [(0, None), (1, None), (2, None), (0, Some(1)), (0, Some(2)), (1, Some(0)), (2, Some(1))];
     let waits = |(node, unreached)| last(beside_readers_without(node, unreached));
     let longest = last(nodes.map(waits));
@@ -237,7 +237,7 @@ fn s68_readers_that_do_not_reach_the_queue_node_let_a_writer_of_its_queue_go_fir
 
 /// Four groups of the same two resources, in all modes, and single locks beside them.
 #[test]
-fn s69_a_group_shares_some_of_its_resources_and_has_others_alone() {
+fn s69_a_group_mixes_shared_and_exclusive_resources() {
     for seed in 0..20 {
         let report = run(Schedule::without_faults(seed, 3, 6), |process| async move {
             let quorum = quorum(&process);
@@ -260,7 +260,7 @@ fn s69_a_group_shares_some_of_its_resources_and_has_others_alone() {
 }
 
 #[test]
-fn s69_groups_that_share_what_they_have_in_common_do_not_wait_for_each_other() {
+fn s69_groups_that_only_read_common_resources_do_not_wait() {
     let report = run(steady(3, 3), |process| async move {
         let quorum = quorum(&process);
         let alone = ["a", "b", "c"][process.index()];
@@ -285,7 +285,7 @@ fn behind_a_writer() -> Duration {
 }
 
 #[test]
-fn s70_readers_that_are_queued_one_behind_the_other_get_in_together() {
+fn s70_queued_readers_enter_together() {
     let after = behind_a_writer();
     let asleep = breaking(Mutation::NoReaderWake, behind_a_writer);
     eprintln!("the last reader has the lock after {after:?}, if readers wake nobody {asleep:?}");
@@ -309,7 +309,7 @@ fn beside_newcomers(node: usize) -> Duration {
 }
 
 #[test]
-fn s71_newcomers_do_not_pass_a_writer_that_has_waited_for_longer_than_a_ttl() {
+fn s71_newcomers_do_not_overtake_a_writer_that_waits_beyond_a_ttl() {
     let wait = last((0..3).map(beside_newcomers));
     let passed = breaking(Mutation::NoMarkRenewal, || last((0..3).map(beside_newcomers)));
     eprintln!("the writer has the lock after {wait:?}, if its mark runs out {passed:?}");

@@ -62,8 +62,8 @@ fn usage(permits: u32, processes: usize, rest: f64, fault: Option<Fault>, lasts:
         }
     });
     assert_keeps(&report, &Promises::ALL);
-    let count = |is_it: fn(&Event) -> bool| {
-        report.history.entries().iter().filter(|entry| is_it(&entry.event)).count() as f64
+    let count = |matches: fn(&Event) -> bool| {
+        report.history.entries().iter().filter(|entry| matches(&entry.event)).count() as f64
     };
     let grants = count(|event| matches!(event, Event::Granted { .. }));
     let (rounds, attempts) = (report.rounds as f64, count(|event| matches!(event, Event::Began { .. })));
@@ -94,7 +94,7 @@ fn far() -> Option<Fault> {
 }
 
 #[test]
-fn s72_a_permit_takes_little_more_than_a_round_trip_where_some_are_free() {
+fn s72_a_free_permit_takes_little_more_than_a_round_trip() {
     for fault in [None, frozen()] {
         let usage = usage(10, 12, 10.0, fault.clone(), 4 * SECOND);
         eprintln!("{fault:?}: {usage:?}");
@@ -117,7 +117,7 @@ fn saturated(permits: u32, processes: usize, fault: Option<Fault>, lasts: Durati
 /// A node that is farther away keeps the queues of some slots, at which processes wait only where there
 /// are no others: a hand-off there takes two of its round trips.
 #[test]
-fn s72_where_all_are_wanted_most_are_in_use_and_nobody_is_left_behind() {
+fn s72_a_saturated_semaphore_uses_most_permits_and_starves_no_process() {
     for (permits, processes) in [(4, 6), (4, 40), (10, 15), (10, 100), (100, 150)] {
         for (fault, least) in [(None, 0.795), (frozen(), 0.785), (far(), 0.795)] {
             let is_calm = fault.is_none();
@@ -178,7 +178,7 @@ fn under_tolerated_faults(
 }
 
 #[test]
-fn s73_there_are_never_more_permits_than_slots_under_tolerated_faults() {
+fn s73_permits_never_exceed_slots_under_tolerated_faults() {
     let summary = under_tolerated_faults(400, None).unwrap_or_else(|failure| panic!("{failure:?}"));
     eprintln!("{summary:?}");
     assert!(summary.grants > 1_000, "{summary:?}");
@@ -254,7 +254,7 @@ fn writes(schedules: &Schedules, rows: Rows) -> Result<Arc<Writes>, Box<FailingC
 }
 
 #[test]
-fn s75_tokens_of_a_slot_order_the_writes_of_its_row_whatever_fails() {
+fn s75_tokens_of_a_slot_order_the_writes_of_its_row() {
     for (schedules, is_beyond) in [(Schedules::tolerated(), false), (Schedules::beyond(), true)] {
         let writes = writes(&schedules, Rows::OnePerSlot).unwrap_or_else(|failure| panic!("{failure:?}"));
         eprintln!("{writes:?}");
@@ -265,13 +265,13 @@ fn s75_tokens_of_a_slot_order_the_writes_of_its_row_whatever_fails() {
 }
 
 #[test]
-fn s75_one_row_for_all_slots_refuses_those_who_have_a_permit() {
+fn s75_one_row_for_all_slots_refuses_valid_permits() {
     let writes = writes(&Schedules::tolerated(), Rows::OneForAll).unwrap();
     assert!(writes.wronged.load(Ordering::Relaxed) > 0, "{writes:?}");
 }
 
 #[test]
-fn s75_rows_that_ask_for_no_token_lose_writes() {
+fn s75_unfenced_rows_lose_writes() {
     let failure = writes(&Schedules::beyond(), Rows::Unfenced).unwrap_err();
     eprintln!("{failure:?}");
 }

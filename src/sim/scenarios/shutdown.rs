@@ -41,7 +41,7 @@ fn nodes(shutdown: &ShutdownReport) -> Vec<&str> {
 }
 
 #[test]
-fn s60_a_dead_minority_keeps_a_shutdown_for_its_grace_and_no_longer() {
+fn s60_a_dead_minority_delays_a_shutdown_by_its_grace() {
     for schedule in without(&[4], 2 * SECOND, 1) {
         assert_finished(&run(schedule, |process| async move {
             let quorum = quorum(&process);
@@ -61,7 +61,7 @@ fn s60_a_dead_minority_keeps_a_shutdown_for_its_grace_and_no_longer() {
 }
 
 #[test]
-fn s60_without_any_grace_a_shutdown_waits_for_a_quorum_all_the_same() {
+fn s60_a_shutdown_without_grace_still_waits_for_a_quorum() {
     for schedule in without(&[4], 2 * SECOND, 1) {
         assert_finished(&run(schedule, |process| async move {
             let quorum = quorum(&process);
@@ -76,7 +76,7 @@ fn s60_without_any_grace_a_shutdown_waits_for_a_quorum_all_the_same() {
 }
 
 #[test]
-fn s60_a_dead_node_with_nothing_undelivered_does_not_keep_a_shutdown() {
+fn s60_a_dead_node_without_pending_unlocks_does_not_delay_a_shutdown() {
     for schedule in without(&[4], Duration::ZERO, 1) {
         assert_finished(&run(schedule, |process| async move {
             let quorum = quorum(&process);
@@ -90,7 +90,7 @@ fn s60_a_dead_node_with_nothing_undelivered_does_not_keep_a_shutdown() {
 }
 
 #[test]
-fn s60_a_lease_that_no_quorum_unlocks_keeps_a_shutdown_for_its_own_ttl_and_not_the_longest() {
+fn s60_an_undelivered_unlock_delays_a_shutdown_by_the_ttl_of_its_lease() {
     for schedule in without(&[2, 3, 4], 2 * SECOND, 1) {
         assert_finished(&run(schedule, |process| async move {
             let quorum = quorum(&process);
@@ -125,7 +125,7 @@ fn s60_a_shutdown_returns_soon_after_a_quorum_has_unlocked() {
 }
 
 #[test]
-fn s60_a_lease_whose_keys_are_over_keeps_a_shutdown_for_its_grace_alone() {
+fn s60_an_expired_lease_delays_a_shutdown_by_its_grace_alone() {
     for schedule in without(&[2, 3, 4], 30 * SECOND, 1) {
         assert_finished(&run(schedule, |process| async move {
             let quorum = quorum(&process);
@@ -143,7 +143,7 @@ fn s60_a_lease_whose_keys_are_over_keeps_a_shutdown_for_its_grace_alone() {
 }
 
 #[test]
-fn s60_what_is_taken_back_counts_as_a_lease_where_no_quorum_is_left() {
+fn s60_a_rollback_without_a_quorum_counts_as_a_lease() {
     for (hung, least, most) in [(&[3, 4][..], GRACE, GRACE), (&[2, 3, 4], TTL, TTL + 2 * SECOND)] {
         let hang = |schedule: Schedule, node: &usize| schedule.with(2 * SECOND, dead(*node)[0].clone());
         assert_finished(&run(hung.iter().fold(steady(5, 2), hang), move |process| async move {

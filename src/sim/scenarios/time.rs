@@ -42,7 +42,7 @@ fn s01_a_node_clock_that_steps_forward_may_break_exclusion_but_never_order() {
 }
 
 #[test]
-fn s01_a_step_within_the_margin_breaks_nothing_even_between_clocks_that_are_off_as_far_as_they_may() {
+fn s01_a_step_within_the_margin_breaks_nothing_at_maximal_drift() {
     let stepped = |by| {
         let step = |schedule: Schedule, node| schedule.with(SECOND, Fault::Step { node, by });
         towards_the_end((0..3).fold(at_odds(5_000), step))
@@ -52,7 +52,7 @@ fn s01_a_step_within_the_margin_breaks_nothing_even_between_clocks_that_are_off_
 }
 
 #[test]
-fn s02_a_node_clock_that_steps_back_blocks_for_the_step_and_a_ttl_and_no_longer() {
+fn s02_a_backward_step_blocks_for_at_most_the_step_and_a_ttl() {
     let back = |schedule: Schedule, node| schedule.with(SECOND, Fault::Step { node, by: -30_000 });
     let schedule = (0..2).fold(steady(3, 2), back).with(2 * SECOND, Fault::Kill { process: 0 });
     let report = run(schedule, |process| async move {
@@ -69,7 +69,7 @@ fn s02_a_node_clock_that_steps_back_blocks_for_the_step_and_a_ttl_and_no_longer(
 }
 
 #[test]
-fn s03_leases_never_overlap_up_to_half_the_drift_on_each_side_and_do_just_above() {
+fn s03_leases_overlap_only_above_half_the_drift_on_each_side() {
     for rate in [0, 2_500, 5_000] {
         assert_keeps(&towards_the_end(at_odds(rate)), &Promises::ALL);
     }
@@ -102,11 +102,11 @@ fn stopped_holder(fault: Fault, is_fenced: bool) -> Report {
 }
 
 #[test]
-fn s04_a_holder_that_stands_still_between_decision_and_use_sees_it_and_its_write_is_refused() {
+fn s04_a_paused_holder_sees_its_loss_and_its_write_is_refused() {
     let pause = Fault::Pause { process: 0, lasts: 2 * TTL };
     let fenced = stopped_holder(pause.clone(), true);
     assert_keeps(&fenced, &Promises::ALL);
-    assert_eq!((looks(&fenced, 0), writes(&fenced, 0)), (vec![true, false], vec![false]));
+    assert_eq!((validity_checks(&fenced, 0), writes(&fenced, 0)), (vec![true, false], vec![false]));
     // A process that looks and does not care, and carries no token, overwrites the other's update.
     let careless = stopped_holder(pause, false);
     assert!(breaks(&careless, Promise::Register));
@@ -114,10 +114,10 @@ fn s04_a_holder_that_stands_still_between_decision_and_use_sees_it_and_its_write
 }
 
 #[test]
-fn s05_a_clock_that_stands_still_with_its_client_hides_the_loss_and_the_token_does_not() {
+fn s05_a_frozen_clock_hides_the_loss_and_the_token_shows_it() {
     let report = stopped_holder(Fault::Freeze { process: 0, lasts: 2 * TTL }, true);
     assert!(breaks(&report, Promise::Exclusion), "the checker sees nothing");
-    assert_eq!((looks(&report, 0), writes(&report, 0)), (vec![true, true], vec![false]));
+    assert_eq!((validity_checks(&report, 0), writes(&report, 0)), (vec![true, true], vec![false]));
     assert_keeps_the_rest(&report);
     assert_eq!(
         report.schedule.promises(DRIFT, RestartGuard::default()),
@@ -144,7 +144,7 @@ fn paused_while_locking() -> Vec<Report> {
 }
 
 #[test]
-fn s06_a_client_that_stands_still_after_its_votes_were_cast_gets_no_lease_and_takes_them_back() {
+fn s06_a_client_paused_after_its_votes_gets_no_lease_and_rolls_back() {
     let reports = paused_while_locking();
     for report in &reports {
         assert_keeps(report, &Promises::ALL);
@@ -173,7 +173,7 @@ fn slow_votes() -> Report {
 }
 
 #[test]
-fn s07_votes_that_all_say_yes_after_the_validity_are_no_lease_and_are_all_taken_back() {
+fn s07_votes_after_the_validity_are_no_lease_and_are_rolled_back() {
     let report = slow_votes();
     assert_keeps(&report, &Promises::ALL);
     assert_eq!((granted(&report, 0).len(), granted(&report, 1).len()), (0, 1));
@@ -201,7 +201,7 @@ fn late_write(is_fenced: bool) -> Report {
 }
 
 #[test]
-fn s08_a_look_says_nothing_of_a_write_that_lands_later_but_the_token_does() {
+fn s08_only_the_token_protects_a_write_that_arrives_late() {
     let fenced = late_write(true);
     assert_keeps(&fenced, &Promises::ALL);
     assert_eq!((writes(&fenced, 0), writes(&fenced, 1)), (vec![false], vec![true]));
@@ -222,7 +222,7 @@ fn late_write_between(claims: bool) -> Report {
 }
 
 #[test]
-fn s09_a_store_has_to_learn_of_a_token_when_it_is_read() {
+fn s09_a_read_must_claim_the_store() {
     let claimed = late_write_between(true);
     assert_keeps(&claimed, &Promises::ALL);
     assert_eq!((writes(&claimed, 0), writes(&claimed, 1)), (vec![false], vec![true]));

@@ -45,7 +45,7 @@ fn with_a_kept_future(is_shared: bool, begin: Duration, held_until: Duration) ->
 }
 
 #[test]
-fn s62_a_future_that_nobody_polls_holds_up_neither_its_siblings_nor_others() {
+fn s62_an_unpolled_future_blocks_neither_its_client_nor_other_clients() {
     // Nothing has begun yet; the attempt is under way; it waits while another holds the resource.
     let times = [(0, 0), (1_000, 0), (1_000, 3_000)];
     let each = [false, true].into_iter().flat_map(|is_shared| times.map(|times| (is_shared, times)));
@@ -62,13 +62,13 @@ fn s62_a_future_that_nobody_polls_holds_up_neither_its_siblings_nor_others() {
 }
 
 #[test]
-fn s62_what_stays_with_a_future_that_nobody_polls_is_seen() {
+fn s62_a_missing_stall_rollback_shows() {
     let report = breaking(Mutation::NoStallRollback, || with_a_kept_future(false, SECOND, Duration::ZERO));
     assert!(granted(&report, 1)[0] >= 11 * SECOND, "{:?}", granted(&report, 1));
 }
 
 #[test]
-fn s62_what_a_future_has_begun_that_nobody_polls_is_others_when_an_attempt_would_be_over() {
+fn s62_an_unpolled_attempt_is_rolled_back_after_an_attempt_timeout() {
     let report = run(steady(5, 2), |process| async move {
         let quorum = quorum(&process);
         process.sleep(process.index() as u32 * millis(100)).await;

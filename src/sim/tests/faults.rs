@@ -6,7 +6,7 @@ use crate::{LockOptions, RestartGuard, clock::Clock, quorum::Quorum};
 const NEVER: Duration = Duration::MAX;
 
 #[test]
-fn a_fault_that_takes_no_time_is_none() {
+fn a_fault_without_duration_has_no_effect() {
     let (process, node, lasts, by) = (0, 0, Duration::ZERO, SECOND);
     let nothing = [
         Fault::Pause { process, lasts },
@@ -25,7 +25,7 @@ fn a_fault_that_takes_no_time_is_none() {
 }
 
 #[test]
-fn a_crash_that_takes_no_time_restarts_the_node() {
+fn a_crash_without_duration_restarts_the_node() {
     let crash = Fault::Crash { node: 0, lasts: Duration::ZERO, memory: Memory::Lost };
     let report = Simulation::new(Schedule::without_faults(1, 1, 1).with(millis(10), crash)).run(
         |process| async move {
@@ -108,7 +108,7 @@ fn a_node_stays_slow_until_the_last_of_several_faults_is_over() {
 }
 
 #[test]
-fn a_node_that_hangs_does_not_come_to_what_it_was_slow_to_come_to() {
+fn a_hanging_node_does_not_execute_its_slow_backlog() {
     let schedule = Schedule::without_faults(1, 1, 1)
         .with(Duration::ZERO, Fault::Slow { node: 0, lasts: 2 * SECOND, by: millis(300) })
         .with(SECOND + millis(200), Fault::Hang { node: 0, lasts: millis(500) });
@@ -117,7 +117,7 @@ fn a_node_that_hangs_does_not_come_to_what_it_was_slow_to_come_to() {
 }
 
 #[test]
-fn a_node_that_is_slow_no_more_comes_to_what_waits_at_once() {
+fn a_node_executes_its_backlog_when_a_slow_fault_ends() {
     let slow = |lasts| {
         Schedule::without_faults(1, 1, 1)
             .with(Duration::ZERO, Fault::Slow { node: 0, lasts, by: millis(300) })
@@ -129,7 +129,7 @@ fn a_node_that_is_slow_no_more_comes_to_what_waits_at_once() {
 }
 
 #[test]
-fn a_node_that_is_down_welcomes_nobody_it_was_slow_to_come_to() {
+fn a_node_that_is_down_refuses_the_connections_of_its_backlog() {
     let schedule = Schedule::without_faults(1, 1, 1)
         .with(Duration::ZERO, Fault::Slow { node: 0, lasts: 10 * SECOND, by: millis(300) })
         .with(SECOND + millis(200), Fault::Crash { node: 0, lasts: SECOND, memory: Memory::Kept });

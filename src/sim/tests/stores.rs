@@ -17,7 +17,7 @@ async fn write(process: Process) {
 }
 
 #[test]
-fn what_was_sent_to_a_store_arrives_whatever_becomes_of_its_process() {
+fn an_access_arrives_even_if_its_process_stops() {
     let (process, lasts) = (0, SECOND);
     let calm = written_at(&Simulation::new(Schedule::without_faults(1, 1, 1)).run(write));
     assert!(calm.is_some());
@@ -30,7 +30,7 @@ fn what_was_sent_to_a_store_arrives_whatever_becomes_of_its_process() {
 }
 
 #[test]
-fn how_long_an_access_takes_follows_from_the_seed() {
+fn the_duration_of_an_access_follows_from_the_seed() {
     let run = |seed| written_at(&Simulation::new(Schedule::without_faults(seed, 1, 1)).run(write));
     assert_eq!(run(1), run(1));
     assert!((2..10).any(|seed| run(seed) != run(1)));

@@ -27,7 +27,7 @@ pub(crate) enum WorldEvent {
     /// Its end.
     End(usize),
     /// A node's state is kept, for a later fault that brings it back.
-    Remember(usize),
+    Snapshot(usize),
     /// The validity of a lease may be over by its process's clock.
     Validity(u64),
     /// All processes are done; what they leave behind had its time to go away.
@@ -44,8 +44,8 @@ impl WorldState {
             WorldEvent::Accessed { process, number, outcome } => self.reply(process, number, outcome, after),
             WorldEvent::Begin(fault) => self.begin_fault(fault, after),
             WorldEvent::End(fault) => self.end_fault(fault, after),
-            WorldEvent::Remember(fault) => self.remember(fault),
-            WorldEvent::Validity(attempt) => self.look_at_lease(attempt),
+            WorldEvent::Snapshot(fault) => self.take_snapshot(fault),
+            WorldEvent::Validity(attempt) => self.check_lease(attempt),
             WorldEvent::Settle => self.settle(),
         }
     }

@@ -8,11 +8,11 @@ impl WorldState {
     pub(super) fn schedule_faults(&mut self) {
         let schedule = std::sync::Arc::clone(&self.schedule);
         for (index, timed) in schedule.faults.iter().enumerate() {
-            if timed.fault.is_nothing() {
+            if timed.fault.has_no_effect() {
                 continue;
             }
             if let Fault::Crash { memory: Memory::AsOf(ago), .. } = timed.fault {
-                self.at(micros(timed.at.saturating_sub(ago)), WorldEvent::Remember(index));
+                self.at(micros(timed.at.saturating_sub(ago)), WorldEvent::Snapshot(index));
             }
             self.at(micros(timed.at), WorldEvent::Begin(index));
             if !timed.fault.lasts().is_zero() {
@@ -21,11 +21,11 @@ impl WorldState {
         }
     }
 
-    pub(super) fn remember(&mut self, index: usize) {
+    pub(super) fn take_snapshot(&mut self, index: usize) {
         if let Some(Fault::Crash { node, .. }) = self.fault(index)
             && let Some(server) = self.servers.get_mut(node)
         {
-            server.remember(index);
+            server.take_snapshot(index);
         }
     }
 
@@ -41,17 +41,17 @@ impl WorldState {
             Fault::Kill { process } => self.kill(process, after),
             Fault::Crash { node, lasts, memory } => {
                 self.break_connections(node);
-                let not_come_to = self.withdraw(node);
+                let unprocessed = self.withdraw(node);
                 let Some(server) = self.servers.get_mut(node) else { return };
                 let lost = server.go_down(memory, index);
                 if lasts.is_zero() {
                     server.come_up();
                 }
-                lost.into_iter().chain(not_come_to).for_each(|delivery| self.refuse(&delivery));
+                lost.into_iter().chain(unprocessed).for_each(|delivery| self.refuse(&delivery));
             }
             Fault::Hang { node, .. } => {
-                let not_come_to = self.withdraw(node);
-                self.with_server(node, |server| server.hang(not_come_to));
+                let unprocessed = self.withdraw(node);
+                self.with_server(node, |server| server.hang(unprocessed));
             }
             Fault::Slow { node, by, .. } => {
                 self.with_server(node, |server| server.slow_down(micros(by)));
@@ -88,10 +88,10 @@ impl WorldState {
                 server.thaw().into_iter().for_each(|delivery| self.arrive_at_node(delivery, now));
             }
             Fault::Slow { node, by, .. } => {
-                let not_come_to = self.withdraw(node);
+                let unprocessed = self.withdraw(node);
                 self.with_server(node, |server| server.speed_up(micros(by)));
                 // Only what is done while the fault lasts takes longer.
-                not_come_to.into_iter().for_each(|delivery| self.arrive_at_node(delivery, now));
+                unprocessed.into_iter().for_each(|delivery| self.arrive_at_node(delivery, now));
             }
             // The network keeps count of the ends of cuts, and asks the schedule who is far.
             _ => {}

@@ -51,7 +51,7 @@ pub(crate) struct Network {
     pub(super) cut_until: BTreeMap<(usize, usize, Direction), u64>,
     subscribers: Subscribers,
     /// How many messages are on their way.
-    pub(super) under_way: u64,
+    pub(super) in_flight: u64,
 }
 
 impl Network {
@@ -66,12 +66,12 @@ impl Network {
             sent: BTreeMap::new(),
             cut_until: BTreeMap::new(),
             subscribers: Subscribers::default(),
-            under_way: 0,
+            in_flight: 0,
         }
     }
 
     /// The connections to this incarnation of a node on which a topic is heard.
-    fn heard<'a>(
+    fn subscribed<'a>(
         &'a self,
         connections: &'a [Connection],
         node: usize,
@@ -79,7 +79,7 @@ impl Network {
         topic: &'a Resource,
     ) -> impl Iterator<Item = usize> + 'a {
         self.subscribers.of(node, topic).filter(move |number| {
-            connections.get(*number).is_some_and(|connection| connection.hears(node, epoch, topic))
+            connections.get(*number).is_some_and(|connection| connection.is_subscribed(node, epoch, topic))
         })
     }
 }
@@ -159,7 +159,7 @@ impl WorldState {
         if at == u64::MAX {
             return;
         }
-        self.network.under_way += 1;
+        self.network.in_flight += 1;
         self.at(at, WorldEvent::Arrive(delivery));
     }
 
@@ -185,7 +185,7 @@ impl WorldState {
     }
 
     pub(super) fn arrive(&mut self, delivery: Delivery, after: &mut Teardown) {
-        self.network.under_way -= 1;
+        self.network.in_flight -= 1;
         let now = self.now();
         let Delivery { connection: number, payload } = delivery;
         match payload {
@@ -208,11 +208,11 @@ impl WorldState {
             Readiness::Down => self.refuse(&delivery),
             Readiness::Hung => server.backlog.push_back(delivery),
             Readiness::Busy { until } => {
-                self.network.under_way += 1;
+                self.network.in_flight += 1;
                 self.at(until, WorldEvent::Execute(delivery));
             }
             Readiness::Ready => {
-                self.network.under_way += 1;
+                self.network.in_flight += 1;
                 self.execute(delivery);
             }
         }
@@ -239,7 +239,7 @@ impl WorldState {
         for key in keys {
             // No waker is in it, so it may be dropped here.
             drop(self.queue.remove(&key));
-            self.network.under_way -= 1;
+            self.network.in_flight -= 1;
         }
         deliveries
     }
@@ -247,7 +247,7 @@ impl WorldState {
     /// The node comes to a message. It is up and not hung: otherwise the message would have been
     /// withdrawn.
     pub(super) fn execute(&mut self, delivery: Delivery) {
-        self.network.under_way -= 1;
+        self.network.in_flight -= 1;
         let now = self.now();
         let number = delivery.connection;
         let Payload::Outbound(outbound) = delivery.payload else { return };
@@ -273,8 +273,8 @@ impl WorldState {
                 let (connections, network) = (&self.connections, &self.network);
                 let listeners = |topic: &Resource| {
                     let channel = names::shared_key_alias(topic);
-                    let heard = network.heard(connections, node, epoch, &channel);
-                    u32::try_from(heard.count()).unwrap_or(u32::MAX)
+                    let listeners = network.subscribed(connections, node, epoch, &channel);
+                    u32::try_from(listeners.count()).unwrap_or(u32::MAX)
                 };
                 let (answers, released) = server.apply(&parameters, &operations, now, &listeners);
                 (now, node, batch, answers.len()).hash(&mut self.trace);
@@ -306,7 +306,8 @@ impl WorldState {
         let channel = names::shared_key_alias(resource);
         let Some(node) = self.connections.get(from).map(|connection| connection.node) else { return };
         let Some(epoch) = self.servers.get(node).map(|server| server.epoch) else { return };
-        let subscribed: Vec<usize> = self.network.heard(&self.connections, node, epoch, &channel).collect();
+        let subscribed: Vec<usize> =
+            self.network.subscribed(&self.connections, node, epoch, &channel).collect();
         for number in subscribed {
             self.send(number, Payload::Inbound(Inbound::Released(channel.clone())));
         }
@@ -328,7 +329,7 @@ impl WorldState {
 
 impl Connection {
     /// Whether it leads to this incarnation of the node, and has subscribed to the topic there.
-    fn hears(&self, node: usize, epoch: u64, topic: &Resource) -> bool {
+    fn is_subscribed(&self, node: usize, epoch: u64, topic: &Resource) -> bool {
         self.node == node && self.epoch == Some(epoch) && self.subscriptions.contains(topic)
     }
 }

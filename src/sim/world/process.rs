@@ -15,7 +15,7 @@ use super::{World, WorldState, teardown::Teardown};
 use crate::{
     sim::{
         Schedule,
-        clock::Rated,
+        clock::SkewedClock,
         report::End,
         rng::{RandomStream, hash_of, part},
     },
@@ -24,7 +24,7 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) struct ProcessState {
-    pub(super) clock: Rated,
+    pub(super) clock: SkewedClock,
     /// How many faults keep it from running, and how many of them its clock from counting: they may
     /// overlap.
     paused: u32,
@@ -36,7 +36,7 @@ pub(crate) struct ProcessState {
     /// Tasks that were to run while it was paused.
     parked: Vec<Waker>,
     /// Sleeps whose end is unknown, because the clock stands still.
-    pub(super) sleepless: Vec<Waker>,
+    pub(super) frozen_sleeps: Vec<Waker>,
     /// Those that may not be over.
     tasks: Vec<AbortHandle>,
     /// Whether its program is still running.
@@ -49,14 +49,14 @@ impl ProcessState {
         let since_boot = hash_of(schedule.seed, RandomStream::Boot, [part(process)]) % 1_000_000_000;
         let rate = schedule.process_rates.get(process).copied().unwrap_or(0);
         Self {
-            clock: Rated::new(Duration::from_micros(since_boot), rate),
+            clock: SkewedClock::new(Duration::from_micros(since_boot), rate),
             paused: 0,
             frozen: 0,
             pauses: Vec::new(),
             paused_at: 0,
             is_killed: false,
             parked: Vec::new(),
-            sleepless: Vec::new(),
+            frozen_sleeps: Vec::new(),
             tasks: Vec::new(),
             is_running: true,
         }
@@ -100,8 +100,8 @@ impl WorldState {
         process.frozen = process.frozen.saturating_sub(1);
         if process.frozen == 0 {
             process.clock.set_frozen(false, now);
-            after.woken.append(&mut process.sleepless);
-            self.look_at_leases_of(index);
+            after.woken.append(&mut process.frozen_sleeps);
+            self.check_leases_of(index);
         }
     }
 
@@ -164,8 +164,8 @@ impl ProcessSpawner {
 impl Spawner for ProcessSpawner {
     fn spawn(&self, task: BoxFuture<'static, ()>) -> AbortHandle {
         let (world, process) = (self.world.clone(), self.process);
-        let gated = Gated { world, process, task: Some(task) };
-        let handle = Handle::current().spawn(gated).abort_handle();
+        let task = ProcessTask { world, process, task: Some(task) };
+        let handle = Handle::current().spawn(task).abort_handle();
         if let Some(process) = self.world.lock().processes.get_mut(process) {
             process.tasks.retain(|task| !task.is_finished());
             process.tasks.push(handle.clone());
@@ -175,13 +175,13 @@ impl Spawner for ProcessSpawner {
 }
 
 /// A task that runs only while its process does. Its panic ends the run.
-struct Gated {
+struct ProcessTask {
     world: World,
     process: usize,
     task: Option<BoxFuture<'static, ()>>,
 }
 
-impl Gated {
+impl ProcessTask {
     /// Whether the task may run now; if not, its process knows whom to wake.
     fn may_run(&self, context: &Context<'_>) -> bool {
         let mut state = self.world.lock();
@@ -203,7 +203,7 @@ impl Gated {
     }
 }
 
-impl Future for Gated {
+impl Future for ProcessTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -222,7 +222,7 @@ impl Future for Gated {
     }
 }
 
-impl Drop for Gated {
+impl Drop for ProcessTask {
     fn drop(&mut self) {
         self.discard();
     }

@@ -31,7 +31,7 @@ pub(crate) struct Leases {
     /// When each attempt was lost, or its lease ended.
     over_at: BTreeMap<u64, u64>,
     /// How often it was looked whether all that was left has gone away.
-    looks: u32,
+    settle_checks: u32,
 }
 
 impl Monitor for Recorder {}
@@ -61,7 +61,7 @@ impl Observer for Recorder {
         let attempt = AttemptId::new(lease.attempt());
         state.note(self.process, history::Event::Granted { attempt, token: lease.token() });
         state.leases.active.insert(lease.attempt(), (self.process, Arc::clone(lease)));
-        state.look_at_lease(lease.attempt());
+        state.check_lease(lease.attempt());
         // To grant is to say that the lease is valid now.
         state.note(self.process, history::Event::Looked { attempt, is_valid: true });
     }
@@ -73,9 +73,9 @@ impl Observer for Recorder {
 }
 
 impl WorldState {
-    /// Notes the end of a lease if its validity is over by its process's clock; otherwise looks
+    /// Notes the end of a lease if its validity is over by its process's clock; otherwise settle_checks
     /// again then.
-    pub(super) fn look_at_lease(&mut self, attempt: u64) {
+    pub(super) fn check_lease(&mut self, attempt: u64) {
         let Some((process, lease)) = self.leases.active.get(&attempt) else { return };
         let (process, valid_until) = (*process, lease.valid_until());
         if Instant::from_origin(Duration::from_micros(self.local(process))) >= valid_until {
@@ -89,10 +89,10 @@ impl WorldState {
     }
 
     /// After a process's clock stood still.
-    pub(super) fn look_at_leases_of(&mut self, process: usize) {
+    pub(super) fn check_leases_of(&mut self, process: usize) {
         let of_process = self.leases.active.iter().filter(|(_, (of, _))| *of == process);
         let attempts: Vec<u64> = of_process.map(|(attempt, _)| *attempt).collect();
-        attempts.into_iter().for_each(|attempt| self.look_at_lease(attempt));
+        attempts.into_iter().for_each(|attempt| self.check_lease(attempt));
     }
 
     /// A killed process does nothing any more, under whatever lease.
@@ -124,18 +124,18 @@ impl WorldState {
     pub(super) fn wind_down(&mut self) {
         let now = self.now();
         let calm = micros(self.schedule.calm_from());
-        self.at(now.max(calm).saturating_add(SETTLING), WorldEvent::Settle);
+        self.at(now.max(calm).saturating_add(SETTLE_INTERVAL), WorldEvent::Settle);
     }
 
     /// Ends the run once nothing is under way, and notes whatever outlived its attempt.
     pub(super) fn settle(&mut self) {
-        self.leases.looks += 1;
-        if self.network.under_way > 0 && self.leases.looks < MOST_LOOKS {
+        self.leases.settle_checks += 1;
+        if self.network.in_flight > 0 && self.leases.settle_checks < MAX_SETTLE_CHECKS {
             let now = self.now();
-            self.at(now + SETTLING, WorldEvent::Settle);
+            self.at(now + SETTLE_INTERVAL, WorldEvent::Settle);
             return;
         }
-        for (attempt, process, node) in self.left() {
+        for (attempt, process, node) in self.residue() {
             self.note(process, history::Event::Left { attempt: AttemptId::new(attempt), node });
         }
         self.finish(End::Done);
@@ -144,30 +144,31 @@ impl WorldState {
     /// Keys whose ttl ends, or ended, long after their attempt was over, when nothing stood between
     /// process and node any more. A node keeps what is over until somebody else takes the resource,
     /// so this finds keys of long ago, too.
-    fn left(&self) -> Vec<(u64, usize, usize)> {
-        let mut left = Vec::new();
+    fn residue(&self) -> Vec<(u64, usize, usize)> {
+        let mut residue = Vec::new();
         for (node, server) in self.servers.iter().enumerate() {
             for (owner, expires_at) in server.state.keys_and_relics() {
                 let Some((attempt, process)) = self.leases.by_owner.get(owner).copied() else {
                     continue;
                 };
                 let Some(over_at) = self.leases.over_at.get(&attempt).copied() else { continue };
-                let due =
-                    over_at.max(micros(self.schedule.calm_between(process, node))).saturating_add(SETTLING);
+                let due = over_at
+                    .max(micros(self.schedule.calm_between(process, node)))
+                    .saturating_add(SETTLE_INTERVAL);
                 let expires_at = server.clock.global(micros(expires_at.since_epoch()));
-                if expires_at.is_some_and(|expires_at| expires_at > due) && !self.excuses(process, node) {
-                    left.push((attempt, process, node));
+                if expires_at.is_some_and(|expires_at| expires_at > due) && !self.may_outlive(process, node) {
+                    residue.push((attempt, process, node));
                 }
             }
         }
-        left
+        residue
     }
 
     /// Whether a key may outlive its attempt, for one ttl: a killed process unlocks nothing, a
     /// request that comes a second time may come after the unlock, a node that forgets also forgets
     /// whose late requests to refuse, and what comes to a node later than the longest ttl comes
     /// when its unlock need not be delivered any more.
-    fn excuses(&self, process: usize, node: usize) -> bool {
+    fn may_outlive(&self, process: usize, node: usize) -> bool {
         let delivered_for = self.connections.iter().map(|connection| connection.parameters.max_ttl).min();
         self.is_killed(process)
             || self.schedule.repeats_requests(process, node)
@@ -179,7 +180,7 @@ impl WorldState {
 
 /// How long, in microseconds, keys have to go away: a silent connection is redialled, and what
 /// must be delivered is sent again.
-const SETTLING: u64 = 10_000_000;
+const SETTLE_INTERVAL: u64 = 10_000_000;
 
 /// How often it is looked at most whether messages are still under way.
-const MOST_LOOKS: u32 = 20;
+const MAX_SETTLE_CHECKS: u32 = 20;

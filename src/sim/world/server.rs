@@ -11,7 +11,7 @@ use crate::{
     },
     sim::{
         Memory, Schedule,
-        clock::Rated,
+        clock::SkewedClock,
         rng::{RandomStream, hash_of, part},
     },
     values::Resource,
@@ -24,7 +24,7 @@ const SPREAD: u64 = 1_500;
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(super) state: NodeState,
-    pub(super) clock: Rated,
+    pub(super) clock: SkewedClock,
     /// Which incarnation of the server this is.
     pub(super) epoch: u64,
     /// How many faults keep it down, or hung: they may overlap.
@@ -36,7 +36,7 @@ pub(crate) struct Server {
     /// What came while it hung.
     pub(super) backlog: VecDeque<Delivery>,
     /// What it once knew, by the fault that will bring it back.
-    remembered: Vec<(usize, NodeState)>,
+    snapshots: Vec<(usize, NodeState)>,
     number: usize,
     /// Whether the server never belonged to a quorum: the first client that registers is taken for the
     /// administrator.
@@ -57,14 +57,14 @@ impl Server {
         let rate = schedule.node_rates.get(number).copied().unwrap_or(0);
         Self {
             state: NodeState::new(&run_id(number, 0)),
-            clock: Rated::new(VIRTUAL_EPOCH + Duration::from_millis(ahead), rate),
+            clock: SkewedClock::new(VIRTUAL_EPOCH + Duration::from_millis(ahead), rate),
             epoch: 0,
             down: 0,
             hung: 0,
             slowness: Vec::new(),
             busy_until: 0,
             backlog: VecDeque::new(),
-            remembered: Vec::new(),
+            snapshots: Vec::new(),
             number,
             is_new: true,
         }
@@ -124,7 +124,7 @@ impl Server {
             Memory::Kept => Some(self.state.clone()),
             Memory::Lost => None,
             Memory::AsOf(_) => {
-                let known = self.remembered.iter().find(|(by, _)| *by == fault);
+                let known = self.snapshots.iter().find(|(by, _)| *by == fault);
                 known.map(|(_, state)| state.clone())
             }
         };
@@ -137,8 +137,8 @@ impl Server {
         self.down = self.down.saturating_sub(1);
     }
 
-    pub(super) fn remember(&mut self, fault: usize) {
-        self.remembered.push((fault, self.state.clone()));
+    pub(super) fn take_snapshot(&mut self, fault: usize) {
+        self.snapshots.push((fault, self.state.clone()));
     }
 
     pub(super) fn flush(&mut self) {
@@ -146,10 +146,10 @@ impl Server {
     }
 
     /// It does nothing with what it is sent, nor with what it was slow to come to.
-    pub(super) fn hang(&mut self, not_come_to: impl IntoIterator<Item = Delivery>) {
+    pub(super) fn hang(&mut self, unprocessed: impl IntoIterator<Item = Delivery>) {
         self.hung += 1;
         self.busy_until = 0;
-        self.backlog.extend(not_come_to);
+        self.backlog.extend(unprocessed);
     }
 
     /// What it was sent meanwhile, if nothing else keeps it hung.

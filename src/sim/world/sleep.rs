@@ -73,7 +73,7 @@ impl Future for Sleep {
                     let key = state.at(at, WorldEvent::Wake(waker.clone()));
                     this.queued = Some((key, waker));
                 }
-                None => process.sleepless.push(waker),
+                None => process.frozen_sleeps.push(waker),
             }
         }
         drop(state);

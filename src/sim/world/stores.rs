@@ -29,7 +29,7 @@ pub(crate) struct Stores {
     /// How many accesses each process has sent.
     sent: BTreeMap<usize, u64>,
     /// The tasks that wait for an access, by process and number.
-    waiting: BTreeMap<(usize, u64), PendingAccess>,
+    pending: BTreeMap<(usize, u64), PendingAccess>,
 }
 
 /// What is done to a register; without a token as careless code does.
@@ -74,7 +74,7 @@ impl Operation {
         }
     }
 
-    fn noted(self, register: Resource, outcome: AccessOutcome) -> history::Event {
+    fn into_event(self, register: Resource, outcome: AccessOutcome) -> history::Event {
         match self {
             Self::Read(token) => history::Event::Read { register, token, value: outcome.ok() },
             Self::ReadShared(token) => {
@@ -93,8 +93,8 @@ impl WorldState {
         let sent = self.stores.sent.entry(process).or_default();
         let number = *sent;
         *sent += 1;
-        self.stores.waiting.insert((process, number), PendingAccess::default());
-        self.network.under_way += 1;
+        self.stores.pending.insert((process, number), PendingAccess::default());
+        self.network.in_flight += 1;
         let at = self.now().saturating_add(self.store_latency(process, number, 0));
         self.at(at, WorldEvent::Access(RegisterAccess { process, number, name, operation }));
         number
@@ -102,10 +102,10 @@ impl WorldState {
 
     /// An access arrives at its store.
     pub(super) fn access(&mut self, access: RegisterAccess) {
-        self.network.under_way -= 1;
+        self.network.in_flight -= 1;
         let RegisterAccess { process, number, name, operation } = access;
         let outcome = operation.perform(self.stores.registers.entry(name.clone()).or_default());
-        self.note(process, operation.noted(name, outcome));
+        self.note(process, operation.into_event(name, outcome));
         let at = self.now().saturating_add(self.store_latency(process, number, 1));
         self.at(at, WorldEvent::Accessed { process, number, outcome });
     }
@@ -118,9 +118,9 @@ impl WorldState {
         outcome: AccessOutcome,
         after: &mut Teardown,
     ) {
-        if let Some(waiting) = self.stores.waiting.get_mut(&(process, number)) {
-            waiting.reply = Some(outcome);
-            after.woken.extend(waiting.waker.take());
+        if let Some(pending) = self.stores.pending.get_mut(&(process, number)) {
+            pending.reply = Some(outcome);
+            after.woken.extend(pending.waker.take());
         }
     }
 
@@ -151,13 +151,13 @@ impl Future for RoundTrip {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let waker = context.waker().clone();
         let mut state = self.world.lock();
-        let Some(waiting) = state.stores.waiting.get_mut(&(self.process, self.number)) else {
+        let Some(pending) = state.stores.pending.get_mut(&(self.process, self.number)) else {
             return Poll::Pending;
         };
-        if let Some(outcome) = waiting.reply {
+        if let Some(outcome) = pending.reply {
             return Poll::Ready(outcome);
         }
-        let stale = waiting.waker.replace(waker);
+        let stale = pending.waker.replace(waker);
         drop(state);
         // Outside of the mutex: a waker may be anybody's code.
         drop(stale);
@@ -167,8 +167,8 @@ impl Future for RoundTrip {
 
 impl Drop for RoundTrip {
     fn drop(&mut self) {
-        let waiting = self.world.lock().stores.waiting.remove(&(self.process, self.number));
+        let pending = self.world.lock().stores.pending.remove(&(self.process, self.number));
         // Outside of the mutex, as in `poll`.
-        drop(waiting);
+        drop(pending);
     }
 }

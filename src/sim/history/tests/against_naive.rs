@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// The resource, the attempt that broke it, and how.
-type FailingCase = BTreeSet<(Resource, AttemptId, &'static str)>;
+type Findings = BTreeSet<(Resource, AttemptId, &'static str)>;
 
 /// A lease of a random history, with the numbers of its entries and its times.
 struct Lease {
@@ -70,8 +70,8 @@ fn play(moves: &[(u64, u64, u64)], resources: &[(u8, u8)]) -> (History, Vec<Leas
     (script.history, leases)
 }
 
-fn naive(leases: &[Lease]) -> FailingCase {
-    let mut found = FailingCase::new();
+fn naive(leases: &[Lease]) -> Findings {
+    let mut found = Findings::new();
     for first in leases {
         for second in leases.iter().filter(|second| first.granted.0 < second.granted.0) {
             for resource in second.resources.iter().filter(|resource| first.resources.contains(resource)) {
@@ -92,7 +92,7 @@ fn naive(leases: &[Lease]) -> FailingCase {
     found
 }
 
-fn linear(history: &History) -> FailingCase {
+fn linear(history: &History) -> Findings {
     let promises = Promises::NONE.with(Promise::Exclusion).with(Promise::Order);
     let violations = history.check(&promises).err().into_iter().flatten();
     let found = violations.map(|violation| match violation {

@@ -52,7 +52,7 @@ fn a_proof_needs_a_verification_of_its_own() {
 }
 
 #[test]
-fn resources_are_some_and_sorted_and_not_repeated() {
+fn resources_are_present_sorted_and_unique() {
     for names in ["b a", "a a"] {
         assert!(Script::new().began(1, 1, names).is_malformed().contains("unsorted"), "{names}");
     }
@@ -61,7 +61,7 @@ fn resources_are_some_and_sorted_and_not_repeated() {
 }
 
 #[test]
-fn what_is_shared_is_sorted_and_among_the_resources() {
+fn shared_resources_are_sorted_and_among_the_resources() {
     for shared in ["c", "b a", "b b"] {
         let [resources, shared] = ["a b", shared].map(|names| names.split(' ').map(resource).collect());
         let event = Event::Began { attempt: AttemptId::new(1), resources, shared };
@@ -70,7 +70,7 @@ fn what_is_shared_is_sorted_and_among_the_resources() {
 }
 
 #[test]
-fn an_entry_before_its_predecessor_is_reported_and_counts_all_the_same() {
+fn an_entry_before_its_predecessor_is_reported_and_still_counts() {
     let mut script = Script::new();
     script.lease(1, "a", 5);
     script.history.note(Duration::ZERO, 1, ended(1, true));
@@ -79,7 +79,7 @@ fn an_entry_before_its_predecessor_is_reported_and_counts_all_the_same() {
 }
 
 #[test]
-fn malformed_entries_are_found_whatever_is_promised_and_break_no_promise() {
+fn malformed_entries_are_reported_without_promises_and_break_none() {
     let mut script = Script::new();
     let violations = script.unlocked(1).history.check(&Promises::NONE).unwrap_err();
     assert_eq!(violations.as_slice().first().and_then(Violation::promise), None);
@@ -90,7 +90,7 @@ fn malformed_entries_are_found_whatever_is_promised_and_break_no_promise() {
 }
 
 #[test]
-fn many_violations_are_not_all_written_out() {
+fn the_text_of_many_violations_is_cut() {
     let mut script = Script::new();
     for process in 0..25 {
         script.note(process, Event::Stalled);

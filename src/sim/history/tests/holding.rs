@@ -166,7 +166,7 @@ fn a_verification_that_proves_after_a_later_grant_is_false() {
 }
 
 #[test]
-fn a_reader_is_proven_whoever_reads_and_not_after_a_later_writer() {
+fn a_reader_is_proven_beside_readers_and_not_after_a_writer() {
     let verified = |names: &str, later: &str| {
         let mut script = Script::new();
         script.lease(1, names, 5).expired(1).lease(2, later, 6).unlocked(2);
@@ -183,7 +183,7 @@ fn a_reader_is_proven_whoever_reads_and_not_after_a_later_writer() {
 }
 
 #[test]
-fn nobody_else_writes_while_a_lease_is_downgraded() {
+fn no_writer_comes_between_a_lease_and_its_downgrade() {
     let downgraded = || Event::Downgraded { attempt: AttemptId::new(9), from: AttemptId::new(1) };
     let mut script = Script::new();
     script.lease(4, "a", 4).unlocked(4).lease(1, "a", 5).unlocked(1).lease(2, "b", 6).lease(3, "a*", 6);

@@ -22,7 +22,7 @@ fn register(accesses: &str) -> Script {
 }
 
 #[test]
-fn these_lose_nothing() {
+fn accesses_of_one_writer_in_order_lose_no_update() {
     for (accesses, why) in [
         ("r1:33 w1:33 r2:34 w2:34", "one after the other"),
         ("r1:33 r2:34 W1:33 w2:34", "a paused holder that is refused"),
@@ -42,7 +42,7 @@ fn these_lose_nothing() {
 }
 
 #[test]
-fn these_lose_an_update() {
+fn a_stale_write_loses_an_update() {
     for (accesses, why) in [
         ("r1:33 r2:34 w2:34 w1:33", "a paused holder that is accepted"),
         ("r1 r2 w2 w1", "no tokens at all"),
@@ -72,7 +72,7 @@ fn the_evidence_names_the_read_the_lost_update_and_the_write() {
 }
 
 #[test]
-fn a_register_that_reads_do_not_claim_is_caught_before_anything_is_lost() {
+fn a_register_without_claims_by_reads_is_caught_before_a_loss() {
     let violation = register("r1:33 r2:34 w1:33").breaks(Promise::Register);
     assert_eq!(
         violation.to_string(),
@@ -82,7 +82,7 @@ fn a_register_that_reads_do_not_claim_is_caught_before_anything_is_lost() {
 }
 
 #[test]
-fn a_read_that_sees_what_a_later_lease_wrote_is_too_late() {
+fn a_read_after_a_write_of_a_later_lease_is_stale() {
     register("r1:33 w2:34 R1:33").is_kept();
     register("r1:34 r2:33 r3").is_kept();
     let violation = register("r1:33 w2:34 r3 r1:33").breaks(Promise::Register);
@@ -94,7 +94,7 @@ fn a_read_that_sees_what_a_later_lease_wrote_is_too_late() {
 }
 
 #[test]
-fn registers_are_apart() {
+fn registers_are_independent() {
     let mut script = register("r1 w1");
     let other = || resource("other");
     script.note(2, Event::Written { register: other(), token: None, value: 0, is_accepted: true });
