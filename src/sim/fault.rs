@@ -1,4 +1,4 @@
-//! What can happen at a time to a machine, or to the network.
+//! The timed faults of machines and of the network between them.
 
 use std::{fmt, time::Duration};
 
@@ -6,118 +6,119 @@ use serde::{Deserialize, Serialize};
 
 use crate::sim::Direction;
 
-/// What can happen to a machine or to the network between two of them.
+/// A fault of a machine, or of the network between two machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A process stands still while its clock counts on: a garbage collector, a blocked executor,
+    /// A pause of a process whose clock counts on: a garbage collector, a blocked executor,
     /// `SIGSTOP`, or a suspended machine with a clock that counts suspends.
     Pause {
-        /// Which process.
+        /// The index of the process.
         process: usize,
-        /// For how long.
+        /// The duration of the fault.
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
-    /// A process stands still, and its clock with it: a virtual machine that is paused without
-    /// knowing.
+    /// A pause of a process and of its clock: a virtual machine that is paused unnoticed.
     Freeze {
-        /// Which process.
+        /// The index of the process.
         process: usize,
-        /// For how long.
+        /// The duration of the fault.
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
-    /// A process is killed. It does not come back.
+    /// The death of a process, without a restart.
     Kill {
-        /// Which process.
+        /// The index of the process.
         process: usize,
     },
-    /// A node goes down, breaking its connections, and comes up again as another run of the server.
+    /// A crash of a node. Its connections break, and the node comes up again as another run of the
+    /// server.
     Crash {
-        /// Which node.
+        /// The index of the node.
         node: usize,
-        /// For how long it is down.
+        /// The time for which the node is down.
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
-        /// What it remembers afterwards.
+        /// The data that the node has after the restart.
         memory: Memory,
     },
-    /// A node takes what it is sent, and does nothing with it until this is over.
+    /// A hang of a node. The node accepts messages, and executes them only after the fault.
     Hang {
-        /// Which node.
+        /// The index of the node.
         node: usize,
-        /// For how long.
+        /// The duration of the fault.
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
-    /// A node takes longer for every call.
+    /// A slow node: each call takes longer.
     Slow {
-        /// Which node.
+        /// The index of the node.
         node: usize,
-        /// For how long.
+        /// The duration of the fault.
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
-        /// By how much, for each call.
+        /// The additional time of each call.
         #[serde(with = "crate::sim::micros")]
         by: Duration,
     },
-    /// A node is far away: messages to it and from it take longer, and it does as much as ever.
+    /// A distant node: messages in both directions take longer, and the throughput of the node does
+    /// not change.
     Far {
-        /// Which node.
+        /// The index of the node.
         node: usize,
-        /// For how long.
+        /// The duration of the fault.
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
-        /// By how much, one way.
+        /// The additional time of a message, one way.
         #[serde(with = "crate::sim::micros")]
         by: Duration,
     },
-    /// All data of a node is deleted under living connections.
+    /// The deletion of all data of a node whose connections persist.
     Flush {
-        /// Which node.
+        /// The index of the node.
         node: usize,
     },
-    /// The locks of a node are evicted, and nothing else.
+    /// The eviction of the locks of a node, and of no other key.
     Evict {
-        /// Which node.
+        /// The index of the node.
         node: usize,
     },
-    /// A node's clock is stepped, by so many milliseconds.
+    /// A step of a node's clock, in milliseconds.
     Step {
-        /// Which node.
+        /// The index of the node.
         node: usize,
-        /// Forward, or back if negative.
+        /// The size of the step; a negative step is backward.
         by: i64,
     },
-    /// Nothing gets through between a process and a node. What is sent meanwhile arrives afterwards,
-    /// as the network keeps trying.
+    /// An interrupted path between a process and a node. Messages sent meanwhile arrive after the
+    /// fault, because the network retransmits them.
     Partition {
-        /// Which process.
+        /// The index of the process.
         process: usize,
-        /// Which node.
+        /// The index of the node.
         node: usize,
-        /// Which way.
+        /// The interrupted direction.
         way: PartitionDirection,
-        /// For how long.
+        /// The duration of the fault.
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
 }
 
-/// What a node remembers when it comes up again.
+/// The data that a node has when it comes up again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Memory {
-    /// Everything, as with `appendfsync always`.
+    /// All data, as with `appendfsync always`.
     Kept,
-    /// Nothing.
+    /// No data.
     Lost,
-    /// What it knew so long ago: a snapshot, a lagging replica that was promoted.
+    /// The data of this long before the crash: a snapshot, or a promoted replica that lagged.
     AsOf(#[serde(with = "crate::sim::micros")] Duration),
 }
 
-/// The direction, or both, of a partition.
+/// The direction of a partition, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum PartitionDirection {
@@ -130,8 +131,8 @@ pub enum PartitionDirection {
 }
 
 impl Fault {
-    /// How long it lasts: zero for what happens in an instant, [`Duration::MAX`] for what never
-    /// ends.
+    /// Returns the duration of the fault: zero for an instantaneous fault, [`Duration::MAX`] for
+    /// one without an end.
     #[must_use]
     pub fn lasts(&self) -> Duration {
         match self {
@@ -146,8 +147,8 @@ impl Fault {
         }
     }
 
-    /// Whether it is over before it begins. A crash never is: even if it takes no time, what comes
-    /// up again is another run of the server.
+    /// Whether the fault ends before it begins. A crash always has an effect: even without a
+    /// duration, another run of the server comes up.
     pub(crate) fn has_no_effect(&self) -> bool {
         match self {
             Self::Pause { lasts, .. }
@@ -164,7 +165,7 @@ impl Fault {
         }
     }
 
-    /// Whom it happens to.
+    /// Returns the name of the process, node or path with the fault.
     pub(crate) fn lane(&self) -> String {
         match self {
             Self::Pause { process, .. } | Self::Freeze { process, .. } | Self::Kill { process } => {

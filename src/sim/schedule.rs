@@ -1,9 +1,9 @@
-//! All that goes wrong in one run, as data.
+//! The faults of one run, as data.
 //!
-//! Nothing here depends on what the code under test does. The faults of messages are told by
-//! *which* message they meet (the 14th request from process 0 to node 2), and the delays of all
-//! other messages follow from the seed and the same numbers. So one fault can be taken out of a
-//! schedule without moving the others, which is what makes a failing schedule shrink.
+//! A schedule does not depend on the behaviour of the code under test. A message fault names its
+//! message by number (the 14th request from process 0 to node 2), and the delays of all other
+//! messages follow from the seed and the same numbers. Removing one fault therefore moves no other
+//! fault. Shrinking of a failing schedule depends on this property.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -14,43 +14,43 @@ use crate::{
     sim::{Fault, Promises, budget},
 };
 
-/// All that goes wrong in one run: the same schedule always gives the same run.
+/// The faults of one run. The same schedule always gives the same run.
 ///
-/// It prints as one line of JSON, and [`str::parse`] reads that line back.
+/// A schedule prints as one line of JSON, which [`str::parse`] reads back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Schedule {
-    /// From which delays, jitter and owner ids follow.
+    /// The seed of delays, jitter and lease ids.
     pub seed: u64,
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: usize,
-    /// How many processes there are.
+    /// The number of processes.
     pub processes: usize,
-    /// How long a message takes, one way, if nothing is wrong.
+    /// The time that a message takes, one way, without a fault.
     pub latency: Latency,
-    /// How far the rate of each process's clock is off, in millionths; processes beyond the list are
-    /// exact.
+    /// The error of the clock rate of each process, in millionths. Processes beyond the list have
+    /// exact clocks.
     #[serde(default)]
     pub process_rates: Vec<i32>,
-    /// The same for the nodes.
+    /// The error of the clock rate of each node, in the same way.
     #[serde(default)]
     pub node_rates: Vec<i32>,
-    /// What happens at a time.
+    /// The timed faults.
     #[serde(default)]
     pub faults: Vec<TimedFault>,
-    /// What happens to a message.
+    /// The message faults.
     #[serde(default)]
     pub messages: Vec<MessageFault>,
 }
 
-/// How long messages take, one way, if nothing is wrong: anything in between.
+/// The range of the time that a message takes, one way, without a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Latency {
-    /// At least this.
+    /// The lower bound.
     #[serde(with = "crate::sim::micros")]
     pub shortest: Duration,
-    /// At most this.
+    /// The upper bound.
     #[serde(with = "crate::sim::micros")]
     pub longest: Duration,
 }
@@ -59,10 +59,10 @@ pub struct Latency {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TimedFault {
-    /// When, in global time.
+    /// The start of the fault, in global time.
     #[serde(with = "crate::sim::micros")]
     pub at: Duration,
-    /// What.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -70,19 +70,20 @@ pub struct TimedFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MessageFault {
-    /// Between which process ...
+    /// The process that sends or receives the message.
     pub process: usize,
-    /// ... and which node.
+    /// The node that receives or sends the message.
     pub node: usize,
-    /// Which way it goes.
+    /// The direction of the message.
     pub direction: Direction,
-    /// Which one of those that go this way, over all connections, from 0.
+    /// The index of the message among all messages of this direction between process and node, over
+    /// all connections, from 0.
     pub index: u32,
-    /// What becomes of it.
+    /// The effect on the message.
     pub verdict: Verdict,
 }
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Direction {
@@ -92,35 +93,35 @@ pub enum Direction {
     Reply,
 }
 
-/// What becomes of a message.
+/// The effect of a fault on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It never arrives; the connection goes on.
+    /// A loss on a connection that persists.
     Drop,
-    /// It takes longer by this, and what is behind it on the connection waits.
+    /// A delay of the message, and of all later messages on the connection.
     Delay(#[serde(with = "crate::sim::micros")] Duration),
-    /// It takes longer by this, and is overtaken.
+    /// A delay of the message alone, so that later messages overtake it.
     Overtaken(#[serde(with = "crate::sim::micros")] Duration),
-    /// It arrives twice, the second time so much later.
+    /// A second delivery of the message, this long after the first.
     Duplicate(#[serde(with = "crate::sim::micros")] Duration),
-    /// It never arrives, because the connection breaks.
+    /// A loss, because the connection breaks.
     Reset,
 }
 
-/// How much goes wrong.
+/// The severity of the faults of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Budget {
-    /// What the lock tolerates: every promise holds.
+    /// Faults that the lock tolerates: every promise holds.
     Tolerated,
-    /// More than it tolerates: clocks off by more than the drift, nodes that forget. Leases may
-    /// overlap, and what is promised all the same still holds.
+    /// Faults that break an assumption: clocks that differ by more than the drift, nodes that lose
+    /// data. Leases may overlap; the promises that do not depend on the assumption still hold.
     Beyond,
 }
 
 impl Schedule {
-    /// A run in which nothing goes wrong.
+    /// Returns a schedule without faults.
     #[must_use]
     pub fn without_faults(seed: u64, nodes: usize, processes: usize) -> Self {
         Self {
@@ -135,14 +136,14 @@ impl Schedule {
         }
     }
 
-    /// Lets something happen at a time.
+    /// Adds a timed fault.
     #[must_use]
     pub fn with(mut self, at: Duration, fault: Fault) -> Self {
         self.faults.push(TimedFault { at, fault });
         self
     }
 
-    /// Lets something happen to a message.
+    /// Adds a message fault.
     #[must_use]
     pub fn with_message(
         mut self,
@@ -156,8 +157,8 @@ impl Schedule {
         self
     }
 
-    /// From when on nothing changes any more, the faults of messages apart. What never ends has
-    /// changed everything by its beginning.
+    /// Returns the time of the last change by a timed fault; message faults do not count. A fault
+    /// without an end counts with its start.
     #[must_use]
     pub fn calm_from(&self) -> Duration {
         let last_change = |timed: &TimedFault| match timed.until() {
@@ -167,8 +168,8 @@ impl Schedule {
         self.faults.iter().map(last_change).max().unwrap_or_default()
     }
 
-    /// Which promises hold under this schedule, with clocks that may be off by `drift` and this
-    /// restart guard.
+    /// Returns the promises that hold under this schedule, for clocks whose rates may differ by
+    /// `drift` and for this restart guard.
     #[must_use]
     pub fn promises(&self, drift: f64, guard: RestartGuard) -> Promises {
         budget::promises(self, drift, guard)
@@ -176,7 +177,7 @@ impl Schedule {
 }
 
 impl Latency {
-    /// Between these two.
+    /// Returns a range with these bounds.
     #[must_use]
     pub fn between(shortest: Duration, longest: Duration) -> Self {
         Self { shortest, longest: longest.max(shortest) }
@@ -191,13 +192,13 @@ impl Default for Latency {
 }
 
 impl TimedFault {
-    /// A fault and its time.
+    /// Creates a fault with its time.
     #[must_use]
     pub fn new(at: Duration, fault: Fault) -> Self {
         Self { at, fault }
     }
 
-    /// When it is over; [`Duration::MAX`] if it never is.
+    /// Returns the end of the fault; [`Duration::MAX`] for a fault without an end.
     #[must_use]
     pub fn until(&self) -> Duration {
         self.at.saturating_add(self.fault.lasts())

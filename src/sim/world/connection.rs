@@ -1,4 +1,4 @@
-//! A process's way to a simulated node.
+//! The transport from a process to a simulated node.
 
 use std::{
     pin::Pin,
@@ -21,7 +21,7 @@ use crate::{
     values::{NodeError, Resource},
 };
 
-/// Connects one process to one node.
+/// A transport from one process to one node.
 #[derive(Debug)]
 pub(crate) struct SimTransport {
     pub(crate) world: World,
@@ -38,17 +38,17 @@ impl Transport for SimTransport {
     }
 }
 
-/// Waits for the node's first word.
+/// A future of the node's first message.
 struct Dial {
     connection: Option<SimConnection>,
 }
 
-/// One connection. Dropping it closes it.
+/// One connection, closed on drop.
 #[derive(Debug)]
 struct SimConnection {
     world: World,
     number: usize,
-    /// Whether it has been told to load the script, and has not said so.
+    /// Whether a load of the script was requested and not yet reported.
     is_loaded: bool,
 }
 
@@ -79,7 +79,7 @@ impl SimConnection {
         }
         let stale = connection.waker.replace(waker);
         drop(state);
-        // Outside of the mutex: a waker may be anybody's code.
+        // Outside of the mutex: a waker may run any code.
         drop(stale);
         Poll::Pending
     }

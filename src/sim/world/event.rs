@@ -1,4 +1,4 @@
-//! What happens at a time.
+//! The events of the simulated world.
 
 use std::task::Waker;
 
@@ -9,28 +9,28 @@ use super::{
     teardown::Teardown,
 };
 
-/// What happens at a time.
+/// An event at a point of global time.
 #[derive(Debug)]
 pub(crate) enum WorldEvent {
-    /// A sleep is over.
+    /// The end of a sleep.
     Wake(Waker),
-    /// A message arrives.
+    /// The arrival of a message.
     Arrive(Delivery),
-    /// A node comes to a message that it was slow to come to.
+    /// The execution of a message that arrived at a slow or busy node.
     Execute(Delivery),
-    /// An access arrives at a store.
+    /// The arrival of an access at a store.
     Access(RegisterAccess),
-    /// A process hears what came of an access.
+    /// The arrival of the reply of a store.
     Accessed { process: usize, number: u64, outcome: AccessOutcome },
-    /// A fault of the schedule, by its index.
+    /// The beginning of a fault, by its index in the schedule.
     Begin(usize),
-    /// Its end.
+    /// The end of a fault.
     End(usize),
-    /// A node's state is kept, for a later fault that brings it back.
+    /// A snapshot of a node's state, for the later crash of this index that restores it.
     Snapshot(usize),
-    /// The validity of a lease may be over by its process's clock.
+    /// The possible end of a lease's validity, by the clock of its process.
     Validity(u64),
-    /// All processes are done; what they leave behind had its time to go away.
+    /// The check for residue after all programs have ended.
     Settle,
 }
 

@@ -1,10 +1,10 @@
-//! The faults of the schedule, as they come.
+//! The start and end of the timed faults of a schedule.
 
 use super::{WorldState, event::WorldEvent, server::Server, teardown::Teardown};
 use crate::sim::{Direction, Fault, Memory, Schedule, clock::micros};
 
 impl WorldState {
-    /// Puts all faults of the schedule in the queue.
+    /// Adds all faults of the schedule to the queue of events.
     pub(super) fn schedule_faults(&mut self) {
         let schedule = std::sync::Arc::clone(&self.schedule);
         for (index, timed) in schedule.faults.iter().enumerate() {
@@ -84,16 +84,16 @@ impl WorldState {
             Fault::Crash { node, .. } => self.with_server(node, Server::come_up),
             Fault::Hang { node, .. } => {
                 let Some(server) = self.servers.get_mut(node) else { return };
-                // What it was sent meanwhile comes as if it came now: it may still be slow.
+                // The backlog arrives as if it were sent now, because the node may still be slow.
                 server.thaw().into_iter().for_each(|delivery| self.arrive_at_node(delivery, now));
             }
             Fault::Slow { node, by, .. } => {
                 let unprocessed = self.withdraw(node);
                 self.with_server(node, |server| server.speed_up(micros(by)));
-                // Only what is done while the fault lasts takes longer.
+                // Only messages that are executed during the fault take longer.
                 unprocessed.into_iter().for_each(|delivery| self.arrive_at_node(delivery, now));
             }
-            // The network keeps count of the ends of cuts, and asks the schedule who is far.
+            // The network keeps the ends of partitions, and asks the schedule for distances.
             _ => {}
         }
     }
@@ -110,7 +110,7 @@ impl WorldState {
 }
 
 impl Schedule {
-    /// How much longer messages to and from a node take at present.
+    /// Returns the time by which messages to and from a node take longer at present.
     pub(super) fn distance(&self, node: usize, now: u64) -> u64 {
         let faults =
             self.faults.iter().filter(|timed| micros(timed.at) <= now && now < micros(timed.until()));

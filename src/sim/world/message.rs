@@ -11,20 +11,21 @@ use crate::{
     values::{NodeError, Resource},
 };
 
-/// A message on its way.
+/// A message in flight, with its connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
     pub(super) connection: usize,
     pub(super) payload: Payload,
 }
 
+/// The content of a message.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {
     Outbound(Outbound),
     Inbound(Inbound),
 }
 
-/// From the process to the node.
+/// A message from the process to the node.
 #[derive(Clone, Debug)]
 pub(crate) enum Outbound {
     Hello,
@@ -33,7 +34,7 @@ pub(crate) enum Outbound {
     Unsubscribe(Resource),
 }
 
-/// From the node to the process.
+/// A message from the node to the process.
 #[derive(Clone, Debug)]
 pub(crate) enum Inbound {
     Welcome,
@@ -54,7 +55,7 @@ impl Payload {
 }
 
 impl Inbound {
-    /// What a connection says of it; `None` for what is part of the handshake.
+    /// Returns the event that the connection reports; `None` for a part of the handshake.
     pub(super) fn into_event(self) -> Option<ConnectionEvent> {
         match self {
             Self::Answers { batch, answers } => Some(ConnectionEvent::Answers { batch, answers }),

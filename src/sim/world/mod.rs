@@ -1,14 +1,14 @@
-//! The simulated world: machines, the network between them, and the time that all of it happens in.
+//! The simulated world: processes, nodes, the network between them, and global time.
 //!
 //! ```text
-//!   tasks of process 0 ─┐  (real lock code)          ┌─ node 0  the pure node function, a clock,
-//!   tasks of process 1 ─┼── connections ── queue of ─┼─ node 1  an epoch
-//!   tasks of process 2 ─┘                  events    └─ node 2
+//!  tasks of process 0 ─┐  (real lock code)          ┌─ node 0  the pure node function, a clock,
+//!  tasks of process 1 ─┼── connections ── queue of ─┼─ node 1  an epoch
+//!  tasks of process 2 ─┘                  events    └─ node 2
 //! ```
 //!
-//! Everything that takes time is an event in one queue, in the order of time and, at one time, of
+//! Everything that takes time is an event in one queue, ordered by time and, at one time, by
 //! creation. One tokio millisecond is one simulated microsecond. Between two events, tasks run
-//! until none of them can go on.
+//! until all of them are pending.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -61,18 +61,18 @@ pub(crate) use self::{
     stores::{Operation, RoundTrip},
 };
 
-/// The world, shared by all that live in it.
+/// The world, shared by all its parts.
 #[derive(Clone, Debug)]
 pub(crate) struct World(Arc<Mutex<WorldState>>);
 
-/// What is true at this instant.
+/// The state of the world at the present instant.
 #[derive(Debug)]
 pub(crate) struct WorldState {
     schedule: Arc<Schedule>,
     origin: tokio::time::Instant,
     queue: BTreeMap<(u64, u64), WorldEvent>,
     next_event: u64,
-    /// The task that waits for the next event, and until when.
+    /// The task that waits for the next event.
     driver: Option<Waker>,
     network: Network,
     connections: Vec<Connection>,
@@ -80,24 +80,24 @@ pub(crate) struct WorldState {
     processes: Vec<ProcessState>,
     leases: Leases,
     stores: Stores,
-    /// The number of clients that each process has made.
+    /// The number of clients that each process has created.
     clients: BTreeMap<usize, u64>,
     history: History,
     trace: DefaultHasher,
     budget: u64,
     spent: u64,
-    /// The owners of whom any node was asked for a lock without a place in its queue.
+    /// The lease ids of attempts that sent a lock without a queue entry to any node.
     rounds: BTreeSet<LeaseId>,
     messages: u64,
-    /// The first node that stored what contradicts itself.
+    /// The first node whose stored data contradicted itself.
     inconsistent: Option<usize>,
     end: Option<End>,
 }
 
-/// What a run is limited to.
+/// The limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Events and polls of tasks, together.
+    /// The number of events and task polls, together.
     pub(crate) budget: u64,
 }
 
@@ -134,7 +134,7 @@ impl World {
         mutex::lock(&self.0)
     }
 
-    /// Stops time, and says what came of it.
+    /// Ends the run, if it has not ended, and returns its report.
     pub(crate) fn into_report(self) -> Report {
         let mut state = self.lock();
         if state.end.is_none() {
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// Lets time pass until somebody says that this is the end, or until `horizon`.
+    /// Lets time pass until the run ends, or until `horizon`.
     pub(crate) async fn pass(&self, horizon: Duration) {
         let horizon = crate::sim::clock::micros(horizon);
         let mut timer: Option<(u64, Pin<Box<tokio::time::Sleep>>)> = None;
@@ -210,14 +210,14 @@ impl World {
 }
 
 impl WorldState {
-    /// Global time, in microseconds since the beginning.
+    /// Returns the global time, in microseconds since the start of the run.
     #[expect(clippy::disallowed_methods, reason = "virtual time comes from tokio's paused clock")]
     pub(crate) fn now(&self) -> u64 {
         let elapsed = tokio::time::Instant::now().saturating_duration_since(self.origin);
         u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Puts an event in the queue; the key takes it out again.
+    /// Adds an event to the queue. Returns the key that removes the event again.
     pub(crate) fn at(&mut self, at: u64, event: WorldEvent) -> (u64, u64) {
         let key = (at, self.next_event);
         self.next_event += 1;
@@ -229,21 +229,21 @@ impl WorldState {
         key
     }
 
-    /// Notes something that happened to a process.
+    /// Records an event of a process in the history.
     pub(crate) fn note(&mut self, process: usize, event: history::Event) {
         let at = self.now();
         (at, process, &event).hash(&mut self.trace);
         self.history.note(Duration::from_micros(at), process, event);
     }
 
-    /// The number of the next client in this process.
+    /// Returns the number of the next client in this process.
     pub(crate) fn next_client(&mut self, process: usize) -> u64 {
         let next = self.clients.entry(process).or_default();
         *next += 1;
         *next
     }
 
-    /// Something was done. Too much of it is a busy loop.
+    /// Counts one event or poll. A run that exceeds its budget is a busy loop.
     pub(crate) fn spend(&mut self) {
         self.spent += 1;
         if self.spent > self.budget {
@@ -251,7 +251,7 @@ impl WorldState {
         }
     }
 
-    /// This is the end, unless it has come already.
+    /// Ends the run, unless it has ended already.
     pub(crate) fn finish(&mut self, end: End) {
         if self.end.is_none() {
             self.end = Some(end);
@@ -261,7 +261,7 @@ impl WorldState {
         }
     }
 
-    /// Runs every event whose time has come.
+    /// Runs every event that is due.
     fn run_due(&mut self) -> Teardown {
         let now = self.now();
         let mut after = Teardown::default();

@@ -1,4 +1,14 @@
-//! Connections, and what becomes of the messages on them.
+//! Connections, and the path of each message.
+//!
+//! ```text
+//!  event                       network                           decision
+//!  ─────                       ───────                           ────────
+//!  send ─────────────────────> verdict of the schedule,       ─> drop, reset, or a delivery at a time
+//!                              partition, latency, order
+//!  delivery at a node ───────> readiness of the server        ─> refuse, backlog, execute
+//!  delivery at a process ────> connection open                ─> inbox, wake the task
+//!  execute at a node ────────> same incarnation of the server ─> answer, subscribe, release notices
+//! ```
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -24,7 +34,7 @@ use crate::{
     values::{NodeError, Resource},
 };
 
-/// One connection, from its first packet on. Its number never changes.
+/// One connection, from its first packet on. The number of a connection never changes.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(super) process: usize,
@@ -32,25 +42,26 @@ pub(crate) struct Connection {
     pub(super) parameters: QuorumParameters,
     /// The incarnation of the server that accepted it.
     epoch: Option<u64>,
-    /// What the process has not looked at yet.
+    /// The messages that the process has not read yet.
     pub(super) inbox: VecDeque<Inbound>,
     pub(super) waker: Option<Waker>,
     pub(super) is_closed_by_client: bool,
     subscriptions: BTreeSet<Resource>,
-    /// When the last message of each direction arrives, which the next one must not overtake.
+    /// The time of arrival of the last message of each direction. The next message arrives no
+    /// earlier.
     last_arrival: [u64; 2],
 }
 
-/// The faults of messages and of ways.
+/// The faults of messages and paths.
 #[derive(Debug)]
 pub(crate) struct Network {
     verdicts: BTreeMap<(usize, usize, Direction, u32), Verdict>,
-    /// How many messages went each way.
+    /// The number of messages sent, by process, node and direction.
     sent: BTreeMap<(usize, usize, Direction), u32>,
-    /// Until when nothing gets through.
+    /// The end of the partition of each process, node and direction.
     pub(super) cut_until: BTreeMap<(usize, usize, Direction), u64>,
     subscribers: Subscribers,
-    /// How many messages are on their way.
+    /// The number of messages and accesses in flight.
     pub(super) in_flight: u64,
 }
 
@@ -70,7 +81,7 @@ impl Network {
         }
     }
 
-    /// The connections to this incarnation of a node on which a topic is heard.
+    /// Returns the connections that have subscribed to a topic at this incarnation of a node.
     fn subscribed<'a>(
         &'a self,
         connections: &'a [Connection],
@@ -85,7 +96,7 @@ impl Network {
 }
 
 impl WorldState {
-    /// A process's first packet to a node.
+    /// Opens a connection: sends the first packet of a process to a node.
     pub(super) fn open(&mut self, process: usize, node: usize, parameters: &QuorumParameters) -> usize {
         let connection = self.connections.len();
         self.connections.push(Connection {
@@ -103,8 +114,8 @@ impl WorldState {
         connection
     }
 
-    /// The process closes a connection, and returns the task that waited for it. What it has sent is
-    /// still on its way.
+    /// Closes a connection from the side of the process. Returns the task that waited for a
+    /// message. Messages sent before still arrive.
     pub(super) fn close(&mut self, connection: usize) -> Option<Waker> {
         let connection = self.connections.get_mut(connection)?;
         connection.is_closed_by_client = true;
@@ -113,7 +124,7 @@ impl WorldState {
         connection.waker.take()
     }
 
-    /// Puts a message on its way.
+    /// Sends a message, subject to the faults of the schedule.
     pub(super) fn send(&mut self, number: usize, payload: Payload) {
         let now = self.now();
         let direction = payload.direction();
@@ -155,7 +166,7 @@ impl WorldState {
     }
 
     fn deliver(&mut self, at: u64, delivery: Delivery) {
-        // What never arrives is not under way.
+        // A message that never arrives is not in flight.
         if at == u64::MAX {
             return;
         }
@@ -163,7 +174,7 @@ impl WorldState {
         self.at(at, WorldEvent::Arrive(delivery));
     }
 
-    /// The connection breaks: for the node at once, for the process when it hears of it.
+    /// Breaks a connection: for the node at once, for the process when the close arrives.
     fn reset(&mut self, number: usize, at: u64) {
         if let Some(connection) = self.connections.get_mut(number) {
             // No incarnation of a server has this number.
@@ -218,7 +229,8 @@ impl WorldState {
         }
     }
 
-    /// A node that is down does nothing with a message, but its machine refuses new connections.
+    /// Handles a message to a node that is down: the machine refuses a new connection, and any
+    /// other message is dropped.
     pub(super) fn refuse(&mut self, delivery: &Delivery) {
         if matches!(delivery.payload, Payload::Outbound(Outbound::Hello)) {
             let refused = Inbound::Refused(NodeError::Unreachable("connection refused".into()));
@@ -226,7 +238,8 @@ impl WorldState {
         }
     }
 
-    /// Takes back what a node was slow to come to, in order.
+    /// Removes the messages that a node has not executed yet from the queue of events, and returns
+    /// them in order.
     pub(super) fn withdraw(&mut self, node: usize) -> Vec<Delivery> {
         let is_of_node = |delivery: &Delivery| {
             self.connections.get(delivery.connection).is_some_and(|connection| connection.node == node)
@@ -237,15 +250,15 @@ impl WorldState {
         });
         let (keys, deliveries): (Vec<_>, Vec<_>) = waiting.unzip();
         for key in keys {
-            // No waker is in it, so it may be dropped here.
+            // The event contains no waker, so dropping it under the mutex is safe.
             drop(self.queue.remove(&key));
             self.network.in_flight -= 1;
         }
         deliveries
     }
 
-    /// The node comes to a message. It is up and not hung: otherwise the message would have been
-    /// withdrawn.
+    /// Executes a message at its node. The node is up and not hung, because a crash or a hang
+    /// withdraws the message.
     pub(super) fn execute(&mut self, delivery: Delivery) {
         self.network.in_flight -= 1;
         let now = self.now();
@@ -258,7 +271,7 @@ impl WorldState {
             connection.epoch.get_or_insert(server.epoch);
             return self.send(number, Payload::Inbound(Inbound::Welcome));
         }
-        // A connection to an earlier incarnation of the server is none.
+        // A connection to an earlier incarnation of the server is dead.
         if connection.epoch != Some(server.epoch) {
             return;
         }
@@ -301,7 +314,7 @@ impl WorldState {
         self.send(number, Payload::Inbound(reply));
     }
 
-    /// Tells all who have subscribed at the node to which a connection leads.
+    /// Sends a release notice to all subscribers at the node of a connection.
     fn publish(&mut self, resource: &Resource, from: usize) {
         let channel = names::shared_key_alias(resource);
         let Some(node) = self.connections.get(from).map(|connection| connection.node) else { return };
@@ -328,7 +341,8 @@ impl WorldState {
 }
 
 impl Connection {
-    /// Whether it leads to this incarnation of the node, and has subscribed to the topic there.
+    /// Whether the connection leads to this incarnation of the node and has subscribed to the
+    /// topic.
     fn is_subscribed(&self, node: usize, epoch: u64, topic: &Resource) -> bool {
         self.node == node && self.epoch == Some(epoch) && self.subscriptions.contains(topic)
     }

@@ -1,4 +1,16 @@
-//! A simulated process process: its clock, its tasks, and what keeps them from running.
+//! A simulated process: its clock, its tasks, and the faults that stop them.
+//!
+//! ```text
+//!  event                process                         decision
+//!  ─────                ───────                         ────────
+//!  poll of a task ────> killed, or the run has ended ─> pending for ever
+//!                       paused ───────────────────────> park the waker
+//!                       running ──────────────────────> poll the task
+//!  a pause ends ──────> last of overlapping pauses ───> wake the parked tasks
+//!  a freeze ends ─────> last of overlapping freezes ──> wake the sleeps, check the leases
+//!  kill ──────────────> abort the tasks, close the connections, end the leases
+//!  program ends ──────> last program of the run ──────> wind down
+//! ```
 
 use std::{
     any::Any,
@@ -22,22 +34,22 @@ use crate::{
     spawner::Spawner,
 };
 
+/// The state of one process.
 #[derive(Debug)]
 pub(crate) struct ProcessState {
     pub(super) clock: SkewedClock,
-    /// How many faults keep it from running, and how many of them its clock from counting: they may
-    /// overlap.
+    /// The numbers of faults that pause the process, and that freeze its clock. Faults may overlap.
     paused: u32,
     frozen: u32,
     is_killed: bool,
-    /// When it stood still, and when it went on again.
+    /// The beginnings and ends of past pauses.
     pauses: Vec<(u64, u64)>,
     paused_at: u64,
-    /// Tasks that were to run while it was paused.
+    /// The tasks that were polled during a pause.
     parked: Vec<Waker>,
-    /// Sleeps whose end is unknown, because the clock stands still.
+    /// The sleeps whose end is unknown, because the clock is frozen.
     pub(super) frozen_sleeps: Vec<Waker>,
-    /// Those that may not be over.
+    /// The tasks that may not have finished.
     tasks: Vec<AbortHandle>,
     /// Whether its program is still running.
     pub(super) is_running: bool,
@@ -45,7 +57,7 @@ pub(crate) struct ProcessState {
 
 impl ProcessState {
     pub(super) fn new(schedule: &Schedule, process: usize) -> Self {
-        // Clients' clocks have nothing in common.
+        // Clocks of different processes are unrelated.
         let since_boot = hash_of(schedule.seed, RandomStream::Boot, [part(process)]) % 1_000_000_000;
         let rate = schedule.process_rates.get(process).copied().unwrap_or(0);
         Self {
@@ -68,12 +80,13 @@ impl WorldState {
         self.processes.get(index).is_none_or(|process| process.is_killed)
     }
 
-    /// The time by a process's clock, in microseconds.
+    /// Returns the time of a process's clock, in microseconds.
     pub(crate) fn local(&self, index: usize) -> u64 {
         self.processes.get(index).map_or(0, |process| process.clock.local(self.now()))
     }
 
-    /// When a process went on that stood still at this time; `None` if it did not.
+    /// Returns the end of the pause that includes this time; `None` if the process was not paused
+    /// then.
     pub(super) fn resumed_after(&self, index: usize, at: u64) -> Option<u64> {
         let pauses = &self.processes.get(index)?.pauses;
         pauses.iter().find(|(from, until)| (*from..=*until).contains(&at)).map(|(_, until)| *until)
@@ -114,8 +127,8 @@ impl WorldState {
         }
     }
 
-    /// Ends a process as `SIGKILL` does: nothing of it runs again, and nothing it has not sent is
-    /// sent.
+    /// Ends a process as `SIGKILL` does: no task of the process runs again, and unsent messages are
+    /// not sent.
     pub(super) fn kill(&mut self, index: usize, after: &mut Teardown) {
         let Some(process) = self.processes.get_mut(index) else { return };
         process.is_killed = true;
@@ -131,7 +144,7 @@ impl WorldState {
         self.program_ended(index);
     }
 
-    /// A process's program is done. When the last one is, what is left has time to go away.
+    /// Records the end of a process's program. After the last program, the run winds down.
     pub(super) fn program_ended(&mut self, index: usize) {
         if let Some(process) = self.processes.get_mut(index) {
             process.is_running = false;
@@ -150,7 +163,7 @@ pub(crate) struct ProcessSpawner {
 }
 
 impl ProcessSpawner {
-    /// Starts the program of a process: the run is over when all programs are.
+    /// Starts the program of a process. The run ends after all programs.
     pub(crate) fn start_program(&self, program: BoxFuture<'static, ()>) {
         let (world, process) = (self.world.clone(), self.process);
         let task = async move {
@@ -174,7 +187,7 @@ impl Spawner for ProcessSpawner {
     }
 }
 
-/// A task that runs only while its process does. Its panic ends the run.
+/// A task that runs only while its process runs. A panic of the task ends the run.
 struct ProcessTask {
     world: World,
     process: usize,
@@ -182,7 +195,7 @@ struct ProcessTask {
 }
 
 impl ProcessTask {
-    /// Whether the task may run now; if not, its process knows whom to wake.
+    /// Whether the task may run now. During a pause, the process keeps the waker.
     fn may_run(&self, context: &Context<'_>) -> bool {
         let mut state = self.world.lock();
         state.spend();
@@ -194,7 +207,8 @@ impl ProcessTask {
         !has_ended && !process.is_killed && process.paused == 0
     }
 
-    /// Drops the task. What it holds is dropped even if it was killed, and may panic as well.
+    /// Drops the future of the task, also of a killed one. A panic in a destructor ends the run,
+    /// too.
     fn discard(&mut self) {
         let Some(task) = self.task.take() else { return };
         if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(task))) {
@@ -243,7 +257,7 @@ mod tests {
     use crate::sim::world::Limits;
 
     #[tokio::test]
-    async fn tasks_that_are_over_are_forgotten() {
+    async fn finished_tasks_are_removed() {
         let world = World::new(Arc::new(Schedule::without_faults(1, 1, 1)), Limits { budget: 10_000 });
         let spawner = ProcessSpawner { world: world.clone(), process: 0 };
         for _ in 0..100 {

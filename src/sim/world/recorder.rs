@@ -1,4 +1,12 @@
-//! Recording what becomes of attempts and leases, in global time.
+//! The record of attempts and leases, in global time.
+//!
+//! ```text
+//!  attempt began ─> lost
+//!               └─> granted ─> valid until its end by the process's clock, or unlocked ─> ended
+//!
+//!  all programs have ended ─> every `SETTLE_INTERVAL`, until nothing is in flight
+//!                             or `MAX_SETTLE_CHECKS` are done ─> record residue, end the run
+//! ```
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -15,22 +23,22 @@ use crate::{
     values::LeaseId,
 };
 
-/// Records everything that the locks of one process do.
+/// An observer that records all attempts and leases of one process.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) world: World,
     pub(crate) process: usize,
 }
 
-/// Attempts, and the leases that are not over.
+/// The attempts of a run, and the active leases.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     next_attempt: u64,
     by_owner: BTreeMap<LeaseId, (u64, usize)>,
     active: BTreeMap<u64, (usize, Arc<dyn ObservedLease>)>,
-    /// When each attempt was lost, or its lease ended.
+    /// The time at which each attempt was lost, or its lease ended.
     over_at: BTreeMap<u64, u64>,
-    /// How often it was looked whether all that was left has gone away.
+    /// The number of checks for messages in flight since all programs ended.
     settle_checks: u32,
 }
 
@@ -62,7 +70,7 @@ impl Observer for Recorder {
         state.note(self.process, history::Event::Granted { attempt, token: lease.token() });
         state.leases.active.insert(lease.attempt(), (self.process, Arc::clone(lease)));
         state.check_lease(lease.attempt());
-        // To grant is to say that the lease is valid now.
+        // A grant states that the lease is valid now.
         state.note(self.process, history::Event::Looked { attempt, is_valid: true });
     }
 
@@ -73,8 +81,8 @@ impl Observer for Recorder {
 }
 
 impl WorldState {
-    /// Notes the end of a lease if its validity is over by its process's clock; otherwise settle_checks
-    /// again then.
+    /// Records the end of a lease if its validity has ended by the process's clock. Otherwise
+    /// schedules the next check at that end.
     pub(super) fn check_lease(&mut self, attempt: u64) {
         let Some((process, lease)) = self.leases.active.get(&attempt) else { return };
         let (process, valid_until) = (*process, lease.valid_until());
@@ -82,20 +90,20 @@ impl WorldState {
             return self.end_lease(attempt, false);
         }
         let Some(process) = self.processes.get(process) else { return };
-        // While the clock stands still, there is no such time.
+        // A frozen clock reaches no later time.
         if let Some(at) = process.clock.global(micros(valid_until.since_origin())) {
             self.at(at, WorldEvent::Validity(attempt));
         }
     }
 
-    /// After a process's clock stood still.
+    /// Checks all leases of a process, after its clock was frozen.
     pub(super) fn check_leases_of(&mut self, process: usize) {
         let of_process = self.leases.active.iter().filter(|(_, (of, _))| *of == process);
         let attempts: Vec<u64> = of_process.map(|(attempt, _)| *attempt).collect();
         attempts.into_iter().for_each(|attempt| self.check_lease(attempt));
     }
 
-    /// A killed process does nothing any more, under whatever lease.
+    /// Ends all leases of a killed process, which no longer acts under a lease.
     pub(super) fn end_leases_of(&mut self, process: usize) {
         let of_process = self.leases.active.iter().filter(|(_, (of, _))| *of == process);
         let attempts: Vec<u64> = of_process.map(|(attempt, _)| *attempt).collect();
@@ -110,8 +118,8 @@ impl WorldState {
         }
     }
 
-    /// Notes that a holder was told of its loss. One that stood still when the lease ended cannot
-    /// be told before it goes on, and is told in time if it is told then.
+    /// Records the announcement of a loss to the holder. If the process was paused at the end of
+    /// the lease, an announcement at the instant of its resumption is in time, and is not recorded.
     pub(crate) fn announce(&mut self, process: usize, attempt: AttemptId) {
         let ended_at = self.leases.over_at.get(&attempt.as_u64()).copied();
         let resumed_at = ended_at.and_then(|ended_at| self.resumed_after(process, ended_at));
@@ -120,14 +128,15 @@ impl WorldState {
         }
     }
 
-    /// All programs are done: what they leave behind gets its time.
+    /// Begins the end of the run, once all programs have ended: schedules the first check for
+    /// residue.
     pub(super) fn wind_down(&mut self) {
         let now = self.now();
         let calm = micros(self.schedule.calm_from());
         self.at(now.max(calm).saturating_add(SETTLE_INTERVAL), WorldEvent::Settle);
     }
 
-    /// Ends the run once nothing is under way, and notes whatever outlived its attempt.
+    /// Ends the run if nothing is in flight, and records keys that outlived their attempts.
     pub(super) fn settle(&mut self) {
         self.leases.settle_checks += 1;
         if self.network.in_flight > 0 && self.leases.settle_checks < MAX_SETTLE_CHECKS {
@@ -141,9 +150,10 @@ impl WorldState {
         self.finish(End::Done);
     }
 
-    /// Keys whose ttl ends, or ended, long after their attempt was over, when nothing stood between
-    /// process and node any more. A node keeps what is over until somebody else takes the resource,
-    /// so this finds keys of long ago, too.
+    /// Returns the attempt, process and node of each key whose ttl ends later than
+    /// [`SETTLE_INTERVAL`] after the end of its attempt, and after the last fault between process
+    /// and node. A node keeps an expired key until another client locks the resource, so the result
+    /// includes keys that have expired long ago.
     fn residue(&self) -> Vec<(u64, usize, usize)> {
         let mut residue = Vec::new();
         for (node, server) in self.servers.iter().enumerate() {
@@ -164,10 +174,12 @@ impl WorldState {
         residue
     }
 
-    /// Whether a key may outlive its attempt, for one ttl: a killed process unlocks nothing, a
-    /// request that comes a second time may come after the unlock, a node that forgets also forgets
-    /// whose late requests to refuse, and what comes to a node later than the longest ttl comes
-    /// when its unlock need not be delivered any more.
+    /// Whether a key may outlive its attempt, by one ttl.
+    ///
+    /// * **The process was killed:** no unlock is sent.
+    /// * **The schedule repeats requests:** the duplicate may arrive after the unlock.
+    /// * **The node forgets:** its tombstones are lost, so late requests are not refused.
+    /// * **A delay reaches the longest ttl:** an unlock need not be delivered any more.
     fn may_outlive(&self, process: usize, node: usize) -> bool {
         let delivered_for = self.connections.iter().map(|connection| connection.parameters.max_ttl).min();
         self.is_killed(process)
@@ -178,9 +190,9 @@ impl WorldState {
     }
 }
 
-/// How long, in microseconds, keys have to go away: a silent connection is redialled, and what
-/// must be delivered is sent again.
+/// The time for keys to be removed, in microseconds: a silent connection is redialled, and pending
+/// unlocks are sent again.
 const SETTLE_INTERVAL: u64 = 10_000_000;
 
-/// How often it is looked at most whether messages are still under way.
+/// The number of checks after which the run ends even if messages are in flight.
 const MAX_SETTLE_CHECKS: u32 = 20;

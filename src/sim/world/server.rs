@@ -1,4 +1,17 @@
-//! A simulated node: the pure node function, a clock, and a way to fail.
+//! A simulated node: the pure node function, a clock, and the state of its faults.
+//!
+//! ```text
+//!  event                       server                              decision
+//!  ─────                       ──────                              ────────
+//!  message arrives ──────────> down         (crash)              ─> refuse a new connection, drop the rest
+//!                              hung         (hang)               ─> append to the backlog
+//!                              slow or busy (slow)               ─> execute at `busy_until`
+//!                              ready                             ─> execute now
+//!  hang begins, slow ends ───> messages not executed yet are withdrawn
+//!  hang ends ────────────────> the backlog arrives again
+//! ```
+//!
+//! Faults of one kind may overlap, so each kind is a counter or a list.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -17,33 +30,34 @@ use crate::{
     values::Resource,
 };
 
-/// The nodes' clocks differ by up to so many milliseconds from the start: often by the edge of a
-/// second, so that their first votes differ and a write-back is needed.
+/// The largest initial difference of two node clocks, in milliseconds. The clocks of two nodes
+/// often differ by the edge of a second, so that first votes differ and a write-back is needed.
 const SPREAD: u64 = 1_500;
 
+/// One simulated server, with the faults that affect it now.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(super) state: NodeState,
     pub(super) clock: SkewedClock,
-    /// Which incarnation of the server this is.
+    /// The number of the present incarnation of the server.
     pub(super) epoch: u64,
-    /// How many faults keep it down, or hung: they may overlap.
+    /// The number of present crashes, and below, of present hangs.
     down: u32,
     hung: u32,
-    /// How much longer each call takes, by every fault that slows it down now: they add up.
+    /// The additional time per call of each present fault; the times add up.
     slowness: Vec<u64>,
     busy_until: u64,
-    /// What came while it hung.
+    /// The messages that arrived during a hang.
     pub(super) backlog: VecDeque<Delivery>,
-    /// What it once knew, by the fault that will bring it back.
+    /// The states to restore, by the index of the crash that restores them.
     snapshots: Vec<(usize, NodeState)>,
     number: usize,
-    /// Whether the server never belonged to a quorum: the first client that registers is taken for the
+    /// Whether the server never belonged to a quorum. The first client that registers acts as the
     /// administrator.
     is_new: bool,
 }
 
-/// What a node does with a message.
+/// The reaction of a node to a message that arrives.
 pub(super) enum Readiness {
     Down,
     Hung,
@@ -74,7 +88,7 @@ impl Server {
         NodeTime::from_epoch(self.clock.local(now) / 1000)
     }
 
-    /// What becomes of a message that arrives now. A node does one thing after the other.
+    /// Decides about a message that arrives now. A node executes one message at a time.
     pub(super) fn admit(&mut self, now: u64) -> Readiness {
         if self.down > 0 {
             Readiness::Down
@@ -89,7 +103,7 @@ impl Server {
         }
     }
 
-    /// Executes a call: the answers, and whose release is to be told.
+    /// Executes a call. Returns the answers and the resources whose listeners to notify.
     pub(super) fn apply(
         &mut self,
         parameters: &QuorumParameters,
@@ -112,8 +126,8 @@ impl Server {
         (answers, released)
     }
 
-    /// This incarnation of the server ends, and what it was sent is lost with it. The next one will
-    /// remember what `memory` says.
+    /// Ends this incarnation of the server. `memory` selects the data of the next one. Returns the
+    /// backlog, which is lost.
     pub(super) fn go_down(&mut self, memory: Memory, fault: usize) -> VecDeque<Delivery> {
         self.down += 1;
         self.epoch += 1;
@@ -145,14 +159,15 @@ impl Server {
         self.state.flush();
     }
 
-    /// It does nothing with what it is sent, nor with what it was slow to come to.
+    /// Begins a hang. `unprocessed` are the messages that the node, being slow, has not executed
+    /// yet.
     pub(super) fn hang(&mut self, unprocessed: impl IntoIterator<Item = Delivery>) {
         self.hung += 1;
         self.busy_until = 0;
         self.backlog.extend(unprocessed);
     }
 
-    /// What it was sent meanwhile, if nothing else keeps it hung.
+    /// Ends a hang. Returns the backlog, unless another hang remains.
     pub(super) fn thaw(&mut self) -> VecDeque<Delivery> {
         self.hung = self.hung.saturating_sub(1);
         if self.hung == 0 { std::mem::take(&mut self.backlog) } else { VecDeque::new() }
@@ -162,7 +177,7 @@ impl Server {
         self.slowness.push(by);
     }
 
-    /// A fault is over that slowed it down. What it has not come to by now has been withdrawn.
+    /// Ends a slow fault. The caller has withdrawn the messages that are not executed yet.
     pub(super) fn speed_up(&mut self, by: u64) {
         self.busy_until = 0;
         if let Some(over) = self.slowness.iter().position(|slowness| *slowness == by) {

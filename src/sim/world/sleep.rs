@@ -1,4 +1,4 @@
-//! Sleeping by a clock that is wrong.
+//! Sleeps by the clock of a process.
 
 use std::{
     pin::Pin,
@@ -30,7 +30,7 @@ impl Clock for SimClock {
         VIRTUAL_EPOCH + self.now().since_origin()
     }
 
-    /// Time passes in whole microseconds.
+    /// Returns a microsecond, the unit of simulated time.
     fn granularity(&self) -> Duration {
         Duration::from_micros(1)
     }
@@ -41,10 +41,12 @@ impl Clock for SimClock {
     }
 }
 
+/// A sleep until a time of the process's clock. The sleep has a wake in the queue of events, or a
+/// waker in `frozen_sleeps` if the clock is frozen.
 struct Sleep {
     world: World,
     process: usize,
-    /// By the process's clock.
+    /// The deadline, by the process's clock.
     until: u64,
     queued: Option<((u64, u64), Waker)>,
 }
@@ -87,7 +89,7 @@ impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some((key, _)) = self.queued.take() {
             let removed = self.world.lock().queue.remove(&key);
-            // Outside of the mutex: a waker may be anybody's code.
+            // Outside of the mutex: a waker may run any code.
             drop(removed);
         }
     }

@@ -1,4 +1,4 @@
-//! Stores, and the accesses on their way to them and back.
+//! Stores, and the accesses on their way to a store and back.
 
 use std::{
     collections::BTreeMap,
@@ -16,23 +16,23 @@ use crate::{
     values::{FencingToken, Resource, StaleToken},
 };
 
-/// How long an access takes, one way, in microseconds: from here on ...
+/// The shortest time of an access, one way, in microseconds.
 const SHORTEST: u64 = 100;
 
-/// ... and up to so much longer.
+/// The largest addition to [`SHORTEST`], exclusive, in microseconds.
 const SPREAD: u64 = 900;
 
-/// All stores of a run, and the accesses that are not over.
+/// All stores of a run, and the accesses in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Stores {
     registers: BTreeMap<Resource, Register>,
-    /// How many accesses each process has sent.
+    /// The number of accesses that each process has sent.
     sent: BTreeMap<usize, u64>,
-    /// The tasks that wait for an access, by process and number.
+    /// The accesses that a task waits for, by process and number.
     pending: BTreeMap<(usize, u64), PendingAccess>,
 }
 
-/// What is done to a register; without a token as careless code does.
+/// An operation on a register. Without a token, as careless code does, it is unfenced.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     Read(Option<FencingToken>),
@@ -49,11 +49,11 @@ pub(crate) struct RegisterAccess {
     operation: Operation,
 }
 
-/// Someone who waits for the reply.
+/// An access whose reply a task waits for.
 #[derive(Debug, Default)]
 struct PendingAccess {
     waker: Option<Waker>,
-    /// The value that was read or written, or the refusal.
+    /// The value that was read or written, or the refusal, once the reply has arrived.
     reply: Option<AccessOutcome>,
 }
 
@@ -88,7 +88,7 @@ impl Operation {
 }
 
 impl WorldState {
-    /// Puts an access on its way. From now on it arrives whatever becomes of its process.
+    /// Sends an access. A sent access arrives, even if its process stops.
     fn send_access(&mut self, process: usize, name: Resource, operation: Operation) -> u64 {
         let sent = self.stores.sent.entry(process).or_default();
         let number = *sent;
@@ -100,7 +100,7 @@ impl WorldState {
         number
     }
 
-    /// An access arrives at its store.
+    /// Performs an access that arrives at its store, and sends the reply.
     pub(super) fn access(&mut self, access: RegisterAccess) {
         self.network.in_flight -= 1;
         let RegisterAccess { process, number, name, operation } = access;
@@ -110,7 +110,7 @@ impl WorldState {
         self.at(at, WorldEvent::Accessed { process, number, outcome });
     }
 
-    /// The reply of a store arrives, if anybody still waits for it.
+    /// Handles the arrival of a reply: wakes the task, unless the task has dropped the access.
     pub(super) fn reply(
         &mut self,
         process: usize,
@@ -129,7 +129,7 @@ impl WorldState {
     }
 }
 
-/// Waits for the reply to an access, which is sent at once.
+/// A future of the reply to an access. The access is sent before the first poll.
 #[derive(Debug)]
 #[must_use = "the access is sent, but its outcome comes later"]
 pub(crate) struct RoundTrip {
@@ -159,7 +159,7 @@ impl Future for RoundTrip {
         }
         let stale = pending.waker.replace(waker);
         drop(state);
-        // Outside of the mutex: a waker may be anybody's code.
+        // Outside of the mutex: a waker may run any code.
         drop(stale);
         Poll::Pending
     }

@@ -1,10 +1,10 @@
-//! Which connections listen to what.
+//! The subscriptions of connections to topics.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::values::Resource;
 
-/// The connections that have subscribed to a topic of a node; some may be over.
+/// The connections that have subscribed to a topic of a node. Some connections may be closed.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers(BTreeMap<(usize, Resource), BTreeSet<usize>>);
 

@@ -1,19 +1,19 @@
-//! The teardown after events: what is left to do outside of the world's mutex.
+//! The work that events leave until the world's mutex is free.
 
 use std::task::Waker;
 
 use tokio::task::AbortHandle;
 
-/// What events leave to be done once the mutex is free: a waker may be anybody's code, and so may
-/// what a task drops.
+/// Wakers and tasks to handle outside of the mutex: a waker may run any code, and so may the
+/// destructors of a task.
 #[derive(Debug, Default)]
-#[must_use = "somebody is to be woken"]
+#[must_use = "tasks are to be woken"]
 pub(super) struct Teardown {
-    /// Whom to wake.
+    /// The tasks to wake.
     pub(super) woken: Vec<Waker>,
-    /// Which tasks to end.
+    /// The tasks to abort.
     pub(super) aborted: Vec<AbortHandle>,
-    /// Whom nothing will wake any more.
+    /// The wakers to drop, of closed connections.
     pub(super) forgotten: Vec<Waker>,
 }
 
@@ -22,7 +22,7 @@ impl Teardown {
         self.woken.is_empty() && self.aborted.is_empty() && self.forgotten.is_empty()
     }
 
-    /// Does it.
+    /// Aborts and wakes the tasks.
     pub(super) fn settle(self) {
         self.aborted.iter().for_each(AbortHandle::abort);
         self.woken.into_iter().for_each(Waker::wake);
