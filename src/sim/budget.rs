@@ -1,4 +1,4 @@
-//! Which promises hold under which faults.
+//! The promises that hold under the faults of a schedule.
 
 use std::time::Duration;
 
@@ -7,14 +7,15 @@ use crate::{
     sim::{Direction, Fault, Memory, MessageFault, Promise, Promises, Schedule, TimedFault, Verdict},
 };
 
-/// How far a node's clock may be stepped forward while a lease lives: the margin of the validity.
+/// The largest sum of forward steps of a node's clock within one lease, in milliseconds: the margin
+/// of the validity.
 const LARGEST_STEP: i64 = 2;
 
-/// How long it takes at most until a connection is given up and replaced, where node timeouts are a
-/// second or less.
+/// The longest time until a dead connection is replaced, for node timeouts of at most one second.
 const REDIAL: Duration = Duration::from_secs(6);
 
-/// The promises that a schedule leaves standing, by the assumption that each fault breaks.
+/// Returns the promises that hold under a schedule. Each fault removes the promises whose
+/// assumption it breaks.
 pub(crate) fn promises(schedule: &Schedule, drift: f64, guard: RestartGuard) -> Promises {
     let mut promises = Promises::ALL;
     if !keeps_rates(schedule, drift) {
@@ -26,8 +27,8 @@ pub(crate) fn promises(schedule: &Schedule, drift: f64, guard: RestartGuard) -> 
             Fault::Freeze { lasts, .. } if *lasts > Duration::ZERO => {
                 promises = promises.without(Promise::Exclusion);
             }
-            // Votes are forgotten, and counters with them: without a restart guard, nothing is
-            // promised of either.
+            // The node forgets votes and counters. Without a restart guard, no promise about either
+            // holds.
             Fault::Crash { memory: Memory::Lost | Memory::AsOf(_), .. } | Fault::Flush { .. }
                 if guard == RestartGuard::Off =>
             {
@@ -52,14 +53,14 @@ pub(crate) fn promises(schedule: &Schedule, drift: f64, guard: RestartGuard) -> 
     promises
 }
 
-/// Whether no clock is off by more than half of the drift.
+/// Whether no clock rate is off by more than half of the drift.
 fn keeps_rates(schedule: &Schedule, drift: f64) -> bool {
     let rates = schedule.process_rates.iter().chain(&schedule.node_rates);
     rates.copied().all(|rate| f64::from(rate.saturating_abs()) <= drift / 2.0 * 1_000_000.0)
 }
 
 impl Schedule {
-    /// Whether a node may take a late request of an owner that was unlocked there.
+    /// Whether a node may execute a late request of an owner that was unlocked there.
     pub(crate) fn forgets_tombstones(&self, node: usize) -> bool {
         self.faults.iter().any(|timed| match timed.fault {
             Fault::Crash { node: of, memory, .. } => of == node && memory != Memory::Kept,
@@ -69,7 +70,7 @@ impl Schedule {
         })
     }
 
-    /// Whether some keys of a node may go or come back without others that belong to them.
+    /// Whether some keys of a node may disappear or reappear without related keys.
     pub(crate) fn disturbs_keys(&self, node: usize) -> bool {
         self.faults.iter().any(|timed| match timed.fault {
             Fault::Evict { node: of } | Fault::Step { node: of, .. } => of == node,
@@ -77,22 +78,23 @@ impl Schedule {
         })
     }
 
-    /// Whether a node may be asked the same twice by a process.
+    /// Whether a node may receive a request of a process twice.
     pub(crate) fn repeats_requests(&self, process: usize, node: usize) -> bool {
         self.of_messages(process, node).any(|message| {
             message.direction == Direction::Request && matches!(message.verdict, Verdict::Duplicate(_))
         })
     }
 
-    /// From when on nothing stands between a process and a node.
+    /// Returns the end of the last fault between a process and a node, plus the delays of their
+    /// messages.
     pub(crate) fn calm_between(&self, process: usize, node: usize) -> Duration {
         let ends = self.faults.iter().filter(|timed| timed.fault.stands_between(process, node));
         let calm: Duration = ends.map(TimedFault::until).max().unwrap_or_default();
         calm.saturating_add(self.delays(process, node))
     }
 
-    /// How late a request of a process may come to a node, if everything that holds it up comes one
-    /// after the other.
+    /// Returns the longest delay of a request from a process to a node, if all faults between them
+    /// follow each other.
     pub(crate) fn longest_delay(&self, process: usize, node: usize) -> Duration {
         let between = self.faults.iter().filter(|timed| timed.fault.stands_between(process, node));
         between.fold(self.delays(process, node), |sum, timed| sum.saturating_add(timed.fault.lasts()))
@@ -101,7 +103,7 @@ impl Schedule {
     fn delays(&self, process: usize, node: usize) -> Duration {
         let by = |message: &MessageFault| match message.verdict {
             Verdict::Delay(by) | Verdict::Overtaken(by) | Verdict::Duplicate(by) => by,
-            // A connection that is silent, or broken, is given up and replaced.
+            // The client replaces a silent or broken connection.
             Verdict::Drop | Verdict::Reset => REDIAL,
         };
         self.of_messages(process, node).map(by).fold(Duration::ZERO, Duration::saturating_add)
@@ -113,7 +115,7 @@ impl Schedule {
 }
 
 impl Fault {
-    /// Whether it keeps a process's requests from a node.
+    /// Whether the fault keeps requests of a process from a node.
     fn stands_between(&self, process: usize, node: usize) -> bool {
         match self {
             Self::Pause { process: of, .. }

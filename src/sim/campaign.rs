@@ -1,4 +1,4 @@
-//! Many cases, and the smallest one that fails.
+//! Campaigns: many random cases, and the smallest failing one.
 
 use std::{
     fmt,
@@ -24,9 +24,10 @@ use crate::{
     },
 };
 
-/// Many cases drawn from one seed, run on several threads, and the failing one shrunk.
+/// Many cases drawn from one seed and run on several threads. A failing case is shrunk.
 ///
-/// Case *n* of a seed is the same whatever the number of threads, and whatever the cases before it.
+/// Case *n* of a seed does not depend on the number of threads or on earlier cases.
+///
 ///
 /// # Examples
 ///
@@ -53,17 +54,17 @@ pub struct Campaign {
     most_shrinks: u32,
 }
 
-/// What a campaign has seen.
+/// The totals of a campaign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// How many cases were run.
+    /// The number of cases that were run.
     pub runs: u64,
-    /// How many leases were granted in them.
+    /// The number of leases that were granted.
     pub grants: u64,
-    /// How many messages were sent.
+    /// The number of messages that were sent.
     pub messages: u64,
-    /// How much time passed in them, altogether.
+    /// The simulated time of all cases together.
     pub simulated: Duration,
 }
 
@@ -73,47 +74,49 @@ pub struct Summary {
 pub struct FailingCase<Case> {
     /// The seed of the campaign.
     pub seed: u64,
-    /// Which of its cases it was.
+    /// The number of the case in the campaign.
     pub number: u64,
-    /// The case, made as small as it can be and still fail.
+    /// The smallest case found that still fails.
     pub case: Case,
-    /// How many smaller cases were tried.
+    /// The number of smaller cases that were tried.
     pub shrinks: u32,
-    /// How it fails.
+    /// The failure.
     pub failure: Box<Failure>,
 }
 
 impl Campaign {
-    /// So many cases of seed 0, on one thread.
+    /// Creates a campaign of this many cases of seed 0, on one thread.
     pub fn new(cases: u64) -> Self {
         Self { cases, seed: 0, first: 0, threads: 1, most_shrinks: 1000 }
     }
 
-    /// From which the cases follow (default: 0).
+    /// Sets the seed of the cases (default: 0).
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The number of the first case (default: 0): to go on, or to look at one case again.
+    /// Sets the number of the first case (default: 0), to continue a campaign or to repeat one
+    /// case.
     pub fn first(mut self, first: u64) -> Self {
         self.first = first;
         self
     }
 
-    /// How many threads run cases (default: 1, which is the caller's).
+    /// Sets the number of threads that run cases (default: 1, the caller's).
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// How many smaller cases are tried once one fails, at most (default: 1000).
+    /// Sets the largest number of smaller cases to try after a failure (default: 1000).
     pub fn shrinks(mut self, most: u32) -> Self {
         self.most_shrinks = most;
         self
     }
 
-    /// Runs the cases until one fails, and shrinks that one.
+    /// Runs the cases until one fails, and shrinks that case.
+    ///
     ///
     /// # Errors
     ///
@@ -171,7 +174,7 @@ impl Campaign {
             match run(&tree.current()) {
                 Ok(report) => mutex::lock(&work.summary).add(&report),
                 Err(failure) => {
-                    // The others stop after the case that they are at.
+                    // The other threads stop after their present case.
                     work.next.store(work.end, Ordering::Relaxed);
                     let (case, failure, shrinks) = self.shrink(&mut tree, failure, run);
                     let found = FailingCase { seed: self.seed, number, case, shrinks, failure };
@@ -184,7 +187,7 @@ impl Campaign {
         }
     }
 
-    /// Case `number`, and the smaller ones behind it.
+    /// Draws case `number`, with the tree of its smaller cases.
     fn draw<S: Strategy>(&self, cases: &S, number: u64) -> S::Tree {
         let mut seed = [0; 32];
         for (part, bytes) in (0..).zip(seed.chunks_exact_mut(8)) {
@@ -194,7 +197,7 @@ impl Campaign {
         let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
         match cases.new_tree(&mut runner) {
             Ok(tree) => tree,
-            // Only strategies with filters reject, and then for good.
+            // Only strategies with filters reject a case, and such a rejection is permanent.
             Err(reason) => unreachable!("no case could be drawn: {reason}"),
         }
     }
@@ -223,7 +226,7 @@ impl Campaign {
     }
 }
 
-/// What the threads of a campaign share.
+/// The state that the threads of a campaign share.
 struct Work<Case> {
     next: AtomicU64,
     end: u64,

@@ -1,16 +1,16 @@
-//! Clocks that are wrong.
+//! Clocks with a wrong rate, steps and freezes.
 
 use std::time::Duration;
 
-/// A clock with a rate of its own: local time as a function of global time, both in whole
-/// microseconds.
+/// A clock with its own rate: local time as a function of global time, both in whole microseconds.
+///
 ///
 /// ```text
 /// local(global) = base_local + (global - base_global) * (1 + rate)
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SkewedClock {
-    /// How far the rate is off, in millionths.
+    /// The error of the rate, in millionths.
     rate: i64,
     base_local: u64,
     base_global: u64,
@@ -20,8 +20,8 @@ pub(crate) struct SkewedClock {
 const PPM: i64 = 1_000_000;
 
 impl SkewedClock {
-    /// A clock that shows `local` at the beginning. A rate that is off by more than a half is taken
-    /// for a half.
+    /// Creates a clock that shows `local` at the start. An error of the rate above one half is
+    /// reduced to one half.
     pub(crate) fn new(local: Duration, rate: i32) -> Self {
         let rate = i64::from(rate).clamp(-PPM / 2, PPM / 2);
         Self { rate, base_local: micros(local), base_global: 0, is_frozen: false }
@@ -36,8 +36,8 @@ impl SkewedClock {
         self.base_local.saturating_add(u64::try_from(counted).unwrap_or(u64::MAX))
     }
 
-    /// The first global time at which the clock shows `local` or more; `None` while it stands still
-    /// before that.
+    /// Returns the first global time at which the clock shows `local` or more; `None` if the clock
+    /// is frozen before that.
     pub(crate) fn global(&self, local: u64) -> Option<u64> {
         let ahead = u128::from(local.saturating_sub(self.base_local));
         if ahead == 0 {
@@ -55,7 +55,7 @@ impl SkewedClock {
         self.is_frozen = is_frozen;
     }
 
-    /// Steps the clock by so many milliseconds.
+    /// Steps the clock by this number of milliseconds.
     pub(crate) fn step(&mut self, by: i64, global: u64) {
         self.rebase(global);
         let by_micros = by.saturating_mul(1000);
@@ -72,7 +72,7 @@ impl SkewedClock {
     }
 }
 
-/// Whole microseconds, rounded up.
+/// Returns whole microseconds, rounded up.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,6 @@
-//! Durations in schedules that are printed: whole microseconds, which is what simulated time
-//! counts.
+//! The serialized form of durations in schedules: whole microseconds, the unit of simulated time.
 //!
-//! The largest number is [`Duration::MAX`]: for ever.
+//! The largest number is [`Duration::MAX`], which means for ever.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! How points of global time are written.
+//! The text of points of global time.
 
 use std::{fmt, time::Duration};
 
 /// A duration in milliseconds, to the microsecond: `12.345`.
 ///
-/// Aligned as asked for: `{:>12}`.
+/// Supports a width and an alignment: `{:>12}`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Millis(pub(crate) Duration);
 

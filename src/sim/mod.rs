@@ -1,10 +1,10 @@
-//! A quorum that misbehaves on purpose: to test critical sections and elections, and this crate
+//! A simulated quorum with faults, for tests of critical sections and elections, and of this crate
 //! itself.
 //!
 //! A [`Simulation`] runs any number of processes, each with the real code of this crate, over
-//! simulated nodes, in virtual time and on one thread. All that goes wrong is a [`Schedule`], which
-//! is data; the same schedule always gives the same run. What happened is a
-//! [`History`](history::History) in global time, which is held to the promises.
+//! simulated nodes, in virtual time and on one thread. A [`Schedule`] contains all faults of a run
+//! as data; the same schedule always gives the same run. A [`History`](history::History) records
+//! the run in global time, and is checked against the promises.
 
 mod budget;
 mod campaign;
@@ -28,7 +28,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 pub mod timeline;
-// The programs of the example `campaign`, which search for broken rules here, too.
+// The programs of the example `campaign`, which search for broken rules in tests, too.
 #[cfg(test)]
 #[path = "../../examples/campaign/workload.rs"]
 mod workload;

@@ -1,4 +1,4 @@
-//! A simulated process, as the program that runs in it sees it.
+//! The interface between a simulated process and its program.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
     values::{Label, Resource},
 };
 
-/// A simulated process, as the program that runs in it sees it. Cheap to clone.
+/// A simulated process, as its program sees it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Process {
     world: World,
@@ -40,14 +40,15 @@ impl Process {
         Self { world: world.clone(), index, nodes: 0..nodes, seed }
     }
 
-    /// Which process this is, from 0.
+    /// Returns the index of the process, from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// A client of all nodes, with the default settings. For other settings, use
+    /// Creates a client of all nodes, with the default settings. For other settings, use
     /// [`QuorumBuilder::connect_simulated`].
+    ///
     ///
     /// # Errors
     ///
@@ -56,14 +57,16 @@ impl Process {
         Quorum::builder().connect_simulated(self)
     }
 
-    /// The same process, with only these nodes in sight: for several quorums in one simulation.
+    /// Returns the same process with only these nodes in sight, for several quorums in one
+    /// simulation.
     #[must_use]
     pub fn with_nodes(&self, nodes: Range<usize>) -> Self {
         let last = self.nodes.end;
         Self { nodes: nodes.start.min(last)..nodes.end.min(last), ..self.clone() }
     }
 
-    /// Sleeps, by the clock of this process.
+    /// Sleeps by the clock of this process.
+    ///
     ///
     /// # Cancel safety
     ///
@@ -73,18 +76,18 @@ impl Process {
         clock.sleep_until(clock.now() + duration).await;
     }
 
-    /// Runs something beside the program, as part of the same process.
+    /// Starts a task beside the program, in the same process.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.spawner().spawn(task.boxed()));
     }
 
-    /// A number that follows from the seed of the run, this process and `purpose`.
+    /// Returns a number that follows from the seed of the run, this process and `purpose`.
     #[must_use]
     pub fn random(&self, purpose: u64) -> u64 {
         hash_of(self.seed, RandomStream::Program, [part(self.index), purpose])
     }
 
-    /// The store of this name, which all processes share, across the network.
+    /// Returns the store of this name, which all processes share across the network.
     #[must_use]
     pub fn store(&self, name: impl AsRef<[u8]>) -> Store {
         Store::new(self.clone(), Resource::internal(name.as_ref()))
@@ -99,8 +102,10 @@ impl Process {
         is_valid
     }
 
-    /// Waits until the loss of the lease is announced, and records when: too late breaks
-    /// [`Promise::Honesty`](super::Promise::Honesty). A loss before the call is not recorded.
+    /// Waits until the loss of the lease is announced, and records the time: an announcement after
+    /// the end of the lease breaks [`Promise::Honesty`](super::Promise::Honesty). If the lease is
+    /// already lost at the call, nothing is recorded.
+    ///
     ///
     /// # Cancel safety
     ///
@@ -113,14 +118,15 @@ impl Process {
         }
     }
 
-    /// Notes that an owner entered the lease of `outer` again, and was given `inner`: another token
+    /// Records that a re-entrant owner holds the lease `outer` and got `inner`: another token
     /// breaks [`Promise::Reentry`](super::Promise::Reentry).
     pub fn reentered(&self, outer: &Lease, inner: &Lease) {
         self.note(Event::Reentered { attempt: outer.attempt(), token: inner.fencing_token() });
     }
 
-    /// Downgrades the lease, and notes that it was this one: another that wrote between breaks
-    /// [`Promise::Exclusion`](super::Promise::Exclusion).
+    /// Downgrades the lease, and records the lease that it replaces: a write lease of another
+    /// client in between breaks [`Promise::Exclusion`](super::Promise::Exclusion).
+    ///
     ///
     /// # Errors
     ///
@@ -139,8 +145,9 @@ impl Process {
         Ok(guard)
     }
 
-    /// Verifies the lease, and records the outcome: a later lease that was granted before breaks
-    /// [`Promise::Proof`](super::Promise::Proof).
+    /// Verifies the lease, and records the outcome: a proof despite a later lease that was granted
+    /// before the verification breaks [`Promise::Proof`](super::Promise::Proof).
+    ///
     ///
     /// # Errors
     ///
@@ -159,7 +166,7 @@ impl Process {
         Ok(is_proven)
     }
 
-    /// Notes something in the history of the run.
+    /// Records an event in the history of the run.
     pub fn note(&self, event: Event) {
         self.world.lock().note(self.index, event);
     }
@@ -181,7 +188,7 @@ impl Process {
     }
 
     pub(crate) fn dependencies(&self) -> ClientDependencies {
-        // Every client of a process has an identity of its own.
+        // Each client of a process has its own identity.
         let number = self.world.lock().next_client(self.index);
         let id = |half: u64| hash_of(self.seed, RandomStream::Identity, [part(self.index), number, half]);
         ClientDependencies {
@@ -194,7 +201,7 @@ impl Process {
         }
     }
 
-    /// This process's ways to its nodes.
+    /// Creates the connections of this process to its nodes.
     pub(crate) fn connect(
         &self,
         parameters: &QuorumParameters,
@@ -211,8 +218,10 @@ impl Process {
 }
 
 impl QuorumBuilder {
-    /// A client in a simulated process, with these settings; urls are not used. The client runs by the clock of the
-    /// process, and is paused and killed with the process. Returns at once; the connections are made while time passes.
+    /// Creates a client in a simulated process, with these settings; urls are not used. The client
+    /// runs by the clock of the process, and is paused and killed with the process. Returns at
+    /// once; the connections are made while time passes.
+    ///
     ///
     /// # Errors
     ///
@@ -227,7 +236,7 @@ impl QuorumBuilder {
 }
 
 impl Lease {
-    /// As the history calls it.
+    /// Returns the attempt of the lease, as the history identifies it.
     fn attempt(&self) -> AttemptId {
         AttemptId::new(self.active.terms.attempt)
     }

@@ -1,18 +1,19 @@
-//! A store that a lock protects, and that checks tokens.
+//! A register that a lock protects, and that checks fencing tokens.
 
 use crate::values::{Fence, FencingToken, StaleToken};
 
-/// A number that refuses a process with a smaller token than it has seen.
+/// A number that refuses an access with a smaller token than an earlier access.
 ///
-/// This is what a lock needs on the other side. The first access of a lease *claims* the register,
-/// a read included: if only writes did, a holder that was paused could write after its successor
-/// has read, and the successor would go on with a stale value. Tokens are compared with `>=`, since
-/// one lease comes more than once.
+/// A store needs this check for a lock to protect it. The first access of a lease *claims* the
+/// register, a read included. If only writes claimed, a paused holder could write after its
+/// successor has read, and the successor would go on with a stale value. Tokens are compared with
+/// `>=`, because one lease accesses the register more than once.
 ///
-/// Readers that share the lock refuse none but writers, as a [`Fence`] does it.
+/// Readers that share the lock refuse only writers, as in a [`Fence`].
 ///
-/// The accesses without a token are what careless code does. Nothing refuses them, and updates are
-/// lost.
+/// The accesses without a token model careless code. The register refuses none of them, so updates
+/// may be lost.
+///
 ///
 /// # Examples
 ///
@@ -30,7 +31,7 @@ use crate::values::{Fence, FencingToken, StaleToken};
 ///
 /// # Invariants
 ///
-/// 1. The largest token seen never falls.
+/// 1. The largest claimed token never falls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Register {
     value: u64,
@@ -38,7 +39,7 @@ pub struct Register {
 }
 
 impl Register {
-    /// A register of this value, unclaimed.
+    /// Creates an unclaimed register with this value.
     #[must_use]
     pub const fn new(value: u64) -> Self {
         Self { value, fence: Fence { writer: None, reader: None } }
@@ -48,7 +49,7 @@ impl Register {
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a larger token was there.
+    /// [`StaleToken`] if an earlier access had a larger token.
     pub fn read(&mut self, token: FencingToken) -> Result<u64, StaleToken> {
         self.fence.write(token)?;
         Ok(self.value)
@@ -58,7 +59,7 @@ impl Register {
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a larger token of a writer was there.
+    /// [`StaleToken`] if an earlier writer had a larger token.
     pub fn read_shared(&mut self, token: FencingToken) -> Result<u64, StaleToken> {
         self.fence.read(token)?;
         Ok(self.value)
@@ -68,14 +69,14 @@ impl Register {
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a larger token was there; the value is not written.
+    /// [`StaleToken`] if an earlier access had a larger token; the value is not written.
     pub fn write(&mut self, token: FencingToken, value: u64) -> Result<(), StaleToken> {
         self.fence.write(token)?;
         self.value = value;
         Ok(())
     }
 
-    /// The value, for any process. Claims nothing.
+    /// Returns the value to any process. Claims nothing.
     #[must_use]
     pub const fn read_unfenced(&self) -> u64 {
         self.value
@@ -86,7 +87,7 @@ impl Register {
         self.value = value;
     }
 
-    /// The largest token seen.
+    /// Returns the largest token of an access so far.
     #[must_use]
     pub fn claimed(&self) -> Option<FencingToken> {
         self.fence.writer.max(self.fence.reader)
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lease_may_come_more_than_once() {
+    fn one_lease_may_access_the_register_more_than_once() {
         let mut register = Register::default();
         register.write(token(5), 1).unwrap();
         register.write(token(5), 2).unwrap();
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_that_share_it_refuse_older_writers_and_not_each_other() {
+    fn shared_reads_refuse_older_writers_and_no_readers() {
         let mut register = Register::new(1);
         assert_eq!(register.read_shared(token(35)), Ok(1));
         assert_eq!(register.read_shared(token(34)), Ok(1));

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The result of a run.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -8,61 +8,63 @@ use crate::sim::{
     timeline::Timeline,
 };
 
-/// How a run ended.
+/// The reason for which a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum End {
-    /// Every program was done, and what it left behind had its time to go away.
+    /// Every program has ended, and the time for leftover keys to be removed has passed.
     Done,
-    /// The horizon came first.
+    /// The run reached its horizon.
     Horizon,
-    /// More was done than the budget of events allows: a busy loop.
+    /// The run exceeded its budget of events: a busy loop.
     Exhausted,
     /// A task panicked, with this message.
     Panicked(String),
-    /// What this node stored contradicted itself: an error of this library, not of the program.
+    /// The stored data of this node contradicted itself: an error of this library, not of the
+    /// program.
     Inconsistent {
-        /// Which node.
+        /// The index of the node.
         node: usize,
     },
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// What was to go wrong.
+    /// The schedule of the run.
     pub schedule: Arc<Schedule>,
-    /// How it ended.
+    /// The reason for the end of the run.
     pub end: End,
-    /// What happened, in global time.
+    /// The events of the run, in global time.
     pub history: History,
-    /// How long it took in simulated time.
+    /// The simulated time of the run.
     pub lasted: Duration,
-    /// How many attempts there were that more nodes than a queue node heard of.
+    /// The number of attempts that sent a lock to at least one node, not only a queue request to a
+    /// queue node.
     pub rounds: u64,
-    /// How many messages were sent.
+    /// The number of messages that were sent.
     pub messages: u64,
-    /// A number that follows from everything that happened: two runs of one schedule have the same.
+    /// A digest of all events of the run: two runs of one schedule have the same digest.
     pub trace: u64,
 }
 
-/// A run that broke a promise.
+/// A run that broke a promise, or ended badly.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Failure {
-    /// The run.
+    /// The report of the run.
     pub report: Report,
-    /// Which promises it broke, and where; `None` if all that is wrong is how it ended.
+    /// The broken promises with their evidence; `None` if only the end of the run is at fault.
     pub violations: Option<Violations>,
 }
 
 impl Report {
-    /// Whether the run came to its end and kept these promises.
+    /// Checks that the run ended normally and kept these promises.
     ///
     /// # Errors
     ///
-    /// A [`Failure`] that prints the schedule, what was broken, and who held what when.
+    /// A [`Failure`] that prints the schedule, the violations, and the timeline of leases.
     pub fn check(&self, promises: &Promises) -> Result<(), Box<Failure>> {
         let violations = self.history.check(promises).err();
         let is_over = matches!(self.end, End::Done | End::Horizon);
@@ -72,7 +74,7 @@ impl Report {
         Err(Box::new(Failure { report: self.clone(), violations }))
     }
 
-    /// Who held what when, and what went wrong around it.
+    /// Returns the leases and faults of the run as a timeline.
     #[must_use]
     pub fn timeline(&self) -> Timeline<'_> {
         let of_faults = self.schedule.faults.iter();
@@ -83,7 +85,7 @@ impl Report {
 }
 
 impl Failure {
-    /// Whether this promise was broken.
+    /// Whether the run broke this promise.
     #[must_use]
     pub fn breaks(&self, promise: Promise) -> bool {
         self.violations.as_ref().is_some_and(|violations| violations.breaks(promise))

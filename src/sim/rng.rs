@@ -1,31 +1,31 @@
-//! Random numbers without order: they follow from a seed and from what they are for.
+//! Random numbers that do not depend on the order of draws: each number follows from a seed and its
+//! purpose.
 
-/// What a number is for.
+/// The purpose of a random number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RandomStream {
     /// The generator of one case of a campaign.
     Case,
-    /// Whatever a program wants one for.
+    /// The numbers that a program draws.
     Program,
     /// The identity and the jitter of a client of a quorum.
     Identity,
-    /// What a process's clock shows at the beginning.
+    /// The initial time of a process's clock.
     Boot,
-    /// The same for a node.
+    /// The initial time of a node's clock.
     NodeClock,
-    /// How long a message takes.
+    /// The time that a message takes.
     Latency,
-    /// How long an access of a store takes, one way.
+    /// The time that an access of a store takes, one way.
     Store,
 }
 
-/// A number for a purpose and its `parts`. It does not depend on how many others were asked for
-/// before.
+/// Returns a number for a purpose and its `parts`, independent of earlier draws.
 ///
-/// It is the same on every machine and with every toolchain, so that a kept case stays the case
-/// that it was: hence no hasher of the standard library.
+/// The number is the same on every machine and with every toolchain, so that stored cases keep
+/// their meaning. Therefore no hasher of the standard library is used.
 pub(crate) fn hash_of<const N: usize>(seed: u64, purpose: RandomStream, parts: [u64; N]) -> u64 {
-    // Kept cases depend on these.
+    // Stored cases depend on these numbers.
     let purpose = match purpose {
         RandomStream::Case => 1,
         RandomStream::Program => 2,
@@ -38,7 +38,7 @@ pub(crate) fn hash_of<const N: usize>(seed: u64, purpose: RandomStream, parts: [
     parts.iter().fold(mix(mix(seed) ^ purpose), |hash, part| mix(hash ^ part))
 }
 
-/// The number of a node or of a process, as a part of a purpose.
+/// Returns the number of a node or a process as a part of a purpose.
 pub(crate) fn part(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
@@ -57,21 +57,21 @@ mod tests {
 
     use super::*;
 
-    /// From the reference implementation of `SplitMix64`, begun at 1234567.
+    /// The value of the reference implementation of `SplitMix64`, started at 1234567.
     #[test]
     fn the_mixer_is_splitmix64() {
         assert_eq!(mix(1_234_567), 6_457_827_717_110_365_317);
     }
 
     #[test]
-    fn numbers_stay_the_same_for_kept_cases() {
+    fn numbers_stay_the_same_for_stored_cases() {
         assert_eq!(hash_of(0, RandomStream::Case, [0, 0]), 0xd1c0_2706_8798_4b37);
         assert_eq!(hash_of(7, RandomStream::Latency, [1, 2, 0, 14]), 0xe34c_fdf6_e40f_df3e);
         assert_eq!(hash_of(u64::MAX, RandomStream::Store, [u64::MAX]), 0x37d3_ac04_44fa_3348);
     }
 
     #[test]
-    fn every_part_matters_and_so_does_its_place() {
+    fn a_number_depends_on_every_part_and_its_position() {
         let mut drawn = BTreeSet::new();
         for seed in 0..10 {
             for first in 0..10 {

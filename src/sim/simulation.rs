@@ -1,4 +1,4 @@
-//! One run.
+//! The simulation of one schedule.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,8 @@ use crate::sim::{
     world::{Limits, World},
 };
 
-/// One run of one schedule.
+/// A run of one schedule.
+///
 ///
 /// # Examples
 ///
@@ -37,32 +38,35 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A run of this schedule, of at most an hour and a million events.
+    /// Creates a run of this schedule, of at most one hour and one million events.
     pub fn new(schedule: Schedule) -> Self {
         Self { schedule: Arc::new(schedule), horizon: Duration::from_secs(3600), budget: 1_000_000 }
     }
 
-    /// When the run ends, in simulated time: a process that waits then has waited too long (default:
-    /// one hour).
+    /// Sets the simulated time at which the run ends (default: one hour). A process that still
+    /// waits then breaks [`Promise::Liveness`](super::Promise::Liveness).
     pub fn horizon(mut self, horizon: Duration) -> Self {
         self.horizon = horizon;
         self
     }
 
-    /// How many events and polls of tasks there may be: more is taken for a busy loop (default: a
-    /// million).
+    /// Sets the largest number of events and task polls (default: one million). A run that exceeds
+    /// the budget is taken for a busy loop.
     pub fn budget(mut self, budget: u64) -> Self {
         self.budget = budget;
         self
     }
 
-    /// Runs `program` once in every process. The run is over when all of them are done and nothing
-    /// is under way any more.
+    /// Runs `program` once in every process. The run ends when all programs have ended and nothing
+    /// is in flight.
     ///
-    /// A program is real code; only [`Process`] is not. It must not wait for anything outside of the
-    /// simulation, and its time passes by [`Process::sleep`]: one millisecond of tokio's is one
-    /// microsecond here. A panic in any task of a process ends the run, and [`Report::check`] says
-    /// so; one in a destructor, when its process is killed or the run is over, does not.
+    /// A program is real code; only [`Process`] is simulated. A program must not wait for anything
+    /// outside of the simulation, and its time passes by [`Process::sleep`]: one millisecond of
+    /// tokio is one microsecond of simulated time.
+    ///
+    /// * **A task of a process panics:** the run ends, and [`Report::check`] returns an error.
+    /// * **A destructor panics while its process is killed:** in the same way.
+    /// * **A destructor panics after the end of the run:** the panic is ignored.
     ///
     /// # Panics
     ///
@@ -74,7 +78,7 @@ impl Simulation {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = match builder.enable_time().start_paused(true).build() {
             Ok(runtime) => runtime,
-            // Only a runtime with i/o asks the system for anything.
+            // Only a runtime with i/o makes system calls that can fail.
             Err(error) => unreachable!("a runtime without i/o could not be built: {error}"),
         };
         runtime.block_on(async {

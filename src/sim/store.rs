@@ -8,12 +8,13 @@ use crate::{
     values::{FencingToken, Resource, StaleToken},
 };
 
-/// A store that all processes of a simulation share: a [`Register`](super::register::Register) at the other end of a
-/// network, which refuses late tokens as [`Fence`](crate::Fence) does.
+/// A store that all processes of a simulation share: a [`Register`](super::register::Register)
+/// across a network, which refuses late tokens as [`Fence`](crate::Fence) does.
 ///
-/// Every access takes a round trip and happens at its middle, so it may be overtaken by other accesses, and by the end of
-/// the lease under which it was sent. Once sent, it arrives, even if its process stands still or is killed meanwhile. All
-/// accesses are recorded, for [`Promise::Register`](super::Promise::Register) to be checked.
+/// An access takes a round trip and is performed in its middle. Other accesses may overtake it, and
+/// the lease under which it was sent may end. An access that was sent arrives even if its process
+/// is paused or killed. All accesses are recorded, so that
+/// [`Promise::Register`](super::Promise::Register) can be checked.
 #[derive(Clone, Debug)]
 pub struct Store {
     process: Process,
@@ -29,7 +30,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a larger token was there.
+    /// [`StaleToken`] if an earlier access had a larger token.
     ///
     /// # Cancel safety
     ///
@@ -42,7 +43,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a larger token of a writer was there.
+    /// [`StaleToken`] if an earlier writer had a larger token.
     ///
     /// # Cancel safety
     ///
@@ -55,7 +56,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a larger token was there.
+    /// [`StaleToken`] if an earlier access had a larger token.
     ///
     /// # Cancel safety
     ///
@@ -64,7 +65,8 @@ impl Store {
         self.access(Operation::Write(Some(token), value)).await.map(drop)
     }
 
-    /// Reads without a token, as code does that trusts the lock alone.
+    /// Reads without a token, as code that trusts the lock alone.
+    ///
     ///
     /// # Cancel safety
     ///
@@ -74,7 +76,8 @@ impl Store {
         self.access(Operation::Read(None)).await.unwrap_or_default()
     }
 
-    /// Writes without a token, as code does that trusts the lock alone: nothing can refuse it.
+    /// Writes without a token, as code that trusts the lock alone. The store refuses no such write.
+    ///
     ///
     /// # Cancel safety
     ///
