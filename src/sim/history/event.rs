@@ -1,33 +1,33 @@
-//! What can happen to leases and stores.
+//! The events of leases and stores.
 
 use std::{fmt, time::Duration};
 
 use crate::values::{FencingToken, Resource};
 
-/// One thing that happened.
+/// An event with its time and process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// When, in global time: since the beginning.
+    /// The global time, since the start of the history.
     pub at: Duration,
-    /// Which process it happened to.
+    /// The process of the event.
     pub process: usize,
-    /// What.
+    /// The event.
     pub event: Event,
 }
 
-/// One attempt to lock, and the lease that came of it, among all of a history.
+/// The identity of an attempt to lock, and of its lease, within a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId(u64);
 
 impl AttemptId {
-    /// The attempt of this number, which no other attempt of the history has.
+    /// Returns the identity with this number, which no other attempt of the history may have.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// Its number.
+    /// Returns the number.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
         self.0
@@ -40,109 +40,108 @@ impl fmt::Display for AttemptId {
     }
 }
 
-/// What can happen.
+/// An event of an attempt, a lease or a store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Event {
-    /// An attempt to lock these resources, all or none, began.
+    /// The start of an attempt to lock these resources, all or none.
     Began {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptId,
-        /// What it is to lock: sorted, without repetition.
+        /// The resources of the attempt: sorted, without repetition.
         resources: Vec<Resource>,
-        /// Which of these it only reads, and shares with other readers: sorted, too.
+        /// Those resources that the attempt shares with other readers: sorted, too.
         shared: Vec<Resource>,
     },
-    /// The attempt won: from now on there is a lease.
+    /// The grant of a lease to the attempt.
     Granted {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptId,
-        /// The lease's token.
+        /// The token of the lease.
         token: FencingToken,
     },
-    /// The attempt was lost, or given up.
+    /// The failure or cancellation of the attempt.
     Lost {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptId,
     },
-    /// The lease ended, because its validity was over by its process's clock, or because it was
-    /// unlocked.
+    /// The end of the lease, by an unlock or by the clock of its process.
     Ended {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptId,
-        /// Whether it was unlocked, and not over by itself.
+        /// Whether the lease was unlocked before its validity ended.
         is_unlocked: bool,
     },
-    /// The holder was told that the lease is lost, or found it so. The first time counts.
+    /// The announcement or discovery of the loss of the lease. Only the first one counts.
     Announced {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptId,
     },
-    /// The holder asked whether the lease is valid.
+    /// A check of the lease's validity by its holder.
     Looked {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptId,
-        /// The answer.
+        /// The result.
         is_valid: bool,
     },
-    /// The holder entered its lease again.
+    /// A re-entry of the holder into its lease.
     Reentered {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptId,
-        /// The token that it was shown.
+        /// The token that the re-entry returned.
         token: FencingToken,
     },
-    /// The lease is what the holder of another has downgraded that to: it reads on what it wrote.
+    /// The downgrade of a write lease to this read lease.
     Downgraded {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptId,
-        /// The attempt of the lease that it had before.
+        /// The attempt of the write lease.
         from: AttemptId,
     },
-    /// The holder began to verify its lease. Of one lease, one verification at a time.
+    /// The start of a verification. Each lease has at most one verification at a time.
     Verifying {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptId,
     },
-    /// The verification said that no later lease had been granted when it began.
+    /// The proof by a verification that no later lease had been granted at its start.
     Proven {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptId,
     },
-    /// A fenced register was read.
+    /// A read of a fenced register.
     Read {
-        /// Which register.
+        /// The register.
         register: Resource,
-        /// Under which token; `None` for a read that carries none, which no register can refuse.
+        /// The token; `None` for an unfenced read, which no register refuses.
         token: Option<FencingToken>,
-        /// What it gave; `None` if it refused the token.
+        /// The value; `None` if the register refused the token.
         value: Option<u64>,
     },
-    /// A fenced register was written.
+    /// A write of a fenced register.
     Written {
-        /// Which register.
+        /// The register.
         register: Resource,
-        /// Under which token; `None` for a write that carries none, which no register can refuse.
+        /// The token; `None` for an unfenced write, which no register refuses.
         token: Option<FencingToken>,
-        /// What was to be written.
+        /// The value to write.
         value: u64,
-        /// Whether it was.
+        /// Whether the register accepted the write.
         is_accepted: bool,
     },
-    /// After everything had calmed down, a node still had a key of an attempt that was over.
+    /// A residual key: after all faults have ended, a node still has a key of an ended attempt.
     Left {
-        /// Whose key.
+        /// The attempt that wrote the key.
         attempt: AttemptId,
-        /// On which node.
+        /// The node with the key.
         node: usize,
     },
-    /// The process still waited for something when the time was over, although all had been calm for
-    /// long enough.
+    /// A process that still waited at the end of the run, although no fault was present for long
+    /// enough.
     Stalled,
 }
 
 impl Event {
-    /// Which attempt it happened to, if it belongs to one.
+    /// Returns the attempt of the event; `None` for events of stores and for a stalled process.
     pub(crate) const fn attempt(&self) -> Option<AttemptId> {
         match *self {
             Self::Began { attempt, .. }

@@ -1,25 +1,25 @@
-//! The parts of a history that a violation points at.
+//! The evidence of a violation.
 
 use std::{fmt, time::Duration};
 
 use super::event::AttemptId;
 use crate::{sim::millis::Millis, values::FencingToken};
 
-/// A lease, as its history tells it.
+/// A lease of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Grant {
-    /// The attempt that won it.
+    /// The attempt that won the lease.
     pub attempt: AttemptId,
-    /// Whose it is.
+    /// The process with the lease.
     pub process: usize,
-    /// Its token.
+    /// The token of the lease.
     pub token: FencingToken,
-    /// When the attempt began.
+    /// The start of the attempt.
     pub began: Duration,
-    /// When it was granted.
+    /// The time of the grant.
     pub granted: Duration,
-    /// When it ended, if it did.
+    /// The end of the lease, if it has ended.
     pub ended: Option<Duration>,
 }
 
@@ -42,11 +42,11 @@ impl fmt::Display for Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Access {
-    /// Whose.
+    /// The process of the access.
     pub process: usize,
-    /// Under which token, if any.
+    /// The token, if the access is fenced.
     pub token: Option<FencingToken>,
-    /// When.
+    /// The time of the access.
     pub at: Duration,
 }
 

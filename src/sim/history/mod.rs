@@ -1,16 +1,16 @@
-//! What happened, in global time, and whether it may have happened.
+//! Histories of leases and stores, and the check of their promises.
 //!
-//! A [`History`] is fed with what processes asked for and what they were given, by a simulation or by
+//! A [`History`] records requests and grants of processes. Its source is a simulation, or
 //! anything else that knows one clock for all of them. [`History::check`] then answers one
 //! question: was any promise broken?
 //!
 //! ```
 //! use std::time::Duration;
-//! use redquorum::{FencingToken, Resource, sim::{Promises, history::{Attempt, Event, History}}};
+//! use redquorum::{FencingToken, Resource, sim::{Promises, history::{AttemptId, Event, History}}};
 //!
 //! let mut history = History::new();
 //! for (number, at) in [(1, 0), (2, 5)] {
-//!     let (attempt, token) = (Attempt::new(number), FencingToken::try_from(40 + number)?);
+//!     let (attempt, token) = (AttemptId::new(number), FencingToken::try_from(40 + number)?);
 //!     let (began, granted) = (Duration::from_millis(at), Duration::from_millis(at + 1));
 //!     let resources = vec![Resource::new("a")?];
 //!     history.note(began, 0, Event::Began { attempt, resources, shared: vec![] });
@@ -51,42 +51,43 @@ pub use self::{
     violations::Violations,
 };
 
-/// What happened to the leases and the stores of a quorum, in the order in which it happened.
+/// The events of the leases and the stores of a quorum, in order.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     entries: Vec<Entry>,
 }
 
 impl History {
-    /// An empty history.
+    /// Creates an empty history.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Notes what happened. `at` must not be before what was noted last.
+    /// Records an event. `at` must not be before the last recorded event.
     pub fn note(&mut self, at: Duration, process: usize, event: Event) {
         self.entries.push(Entry { at, process, event });
     }
 
-    /// All of it, in order.
+    /// Returns all entries, in order.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Whether it keeps these promises.
+    /// Checks the history against these promises.
     ///
-    /// The time that it takes grows in proportion to the entries and the resources that they name.
-    /// No entry is compared with all others: it is held against what the entries before it have
-    /// left behind.
+    /// The time of a check grows in proportion to the entries and the resources that they name.
+    /// Each entry is compared with the state that earlier entries left behind, not with each of
+    /// them.
     ///
     /// # Errors
     ///
-    /// All that is wrong with it, in the order of the entries that show it. A lease that overlaps
-    /// with several is reported once, with the last of them. Entries that cannot be, such as a
-    /// grant of what was never begun, are [`Violation::Malformed`] and otherwise left out; one that
-    /// is before its predecessor in time counts as if it were at the same time.
+    /// All violations, in the order of the entries that show them. A lease that overlaps with
+    /// several leases is reported once, with the last of them. An impossible entry, such as a grant
+    /// without an attempt, is [`Violation::Malformed`] and otherwise ignored. An entry before its
+    /// predecessor in time is also malformed, and counts as if it were at the time of its
+    /// predecessor.
     pub fn check(&self, promises: &Promises) -> Result<(), Violations> {
         let index = HistoryIndex::of(self);
         let mut rules: Vec<(Promise, Box<dyn Rule<'_> + '_>)> = vec![
@@ -115,8 +116,8 @@ impl History {
     }
 }
 
-/// What one promise forbids, told one event after the other.
+/// A rule of one promise, applied to one event after the other.
 trait Rule<'h> {
-    /// Adds what this event shows to be broken.
+    /// Adds the violations that this event shows.
     fn on_event(&mut self, indexed: &IndexedEvent<'h>, found: &mut Vec<Violation>);
 }

@@ -1,4 +1,4 @@
-//! Cases for rules that matter only where something special happens.
+//! Cases for rules that matter only in special situations.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -16,7 +16,7 @@ pub(super) fn millis(range: RangeInclusive<u64>) -> impl Strategy<Value = Durati
     range.prop_map(Duration::from_millis)
 }
 
-/// Waits for the resource, holds it for so long, renewed all the time, and unlocks.
+/// A step that waits for the resource, holds it for `hold` with renewals, and unlocks.
 pub(super) fn lock(rest: Duration, hold: Duration) -> Step {
     Step {
         rest,
@@ -33,7 +33,7 @@ pub(super) fn lock(rest: Duration, hold: Duration) -> Step {
     }
 }
 
-/// Somebody who wants the resource again and again, each time for a moment.
+/// The program of a process that locks the resource repeatedly, each time for a moment.
 pub(super) fn contender(most: usize) -> impl Strategy<Value = Vec<Step>> + Clone {
     let step = (millis(0..=5_000), millis(0..=20)).prop_map(|(rest, hold)| lock(rest, hold));
     prop::collection::vec(step, 1..=most)
@@ -43,8 +43,8 @@ pub(super) fn timed(at: Duration, fault: Fault) -> TimedFault {
     TimedFault { at, fault }
 }
 
-/// One process enters its lease again and is then away for a while, its requests come late or twice,
-/// and another waits.
+/// Process 0 re-enters its lease and is then paused, its requests are late or repeated, and another
+/// process waits.
 pub(super) fn of_reentries() -> impl Strategy<Value = Case> + Clone {
     let holder = (millis(0..=50), millis(1_000..=45_000));
     let message = (0..3_usize, 0..16_u32, millis(1..=12_000), any::<bool>());
@@ -73,15 +73,15 @@ pub(super) fn of_reentries() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// One process holds a lease for long, while the nodes lose its keys, one after the other, and
-/// others try to get it.
+/// Process 0 holds a long lease while nodes lose its keys one after the other and other processes
+/// contend.
 pub(super) fn of_a_long_lease() -> impl Strategy<Value = Case> + Clone {
     let losses = prop::collection::vec((0..5_usize, millis(0..=3_000)), 2..=8);
     let nodes = select(vec![3_usize, 5]);
     (any::<u64>().no_shrink(), nodes, losses, prop::collection::vec(contender(3), 1..=3)).prop_map(
         |(seed, nodes, losses, contenders)| {
             let mut schedule = Schedule::without_faults(seed, nodes, 1 + contenders.len());
-            // Time enough between two of them for a renewal to heal the node.
+            // Enough time between two losses for a renewal to heal the node.
             let at = (1_u32..).map(|number| 12 * SECOND * number);
             schedule.faults = losses
                 .into_iter()
@@ -98,14 +98,14 @@ pub(super) fn of_a_long_lease() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Whether a lease ended that nobody unlocked.
+/// Whether a lease ended without an unlock.
 pub(super) fn has_lost_lease(report: &Report) -> bool {
     let mut events = report.history.entries().iter().map(|entry| &entry.event);
     events.any(|event| matches!(event, Event::Ended { is_unlocked: false, .. }))
 }
 
-/// All nodes forget at once, some time apart, while one process holds a lease that it verifies at
-/// last.
+/// All nodes forget at once, several times, while process 0 holds a lease that it verifies at the
+/// end.
 pub(super) fn of_forgetful_nodes() -> impl Strategy<Value = Case> + Clone {
     let times = prop::collection::vec(millis(0..=18_000), 1..=3);
     let nodes = select(vec![1_usize, 3]);
@@ -120,7 +120,7 @@ pub(super) fn of_forgetful_nodes() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Clients that stand still for about as long as a lease is valid, most of them while they lock.
+/// Processes are paused for about the validity of a lease, mostly while they lock.
 pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
     let pause = (0_usize..=1, 0_u64..=10_000, millis(1_000..=25_000));
     let pauses = prop::collection::vec(pause, 1..=2);
@@ -140,15 +140,15 @@ pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Nodes lose the keys of a lease within so many milliseconds, others try to get it, and it is
-/// healed; meanwhile write-backs for it come late or twice, and a lock of it may be lost.
-/// Afterwards others try again.
+/// Nodes lose the keys of a lease within `within` milliseconds, other processes contend, and a
+/// renewal heals the lease. Meanwhile its write-backs are late or repeated, and one of its locks
+/// may be lost. Afterwards other processes contend again.
 pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + Clone {
     let nodes = || prop_oneof![Just(0b111_usize), 1..=0b111_usize];
     let hold = Duration::from_millis(4 * within);
     let late = || millis(1..=4 * within);
     let late = prop_oneof![late().prop_map(Verdict::Overtaken), late().prop_map(Verdict::Duplicate)];
-    // A process's first messages to a node are `HELLO`, the lock, and the write-back.
+    // The first messages of a process to a node are `HELLO`, the lock, and the write-back.
     let write_backs = (nodes(), late).prop_map(|(nodes, late)| (nodes, 2, late));
     let lock_lost = select(vec![1_usize, 2, 4]).prop_map(|nodes| (nodes, 1, Verdict::Drop));
     let losses = prop::collection::vec((nodes(), millis(0..=within)), 1..=2);
@@ -174,15 +174,14 @@ pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + 
             if let Some(first) = after.first_mut() {
                 first.rest += hold;
             }
-            // The inner hold ends after a quarter of the outer one: that renewal heals.
+            // The inner hold ends after a quarter of the outer one, and that renewal heals.
             let holder = vec![Step { reenters: true, ..lock(Duration::ZERO, hold) }];
             Case { schedule, programs: vec![holder, during, after], is_unguarded: true }
         },
     )
 }
 
-/// Nothing goes wrong, and some wait in the queue again and again, each of them right after its
-/// turn.
+/// Processes lock repeatedly without faults, each again right after its turn.
 pub(super) fn of_a_queue() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), 2..=6_usize, millis(50..=100)).prop_map(|(seed, processes, hold)| {
         let step = Step { end: StepEnd::Drop, ..lock(Duration::ZERO, hold) };
@@ -194,21 +193,21 @@ pub(super) fn of_a_queue() -> impl Strategy<Value = Case> + Clone {
     })
 }
 
-/// Whether somebody had two turns between two turns of another, who waited all the time.
+/// Whether a process had two turns between two turns of another process that waited all the time.
 pub(in crate::sim) fn is_out_of_turn(report: &Report) -> bool {
     let entries = report.history.entries().iter();
     let granted = entries.filter(|entry| matches!(entry.event, Event::Granted { .. }));
     let turns: Vec<usize> = granted.map(|entry| entry.process).collect();
     (0..report.schedule.processes).any(|process| {
         let mut between = turns.split(|turn| *turn == process);
-        // Before its first turn it was not queued yet, and after the last one it is not any more.
+        // A process is not queued before its first turn, nor after its last.
         between.next();
         between.next_back();
         between.any(|others| others.iter().any(|one| others.iter().filter(|other| *other == one).count() > 1))
     })
 }
 
-/// Whether the lock was free for longer than it takes to hand it over.
+/// Whether the resource was free for longer than a hand-off takes.
 pub(super) fn is_hand_over_slow(report: &Report) -> bool {
     let mut unlocked = None;
     report.history.entries().iter().any(|entry| match entry.event {
@@ -221,11 +220,12 @@ pub(super) fn is_hand_over_slow(report: &Report) -> bool {
     })
 }
 
-/// The votes of a lease come late, and its holder keeps it to the end, when another waits for it.
+/// The votes of a lease are late, and its holder keeps the lease to the end while another process
+/// waits.
 pub(super) fn of_slow_answers() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), select(vec![1_usize, 2, 3]), millis(300..=900), contender(2)).prop_map(
         |(seed, nodes, by, contender)| {
-            // A process's first answers from a node are the welcome and the vote.
+            // The first answers of a node to a process are the welcome and the vote.
             let late = |schedule: Schedule, node| {
                 schedule.with_message(0, node, Direction::Reply, 1, Verdict::Delay(by))
             };
@@ -236,8 +236,8 @@ pub(super) fn of_slow_answers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// All nodes are restored from a backup of some seconds ago, and others go on when they may vote
-/// again.
+/// All nodes are restored from a backup of some seconds ago, and processes continue when the nodes
+/// vote again.
 pub(super) fn of_old_backups() -> impl Strategy<Value = Case> + Clone {
     let nodes = select(vec![1_usize, 3]);
     let (at, ago) = (millis(3_000..=15_000), millis(500..=10_000));
@@ -255,17 +255,18 @@ pub(super) fn of_old_backups() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// A node forgets the vote of an attempt that is still undecided, and a renewal of the lease that
-/// it is up against comes to that node.
+/// A node forgets the vote of an undecided attempt, and then receives a renewal of the lease that
+/// the attempt competes with.
 ///
-/// Process 2 leaves a key on node 2 and is gone. Process 0 has its lease on nodes 0 and 1, and loses
-/// node 1 out of sight. When the key on node 2 is over, process 1 is granted it, and its request to
-/// node 1 comes late, after the lease there is over.
+/// * Process 2 leaves a key on node 2 and is killed.
+/// * Process 0 has its lease on nodes 0 and 1, and loses its path to node 1 unnoticed.
+/// * When the key on node 2 has expired, node 2 grants to process 1. The request of process 1 to
+///   node 1 arrives late, after the lease there has ended.
 pub(super) fn of_forgotten_votes(
     forget: impl Fn(Duration) -> TimedFault + Clone + Send + Sync,
 ) -> impl Strategy<Value = Case> + Clone {
     let (start, late, loss) = (millis(20_005..=20_050), millis(700..=1_000), millis(5..=100));
-    // After it, the lease is renewed again and again, sometimes when it matters.
+    // After the pause, the lease is renewed repeatedly, sometimes at the critical moment.
     let pause = millis(1_000..=5_000);
     (any::<u64>().no_shrink(), start, late, loss, pause).prop_map(move |(seed, start, late, loss, lasts)| {
         let mut schedule = Schedule::without_faults(seed, 3, 3);
@@ -283,7 +284,7 @@ pub(super) fn of_forgotten_votes(
             timed(12 * SECOND, Fault::Pause { process: 0, lasts }),
             forget(start + loss),
         ];
-        // After `HELLO` and the registration.
+        // The message after `HELLO` and the registration.
         schedule = schedule.with_message(1, 1, Direction::Request, 2, Verdict::Delay(late));
         let attempt = |rest, hold| Step { call: LockCall::TryLock, ..lock(rest, hold) };
         let programs = vec![

@@ -1,6 +1,8 @@
-//! Rules that promises rest on are broken, one at a time, and each time the simulator sees it.
+//! Tests that break rules of the crate one at a time, and that the simulator detects each broken
+//! rule.
 //!
-//! The table of what was broken, what showed it, and after how many cases:
+//! This command prints a table of each broken rule, its symptom, and the number of cases until it
+//! showed:
 //!
 //! ```text
 //! cargo nextest run --all-features --lib sim::mutations --no-capture 2>&1 | grep -o '| .* |'
@@ -18,30 +20,31 @@ use crate::mutation::{Mutation, break_rule};
 pub(super) mod cases;
 mod readers;
 
-/// So many cases at most until a broken rule shows.
+/// The largest number of cases until a broken rule must show.
 const MOST_CASES: u64 = 20_000;
 
-/// Targets a broken rule shows as.
+/// An observable effect of a broken rule.
 #[derive(Clone, Copy, Debug)]
 enum Symptom {
-    /// A promise that the schedule leaves standing is broken.
+    /// A promise is broken that holds under the schedule.
     Broken(Promise),
-    /// A promise is broken that is kept here although the schedule does not leave it standing.
+    /// A promise is broken that the schedule does not guarantee, but that holds while no rule is
+    /// broken.
     BrokenBeyond(Promise),
-    /// A lease ends that nobody unlocked, although it was renewed all the time.
+    /// A lease ends without an unlock, although it was renewed all the time.
     LeaseLost,
-    /// Somebody has two turns while another waits for its own.
+    /// A process has two turns while another process waits for one.
     OutOfTurn,
-    /// Those who wait find out by themselves that the lock is free.
+    /// The resource is free although waiters exist, until they notice without a wake.
     SlowHandOver,
-    /// Readers wait for each other.
+    /// A reader waits for another reader.
     ReadersSerialized,
-    /// A writer waits for readers that came after it.
+    /// A writer waits for readers that arrived later.
     WriterOvertaken,
 }
 
 impl Symptom {
-    /// Runs a case: an error if it shows the symptom.
+    /// Runs a case. Returns an error if the case shows the symptom.
     fn check(self, case: &Case) -> Result<Report, Box<Failure>> {
         let report = case.run();
         match self {
@@ -67,7 +70,7 @@ fn check(case: &Case) -> Result<Report, Box<Failure>> {
     report.check(&case.promises()).map(|()| report)
 }
 
-/// The report as a failure if it shows a symptom.
+/// Returns the report as a failure if it shows a symptom.
 fn unless(is_shown: bool, report: Report) -> Result<Report, Box<Failure>> {
     if is_shown { Err(Box::new(Failure { report, violations: None })) } else { Ok(report) }
 }
@@ -78,15 +81,15 @@ impl fmt::Display for Symptom {
             Self::Broken(promise) | Self::BrokenBeyond(promise) => promise.fmt(f),
             Self::LeaseLost => f.write_str("a lease eroded"),
             Self::OutOfTurn => f.write_str("two turns while another waits"),
-            Self::SlowHandOver => f.write_str("a free lock that nobody takes"),
+            Self::SlowHandOver => f.write_str("a free lock without a holder"),
             Self::ReadersSerialized => f.write_str("readers that wait for each other"),
             Self::WriterOvertaken => f.write_str("a writer that later readers pass"),
         }
     }
 }
 
-/// Breaks a rule and runs cases until one shows it; the same case must be in order with the rule
-/// whole.
+/// Breaks a rule and runs cases until one shows the symptom. With no rule broken, the same case
+/// must keep its promises and not show the symptom.
 #[expect(clippy::print_stdout, reason = "a line of the table")]
 fn is_caught(mutation: Mutation, symptom: Symptom, cases: &(impl Strategy<Value = Case> + Sync)) {
     let campaign = Campaign::new(MOST_CASES).seed(1).shrinks(100);

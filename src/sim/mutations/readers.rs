@@ -1,4 +1,4 @@
-//! Rules of readers are broken, too.
+//! Tests that break the rules of readers one at a time.
 
 use proptest::sample::select;
 
@@ -12,7 +12,7 @@ use crate::sim::{
     workload::{LockCall, Step, Targets},
 };
 
-/// As [`lock`], to read.
+/// A step as [`lock`], for a reader.
 fn read(rest: Duration, hold: Duration) -> Step {
     Step { reads: Some(Targets::Both), ..lock(rest, hold) }
 }
@@ -21,7 +21,8 @@ fn without_faults(seed: u64, programs: Vec<Vec<Step>>) -> Case {
     Case { schedule: Schedule::without_faults(seed, 3, programs.len()), programs, is_unguarded: true }
 }
 
-/// As the cases of late write-backs, but the first holder reads, and others read or write.
+/// The cases of late write-backs with a reader as the first holder, and with other readers and
+/// writers.
 fn of_late_readers() -> impl Strategy<Value = Case> + Clone {
     let modes = prop::collection::vec(any::<bool>(), 16);
     (of_late_write_backs(200), modes).prop_map(|(mut case, modes)| {
@@ -32,8 +33,9 @@ fn of_late_readers() -> impl Strategy<Value = Case> + Clone {
     })
 }
 
-/// A reader's lock is lost on its way to one node, and comes twice to another. Between the two, the
-/// nodes lose its keys and somebody writes; after both comes its write-back.
+/// A reader's lock is lost on its way to one node and arrives twice at another. Between both
+/// arrivals, the nodes lose the reader's keys and a writer locks. The reader's write-back arrives
+/// after both.
 fn of_repeated_readers() -> impl Strategy<Value = Case> + Clone {
     let times = (millis(3..=6), millis(4..=20), millis(50..=200));
     let writer = prop::collection::vec(millis(0..=5), 1..=4);
@@ -42,7 +44,7 @@ fn of_repeated_readers() -> impl Strategy<Value = Case> + Clone {
             let write = |rest| Step { call: LockCall::TryLock, ..lock(rest, Duration::ZERO) };
             let reader = vec![read(Duration::ZERO, SECOND)];
             let mut case = without_faults(seed, vec![reader, writer.into_iter().map(write).collect()]);
-            // A process's first messages to a node are `HELLO`, the lock, and the write-back.
+            // The first messages of a process to a node are `HELLO`, the lock, and the write-back.
             let to = |node, index, verdict| (node, index, verdict);
             let messages = [to(lost, 1, Verdict::Drop), to((lost + 1) % 3, 1, Verdict::Duplicate(again))];
             let write_backs = (0..3).map(|node| to(node, 2, Verdict::Overtaken(late)));
@@ -55,8 +57,8 @@ fn of_repeated_readers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Some lose the key of a reader, which verifies its lease after another has written and a third
-/// has begun to read.
+/// Some nodes lose the key of a reader. The reader verifies its lease after a writer has written
+/// and another reader has begun.
 fn of_lost_readers() -> impl Strategy<Value = Case> + Clone {
     let times = (millis(500..=1_500), millis(0..=1_500), millis(0..=1_500), millis(2_000..=3_000));
     (any::<u64>().no_shrink(), select(vec![0b111_usize, 0b011, 0b110]), times).prop_map(
@@ -73,7 +75,8 @@ fn of_lost_readers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Nothing goes wrong, and some read for several ttls while others come and go.
+/// Readers hold the resource for several ttls without faults, while other processes lock in
+/// between.
 fn of_long_readers() -> impl Strategy<Value = Case> + Clone {
     let readers = prop::collection::vec(millis(20_000..=80_000), 1..=3);
     (any::<u64>().no_shrink(), readers, contender(3)).prop_map(|(seed, readers, contender)| {
@@ -82,7 +85,7 @@ fn of_long_readers() -> impl Strategy<Value = Case> + Clone {
     })
 }
 
-/// Nothing goes wrong, and readers are queued behind a writer.
+/// Readers queue behind a writer without faults.
 fn of_queued_readers() -> impl Strategy<Value = Case> + Clone {
     let readers = prop::collection::vec((millis(20..=150), millis(1_000..=3_000)), 2..=5);
     (any::<u64>().no_shrink(), readers).prop_map(|(seed, readers)| {
@@ -91,7 +94,7 @@ fn of_queued_readers() -> impl Strategy<Value = Case> + Clone {
     })
 }
 
-/// Whether a reader had to wait, after the last writer, for others that read.
+/// Whether a reader waited for other readers after the last writer.
 pub(super) fn are_readers_serialized(report: &Report) -> bool {
     let entries = report.history.entries();
     let last = entries.iter().find(|entry| entry.process == 0 && matches!(entry.event, Event::Ended { .. }));
@@ -100,8 +103,8 @@ pub(super) fn are_readers_serialized(report: &Report) -> bool {
     grants.filter(|entry| entry.process != 0).any(|entry| entry.at > over + SECOND / 10)
 }
 
-/// One node is slower than the others. A writer waits for one that reads for longer than a ttl, and
-/// others come to read who know of nobody.
+/// One node is slower than the others. A writer waits for a reader that holds the resource for
+/// longer than a ttl, and newcomers arrive to read.
 fn of_newcomers() -> impl Strategy<Value = Case> + Clone {
     let newcomers = prop::collection::vec(millis(0..=200), 10);
     (any::<u64>().no_shrink(), 0..3_usize, millis(3..=20), newcomers).prop_map(
@@ -118,7 +121,7 @@ fn of_newcomers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Whether process 1 waits for longer than process 0 reads.
+/// Whether the writer of process 1 waits for longer than process 0 reads.
 pub(super) fn is_writer_overtaken(report: &Report) -> bool {
     let when = |process, is_it: fn(&Event) -> bool| {
         let entries = report.history.entries().iter();
@@ -129,8 +132,8 @@ pub(super) fn is_writer_overtaken(report: &Report) -> bool {
     over.zip(granted).is_some_and(|(over, granted)| granted > over + SECOND / 2)
 }
 
-/// A writer downgrades its lease when that is nearly over and its requests to some nodes are late;
-/// another waits to write.
+/// A writer downgrades its lease shortly before the end, with late requests to some nodes, while
+/// another writer waits.
 fn of_late_downgrades() -> impl Strategy<Value = Case> + Clone {
     let times = (millis(19_600..=19_790), millis(100..=1_000));
     let nodes = select(vec![0b001_usize, 0b010, 0b100, 0b011, 0b110]);
@@ -191,7 +194,7 @@ fn a_reader_that_is_renewed_as_a_writer_is_caught() {
     is_caught(Mutation::RenewAsWriter, Symptom::LeaseLost, &of_long_readers());
 }
 
-/// Where no rule is broken, none of many cases shows what those of the tests around this show.
+/// Asserts that none of 200 cases shows the symptom if no rule is broken.
 fn shows_nothing(symptom: Symptom, cases: &(impl Strategy<Value = Case> + Sync)) {
     let found = Campaign::new(200).seed(1).run(cases, |case| symptom.check(case)).err();
     assert!(found.is_none(), "{}", found.unwrap());

@@ -1,8 +1,8 @@
-//! Time on paper.
+//! The axis of time in a picture.
 
 use std::time::Duration;
 
-/// Where points of time lie.
+/// A mapping of points of time to positions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     pub(super) left: f64,
@@ -15,7 +15,7 @@ impl Axis {
         Self { left, width, end: end.as_secs_f64().max(1e-6) }
     }
 
-    /// Where a point of time lies; what comes after the end lies at the end.
+    /// Returns the position of a point of time. Points after the end have the position of the end.
     pub(super) fn x(&self, at: Duration) -> f64 {
         self.x_of(at.as_secs_f64().min(self.end))
     }
@@ -24,7 +24,7 @@ impl Axis {
         self.left + self.width
     }
 
-    /// Round points of time some hundred pixels apart, and how they are written.
+    /// Returns round points of time, some hundred pixels apart, with their text.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         let coarsest = self.end / (self.width / 100.0).max(1.0);
         let magnitude = 10_f64.powf(coarsest.log10().floor());
@@ -43,7 +43,8 @@ impl Axis {
     }
 }
 
-/// In seconds where there are some, or else in milliseconds; without zeros that say nothing.
+/// Returns the text of a tick: seconds if the history lasts two seconds or more, otherwise
+/// milliseconds; without trailing zeros.
 fn written(seconds: f64, end: f64) -> String {
     let (number, unit) = if end >= 2.0 { (seconds, "s") } else { (seconds * 1000.0, "ms") };
     let number = format!("{number:.3}");

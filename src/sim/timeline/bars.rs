@@ -1,11 +1,11 @@
-//! Rows of characters that show who held what.
+//! Rows of characters that show the leases of each resource and process.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::{Timeline, fault, lines::process_name};
 use crate::sim::{history::AttemptRecord, millis::Millis};
 
-/// The characters from the beginning to the end of time.
+/// The number of characters from the start to the end of a history.
 const COLUMNS: usize = 80;
 
 const ASKED: char = '.';
@@ -14,8 +14,8 @@ const SHARED: char = '=';
 const FAULT: char = '~';
 const BROKEN: char = '!';
 
-/// Writes a row for each resource and process, for each lane of faults, and one for violations, over
-/// a scale.
+/// Writes a row for each resource and process, a row for each lane of faults, a row for violations,
+/// and a scale.
 pub(super) fn write(timeline: &Timeline<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let rows = rows(timeline);
     if rows.is_empty() {
@@ -71,7 +71,7 @@ impl BarRow {
         }
     }
 
-    /// Fills at least one cell. What is held is not covered by what is asked for.
+    /// Fills at least one cell. An attempt does not cover a lease.
     fn fill(&mut self, from: Duration, until: Duration, with: char) {
         let first = self.column(from);
         let last = self.column(until.saturating_sub(Duration::from_nanos(1))).max(first);

@@ -1,10 +1,10 @@
-//! Faults beside a history.
+//! The faults of a timeline.
 
 use std::time::Duration;
 
 use crate::sim::millis::Millis;
 
-/// What was done to a node, a process or the network.
+/// A fault of a node, a process or the network.
 #[derive(Clone, Debug)]
 pub(super) struct TimelineFault {
     pub(super) from: Duration,
@@ -14,7 +14,7 @@ pub(super) struct TimelineFault {
 }
 
 impl TimelineFault {
-    /// With its end, if it lasts and has one.
+    /// Returns the text of the fault, with its end if it lasts and has one.
     pub(super) fn sentence(&self) -> String {
         let Self { from, until, text, .. } = self;
         match *until {
@@ -25,7 +25,7 @@ impl TimelineFault {
     }
 }
 
-/// The faults of each lane, the lanes in the order in which they are named first.
+/// Returns the faults of each lane, in the order of the first fault of each lane.
 pub(super) fn by_lane(faults: &[TimelineFault]) -> Vec<(&str, Vec<&TimelineFault>)> {
     let mut lanes: Vec<(&str, Vec<&TimelineFault>)> = Vec::new();
     for fault in faults {

@@ -1,4 +1,4 @@
-//! What belongs to one process or one node, as bars.
+//! The lanes of a timeline: the rows of one process, node or other subject.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use crate::{
     values::Resource,
 };
 
-/// Colours that people who are colour-blind can tell apart, by Okabe and Ito.
+/// Colours that colour-blind readers can distinguish, by Okabe and Ito.
 const COLOURS: [&str; 6] = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#999933"];
 const FAULT: &str = "#6B7280";
 pub(super) const BROKEN: &str = "#C00020";
 
-/// A name and the rows beside it.
+/// A name with its rows.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) name: String,
     pub(super) rows: Vec<TimelineRow>,
-    /// Where promises were broken in it.
+    /// The positions at which promises were broken.
     pub(super) broken: Vec<f64>,
 }
 
-/// Each resource's colour.
+/// The colour of each resource.
 pub(super) type Palette<'a> = BTreeMap<&'a Resource, &'static str>;
 
 pub(super) fn palette<'a>(timeline: &'a Timeline<'_>) -> Palette<'a> {
@@ -41,7 +41,7 @@ pub(super) fn palette<'a>(timeline: &'a Timeline<'_>) -> Palette<'a> {
     palette
 }
 
-/// The lanes from top to bottom: violations by number, processes, and what had faults.
+/// Returns the lanes from top to bottom: violations by number, processes, and things with faults.
 pub(super) fn lanes(timeline: &Timeline<'_>, palette: &Palette<'_>, axis: &Axis) -> Vec<Lane> {
     let violations = (!timeline.violations.is_empty()).then(|| violations(timeline, axis));
     let processes = timeline.processes.iter().map(|process| {

@@ -1,4 +1,4 @@
-//! Who held what, and when: a history for people.
+//! Timelines: a readable form of a history, with its leases, faults and violations.
 
 mod axis;
 mod bars;
@@ -17,18 +17,18 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 use self::fault::TimelineFault;
 use super::history::{Event, History, HistoryIndex, Violation, Violations};
 
-/// A [`History`] with the faults that it was under and the promises that it broke, as text or as a
-/// picture.
+/// A [`History`] with its faults and violations, as text or as a picture.
 ///
-/// The text has one line for each event that matters, in the order of time, and below them a row of
-/// bars for each resource and process. [`to_svg`](Self::to_svg) draws the same. Looks that were
-/// right are left out of both.
+/// The text has one line for each relevant event, in the order of time, and below them a row of
+/// bars for each resource and process. [`to_svg`](Self::to_svg) draws the same content. Correct
+/// checks of validity are left out of both.
+///
 ///
 /// ```
 /// use std::time::Duration;
-/// use redquorum::{Resource, sim::{history::{Attempt, Event, History}, timeline::Timeline}};
+/// use redquorum::{Resource, sim::{history::{AttemptId, Event, History}, timeline::Timeline}};
 ///
-/// let attempt = Attempt::new(1);
+/// let attempt = AttemptId::new(1);
 /// let mut history = History::new();
 /// history.note(Duration::ZERO, 0, Event::Began { attempt, resources: vec![Resource::new("a")?], shared: vec![] });
 /// history.note(Duration::from_millis(2), 0, Event::Granted { attempt, token: "7".parse()? });
@@ -48,11 +48,11 @@ pub struct Timeline<'h> {
 }
 
 impl<'h> Timeline<'h> {
-    /// The timeline of a history, without faults and violations.
+    /// Creates the timeline of a history, without faults and violations.
     #[must_use]
     pub fn new(history: &'h History) -> Self {
         let entries = history.entries();
-        // A key that was left is found by nobody in particular.
+        // A residual key is not an act of the process in its entry.
         let acting = entries.iter().filter(|entry| !matches!(entry.event, Event::Left { .. }));
         Self {
             index: HistoryIndex::of(history),
@@ -63,11 +63,10 @@ impl<'h> Timeline<'h> {
         }
     }
 
-    /// With a fault, from when until when, in a lane of the thing that it happened to, such as
-    /// `node 2`.
+    /// Adds a fault, in the lane of the thing with the fault, such as `node 2`.
     ///
-    /// Lanes come in the order in which they are named first. A fault may last longer than the
-    /// history, up to [`Duration::MAX`] for one that is never mended.
+    /// Lanes have the order of their first faults. A fault may last longer than the history, up to
+    /// [`Duration::MAX`] for a fault without an end.
     #[must_use]
     pub fn with_fault(
         mut self,
@@ -82,17 +81,19 @@ impl<'h> Timeline<'h> {
         self
     }
 
-    /// With what [`History::check`] found, marked where it showed.
+    /// Adds the violations that [`History::check`] returned, each marked at the time at which it
+    /// showed.
     #[must_use]
     pub fn with_violations(mut self, violations: &Violations) -> Self {
         self.violations.extend_from_slice(violations.as_slice());
         self
     }
 
-    /// A picture: a lane for each process and for each thing that had faults, over an axis of time.
+    /// Draws a picture: a lane for each process and for each thing with faults, over an axis of
+    /// time.
     ///
-    /// A bar is light while an attempt is under way and solid while its lease is held; a group has
-    /// a stripe for each resource. Hovering over a bar shows all of it.
+    /// A bar is light during an attempt and solid while its lease is held; the bar of a group has a
+    /// stripe for each resource. Hovering over a bar shows its full text.
     #[must_use]
     pub fn to_svg(&self) -> String {
         svg::draw(self)

@@ -1,6 +1,6 @@
-//! Bars that do not cover each other, with labels that do not either.
+//! Rows of bars and labels that do not overlap.
 
-/// How wide a character is, at the size of labels.
+/// The width of a character in the size of labels.
 pub(super) const CHARACTER: f64 = 6.4;
 
 /// The gap between labels.
@@ -11,37 +11,37 @@ const GAP: f64 = 10.0;
 pub(super) struct Bar {
     pub(super) from: f64,
     pub(super) until: f64,
-    /// From where on it is solid.
+    /// The position from which the bar is solid.
     pub(super) solid: Option<f64>,
     /// The colours of its stripes.
     pub(super) colours: Vec<&'static str>,
     pub(super) label: BarLabel,
-    /// All of it, to be shown on hovering.
+    /// The full text, shown on hovering.
     pub(super) title: String,
-    /// Where a loss was announced.
+    /// The position of the announcement of a loss.
     pub(super) announced: Option<f64>,
-    /// Whether it ended by itself.
+    /// Whether the lease ended without an unlock.
     pub(super) is_cut: bool,
 }
 
 impl Bar {
-    /// Where the label begins.
+    /// Returns the position of the label.
     fn label_at(&self) -> f64 {
         self.solid.unwrap_or(self.from)
     }
 }
 
-/// What is written below a bar.
+/// The label below a bar.
 #[derive(Clone, Debug)]
 pub(super) enum BarLabel {
-    /// A number of which the last digits say most.
+    /// A number whose last digits distinguish it.
     Number(String),
-    /// Words.
+    /// Text.
     Words(String),
 }
 
 impl BarLabel {
-    /// As much of it as fits.
+    /// Returns the part of the label that fits.
     fn fit(&self, width: f64) -> Option<String> {
         let room = (width / CHARACTER).max(0.0) as usize;
         let (Self::Number(full) | Self::Words(full)) = self;
@@ -59,14 +59,15 @@ impl BarLabel {
     }
 }
 
-/// Bars one after the other.
+/// A row of bars that do not overlap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TimelineRow {
     pub(super) bars: Vec<Bar>,
 }
 
 impl TimelineRow {
-    /// As few rows as the bars fit into: each goes into the first that is free.
+    /// Distributes the bars over as few rows as possible: each bar goes into the first row with
+    /// space.
     pub(super) fn pack(mut bars: Vec<Bar>) -> Vec<Self> {
         bars.sort_by(|a, b| a.from.total_cmp(&b.from));
         let mut rows: Vec<Self> = Vec::new();
@@ -83,7 +84,7 @@ impl TimelineRow {
         self.bars.last().map_or(f64::NEG_INFINITY, |bar| bar.until)
     }
 
-    /// Where which labels go; those for which there is no room are missing.
+    /// Returns the labels that fit, with their positions.
     pub(super) fn labels(&self, right: f64) -> Vec<(f64, String)> {
         let following = self.bars.iter().skip(1).map(|bar| bar.label_at() - GAP).chain([right]);
         let fitted = self.bars.iter().zip(following).filter_map(|(bar, limit)| {

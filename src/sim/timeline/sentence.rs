@@ -1,11 +1,11 @@
-//! Events in words.
+//! The text of events.
 
 use crate::{
     sim::history::{AttemptRecord, Event},
     values::FencingToken,
 };
 
-/// What happened, unless it says nothing to a reader: looks, and the beginnings of verifications.
+/// Returns the text of an event; `None` for checks of validity and for the start of verifications.
 pub(super) fn of(event: &Event, record: Option<&AttemptRecord<'_>>) -> Option<String> {
     Some(match event {
         Event::Looked { .. } | Event::Verifying { .. } => return None,
@@ -24,7 +24,7 @@ pub(super) fn of(event: &Event, record: Option<&AttemptRecord<'_>>) -> Option<St
     })
 }
 
-/// The attempt and what it is on: `attempt 7 on "a", "b" (shared)`.
+/// Returns the attempt and its resources: `attempt 7 on "a", "b" (shared)`.
 pub(super) fn subject(record: &AttemptRecord<'_>) -> String {
     let name = |resource| format!("{resource:?}{}", if record.shares(resource) { " (shared)" } else { "" });
     let names: Vec<_> = record.resources.iter().map(name).collect();

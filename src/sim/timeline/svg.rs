@@ -16,16 +16,16 @@ const MARGIN: f64 = 16.0;
 const HEAD: f64 = 40.0;
 const FOOT: f64 = 32.0;
 const BAR: f64 = 15.0;
-/// A bar, the label below it, and a gap.
+/// The height of a bar, its label, and a gap.
 const ROW: f64 = BAR + 18.0;
 const LANE_GAP: f64 = 8.0;
 const SENTENCE: f64 = 15.0;
-/// How many violations are written out.
+/// The largest number of violations that are written out.
 const SENTENCES: usize = 20;
 const INK: &str = "#1F2933";
 const FAINT: &str = "#D5DAE1";
 
-/// Draws lanes below each other, with room enough that most leases have their tokens written out.
+/// Draws the lanes below each other, wide enough to write out the tokens of most leases.
 pub(super) fn draw(timeline: &Timeline<'_>) -> String {
     let leases = timeline.index.iter().filter(|record| record.granted.is_some()).count();
     let faults = timeline.faults.iter().map(|fault| fault.lane.as_str());
@@ -49,7 +49,7 @@ pub(super) fn draw(timeline: &Timeline<'_>) -> String {
         .set("font-family", "sans-serif")
         .set("font-size", 10)
         .set("fill", INK);
-    // The page behind it may be dark.
+    // The picture may be shown on a dark page.
     picture.append(rectangle(0.0, 0.0, right, full, "#FFFFFF"));
     picture.append(legend(&palette, &axis));
     picture.append(grid(&axis, bottom));
@@ -70,7 +70,7 @@ fn height(lane: &Lane) -> f64 {
     lane.rows.len().max(1) as f64 * ROW + LANE_GAP
 }
 
-/// The violations in words, each line as long as the picture is wide.
+/// Returns the text of the violations in lines as wide as the picture.
 fn sentences(timeline: &Timeline<'_>, axis: &Axis) -> Vec<String> {
     let room = ((axis.right() - MARGIN) / CHARACTER) as usize;
     let mut lines = Vec::new();
@@ -171,7 +171,7 @@ fn striped(bar: &Bar, top: f64) -> Group {
     group
 }
 
-/// A triangle that points at the time from below.
+/// Returns a triangle that points at the time from below.
 fn announcement(x: f64, bottom: f64) -> Polygon {
     let points = format!("{x:.1},{:.1} {:.1},{bottom:.1} {:.1},{bottom:.1}", bottom - 8.0, x - 4.0, x + 4.0);
     Polygon::new().set("points", points).set("fill", BROKEN).set("stroke", "#FFFFFF")
@@ -191,7 +191,7 @@ fn text(x: f64, y: f64, written: impl Into<String>) -> Text {
     Text::new(written).set("x", tenths(x)).set("y", tenths(y))
 }
 
-/// No picture is finer.
+/// Rounds to tenths of a pixel, which no picture resolves.
 fn tenths(pixels: f64) -> f64 {
     (pixels * 10.0).round() / 10.0
 }
