@@ -1,35 +1,36 @@
-//! Deliberate faults in our own code.
+//! Mutations: deliberate faults in the code of this crate.
 //!
-//! A test that has never failed shows nothing. So the rules that promises rest on can be switched
-//! off, one at a time and by tests alone, and for each there is a test that sees the difference. In
-//! any other build [`is_on`] is `false` and costs nothing.
+//! A test that never fails shows nothing. Therefore tests can break the rules that the promises
+//! depend on, one at a time, and for each mutation a test detects the difference. In any other
+//! build [`is_on`] is `false` and costs nothing.
 //!
-//! What is broken has to be what runs, so the hooks stand in production code. A hook is where it
-//! changes one thing: it wraps the result of a pure function ([`altered`]), or stands alone in a
-//! small function that is named after the rule, and no function has two. The rules of a node are
-//! free of them: `node/state/broken.rs` is a node that breaks one.
+//! A mutation has to break the code that runs, so the hooks are in production code. A hook changes
+//! one thing: it wraps the result of a pure function ([`altered`]), or is the only hook of a small
+//! function that is named after the rule. The rules of a node have no hooks: `node/state/broken.rs`
+//! is a node that breaks one rule.
 
-/// One rule, broken.
+/// A rule that is broken, named after the effect.
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests break rules"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Mutation {
-    /// An attempt takes the owner id of the one before it.
+    /// An attempt reuses the lease id of the attempt before.
     ReuseOwnerId,
-    /// A quorum that comes after the end of validity wins.
+    /// An attempt wins with a quorum that is complete only after the end of validity.
     SkipLastValidityCheck,
     /// Half of the nodes are a quorum.
     HalfIsQuorum,
-    /// Nodes that do not answer are not counted.
+    /// A quorum is a majority of the nodes that answer.
     QuorumOfAnswering,
-    /// A write-back asks neither for the owner nor for the counter.
+    /// A write-back checks neither the owner nor the counter.
     WriteBackUnconditionally,
-    /// A write-back does not ask whose the key is.
+    /// A write-back does not check the owner of the key.
     WriteBackWithoutOwner,
-    /// A write-back lowers counters, too.
+    /// A write-back also lowers counters.
     WriteBackAboveToken,
-    /// The largest vote is the token, although no quorum may know of it.
+    /// The largest vote becomes the token without a write-back, although no quorum may know that
+    /// vote.
     NoWriteBack,
-    /// A renewal does not heal nodes whose counter is above the token.
+    /// A renewal does not heal a node whose counter is above the token.
     HealOnlyBelowToken,
     /// A verification counts nodes whose counter is above the token.
     VerifyAboveToken,
@@ -37,50 +38,49 @@ pub(crate) enum Mutation {
     VerifyWithoutCounter,
     /// An unlock deletes the key of any owner.
     UnlockWithoutOwner,
-    /// A lock that is unanswered when its owner unlocks leaves no tombstone.
+    /// An unlock leaves no tombstone for an unanswered lock.
     NoTombstoneForLock,
-    /// A renewal that is unanswered when its owner unlocks leaves no tombstone.
+    /// An unlock leaves no tombstone for an unanswered renewal.
     NoTombstoneForRenewal,
-    /// Validity counts from after the first answer.
+    /// Validity begins after the first answer.
     StartAfterFirstAnswer,
     /// A request may shorten a ttl.
     ShortenTtl,
-    /// Nodes do not let the waiters go first that were refused, or are woken.
+    /// Nodes grant to newcomers before refused or woken waiters.
     IgnoreYieldMark,
-    /// Nodes that have not answered are not told of the rollback.
+    /// A rollback omits nodes that have not answered.
     RollbackSkipsSilent,
-    /// What an attempt has that was lost is not given back.
+    /// A lost attempt sends no rollback.
     NoRollback,
-    /// A loss is announced by the renewal, not by a timer of its own.
+    /// The renewal announces a loss, not a timer of the lease.
     LossOnlyByRenewal,
-    /// An inner unlock takes one hold away, whatever is left, instead of saying how many are left:
-    /// it travels as a renewal with no holds.
+    /// An inner unlock subtracts one hold instead of sending the number of remaining holds. The
+    /// unlock is a renewal with zero holds.
     HoldsAsIncrements,
-    /// A node keeps what any client proclaims, even one that does not hold the lock.
+    /// A node stores the proclamation of any client, even without the lock.
     ProclaimWithoutLock,
-    /// The client that proclaimed last on a node is shown as leader, even if it does not hold the
-    /// lock.
+    /// An observation returns the client of the last proclamation on a node as leader, even without
+    /// the lock.
     ObserveWithoutLock,
-    /// What is observed may go back to what was there before.
+    /// An observation may return to an earlier leader.
     ObserveBackwards,
-    /// A node that restarted votes as if it had given no votes before.
+    /// A restarted node votes as if it had given no votes before.
     VoteBelowMinimum,
-    /// The queue node grants to any client that asks.
+    /// The queue node grants to any client.
     GrantOutOfTurn,
     /// The queue node wakes no waiter.
     NoWake,
-    /// When a waiter that was woken gives its vote back, or leaves the queue, the next is not
-    /// woken.
+    /// If a woken waiter rolls back or leaves the queue, the next waiter is not woken.
     NoWakeAfterRollback,
-    /// A newcomer takes the refusal of the queue node for one vote.
+    /// A newcomer counts a deferral by the queue node as one vote.
     IgnoreDeferral,
-    /// A waiter does not come when the ttl of the holder ends.
+    /// A waiter makes no attempt at the end of the holder's ttl.
     IgnoreHolderTtl,
-    /// A waiter makes no pause after a futile grant of a stale queue node.
+    /// A waiter does not pause after a futile grant of a stale queue node.
     NoPauseAfterFutileGrant,
-    /// A lease that was won without a word from the queue node leaves marks.
+    /// A lease that was won without an answer of the queue node leaves yield marks.
     MarkWithoutAnswer,
-    /// What a call has begun whose future nobody polls is not taken back.
+    /// An unpolled lock call is not rolled back.
     NoStallRollback,
     /// A node in quarantine counts for renewals at once.
     CountInQuarantine,
@@ -88,39 +88,40 @@ pub(crate) enum Mutation {
     CountWithoutMetadata,
     /// The first reader gets a vote that was given before.
     FirstReaderRepeats,
-    /// A write-back of a reader does not ask whether that is one here.
+    /// A write-back of a reader does not check that the owner is a reader of the node.
     WriteBackOfNoReader,
-    /// A write-back of a reader does not ask when the first of those was who are here.
+    /// A write-back of a reader does not check the phase of the node's readers.
     WriteBackBelowPhase,
-    /// When a reader leaves, the key ends when its own ttl would.
+    /// When a reader leaves, the key ends with the ttl of that reader.
     OneEndForReaders,
-    /// A reader that leaves deletes the key, no matter who has it.
+    /// A reader that leaves deletes the key of any owner.
     UnshareAnyKey,
-    /// A reader that leaves deletes the key of those who stay.
+    /// A reader that leaves deletes the key of the remaining readers.
     UnshareForAll,
-    /// Readers are counted from those before a writer.
+    /// The phase of readers continues from before a writer.
     StalePhase,
-    /// The write-back of a reader is confirmed, and nothing of it is kept.
+    /// A node confirms the write-back of a reader without storing it.
     ReadersWriteNothingBack,
-    /// A renewal of a reader asks for the resource alone.
+    /// A renewal of a reader renews the resource as a writer.
     RenewAsWriter,
-    /// A waiter that shares the resource when it is its turn does not wake the next.
+    /// A woken waiter that shares the resource does not wake the next waiter.
     NoReaderWake,
-    /// Readers do not let a writer go first whose turn it is at a queue node of which they do not know.
+    /// Readers ignore the writer mark of a writer whose turn it is at a queue node unknown to them.
     IgnoreWriterMark,
-    /// Renewals of readers do not prolong the mark of a writer.
+    /// Renewals of readers do not extend a writer's yield mark.
     NoMarkRenewal,
-    /// Tasks share the lease of a reader of their client whenever they come.
+    /// Tasks join the read lease of their client at any time.
     UnboundedJoin,
-    /// Who waits for a latch passes as soon as it knows of enough arrivals, and tells nobody.
+    /// A waiter of a latch passes once it knows enough arrivals, without recording the fact on the
+    /// nodes.
     PassWithoutRecord,
-    /// A node counts how often somebody arrives at a latch.
+    /// A node counts the arrivals at a latch, including repeated arrivals of one process.
     CountArrivals,
-    /// A node counts permits of a semaphore, whichever slots they have.
+    /// A node counts the permits of a semaphore, regardless of their slots.
     CountPermits,
-    /// Those who want several permits collect them at once.
+    /// Clients collect several permits at the same time.
     ParallelPermits,
-    /// A downgrade may be won after the write lease is over.
+    /// A downgrade may win after the write lease has ended.
     DowngradeTooLate,
 }
 
@@ -129,37 +130,37 @@ thread_local! {
     static ON: std::cell::Cell<Option<Mutation>> = const { std::cell::Cell::new(None) };
 }
 
-/// The rule that is broken on this thread.
+/// Returns the mutation of this thread.
 #[cfg(test)]
 pub(crate) fn broken() -> Option<Mutation> {
     ON.get()
 }
 
-/// Whether the rule is broken, on this thread.
+/// Whether the mutation is on for this thread.
 #[cfg(test)]
 pub(crate) fn is_on(mutation: Mutation) -> bool {
     ON.get() == Some(mutation)
 }
 
-/// Whether the rule is broken: never outside of tests.
+/// Whether the mutation is on: never outside of tests.
 #[cfg(not(test))]
 pub(crate) const fn is_on(_: Mutation) -> bool {
     false
 }
 
-/// What a rule says; or, where that is broken, what `broken` makes of it.
+/// Returns the value of a rule, or the result of `broken` if the mutation is on.
 pub(crate) fn altered<T>(mutation: Mutation, value: T, broken: impl FnOnce(T) -> T) -> T {
     if is_on(mutation) { broken(value) } else { value }
 }
 
-/// Breaks a rule on this thread while it lives.
+/// A guard that breaks a rule on this thread until it is dropped.
 #[cfg(test)]
 #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "most tests that break rules are simulations"))]
-#[must_use = "the rule is whole again when this is dropped"]
+#[must_use = "the rule is restored when the guard is dropped"]
 #[derive(Debug)]
 pub(crate) struct Broken(Option<Mutation>);
 
-/// Breaks a rule, or none, on this thread, until what is returned is dropped.
+/// Breaks a rule, or no rule, on this thread until the guard is dropped.
 #[cfg(test)]
 #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "most tests that break rules are simulations"))]
 pub(crate) fn break_rule(mutation: Option<Mutation>) -> Broken {
