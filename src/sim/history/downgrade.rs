@@ -1,4 +1,4 @@
-//! Nobody writes between a lease and what it is downgraded to.
+//! The downgrade part of I1: no other client writes between a write lease and its downgrade.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::values::Resource;
 
-/// The leases that write each resource, in the order of their grants.
+/// The write leases of each resource, in the order of their grants.
 #[derive(Default)]
 pub(super) struct Writers<'h>(HashMap<&'h Resource, Vec<&'h AttemptRecord<'h>>>);
 
@@ -33,7 +33,7 @@ impl<'h> Rule<'h> for Writers<'h> {
 }
 
 impl Writers<'_> {
-    /// The last that wrote between one lease and the next.
+    /// Returns the last write lease between a lease and its downgrade, as a violation.
     fn interruption(
         &self,
         resource: &Resource,

@@ -10,15 +10,15 @@ use super::{
 };
 use crate::values::Resource;
 
-/// The leases of each resource that may be held still.
+/// The leases of each resource that may still be held.
 #[derive(Default)]
 pub(super) struct ActiveLeases<'h>(HashMap<&'h Resource, Active<'h>>);
 
-/// Those that write a resource and those that read it, the last granted on top.
+/// The write and read leases of one resource, the last granted on top.
 ///
-/// A lease holds from its grant to its end, the end itself excluded. Grants come in the order of
-/// time, so a lease that is over when another is granted matters to none that follows. Each is put
-/// here once per resource and taken away once.
+/// A lease is held from its grant until just before its end. Grants come in the order of time, so a
+/// lease that has ended at a grant conflicts with no later lease. Each lease is added once per
+/// resource and removed once.
 #[derive(Default)]
 struct Active<'h> {
     writers: Vec<&'h AttemptRecord<'h>>,
@@ -45,7 +45,7 @@ impl<'h> Rule<'h> for ActiveLeases<'h> {
     }
 }
 
-/// The last granted of those that are held still. What was granted after it is forgotten.
+/// Returns the last granted of the leases that are still held. Removes the leases granted after it.
 fn last_held<'h>(leases: &mut Vec<&'h AttemptRecord<'h>>, at: Duration) -> Option<&'h AttemptRecord<'h>> {
     while leases.pop_if(|lease| is_over(lease, at)).is_some() {}
     leases.last().copied()

@@ -1,5 +1,5 @@
-//! A lease looks valid only between its grant and its end, and its loss is announced no later than
-//! its end.
+//! Honesty: a lease looks valid only between its grant and its end, and its loss is announced no
+//! later than its end.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::{
     violation::Violation,
 };
 
-/// How late a loss may be announced.
+/// The rule of honesty, with the time by which an announcement may be late.
 ///
-/// Only the first announcement counts: a task that waits for a loss that is known hears of it late.
-/// A process that announces nothing, because nobody waited for the loss or the process stood still,
-/// is excused.
-///
-/// Whether a look was after the end is decided by the order of the entries, not by their times:
-/// much happens at one instant of a simulation.
+/// * **A loss is announced more than once:** only the first announcement counts, because a task
+///   that starts to wait after a loss receives it late.
+/// * **A process announces nothing:** this is no violation, because no task waited for the loss, or
+///   the process was paused.
+/// * **A check and the end have the same time:** the order of the entries decides, because many
+///   events of a simulation have the same time.
 pub(super) struct Honesty {
     grace: Duration,
 }

@@ -1,4 +1,4 @@
-//! An index of a history: what it says about each attempt.
+//! The index of a history by attempt.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::values::{FencingToken, Resource};
 
-/// The whole of one attempt, from its beginning to the end of its lease.
+/// One attempt, from its start to the end of its lease.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptRecord<'h> {
     pub(crate) attempt: AttemptId,
@@ -25,7 +25,7 @@ pub(crate) struct AttemptRecord<'h> {
     is_verified: bool,
 }
 
-/// A grant, and which entry of the history it is.
+/// A grant, with the index of its entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GrantedRecord {
     pub(crate) entry: usize,
@@ -33,7 +33,7 @@ pub(crate) struct GrantedRecord {
     pub(crate) token: FencingToken,
 }
 
-/// The end of a lease, and which entry of the history it is.
+/// The end of a lease, with the index of its entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedRecord {
     pub(crate) entry: usize,
@@ -41,7 +41,7 @@ pub(crate) struct EndedRecord {
     pub(crate) is_unlocked: bool,
 }
 
-/// The first announcement of a loss, and which entry of the history it is.
+/// The first announcement of a loss, with the index of its entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnnouncedRecord {
     pub(crate) entry: usize,
@@ -71,19 +71,19 @@ impl<'h> AttemptRecord<'h> {
         }
     }
 
-    /// Whether it only reads this one of its resources.
+    /// Whether the attempt only reads this resource.
     pub(crate) fn shares(&self, resource: &Resource) -> bool {
         self.shared.binary_search(resource).is_ok()
     }
 
-    /// The lease, as evidence.
+    /// Returns the lease as evidence.
     pub(crate) fn grant(&self) -> Option<Grant> {
         let GrantedRecord { at: granted, token, .. } = self.granted?;
         let Self { attempt, process, began, .. } = *self;
         Some(Grant { attempt, process, token, began, granted, ended: self.ended.map(|ended| ended.at) })
     }
 
-    /// Takes in what comes after the beginning, or says why it cannot be.
+    /// Adds an event after the start of the attempt. Returns the reason if the event is impossible.
     fn take(&mut self, entry: usize, at: Duration, event: &Event) -> Result<(), &'static str> {
         let is_granted = self.granted.is_some();
         match *event {
@@ -118,7 +118,7 @@ impl<'h> AttemptRecord<'h> {
     }
 }
 
-/// All attempts of a history, and its entries in order, each with the whole of its attempt.
+/// All attempts of a history, and its entries in order, each with its attempt.
 #[derive(Debug)]
 pub(crate) struct HistoryIndex<'h> {
     attempts: Vec<AttemptRecord<'h>>,
@@ -138,13 +138,13 @@ struct IndexedEntry<'h> {
 /// One entry of a history.
 #[derive(Debug)]
 pub(crate) enum IndexStep<'a> {
-    /// It cannot be.
+    /// An impossible entry.
     Malformed(&'a Violation),
-    /// It can.
+    /// A possible entry.
     Event(IndexedEvent<'a>),
 }
 
-/// An event together with what the history says of its attempt, before and after it.
+/// An event with the record of its attempt, which includes later events.
 #[derive(Debug)]
 pub(crate) struct IndexedEvent<'a> {
     pub(crate) entry: usize,
@@ -168,13 +168,13 @@ impl<'h> HistoryIndex<'h> {
         index
     }
 
-    /// Every attempt, in the order in which they began.
+    /// Returns all attempts, in the order of their starts.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &AttemptRecord<'h>> {
         self.attempts.iter()
     }
 
-    /// Every entry, in order. One that is before its predecessor comes twice: as malformed, and at
-    /// the corrected time.
+    /// Returns all entries, in order. An entry before its predecessor in time appears twice: as
+    /// malformed, and at the corrected time.
     pub(crate) fn steps(&self) -> impl Iterator<Item = IndexStep<'_>> {
         self.steps.iter().map(|step| match step {
             Err(violation) => IndexStep::Malformed(violation),
@@ -194,7 +194,8 @@ impl<'h> HistoryIndex<'h> {
         }
     }
 
-    /// The attempt that an event belongs to, with the event taken in; or why it cannot be.
+    /// Returns the attempt of an event, after adding the event to it. Returns the reason if the
+    /// event is impossible.
     fn attempt_of(
         &mut self,
         index: usize,
@@ -209,18 +210,18 @@ impl<'h> HistoryIndex<'h> {
             (Some(record), event) => record.take(index, at, event).map(|()| known),
             (None, Event::Began { resources, shared, .. }) => {
                 if resources.is_empty() || !resources.is_sorted_by(|a, b| a < b) {
-                    return Err("the resources are none, unsorted or repeated");
+                    return Err("the resources are missing, unsorted or repeated");
                 }
                 let is_known = |name| resources.binary_search(name).is_ok();
                 if !(shared.iter().all(is_known) && shared.is_sorted_by(|a, b| a < b)) {
-                    return Err("what is shared is unsorted, repeated or not among the resources");
+                    return Err("the shared resources are unsorted, repeated or not among the resources");
                 }
                 let next = self.attempts.len();
                 self.attempts.push(AttemptRecord::new(attempt, process, resources, shared, at));
                 self.indices.insert(attempt, next);
                 Ok(Some(next))
             }
-            // A key counts, no matter which process wrote it.
+            // A residual key counts, regardless of the process that wrote it.
             (None, Event::Left { .. }) => Ok(None),
             (None, _) => Err("the attempt never began"),
         }

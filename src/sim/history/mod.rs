@@ -1,8 +1,8 @@
 //! Histories of leases and stores, and the check of their promises.
 //!
-//! A [`History`] records requests and grants of processes. Its source is a simulation, or
-//! anything else that knows one clock for all of them. [`History::check`] then answers one
-//! question: was any promise broken?
+//! A [`History`] records requests and grants of processes, from a simulation or from
+//! another source with one clock for all processes. [`History::check`] returns
+//! the violations of a set of promises.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,5 +1,5 @@
-//! I2 and I3: tokens of leases that exclude each other differ, and none falls from a lease to any
-//! attempt that begins after its grant.
+//! I2 and I3: leases that exclude each other have different tokens, and a lease has no smaller
+//! token than a lease granted before its attempt began.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use super::{
 };
 use crate::values::{FencingToken, Resource};
 
-/// The lease with the largest token among those granted so far, of each resource.
+/// The lease with the largest token so far, of each resource.
 #[derive(Default)]
 pub(super) struct Largest<'h>(HashMap<&'h Resource, &'h AttemptRecord<'h>>);
 
 impl<'h> Largest<'h> {
-    /// Takes in a grant.
+    /// Records a grant.
     pub(super) fn granted(&mut self, lease: &'h AttemptRecord<'h>) {
         self.granted_on(lease, lease.resources);
     }
 
-    /// Takes in a grant, of some of what it is on.
+    /// Records a grant for some of its resources.
     pub(super) fn granted_on(
         &mut self,
         lease: &'h AttemptRecord<'h>,
@@ -35,7 +35,7 @@ impl<'h> Largest<'h> {
         }
     }
 
-    /// The leases with the largest tokens, of these resources.
+    /// Returns the leases with the largest tokens of these resources.
     pub(super) fn of(&self, resources: &'h [Resource]) -> Vec<(&'h Resource, &'h AttemptRecord<'h>)> {
         resources.iter().filter_map(|resource| Some((resource, *self.0.get(resource)?))).collect()
     }
@@ -45,14 +45,14 @@ pub(super) fn token(lease: &AttemptRecord<'_>) -> Option<FencingToken> {
     lease.granted.map(|granted| granted.token)
 }
 
-/// The first writer and the first reader that were given one token of a resource.
+/// The first writer and the first reader with one token of a resource.
 #[derive(Default)]
 struct First<'h> {
     writer: Option<&'h AttemptRecord<'h>>,
     reader: Option<&'h AttemptRecord<'h>>,
 }
 
-/// The tokens given so far, and the largest ones from before each attempt that is under way.
+/// The tokens so far, and for each present attempt the largest tokens from before its start.
 #[derive(Default)]
 pub(super) struct Tokens<'h> {
     given: HashMap<(&'h Resource, FencingToken), First<'h>>,

@@ -1,39 +1,42 @@
-//! What a history is held to.
+//! The promises that a history is checked against.
 
 use std::{fmt, time::Duration};
 
-/// One of the promises of the lock, or of what was built on it.
+/// A promise of the lock, or of code built on the lock.
 ///
-/// Numbers are those of the checks, I1 to I8.
+/// The numbers are those of the checks, I1 to I8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Promise {
-    /// I1: two leases on one resource never overlap, unless both only read it; and while one is
-    /// downgraded, nobody else writes.
+    /// I1: two leases on one resource never overlap, unless both only read it. During a downgrade,
+    /// no other client writes.
     Exclusion,
-    /// I2 and I3: tokens grow from a lease on a resource to any attempt that begins after its
-    /// grant, and no two leases have the same. From reader to reader they may stay the same.
+    /// I2 and I3: tokens grow from a lease on a resource to each attempt that begins after its
+    /// grant, and no two leases have the same token. From reader to reader, the token may stay the
+    /// same.
     Order,
     /// I4: a fenced register loses no accepted update.
     ///
-    /// An accepted write must not carry a smaller token than an accepted access before it, nor an
-    /// accepted read than an accepted write. And what a write builds on must not be stale: no
-    /// accepted write of another writer may lie between it and its writer's last accepted read of
-    /// the register. Accesses with tokens are of the same writer if the tokens are equal; an access
-    /// without a token is of the same writer as any other of its process. A write whose writer has
-    /// read nothing builds on nothing and loses nothing.
+    /// * An accepted write has no smaller token than an earlier accepted access.
+    /// * An accepted read has no smaller token than an earlier accepted write.
+    /// * A write builds on no stale value: between the last accepted read of its writer and the
+    ///   write, no accepted write of another writer lies. A write without such a read builds on no
+    ///   value and loses no update.
+    ///
+    /// Accesses with tokens are of the same writer if the tokens are equal. An access without a
+    /// token is of the same writer as any access of its process.
     Register,
-    /// I5: no key of an attempt that is over stays on a node.
+    /// I5: no key of an ended attempt stays on a node.
     Residue,
-    /// I7: once all is calm, nobody waits for ever.
+    /// I7: after all faults, no process waits for ever.
     Liveness,
-    /// I8: a process that enters its lease again is shown the token of the lease.
+    /// I8: a process that re-enters its lease gets the token of the lease.
     Reentry,
     /// A lease looks valid only between its grant and its end, and its loss is announced no later
     /// than its end.
     Honesty,
-    /// When a verification that proves began, no lease with a larger token had been granted; on what
-    /// is only read, no writer.
+    /// When a verification that proves a lease began, no lease with a larger token had been
+    /// granted; for a resource that is only read, no such write lease.
     Proof,
 }
 
@@ -52,9 +55,10 @@ impl fmt::Display for Promise {
     }
 }
 
-/// A set of promises to hold a history to.
+/// A set of promises.
 ///
-/// Where a fault breaks the assumption of one of them, the others still have to be kept:
+/// If a fault breaks the assumption of one promise, the other promises still hold:
+///
 ///
 /// ```
 /// use redquorum::sim::{Promise, Promises};
@@ -69,33 +73,34 @@ pub struct Promises {
 }
 
 impl Promises {
-    /// All of them.
+    /// All promises.
     pub const ALL: Self = Self { bits: u16::MAX, grace: Duration::ZERO };
 
-    /// None of them: only [malformed](super::Violation::Malformed) entries are found.
+    /// No promises: only [malformed](super::Violation::Malformed) entries are reported.
     pub const NONE: Self = Self { bits: 0, grace: Duration::ZERO };
 
-    /// These, and this one.
+    /// Adds a promise.
     #[must_use]
     pub const fn with(self, promise: Promise) -> Self {
         Self { bits: self.bits | bit(promise), ..self }
     }
 
-    /// These, but for this one.
+    /// Removes a promise.
     #[must_use]
     pub const fn without(self, promise: Promise) -> Self {
         Self { bits: self.bits & !bit(promise), ..self }
     }
 
-    /// How much later than the end of a lease its loss may be announced. Zero unless set.
+    /// Sets the time after the end of a lease within which its loss may be announced (default:
+    /// zero).
     ///
-    /// For histories from logs, whose writers take a moment; a simulation needs none.
+    /// Histories from logs need a grace, because writing a log takes time. A simulation needs none.
     #[must_use]
     pub const fn with_grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
     }
 
-    /// Whether this one is among them.
+    /// Whether the set contains this promise.
     #[must_use]
     pub const fn contains(&self, promise: Promise) -> bool {
         self.bits & bit(promise) != 0
@@ -121,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn promises_are_taken_out_and_put_back_one_by_one() {
+    fn promises_are_removed_and_added_one_by_one() {
         let without = Promises::ALL.without(Promise::Exclusion).without(Promise::Proof);
         assert!(!without.contains(Promise::Exclusion) && !without.contains(Promise::Proof));
         assert!(without.contains(Promise::Order) && without.contains(Promise::Honesty));

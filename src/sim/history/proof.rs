@@ -1,4 +1,4 @@
-//! What a verification proves.
+//! The proof of a verification: no later lease had been granted at its start.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -11,12 +11,12 @@ use super::{
 };
 use crate::values::Resource;
 
-/// When the verifications under way began, and which leases with larger tokens had been granted by
+/// The present verifications, each with its start and with the leases of larger tokens granted by
 /// then.
 #[derive(Default)]
 pub(super) struct Verifications<'h> {
     largest: Largest<'h>,
-    /// Among those that write: a reader is proven no matter who reads.
+    /// The largest tokens of writers. Other readers do not affect the proof of a reader.
     largest_written: Largest<'h>,
     begun: HashMap<AttemptId, (Duration, Vec<Later<'h>>)>,
 }

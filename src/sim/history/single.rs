@@ -1,8 +1,8 @@
-//! Promises that one entry alone can break: I5, I7 and I8.
+//! Rules that a single entry can break: I5, I7 and I8.
 
 use super::{Rule, event::Event, index::IndexedEvent, violation::Violation};
 
-/// I5: no key of an attempt that is over stays on a node.
+/// I5: no key of an ended attempt stays on a node.
 pub(super) struct Residue;
 
 impl Rule<'_> for Residue {
@@ -14,7 +14,7 @@ impl Rule<'_> for Residue {
     }
 }
 
-/// I7: once all is calm, nobody waits for ever.
+/// I7: after all faults, no process waits for ever.
 pub(super) struct Liveness;
 
 impl Rule<'_> for Liveness {
@@ -25,7 +25,7 @@ impl Rule<'_> for Liveness {
     }
 }
 
-/// I8: a process that enters its lease again is shown the token of the lease.
+/// I8: a re-entry returns the token of the lease.
 pub(super) struct Reentry;
 
 impl Rule<'_> for Reentry {

@@ -1,11 +1,12 @@
-//! I4: a fenced register loses no accepted update, and shows none to those who come too late.
+//! I4: a fenced register loses no accepted update, and shows no update to the holder of an older
+//! lease.
 
 use std::collections::HashMap;
 
 use super::{Rule, event::Event, evidence::Access, index::IndexedEvent, violation::Violation};
 use crate::values::{FencingToken, Resource};
 
-/// What was accepted by each register so far.
+/// The accepted accesses of each register.
 #[derive(Default)]
 pub(super) struct Registers<'h>(HashMap<&'h Resource, Accepted>);
 
@@ -32,12 +33,14 @@ impl<'h> Rule<'h> for Registers<'h> {
     }
 }
 
-/// What one register accepted.
+/// The accepted accesses of one register.
 ///
-/// Two accesses are of the same writer if they have the same token, or, where one has none, the
-/// same process. So a write *with* a token is of another writer than writes with other tokens and
-/// than those without one of other processes; a write *without* is of another writer than all writes
-/// of other processes.
+/// Two accesses are of the same writer if they have the same token, or, if one has no token, the
+/// same process. Consequences:
+///
+/// * **A write with a token:** of another writer are writes with other tokens, and writes without
+///   token of other processes.
+/// * **A write without a token:** of another writer are all writes of other processes.
 #[derive(Default)]
 struct Accepted {
     newest: Option<Access>,
@@ -76,7 +79,7 @@ impl Accepted {
         self.newest = newer(self.newest, access);
     }
 
-    /// What a read must not see: the write of a later lease.
+    /// Returns a violation if the register has accepted a write of a later lease.
     fn stale_read(&self, register: &Resource, read: Access) -> Option<Violation> {
         let newest = self.newest_write.filter(|newest| read.token.is_some() && read.token < newest.token)?;
         Some(Violation::OldRead { register: register.clone(), newest, read })
@@ -93,7 +96,7 @@ impl Accepted {
         Some(Violation::OldToken { register, newest, write })
     }
 
-    /// The last read by the same writer.
+    /// Returns the last read by the same writer.
     fn read_for(&self, write: Access) -> Option<IndexedAccess> {
         match write.token {
             Some(token) => later(
@@ -104,7 +107,7 @@ impl Accepted {
         }
     }
 
-    /// The last write by another writer.
+    /// Returns the last write by another writer.
     fn other_write(&self, write: Access) -> Option<IndexedAccess> {
         match write.token {
             Some(token) => {
@@ -115,14 +118,14 @@ impl Accepted {
     }
 }
 
-/// An access, and which entry of the history it is.
+/// An access, with the index of its entry.
 #[derive(Clone, Copy)]
 struct IndexedAccess {
     entry: usize,
     access: Access,
 }
 
-/// The access with the larger token.
+/// Returns the access with the larger token.
 fn newer(newest: Option<Access>, access: Access) -> Option<Access> {
     if access.token > newest.and_then(|newest| newest.token) { Some(access) } else { newest }
 }
@@ -131,8 +134,8 @@ fn later(a: Option<IndexedAccess>, b: Option<IndexedAccess>) -> Option<IndexedAc
     a.into_iter().chain(b).max_by_key(|access| access.entry)
 }
 
-/// The last write, and the last one whose key is not that one's: enough to know the last one that
-/// is not of a given key.
+/// The last write, and the last write with another key than that. Both together determine the last
+/// write whose key differs from a given key.
 struct LastTwo<K> {
     last: Option<(K, IndexedAccess)>,
     other: Option<IndexedAccess>,

@@ -1,4 +1,4 @@
-//! What was wrong, and the evidence.
+//! The violations of promises, and their evidence.
 
 use std::time::Duration;
 
@@ -12,179 +12,179 @@ use crate::{
     values::{FencingToken, Resource},
 };
 
-/// One promise that a history breaks, with the evidence; as text, a sentence.
+/// A broken promise of a history, with the evidence. The text is one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// Two leases on one resource overlap that exclude each other.
+    /// An overlap of two leases on one resource that exclude each other.
     #[error("two leases on {resource:?} overlap: {first}, and {second}")]
     Overlap {
-        /// On which resource.
+        /// The resource of both leases.
         resource: Resource,
-        /// The one that was held.
+        /// The lease that was held.
         first: Grant,
-        /// The one that was granted meanwhile.
+        /// The lease that was granted meanwhile.
         second: Grant,
     },
-    /// A lease was downgraded, and before that was granted, another wrote.
-    #[error("another wrote {resource:?} in a downgrade: {writer}, between {from}, and {to}")]
+    /// A write lease between another write lease and its downgrade.
+    #[error("another client wrote {resource:?} in a downgrade: {writer}, between {from}, and {to}")]
     Interrupted {
-        /// Which resource.
+        /// The resource.
         resource: Resource,
-        /// The lease that was downgraded.
+        /// The write lease that was downgraded.
         from: Grant,
-        /// The lease that it was downgraded to.
+        /// The read lease that replaced it.
         to: Grant,
-        /// The one between them.
+        /// The write lease in between.
         writer: Grant,
     },
-    /// Two leases on one resource that exclude each other have the same token.
+    /// The same token of two leases on one resource that exclude each other.
     #[error("two leases on {resource:?} have the same token: {first}, and {second}")]
     RepeatedToken {
-        /// On which resource.
+        /// The resource of both leases.
         resource: Resource,
-        /// The one that had it first.
+        /// The first lease with the token.
         first: Grant,
-        /// The one that had it again.
+        /// The second lease with the token.
         second: Grant,
     },
-    /// A lease has a smaller token than one that was granted before its attempt began.
+    /// A smaller token than that of a lease granted before the attempt began.
     #[error("tokens of {resource:?} fall: first {first}, then {second}")]
     FallingToken {
-        /// On which resource.
+        /// The resource of both leases.
         resource: Resource,
-        /// The one that was granted first, and has the larger token.
+        /// The lease that was granted first, with the larger token.
         first: Grant,
-        /// The one that began later, and has the smaller token.
+        /// The lease that began later, with the smaller token.
         second: Grant,
     },
-    /// A register accepted a write under a smaller token than it had accepted before.
+    /// An accepted write with a smaller token than that of an earlier accepted access.
     #[error("register {register:?} accepted an old token: after {newest}, a write of {write}")]
     OldToken {
-        /// Which register.
+        /// The register.
         register: Resource,
-        /// The access with the largest token before.
+        /// The earlier access with the largest token.
         newest: Access,
         /// The write that should have been refused.
         write: Access,
     },
-    /// A register accepted a read under a smaller token than it had accepted a write before: what
-    /// was read is not what its lease protects.
+    /// An accepted read with a smaller token than that of an earlier accepted write. The value that
+    /// was read is not protected by the lease of the read.
     #[error("register {register:?} accepted an old token: after {newest}, a read of {read}")]
     OldRead {
-        /// Which register.
+        /// The register.
         register: Resource,
-        /// The write with the largest token before.
+        /// The earlier write with the largest token.
         newest: Access,
         /// The read that should have been refused.
         read: Access,
     },
-    /// A write overwrote an update that its writer had not seen.
+    /// An overwritten update that the writer had not read.
     #[error(
         "an update of register {register:?} was lost: read by {read}, written by {lost}, overwritten \
          by {write}"
     )]
     LostUpdate {
-        /// Which register.
+        /// The register.
         register: Resource,
-        /// What the overwriting writer had read last.
+        /// The last read of the writer that overwrote the update.
         read: Access,
-        /// The update that came after it.
+        /// The update after that read.
         lost: Access,
-        /// The write that knew nothing of it.
+        /// The write that overwrote the update.
         write: Access,
     },
-    /// A key stayed on a node.
+    /// A key of an ended attempt on a node.
     #[error("node {node} still has a key of {attempt} of process {process} at {} ms", Millis(*.at))]
     Residue {
-        /// Whose key.
+        /// The attempt of the key.
         attempt: AttemptId,
-        /// Whose attempt.
+        /// The process of the attempt.
         process: usize,
-        /// On which node.
+        /// The node with the key.
         node: usize,
-        /// When it was found.
+        /// The time at which the key was found.
         at: Duration,
     },
-    /// A process waited for ever.
+    /// A process that waited for ever.
     #[error("process {process} still waits at {} ms", Millis(*.at))]
     Stalled {
-        /// Which process.
+        /// The process.
         process: usize,
-        /// When it was found.
+        /// The time at which the wait was found.
         at: Duration,
     },
-    /// A re-entry was shown another token than the grant.
+    /// A re-entry that returned another token than the grant.
     #[error("a re-entry at {} ms was shown token {shown}: {lease}", Millis(*.at))]
     OtherToken {
         /// The lease.
         lease: Grant,
-        /// The token that the re-entry was shown.
+        /// The token that the re-entry returned.
         shown: FencingToken,
-        /// When.
+        /// The time of the re-entry.
         at: Duration,
     },
-    /// An attempt looked like a valid lease that had not been granted.
+    /// A check that found a lease valid before its grant.
     #[error("{attempt} of process {process} looked valid before it was granted, at {} ms", Millis(*.at))]
     EarlyLook {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptId,
-        /// Whose.
+        /// The process of the attempt.
         process: usize,
-        /// When it looked valid.
+        /// The time of the check.
         at: Duration,
     },
-    /// A lease looked valid after its end.
+    /// A check that found a lease valid after its end.
     #[error("a lease that was over looked valid at {} ms: {lease}", Millis(*.at))]
     LateLook {
         /// The lease.
         lease: Grant,
-        /// When it looked valid.
+        /// The time of the check.
         at: Duration,
     },
-    /// The loss of a lease was announced too late.
+    /// A loss that was announced too late.
     #[error("a loss was announced late, at {} ms: {lease}", Millis(*.at))]
     LateLoss {
         /// The lease.
         lease: Grant,
-        /// When it was announced.
+        /// The time of the announcement.
         at: Duration,
     },
-    /// A verification proved a lease although one with a larger token had been granted before it
-    /// began.
+    /// A proof of a lease although a lease with a larger token had been granted before the
+    /// verification began.
     #[error(
         "a verification on {resource:?} from {} to {} ms proved {lease}, after {later}",
         Millis(*.since),
         Millis(*.at)
     )]
     FalseProof {
-        /// On which resource.
+        /// The resource of both leases.
         resource: Resource,
         /// The lease that was proved.
         lease: Grant,
         /// The lease with the larger token.
         later: Grant,
-        /// When the verification began.
+        /// The start of the verification.
         since: Duration,
-        /// When it was over.
+        /// The end of the verification.
         at: Duration,
     },
-    /// An entry that cannot be. No promise was broken: the history was not written well.
+    /// An impossible entry. No promise was broken; the history itself is wrong.
     #[error("entry {entry} of the history, of process {process} at {} ms, cannot be: {reason}", Millis(*.at))]
     Malformed {
-        /// Which entry, counted from zero.
+        /// The index of the entry, from zero.
         entry: usize,
-        /// Of which process.
+        /// The process of the entry.
         process: usize,
-        /// Its time.
+        /// The time of the entry.
         at: Duration,
-        /// Why it cannot be.
+        /// The reason for which the entry is impossible.
         reason: &'static str,
     },
 }
 
 impl Violation {
-    /// The promise that is broken; `None` for a malformed entry.
+    /// Returns the broken promise; `None` for a malformed entry.
     #[must_use]
     pub const fn promise(&self) -> Option<Promise> {
         Some(match self {
@@ -200,7 +200,7 @@ impl Violation {
         })
     }
 
-    /// When it showed.
+    /// Returns the time at which the violation showed.
     #[must_use]
     pub const fn at(&self) -> Duration {
         match self {
@@ -222,7 +222,7 @@ impl Violation {
         }
     }
 
-    /// The process at which it showed.
+    /// Returns the process at which the violation showed.
     #[must_use]
     pub const fn process(&self) -> usize {
         match self {

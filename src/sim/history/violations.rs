@@ -1,28 +1,28 @@
-//! All that is wrong with a history.
+//! The violations of a history.
 
 use std::fmt;
 
 use super::{promise::Promise, violation::Violation};
 
-/// All that is wrong with a history: never empty, and as text a sentence a line.
+/// The violations of a history: never empty. The text has one line for each violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violations(Vec<Violation>);
 
 impl Violations {
-    /// How many are written out as text.
+    /// The largest number of violations in the text.
     const SHOWN: usize = 20;
 
     pub(super) const fn new(violations: Vec<Violation>) -> Self {
         Self(violations)
     }
 
-    /// Each of them, in the order of the entries that show them.
+    /// Returns the violations, in the order of the entries that show them.
     #[must_use]
     pub fn as_slice(&self) -> &[Violation] {
         &self.0
     }
 
-    /// Whether one of them breaks this promise.
+    /// Whether a violation breaks this promise.
     #[must_use]
     pub fn breaks(&self, promise: Promise) -> bool {
         self.0.iter().any(|violation| violation.promise() == Some(promise))

@@ -1,4 +1,4 @@
-//! The linear checks against comparisons of all with all, on random histories.
+//! The linear checks against a comparison of all pairs of leases, on random histories.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The resource, the attempt that broke it, and how.
+/// The resource, the violating attempt, and the kind of the violation.
 type Findings = BTreeSet<(Resource, AttemptId, &'static str)>;
 
 /// A lease of a random history, with the numbers of its entries and its times.
@@ -20,14 +20,14 @@ struct Lease {
     ended: u64,
 }
 
-/// Which attempt comes next in what it does, after how many milliseconds, and with which token if
-/// it is granted.
+/// Draws the next attempt to act, the milliseconds before the act, and the token if the act is a
+/// grant.
 fn moves() -> impl Strategy<Value = Vec<(u64, u64, u64)>> {
     prop::collection::vec((0_u64..8, 0_u64..3, 1_u64..12), 0..40)
 }
 
-/// Each attempt begins, is granted and ends, in this order; `resources` says on what, and which of
-/// them it shares.
+/// Plays moves: each attempt begins, is granted and ends, in this order. `resources` contains the
+/// resources of each attempt, and those that it shares, as bits.
 fn play(moves: &[(u64, u64, u64)], resources: &[(u8, u8)]) -> (History, Vec<Lease>) {
     let mut script = Script::new();
     let mut leases: Vec<Lease> = Vec::new();

@@ -1,4 +1,4 @@
-//! Entries that cannot be.
+//! Impossible entries.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! For each promise a history that keeps it, and the smallest that breaks it.
+//! For each promise, a history that keeps it, and the smallest history that breaks it.
 
 mod against_naive;
 mod form;
@@ -23,7 +23,7 @@ impl Script {
         Self::default()
     }
 
-    /// The time of the last entry, in milliseconds.
+    /// Returns the time of the last entry, in milliseconds.
     fn now(&self) -> u64 {
         u64::try_from(self.at.as_millis()).unwrap()
     }
@@ -38,7 +38,7 @@ impl Script {
         self.at_once(process, event)
     }
 
-    /// `"a b*"`: to write `a` and to read `b`.
+    /// Adds the start of an attempt. `"a b*"` means to write `a` and to read `b`.
     fn began(&mut self, process: usize, attempt: u64, resources: &str) -> &mut Self {
         let name = |name: &str| resource(name.trim_end_matches('*'));
         let shared = resources.split(' ').filter(|name| name.ends_with('*')).map(name).collect();
@@ -50,7 +50,7 @@ impl Script {
         self.note(process, Event::Granted { attempt: AttemptId::new(attempt), token: token(value) })
     }
 
-    /// An attempt that begins and is granted at once. It and its process have the same number.
+    /// Adds an attempt that is granted. Attempt and process have the same number.
     fn lease(&mut self, number: usize, resources: &str, value: u64) -> &mut Self {
         self.began(number, number as u64, resources).granted(number, number as u64, value)
     }
@@ -73,7 +73,7 @@ impl Script {
         assert_eq!(self.history.check(&Promises::ALL), Ok(()));
     }
 
-    /// Breaks one promise, once, and nothing is wrong without it.
+    /// Asserts one violation, of this promise, and none without this promise.
     fn breaks(&self, promise: Promise) -> Violation {
         let [violation] = <[Violation; 1]>::try_from(self.broken()).unwrap();
         assert_eq!(violation.promise(), Some(promise));

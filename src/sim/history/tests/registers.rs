@@ -1,8 +1,9 @@
-//! Updates that are lost, and those that only look like it.
+//! Lost updates, and accesses that only resemble them.
 
 use super::*;
 
-/// `r` or `w` (`R`, `W`: refused), the process, and after a colon the token: `"r1:33 w2"`.
+/// Returns a history of accesses. Each is `r` or `w` (`R`, `W`: refused), the process, and after a
+/// colon the token: `"r1:33 w2"`.
 fn register(accesses: &str) -> Script {
     let mut script = Script::new();
     for access in accesses.split(' ') {
