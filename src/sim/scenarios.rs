@@ -1,7 +1,7 @@
-//! The scenarios of `docs/SIMULATION.md`, each as a schedule made by hand and a small program.
+//! The scenarios of `docs/SIMULATION.md`, each as a manual schedule and a small program.
 //!
-//! Where a scenario says that something breaks, the run has to show it: a checker that never finds
-//! anything proves nothing.
+//! If a scenario describes a broken promise, its run must show the violation: a checker that never
+//! reports one proves nothing.
 
 use std::time::Duration;
 
@@ -32,16 +32,16 @@ mod unpolled;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Of most locks here.
+/// The ttl of most locks in scenarios.
 const TTL: Duration = Duration::from_secs(10);
 
 const DRIFT: f64 = 0.01;
 
-/// How long a lease of [`TTL`] is valid.
+/// The validity of a lease of [`TTL`].
 const VALIDITY: Duration = Duration::from_millis(9_898);
 
-/// The longest fallback poll with its jitter, and a little: by then a waiter has seen what no
-/// notice told it.
+/// The longest fallback poll with its jitter, and a small margin. A waiter has made an attempt by
+/// then, even without a notice.
 const POLL: Duration = Duration::from_secs(8);
 
 const fn millis(millis: u64) -> Duration {
@@ -52,27 +52,28 @@ const fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// Whose turn it was, in order.
+/// Returns the processes with a lease, in the order of grants.
 fn turns(report: &Report) -> Vec<usize> {
     let entries = report.history.entries().iter();
     entries.filter(|entry| matches!(entry.event, Event::Granted { .. })).map(|entry| entry.process).collect()
 }
 
-/// Nothing goes wrong, and every message takes a millisecond.
+/// A schedule without faults in which every message takes one millisecond.
 fn steady(nodes: usize, processes: usize) -> Schedule {
     let mut schedule = Schedule::without_faults(1, nodes, processes);
     schedule.latency = Latency::between(millis(1), millis(1));
     schedule
 }
 
-/// Five nodes, of which process 0 reaches the first three. So if it holds the lock, then by these;
-/// and process 1, which reaches all, needs node 2 beside the last two.
+/// A schedule with five nodes, of which process 0 reaches only the first three. If process 0 holds
+/// the lock, it does so on these nodes. Process 1 reaches all nodes, and needs node 2 beside the
+/// last two.
 fn meeting_at_node_2(seed: u64) -> Schedule {
     let schedule = Schedule::without_faults(seed, 5, 2);
     cut(schedule, 0, &[3, 4], PartitionDirection::Both, Duration::ZERO, 60 * SECOND)
 }
 
-/// Cuts a process off from some nodes.
+/// Partitions a process from some nodes.
 fn cut(
     schedule: Schedule,
     process: usize,
@@ -100,14 +101,14 @@ fn quorum(process: &Process) -> Quorum {
     Quorum::builder().ttl(TTL).max_ttl(2 * TTL).connect_simulated(process).unwrap()
 }
 
-/// Trusts the nodes to remember every vote.
+/// Returns a client without a restart guard, which trusts that nodes never forget votes.
 fn unguarded(process: &Process) -> Quorum {
     let builder = Quorum::builder().ttl(TTL).max_ttl(2 * TTL);
     builder.restart_guard(RestartGuard::Off).connect_simulated(process).unwrap()
 }
 
-/// Process 0 reads, holds its lease to the end, and writes; process 1 comes after two seconds, and
-/// reads and writes as soon as it has the lock.
+/// Runs two holders. Process 0 reads, holds its lease to the end, and writes. Process 1 starts
+/// after two seconds, and reads and writes as soon as it has the lock.
 fn two_holders(schedule: Schedule) -> Report {
     two_holders_of(schedule, quorum)
 }
@@ -124,7 +125,7 @@ fn two_holders_of(schedule: Schedule, connect: fn(&Process) -> Quorum) -> Report
         let value = store.read(token).await;
         if process.index() == 0 {
             process.lost(&guard).await;
-            assert!(!process.check_valid(&guard), "a lease that is announced as lost looks valid");
+            assert!(!process.check_valid(&guard), "a lost lease looks valid");
         }
         if let Ok(value) = value {
             let _is_accepted = store.write(token, value + 1).await;
@@ -132,7 +133,7 @@ fn two_holders_of(schedule: Schedule, connect: fn(&Process) -> Quorum) -> Report
     })
 }
 
-/// Tries again and again from a time on, until it gets the lock.
+/// Tries the lock repeatedly from a time on, until it is granted.
 async fn probe(process: &Process, from: Duration, every: Duration) {
     let quorum = quorum(process);
     let lock = quorum.red_lock("r").options(LockOptions::new().without_renewal());
@@ -145,13 +146,13 @@ async fn probe(process: &Process, from: Duration, every: Duration) {
     }
 }
 
-/// Keeps a lease for a moment: one that is dropped when it is granted overlaps with nothing.
+/// Holds a lease for a moment, because a lease that is dropped at once overlaps with no other.
 async fn hold(process: &Process, guard: LockGuard) {
     process.sleep(millis(1)).await;
     drop(guard);
 }
 
-/// What comes of it while a rule is broken.
+/// Returns the result of `act` while a rule is broken.
 fn breaking<T>(rule: Mutation, act: impl FnOnce() -> T) -> T {
     let _broken = break_rule(Some(rule));
     act()
@@ -173,7 +174,7 @@ fn breaks(report: &Report, promise: Promise) -> bool {
     violations.is_some_and(|violations| violations.breaks(promise))
 }
 
-/// When something happened to a process.
+/// Returns the times of a process's events that match.
 fn times_of(report: &Report, process: usize, matches: impl Fn(&Event) -> bool) -> Vec<Duration> {
     let entries = report.history.entries().iter();
     entries.filter(|entry| entry.process == process && matches(&entry.event)).map(|entry| entry.at).collect()
@@ -191,14 +192,14 @@ fn ended(report: &Report, process: usize) -> Vec<Duration> {
     times_of(report, process, |event| matches!(event, Event::Ended { .. }))
 }
 
-/// The tokens of all leases, as they were granted.
+/// Returns the tokens of all leases, in the order of grants.
 fn tokens(report: &Report) -> Vec<FencingToken> {
     let entries = report.history.entries().iter();
     let token = |event: &Event| if let Event::Granted { token, .. } = event { Some(*token) } else { None };
     entries.filter_map(|entry| token(&entry.event)).collect()
 }
 
-/// What a process was told when it looked at its leases, in order; a grant counts as the first look.
+/// Returns the results of a process's validity checks, in order. A grant counts as the first check.
 fn validity_checks(report: &Report, process: usize) -> Vec<bool> {
     let entries = report.history.entries().iter().filter(|entry| entry.process == process);
     let look =
@@ -206,7 +207,7 @@ fn validity_checks(report: &Report, process: usize) -> Vec<bool> {
     entries.filter_map(|entry| look(&entry.event)).collect()
 }
 
-/// Whether the writes of a process were accepted, in order.
+/// Returns whether the writes of a process were accepted, in order.
 fn writes(report: &Report, process: usize) -> Vec<bool> {
     let entries = report.history.entries().iter().filter(|entry| entry.process == process);
     let write = |event: &Event| {

@@ -1,4 +1,4 @@
-//! Schedules drawn at random.
+//! Random schedules.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -9,11 +9,12 @@ use crate::sim::{
     Verdict,
 };
 
-/// Schedules drawn at random, as a proptest strategy: each shrinks to fewer and shorter faults that
-/// still fail.
+/// Random schedules, as a proptest strategy. A failing schedule shrinks to fewer and shorter faults
+/// that still fail.
 ///
-/// A fault lasts at most 25 s: give locks a ttl of 20 s or less, or a lease is hardly ever
-/// outlasted.
+/// A fault lasts at most 25 s. Locks under test need a ttl of at most 20 s, because otherwise few
+/// faults outlast a lease.
+///
 ///
 /// # Examples
 ///
@@ -43,28 +44,28 @@ pub struct Schedules {
     drift: f64,
 }
 
-/// A number of a node or of a process, before it is known how many there are.
+/// An index of a node or a process, drawn before their number is known.
 const ANY: RangeInclusive<usize> = 0..=63;
 
-/// The share of schedules in which the network falls apart.
+/// The share of schedules with a split network.
 const SPLITS: f64 = 0.15;
 
-/// In microseconds.
+/// The time in which most processes have messages in flight, in microseconds.
 const BEGINNING: u64 = 100_000;
 
 impl Schedules {
-    /// Schedules under which every promise has to hold.
+    /// Creates schedules under which every promise holds.
     pub fn tolerated() -> Self {
         Self::within_budget(Budget::Tolerated)
     }
 
-    /// Schedules that break an assumption of the lock; see [`Schedule::promises`] for what holds
-    /// all the same.
+    /// Creates schedules that break an assumption of the lock. See [`Schedule::promises`] for the
+    /// promises that still hold.
     pub fn beyond() -> Self {
         Self::within_budget(Budget::Beyond)
     }
 
-    /// Schedules of this budget.
+    /// Creates schedules of this budget.
     pub fn within_budget(budget: Budget) -> Self {
         Self {
             budget,
@@ -77,39 +78,39 @@ impl Schedules {
         }
     }
 
-    /// How many nodes: one of these (default: 1, 2, 3, 4, 5 or 7). From an empty list nothing can
-    /// be drawn.
+    /// Sets the possible numbers of nodes (default: 1, 2, 3, 4, 5 or 7). An empty list allows no
+    /// schedule.
     pub fn nodes(mut self, nodes: impl IntoIterator<Item = usize>) -> Self {
         self.nodes = nodes.into_iter().collect();
         self
     }
 
-    /// How many processes (default: 1 to 4).
+    /// Sets the range of the number of processes (default: 1 to 4).
     pub fn processes(mut self, processes: RangeInclusive<usize>) -> Self {
         self.processes = processes;
         self
     }
 
-    /// When faults begin, at the latest (default: 30 s).
+    /// Sets the latest start of a fault (default: 30 s).
     pub fn within(mut self, within: Duration) -> Self {
         self.within = within;
         self
     }
 
-    /// How many things go wrong at a time, and to messages, at most (default: 6 and 10).
+    /// Sets the largest numbers of timed faults and of message faults (default: 6 and 10).
     pub fn faults(mut self, timed: usize, of_messages: usize) -> Self {
         (self.most_faults, self.most_messages) = (timed, of_messages);
         self
     }
 
-    /// By how much the clocks may be off (default: 0.01, as a quorum's drift): half of it on each
-    /// side within the tolerated budget, all of it on each side beyond.
+    /// Sets the largest error of clock rates (default: 0.01, the drift of a quorum): half of it on
+    /// each side within the tolerated budget, all of it on each side beyond.
     pub fn drift(mut self, drift: f64) -> Self {
         self.drift = drift;
         self
     }
 
-    /// The strategy.
+    /// Returns the strategy.
     pub fn strategy(&self) -> impl Strategy<Value = Schedule> + Clone + Send + Sync + use<> {
         let faults = prop::collection::vec(self.timed_fault(), 0..=self.most_faults);
         let messages = prop::collection::vec(message_fault(), 0..=self.most_messages);
@@ -141,7 +142,7 @@ impl Schedules {
             Budget::Beyond => 1.0,
         };
         let most = millionths(self.drift / sides);
-        // Extremes are what matters.
+        // Extreme rates reveal most errors.
         let rate = prop_oneof![Just(0), Just(most), Just(-most), -most..=most];
         prop::collection::vec(rate, 0..=8)
     }
@@ -156,7 +157,7 @@ impl Schedules {
         (at, fault).prop_map(|(at, fault)| TimedFault { at, fault })
     }
 
-    /// Any time, or one near the beginning, when most processes have messages under way.
+    /// Draws any time, or a time near the start, when most processes have messages in flight.
     fn at(&self) -> impl Strategy<Value = Duration> + Clone + use<> {
         let within = u64::try_from(self.within.as_micros()).unwrap_or(u64::MAX);
         prop_oneof![0..=within, 0..=within.min(BEGINNING)].prop_map(Duration::from_micros)
@@ -168,13 +169,13 @@ impl Schedules {
     }
 }
 
-/// A network that falls apart: some processes and nodes are on one side, the others on the other.
+/// A split network: processes and nodes are on two sides, and messages do not cross.
 #[derive(Clone, Debug)]
 struct Split {
     at: Duration,
     lasts: Duration,
     way: PartitionDirection,
-    /// A node whose bit is set is on one side.
+    /// The sides of the nodes, one bit per node.
     nodes: u64,
     processes: u64,
 }
@@ -191,7 +192,7 @@ impl Split {
 }
 
 impl Schedule {
-    /// Brings numbers of nodes and processes within range.
+    /// Maps the indices of nodes and processes into their ranges.
     fn fit(&mut self) {
         let (nodes, processes) = (self.nodes.max(1), self.processes.max(1));
         for timed in &mut self.faults {
@@ -201,7 +202,7 @@ impl Schedule {
             message.node %= nodes;
             message.process %= processes;
         }
-        // The margin covers one small step for each node.
+        // The margin covers one small step of each node.
         let mut has_stepped = vec![false; nodes];
         self.faults.retain(|timed| match timed.fault {
             Fault::Step { node, by: 1 } => {
@@ -233,7 +234,7 @@ impl Fault {
     }
 }
 
-/// Within what the lock tolerates.
+/// Draws a fault that the lock tolerates.
 fn tolerated() -> impl Strategy<Value = Fault> + Clone {
     prop_oneof![
         3 => (ANY, lasts()).prop_map(|(process, lasts)| Fault::Pause { process, lasts }),
@@ -252,7 +253,7 @@ fn tolerated() -> impl Strategy<Value = Fault> + Clone {
     ]
 }
 
-/// What breaks an assumption.
+/// Draws a fault that breaks an assumption.
 fn beyond() -> impl Strategy<Value = Fault> + Clone {
     prop_oneof![
         1 => ANY.prop_map(|node| Fault::Evict { node }),
@@ -261,7 +262,7 @@ fn beyond() -> impl Strategy<Value = Fault> + Clone {
     ]
 }
 
-/// What the restart guard makes up for.
+/// Draws a loss of memory that the restart guard handles.
 fn memory() -> impl Strategy<Value = Memory> + Clone {
     prop_oneof![
         2 => Just(Memory::Kept),
@@ -294,8 +295,8 @@ fn way() -> impl Strategy<Value = PartitionDirection> + Clone {
     ]
 }
 
-/// Some milliseconds, some seconds, or more than the ttl of 20 s or less that a lock under test
-/// should have.
+/// Draws a duration: some milliseconds, some seconds, or more than the ttl of at most 20 s that a
+/// lock under test should have.
 fn lasts() -> impl Strategy<Value = Duration> + Clone {
     prop_oneof![1_u64..=50, 50_u64..=3_000, 3_000_u64..=25_000].prop_map(Duration::from_millis)
 }
@@ -308,9 +309,9 @@ fn latency() -> impl Strategy<Value = Latency> + Clone {
     ]
 }
 
-/// A share in whole millionths, rounded down.
+/// Returns a share in whole millionths, rounded down.
 fn millionths(share: f64) -> i32 {
-    // A cast leaves out the fraction, and stays within what an integer can be.
+    // The cast truncates and saturates.
     ((share * 1_000_000.0) as i32).max(0)
 }
 

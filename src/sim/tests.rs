@@ -1,4 +1,4 @@
-//! The simulation itself: that it runs the real code, repeats itself, and ends whatever happens.
+//! The simulation itself: it runs the real code, is repeatable, and always ends.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Two rounds of lock, look and unlock in every process.
+/// Two rounds of lock, validity check and unlock in every process.
 async fn contend(process: Process) {
     let quorum = process.quorum().unwrap();
     for _ in 0..2 {

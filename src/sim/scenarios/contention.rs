@@ -1,15 +1,16 @@
-//! S41, S43, S44, S46 to S49, S57 to S59: contention, waiting, and how long a resource stays
-//! blocked.
+//! S41, S43, S44, S46 to S49, S57 to S59: contention, waiting, and the time for which a resource
+//! stays blocked.
 
 use super::*;
 use crate::sim::{Direction, Memory, Verdict};
 
-/// How often the same process had two turns in a row.
+/// Returns the number of turns that follow a turn of the same process.
 fn repeated(turns: &[usize]) -> usize {
     turns.windows(2).filter(|pair| pair[0] == pair[1]).count()
 }
 
-/// So many processes want the lock at the same time, so many times each, for five milliseconds.
+/// Runs `processes` processes, each of which locks `rounds` times for five milliseconds, all at the
+/// same time.
 fn contended(seed: u64, nodes: usize, processes: usize, rounds: usize) -> Report {
     let report = run(Schedule::without_faults(seed, nodes, processes), move |process| async move {
         let quorum = quorum(&process);
@@ -91,13 +92,14 @@ fn s46_orphaned_keys_block_the_resource_for_at_most_a_ttl() {
     assert!(blocked > 0, "no key was left behind");
 }
 
-/// So many of five nodes are down from the beginning, for five seconds. Process 0 tries once.
+/// Runs one attempt of process 0 while `nodes` of five nodes are down, from the start, for five
+/// seconds.
 fn down(nodes: usize) -> Report {
     let crash = |schedule: Schedule, node| {
         schedule.with(Duration::ZERO, Fault::Crash { node, lasts: 5 * SECOND, memory: Memory::Kept })
     };
     let report = run((0..nodes).fold(steady(5, 1), crash), |process| async move {
-        // The default ttl is longer than the time after which it is looked for what is left.
+        // The default ttl is longer than the time until the check for residue.
         let quorum = process.quorum().unwrap();
         process.sleep(millis(100)).await;
         let locked = quorum.red_lock("r").try_lock().await;
@@ -116,7 +118,8 @@ fn s47_a_dead_minority_costs_nothing_and_a_majority_leaves_no_residue() {
     assert!(lost(&majority, 0)[0] <= millis(104), "{:?}", lost(&majority, 0));
 }
 
-/// Process 0 is cut off one way when its lock is on its way; process 1 wants the lock a second later.
+/// Partitions process 0 in one direction while its lock is in flight. Process 1 locks a second
+/// later.
 fn one_way(way: PartitionDirection) -> Report {
     let schedule = cut(steady(3, 2), 0, &[0, 1, 2], way, micros(4_500), 30 * SECOND);
     let report = run(schedule, |process| async move {
@@ -134,10 +137,14 @@ fn one_way(way: PartitionDirection) -> Report {
 
 #[test]
 fn s48_a_client_without_replies_rolls_back_and_without_requests_blocks_a_ttl() {
-    let deaf = one_way(PartitionDirection::Replies);
-    assert!(granted(&deaf, 0).is_empty() && granted(&deaf, 1)[0] < 2 * SECOND, "{:?}", granted(&deaf, 1));
-    let mute = granted(&one_way(PartitionDirection::Requests), 1)[0];
-    assert!(mute > 5 * SECOND && mute < TTL + POLL, "{mute:?}");
+    let without_replies = one_way(PartitionDirection::Replies);
+    assert!(
+        granted(&without_replies, 0).is_empty() && granted(&without_replies, 1)[0] < 2 * SECOND,
+        "{:?}",
+        granted(&without_replies, 1)
+    );
+    let blocked = granted(&one_way(PartitionDirection::Requests), 1)[0];
+    assert!(blocked > 5 * SECOND && blocked < TTL + POLL, "{blocked:?}");
 }
 
 #[test]
@@ -169,7 +176,7 @@ fn s57_a_returning_holder_yields_to_the_waiters() {
             }
         });
         assert_keeps(&report, &Promises::ALL);
-        // Towards the end, one may be left alone.
+        // Towards the end, a process may be the only one left.
         repeated(&turns(&report)[..40])
     };
     assert_eq!(twice_in_a_row(), 0);
@@ -199,8 +206,8 @@ fn s58_waiting_times_stay_even_under_steady_contention() {
         waits[792].div_duration_f64(waits.iter().sum::<Duration>() / 800)
     };
     let (orderly, random) = (tail(), breaking(Mutation::GrantOutOfTurn, tail));
-    // Chance alone would make it 4.6, the logarithm of a hundred; a process that comes anew has an
-    // advantage.
+    // Chance alone would give a ratio of 4.6, the logarithm of a hundred. A process that returns
+    // has an advantage.
     assert!(orderly < 1.5 && random > 2.0, "{orderly} {random}");
 }
 
@@ -210,8 +217,8 @@ fn s59_departed_waiters_do_not_give_one_client_repeated_turns() {
         let schedule = Schedule { seed, ..steady(5, 12) };
         let report = run(schedule, move |process| async move {
             let quorum = quorum(&process);
-            // Process 0 has the lock, and ten wait behind process 1, who are gone when process 0 waits
-            // for it again.
+            // Process 0 holds the lock. Ten processes wait behind process 1, and have left when
+            // process 0 waits again.
             process.sleep(millis(20) * process.index().min(2) as u32).await;
             let lock = quorum.red_lock("r");
             match process.index() {

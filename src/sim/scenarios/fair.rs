@@ -1,4 +1,4 @@
-//! S51, S52 and S61: turns in the queue.
+//! S51, S52 and S61: turns in the wait queue.
 
 use super::*;
 use crate::sim::{Schedules, mutations::cases::is_out_of_turn};
@@ -9,7 +9,7 @@ use proptest::{
     test_runner::TestRunner,
 };
 
-/// Longer than a process needs to be queued again.
+/// A hold that is longer than the time until a process is queued again.
 pub(super) const HOLD: Duration = Duration::from_millis(500);
 
 pub(super) async fn rounds(process: Process, rounds: u32, hold: Duration) {
@@ -23,7 +23,7 @@ pub(super) async fn rounds(process: Process, rounds: u32, hold: Duration) {
     }
 }
 
-/// From each unlock to the next grant.
+/// Returns the times from each unlock to the next grant.
 pub(super) fn hand_offs(report: &Report) -> Vec<Duration> {
     let mut unlocked = None;
     let mut hand_offs = Vec::new();
@@ -37,7 +37,8 @@ pub(super) fn hand_offs(report: &Report) -> Vec<Duration> {
     hand_offs
 }
 
-/// Process 0 holds the lock; the others come one after the other, each a tenth of a second later.
+/// Process 0 holds the lock; the other processes arrive one after the other, a tenth of a second
+/// apart.
 pub(super) async fn in_order(process: Process) -> Option<LockGuard> {
     let quorum = quorum(&process);
     process.sleep(process.index() as u32 * millis(100)).await;
@@ -63,7 +64,8 @@ fn s51_waiters_lock_in_order_of_arrival() {
     }
 }
 
-/// In any schedule without faults in which no unlock is slower than wake, answer and lock together.
+/// Any schedule without faults, in which no unlock takes longer than wake, answer and lock
+/// together.
 #[test]
 fn s51_no_process_has_two_turns_while_another_waits() {
     let schedules = Schedules::tolerated().processes(2..=8).faults(0, 0).strategy();
@@ -84,7 +86,7 @@ fn s52_a_hand_off_takes_two_round_trips_for_any_number_of_waiters() {
     for processes in [2, 10, 30] {
         let report = run(steady(5, processes), |process| rounds(process, 6, HOLD));
         assert_keeps(&report, &Promises::ALL);
-        // When nobody else waits any more, the resource is locked as a free one is.
+        // Without other waiters, the resource is locked as a free one.
         let hand_offs: Vec<_> = hand_offs(&report).into_iter().take(6 * processes - processes).collect();
         assert!(hand_offs.iter().all(|took| *took <= millis(4)), "{processes}: {hand_offs:?}");
     }
@@ -98,7 +100,8 @@ fn s52_messages_per_lease_do_not_grow_with_the_number_of_waiters() {
         assert_eq!(turns(&report).len() as u64, leases);
         (report.messages, leases)
     };
-    // What the first lease of a process costs, connecting and finding the queue, is left out.
+    // The cost of the first lease of a process, for connections and the search for the queue, is
+    // excluded.
     let per_lease = |processes| {
         let ((few, of_few), (many, of_many)) = (cost(processes, 3), cost(processes, 9));
         (many - few) as f64 / (of_many - of_few) as f64
@@ -109,15 +112,16 @@ fn s52_messages_per_lease_do_not_grow_with_the_number_of_waiters() {
     assert!(costs[2] < 1.2 * costs[0], "{costs:?}");
 }
 
-/// Clients that come once, at random, and find the resource held for so much of the time: how many
-/// were served although somebody had come more than four milliseconds earlier, in percent.
+/// Returns the percentage of clients that were granted the lock although another client had arrived
+/// more than four milliseconds earlier. Each client locks once, at a random time, and the resource
+/// is held for `load` of the time.
 fn overtaking(load: f64) -> f64 {
     const CLIENTS: usize = 200;
     let hold = millis(1);
     let overtaken = (0..4).map(|seed| {
         let mut schedule = Schedule::without_faults(seed, 5, CLIENTS);
         schedule.latency = Latency::between(micros(400), micros(600));
-        // Each lease takes a hold and a round trip to hand it on.
+        // Each lease takes a hold and a round trip of hand-off.
         let mean = (hold + 2 * millis(1)).div_f64(load).as_secs_f64();
         let mut random = StdRng::seed_from_u64(seed);
         let mut time = 0.1;

@@ -1,5 +1,4 @@
-//! S10 to S21: what nodes that forget do where nothing guards against it, and quorums that are
-//! none.
+//! S10 to S21: nodes that forget without a restart guard, and sets of nodes that are no quorum.
 
 use super::*;
 use crate::RestartGuard;
@@ -17,7 +16,7 @@ fn crash(node: usize, lasts: Duration, memory: Memory) -> Fault {
     Fault::Crash { node, lasts, memory }
 }
 
-/// Something happens to node 2, which alone keeps process 1 away while process 0 holds the lock.
+/// Applies a fault to node 2, which alone refuses process 1 while process 0 holds the lock.
 fn at_node_2(at: Duration, fault: Fault) -> Report {
     let report = two_holders_of(meeting_at_node_2(1).with(at, fault), quorum);
     assert_keeps_the_rest(&report);
@@ -129,7 +128,7 @@ fn s20_a_node_restored_from_a_snapshot_grants_a_held_lock() {
     assert!(breaks(&restored, Promise::Exclusion));
 }
 
-/// Four nodes, and each of two processes reaches two of them.
+/// Four nodes, of which each of two processes reaches two.
 fn halves() -> Report {
     let schedule = cut(steady(4, 2), 0, &[2, 3], PartitionDirection::Both, Duration::ZERO, 60 * SECOND);
     let schedule = cut(schedule, 1, &[0, 1], PartitionDirection::Both, Duration::ZERO, 60 * SECOND);

@@ -1,4 +1,4 @@
-//! The same nodes that forget as in `forgetting`, with a restart guard.
+//! Nodes that forget as in `forgetting`, with a restart guard.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ fn crash(node: usize, lasts: Duration, memory: Memory) -> Fault {
     Fault::Crash { node, lasts, memory }
 }
 
-/// Something happens to node 2, which alone keeps process 1 away while process 0 holds the lock.
+/// Applies a fault to node 2, which alone refuses process 1 while process 0 holds the lock.
 fn at_node_2(at: Duration, fault: Fault) -> Report {
     two_holders(meeting_at_node_2(1).with(at, fault))
 }
@@ -70,7 +70,8 @@ fn s50_an_error_names_the_quarantine_and_its_remaining_time() {
             }
             other => panic!("{other:?}"),
         }
-        // A quorum timeout that was set is kept; without one, the quarantine is waited out.
+        // An explicit quorum timeout ends the call; without one, the call waits for the end of the
+        // quarantine.
         assert!(matches!(
             lock.clone().options(LockOptions::new().quorum_timeout(TTL)).lock().await,
             Err(Error::NoQuorum(_))
@@ -80,8 +81,8 @@ fn s50_an_error_names_the_quarantine_and_its_remaining_time() {
     assert_keeps(&report, &Promises::ALL);
 }
 
-/// Five nodes restart empty, one after the other and all of them twice, while process 0 holds the
-/// lock and two others try all the time.
+/// Five nodes restart without data one after the other, each of them twice, while process 0 holds
+/// the lock and two other processes try it all the time.
 fn rolling(seed: u64, spacing: Duration, down: Duration) -> Schedule {
     let restart = |schedule: Schedule, number: u32| {
         let node = usize::try_from(number % 5).unwrap();
@@ -109,8 +110,8 @@ async fn hold_through(process: Process, until: Duration) {
 #[test]
 fn a_lease_survives_the_restart_of_every_node_one_after_the_other() {
     const RUNS: u64 = 3_000;
-    // The attempt timeout, the drift by which the quarantine is longer, and the time that the way
-    // there takes.
+    // The sum of the attempt timeout, of the drift that lengthens the quarantine, and of the time
+    // that a request takes.
     let spacing = 2 * SECOND + millis(100);
     let schedules = (any::<u64>(), 0_u64..=400, 1_u64..=50)
         .prop_map(move |(seed, later, down)| rolling(seed, spacing + millis(later), millis(down)));

@@ -1,4 +1,4 @@
-//! S31 to S39: re-entrancy, renewal, and how holders lose their leases.
+//! S31 to S39: re-entrancy, renewal, and the loss of leases.
 
 use std::pin::pin;
 
@@ -11,13 +11,13 @@ use crate::{
 };
 
 /// Whether this is the end of a lease that was granted at once and never renewed. A timer is set
-/// early by a microsecond.
+/// early by one microsecond.
 fn is_end(at: Duration) -> bool {
     at + micros(1) >= VALIDITY && at <= VALIDITY
 }
 
-/// Process 0 holds, enters again, gives the inner hold back and then the outer one, while a message
-/// of this number meets its fate at some nodes. Process 1 tries once while the outer hold is there.
+/// Process 0 locks, re-enters, and unlocks the inner hold and then the outer one, while the message
+/// of this index has a fault at some nodes. Process 1 tries the lock once during the outer hold.
 fn reentered(nodes: &[usize], direction: Direction, index: u32, verdict: Verdict) -> Report {
     let at = |schedule: Schedule, node: &usize| schedule.with_message(0, *node, direction, index, verdict);
     run(nodes.iter().fold(steady(3, 2), at), |process| async move {
@@ -68,8 +68,8 @@ fn s32_a_duplicated_inner_unlock_does_not_release_the_outer_hold() {
 
 #[test]
 fn s33_a_renewal_does_not_count_after_another_lease() {
-    // The renewals to two of three nodes take until both keys have expired and process 1 has come
-    // and gone.
+    // The renewals to two of three nodes arrive after both keys have expired and process 1 has
+    // locked and unlocked.
     let schedule = cut(steady(3, 2), 0, &[1, 2], PartitionDirection::Requests, SECOND, millis(9_500));
     let report = run(schedule, |process| async move {
         let quorum = quorum(&process);
@@ -86,8 +86,8 @@ fn s33_a_renewal_does_not_count_after_another_lease() {
     assert!(first < TTL && second < millis(10_500), "{first:?} {second:?}");
 }
 
-/// The clocks of some nodes are stepped so that process 0's keys expire there; process 1 takes the
-/// lock and gives it back; then process 0 verifies its lease.
+/// Steps the clocks of some nodes so that the keys of process 0 expire there. Process 1 locks and
+/// unlocks. Then process 0 verifies its lease.
 fn verified_too_late(schedule: Schedule, stepped: &[usize]) -> Report {
     let step =
         |schedule: Schedule, node: &usize| schedule.with(SECOND, Fault::Step { node: *node, by: 12_000 });
@@ -115,7 +115,8 @@ fn s33_a_verification_proves_nothing_after_another_lease() {
 
 #[test]
 fn s33b_a_vote_that_arrived_after_another_lease_proves_nothing() {
-    // Process 0 has nodes 0 and 1. Process 1 takes 0 and 2. Then process 0's own lock lands on node 2.
+    // Process 0 has nodes 0 and 1. Process 1 locks on 0 and 2. Then the lock of process 0 arrives
+    // at node 2.
     let late = || {
         let late = Verdict::Overtaken(millis(2_900));
         let schedule = steady(3, 2).with_message(0, 2, Direction::Request, 1, late);
@@ -128,8 +129,8 @@ fn s33b_a_vote_that_arrived_after_another_lease_proves_nothing() {
     assert!(breaks(&breaking(Mutation::VerifyAboveToken, late), Promise::Proof));
 }
 
-/// Process 0 is cut off from so many of the nodes for some time; it holds its lease as long as it
-/// may, and at most twenty seconds. Process 1 waits for it.
+/// Partitions process 0 from some nodes for some time. Process 0 holds its lease until the loss,
+/// and at most twenty seconds. Process 1 waits for it.
 fn renewals_fail(nodes: usize, cut_off: &[usize], lasts: Duration) -> Report {
     let schedule = cut(steady(nodes, 2), 0, cut_off, PartitionDirection::Both, SECOND, lasts);
     let report = run(schedule, |process| async move {
@@ -153,12 +154,12 @@ fn s34_failed_renewals_cost_nothing_before_the_lease_ends() {
     assert!(granted(&not_healed, 1)[0] < TTL + SECOND);
 }
 
-/// A lease is unlocked right behind its renewal, which comes later than the unlock.
+/// A renewal that arrives after the unlock that was sent behind it.
 fn renewal_after_unlock(index: u32) -> Report {
     let late = Verdict::Overtaken(millis(50));
     let at = |schedule: Schedule, node| schedule.with_message(0, node, Direction::Request, index, late);
     run((0..2).fold(steady(3, 1), at), |process| async move {
-        // The default ttl is longer than the time after which it is looked for what is left.
+        // The default ttl is longer than the time until the check for residue.
         let quorum = process.quorum().unwrap();
         let guard = quorum.red_lock("r").lock().await.unwrap();
         process.sleep(TTL + millis(5)).await;
@@ -200,7 +201,7 @@ fn s36_a_renewal_near_the_end_extends_the_lease_or_does_not_count() {
     assert!(extended > 5 && over > 5, "{extended} {over}");
 }
 
-/// Process 0 forgets its guard, in a task that never ends.
+/// Process 0 leaks its guard, in a task that never ends.
 fn leaked(hold_at_most: Option<Duration>) -> Report {
     run(steady(3, 2), move |process| async move {
         let quorum = quorum(&process);
@@ -229,7 +230,7 @@ fn s37_max_hold_bounds_a_leaked_guard() {
     assert!(breaks(&leaked(None), Promise::Liveness));
 }
 
-/// No node answers any more, so no renewal is ever decided in time.
+/// No node answers any more, so no renewal is decided in time.
 fn starved() -> Report {
     let hang = |schedule: Schedule, node| schedule.with(SECOND, Fault::Hang { node, lasts: 15 * SECOND });
     run((0..3).fold(steady(3, 1), hang), |process| async move {

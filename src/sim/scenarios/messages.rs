@@ -1,4 +1,4 @@
-//! S22 to S30: messages that are lost, late or repeated, and what is taken back.
+//! S22 to S30: lost, late and repeated messages, and rollbacks.
 
 use std::pin::pin;
 
@@ -7,20 +7,20 @@ use futures::future::{Either, select};
 use super::*;
 use crate::sim::{Direction, Verdict};
 
-/// The same fate for the message of this number at several nodes, between them and process 0.
+/// Adds one verdict for the message of this index at several nodes, between them and process 0.
 fn fate(nodes: &[usize], direction: Direction, index: u32, verdict: Verdict, schedule: Schedule) -> Schedule {
     let at = |schedule: Schedule, node: &usize| schedule.with_message(0, *node, direction, index, verdict);
     nodes.iter().fold(schedule, at)
 }
 
-/// Gives up a future after some time. What it has won is dropped, too.
+/// Cancels a future after some time. A result before that is dropped.
 async fn give_up(process: &Process, future: impl Future, after: Duration) {
     if let Either::Left((won, _)) = select(pin!(future), pin!(process.sleep(after))).await {
         drop(won);
     }
 }
 
-/// Two of three nodes answer process 0, but one of their replies is lost. Process 1 comes three
+/// Two of three nodes answer process 0, and one of their replies is lost. Process 1 locks three
 /// seconds later.
 fn lost_reply(index: u32) -> Report {
     let schedule = fate(&[0, 1], Direction::Reply, index, Verdict::Drop, steady(3, 2));
@@ -48,8 +48,8 @@ fn s22_a_rollback_deletes_a_vote_whose_reply_was_lost() {
     assert!(!breaking(Mutation::RollbackSkipsSilent, skipping));
 }
 
-/// Process 0 is refused by two nodes and granted by the third, where its rollback is late. Before
-/// that lands, it tries again, cut off from one of the two. Afterwards process 2 asks all nodes.
+/// Two nodes refuse process 0, and the third grants; the rollback to the third node is late. Before
+/// it arrives, process 0 tries again, partitioned from one of the two. Afterwards process 2 locks.
 fn late_rollback() -> Report {
     let schedule = cut(steady(3, 3), 1, &[2], PartitionDirection::Both, Duration::ZERO, millis(50));
     let schedule = cut(schedule, 0, &[0], PartitionDirection::Both, millis(30), 5 * SECOND);
@@ -71,7 +71,7 @@ fn late_rollback() -> Report {
         }
         process.sleep(millis(10)).await;
         assert!(matches!(lock.try_lock().await, Ok(None)));
-        // Until then, the nodes let others go first who were refused.
+        // Until then, the nodes yield to refused waiters.
         process.sleep(millis(200)).await;
         let second = lock.try_lock().await.unwrap();
         process.sleep(SECOND).await;
@@ -83,17 +83,17 @@ fn late_rollback() -> Report {
 fn s23_a_late_rollback_deletes_nothing_of_the_next_attempt() {
     let report = late_rollback();
     assert_keeps(&report, &Promises::ALL);
-    // The key of its first attempt stands in the way of the second, which a reused id would take
-    // for its own.
+    // The key of the first attempt refuses the second attempt. With a reused lease id, the second
+    // attempt would take that key for its own.
     assert!(granted(&report, 0).is_empty() && granted(&report, 2).len() == 1);
     assert!(breaks(&breaking(Mutation::ReuseOwnerId, late_rollback), Promise::Exclusion));
 }
 
-/// A lock is given up when it is under way, and comes later than its own rollback.
+/// A cancelled lock that arrives after its own rollback.
 fn late_lock(index: u32, verdict: Verdict) -> Report {
     let schedule = fate(&[0, 1], Direction::Request, index, verdict, steady(3, 1));
     run(schedule, |process| async move {
-        // The default ttl is longer than the time after which it is looked for what is left.
+        // The default ttl is longer than the time until the check for residue.
         let quorum = process.quorum().unwrap();
         give_up(&process, quorum.red_lock("r").try_lock(), micros(4_500)).await;
     })
@@ -112,8 +112,8 @@ fn s24_a_lock_that_arrives_after_its_rollback_leaves_no_key() {
 
 #[test]
 fn s24_a_request_executed_after_the_unlock_deadline_ends_with_its_ttl() {
-    // All nodes hang with renewals in hand, for much longer than `max_ttl`, which is as long as an
-    // unlock must be delivered.
+    // All nodes hang with pending renewals, for much longer than `max_ttl`, for which an unlock
+    // must be delivered.
     let hang = |schedule: Schedule, node| schedule.with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
     let report = run((0..3).fold(steady(3, 2), hang), |process| async move {
         let quorum = quorum(&process);
@@ -128,7 +128,7 @@ fn s24_a_request_executed_after_the_unlock_deadline_ends_with_its_ttl() {
     assert!(granted > 70 * SECOND && granted < 61 * SECOND + TTL + POLL, "{granted:?}");
 }
 
-/// Process 0 gives up its lock after so long; process 1 tries once, a second later.
+/// Process 0 cancels its lock after some time; process 1 tries once, a second later.
 fn cancelled(seed: u64, after: Duration) -> Report {
     run(Schedule::without_faults(seed, 3, 2), move |process| async move {
         let quorum = quorum(&process);
@@ -158,7 +158,7 @@ fn s25_a_cancelled_lock_is_rolled_back_on_every_node() {
     assert!(skipping.iter().any(|report| granted(report, 1).is_empty()));
 }
 
-/// Three leases, one after the other, and a message that comes twice.
+/// Three leases in sequence, with one duplicated message.
 fn repeated(direction: Direction, index: u32, later: Duration) -> Report {
     let schedule = fate(&[0, 1, 2], direction, index, Verdict::Duplicate(later), steady(3, 1));
     run(schedule, |process| async move {
@@ -193,8 +193,8 @@ fn s26_a_late_duplicate_blocks_for_at_most_a_ttl() {
     }
 }
 
-/// Process 0 re-enters just before its lease is renewed, and the re-entry, which asks for the time
-/// that is left, comes after the renewal. Then it is cut off, and process 1 tries all the time.
+/// Process 0 re-enters just before a renewal. The re-entry requests the remaining time, and arrives
+/// after the renewal. Then process 0 is partitioned, and process 1 tries the lock all the time.
 fn late_shorter_ttl(index: u32) -> Report {
     let late = Verdict::Overtaken(millis(800));
     let schedule = fate(&[0, 1, 2], Direction::Request, index, late, steady(3, 2));
@@ -221,8 +221,8 @@ fn s27_a_late_request_never_shortens_a_later_ttl() {
     assert!(breaking(Mutation::ShortenTtl, shortening));
 }
 
-/// Process 0 sleeps through the end of its lease and unlocks; process 1 holds the lock by then, and
-/// process 2 is after it.
+/// Process 0 is paused beyond the end of its lease and then unlocks. By then process 1 holds the
+/// lock, and process 2 tries it.
 fn unlock_by_the_last_holder() -> Report {
     let schedule = steady(3, 3).with(millis(100), Fault::Pause { process: 0, lasts: 15 * SECOND });
     run(schedule, |process| async move {
@@ -258,7 +258,7 @@ fn s29_calls_do_not_wait_for_a_hanging_node() {
             });
             assert_keeps(&report, &Promises::ALL);
             let began = times_of(&report, 0, |event| matches!(event, Event::Began { .. }));
-            // A round trip, or two if a write-back is needed.
+            // One round trip, or two with a write-back.
             assert!(granted(&report, 0)[0] <= began[0] + millis(4), "{}", report.schedule);
         }
     }

@@ -1,4 +1,4 @@
-//! S53 to S56, S63, S76: waiters, holders and queue nodes that fail.
+//! S53 to S56, S63, S76: failures of waiters, holders and queue nodes.
 
 use super::{
     fair::{HOLD, hand_offs, in_order, rounds},
@@ -6,13 +6,13 @@ use super::{
 };
 use crate::sim::Memory;
 
-/// Something happens to the first in the queue just before the lock is released.
+/// Applies a fault to the first waiter just before the lock is released.
 fn without_its_head(fault: Fault) -> Report {
     let schedule = steady(5, 4).with(1_900 * millis(1), fault);
     run(schedule, |process| async move { drop(in_order(process).await) })
 }
 
-/// When process 2, which was second in the queue, had the lock, counted from the release.
+/// Returns the time from the release to the grant of process 2, the second waiter.
 fn second_after_release(report: &Report) -> Duration {
     assert_keeps(report, &Promises::ALL);
     granted(report, 2)[0] - ended(report, 0)[0]
@@ -33,8 +33,8 @@ fn s53_the_second_waiter_overtakes_a_paused_one_soon_after_the_release() {
     assert_eq!(turns(&report), [0, 2, 3, 1]);
 }
 
-/// Process 1 gives up within ten milliseconds of the release, often in the attempt for which it was
-/// woken; so long after the release process 2 has the lock.
+/// Returns the longest time from the release to the grant of process 2. Process 1, the first
+/// waiter, gives up within ten milliseconds of the release, often in the attempt after its wake.
 fn after_a_head_that_gives_up() -> Duration {
     let after = (0..40).map(|quarter| {
         let report = run(steady(5, 3), move |process| async move {
@@ -53,8 +53,8 @@ fn after_a_head_that_gives_up() -> Duration {
     after.max().unwrap()
 }
 
-/// Grants to four processes that come again at once, in ten seconds; a fifth stands still for 400 of
-/// every 410 ms, or is not there.
+/// Returns the number of grants to four processes that lock repeatedly for ten seconds. A fifth
+/// process is paused for 400 of every 410 ms, or absent.
 fn beside_one_that_stalls(is_there: bool) -> usize {
     let stall = Fault::Pause { process: 4, lasts: millis(400) };
     let stalls = |schedule: Schedule, number| schedule.with(millis(410) * number, stall.clone());
@@ -77,14 +77,14 @@ fn s53_a_stalling_client_costs_at_most_half_of_the_grants() {
 
 #[test]
 fn s53_a_woken_waiter_that_gives_up_wakes_the_next() {
-    let handed_on = after_a_head_that_gives_up();
-    let kept = breaking(Mutation::NoWakeAfterRollback, after_a_head_that_gives_up);
+    let woken = after_a_head_that_gives_up();
+    let unwoken = breaking(Mutation::NoWakeAfterRollback, after_a_head_that_gives_up);
     eprintln!(
-        "the second in the queue has the lock {handed_on:?} after the release, if the next is not \
-         woken {kept:?}"
+        "the second in the queue has the lock {woken:?} after the release, if the next is not \
+         woken {unwoken:?}"
     );
-    assert!(handed_on <= millis(15), "{handed_on:?}");
-    assert!(kept > millis(100), "{kept:?}");
+    assert!(woken <= millis(15), "{woken:?}");
+    assert!(unwoken > millis(100), "{unwoken:?}");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn s54_the_next_queue_node_serves_if_the_first_fails() {
             vec![Fault::Crash { node, lasts: SECOND, memory: Memory::AsOf(2 * SECOND) }],
             vec![Fault::Flush { node }],
             vec![Fault::Hang { node, lasts: 20 * SECOND }],
-            // From half of the processes alone.
+            // A partition from half of the processes.
             (0..3).map(|process| cut_off(process, node)).collect(),
         ]
     };
@@ -113,8 +113,9 @@ fn s54_the_next_queue_node_serves_if_the_first_fails() {
     }
 }
 
-/// Eight processes come again at once, and a node hangs from 600 ms on: the longest time without a grant
-/// since, and how many grants there were in the 400 ms before, and in those from a second later on.
+/// Runs eight processes that lock repeatedly, with a node that hangs from 600 ms on. Returns the
+/// longest time without a grant since then, the number of grants in the 400 ms before, and the
+/// number of grants in 400 ms from a second later on.
 fn beside_a_node_that_hangs(seed: u64, node: usize) -> (Duration, usize, usize) {
     let schedule =
         Schedule::without_faults(seed, 5, 8).with(millis(600), Fault::Hang { node, lasts: 20 * SECOND });
@@ -139,10 +140,10 @@ fn s54_a_hanging_queue_node_costs_two_hedges_and_then_little() {
     }
 }
 
-/// A process that reaches one node alone is killed, and its vote stays there for a ttl: whichever
-/// node that is, the queue node too. Others take turns meanwhile: how often a hand-over took long,
-/// because the queue node was that one.
-fn beside_a_key_that_nobody_takes_back<Turns>(
+/// Kills a process that reaches one node alone, so that its vote stays there for a ttl. Each node
+/// has this role in turn, also the queue node. Other processes take turns meanwhile. Returns the
+/// number of runs with a slow hand-off, that is, with an orphaned key at the queue node.
+fn beside_an_orphaned_key<Turns>(
     of_reader: bool,
     turns: impl Fn(Process) -> Turns + Copy + Send + Sync + 'static,
 ) -> usize
@@ -179,22 +180,22 @@ where
 
 #[test]
 fn s55_an_orphaned_key_at_the_queue_node_does_not_block_writers() {
-    let stuck = beside_a_key_that_nobody_takes_back(false, |process| rounds(process, 3, HOLD));
+    let stuck = beside_an_orphaned_key(false, |process| rounds(process, 3, HOLD));
     assert!(stuck > 0, "no key was left behind");
 }
 
 #[test]
 fn s55_an_orphaned_key_of_a_reader_does_not_block_writers() {
-    let stuck = beside_a_key_that_nobody_takes_back(true, |process| rounds(process, 3, HOLD));
+    let stuck = beside_an_orphaned_key(true, |process| rounds(process, 3, HOLD));
     assert!(stuck > 0, "no key was left behind");
 }
 
 #[test]
 fn s55_an_orphaned_key_does_not_block_a_group() {
-    let stuck = beside_a_key_that_nobody_takes_back(false, |process| async move {
+    let stuck = beside_an_orphaned_key(false, |process| async move {
         let quorum = quorum(&process);
         for _ in 0..3 {
-            // The first of the group, whose queue another node keeps.
+            // The queue of the first resource of the group is on another node.
             let guard = quorum.multi_lock(["c", "r"]).lock().await.unwrap();
             process.sleep(HOLD).await;
             drop(guard);
@@ -203,8 +204,8 @@ fn s55_an_orphaned_key_does_not_block_a_group() {
     assert!(stuck > 0, "no key was left behind");
 }
 
-/// A holder of another kind tells nobody whose turn it is; then the queued waiters come back by
-/// themselves.
+/// Returns the time of the grant to a waiter after its holder was killed. A killed holder sends no
+/// unlock, so no node wakes the waiter.
 fn after_a_holder_that_is_killed() -> Duration {
     let schedule = steady(3, 2).with(SECOND, Fault::Kill { process: 0 });
     let report = run(schedule, |process| async move {
@@ -229,8 +230,9 @@ fn s56_a_waiter_without_a_wake_retries_when_the_holders_ttl_ends() {
     assert!(late > 2 * SECOND + millis(100), "{late:?}");
 }
 
-/// A holder is killed, two wait, and another process comes when the ttl is just over, at forty
-/// different moments: how often it was served before the first of those who waited.
+/// Kills a holder for which two processes wait. A newcomer arrives around the end of the ttl, at
+/// forty different times. Returns the number of runs in which the newcomer was granted before the
+/// first waiter.
 fn newcomers_after_a_killed_holder() -> usize {
     let served = (0..40).map(|half| {
         let schedule = steady(3, 4).with(SECOND, Fault::Kill { process: 0 });
@@ -258,12 +260,12 @@ fn newcomers_after_a_killed_holder() -> usize {
 fn s56_a_newcomer_at_the_end_of_the_ttl_queues_behind_the_waiters() {
     assert_eq!(newcomers_after_a_killed_holder(), 0);
     let overtaking = breaking(Mutation::IgnoreDeferral, newcomers_after_a_killed_holder);
-    eprintln!("where the queue is ignored, {overtaking} of 40 overtake");
+    eprintln!("with ignored deferrals, {overtaking} of 40 newcomers overtake");
     assert!(overtaking > 0);
 }
 
-/// The queue node hangs while processes come one after the other to a free resource: the longest that
-/// one of them needs to have it, apart from the first.
+/// Runs processes that lock a free resource one after the other while the queue node hangs. Returns
+/// the longest time of a call, without the first process.
 fn with_a_silent_queue_node() -> Duration {
     let waits = (0..5).map(|node| {
         let schedule = steady(5, 4).with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
@@ -276,8 +278,8 @@ fn with_a_silent_queue_node() -> Duration {
             drop(guard);
         });
         assert_keeps(&report, &Promises::ALL);
-        let asked = |process| times_of(&report, process, |event| matches!(event, Event::Began { .. }));
-        let begun = |process| asked(process).into_iter().find(|at| *at > 2 * SECOND).unwrap();
+        let began = |process| times_of(&report, process, |event| matches!(event, Event::Began { .. }));
+        let begun = |process| began(process).into_iter().find(|at| *at > 2 * SECOND).unwrap();
         let wait = |process| granted(&report, process)[1] - begun(process);
         (1..4).map(wait).max().unwrap()
     });
@@ -288,15 +290,13 @@ fn with_a_silent_queue_node() -> Duration {
 fn s63_a_hanging_queue_node_does_not_delay_a_free_resource() {
     let wait = with_a_silent_queue_node();
     let marked = breaking(Mutation::MarkWithoutAnswer, with_a_silent_queue_node);
-    eprintln!(
-        "a free resource takes {wait:?}, if a process that did not hear the node leaves marks {marked:?}"
-    );
+    eprintln!("a free resource takes {wait:?}, with marks by processes without its answer {marked:?}");
     assert!(wait <= millis(5), "{wait:?}");
     assert!(marked > millis(100), "{marked:?}");
 }
 
-/// Five processes wait for a holder of five seconds, whose lease one node does not know. Returns the largest
-/// number of messages, whichever node that is.
+/// Runs five waiters of a lease of five seconds that one node does not know. Returns the largest
+/// number of messages over all choices of that node.
 fn messages_beside_a_stale_queue_node() -> u64 {
     let messages = (0..5).map(|node| {
         let schedule = cut(steady(5, 6), 0, &[node], PartitionDirection::Both, Duration::ZERO, 60 * SECOND);

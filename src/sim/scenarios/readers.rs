@@ -5,18 +5,19 @@ use futures::future::join_all;
 use super::*;
 use crate::{MultiLock, sim::Memory};
 
-/// The last of some times.
+/// Returns the latest of some times.
 fn last(times: impl IntoIterator<Item = Duration>) -> Duration {
     times.into_iter().max().unwrap()
 }
 
-/// The lock of a resource, to be shared or exclusive, with one type of guard for both.
+/// Returns the lock of a resource, shared or exclusive, with one type of guard for both.
 fn lock_on(quorum: &Quorum, name: &str, is_shared: bool) -> MultiLock {
     let alone = (!is_shared).then_some(name);
     quorum.multi_lock(alone).and_read(is_shared.then_some(name))
 }
 
-/// Reads or writes for so long, after a rest, and is valid all the time.
+/// Locks the resource once after a rest, shared or exclusive, holds it, and asserts that the lease
+/// is valid at the end.
 async fn once(process: &Process, is_shared: bool, rest: Duration, hold: Duration) {
     let quorum = quorum(process);
     let lock = lock_on(&quorum, "r", is_shared);
@@ -27,13 +28,13 @@ async fn once(process: &Process, is_shared: bool, rest: Duration, hold: Duration
     guard.unlock().await.unwrap();
 }
 
-/// One reader is killed, another goes on for a while, and a writer waits.
+/// Kills one reader while another reader holds the resource for a while and a writer waits.
 fn beside_a_reader_that_is_killed() -> Report {
     let schedule = steady(3, 3).with(SECOND, Fault::Kill { process: 0 });
     Simulation::new(schedule).horizon(600 * SECOND).run(|process| async move {
         match process.index() {
             0 => once(&process, true, Duration::ZERO, 60 * SECOND).await,
-            // Renewed twice meanwhile, and once with the writer in the queue.
+            // The lease is renewed twice meanwhile, once with the writer in the queue.
             1 => once(&process, true, millis(100), 8 * SECOND).await,
             _ => once(&process, false, 5 * SECOND, millis(1)).await,
         }
@@ -81,8 +82,8 @@ fn s66_a_partitioned_reader_loses_its_lease_before_a_writer_wins() {
     assert!(over < writer && writer < TTL + millis(50), "{over:?} {writer:?}");
 }
 
-/// Twenty processes come again and again, and hold the resource for 200 ms each time. One comes five
-/// times that does not want what they want: how long it waits at most, and what all are promised.
+/// Runs twenty processes that lock repeatedly in one mode, for 200 ms each time, and one process
+/// that locks five times in the other mode. Returns the longest wait of that process.
 fn beside_a_stream(nodes: usize, of_readers: bool) -> Duration {
     let report = run(steady(nodes, 21), move |process| async move {
         let index = process.index() as u32;
@@ -113,7 +114,8 @@ fn s67_a_reader_waits_only_for_earlier_writers() {
     assert!(wait < 20 * millis(210), "{wait:?}");
 }
 
-/// Twenty tasks of one process read again and again, for 200 ms each time: how long a writer waits.
+/// Runs twenty tasks of one process that read repeatedly, for 200 ms each time. Returns the wait of
+/// a writer.
 fn beside_tasks() -> Duration {
     let report = run(steady(3, 2), |process| async move {
         if process.index() == 0 {
@@ -141,12 +143,12 @@ fn beside_tasks() -> Duration {
 fn s67_coalesced_readers_delay_a_writer_by_at_most_one_read() {
     let wait = beside_tasks();
     let joined = breaking(Mutation::UnboundedJoin, beside_tasks);
-    eprintln!("a writer waits for {wait:?}, if a lease is shared at any time {joined:?}");
+    eprintln!("a writer waits for {wait:?}, with unbounded joins {joined:?}");
     assert!(wait < millis(215), "{wait:?}");
     assert!(joined > SECOND, "{joined:?}");
 }
 
-/// Two that write and four that read, in turn, again and again.
+/// Two writers and four readers, each of which locks repeatedly.
 async fn mixed(process: Process) {
     let quorum = quorum(&process);
     for _ in 0..6 {
@@ -157,7 +159,7 @@ async fn mixed(process: Process) {
     }
 }
 
-/// How long the resource was nobody's, at most, while some wait for it.
+/// Returns the longest time for which no process held the resource while processes waited for it.
 fn longest_gap(report: &Report) -> Duration {
     let (mut held, mut free_since, mut longest) = (0, None, Duration::ZERO);
     for entry in report.history.entries() {
@@ -197,8 +199,8 @@ fn s68_readers_and_writers_proceed_without_the_queue_node() {
     }
 }
 
-/// Ten processes read again and again, for 200 ms each time, and do not reach one of the nodes. How long
-/// each of four writes takes of a process that does not reach another one, if any.
+/// Runs ten processes that read repeatedly, for 200 ms each time, and do not reach `node`. Returns
+/// the times of four writes of a process that does not reach the node `unreached`, if any.
 fn beside_readers_without(node: usize, unreached: Option<usize>) -> Vec<Duration> {
     let schedule = (1..11).fold(steady(3, 11), |schedule, process| {
         cut(schedule, process, &[node], PartitionDirection::Both, Duration::ZERO, 60 * SECOND)
@@ -223,14 +225,14 @@ fn beside_readers_without(node: usize, unreached: Option<usize>) -> Vec<Duration
     granted.into_iter().zip(begun).map(|(granted, begun)| granted - begun).collect()
 }
 
-/// There are two queues then, and the node of the one does not know of the other.
+/// The resource has two queues, and neither queue node knows the other queue.
 #[test]
 fn s68_readers_without_the_queue_node_yield_to_a_writer_queued_there() {
     let nodes = [(0, None), (1, None), (2, None), (0, Some(1)), (0, Some(2)), (1, Some(0)), (2, Some(1))];
     let waits = |(node, unreached)| last(beside_readers_without(node, unreached));
     let longest = last(nodes.map(waits));
     let starved = breaking(Mutation::IgnoreWriterMark, || last(nodes.map(waits)));
-    eprintln!("a write takes up to {longest:?}, if readers do not let it go first {starved:?}");
+    eprintln!("a write takes up to {longest:?}, without writer marks {starved:?}");
     assert!(longest < 2 * SECOND, "{longest:?}");
     assert!(starved > 4 * SECOND, "{starved:?}");
 }
@@ -272,8 +274,8 @@ fn s69_groups_that_only_read_common_resources_do_not_wait() {
     assert!(last((0..3).map(|process| granted(&report, process)[0])) < millis(20));
 }
 
-/// Readers come one after the other while somebody writes: how long it takes after the writer until
-/// the last of them has the lock.
+/// Runs readers that arrive one after the other while a writer holds the resource. Returns the time
+/// from the writer's unlock to the last grant.
 fn behind_a_writer() -> Duration {
     let report = run(steady(5, 8), |process| async move {
         let index = process.index() as u32;
@@ -288,13 +290,14 @@ fn behind_a_writer() -> Duration {
 fn s70_queued_readers_enter_together() {
     let after = behind_a_writer();
     let asleep = breaking(Mutation::NoReaderWake, behind_a_writer);
-    eprintln!("the last reader has the lock after {after:?}, if readers wake nobody {asleep:?}");
+    eprintln!("the last reader has the lock after {after:?}, without wakes by readers {asleep:?}");
     assert!(after < millis(30), "{after:?}");
     assert!(asleep > millis(200), "{asleep:?}");
 }
 
-/// The queue node is slower than the others. Somebody reads for two ttls and a writer waits, when
-/// readers come who know of nobody: how long after the first reader the writer has the lock.
+/// Slows down `node`, which may be the queue node. One reader holds the resource for two ttls and a
+/// writer waits, while newcomers arrive that know no waiters. Returns the time from the first
+/// reader's unlock to the writer's grant.
 fn beside_newcomers(node: usize) -> Duration {
     let slow = Fault::Slow { node, lasts: 300 * SECOND, by: millis(3) };
     let report = run(steady(3, 52).with(Duration::ZERO, slow), |process| async move {
@@ -312,7 +315,7 @@ fn beside_newcomers(node: usize) -> Duration {
 fn s71_newcomers_do_not_overtake_a_writer_that_waits_beyond_a_ttl() {
     let wait = last((0..3).map(beside_newcomers));
     let passed = breaking(Mutation::NoMarkRenewal, || last((0..3).map(beside_newcomers)));
-    eprintln!("the writer has the lock after {wait:?}, if its mark runs out {passed:?}");
+    eprintln!("the writer has the lock after {wait:?}, without renewals of its mark {passed:?}");
     assert!(wait < millis(30), "{wait:?}");
     assert!(passed > SECOND, "{passed:?}");
 }

@@ -1,5 +1,4 @@
-//! Semaphores: how many permits are in use, how long one takes, and that there are never too many; and
-//! latches.
+//! S72 to S75: the utilization of semaphores, the time and the number of permits, and latches.
 
 use std::{
     collections::BTreeSet,
@@ -20,23 +19,24 @@ use crate::{
     sim::{Campaign, FailingCase, Schedules, Summary},
 };
 
-/// What came of a semaphore that many processes use again and again.
+/// The figures of a semaphore that many processes use repeatedly.
 #[derive(Debug)]
 struct Usage {
-    /// How much of the permits was in use, on average.
+    /// The average share of the permits in use.
     in_use: f64,
-    /// How many round trips it took to get a permit, on average.
+    /// The average time to get a permit, in round trips.
     round_trips: f64,
-    /// How many attempts there were for each grant: those that asked for the votes of a slot, and all,
-    /// with the questions to a queue node alone.
+    /// The number of attempts for each grant: attempts that asked for the votes of a slot, and all
+    /// attempts, including those that asked only a queue node.
     rounds: f64,
     attempts: f64,
-    /// How many were granted, at most, between the call and the grant of another.
+    /// The largest number of grants between the call and the grant of another process.
     most_before: usize,
 }
 
-/// Five nodes, a round trip of one millisecond, a fault from the first moment on, if any. Each process
-/// holds its permit for ten of them, and then rests for as many as this, on average.
+/// Runs five nodes with a round trip of one millisecond, and with a fault from the start, if any.
+/// Each process holds its permit for ten round trips, and then rests for `rest` round trips on
+/// average.
 fn usage(permits: u32, processes: usize, rest: f64, fault: Option<Fault>, lasts: Duration) -> Usage {
     let mut schedule = Schedule::without_faults(1, 5, processes);
     schedule.latency = Latency::between(micros(500), micros(500));
@@ -88,7 +88,7 @@ fn frozen() -> Option<Fault> {
     Some(Fault::Hang { node: 0, lasts: 600 * SECOND })
 }
 
-/// A round trip to one node takes ten milliseconds longer.
+/// A round trip to one node that is ten milliseconds longer.
 fn far() -> Option<Fault> {
     Some(Fault::Far { node: 0, lasts: 600 * SECOND, by: millis(5) })
 }
@@ -103,19 +103,19 @@ fn s72_a_free_permit_takes_little_more_than_a_round_trip() {
     }
 }
 
-/// One line of the table of docs/BENCHMARKS.md, which says how to print it.
+/// Prints one line of a table in docs/BENCHMARKS.md, which contains the command.
 fn saturated(permits: u32, processes: usize, fault: Option<Fault>, lasts: Duration) -> Usage {
-    let told = fault.as_ref().map_or_else(|| "all well".to_owned(), Fault::to_string);
+    let condition = fault.as_ref().map_or_else(|| "all well".to_owned(), Fault::to_string);
     let usage = usage(permits, processes, 0.0, fault, lasts);
     let Usage { in_use, rounds, attempts, most_before, round_trips } = usage;
     eprintln!(
-        "| {permits} | {processes} | {told} | {in_use:.2} | {rounds:.2} | {attempts:.1} | {round_trips:.0} | {most_before} |"
+        "| {permits} | {processes} | {condition} | {in_use:.2} | {rounds:.2} | {attempts:.1} | {round_trips:.0} | {most_before} |"
     );
     usage
 }
 
-/// A node that is farther away keeps the queues of some slots, at which processes wait only where there
-/// are no others: a hand-off there takes two of its round trips.
+/// A distant node keeps the queues of some slots. Processes wait there only if there are no other
+/// slots, because a hand-off there takes two of its round trips.
 #[test]
 fn s72_a_saturated_semaphore_uses_most_permits_and_starves_no_process() {
     for (permits, processes) in [(4, 6), (4, 40), (10, 15), (10, 100), (100, 150)] {
@@ -138,8 +138,8 @@ fn s72_large_semaphores() {
     }
 }
 
-/// Runs so many schedules that tolerate everything: no slot has two holders at a time, its tokens
-/// grow, and nothing is left of anybody.
+/// Runs schedules of tolerated faults. No slot may have two holders at a time, its tokens must
+/// grow, and no key may be left.
 fn under_tolerated_faults(
     schedules: u64,
     broken: Option<Mutation>,
@@ -160,7 +160,7 @@ fn under_tolerated_faults(
                     }
                     continue;
                 }
-                // It gives up if that takes long.
+                // The process gives up after ten seconds.
                 let mut all = Box::pin(semaphore.acquire_many(permits));
                 let mut patience = Box::pin(process.sleep(10 * SECOND));
                 tokio::select! {
@@ -184,8 +184,8 @@ fn s73_permits_never_exceed_slots_under_tolerated_faults() {
     assert!(summary.grants > 1_000, "{summary:?}");
 }
 
-/// Fewer votes than a quorum, or permits that nodes count in place of slots, admit one more; and what
-/// is late, or lost, has to be taken back on each slot that was tried.
+/// With less than a quorum, or with nodes that count permits instead of slots, a semaphore admits
+/// one more permit. Late and lost requests must be rolled back on each slot that was tried.
 #[test]
 fn s73_broken_rules_show_in_semaphores() {
     for rule in
@@ -196,7 +196,7 @@ fn s73_broken_rules_show_in_semaphores() {
     }
 }
 
-/// How a store has its rows, and what it asks of those who write.
+/// The layout of a store's rows, and the check of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rows {
     OnePerSlot,
@@ -204,15 +204,16 @@ enum Rows {
     Unfenced,
 }
 
-/// What came of the writes: some were accepted; others were refused, late or under a valid permit.
+/// The numbers of writes that were accepted, refused late, and refused under a valid permit.
 #[derive(Debug, Default)]
 struct Writes {
     accepted: AtomicU64,
     late: AtomicU64,
-    wronged: AtomicU64,
+    refused_valid: AtomicU64,
 }
 
-/// Those who have a permit read the row of its slot, and write it some time later, valid or not.
+/// Runs processes that read the row of their permit's slot, and write it some time later, with a
+/// valid permit or not.
 fn writes(schedules: &Schedules, rows: Rows) -> Result<Arc<Writes>, Box<FailingCase<Schedule>>> {
     let writes = Arc::new(Writes::default());
     let noted = Arc::clone(&writes);
@@ -241,7 +242,7 @@ fn writes(schedules: &Schedules, rows: Rows) -> Result<Arc<Writes>, Box<FailingC
                     };
                     let of_kind = match (is_accepted, permit.is_valid()) {
                         (true, _) => &noted.accepted,
-                        (false, true) => &noted.wronged,
+                        (false, true) => &noted.refused_valid,
                         (false, false) => &noted.late,
                     };
                     of_kind.fetch_add(1, Ordering::Relaxed);
@@ -260,14 +261,14 @@ fn s75_tokens_of_a_slot_order_the_writes_of_its_row() {
         eprintln!("{writes:?}");
         let count = |of_kind: &AtomicU64| of_kind.load(Ordering::Relaxed);
         assert!(count(&writes.accepted) > 200 && count(&writes.late) > 20, "{writes:?}");
-        assert!(is_beyond || count(&writes.wronged) == 0, "who has a permit may write: {writes:?}");
+        assert!(is_beyond || count(&writes.refused_valid) == 0, "a valid permit was refused: {writes:?}");
     }
 }
 
 #[test]
 fn s75_one_row_for_all_slots_refuses_valid_permits() {
     let writes = writes(&Schedules::tolerated(), Rows::OneForAll).unwrap();
-    assert!(writes.wronged.load(Ordering::Relaxed) > 0, "{writes:?}");
+    assert!(writes.refused_valid.load(Ordering::Relaxed) > 0, "{writes:?}");
 }
 
 #[test]
@@ -276,7 +277,7 @@ fn s75_unfenced_rows_lose_writes() {
     eprintln!("{failure:?}");
 }
 
-/// When latches were called to arrive, and when they let somebody pass.
+/// The arrivals at a latch and the passes.
 #[derive(Debug, Default)]
 struct Passed {
     arrivals: BTreeSet<usize>,
@@ -284,8 +285,9 @@ struct Passed {
     passes: u64,
 }
 
-/// Three to six processes arrive at a latch for half of them, or more, each again and again, and wait for
-/// it: how many have passed, or how many had arrived when the first passed too early.
+/// Runs three to six processes that arrive repeatedly at a latch for half of them (rounded up), and
+/// wait for it. Returns the number of passes, or the number of arrivals at the first pass that was
+/// too early.
 fn passes(cases: u32) -> Result<u64, usize> {
     let mut runner = TestRunner::new_with_rng(
         ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() },
@@ -334,5 +336,5 @@ fn s74_a_latch_never_opens_early_under_tolerated_faults() {
 #[test]
 fn s74_a_latch_that_counts_calls_opens_early() {
     let arrived = breaking(Mutation::CountArrivals, || passes(300)).unwrap_err();
-    assert!(arrived > 0, "somebody passes early, and nothing else fails");
+    assert!(arrived > 0, "a process passes early, and nothing else fails");
 }

@@ -1,17 +1,17 @@
-//! S60: shutting down while nodes do not answer.
+//! S60: shutdowns while nodes do not answer.
 
 use super::*;
 use crate::{clock::Clock, quorum::ShutdownReport, sim::Memory};
 
 const GRACE: Duration = Duration::from_secs(3);
 
-/// The two ways of not answering, for longer than any of these runs needs.
+/// Returns the two faults of a dead node, for longer than any run of this file.
 fn dead(node: usize) -> [Fault; 2] {
     let lasts = 300 * SECOND;
     [Fault::Hang { node, lasts }, Fault::Crash { node, lasts, memory: Memory::Kept }]
 }
 
-/// Of the ways in which these nodes stop to answer at a time, each in a schedule of its own.
+/// Returns two schedules in which these nodes die at a time: by a hang, and by a crash.
 fn without(nodes: &[usize], at: Duration, processes: usize) -> [Schedule; 2] {
     [0, 1].map(|way| {
         nodes.iter().fold(steady(5, processes), |schedule, node| {
@@ -21,7 +21,7 @@ fn without(nodes: &[usize], at: Duration, processes: usize) -> [Schedule; 2] {
     })
 }
 
-/// How long a shutdown takes, and what it leaves open.
+/// Returns the duration of a shutdown, and its report.
 async fn shut_down(process: &Process, quorum: &Quorum) -> (Duration, ShutdownReport) {
     shut_down_within(GRACE, process, quorum).await
 }
@@ -118,7 +118,7 @@ fn s60_a_shutdown_returns_soon_after_a_quorum_has_unlocked() {
         let _guard = quorum.red_lock("r").lock().await.unwrap();
         process.sleep(SECOND + millis(500)).await;
         let (took, shutdown) = shut_down(&process, &quorum).await;
-        // They are there again four and a half seconds later, and dialled soon after that.
+        // The nodes return four and a half seconds later, and are dialled soon after that.
         assert_within(took, 4 * SECOND, 6 * SECOND);
         assert_eq!(nodes(&shutdown), ["sim:4"]);
     }));
@@ -132,8 +132,8 @@ fn s60_an_expired_lease_delays_a_shutdown_by_its_grace_alone() {
             process.sleep(SECOND).await;
             let guard = quorum.red_lock("r").lock().await.unwrap();
             process.lost(&guard).await;
-            // What the nodes got last, they got when they were there: nothing that was tried since
-            // counts.
+            // The keys end a ttl after the last request that reached the nodes. Later requests do not
+            // count.
             process.sleep(3 * SECOND).await;
             let (took, shutdown) = shut_down(&process, &quorum).await;
             assert_within(took, GRACE, GRACE);
@@ -150,7 +150,7 @@ fn s60_a_rollback_without_a_quorum_counts_as_a_lease() {
             let quorum = quorum(&process);
             process.sleep(SECOND).await;
             if process.index() == 0 {
-                // At the first three nodes, somebody else holds it.
+                // Another client holds the resource on the first three nodes.
                 let _guard = quorum.red_lock("r").lock().await.unwrap();
                 return process.sleep(60 * SECOND).await;
             }

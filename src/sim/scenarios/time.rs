@@ -1,26 +1,25 @@
-//! S1 to S9: clocks, and processes that stand still.
+//! S1 to S9: clocks, and paused processes.
 
 use super::*;
 use crate::RestartGuard;
 use crate::error::Error;
 
-/// Three nodes. Process 0 holds its lease to the end, and towards that end process 1 tries all the
-/// time.
+/// Runs three nodes. Process 0 holds its lease to the end, and around that end process 1 tries the
+/// lock all the time.
 fn towards_the_end(schedule: Schedule) -> Report {
     run(schedule, |process| async move {
         if process.index() == 1 {
             return probe(&process, TTL - millis(200), micros(200)).await;
         }
         let quorum = quorum(&process);
-        // The connections are made by then, so that nothing but the timing rule keeps the two
-        // apart.
+        // The connections exist by then, so that only the timing rule separates the two leases.
         process.sleep(millis(100)).await;
         let guard = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
         process.lost(&guard).await;
     })
 }
 
-/// The clock of process 0 is slow and those of all nodes are fast, by so many millionths.
+/// The clock of process 0 is slow and the clocks of all nodes are fast, by `rate` millionths.
 fn at_odds(rate: i32) -> Schedule {
     let mut schedule = steady(3, 2);
     schedule.process_rates = vec![-rate];
@@ -80,7 +79,8 @@ fn s03_leases_overlap_only_above_half_the_drift_on_each_side() {
     }
 }
 
-/// Process 0 reads, stands still for two ttls, looks and writes. Process 1 comes in between.
+/// Process 0 reads, is stopped by a fault for two ttls, checks its lease and writes. Process 1
+/// locks in between.
 fn stopped_holder(fault: Fault, is_fenced: bool) -> Report {
     run(steady(3, 2).with(millis(500), fault), move |process| async move {
         let (quorum, store) = (quorum(&process), process.store("r"));
@@ -107,10 +107,11 @@ fn s04_a_paused_holder_sees_its_loss_and_its_write_is_refused() {
     let fenced = stopped_holder(pause.clone(), true);
     assert_keeps(&fenced, &Promises::ALL);
     assert_eq!((validity_checks(&fenced, 0), writes(&fenced, 0)), (vec![true, false], vec![false]));
-    // A process that looks and does not care, and carries no token, overwrites the other's update.
-    let careless = stopped_holder(pause, false);
-    assert!(breaks(&careless, Promise::Register));
-    assert_keeps(&careless, &Promises::ALL.without(Promise::Register));
+    // A process that ignores the result of its check and writes without a token overwrites the
+    // update of the other process.
+    let unfenced = stopped_holder(pause, false);
+    assert!(breaks(&unfenced, Promise::Register));
+    assert_keeps(&unfenced, &Promises::ALL.without(Promise::Register));
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn s05_a_frozen_clock_hides_the_loss_and_the_token_shows_it() {
     );
 }
 
-/// Process 0 is paused at many moments of its attempt; process 1 comes later.
+/// Pauses process 0 at many moments of its attempt. Process 1 locks later.
 fn paused_while_locking() -> Vec<Report> {
     let at = |seed, quarter| {
         let pause = Fault::Pause { process: 0, lasts: 2 * TTL };
@@ -179,7 +180,7 @@ fn s07_votes_after_the_validity_are_no_lease_and_are_rolled_back() {
     assert_eq!((granted(&report, 0).len(), granted(&report, 1).len()), (0, 1));
 }
 
-/// Process 0 looks just before the end of its lease, and its write arrives two seconds later.
+/// Process 0 checks its lease just before the end, and its write arrives two seconds later.
 fn late_write(is_fenced: bool) -> Report {
     run(steady(3, 2), move |process| async move {
         let (quorum, store) = (quorum(&process), process.store("r"));
@@ -208,7 +209,7 @@ fn s08_only_the_token_protects_a_write_that_arrives_late() {
     assert!(breaks(&late_write(false), Promise::Register));
 }
 
-/// Process 0 reads, is late, and writes, while process 1 has read and is still at work.
+/// Process 0 reads, is late, and writes, after process 1 has read and before it writes.
 fn late_write_between(claims: bool) -> Report {
     run(steady(3, 2), move |process| async move {
         let (quorum, store) = (quorum(&process), process.store("r"));
@@ -226,7 +227,7 @@ fn s09_a_read_must_claim_the_store() {
     let claimed = late_write_between(true);
     assert_keeps(&claimed, &Promises::ALL);
     assert_eq!((writes(&claimed, 0), writes(&claimed, 1)), (vec![false], vec![true]));
-    // If only writes tell, both are accepted, and the first of them is lost.
+    // If only writes claim the register, it accepts both writes, and the first update is lost.
     let unclaimed = late_write_between(false);
     assert_eq!((writes(&unclaimed, 0), writes(&unclaimed, 1)), (vec![true], vec![true]));
     assert!(breaks(&unclaimed, Promise::Register));

@@ -1,12 +1,12 @@
-//! S62: futures that are kept and not polled, as in a `select!` in a loop.
+//! S62: futures that are kept without polls, as in a `select!` in a loop.
 
 use futures::poll;
 
 use super::*;
 
 /// Process 0 polls a future once, keeps it for ten seconds, and then awaits it. Meanwhile, from 100
-/// ms on, another task of it and process 1 lock the resource; process 0 does so to read it if
-/// `is_shared`. Until `held_until`, process 2 holds it.
+/// ms on, another task of process 0 and process 1 lock the resource. Process 0 locks to read if
+/// `is_shared`. Process 2 holds the resource until `held_until`.
 fn with_a_kept_future(is_shared: bool, begin: Duration, held_until: Duration) -> Report {
     run(steady(5, 3), move |process| async move {
         let quorum = quorum(&process);
@@ -27,7 +27,7 @@ fn with_a_kept_future(is_shared: bool, begin: Duration, held_until: Duration) ->
                 assert!(poll!(&mut kept).is_pending());
                 process.sleep(10 * SECOND).await;
                 if let Ok(guard) = kept.await {
-                    assert!(process.check_valid(&guard), "what is handed out is held");
+                    assert!(process.check_valid(&guard), "the guard is valid");
                 }
             }
             1 => {
@@ -46,7 +46,8 @@ fn with_a_kept_future(is_shared: bool, begin: Duration, held_until: Duration) ->
 
 #[test]
 fn s62_an_unpolled_future_blocks_neither_its_client_nor_other_clients() {
-    // Nothing has begun yet; the attempt is under way; it waits while another holds the resource.
+    // The future is kept before its attempt begins; during the attempt; and while another process
+    // holds the resource.
     let times = [(0, 0), (1_000, 0), (1_000, 3_000)];
     let each = [false, true].into_iter().flat_map(|is_shared| times.map(|times| (is_shared, times)));
     for (is_shared, (begin, held_until)) in each {
@@ -55,8 +56,11 @@ fn s62_an_unpolled_future_blocks_neither_its_client_nor_other_clients() {
         let free = millis(begin.max(held_until));
         let of_siblings = granted(&report, 0);
         let [sibling, kept] = &*of_siblings else { panic!("{of_siblings:?}") };
-        assert!(*sibling <= free + millis(300), "its turn is taken over: {of_siblings:?}");
-        assert!(*kept >= millis(begin) + 10 * SECOND, "polled again, it locks: {of_siblings:?}");
+        assert!(*sibling <= free + millis(300), "the sibling takes the turn: {of_siblings:?}");
+        assert!(
+            *kept >= millis(begin) + 10 * SECOND,
+            "the kept future locks after its next poll: {of_siblings:?}"
+        );
         assert!(granted(&report, 1)[0] <= free + millis(500), "{:?}", granted(&report, 1));
     }
 }
@@ -81,10 +85,10 @@ fn s62_an_unpolled_attempt_is_rolled_back_after_an_attempt_timeout() {
         assert!(poll!(&mut kept).is_pending());
         process.sleep(10 * SECOND).await;
         let guard = kept.await.unwrap().unwrap();
-        assert!(process.check_valid(&guard), "it was tried once more");
+        assert!(process.check_valid(&guard), "the call made another attempt");
     });
     assert_keeps(&report, &Promises::ALL);
     let other = granted(&report, 1)[0];
-    // An attempt timeout, and up to a hand-over until somebody looks.
+    // An attempt timeout, and up to a hand-over until the next attempt.
     assert!(other > SECOND && other <= 2 * SECOND + millis(150), "{other:?}");
 }

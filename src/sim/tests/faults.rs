@@ -1,4 +1,4 @@
-//! Faults at their edges: those that take no time, those that never end, and several at once.
+//! Edge cases of faults: without duration, without an end, and several at once.
 
 use super::*;
 use crate::{LockOptions, RestartGuard, clock::Clock, quorum::Quorum};
@@ -85,7 +85,7 @@ fn a_message_that_is_delayed_for_ever_keeps_no_run_from_ending() {
     }
 }
 
-/// How long one attempt of process 0 takes, which begins at one second.
+/// Returns the duration of one attempt of process 0, which begins at one second.
 fn attempt_under(schedule: Schedule) -> Duration {
     let report = Simulation::new(schedule).run(|process| async move {
         process.sleep(SECOND).await;

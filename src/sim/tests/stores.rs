@@ -1,17 +1,17 @@
-//! Stores: when their accesses arrive, and what they depend on.
+//! Stores: the arrival of accesses, and its dependencies.
 
 use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::mutex;
 
-/// When the first access of a store happened.
+/// Returns the time of the first access of a store.
 fn written_at(report: &Report) -> Option<Duration> {
     let mut entries = report.history.entries().iter();
     entries.find(|entry| matches!(entry.event, Event::Written { .. })).map(|entry| entry.at)
 }
 
-/// Writes at the beginning.
+/// Writes at the start.
 async fn write(process: Process) {
     process.store("s").write_unfenced(1).await;
 }
