@@ -1,11 +1,11 @@
-//! What happens from one state to the next.
+//! The transitions from one state to the next.
 
 use crate::model::{
     NODES,
     message::{AttemptId, Reply, Request},
 };
 
-/// One thing that happens. Nodes are named by their place in the state before it.
+/// A transition. Nodes are identified by their index in the state before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Begin(usize),
@@ -13,9 +13,9 @@ pub(super) enum Action {
     RollBack(usize),
     Renew(usize),
     Unlock(usize),
-    /// The client gives its write lease up for a read lease.
+    /// The client replaces its write lease by a read lease.
     Downgrade(usize),
-    /// `again`: a copy stays in flight.
+    /// A node executes a request. With `again`, a copy stays in flight.
     Execute {
         node: usize,
         request: Request,
@@ -26,11 +26,11 @@ pub(super) enum Action {
         node: usize,
         reply: Reply,
     },
-    /// The key of the lock ends, with all readers if it is theirs.
+    /// The key of the lock expires, with all readers of a shared key.
     Expire {
         node: usize,
     },
-    /// One reader's ttl ends.
+    /// The ttl of one reader ends.
     ExpireReader {
         node: usize,
         reader: AttemptId,
@@ -38,22 +38,22 @@ pub(super) enum Action {
     LoseCounter {
         node: usize,
     },
-    /// The node forgets everything.
+    /// The node forgets all data.
     Crash {
         node: usize,
     },
-    /// The node saves what it has.
+    /// The node saves its state.
     Save {
         node: usize,
     },
-    /// The node comes back with what it saved.
+    /// The node restarts with the saved state.
     Restart {
         node: usize,
     },
     Tick,
 }
 
-/// When a client hears what a node answers.
+/// The time at which a client receives the answer of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
     /// At any time, or never.
@@ -63,7 +63,7 @@ pub(super) enum Delivery {
 }
 
 impl Action {
-    /// In words, where the nodes have these names.
+    /// Returns the text of the transition, with these names of the nodes.
     pub(super) fn named(self, names: [usize; NODES]) -> String {
         let client = |client: usize| ["a", "b", "c"][client];
         match self {
@@ -85,8 +85,8 @@ impl Action {
             Self::ExpireReader { node, reader } => format!("{reader} expires on node {}", names[node]),
             Self::LoseCounter { node } => format!("node {} loses its counter", names[node]),
             Self::Crash { node } => format!("node {} forgets everything", names[node]),
-            Self::Save { node } => format!("node {} saves what it has", names[node]),
-            Self::Restart { node } => format!("node {} restarts with what it saved", names[node]),
+            Self::Save { node } => format!("node {} saves its state", names[node]),
+            Self::Restart { node } => format!("node {} restarts with its saved state", names[node]),
             Self::Tick => "a tick passes".into(),
         }
     }

@@ -1,85 +1,85 @@
-//! How far a search goes.
+//! The bounds of a search.
 
 use crate::model::{
     CLIENTS, NODES,
     message::{AttemptId, DOWNGRADE},
 };
 
-/// What must hold in every state that a search reaches.
+/// A property that must hold in every state that a search reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ModelProperty {
-    /// Two clients never hold the resource at once.
+    /// Two conflicting leases never exist at once.
     LeasesDoNotOverlap,
-    /// No token is granted twice, and none that is below one granted before its attempt began.
+    /// No token is granted twice, and no token is below a token granted before its attempt began.
     TokensAreUniqueAndGrow,
-    /// Of a lease that was verified, no larger token had been granted when the verification began.
+    /// When the verification of a lease began, no larger token had been granted.
     ProofsHold,
-    /// With nobody at work and nothing in flight, no key is left, and no reader.
+    /// If all clients are idle and nothing is in flight, no key and no reader is left.
     NothingIsLeftBehind,
-    /// The key of a resource says that it is shared as long as there is a reader, and no longer.
+    /// The key of a resource is shared exactly as long as a reader exists.
     KeysAgreeWithReaders,
 }
 
-/// What may happen in a search, and how often. The rest cannot.
+/// The events that may happen in a search, and their numbers. No other event happens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) property: ModelProperty,
-    /// Whether a search begins with the first client holding the resource, its votes from two nodes
-    /// just heard.
+    /// Whether a search begins with a lease of the first client, whose votes from two nodes have
+    /// just arrived.
     pub(super) is_held_at_start: bool,
-    /// Which clients share the resource with each other. The others have it exclusively.
+    /// The clients that share the resource with each other. The other clients have it exclusively.
     pub(super) readers: [bool; CLIENTS],
-    /// Whether writers may go on as readers.
+    /// Whether writers may downgrade.
     pub(super) may_downgrade: bool,
-    /// Of each client.
+    /// The number of attempts of each client.
     pub(super) attempts: [u8; CLIENTS],
-    /// Renewal rounds of each lease, by client; where proofs are searched, each of them is a
-    /// verification.
+    /// The number of renewal rounds of each lease, by client. In searches for proofs, each round is
+    /// a verification.
     pub(super) renewals: [u8; CLIENTS],
-    /// Requests that a node executes twice.
+    /// The number of requests that a node executes twice.
     pub(super) duplicates: u8,
-    /// Keys, and single readers, that expire, at any moment.
+    /// The number of keys, and of single readers, that expire at any moment.
     pub(super) expiries: Expiries,
-    /// The counters of the nodes at the start, one search from each. Nodes can change places.
+    /// The initial counters of the nodes, one search for each entry. Nodes are interchangeable.
     pub(super) starts: &'static [[u64; NODES]],
-    /// What each client tells the nodes of counters that it has seen, or 0.
+    /// The hint of each client about counters, or 0.
     pub(super) hints: [u64; CLIENTS],
-    /// Whether somebody else is queued at one of the nodes. Then clients ask as newcomers first,
-    /// which it refuses.
+    /// Whether a foreign client is queued at one of the nodes. Then clients lock as newcomers
+    /// first, which that node refuses.
     pub(super) is_queued: bool,
-    /// How often a client asks nodes again that have refused, as one whose turn it is.
+    /// The number of retries at nodes that refused, as a waiter whose turn it is.
     pub(super) repeats: u8,
-    /// Nodes that lose their counter, and nothing else.
+    /// The number of nodes that lose their counter and no other data.
     pub(super) losses: u8,
-    /// Whether a counter that was lost comes back above all that it ever gave.
+    /// Whether a lost counter resumes above all its earlier values.
     pub(super) is_regained_above: bool,
-    /// Nodes that forget everything.
+    /// The number of nodes that forget all data.
     pub(super) crashes: u8,
-    /// Nodes that come back with what they had at some moment before.
+    /// The number of nodes that restart with a state of an earlier moment.
     pub(super) restarts: u8,
-    /// Without it the clocks of the nodes stand still.
+    /// The timing. Without timing the clocks of the nodes stand still.
     pub(super) timing: Option<Timing>,
 }
 
-/// How many keys expire.
+/// The number of keys that expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Expiries {
     AtMost(u8),
     Any,
 }
 
-/// All counters are the same.
+/// Equal counters.
 pub(super) const IN_STEP: &[[u64; NODES]] = &[[0, 0, 0]];
-/// Counters differ by one at most.
+/// Counters that differ by at most one.
 pub(super) const NEARLY_IN_STEP: &[[u64; NODES]] = &[[0, 0, 0], [0, 0, 1], [0, 1, 1]];
-/// Counters differ by two at most.
+/// Counters that differ by at most two.
 pub(super) const OUT_OF_STEP: &[[u64; NODES]] =
     &[[0, 0, 0], [0, 0, 1], [0, 1, 1], [0, 0, 2], [0, 1, 2], [0, 2, 2]];
 
-/// Time in ticks, the same for all.
+/// Time in ticks, the same for all nodes and clients.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timing {
-    /// Also the longest that a quorum of the model allows.
+    /// The ttl of leases, and the largest ttl of the quorum.
     pub(super) ttl: u8,
     pub(super) attempt_timeout: u8,
     /// The tick at which a search ends.
@@ -87,7 +87,7 @@ pub(super) struct Timing {
 }
 
 impl Bounds {
-    /// One attempt of each client, and nothing that goes wrong but delays and losses of messages.
+    /// One attempt of each client, and no fault except delays and losses of messages.
     pub(super) const fn of(property: ModelProperty) -> Self {
         Self {
             property,
@@ -110,46 +110,48 @@ impl Bounds {
         }
     }
 
-    /// Whether the property speaks of tokens. Where it does not, all counters stand still: there are
-    /// far fewer states.
+    /// Whether the property depends on tokens. If not, all counters stand still, which leaves far
+    /// fewer states.
     pub(super) fn are_tokens_counted(&self) -> bool {
         matches!(self.property, ModelProperty::TokensAreUniqueAndGrow | ModelProperty::ProofsHold)
     }
 
-    /// Whether everything has to be delivered in the end. Only there do tombstones matter, and whom
-    /// an unlock is sent to: elsewhere a request that a tombstone refuses, and an unlock that is
-    /// not sent, are as if they were never delivered, and that is searched anyway. A refusal acts like
-    /// an unlock that is not delivered, too, so it is heard only there, or where it carries a hint.
+    /// Whether every message must be delivered in the end.
+    ///
+    /// Only then do tombstones, and the targets of unlocks, matter. Otherwise a request that a
+    /// tombstone refuses, and an unlock that is not sent, equal messages that are never delivered,
+    /// which the search covers anyway. A refusal equals an undelivered unlock, too, so refusals are
+    /// delivered only if all messages are, or if they carry a hint.
     pub(super) fn is_all_delivered(&self) -> bool {
         self.property == ModelProperty::NothingIsLeftBehind
     }
 
-    /// Whether anybody asks what a quorum said to a renewal.
+    /// Whether the property depends on the quorum of a renewal.
     pub(super) fn are_renewals_counted(&self) -> bool {
         self.property == ModelProperty::ProofsHold || self.timing.is_some()
     }
 
-    /// Whether it makes a difference that a client gives up its last attempt. It frees keys, which
-    /// adds nothing where they may expire anyway.
+    /// Whether the rollback of a client's last attempt makes a difference. A rollback frees keys,
+    /// which adds nothing if keys may expire anyway.
     pub(super) fn is_last_rollback_relevant(&self) -> bool {
         self.expiries != Expiries::Any
     }
 
-    /// Whether it makes a difference that an unlock arrives. It frees keys, which adds nothing where
-    /// they may expire anyway.
+    /// Whether the arrival of an unlock makes a difference. An unlock frees keys, which adds
+    /// nothing if keys may expire anyway.
     pub(super) fn are_unlocks_relevant(&self) -> bool {
-        // Searches without readers are small enough to see it.
+        // Searches without readers are small enough to cover this case.
         self.expiries != Expiries::Any || !self.has_readers()
     }
 
-    /// Whether an answer is heard at once or never. To hear it later makes no difference: what a
-    /// client does then may be late itself.
+    /// Whether an answer is delivered at once or never. A later delivery makes no difference,
+    /// because the client's next message may be late itself.
     pub(super) fn are_answers_immediate(&self) -> bool {
-        // Searches without readers are small enough to see it.
+        // Searches without readers are small enough to cover this case.
         !self.is_all_delivered() && self.has_readers()
     }
 
-    /// Whether two clients can change places.
+    /// Whether two clients are interchangeable.
     pub(super) fn are_alike(&self, one: usize, other: usize) -> bool {
         let is_in_the_same_place = !self.is_held_at_start || (one > 0 && other > 0);
         is_in_the_same_place
@@ -163,13 +165,13 @@ impl Bounds {
         self.readers.contains(&true) || self.may_downgrade
     }
 
-    /// Whether the attempt is made by a reader.
+    /// Whether the attempt is the attempt of a reader.
     pub(super) fn is_reader(&self, of: AttemptId) -> bool {
         self.readers[of.client] || of.number == DOWNGRADE
     }
 }
 
-/// What the full search takes if it was asked for, with `REDQUORUM_MODEL=full`.
+/// Returns `full` if the full search was requested by `REDQUORUM_MODEL=full`, otherwise `quick`.
 pub(super) fn full_or<T>(full: T, quick: T) -> T {
     if std::env::var_os("REDQUORUM_MODEL").is_some_and(|wish| wish == "full") { full } else { quick }
 }

@@ -1,4 +1,4 @@
-//! A writer goes on as a reader, and no other writer comes between.
+//! Downgrades: no other writer comes between a write lease and the read lease that replaces it.
 
 use crate::{
     model::{
@@ -9,19 +9,19 @@ use crate::{
     mutation::Mutation,
 };
 
-/// Two writers, each of which may go on as a reader.
+/// Two writers, each of which may downgrade.
 const fn of(property: ModelProperty) -> Bounds {
     Bounds { may_downgrade: true, ..Bounds::of(property) }
 }
 
-/// One of them, and readers.
+/// One writer that may downgrade, and readers.
 const fn beside_readers(property: ModelProperty) -> Bounds {
     Bounds { readers: [false, true, true], ..of(property) }
 }
 
 const EXCLUSION: Bounds = of(ModelProperty::LeasesDoNotOverlap);
 
-/// Long enough for a lease, and another after it.
+/// Enough ticks for a lease and the next lease.
 const TIMING: Timing = Timing { ttl: 3, attempt_timeout: 3, horizon: 6 };
 const TIMED: Bounds = Bounds { timing: Some(TIMING), ..EXCLUSION };
 

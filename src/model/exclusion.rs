@@ -1,4 +1,4 @@
-//! Two leases never overlap, with perfect clocks and nothing that expires.
+//! Exclusion: two leases never overlap, with perfect clocks and without expiry.
 
 use crate::{
     model::{

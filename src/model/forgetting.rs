@@ -1,4 +1,4 @@
-//! Leases do not overlap although a node forgets everything, if it waits before it votes again.
+//! Nodes that forget: leases do not overlap if a node waits before it votes again.
 
 use crate::{
     model::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 const TIMING: Timing = Timing { ttl: 3, attempt_timeout: 3, horizon: 4 };
-/// Long enough for a lease, and another after it.
+/// Enough ticks for a lease and the next lease.
 const LONG: Timing = Timing { horizon: 6, ..TIMING };
 
 const BOUNDS: Bounds =

@@ -1,4 +1,4 @@
-//! A lease of a client: renewal, verification, and unlock.
+//! The leases of a client: renewal, verification, and unlock.
 
 use crate::{
     model::{
@@ -13,7 +13,8 @@ use crate::{
 };
 
 impl NodeAttemptState {
-    /// What an unlock leaves at the node, if one is sent there.
+    /// Returns the kind of tombstone that an unlock leaves at the node; `None` if no unlock is sent
+    /// there.
     pub(super) fn tombstone(self, model: &Protocol) -> Option<Tombstone> {
         let is_lock_open = self.lock == LockVote::Unanswered;
         let is_renewal_open = self.open_renewals > 0;
@@ -47,7 +48,7 @@ impl World {
         }
     }
 
-    /// What a node said to a renewal.
+    /// Handles the answer of a node to a renewal.
     pub(super) fn on_renewal_answer(
         &mut self,
         model: &Protocol,
@@ -73,7 +74,7 @@ impl World {
         }
     }
 
-    /// Deletes the keys, wherever they may be.
+    /// Sends unlocks to all nodes that may have a key.
     pub(super) fn unlock(&mut self, model: &Protocol, client: usize) {
         for node in 0..NODES {
             if let Some(tombstone) = self.nodes[node].attempts[client].tombstone(model) {
@@ -83,7 +84,7 @@ impl World {
         self.end_attempt(client);
     }
 
-    /// A quorum counted for the round.
+    /// Completes a renewal round in which a quorum counted.
     fn complete(&mut self, model: &Protocol, client: usize, lease: ModelLease, open: ModelRound) {
         if open.largest_before > lease.token {
             self.flaw = Some(Flaw::FalseProof(lease.token));

@@ -1,4 +1,4 @@
-//! An attempt of a client: lock, write-back, and rollback.
+//! The attempts of a client: lock, write-back, and rollback.
 
 use crate::{
     model::{
@@ -27,7 +27,7 @@ impl World {
         }
     }
 
-    /// Gives the write lease up for a read lease.
+    /// Begins to replace the write lease by a read lease.
     pub(super) fn downgrade(&mut self, model: &Protocol, client: usize, lease: ModelLease) {
         let writer = self.attempt(client);
         if model.rules.breaks(BrokenRule::UnlockToDowngrade) {
@@ -49,7 +49,7 @@ impl World {
         }
     }
 
-    /// What is left of the write lease that it gave up.
+    /// Unlocks the rest of the write lease that was replaced.
     fn unlock_downgraded(&mut self, client: usize) {
         let Some(PendingDowngrade { writer, .. }) = self.clients[client].downgrade.take() else { return };
         for node in &mut self.nodes {
@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// Asks those nodes again that have refused, as one whose turn it is.
+    /// Sends the lock again to the nodes that refused, as a waiter whose turn it is.
     pub(super) fn retry_refused(&mut self, model: &Protocol, client: usize) {
         self.repeats -= 1;
         for node in 0..NODES {
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// What a node said to the lock or the write-back.
+    /// Handles the answer of a node to a lock or a write-back.
     pub(super) fn on_vote(&mut self, model: &Protocol, client: usize, node: usize, message: FromNode) {
         let attempt = &mut self.nodes[node].open().attempts[client];
         match message {
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// Takes everything back.
+    /// Rolls the attempt back.
     pub(super) fn roll_back(&mut self, model: &Protocol, client: usize) {
         self.unlock_downgraded(client);
         for node in 0..NODES {
@@ -116,7 +116,7 @@ impl World {
         self.end_attempt(client);
     }
 
-    /// The token is the largest vote of the first quorum.
+    /// Decides the attempt at the first quorum. The token is the largest vote.
     fn decide(&mut self, model: &Protocol, client: usize) {
         let votes = self.nodes.iter().filter_map(|node| match node.attempts[client].lock {
             LockVote::Granted(vote) => Some(vote),
@@ -135,7 +135,8 @@ impl World {
         }
     }
 
-    /// Granted once a quorum has confirmed the token; the others that granted get a write-back.
+    /// Grants the lease if a quorum has confirmed the token. Otherwise sends write-backs to the
+    /// other nodes that granted.
     fn confirm(&mut self, model: &Protocol, client: usize, token: u64) {
         let confirmed = self.count(|node| {
             let attempt = node.attempts[client];
@@ -154,7 +155,7 @@ impl World {
         }
     }
 
-    /// Unless it is too late.
+    /// Grants the lease, unless the validity has ended.
     fn grant(&mut self, model: &Protocol, client: usize, token: u64) {
         if self.now >= self.last_chance(model, client) {
             return;
@@ -176,10 +177,10 @@ impl World {
         self.note_grant(model, client, token, floor);
     }
 
-    /// Takes note of a lease, as far as the property asks about it.
+    /// Records the lease, as far as the property depends on it.
     fn note_grant(&mut self, model: &Protocol, client: usize, token: u64, floor: u64) {
         let is_reader = self.is_reader(model, client);
-        // Where keys expire at any moment, so do leases.
+        // If keys expire at any moment, so do leases.
         if !is_reader && model.bounds.property == ModelProperty::LeasesDoNotOverlap {
             let downgrade = self.clients.iter_mut().filter_map(|client| client.downgrade.as_mut());
             downgrade.for_each(|downgrade| downgrade.has_later_writer = true);
@@ -195,7 +196,7 @@ impl World {
                 }
             }
             ModelProperty::ProofsHold => {
-                // The largest among readers, and among writers.
+                // Only the largest tokens of readers and of writers matter.
                 let same = self.granted.iter().filter(|other| other.is_reader == is_reader);
                 granted.token = same.map(|other| other.token).max().unwrap_or(0).max(token);
                 self.granted.retain(|other| other.is_reader != is_reader);

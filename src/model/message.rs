@@ -1,4 +1,4 @@
-//! What is in flight between a client and a node.
+//! The messages between clients and nodes.
 
 use std::{fmt, sync::LazyLock, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::{
 
 /// The one resource that the clients contend for.
 static RESOURCES: LazyLock<Resources> = LazyLock::new(|| resources("r"));
-/// The same for those that share it.
+/// The same resource for readers.
 static SHARED: LazyLock<Resources> = LazyLock::new(|| resources("r").shared());
 
-/// By client and attempt.
+/// The lease ids by client and attempt.
 static OWNERS: LazyLock<Vec<Vec<LeaseId>>> = LazyLock::new(|| {
     let client = |client| (1..=4).map(|number| owner(&AttemptId { client, number }.to_string())).collect();
     (0..super::CLIENTS).map(client).collect()
@@ -42,18 +42,19 @@ pub(super) struct AttemptId {
     pub(super) number: u8,
 }
 
-/// The number of the attempt by which a writer goes on as a reader: its client's last.
+/// The number of the attempt by which a writer becomes a reader: the last one of its client.
 pub(super) const DOWNGRADE: u8 = 4;
 
-/// To a node.
+/// A message to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ToNode {
-    /// `has_turn`: as one whose turn it is, whom queues and marks do not keep out.
+    /// A lock. With `has_turn`, the client is a waiter whose turn it is, so queues and marks do not
+    /// refuse the lock.
     Lock {
         hint: u64,
         has_turn: bool,
     },
-    /// As a reader who gives up what this writer has.
+    /// A lock of a reader that replaces the lease of this writer.
     Downgrade {
         writer: AttemptId,
     },
@@ -70,7 +71,7 @@ pub(super) enum ToNode {
     },
 }
 
-/// From a node. Nobody waits for what it says to an unlock.
+/// An answer of a node. No client waits for the answer to an unlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum FromNode {
     Granted {
@@ -78,7 +79,7 @@ pub(super) enum FromNode {
     },
     Refused,
     WrittenBack(bool),
-    /// `counts`: for the quorum that the round is about.
+    /// A successful renewal. `counts` is whether the answer counts for the quorum of the round.
     Renewed {
         round: u8,
         counts: bool,
@@ -101,7 +102,7 @@ pub(super) struct Reply {
 }
 
 impl Request {
-    /// As a node gets it, from an owner that need not be the attempt's own.
+    /// Returns the operation for the node. Its owner may differ from the attempt.
     pub(super) fn operation(self, owned_by: AttemptId, is_reader: bool, ttl: Duration) -> Operation {
         let resources = if is_reader { SHARED.clone() } else { RESOURCES.clone() };
         let owner = owner_of(owned_by).clone();
@@ -122,7 +123,7 @@ impl Request {
     }
 }
 
-/// Somebody else comes into the queue of a node, and waits.
+/// Returns the operation by which a foreign client enters the queue of a node.
 pub(super) fn foreign_waiter(ttl: Duration) -> Operation {
     let resources = RESOURCES.clone();
     let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, has_turn: true, gives_up: false };

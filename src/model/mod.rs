@@ -1,29 +1,42 @@
 //! A model of the protocol, searched exhaustively.
 //!
 //! ```text
-//!   client a ──┐  Lock, WriteBack, Renew, Unlock    ┌── NodeModel: NodeState::apply
-//!              ├── in flight, in any order ──────── ┼── NodeModel
-//!   client b ──┤  votes                             └── NodeModel
-//!   client c ──┘
+//!  client a ──┐  Lock, WriteBack, Renew, Unlock    ┌── NodeModel: NodeState::apply
+//!             ├── in flight, in any order ──────── ┼── NodeModel
+//!  client b ──┤  votes                             └── NodeModel
+//!  client c ──┘
 //! ```
 //!
-//! The nodes are real: each step of one is [`NodeState::apply`], the function that in-memory nodes
-//! wrap and that the scripts are compared with. The clients are the model's own, small enough that
-//! every state of them can be visited: they lock, decide at any quorum, write back, renew, unlock,
-//! and may give up at any moment. The network delivers what is in flight in any order, some of it
-//! twice, some of it never. That is harsher than a connection, which keeps the order of what it
-//! carries.
+//! The nodes are real: each step of a node is [`NodeState::apply`], the function that in-memory
+//! nodes wrap and that the scripts are compared with. The clients belong to the model, and are
+//! small enough that every state of them can be visited: they lock, decide at any quorum, write
+//! back, renew, unlock, and may roll back at any moment. The network delivers messages in flight in
+//! any order, some of them twice, some never. This is harsher than a connection, which keeps the
+//! order of its messages.
 //!
-//! Two kinds of search run over it. Without [`Timing`](bounds::Timing) the clocks of the nodes
-//! stand still and a key may expire at any moment: what holds there needs no clock. With it there
-//! are ticks, ttls end as they do in the node, and a node may forget all that it knew.
+//! ```text
+//!  event                phase of a client             decision
+//!  ─────                ─────────────────             ────────
+//!  begin ─────────────> idle                       ─> send locks
+//!  vote ──────────────> locking, a quorum          ─> token: the largest vote, write back below it
+//!  written back ──────> confirming, a quorum       ─> grant
+//!  retry ─────────────> locking, refused by nodes  ─> send those locks again, as a queued waiter
+//!  roll back ─────────> locking, confirming        ─> send unlocks, idle
+//!  renew, answers ────> holding, a quorum counts   ─> extend or verify the lease
+//!  downgrade ─────────> holding a write lease      ─> locking, as a reader
+//!  unlock ────────────> holding                    ─> send unlocks, idle
+//! ```
 //!
-//! That a property holds is worth little if the search is blind. So each rule is broken in turn, and
-//! the search has to find where the property fails. What is modelled, what is not, and what was
-//! found stands in `docs/MODEL.md`.
+//! Two kinds of searches exist. Without [`Timing`](bounds::Timing) the clocks of the nodes stand
+//! still and a key may expire at any moment, so the properties found there need no clock. With
+//! timing there are ticks, ttls end as they do in the node, and a node may forget its data.
 //!
-//! The model is there only with `RUSTFLAGS="--cfg redquorum_model"`, so that nobody else has to
-//! build what it is searched with. A `cargo test` without this flag passes without any of it.
+//! A property that holds says little if the search is blind. Therefore each rule is broken in turn,
+//! and the search must find a state that violates the property. The scope of the model, its limits
+//! and its findings are in `docs/MODEL.md`.
+//!
+//! The model is compiled only with `RUSTFLAGS="--cfg redquorum_model"`, so that other builds do not
+//! need the search library. A `cargo test` without this flag passes without the model.
 //!
 //! [`NodeState::apply`]: crate::node::state::NodeState::apply
 
@@ -46,8 +59,8 @@ mod residue;
 mod sharing;
 mod verification;
 
-/// As many as tell a majority from a minority.
+/// The number of nodes: the smallest at which a majority differs from a minority.
 const NODES: usize = 3;
 
-/// A writer and two readers. The third does nothing in searches of two.
+/// The number of clients: a writer and two readers. The third client is idle in searches of two.
 const CLIENTS: usize = 3;

@@ -1,4 +1,4 @@
-//! One node, and all that is between it and the clients.
+//! One node, and the messages between the node and the clients.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -24,41 +24,44 @@ use crate::{
 
 mod faults;
 
-/// What a node is called by itself. A restart is a flush here: what tells incarnations apart is not
-/// in question.
+/// The incarnation of a node. A restart is modelled as a flush, because the detection of restarts
+/// is out of scope.
 pub(super) const INCARNATION: &str = "";
 
-/// One node, what is in flight to and from it, and what each client's attempt has heard of it.
+/// One node, its messages in flight, and the answers that each client's attempt has received from
+/// it.
 ///
-/// Together in one value, so that nodes can change places: nothing in the protocol tells one from
-/// another, and of states that differ only in that the search visits one.
+/// All three are one value, so that nodes can be exchanged. The protocol does not distinguish
+/// nodes, and the search visits one of the states that differ only in their order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NodeModel {
     state: NodeState,
-    /// What it comes back with if it restarts.
+    /// The state after a restart.
     saved: Option<Arc<NodeState>>,
-    /// Whole seconds by which the node's clock is ahead of the others.
+    /// The whole seconds by which the node's clock is ahead.
     ahead: u8,
-    /// Sorted, so that the order of sending makes no difference.
+    /// The requests in flight, sorted, so that the order of sending makes no difference.
     requests: Vec<Request>,
     replies: Vec<Reply>,
     pub(super) attempts: [NodeAttemptState; CLIENTS],
 }
 
-/// What an attempt has heard of a node.
+/// The answers that an attempt has received from a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct NodeAttemptState {
     pub(super) lock: LockVote,
     pub(super) write_back: WriteBackState,
-    /// Of the last renewal round.
+    /// Whether the node counts for the last renewal round, once it has answered.
     pub(super) renewal: Option<bool>,
-    /// Renewals that are unanswered.
+    /// The number of unanswered renewals.
     pub(super) open_renewals: u8,
-    /// A renewal has put the key there.
+    /// Whether a renewal has written the key.
     pub(super) is_renewed: bool,
-    /// The node restarted when the attempt had begun. Until that is decided, it is in quarantine.
+    /// Whether the attempt began before the node's restart. The node is in quarantine until the
+    /// attempt is decided.
     pub(super) began_before_restart: bool,
-    /// What the unlock of the write lease leaves here that is given up for this attempt.
+    /// The tombstone that the unlock of the replaced write lease leaves, if this attempt is a
+    /// downgrade.
     pub(super) writer_tombstone: Option<Tombstone>,
 }
 
@@ -97,7 +100,7 @@ impl NodeModel {
         }
     }
 
-    /// Somebody else comes into its queue.
+    /// Adds a foreign waiter to the node's queue.
     pub(super) fn enqueue(&mut self, model: &Protocol) {
         self.state.apply(&model.parameters, &foreign_waiter(model.ttl()), self.time(0));
     }
@@ -115,7 +118,7 @@ impl NodeModel {
         self.requests.insert(place, request);
     }
 
-    /// Takes out of flight what is executed now, and will not be again.
+    /// Removes a request that is executed now, and not again, from the messages in flight.
     pub(super) fn arrive(&mut self, request: Request) {
         self.requests.remove(self.requests.iter().position(|other| *other == request).unwrap());
     }
@@ -133,13 +136,13 @@ impl NodeModel {
         self.replies.retain(|reply| is_relevant(*reply));
     }
 
-    /// The client's attempt is over: whatever it would have heard, nobody listens to.
+    /// Removes the state and the replies of the client's ended attempt.
     pub(super) fn forget_attempt(&mut self, client: usize) {
         self.attempts[client] = NodeAttemptState::default();
         self.replies.retain(|reply| reply.to.client != client);
     }
 
-    /// What the node does, and what it says to it.
+    /// Executes a request on the node. Returns the answer.
     pub(super) fn execute(&mut self, model: &Protocol, request: Request, now: u8) -> Option<FromNode> {
         let Request { of, message } = request;
         let owner = match model.rules.broken_rule {
@@ -152,7 +155,8 @@ impl NodeModel {
         let answer = self.state.apply(&model.parameters, &operation, self.time(now)).answer.into_parts().0;
         drop(broken);
         if !model.bounds.is_queued {
-            // They keep some out for a while, and who comes when is for the search to try.
+            // Marks refuse some clients for a while. The search tries every order of clients
+            // anyway.
             self.state.forget_marks();
         }
         if !model.bounds.are_tokens_counted() {
@@ -184,19 +188,19 @@ impl NodeModel {
         self.state.held(resource(), self.time(now)).is_some()
     }
 
-    /// Who shares the resource here, while the clocks stand still.
+    /// Returns the readers of the resource, while the clocks stand still.
     pub(super) fn readers(&self) -> impl Iterator<Item = AttemptId> {
         let readers = self.state.readers(resource(), self.time(0));
         readers.into_iter().flat_map(|readers| readers.ends.keys().map(attempt_of))
     }
 
-    /// Whether a key is here, or what belongs to one.
+    /// Whether the node has a key or data of a key.
     pub(super) fn has_leftovers(&self, now: u8) -> bool {
         self.is_held(now) || self.state.stored_readers(resource()).is_some()
     }
 
-    /// Whether the key is that of readers if there is one, and ends with the last of them; and
-    /// whether they have an order that votes can keep.
+    /// Whether the key is the key of readers exactly if there are readers, and ends with the last
+    /// of them, and whether their phase and epoch are in order.
     pub(super) fn agrees_with_readers(&self, now: u8) -> bool {
         let time = self.time(now);
         let key = self.state.held(resource(), time).filter(|held| held.owner.is_of_readers());
@@ -206,24 +210,23 @@ impl NodeModel {
         key.map(|held| held.expires_at) == last && stored.is_none_or(|readers| readers.phase <= readers.epoch)
     }
 
-    /// A tick has passed: what is over is forgotten.
+    /// Removes expired data after a tick.
     pub(super) fn tick(&mut self, now: u8) {
         self.state.sweep(NodeTime::from_epoch(now.into()));
     }
 
-    /// A tick is a millisecond.
+    /// Returns the time of the node. A tick is one millisecond.
     fn time(&self, now: u8) -> NodeTime {
         NodeTime::from_epoch(u64::from(self.ahead) * 1000 + u64::from(now))
     }
 }
 
-/// A counter that outlives the search.
+/// Returns a counter that outlives the search.
 fn lasting_counter(value: u64) -> Counter {
     Counter { value, expires_at: NodeTime::from_epoch(3_600_000) }
 }
 
-/// A node and its digest, by which nodes are sorted and states told apart without looking at all of
-/// it again.
+/// A node with its digest. Nodes are sorted, and states are compared, by digest alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sealed {
     digest: u64,
@@ -241,7 +244,7 @@ impl Sealed {
         self.digest
     }
 
-    /// The node, to be changed: sealed again before anybody looks at the digest.
+    /// Returns the node for a change. The node must be sealed before its digest is used.
     pub(super) fn open(&mut self) -> &mut NodeModel {
         self.digest = 0;
         Arc::make_mut(&mut self.node)

@@ -1,4 +1,4 @@
-//! Tokens are unique and grow, whatever the clocks do.
+//! Tokens: unique and growing, regardless of clocks.
 
 use crate::{
     model::{

@@ -1,4 +1,4 @@
-//! The protocol as a graph of states, for `stateright` to search.
+//! The protocol as a graph of states, for a search by `stateright`.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::{
     node::{QuarantineParameters, QuorumParameters, operation::samples::parameters},
 };
 
-/// The protocol, within bounds and by rules.
+/// The protocol within bounds and rules.
 #[derive(Clone, Debug)]
 pub(super) struct Protocol {
     pub(super) bounds: Bounds,
     pub(super) rules: Rules,
     pub(super) parameters: QuorumParameters,
-    /// How many votes win.
+    /// The number of votes of a quorum.
     pub(super) needed: usize,
 }
 
@@ -33,7 +33,8 @@ impl Protocol {
             QuorumParameters { guard: rules.guard, incarnation: Some(INCARNATION.into()), ..parameters() };
         if let Some(timing) = bounds.timing {
             parameters.max_ttl = Duration::from_millis(timing.ttl.into());
-            // What is over after a tick is over in it: so a tick less than an attempt may last.
+            // An expiry after a tick belongs to that tick. Hence one tick less than an attempt may
+            // last.
             let renewals_after = Duration::from_millis(timing.attempt_timeout.saturating_sub(1).into());
             parameters.quarantine = QuarantineParameters { lasts: parameters.max_ttl, renewals_after };
         }
@@ -44,7 +45,7 @@ impl Protocol {
         self.parameters.max_ttl
     }
 
-    /// What an action makes of a world, every node still in its place.
+    /// Returns the world after an action, with every node at its index.
     pub(super) fn after(&self, before: &World, action: Action) -> Option<World> {
         let mut world = before.clone();
         match action {
@@ -93,7 +94,7 @@ impl Protocol {
         Some(world)
     }
 
-    /// What comes of a world when the first client wins its first attempt at once.
+    /// Returns the world after the first client has won its first attempt at once.
     fn held(&self, world: World) -> World {
         let then = |world: World, action| self.after(&world, action).unwrap();
         let mut world = then(world, Action::Begin(0));
@@ -110,8 +111,8 @@ impl Protocol {
     fn client_actions(&self, world: &World, client: usize, actions: &mut Vec<Action>) {
         match world.clients[client].phase {
             ClientPhase::Idle => {
-                // Clients can change places until one has begun: the one that does is named the
-                // first.
+                // Clients are interchangeable until one of them begins. The first client to begin
+                // gets the first name.
                 let may_come_first =
                     |other: usize| !self.bounds.are_alike(other, client) || world.clients[other].begun > 0;
                 let is_named = (0..client).all(may_come_first);
@@ -181,7 +182,7 @@ impl Protocol {
         if world.expiries != Expiries::AtMost(0) && here.is_held(0) && here.readers().count() != 1 {
             actions.push(Action::Expire { node });
         }
-        // Where any number expires, those of a key do one by one.
+        // If any number of keys expires, the readers of a key expire one by one.
         if world.expiries != Expiries::AtMost(0) {
             actions.extend(here.readers().map(|reader| Action::ExpireReader { node, reader }));
         }
@@ -192,7 +193,7 @@ impl Protocol {
             actions.push(Action::Crash { node });
         }
         if world.restarts > 0 {
-            // One node is enough, and one moment.
+            // One saved node, at one moment, is enough.
             let is_any_saved = world.count(NodeModel::has_saved) > 0;
             actions.extend((!is_any_saved).then_some(Action::Save { node }));
             actions.extend(here.has_saved().then_some(Action::Restart { node }));
@@ -285,7 +286,7 @@ impl Model for Protocol {
             ModelProperty::KeysAgreeWithReaders => "keys agree with readers",
         };
         let is_kept = Property::always(name, |model: &Self, world: &World| world.is_kept(model));
-        // A broken rule is to show in a property.
+        // A broken rule must show in a property.
         let agrees = Property::always("keys agree with readers", |_, world: &World| {
             world.count(|node| node.agrees_with_readers(world.now)) == NODES
         });

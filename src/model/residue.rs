@@ -1,4 +1,4 @@
-//! Nothing is left behind, with nothing that expires.
+//! Residue: no key is left, without any expiry.
 
 use crate::{
     model::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 const BOUNDS: Bounds = Bounds::of(ModelProperty::NothingIsLeftBehind);
-/// One client, with nobody in its way.
+/// One client without contention.
 const ALONE: Bounds = Bounds { attempts: [1, 0, 0], ..BOUNDS };
 
 #[test]
@@ -34,8 +34,8 @@ fn without_rollback_a_silent_node_keeps_a_key() {
     shortest_break(ALONE, Rules::without(Mutation::RollbackSkipsSilent));
 }
 
-/// A connection delivers nothing twice, and a request that a new connection repeats is repeated
-/// before its unlock.
+/// Real connections exclude this case: a connection delivers no message twice, and a new connection
+/// repeats a request before its unlock.
 #[test]
 fn a_duplicated_lock_after_its_unlock_leaves_a_key() {
     shortest_break(Bounds { duplicates: 1, ..ALONE }, Rules::WHOLE);

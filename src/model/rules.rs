@@ -1,4 +1,4 @@
-//! The rules that a search goes by, and the one that is broken in it.
+//! The rules of a search, and the rule that is broken in it.
 
 use crate::{
     algorithm::tally::Electorate,
@@ -7,16 +7,16 @@ use crate::{
     node::RestartGuard,
 };
 
-/// A way to do it wrong.
+/// A rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BrokenRule {
-    /// As the code itself can be told to do it.
+    /// A mutation of the crate's code.
     Mutation(Mutation),
-    /// A node proves a lease if the key is still there.
+    /// A node proves a lease if the key still exists.
     VerifyByKey,
-    /// Readers take the largest vote for their token, although no quorum may know of it.
+    /// Readers take the largest vote for their token, although no quorum may know that vote.
     ReadersWriteNothingBack,
-    /// A writer unlocks the resource before it goes on as a reader.
+    /// A writer unlocks the resource before it locks as a reader.
     UnlockToDowngrade,
 }
 
@@ -47,7 +47,7 @@ impl Rules {
         self.breaks(BrokenRule::Mutation(rule))
     }
 
-    /// Breaks the rule for the crate's own code, on this thread, until what is returned is dropped.
+    /// Breaks the rule in the crate's code, on this thread, until the guard is dropped.
     pub(super) fn break_for_nodes(self) -> Broken {
         mutation::break_rule(match self.broken_rule {
             Some(BrokenRule::Mutation(rule)) => Some(rule),
@@ -55,7 +55,7 @@ impl Rules {
         })
     }
 
-    /// How many votes win.
+    /// Returns the number of votes of a quorum.
     pub(super) fn needed(self) -> usize {
         let _broken = self.break_for_nodes();
         Electorate::majority(NODES)

@@ -1,4 +1,4 @@
-//! Searches, and what they find.
+//! Searches and their results.
 
 use std::fmt::Write;
 
@@ -10,9 +10,10 @@ use crate::model::{
     rules::Rules,
 };
 
-/// Visits every state within the bounds. Fails with the trace if the property is broken in one.
+/// Visits every state within the bounds. Fails with the trace if a state violates the property.
 ///
-/// Depth first: that keeps only a path in memory, beside one word for each state.
+/// The search is depth first, because then only a path is in memory, beside one word for each
+/// state.
 pub(super) fn assert_holds(bounds: Bounds, rules: Rules) {
     let search = Protocol::new(bounds, rules)
         .checker()
@@ -28,7 +29,7 @@ pub(super) fn assert_holds(bounds: Bounds, rules: Rules) {
     }
 }
 
-/// Searches breadth first for a shortest way in which the property is broken, prints it, and returns
+/// Searches breadth first for a shortest trace that violates the property, prints it, and returns
 /// its length. Fails if there is none.
 pub(super) fn shortest_break(bounds: Bounds, rules: Rules) -> usize {
     let search = Protocol::new(bounds, rules).checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
@@ -39,8 +40,8 @@ pub(super) fn shortest_break(bounds: Bounds, rules: Rules) -> usize {
     steps
 }
 
-/// As [`shortest_break`], but a quick search goes depth first, and takes the first way that it
-/// finds.
+/// Searches as [`shortest_break`]. A quick search is depth first instead, and takes the first trace
+/// that it finds.
 pub(super) fn assert_breaks(bounds: Bounds, rules: Rules) {
     if full_or(true, false) {
         shortest_break(bounds, rules);

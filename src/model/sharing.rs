@@ -1,4 +1,4 @@
-//! Readers share a resource, and a writer has it alone.
+//! Shared resources: readers share a resource, and a writer has it exclusively.
 
 use crate::{
     model::{
@@ -9,7 +9,7 @@ use crate::{
     mutation::Mutation,
 };
 
-/// Who reads, of three clients.
+/// The modes of three clients.
 const WRITER_FIRST: [bool; 3] = [false, true, true];
 const WRITER_BETWEEN: [bool; 3] = [true, false, true];
 const WRITER_LAST: [bool; 3] = [true, true, false];
@@ -20,7 +20,7 @@ const fn of(property: ModelProperty) -> Bounds {
     Bounds { readers: WRITER_FIRST, ..Bounds::of(property) }
 }
 
-/// With whatever expires, so that no clock is in it.
+/// Bounds with any number of expiries, so that the result does not depend on a clock.
 const fn of_any_clock(property: ModelProperty) -> Bounds {
     Bounds { expiries: Expiries::Any, ..of(property) }
 }
@@ -30,10 +30,11 @@ const ORDER: Bounds = of_any_clock(ModelProperty::TokensAreUniqueAndGrow);
 const PROOFS: Bounds = of_any_clock(ModelProperty::ProofsHold);
 const RESIDUE: Bounds = of(ModelProperty::NothingIsLeftBehind);
 
-/// A ttl is over before one that begins a tick later is.
+/// A lease ends before a lease that begins a tick later.
 const TIMING: Timing = Timing { ttl: 2, attempt_timeout: 2, horizon: 3 };
 
-/// One of three has a lease, while a tick passes between what the others do.
+/// One of three clients has a lease at the start, while a tick passes between the actions of the
+/// other clients.
 const TIMED: Bounds = Bounds { attempts: ALL, is_held_at_start: true, timing: Some(TIMING), ..EXCLUSION };
 
 #[test]

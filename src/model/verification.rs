@@ -1,4 +1,4 @@
-//! A lease that was verified had no later one before the verification began.
+//! Verification: a verified lease had no later lease before the verification began.
 
 use crate::{
     model::{
@@ -12,7 +12,7 @@ use crate::{
 const BOUNDS: Bounds =
     Bounds { expiries: Expiries::Any, renewals: [1, 0, 0], ..Bounds::of(ModelProperty::ProofsHold) };
 
-/// Quick searches begin with the lease that is verified.
+/// Returns the bounds. Quick searches begin with the lease that is verified.
 fn bounds() -> Bounds {
     Bounds { is_held_at_start: full_or(false, true), ..BOUNDS }
 }

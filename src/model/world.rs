@@ -11,14 +11,14 @@ use crate::{
     mutation::Mutation,
 };
 
-/// Everything at one moment.
+/// The state of all nodes, clients and messages at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
-    /// Sorted: nodes can change places.
+    /// The nodes, sorted, because nodes are interchangeable.
     pub(super) nodes: [Sealed; NODES],
     pub(super) clients: [ModelClient; CLIENTS],
     pub(super) now: u8,
-    /// As many of the leases granted so far as the property asks about, sorted.
+    /// The granted leases that matter to the property, sorted.
     pub(super) granted: Vec<Granted>,
     pub(super) expiries: Expiries,
     pub(super) duplicates: u8,
@@ -26,47 +26,49 @@ pub(super) struct World {
     pub(super) losses: u8,
     pub(super) crashes: u8,
     pub(super) restarts: u8,
-    /// What has gone wrong, where a state does not show it by itself.
+    /// A violation that the rest of the state does not show.
     pub(super) flaw: Option<Flaw>,
 }
 
-/// A lease that was granted.
+/// A granted lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Granted {
     pub(super) token: u64,
     pub(super) is_reader: bool,
 }
 
+/// A violation, recorded when it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Flaw {
-    /// A token was granted twice, not to readers both times.
+    /// A token was granted twice, at least once to a writer.
     RepeatedToken(u64),
-    /// A token was granted after a larger one.
+    /// A token was granted after a larger token.
     FallingToken(u64),
-    /// A lease was verified after a larger token was granted that it conflicts with.
+    /// A lease was verified although a conflicting lease with a larger token had been granted.
     FalseProof(u64),
-    /// A writer was granted a lease between a write lease and the read lease that followed it.
+    /// A writer was granted a lease between a write lease and its downgrade.
     WriterBetween,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelClient {
-    /// How many attempts it has begun.
+    /// The number of attempts begun.
     pub(super) begun: u8,
     pub(super) phase: ClientPhase,
     /// The tick at which the attempt began.
     pub(super) start: u8,
-    /// Above this its token has to be, because of what had been granted then.
+    /// The bound that the token must exceed, because of the leases granted at the start of the
+    /// attempt.
     pub(super) floor: u64,
-    /// What it gives up for the lease that it wants, if it downgrades.
+    /// The write lease that the attempt replaces, if it is a downgrade.
     pub(super) downgrade: Option<PendingDowngrade>,
 }
 
-/// A write lease that is given up for a read lease.
+/// A write lease that is to be replaced by a read lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PendingDowngrade {
     pub(super) writer: AttemptId,
-    /// Where there are ticks: the first at which it is over.
+    /// With timing, the first tick after the validity.
     pub(super) valid_until: u8,
     /// Whether another writer has been granted a lease since.
     pub(super) has_later_writer: bool,
@@ -87,19 +89,18 @@ pub(super) enum ClientPhase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelLease {
     pub(super) token: u64,
-    /// Where there are ticks: the first at which it is over.
+    /// With timing, the first tick after the validity.
     pub(super) valid_until: u8,
-    /// Renewal rounds begun.
+    /// The number of renewal rounds begun.
     pub(super) rounds: u8,
-    /// The last of them, if it is undecided.
+    /// The last renewal round, if it is undecided.
     pub(super) round: Option<ModelRound>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelRound {
     pub(super) start: u8,
-    /// The largest token that had been granted at its start to anybody whom the lease is in
-    /// conflict with.
+    /// The largest token of a conflicting lease granted before the start of the round.
     pub(super) largest_before: u64,
 }
 
@@ -125,57 +126,57 @@ impl World {
         world.settled()
     }
 
-    /// The one state that stands for all that differ from it in the order of the nodes.
+    /// Returns the representative of all states that differ only in the order of the nodes.
     pub(super) fn settled(mut self) -> Self {
         self.nodes.sort_by_key(Sealed::digest);
         self
     }
 
-    /// The places of the nodes once they are settled.
+    /// Returns the indices of the nodes in the order of the settled state.
     pub(super) fn order(&self) -> [usize; NODES] {
         let mut order = std::array::from_fn(|node| node);
         order.sort_by_key(|node: &usize| self.nodes[*node].digest());
         order
     }
 
-    /// The attempt that the client is making, or has made last.
+    /// Returns the present or last attempt of the client.
     pub(super) fn attempt(&self, client: usize) -> AttemptId {
         AttemptId { client, number: self.clients[client].begun }
     }
 
-    /// Whether anybody waits for the answer.
+    /// Whether the client waits for the answer to a request.
     pub(super) fn expects_answer(&self, Request { of, .. }: Request) -> bool {
         self.attempt(of.client) == of && self.clients[of.client].phase != ClientPhase::Idle
     }
 
-    /// Sends the client's request to one node.
+    /// Sends a request of the client to one node.
     pub(super) fn send(&mut self, client: usize, node: usize, message: ToNode) {
         let request = Request { of: self.attempt(client), message };
         self.nodes[node].open().send(request);
     }
 
-    /// Of how many nodes this holds.
+    /// Returns the number of nodes for which `holds` is true.
     pub(super) fn count(&self, holds: impl Fn(&NodeModel) -> bool) -> usize {
         self.nodes.iter().filter(|node| holds(node)).count()
     }
 
-    /// The largest token granted so far, to anybody whom the client's leases are in conflict with;
-    /// 0 if there is none.
+    /// Returns the largest token of the granted leases that conflict with leases of the client; 0
+    /// if there is none.
     pub(super) fn largest_granted(&self, model: &Protocol, client: usize) -> u64 {
         let is_reader = self.is_reader(model, client);
         let others = self.granted.iter().filter(|other| !(is_reader && other.is_reader));
         others.map(|other| other.token).max().unwrap_or(0)
     }
 
-    /// Above this is every token that the client may be granted if it begins now: no reader's is
-    /// below that of a reader before, though it may be the same.
+    /// Returns the bound that a token of the client must exceed if its attempt begins now. A token
+    /// of a reader may equal the token of an earlier reader, and must not be smaller.
     pub(super) fn floor(&self, model: &Protocol, client: usize) -> u64 {
         let readers = self.granted.iter().filter(|other| self.is_reader(model, client) && other.is_reader);
         let largest = readers.map(|other| other.token).max().unwrap_or(0);
         self.largest_granted(model, client).max(largest.saturating_sub(1))
     }
 
-    /// The client's attempt is over, whatever is still in flight.
+    /// Ends the client's attempt, regardless of messages in flight.
     pub(super) fn end_attempt(&mut self, client: usize) {
         for node in &mut self.nodes {
             node.open().forget_attempt(client);
@@ -184,8 +185,8 @@ impl World {
         self.clients[client] = ModelClient { begun, ..ModelClient::IDLE };
     }
 
-    /// Whether hearing this changes anything. A node's first answer stands; and what comes after a
-    /// decision matters only where it tells an unlock whether to leave a tombstone.
+    /// Whether the delivery of a reply changes the state. The first answer of a node stands.
+    /// Answers after a decision matter only if they determine whether an unlock leaves a tombstone.
     pub(super) fn is_relevant(&self, model: &Protocol, node: usize, Reply { to, message }: Reply) -> bool {
         let attempt = self.nodes[node].attempts[to.client];
         let is_voting = attempt.lock == LockVote::Unanswered;
@@ -233,7 +234,7 @@ impl World {
         matches!(self.clients[client].phase, ClientPhase::Locking | ClientPhase::Confirming { .. })
     }
 
-    /// The first tick at which the client's attempt can no longer be won.
+    /// Returns the first tick at which the client's attempt can no longer win.
     pub(super) fn last_chance(&self, model: &Protocol, client: usize) -> u8 {
         let timing = model.bounds.timing;
         let Some(timing) = timing else { return u8::MAX };
@@ -247,12 +248,12 @@ impl World {
         }
     }
 
-    /// Whether the client shares the resource, if it has it, or tries to.
+    /// Whether the client shares the resource in its present or last attempt.
     pub(super) fn is_reader(&self, model: &Protocol, client: usize) -> bool {
         model.bounds.is_reader(self.attempt(client))
     }
 
-    /// Whether this holds of two clients whose leases must not overlap.
+    /// Whether `holds` is true for two clients whose leases must not overlap.
     fn is_any_conflict(&self, model: &Protocol, holds: impl Fn(usize) -> bool) -> bool {
         let share = |one, other| self.is_reader(model, one) && self.is_reader(model, other);
         let mut clients = 0..CLIENTS;
@@ -276,8 +277,8 @@ impl World {
         }
     }
 
-    /// Whether the property can neither be kept nor broken by what is to come, so that it need not
-    /// be visited.
+    /// Whether later states can neither violate the property nor matter to it, so that the search
+    /// need not visit them.
     pub(super) fn is_decided(&self, model: &Protocol) -> bool {
         let may_begin = |client: usize| self.clients[client].begun < model.bounds.attempts[client];
         let is_in_time = |client: usize| self.now < self.last_chance(model, client);

@@ -1,4 +1,4 @@
-//! What goes wrong with a node.
+//! The faults of a node.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl NodeModel {
-    /// The key expires, or one reader. Only where the clocks stand still.
+    /// Ends the key, or one reader, at any moment, while the clocks stand still.
     pub(in crate::model) fn expire(&mut self, model: &Protocol, reader: Option<AttemptId>) {
         let left = self.state.stored_readers(resource()).cloned();
         match reader {
@@ -38,13 +38,13 @@ impl NodeModel {
         self.ahead += u8::from(is_regained_above);
     }
 
-    /// It forgets everything.
+    /// Deletes all data, apart from the counter.
     pub(in crate::model) fn crash(&mut self, parameters: &QuorumParameters, now: u8) {
         let counter = self.state.counter(resource(), self.time(now));
         self.state.flush();
         if parameters.guard != RestartGuard::Off {
             self.register(parameters, now);
-            // Where tokens are not looked at, the minimum token would only make more states.
+            // If the property ignores tokens, a minimum token would only add states.
             let metadata = self.state.metadata().cloned();
             self.state.set_metadata(metadata.map(|metadata| NodeMetadata { minimum_token: 0, ..metadata }));
         }
@@ -59,14 +59,14 @@ impl NodeModel {
         self.saved = Some(Arc::new(self.state.clone()));
     }
 
-    /// It is as it was when it saved, while these clients are trying.
+    /// Restores the saved state. `are_trying` are the clients with undecided attempts.
     pub(in crate::model) fn restart(&mut self, model: &Protocol, are_trying: [bool; CLIENTS]) {
         let Some(saved) = self.saved.take() else { return };
         self.state = NodeState::clone(&saved);
         self.state.set_metadata(None);
         let guarded = QuorumParameters { guard: RestartGuard::PerConnection, ..model.parameters.clone() };
         self.register(&guarded, 0);
-        // How long it lasts is said by what follows.
+        // `is_in_quarantine` models the duration of the quarantine.
         self.state.set_quarantine(None);
         for (attempt, is_trying) in self.attempts.iter_mut().zip(are_trying) {
             attempt.began_before_restart = is_trying;
@@ -82,8 +82,8 @@ impl NodeModel {
         self.state.set_readers(resource(), readers);
     }
 
-    /// Whether it gives no votes: it has restarted, and it is not yet so long ago that attempts
-    /// which are older are decided, and that keys which are older, and were not renewed, are over.
+    /// Whether the node votes on no attempt: since its restart, attempts that began before are
+    /// undecided, or older keys that were not renewed have not ended.
     pub(in crate::model) fn is_in_quarantine(&self, model: &Protocol) -> bool {
         let until = self.time(0) + model.ttl();
         let held = self.state.held(resource(), self.time(0)).map(|held| held.expires_at);
@@ -93,12 +93,12 @@ impl NodeModel {
             || ends.chain(held).any(|end| end < until)
     }
 
-    /// A client registers it at once.
+    /// Registers the node, as a client does at once.
     fn register(&mut self, parameters: &QuorumParameters, now: u8) {
         let time = self.time(now);
         let register = Register { new_nodes: NewNodes::Quarantine, time: time.since_epoch() };
         self.state.apply(parameters, &Operation::Register(register), time);
-        // What `init` asks for would only make more states.
+        // The state that waits for `init` would only add states.
         self.state.set_new(None);
     }
 }
