@@ -13,115 +13,116 @@
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests break rules"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Mutation {
-    /// An attempt reuses the lease id of the attempt before.
+    /// An attempt with the lease id of the attempt before.
     ReuseOwnerId,
-    /// An attempt wins with a quorum that is complete only after the end of validity.
+    /// A lease from a quorum that is complete only after the end of validity.
     SkipLastValidityCheck,
-    /// Half of the nodes are a quorum.
+    /// A quorum of half of the nodes.
     HalfIsQuorum,
-    /// A quorum is a majority of the nodes that answer.
+    /// A quorum as a majority of the nodes that answer.
     QuorumOfAnswering,
-    /// A write-back checks neither the owner nor the counter.
+    /// A write-back that checks neither the owner nor the counter.
     WriteBackUnconditionally,
-    /// A write-back does not check the owner of the key.
+    /// A write-back that does not check the owner of the key.
     WriteBackWithoutOwner,
-    /// A write-back also lowers counters.
+    /// A write-back that also lowers counters.
     WriteBackAboveToken,
-    /// The largest vote becomes the token without a write-back, although no quorum may know that
-    /// vote.
+    /// A token from the largest vote without a write-back, although no quorum may know that vote.
     NoWriteBack,
-    /// A renewal does not heal a node whose counter is above the token.
+    /// A renewal that does not heal a node whose counter is above the token.
     HealOnlyBelowToken,
-    /// A verification counts nodes whose counter is above the token.
+    /// A verification that counts nodes whose counter is above the token.
     VerifyAboveToken,
-    /// A verification counts nodes that have lost their counter.
+    /// A verification that counts nodes without a counter, which have lost it.
     VerifyWithoutCounter,
-    /// An unlock deletes the key of any owner.
+    /// An unlock that deletes the key of any owner.
     UnlockWithoutOwner,
-    /// An unlock leaves no tombstone for an unanswered lock.
+    /// An unlock without a tombstone for an unanswered lock.
     NoTombstoneForLock,
-    /// An unlock leaves no tombstone for an unanswered renewal.
+    /// An unlock without a tombstone for an unanswered renewal.
     NoTombstoneForRenewal,
-    /// Validity begins after the first answer.
+    /// A validity that begins after the first answer.
     StartAfterFirstAnswer,
-    /// A request may shorten a ttl.
+    /// A request that shortens a ttl.
     ShortenTtl,
-    /// Nodes grant to newcomers before refused or woken waiters.
+    /// Nodes that grant to newcomers before refused or woken waiters.
     IgnoreYieldMark,
-    /// A rollback omits nodes that have not answered.
+    /// A rollback without the nodes that have not answered.
     RollbackSkipsSilent,
-    /// A lost attempt sends no rollback.
+    /// A lost attempt without a rollback.
     NoRollback,
-    /// The renewal announces a loss, not a timer of the lease.
+    /// A loss that the renewal announces, not a timer of the lease.
     LossOnlyByRenewal,
-    /// An inner unlock subtracts one hold instead of sending the number of remaining holds. The
-    /// unlock is a renewal with zero holds.
+    /// An inner unlock that subtracts one hold instead of sending the number of remaining holds: a
+    /// renewal with zero holds.
     HoldsAsIncrements,
-    /// A node stores the proclamation of any client, even without the lock.
+    /// A node that stores the proclamation of any client, even without the lock.
     ProclaimWithoutLock,
-    /// An observation returns the client of the last proclamation on a node as leader, even without
-    /// the lock.
+    /// An observation that returns the client of the last proclamation on a node as leader, even
+    /// without the lock.
     ObserveWithoutLock,
-    /// An observation may return to an earlier leader.
+    /// An observation that returns to an earlier leader.
     ObserveBackwards,
-    /// A restarted node votes as if it had given no votes before.
+    /// A restarted node that votes as if it had given no votes before.
     VoteBelowMinimum,
-    /// The queue node grants to any client.
+    /// A queue node that grants to any client.
     GrantOutOfTurn,
-    /// The queue node wakes no waiter.
+    /// A queue node that wakes no waiter.
     NoWake,
-    /// If a woken waiter rolls back or leaves the queue, the next waiter is not woken.
+    /// A queue node that does not wake the next waiter when a woken waiter rolls back or leaves the
+    /// queue.
     NoWakeAfterRollback,
-    /// A newcomer counts a deferral by the queue node as one vote.
+    /// A newcomer that counts a deferral by the queue node as one vote.
     IgnoreDeferral,
-    /// A waiter makes no attempt at the end of the holder's ttl.
+    /// A waiter that makes no attempt at the end of the holder's ttl.
     IgnoreHolderTtl,
-    /// A waiter does not pause after a futile grant of a stale queue node.
+    /// A waiter that does not pause after a futile grant of a stale queue node.
     NoPauseAfterFutileGrant,
-    /// A lease that was won without an answer of the queue node leaves yield marks.
+    /// Yield marks by a lease that was won without an answer of the queue node.
     MarkWithoutAnswer,
-    /// An unpolled lock call is not rolled back.
+    /// An unpolled lock call that is not rolled back.
     NoStallRollback,
-    /// A node in quarantine counts for renewals at once.
+    /// A node in quarantine that counts for renewals at once.
     CountInQuarantine,
-    /// A node without metadata counts for renewals.
+    /// A node without metadata that counts for renewals.
     CountWithoutMetadata,
-    /// The first reader gets a vote that was given before.
+    /// A vote for the first reader that was given before.
     FirstReaderRepeats,
-    /// A write-back of a reader does not check that the owner is a reader of the node.
+    /// A write-back of a reader that does not check whether the owner is a reader of the node.
     WriteBackOfNoReader,
-    /// A write-back of a reader does not check the phase of the node's readers.
+    /// A write-back of a reader that does not check the phase of the node's readers.
     WriteBackBelowPhase,
-    /// When a reader leaves, the key ends with the ttl of that reader.
+    /// A key that ends with the ttl of the reader that leaves.
     OneEndForReaders,
-    /// A reader that leaves deletes the key of any owner.
+    /// A reader that leaves and deletes the key of any owner.
     UnshareAnyKey,
-    /// A reader that leaves deletes the key of the remaining readers.
+    /// A reader that leaves and deletes the key of the remaining readers.
     UnshareForAll,
-    /// The phase of readers continues from before a writer.
+    /// A phase of readers that continues from before a writer.
     StalePhase,
-    /// A node confirms the write-back of a reader without storing it.
+    /// A node that confirms the write-back of a reader without storing it.
     ReadersWriteNothingBack,
-    /// A renewal of a reader renews the resource as a writer.
+    /// A renewal of a reader that renews the resource as a writer.
     RenewAsWriter,
-    /// A woken waiter that shares the resource does not wake the next waiter.
+    /// A woken waiter that shares the resource and does not wake the next waiter.
     NoReaderWake,
-    /// Readers ignore the writer mark of a writer whose turn it is at a queue node unknown to them.
+    /// Readers that ignore the writer mark of a writer whose turn it is at a queue node unknown to
+    /// them.
     IgnoreWriterMark,
-    /// Renewals of readers do not extend a writer's yield mark.
+    /// Renewals of readers that do not extend a writer's yield mark.
     NoMarkRenewal,
-    /// Tasks join the read lease of their client at any time.
+    /// Tasks that join the read lease of their client at any time.
     UnboundedJoin,
-    /// A waiter of a latch passes once it knows enough arrivals, without recording the fact on the
-    /// nodes.
+    /// A waiter of a latch that passes once it knows enough arrivals, without recording the fact on
+    /// the nodes.
     PassWithoutRecord,
-    /// A node counts the arrivals at a latch, including repeated arrivals of one process.
+    /// A node that counts repeated arrivals of one process at a latch.
     CountArrivals,
-    /// A node counts the permits of a semaphore, regardless of their slots.
+    /// A node that counts the permits of a semaphore, regardless of their slots.
     CountPermits,
-    /// Clients collect several permits at the same time.
+    /// Clients that collect several permits at the same time.
     ParallelPermits,
-    /// A downgrade may win after the write lease has ended.
+    /// A downgrade that wins after the write lease has ended.
     DowngradeTooLate,
 }
 

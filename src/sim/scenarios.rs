@@ -164,7 +164,7 @@ fn assert_keeps(report: &Report, promises: &Promises) {
     }
 }
 
-/// What its schedule leaves standing.
+/// Asserts the promises that hold under the schedule.
 fn assert_keeps_the_rest(report: &Report) {
     assert_keeps(report, &report.schedule.promises(DRIFT, RestartGuard::default()));
 }

@@ -35,8 +35,8 @@ pub enum Promise {
     /// A lease looks valid only between its grant and its end, and its loss is announced no later
     /// than its end.
     Honesty,
-    /// When a verification that proves a lease began, no lease with a larger token had been
-    /// granted; for a resource that is only read, no such write lease.
+    /// A verification proves a lease only if no lease with a larger token had been granted when it
+    /// began. For a resource that is only read, only such write leases count.
     Proof,
 }
 
@@ -76,7 +76,7 @@ impl Promises {
     /// All promises.
     pub const ALL: Self = Self { bits: u16::MAX, grace: Duration::ZERO };
 
-    /// No promises: only [malformed](super::Violation::Malformed) entries are reported.
+    /// The empty set: only [malformed](super::Violation::Malformed) entries are reported.
     pub const NONE: Self = Self { bits: 0, grace: Duration::ZERO };
 
     /// Adds a promise.

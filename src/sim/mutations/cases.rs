@@ -43,8 +43,8 @@ pub(super) fn timed(at: Duration, fault: Fault) -> TimedFault {
     TimedFault { at, fault }
 }
 
-/// Process 0 re-enters its lease and is then paused, its requests are late or repeated, and another
-/// process waits.
+/// Draws cases in which process 0 re-enters its lease and is then paused, with late or repeated
+/// requests, while another process waits.
 pub(super) fn of_reentries() -> impl Strategy<Value = Case> + Clone {
     let holder = (millis(0..=50), millis(1_000..=45_000));
     let message = (0..3_usize, 0..16_u32, millis(1..=12_000), any::<bool>());
@@ -73,8 +73,8 @@ pub(super) fn of_reentries() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Process 0 holds a long lease while nodes lose its keys one after the other and other processes
-/// contend.
+/// Draws cases with a long lease of process 0, in which nodes lose its keys one after the other
+/// while other processes contend.
 pub(super) fn of_a_long_lease() -> impl Strategy<Value = Case> + Clone {
     let losses = prop::collection::vec((0..5_usize, millis(0..=3_000)), 2..=8);
     let nodes = select(vec![3_usize, 5]);
@@ -104,8 +104,8 @@ pub(super) fn has_lost_lease(report: &Report) -> bool {
     events.any(|event| matches!(event, Event::Ended { is_unlocked: false, .. }))
 }
 
-/// All nodes forget at once, several times, while process 0 holds a lease that it verifies at the
-/// end.
+/// Draws cases in which all nodes forget at once, several times, during a lease of process 0 that
+/// is verified at the end.
 pub(super) fn of_forgetful_nodes() -> impl Strategy<Value = Case> + Clone {
     let times = prop::collection::vec(millis(0..=18_000), 1..=3);
     let nodes = select(vec![1_usize, 3]);
@@ -120,7 +120,7 @@ pub(super) fn of_forgetful_nodes() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Processes are paused for about the validity of a lease, mostly while they lock.
+/// Draws cases with pauses of about the validity of a lease, mostly while a process locks.
 pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
     let pause = (0_usize..=1, 0_u64..=10_000, millis(1_000..=25_000));
     let pauses = prop::collection::vec(pause, 1..=2);
@@ -140,9 +140,11 @@ pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Nodes lose the keys of a lease within `within` milliseconds, other processes contend, and a
-/// renewal heals the lease. Meanwhile its write-backs are late or repeated, and one of its locks
-/// may be lost. Afterwards other processes contend again.
+/// Draws cases in which nodes lose the keys of a lease within `within` milliseconds, other
+/// processes contend, and a renewal heals the lease.
+///
+/// Meanwhile the lease's write-backs are late or repeated, and one of its locks may be lost. At the
+/// end, other processes contend again.
 pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + Clone {
     let nodes = || prop_oneof![Just(0b111_usize), 1..=0b111_usize];
     let hold = Duration::from_millis(4 * within);
@@ -181,7 +183,7 @@ pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + 
     )
 }
 
-/// Processes lock repeatedly without faults, each again right after its turn.
+/// Draws cases without faults in which processes lock repeatedly, each again right after its turn.
 pub(super) fn of_a_queue() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), 2..=6_usize, millis(50..=100)).prop_map(|(seed, processes, hold)| {
         let step = Step { end: StepEnd::Drop, ..lock(Duration::ZERO, hold) };
@@ -220,8 +222,8 @@ pub(super) fn is_hand_over_slow(report: &Report) -> bool {
     })
 }
 
-/// The votes of a lease are late, and its holder keeps the lease to the end while another process
-/// waits.
+/// Draws cases in which the votes of a lease are late, and the holder keeps the lease to its end
+/// while another process waits.
 pub(super) fn of_slow_answers() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), select(vec![1_usize, 2, 3]), millis(300..=900), contender(2)).prop_map(
         |(seed, nodes, by, contender)| {
@@ -236,8 +238,8 @@ pub(super) fn of_slow_answers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// All nodes are restored from a backup of some seconds ago, and processes continue when the nodes
-/// vote again.
+/// Draws cases in which all nodes are restored from a backup of some seconds ago, and processes
+/// continue when the nodes vote again.
 pub(super) fn of_old_backups() -> impl Strategy<Value = Case> + Clone {
     let nodes = select(vec![1_usize, 3]);
     let (at, ago) = (millis(3_000..=15_000), millis(500..=10_000));
@@ -255,8 +257,8 @@ pub(super) fn of_old_backups() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// A node forgets the vote of an undecided attempt, and then receives a renewal of the lease that
-/// the attempt competes with.
+/// Draws cases in which a node forgets the vote of an undecided attempt, and then receives a
+/// renewal of the lease that competes with the attempt.
 ///
 /// * Process 2 leaves a key on node 2 and is killed.
 /// * Process 0 has its lease on nodes 0 and 1, and loses its path to node 1 unnoticed.

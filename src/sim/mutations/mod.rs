@@ -26,20 +26,20 @@ const MOST_CASES: u64 = 20_000;
 /// An observable effect of a broken rule.
 #[derive(Clone, Copy, Debug)]
 enum Symptom {
-    /// A promise is broken that holds under the schedule.
+    /// A broken promise that holds under the schedule.
     Broken(Promise),
-    /// A promise is broken that the schedule does not guarantee, but that holds while no rule is
+    /// A broken promise that the schedule does not guarantee, but that holds while no rule is
     /// broken.
     BrokenBeyond(Promise),
-    /// A lease ends without an unlock, although it was renewed all the time.
+    /// The end of a lease without an unlock, although the lease was renewed all the time.
     LeaseLost,
-    /// A process has two turns while another process waits for one.
+    /// Two turns of a process while another process waits for one.
     OutOfTurn,
-    /// The resource is free although waiters exist, until they notice without a wake.
+    /// A free resource with waiters, until a waiter notices without a wake.
     SlowHandOver,
-    /// A reader waits for another reader.
+    /// A reader that waits for another reader.
     ReadersSerialized,
-    /// A writer waits for readers that arrived later.
+    /// A writer that waits for readers that arrived later.
     WriterOvertaken,
 }
 

@@ -21,7 +21,7 @@ fn without_faults(seed: u64, programs: Vec<Vec<Step>>) -> Case {
     Case { schedule: Schedule::without_faults(seed, 3, programs.len()), programs, is_unguarded: true }
 }
 
-/// The cases of late write-backs with a reader as the first holder, and with other readers and
+/// Draws cases of late write-backs with a reader as the first holder, and with other readers and
 /// writers.
 fn of_late_readers() -> impl Strategy<Value = Case> + Clone {
     let modes = prop::collection::vec(any::<bool>(), 16);
@@ -33,9 +33,9 @@ fn of_late_readers() -> impl Strategy<Value = Case> + Clone {
     })
 }
 
-/// A reader's lock is lost on its way to one node and arrives twice at another. Between both
-/// arrivals, the nodes lose the reader's keys and a writer locks. The reader's write-back arrives
-/// after both.
+/// Draws cases in which the lock of a reader is lost on its way to one node and arrives twice at
+/// another node. Between both arrivals, the nodes lose the reader's keys and a writer locks. The
+/// reader's write-back arrives after both.
 fn of_repeated_readers() -> impl Strategy<Value = Case> + Clone {
     let times = (millis(3..=6), millis(4..=20), millis(50..=200));
     let writer = prop::collection::vec(millis(0..=5), 1..=4);
@@ -57,8 +57,8 @@ fn of_repeated_readers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Some nodes lose the key of a reader. The reader verifies its lease after a writer has written
-/// and another reader has begun.
+/// Draws cases in which some nodes lose the key of a reader. The reader verifies its lease after a
+/// writer has written and another reader has begun.
 fn of_lost_readers() -> impl Strategy<Value = Case> + Clone {
     let times = (millis(500..=1_500), millis(0..=1_500), millis(0..=1_500), millis(2_000..=3_000));
     (any::<u64>().no_shrink(), select(vec![0b111_usize, 0b011, 0b110]), times).prop_map(
@@ -75,8 +75,8 @@ fn of_lost_readers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Readers hold the resource for several ttls without faults, while other processes lock in
-/// between.
+/// Draws cases without faults in which readers hold the resource for several ttls, and other
+/// processes lock meanwhile.
 fn of_long_readers() -> impl Strategy<Value = Case> + Clone {
     let readers = prop::collection::vec(millis(20_000..=80_000), 1..=3);
     (any::<u64>().no_shrink(), readers, contender(3)).prop_map(|(seed, readers, contender)| {
@@ -85,7 +85,7 @@ fn of_long_readers() -> impl Strategy<Value = Case> + Clone {
     })
 }
 
-/// Readers queue behind a writer without faults.
+/// Draws cases without faults in which readers queue behind a writer.
 fn of_queued_readers() -> impl Strategy<Value = Case> + Clone {
     let readers = prop::collection::vec((millis(20..=150), millis(1_000..=3_000)), 2..=5);
     (any::<u64>().no_shrink(), readers).prop_map(|(seed, readers)| {
@@ -103,8 +103,8 @@ pub(super) fn are_readers_serialized(report: &Report) -> bool {
     grants.filter(|entry| entry.process != 0).any(|entry| entry.at > over + SECOND / 10)
 }
 
-/// One node is slower than the others. A writer waits for a reader that holds the resource for
-/// longer than a ttl, and newcomers arrive to read.
+/// Draws cases with one slower node, in which a writer waits for a reader that holds the resource
+/// for longer than a ttl, and newcomers without knowledge of waiters arrive to read.
 fn of_newcomers() -> impl Strategy<Value = Case> + Clone {
     let newcomers = prop::collection::vec(millis(0..=200), 10);
     (any::<u64>().no_shrink(), 0..3_usize, millis(3..=20), newcomers).prop_map(
@@ -132,8 +132,8 @@ pub(super) fn is_writer_overtaken(report: &Report) -> bool {
     over.zip(granted).is_some_and(|(over, granted)| granted > over + SECOND / 2)
 }
 
-/// A writer downgrades its lease shortly before the end, with late requests to some nodes, while
-/// another writer waits.
+/// Draws cases in which a writer downgrades its lease shortly before the end, with late requests to
+/// some nodes, while another writer waits.
 fn of_late_downgrades() -> impl Strategy<Value = Case> + Clone {
     let times = (millis(19_600..=19_790), millis(100..=1_000));
     let nodes = select(vec![0b001_usize, 0b010, 0b100, 0b011, 0b110]);

@@ -14,8 +14,8 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Clients 0 to 2 in turn, each with a lease of `held` ms after 3 ms of asking; every fifth ends by
-/// itself.
+/// Returns a history of leases of processes 0 to 2 in turn. Each attempt takes 3 ms and each lease
+/// `held` ms; every fifth lease ends without an unlock.
 fn history(leases: u64, held: u64) -> History {
     let mut history = History::new();
     for number in 0..leases {
@@ -34,7 +34,7 @@ fn history(leases: u64, held: u64) -> History {
     history
 }
 
-/// The second lease is granted while the first is held.
+/// Returns a history whose second lease is granted during the first.
 fn overlapping() -> History {
     let mut history = history(1, 20);
     let (attempt, token) = (AttemptId::new(1), FencingToken::new(1_700_000_000_000_007));
@@ -93,7 +93,7 @@ fn a_fault_without_end_reaches_to_the_end_of_the_history() {
     assert!(timeline.to_svg().contains("crashed"));
 }
 
-/// Everything that is written in a picture, with its place; elements have to be closed in order.
+/// Returns all text of a picture with its position, and asserts that elements are closed in order.
 fn written(picture: &str) -> Vec<(f64, String, String)> {
     let (mut open, mut at, mut texts) = (Vec::new(), None, Vec::new());
     for event in ::svg::read(picture).unwrap() {
