@@ -1,4 +1,4 @@
-//! The way from an address to a registered connection.
+//! The dialler of a node: from an address to a registered connection.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
 /// Connects to one node and registers there.
 #[derive(Debug)]
 pub(super) struct Dialler {
-    /// For the traces, and for the check of duplicate servers.
+    /// The address of the node, for traces and for the check of duplicate servers.
     address: Arc<str>,
     transport: Arc<dyn Transport>,
     clock: Arc<dyn Clock>,

@@ -1,11 +1,11 @@
-//! The task that owns a node's connection.
+//! The task that owns the connection of a node.
 //!
 //! ```text
-//!           ┌──────────── failed: wait, growing ───────────┐
-//!           ▼                                              │
-//!         dial ──── connected ───► serve ──── broken ──────┘
-//!           │                        │
-//!           └──── ended or drained ──┴──► end: whatever is left is answered
+//!           ┌────── dial failed: growing delay ────────┐
+//!           ▼                                          │
+//!         dial ── connected ──► serve ── broken ───────┘
+//!           │                     │
+//!           └─ closed and done ───┴──► end: the queue answers all that is left
 //! ```
 
 use std::{
@@ -33,7 +33,7 @@ use crate::{
     values::NodeError,
 };
 
-/// Dials, serves, and dials again until the node is closed.
+/// The driver of a node's connection: dials, serves calls, and dials again until the node is closed.
 #[derive(Debug)]
 pub(super) struct Driver {
     shared: Arc<SharedState>,
@@ -42,12 +42,12 @@ pub(super) struct Driver {
     redial: Redial,
     dialler: Dialler,
     registers: Option<NewNodes>,
-    /// Whether the transport leads to whichever server is the master.
+    /// Whether the transport always leads to the present master.
     follows_master: bool,
     notices: ConnectionNotices,
 }
 
-/// The node is closed: there is nothing more to do.
+/// The outcome of a driver whose node is closed and needs nothing more.
 struct Done;
 
 impl Driver {
@@ -88,7 +88,7 @@ impl Driver {
             state.send_queue.disconnected(error, now);
             let interrupted = state.subscriptions.disconnected();
             drop(state);
-            tell(&interrupted, Notice::Interrupted);
+            notify(&interrupted, Notice::Interrupted);
         }
     }
 
@@ -98,7 +98,7 @@ impl Driver {
             let delay = self.redial.delay();
             self.wait(delay).await?;
             let dial = self.dialler.dial();
-            match self.meanwhile(dial).await? {
+            match self.while_unconnected(dial).await? {
                 Ok(connection) => {
                     self.shared.lock().send_queue.connected();
                     self.notices.connected(&connection, self.clock.now());
@@ -120,10 +120,10 @@ impl Driver {
         }
         let (shared, clock) = (Arc::clone(&self.shared), Arc::clone(&self.clock));
         let now = clock.now();
-        self.meanwhile(async move {
+        self.while_unconnected(async move {
             clock.sleep_until(now + least).await;
             if most > least {
-                // Woken by the driver's own waker, which every call wakes while there is no
+                // The driver's own waker wakes this future: every call wakes the driver while there is no
                 // connection.
                 let called = poll_fn(|_| {
                     if shared.lock().send_queue.take_wanted() { Poll::Ready(()) } else { Poll::Pending }
@@ -134,8 +134,8 @@ impl Driver {
         .await
     }
 
-    /// Does some work while there is no connection, and what time asks for beside it.
-    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Done> {
+    /// Runs `work` while there is no connection, and handles the deadlines of the send queue beside it.
+    async fn while_unconnected<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Done> {
         let mut work = pin!(work);
         poll_fn(|context| {
             self.shared.driver.register(context.waker());
@@ -156,7 +156,7 @@ impl Driver {
         .await
     }
 
-    /// Serves calls over a connection, until it is broken or given up.
+    /// Serves calls on a connection until it breaks or is given up.
     async fn serve(&mut self, mut connection: Registered) -> Result<NodeError, Done> {
         poll_fn(|context| {
             self.shared.driver.register(context.waker());
@@ -165,16 +165,15 @@ impl Driver {
         .await
     }
 
-    /// One wake-up: sends what may be sent, takes every answer that is there, and goes on until
-    /// neither finds anything.
+    /// Handles one wake-up: sends calls and takes answers until there is nothing more to send or to take.
     fn poll_serve(
         &mut self,
         registered: &mut Registered,
         context: &mut Context<'_>,
     ) -> Poll<Result<NodeError, Done>> {
-        // First, since mostly a call wakes: the one poll of the connection below then writes it as
-        // well. But what is overdue may be so because this process stood still, and its answer be
-        // there: then that is heard first.
+        // Calls are sent first because a call is the usual cause of the wake-up, and the one poll of the
+        // connection below then writes it as well. A deadline may have passed only because this process stood
+        // still, and the answer may have arrived: then answers are taken first.
         let mut now = self.clock.now();
         let mut state = self.shared.lock();
         let is_overdue = state.send_queue.next_deadline().is_some_and(|deadline| deadline <= now);
@@ -184,7 +183,7 @@ impl Driver {
         loop {
             while let Poll::Ready(event) = registered.connection.poll_event(context) {
                 now = self.clock.now();
-                if let Some(error) = self.take_event(registered, event, now) {
+                if let Some(error) = self.on_event(registered, event, now) {
                     return Poll::Ready(Ok(error));
                 }
             }
@@ -212,8 +211,8 @@ impl Driver {
         }
     }
 
-    /// Deals with what a connection says: the error, if it is broken.
-    fn take_event(
+    /// Handles an event of the connection. Returns the error if the connection is broken.
+    fn on_event(
         &self,
         registered: &mut Registered,
         event: ConnectionEvent,
@@ -222,12 +221,13 @@ impl Driver {
         match event {
             ConnectionEvent::Answers { batch, answers } => {
                 if batch == REGISTRATION {
-                    let heard = registered.hear_again(answers);
+                    let outcome = registered.on_registration_answer(answers);
                     self.notices.registered(registered);
-                    return heard.err();
+                    return outcome.err();
                 }
-                // Where nobody registers, the state may pass, and what must be delivered is sent
-                // again over the same connection, unless another server is the master now.
+                // If the client does not register, the state of a replica may be temporary. Requests that
+                // must be delivered are then sent again on the same connection, unless the transport follows
+                // the master.
                 let leaves = self.registers.is_some() || self.follows_master;
                 let is_replica = leaves && registration::is_replica(&answers);
                 if answers.iter().any(Answer::is_not_registered) {
@@ -238,9 +238,9 @@ impl Driver {
             }
             ConnectionEvent::NotLoaded { batch } => {
                 if self.shared.lock().send_queue.not_loaded(batch, now) {
-                    // Another server may have taken over behind a proxy. What follows still names
-                    // the incarnation that this connection knows, so it is refused there. The
-                    // registration comes first, and brings the script along.
+                    // Another server may have taken over behind a proxy. Later calls still name the
+                    // incarnation that this connection knows, so that server refuses them. The registration
+                    // is sent first, and loads the script as well.
                     registered.register_again(self.registers, &*self.clock);
                     registered.connection.load();
                 }
@@ -248,18 +248,18 @@ impl Driver {
             ConnectionEvent::Loaded => self.shared.lock().send_queue.loaded(),
             ConnectionEvent::Subscribed(resource) => {
                 let listeners = self.shared.lock().subscriptions.confirmed(&resource);
-                tell(&listeners, Notice::Subscribed);
+                notify(&listeners, Notice::Subscribed);
             }
             ConnectionEvent::Released(resource) => {
                 let listeners = self.shared.lock().subscriptions.listeners(&resource);
-                tell(&listeners, Notice::Released);
+                notify(&listeners, Notice::Released);
             }
             ConnectionEvent::Closed(error) => return Some(error),
         }
         None
     }
 
-    /// Reports what is undelivered. Returns the time of the next tick, unless the send queue is done.
+    /// Reports the undelivered requests. Returns the time of the next tick, unless the send queue is done.
     fn on_deadlines(&mut self, deadlines: QueueDeadlines) -> Result<Option<Instant>, Done> {
         self.notices.undelivered(deadlines.undelivered);
         if deadlines.is_done { Err(Done) } else { Ok(deadlines.deadline) }
@@ -267,14 +267,15 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// However the task ends, with its runtime or by a panic: nobody waits for an answer for ever.
+    /// Answers all requests however the task ends, even with its runtime or by a panic, so that no caller
+    /// waits for ever.
     fn drop(&mut self) {
         self.shared.lock().send_queue.end();
         self.notices.ended();
     }
 }
 
-fn tell(listeners: &[Arc<dyn Listener>], notice: Notice) {
+fn notify(listeners: &[Arc<dyn Listener>], notice: Notice) {
     for listener in listeners {
         listener.notice(notice);
     }

@@ -1,4 +1,4 @@
-//! The duplicate-server check: a server has one vote, whatever addresses lead to it.
+//! The check for duplicate servers: a server has one vote, even if several addresses lead to it.
 
 use std::{
     collections::BTreeMap,
@@ -7,14 +7,13 @@ use std::{
 
 use crate::{mutex, node::Incarnation, values::NodeError};
 
-/// The incarnations of the servers that one client is connected to, by address.
+/// The incarnations of the servers to which one client is connected, by address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectedServers {
     incarnations: Arc<Mutex<BTreeMap<Arc<str>, Incarnation>>>,
 }
 
-/// The registration of a server for as long as the connection lasts: a server may move to another
-/// address.
+/// The registration of a server. It ends with the connection, because a server may move to another address.
 #[derive(Debug)]
 pub(super) struct ServerRegistration {
     servers: ConnectedServers,
@@ -26,8 +25,8 @@ impl ConnectedServers {
     ///
     /// # Errors
     ///
-    /// [`NodeError::SameServer`] if the client is connected to it by another address: it would have
-    /// two votes.
+    /// [`NodeError::SameServer`] if the client is connected to the server by another address, because the
+    /// server would have two votes.
     pub(super) fn register(
         &self,
         address: &Arc<str>,

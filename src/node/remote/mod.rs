@@ -1,4 +1,9 @@
-//! A node behind a connection: a handle that queues, and one task that owns the connection.
+//! A remote node: a handle that queues requests, and a task that owns the connection.
+//!
+//! ```text
+//!  RemoteNode ──submit──► SendQueue ──► Driver ──► Connection
+//!             ─subscribe─► Subscriptions ──┘
+//! ```
 
 use std::{
     fmt,
@@ -43,20 +48,20 @@ mod subscriptions;
 pub(super) mod tests;
 mod timer;
 
-/// A dial is given at least this long, however short the node timeout: a handshake takes several
-/// round trips.
-const SHORTEST_DIAL: Duration = Duration::from_secs(1);
+/// The shortest time limit of a dial. A handshake takes several round trips, so a short node timeout does not
+/// apply.
+const MIN_DIAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A node that is reached through a [`Transport`].
 ///
-/// Calls are put in a [`SendQueue`] at once, on the caller's thread; a task of this node's own
-/// sends them. Dropping the handle closes the node: the task ends when nothing is undelivered any
-/// more, or all that must be delivered is past its time.
+/// A call is put in the [`SendQueue`] at once, on the caller's thread; the task of the node sends it. If the
+/// handle is dropped, the node is closed: the task ends when every request that must be delivered is
+/// confirmed or has expired.
 pub(crate) struct RemoteNode {
     address: Arc<str>,
     clock: Arc<dyn Clock>,
     shared: Arc<SharedState>,
-    /// Closed when the task has ended.
+    /// A channel that closes when the task has ended.
     ended: watch::Receiver<()>,
 }
 
@@ -64,33 +69,33 @@ pub(crate) struct RemoteNode {
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionConfig {
     pub(crate) clock: Arc<dyn Clock>,
-    /// Where the node's task runs.
+    /// The spawner of the node's task.
     pub(crate) spawner: Arc<dyn Spawner>,
-    /// How a new connection registers; `None` for one that does not: it is there to look at nodes
-    /// or to make them, or trusts them.
+    /// The treatment of new nodes by the registration; `None` for a client that does not register, because it
+    /// only inspects nodes, initialises them, or trusts them.
     pub(crate) registers: Option<NewNodes>,
-    /// What the client calls itself.
+    /// The label of the client.
     pub(crate) label: Label,
-    /// Shared by the nodes of one client.
+    /// The duplicate-server check, which the nodes of one client share.
     pub(crate) connected_servers: ConnectedServers,
     pub(crate) monitor: Arc<dyn Monitor>,
-    /// How long a call may go unanswered before the node is taken for unresponsive.
+    /// The time without an answer after which the node is unresponsive.
     pub(crate) node_timeout: Duration,
-    /// How long a node that may have forgotten votes gives none.
+    /// The time for which a node that may have lost votes abstains.
     pub(crate) quarantine: Duration,
-    /// Where the jitter of the redials comes from.
+    /// The seed of the jitter of redials.
     pub(crate) seed: u64,
 }
 
 impl ConnectionConfig {
-    /// How long a dial may take, from the first packet to the registration.
+    /// Returns the time limit of a dial, from the first packet to the registration.
     pub(crate) fn dial_timeout(&self) -> Duration {
-        self.node_timeout.max(SHORTEST_DIAL)
+        self.node_timeout.max(MIN_DIAL_TIMEOUT)
     }
 }
 
 impl RemoteNode {
-    /// Starts to connect at once, and takes calls meanwhile.
+    /// Creates a node and starts its task. Calls are accepted before there is a connection.
     pub(crate) fn new(address: Arc<str>, transport: Arc<dyn Transport>, config: &ConnectionConfig) -> Self {
         let shared = Arc::new(SharedState::new(config.node_timeout));
         let (alive, ended) = watch::channel(());
@@ -121,8 +126,8 @@ impl Node for RemoteNode {
     }
 
     fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription {
-        // Resources that share a channel share its subscription, or the first to leave would end it
-        // for the others. A notice that was meant for a shared-key alias costs one attempt.
+        // Resources with the same channel share a subscription; otherwise, the first one to unsubscribe would
+        // end the subscription of the rest. A release notice for a shared-key alias costs one attempt.
         let resource = names::shared_key_alias(resource);
         let mut state = self.shared.lock();
         let (id, is_confirmed) = state.subscriptions.add(&resource, Arc::clone(&listener));
@@ -166,7 +171,7 @@ impl fmt::Debug for RemoteNode {
     }
 }
 
-/// What the handle and its task have in common.
+/// The state that the handle and its task share.
 #[derive(Debug)]
 struct SharedState {
     state: Mutex<RemoteState>,
@@ -191,7 +196,7 @@ struct NextSend {
 struct QueueDeadlines {
     undelivered: usize,
     is_done: bool,
-    /// The time of the next tick if nothing else happens.
+    /// The time of the next tick if no other event happens.
     deadline: Option<Instant>,
 }
 
@@ -201,7 +206,7 @@ impl RemoteState {
         NextSend { calls, changes: self.subscriptions.changes() }
     }
 
-    /// Lets the send queue act on the passing of time.
+    /// Passes the present time to the send queue.
     fn tick(&mut self, now: Instant) -> QueueDeadlines {
         let send_queue = &mut self.send_queue;
         send_queue.tick(now);

@@ -1,26 +1,26 @@
-//! Who is told how a node is connected.
+//! The monitor of connections.
 
 use std::{fmt, sync::Arc};
 
-/// Is told, by the task that owns the connection to a node, what becomes of that.
+/// A receiver of the events of connections. The tasks that own the connections call its methods.
 pub(crate) trait Monitor: fmt::Debug + Send + Sync {
-    /// A client begins to connect.
+    /// Handles the start of the first dial.
     fn dials(&self, _node: &Arc<str>) {}
 
-    /// There is a connection, again or for the first time.
+    /// Handles a new connection: the first one, or `again` a later one.
     fn connected(&self, _node: &Arc<str>, _again: bool) {}
 
-    /// There is none any more.
+    /// Handles the end of a connection.
     fn disconnected(&self, _node: &Arc<str>) {}
 
-    /// The node has registered: whether it is in quarantine.
+    /// Handles a registration, with whether the node is in quarantine.
     fn registered(&self, _node: &Arc<str>, _is_quarantined: bool) {}
 
-    /// What must be delivered to the node has become more, or less, by so much.
+    /// Handles a change of the number of requests that must be delivered to the node.
     fn undelivered_changed(&self, _node: &Arc<str>, _change: i64) {}
 }
 
-/// A monitor that records nothing.
+/// A monitor that ignores every event.
 #[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct NoMonitor;

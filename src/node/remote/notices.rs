@@ -1,4 +1,4 @@
-//! The notices of a connection to the log and to the monitor.
+//! The reports about a connection, to the log and to the monitor.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,8 +13,8 @@ use crate::{
 ///
 /// # Invariant
 ///
-/// The monitor is notified of every connection and of its end, and its sum of changes is the number of undelivered
-/// requests. When the task has ended, there is no connection, and nothing is undelivered.
+/// The monitor receives each connection and its end. The sum of the reported changes is the number of
+/// undelivered requests. When the task has ended, there is no connection, and no request is undelivered.
 #[derive(Debug)]
 pub(super) struct ConnectionNotices {
     node: Arc<str>,
@@ -22,17 +22,18 @@ pub(super) struct ConnectionNotices {
     is_connected: bool,
     /// The number of connections until now.
     connections: u64,
-    /// The number of undelivered requests that the monitor has.
+    /// The number of undelivered requests that was reported last.
     undelivered: usize,
     last: LastIncarnation,
 }
 
-/// The incarnation that the last connection led to.
+/// The incarnation of the last connection.
 #[derive(Debug)]
 struct LastIncarnation {
-    /// The incarnation, and when its connection broke.
+    /// The incarnation, and the time at which its connection broke.
     seen: Option<(Incarnation, Instant)>,
-    /// How long a node that may have forgotten votes gives none, if this client has such nodes begin a quarantine.
+    /// The time for which a node that may have lost votes abstains, if this client lets new nodes begin a
+    /// quarantine.
     quarantine: Option<Duration>,
 }
 
@@ -107,16 +108,16 @@ impl ConnectionNotices {
 
     fn violation(&self, error: &NodeError) {
         if error.is_violation() {
-            tracing::warn!(node = %self.node, %error, "a node has sent what it must not");
+            tracing::warn!(node = %self.node, %error, "protocol violation by a node");
         }
     }
 }
 
 impl LastIncarnation {
-    /// Returns the incarnation of the last connection, if this connection leads to another one although no quarantine
-    /// can have come and gone meanwhile: a server that was restarted would be in quarantine. The time allowed is half
-    /// of a quarantine, because the break may have been noticed late. If new nodes are admitted or ignored, no
-    /// quarantine would have begun.
+    /// Returns the incarnation of the last connection if this connection leads to another incarnation, and no
+    /// quarantine can have passed in between. A restarted server would be in quarantine. The time limit is
+    /// half a quarantine, because the break may have been noticed late. If new nodes are admitted or ignored,
+    /// no quarantine would have begun, so nothing is returned.
     fn unseen_change(&self, connection: &Registered, now: Instant) -> Option<&Incarnation> {
         let (before, since) = self.seen.as_ref()?;
         let is_other = connection.incarnation.as_ref().is_some_and(|incarnation| incarnation != before)

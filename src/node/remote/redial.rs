@@ -1,4 +1,4 @@
-//! How long to wait before the next dial.
+//! The delays between dials.
 
 use std::time::Duration;
 
@@ -6,62 +6,61 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::values::NodeError;
 
-/// The first delay after a failed dial, doubled each time.
-const SHORTEST: Duration = Duration::from_millis(20);
+/// The delay after the first failed dial, which each further failure doubles.
+const MIN_DELAY: Duration = Duration::from_millis(20);
 
-/// The longest delay, and how long a connection must have lasted for the delays to begin anew.
-const LONGEST: Duration = Duration::from_secs(1);
+/// The longest delay, and the least duration of a connection after which delays begin anew.
+const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// The longest delay after the node has sent what it must not, which costs more to hear than to do
-/// without the node.
-const LONGEST_WARY: Duration = Duration::from_secs(30);
+/// The longest delay after a protocol violation. To receive such data costs more than to do without the node.
+const MAX_DELAY_AFTER_VIOLATION: Duration = Duration::from_secs(30);
 
-/// A call to a node that is down shortens the delay to this: soon enough for a caller who tries
-/// again, seldom enough for one who tries all the time.
-const PROMPT: Duration = Duration::from_millis(100);
+/// The delay if a caller wants the node. It is short enough for a caller that retries, and long enough for a
+/// caller that retries all the time.
+const DELAY_ON_DEMAND: Duration = Duration::from_millis(100);
 
-/// The delays between dials: none before the first, then growing, with up to half taken off at
-/// random so that many clients do not come back to a node in step.
+/// The delays between dials: zero before the first dial, then growing. Up to half of a delay is taken off at
+/// random, so that clients do not return to a node in step.
 #[derive(Debug)]
 pub(super) struct Redial {
     random: StdRng,
     next: Duration,
-    /// Whether the node sent what it must not the last time.
-    is_wary: bool,
+    /// Whether the last connection or dial ended by a protocol violation.
+    is_after_violation: bool,
 }
 
-/// How long to wait before a dial.
+/// The delay before a dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Delay {
-    /// If a call comes in.
+    /// The delay if a call is submitted.
     pub(super) least: Duration,
-    /// If none does.
+    /// The delay if no call is submitted.
     pub(super) most: Duration,
 }
 
 impl Redial {
     pub(super) fn new(seed: u64) -> Self {
-        Self { random: StdRng::seed_from_u64(seed), next: Duration::ZERO, is_wary: false }
+        Self { random: StdRng::seed_from_u64(seed), next: Duration::ZERO, is_after_violation: false }
     }
 
-    /// How long to wait now.
+    /// Returns the delay before the next dial.
     pub(super) fn delay(&mut self) -> Delay {
-        let longest = if self.is_wary { LONGEST_WARY } else { LONGEST };
+        let longest = if self.is_after_violation { MAX_DELAY_AFTER_VIOLATION } else { MAX_DELAY };
         let delay = self.next.min(longest);
-        self.next = (delay * 2).clamp(SHORTEST, longest);
+        self.next = (delay * 2).clamp(MIN_DELAY, longest);
         let most = delay.mul_f64(self.random.random_range(0.5..=1.0));
-        Delay { least: if self.is_wary { most } else { most.min(PROMPT) }, most }
+        Delay { least: if self.is_after_violation { most } else { most.min(DELAY_ON_DEMAND) }, most }
     }
 
-    /// There was no connection, for this reason.
+    /// Handles a failed dial.
     pub(super) fn failed(&mut self, error: &NodeError) {
-        self.is_wary = error.is_violation();
+        self.is_after_violation = error.is_violation();
     }
 
-    /// A connection stood for so long, and ended for this reason.
+    /// Handles the end of a connection that lasted this long.
     pub(super) fn lasted(&mut self, duration: Duration, error: &NodeError) {
         self.failed(error);
-        if duration >= LONGEST && !self.is_wary {
+        if duration >= MAX_DELAY && !self.is_after_violation {
             self.next = Duration::ZERO;
         }
     }
@@ -76,47 +75,47 @@ mod tests {
     }
 
     #[test]
-    fn delays_grow_to_a_second_and_begin_anew_after_a_connection_that_lasted() {
+    fn delays_grow_to_a_second_and_restart_after_a_lasting_connection() {
         let mut redial = Redial::new(1);
         assert_eq!(redial.delay().most, Duration::ZERO);
-        let mut full = SHORTEST;
+        let mut full = MIN_DELAY;
         for _ in 0..10 {
             let Delay { most, .. } = redial.delay();
             assert!(most <= full && most * 2 >= full, "{most:?} of {full:?}");
-            full = (full * 2).min(LONGEST);
+            full = (full * 2).min(MAX_DELAY);
         }
         redial.lasted(Duration::from_millis(5), &reset());
         let delay = redial.delay();
-        assert!(delay.most >= LONGEST / 2 && delay.least == PROMPT, "{delay:?}");
-        redial.lasted(LONGEST, &reset());
+        assert!(delay.most >= MAX_DELAY / 2 && delay.least == DELAY_ON_DEMAND, "{delay:?}");
+        redial.lasted(MAX_DELAY, &reset());
         assert_eq!(redial.delay().most, Duration::ZERO);
     }
 
     #[test]
-    fn delays_after_violations_grow_to_half_a_minute_and_neither_calls_nor_time_shortens_them() {
+    fn violations_raise_delays_to_half_a_minute_and_calls_shorten_none() {
         let mut redial = Redial::new(1);
         assert_eq!(redial.delay().most, Duration::ZERO);
         for error in [NodeError::ReadLimit { most: 1 }, NodeError::Protocol("no RESP3".into())] {
-            let mut full = SHORTEST;
+            let mut full = MIN_DELAY;
             for _ in 0..15 {
-                redial.lasted(LONGEST * 100, &error);
+                redial.lasted(MAX_DELAY * 100, &error);
                 let Delay { least, most } = redial.delay();
                 assert!(
                     least == most && most <= full && most * 2 >= full,
                     "{least:?} to {most:?} of {full:?}"
                 );
-                full = (full * 2).min(LONGEST_WARY);
+                full = (full * 2).min(MAX_DELAY_AFTER_VIOLATION);
             }
             redial.failed(&reset());
             let delay = redial.delay();
-            assert!(delay.most <= LONGEST && delay.least <= PROMPT, "{delay:?}");
-            redial.lasted(LONGEST, &reset());
+            assert!(delay.most <= MAX_DELAY && delay.least <= DELAY_ON_DEMAND, "{delay:?}");
+            redial.lasted(MAX_DELAY, &reset());
             assert_eq!(redial.delay().most, Duration::ZERO);
         }
     }
 
     #[test]
-    fn one_seed_gives_one_sequence() {
+    fn a_seed_determines_the_delays() {
         let delays = |seed| {
             let mut redial = Redial::new(seed);
             [(); 5].map(|()| redial.delay())

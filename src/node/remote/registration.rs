@@ -1,4 +1,4 @@
-//! What a connection says before any call.
+//! The registration of a connection, before any call.
 
 use std::sync::Arc;
 
@@ -14,25 +14,26 @@ use crate::{
     values::NodeError,
 };
 
-/// No call of a send queue has this number.
+/// The number of a registration, which no call of a send queue has.
 pub(super) const REGISTRATION: BatchId = BatchId(u64::MAX);
 
-/// A connection that may send calls: its node knows of it, and has begun a quarantine if it has to.
+/// A connection that may send calls: its node has compared the incarnation with its metadata, and has begun a
+/// quarantine if necessary.
 pub(super) struct Registered {
     pub(super) connection: Box<dyn Connection>,
-    /// The incarnation of the server that it leads to; `None` where nobody asks.
+    /// The incarnation of the server; `None` if the client does not register.
     pub(super) incarnation: Option<Incarnation>,
-    /// Whether the node has said that it must not vote; `None` until it has registered.
+    /// Whether the node is in quarantine; `None` if the client does not register.
     pub(super) is_quarantined: Option<bool>,
-    /// Whether it has been asked again, and has not answered yet.
-    is_asked: bool,
-    /// Which node it is, for the traces.
+    /// Whether a registration is unanswered.
+    is_registering: bool,
+    /// The address of the node, for the traces.
     node: Arc<str>,
-    /// Keeps other connections of this client from the same server.
+    /// The entry in the check for duplicate servers, as long as the connection lasts.
     server_registration: Option<ServerRegistration>,
 }
 
-/// Registers a new connection, and sees to it that the node keeps the script.
+/// Registers a new connection, and lets the node load the script.
 pub(super) async fn register(
     mut connection: Box<dyn Connection>,
     node: Arc<str>,
@@ -44,22 +45,22 @@ pub(super) async fn register(
         send(&mut *connection, new_nodes, clock);
     }
     connection.load();
-    let is_asked = new_nodes.is_some();
+    let is_registering = new_nodes.is_some();
     let mut registered = Registered {
         connection,
         incarnation: None,
         is_quarantined: None,
-        is_asked,
+        is_registering,
         node,
         server_registration: None,
     };
     let mut is_loaded = false;
-    while registered.is_asked || !is_loaded {
+    while registered.is_registering || !is_loaded {
         match poll_fn(|context| registered.connection.poll_event(context)).await {
             ConnectionEvent::Answers { batch: REGISTRATION, answers } => {
-                registered.is_asked = false;
+                registered.is_registering = false;
                 let (incarnation, is_quarantined) =
-                    hear(&mut *registered.connection, &registered.node, answers)?;
+                    on_answer(&mut *registered.connection, &registered.node, answers)?;
                 registered.is_quarantined = Some(is_quarantined);
                 if registered.server_registration.is_none() {
                     registered.server_registration = incarnation
@@ -78,20 +79,20 @@ pub(super) async fn register(
 }
 
 impl Registered {
-    /// Registers again, over the same connection: the node has lost its metadata, or its script,
-    /// and may be another one.
+    /// Registers again on the same connection, after the node lost its metadata or its script: the server may be
+    /// another one.
     pub(super) fn register_again(&mut self, new_nodes: Option<NewNodes>, clock: &dyn Clock) {
-        if let Some(new_nodes) = new_nodes.filter(|_| !self.is_asked) {
-            self.is_asked = true;
+        if let Some(new_nodes) = new_nodes.filter(|_| !self.is_registering) {
+            self.is_registering = true;
             send(&mut *self.connection, new_nodes, clock);
         }
     }
 
-    /// Takes the node's answer. An error if the connection is of no use any more: calls under way
-    /// mean another server.
-    pub(super) fn hear_again(&mut self, answers: Vec<Answer>) -> Result<(), NodeError> {
-        self.is_asked = false;
-        let (incarnation, is_quarantined) = hear(&mut *self.connection, &self.node, answers)?;
+    /// Handles the node's answer to a further registration. Returns an error if another incarnation answers. The
+    /// connection is of no use then, because the calls in flight were meant for the former incarnation.
+    pub(super) fn on_registration_answer(&mut self, answers: Vec<Answer>) -> Result<(), NodeError> {
+        self.is_registering = false;
+        let (incarnation, is_quarantined) = on_answer(&mut *self.connection, &self.node, answers)?;
         self.is_quarantined = Some(is_quarantined);
         if incarnation == self.incarnation {
             return Ok(());
@@ -105,8 +106,9 @@ fn send(connection: &mut dyn Connection, new_nodes: NewNodes, clock: &dyn Clock)
     connection.send(REGISTRATION, Arc::new([Operation::Register(register)]));
 }
 
-/// Takes the node's answer: the incarnation that it is in, and whether in quarantine.
-fn hear(
+/// Handles an answer to a registration, and passes its incarnation to the connection. Returns the incarnation, and
+/// whether the node is in quarantine.
+fn on_answer(
     connection: &mut dyn Connection,
     node: &str,
     answers: Vec<Answer>,
@@ -124,8 +126,8 @@ fn hear(
     }
 }
 
-/// Whether a replica speaks, which takes over the data of its master, whatever it voted before: the
-/// connection is of no use.
+/// Whether a replica answered. A replica takes over the data of its master, whatever it voted before, so the connection
+/// is of no use.
 pub(super) fn is_replica(answers: &[Answer]) -> bool {
     answers.contains(&Answer::Error(NodeError::ReadOnly))
 }

@@ -1,4 +1,4 @@
-//! Who listens to which resource, and what the connection has to be told about it.
+//! The listeners of a node, and the subscriptions on its connection.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,13 +11,14 @@ use crate::{node::Listener, values::Resource};
 ///
 /// # Invariants
 ///
-/// 1. One subscription on the wire for all listeners of a resource, none where there is no
-///    listener.
-/// 2. A listener that comes and goes between two looks of the task costs no traffic.
+/// 1. All listeners of a resource share one subscription on the connection. A resource without listeners has
+///    none.
+/// 2. If a listener is added and removed between two calls of [`changes`](Self::changes), the connection
+///    sends nothing.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     subscriptions: BTreeMap<Resource, TopicState>,
-    /// Where listeners and connection may disagree.
+    /// The resources whose listeners and subscription may disagree.
     changed: BTreeSet<Resource>,
     next: u64,
 }
@@ -25,11 +26,11 @@ pub(super) struct Subscriptions {
 #[derive(Debug, Default)]
 struct TopicState {
     listeners: Vec<(u64, Arc<dyn Listener>)>,
-    is_asked: bool,
+    is_requested: bool,
     is_confirmed: bool,
 }
 
-/// What the connection has to be told.
+/// A change of the subscriptions on the connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Subscribe(Resource),
@@ -37,19 +38,19 @@ pub(super) enum Change {
 }
 
 impl Subscriptions {
-    /// Adds a listener: its number, and whether the subscription stands already.
+    /// Adds a listener. Returns its number, and whether the subscription is confirmed already.
     pub(super) fn add(&mut self, resource: &Resource, listener: Arc<dyn Listener>) -> (u64, bool) {
         let id = self.next;
         self.next += 1;
         let topic = self.subscriptions.entry(resource.clone()).or_default();
         topic.listeners.push((id, listener));
-        if !topic.is_asked {
+        if !topic.is_requested {
             self.changed.insert(resource.clone());
         }
         (id, topic.is_confirmed)
     }
 
-    /// Takes a listener out, and hands it back so that it can be dropped outside of any lock.
+    /// Removes a listener and returns it, so that it can be dropped outside of any lock.
     pub(super) fn remove(&mut self, resource: &Resource, id: u64) -> Option<Arc<dyn Listener>> {
         let topic = self.subscriptions.get_mut(resource)?;
         let position = topic.listeners.iter().position(|(number, _)| *number == id)?;
@@ -65,7 +66,7 @@ impl Subscriptions {
         self.subscriptions.is_empty() && self.changed.is_empty()
     }
 
-    /// What has to be told to a connection that stands, now that it is told.
+    /// Returns the changes that the connection must send, and records them as sent.
     pub(super) fn changes(&mut self) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.changed.is_empty() {
@@ -73,14 +74,14 @@ impl Subscriptions {
         }
         for resource in std::mem::take(&mut self.changed) {
             let Some(topic) = self.subscriptions.get_mut(&resource) else { continue };
-            match (topic.listeners.is_empty(), topic.is_asked) {
+            match (topic.listeners.is_empty(), topic.is_requested) {
                 (false, false) => {
-                    topic.is_asked = true;
+                    topic.is_requested = true;
                     changes.push(Change::Subscribe(resource));
                 }
-                (true, is_asked) => {
+                (true, is_requested) => {
                     self.subscriptions.remove(&resource);
-                    if is_asked {
+                    if is_requested {
                         changes.push(Change::Unsubscribe(resource));
                     }
                 }
@@ -90,29 +91,30 @@ impl Subscriptions {
         changes
     }
 
-    /// The connection is gone, and every subscription with it; who has to hear of it.
+    /// Handles the end of the connection, and with it of all subscriptions. Returns the listeners whose
+    /// subscription was confirmed.
     pub(super) fn disconnected(&mut self) -> Vec<Arc<dyn Listener>> {
         let mut interrupted = Vec::new();
         for (resource, topic) in &mut self.subscriptions {
             if topic.is_confirmed {
                 interrupted.extend(topic.listeners.iter().map(|(_, listener)| Arc::clone(listener)));
             }
-            topic.is_asked = false;
+            topic.is_requested = false;
             topic.is_confirmed = false;
             self.changed.insert(resource.clone());
         }
         interrupted
     }
 
-    /// The subscription stands; who has to hear of it.
+    /// Handles a confirmed subscription. Returns its listeners.
     pub(super) fn confirmed(&mut self, resource: &Resource) -> Vec<Arc<dyn Listener>> {
-        if let Some(topic) = self.subscriptions.get_mut(resource).filter(|topic| topic.is_asked) {
+        if let Some(topic) = self.subscriptions.get_mut(resource).filter(|topic| topic.is_requested) {
             topic.is_confirmed = true;
         }
         self.listeners(resource)
     }
 
-    /// All who listen to a resource, in the order in which they came.
+    /// Returns the listeners of a resource, in the order in which they were added.
     pub(super) fn listeners(&self, resource: &Resource) -> Vec<Arc<dyn Listener>> {
         let topic = self.subscriptions.get(resource);
         topic

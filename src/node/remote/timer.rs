@@ -1,4 +1,4 @@
-//! One sleep at a time, armed as seldom as possible.
+//! A timer with a moving deadline.
 
 use std::{
     fmt,
@@ -12,9 +12,9 @@ use crate::clock::{Clock, Instant};
 
 /// Wakes its task at a deadline that moves.
 ///
-/// Under load the deadline moves later with every call. The armed sleep is kept as long as it is
-/// early enough, so that a clock's timer is set once per timeout and not once per call; the price
-/// is a wake-up that finds nothing to do.
+/// Under load, each call moves the deadline later. The armed sleep is kept as long as it ends before the
+/// deadline, so that the clock's timer is set once per timeout and not once per call. The price is a wake-up
+/// without any work.
 pub(super) struct Timer {
     clock: Arc<dyn Clock>,
     armed: Option<(Instant, BoxFuture<'static, ()>)>,
@@ -25,8 +25,7 @@ impl Timer {
         Self { clock, armed: None }
     }
 
-    /// Ready when it is time to look: at the deadline, or at an earlier one that was asked for
-    /// before.
+    /// Completes at the deadline, or at an earlier deadline of a call before.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, deadline: Option<Instant>) -> Poll<()> {
         let Some(deadline) = deadline else { return Poll::Pending };
         let armed = self.armed.take().filter(|(at, _)| *at <= deadline);

@@ -1,4 +1,4 @@
-//! The calls on the present connection that are not answered yet.
+//! The calls in flight on the present connection, and the load of the script.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::{
     values::NodeError,
 };
 
-/// Where a request stands in the order of submission.
+/// The position of a request in the order of submission.
 pub(super) type Sequence = u64;
 
-/// Requests that travel in one call.
+/// The requests that one call carries.
 #[derive(Debug)]
 pub(super) struct Batch {
     id: BatchId,
@@ -23,27 +23,27 @@ pub(super) struct Batch {
     items: Vec<(Sequence, Item)>,
 }
 
-/// The number of node timeouts without an answer after which a connection is given up.
+/// The number of node timeouts without an answer after which the connection is given up.
 const SILENT_TIMEOUTS: u32 = 4;
 
-/// A connection is given up after no less than this: a server that loads or forks pauses for a
-/// second or two.
-const SHORTEST_SILENCE: Duration = Duration::from_secs(3);
+/// The least time without an answer after which the connection is given up. A server that loads data or forks
+/// pauses for a second or two.
+const MIN_SILENCE: Duration = Duration::from_secs(3);
 
-/// The unanswered calls, oldest first, and a load of the script that is not confirmed.
+/// The unanswered calls, oldest first, and the unconfirmed load of the script.
 ///
 /// # Invariant
 ///
-/// The node is unresponsive from the first overdue call until nothing is unanswered.
+/// The node is unresponsive from the first overdue call until no call and no load is unanswered.
 #[derive(Debug)]
 pub(super) struct UnansweredCalls {
     node_timeout: Duration,
     batches: VecDeque<Batch>,
     next: u64,
-    /// Since when the script is being loaded again.
+    /// The time at which the present load of the script began.
     loading: Option<Instant>,
-    /// Whether the node has left a call unanswered for longer than the node timeout, and still
-    /// leaves one.
+    /// Whether a call stayed unanswered for longer than the node timeout, and a call or load is still
+    /// unanswered.
     is_unresponsive: bool,
 }
 
@@ -64,62 +64,62 @@ impl UnansweredCalls {
         self.loading.is_some()
     }
 
-    /// Notes that the script is being loaded. Returns whether it was not being loaded before.
+    /// Records that the script is being loaded. Returns whether no load was in progress.
     pub(super) fn begin_load(&mut self, now: Instant) -> bool {
         let starts = self.loading.is_none();
         self.loading.get_or_insert(now);
         starts
     }
 
-    /// Notes that the script is loaded.
+    /// Records the end of the load.
     pub(super) fn end_load(&mut self) {
         self.loading = None;
         self.on_answer();
     }
 
-    /// Notes an answer of the node: the node is responsive again once nothing is unanswered.
+    /// Records an answer of the node. The node is responsive again if nothing is unanswered.
     pub(super) fn on_answer(&mut self) {
         if self.oldest().is_none() {
             self.is_unresponsive = false;
         }
     }
 
-    /// Notes that the oldest call is overdue, if it is. Returns whether it was not noted before.
-    pub(super) fn note_overdue(&mut self, now: Instant) -> bool {
+    /// Records that the oldest call is overdue, if so. Returns whether the node became unresponsive by this.
+    pub(super) fn record_overdue(&mut self, now: Instant) -> bool {
         let is_new =
             !self.is_unresponsive && self.oldest().is_some_and(|oldest| oldest + self.node_timeout <= now);
         self.is_unresponsive |= is_new;
         is_new
     }
 
-    /// Whether the node has been silent for so long that the connection is to be given up.
+    /// Whether the connection should be given up because the node has not answered for too long.
     pub(super) fn is_silent(&self, now: Instant) -> bool {
         self.oldest().is_some_and(|oldest| oldest + self.silence() <= now)
     }
 
-    /// The time at which the oldest call is overdue, or at which the connection is given up if it is
-    /// overdue already.
+    /// Returns the time at which the oldest call becomes overdue. If the node is unresponsive, returns the
+    /// time at which the connection is given up.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let patience = if self.is_unresponsive { self.silence() } else { self.node_timeout };
         self.oldest().map(|oldest| oldest + patience)
     }
 
-    /// Returns the time at which the oldest unanswered call was sent, or the load of the script.
+    /// Returns the time at which the oldest unanswered call, or the load of the script, was sent.
     fn oldest(&self) -> Option<Instant> {
         let sent = self.batches.front().map(|batch| batch.sent_at);
         [sent, self.loading].into_iter().flatten().min()
     }
 
     fn silence(&self) -> Duration {
-        self.node_timeout.saturating_mul(SILENT_TIMEOUTS).max(SHORTEST_SILENCE)
+        self.node_timeout.saturating_mul(SILENT_TIMEOUTS).max(MIN_SILENCE)
     }
 
-    /// All that is unanswered, in the order of submission.
+    /// Returns the unanswered requests, in the order of submission.
     pub(super) fn items(&self) -> impl Iterator<Item = &(Sequence, Item)> {
         self.batches.iter().flat_map(|batch| &batch.items)
     }
 
-    /// Sends these requests together; the operations that go on the wire.
+    /// Adds a call that carries these requests. Returns its number and the operations to send.
     pub(super) fn start(
         &mut self,
         items: Vec<(Sequence, Item)>,
@@ -135,13 +135,13 @@ impl UnansweredCalls {
         (id, operations)
     }
 
-    /// Takes out one call, which is the oldest unless the connection errs.
+    /// Removes one call, which is the oldest unless the connection violates the protocol.
     pub(super) fn take(&mut self, id: BatchId) -> Option<Batch> {
         let position = self.batches.iter().position(|batch| batch.id == id)?;
         self.batches.remove(position)
     }
 
-    /// Takes out everything, in the order of submission, because the connection has ended.
+    /// Removes all calls, in the order of submission, because the connection has ended.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = (Sequence, Item)> + use<> {
         self.loading = None;
         self.is_unresponsive = false;
@@ -158,8 +158,7 @@ impl Batch {
         self.items
     }
 
-    /// Gives every request its share of the answers, and returns what must be delivered all the
-    /// same.
+    /// Passes each request its answers. Returns the requests that must still be delivered.
     pub(super) fn answer(self, mut answers: Vec<Answer>) -> Vec<(Sequence, Item)> {
         let asked: usize = self.items.iter().map(|(_, item)| item.operations.len()).sum();
         if answers.len() != asked {

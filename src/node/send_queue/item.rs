@@ -1,4 +1,4 @@
-//! One accepted request, and the caller that waits for its answer.
+//! One accepted request, and the responder of its caller.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,68 +12,69 @@ use crate::{
     values::{LeaseId, NodeError},
 };
 
-/// What must be delivered and was refused is sent again after this, and after twice as long
-/// whenever it is refused again.
+/// The delay after the first refusal of a request that must be delivered. Each further refusal doubles the
+/// delay.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// It is sent again after no longer than this, so that a lock is not left for long once the node is
-/// well.
-const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(2);
+/// The longest such delay. A key should not outlive the recovery of its node by much.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// A request that was accepted and is not answered yet.
+/// An accepted, unanswered request.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) operations: Arc<[Operation]>,
     pub(super) until: Instant,
-    /// Until when a shutdown waits for it, as its [`Request`] says.
+    /// The time until which a shutdown waits for the request. See [`Request`].
     blocks_until: Option<Instant>,
-    /// Whether a connection broke over it: then the node may have executed it already.
+    /// Whether a connection broke after the request was sent. The node may have executed the request then.
     pub(super) was_sent: bool,
-    /// How often the node has answered with an error although it must be delivered.
+    /// The number of errors by which the node has answered the request, which must be delivered.
     refusals: u32,
-    /// One of those that the send queue counts, if it must be delivered.
+    /// A clone of the send queue's count, if the request must be delivered.
     delivery: Option<Arc<()>>,
     responder: Responder,
 }
 
 impl Item {
-    /// `deliveries`: what all requests of a send queue that must be delivered share, so that it can
-    /// count them.
+    /// Creates an item. All requests of a send queue that must be delivered share `deliveries`, whose clones
+    /// are counted.
     pub(super) fn new(request: Request, responder: Responder, deliveries: &Arc<()>) -> Self {
         let Request { operations, until, blocks_until } = request;
         let delivery = must_deliver(&operations).then(|| Arc::clone(deliveries));
         Self { operations, until, blocks_until, was_sent: false, refusals: 0, delivery, responder }
     }
 
-    /// Whether it outlives its connection: a request of nothing but unlocks and withdrawals.
+    /// Whether the request outlives its connection: all its operations are unlocks or withdrawals.
     pub(super) fn must_deliver(&self) -> bool {
         self.delivery.is_some()
     }
 
-    /// Whether it is about more than what this client has, or wants, at the node. Of unlocks, those
-    /// of what others have.
+    /// Whether the request concerns more than the keys and queue entries of this client at the node. An
+    /// unlock does so if it may unlock keys of other clients.
     pub(super) fn is_for_others(&self) -> bool {
         self.operations.iter().any(|operation| operation.as_dyn().is_for_others(self.blocks_until))
     }
 
-    /// What the node has not confirmed of it, if it must be delivered.
+    /// Returns the resources of the request that the node has not confirmed, if the request must be
+    /// delivered.
     pub(super) fn undelivered(&self) -> Option<PendingUnlocks> {
         self.delivery.as_ref()?;
         let resources = self.operations.iter().flat_map(Operation::resources).cloned().collect();
         Some(PendingUnlocks { resources, blocks_until: self.blocks_until })
     }
 
-    /// What it takes of the room for calls that may be refused.
+    /// Returns the room that the request takes of [`MAX_PENDING_OPERATIONS`](super::MAX_PENDING_OPERATIONS).
+    /// Requests that must be delivered take none.
     pub(super) fn weight(&self) -> usize {
         if self.must_deliver() { 0 } else { self.operations.len() }
     }
 
-    /// How many resources its operations name.
+    /// Returns the number of resources that the operations name.
     pub(super) fn resources(&self) -> usize {
         self.operations.iter().map(|operation| operation.resources().len()).sum()
     }
 
-    pub(super) fn is_over(&self, now: Instant) -> bool {
+    pub(super) fn is_expired(&self, now: Instant) -> bool {
         self.until <= now
     }
 
@@ -81,12 +82,12 @@ impl Item {
         self.responder.is_abandoned()
     }
 
-    /// The owners whose locks this would take, keep or write back.
+    /// Returns the lease ids whose keys the request would set, extend or write back.
     pub(super) fn takers(&self) -> impl Iterator<Item = &LeaseId> {
         self.operations.iter().filter_map(|operation| operation.as_dyn().taker())
     }
 
-    /// The owners whose locks this ends.
+    /// Returns the lease ids whose keys the request deletes.
     pub(super) fn leavers(&self) -> impl Iterator<Item = &LeaseId> {
         self.operations.iter().filter_map(|operation| operation.as_dyn().leaver())
     }
@@ -98,8 +99,8 @@ impl Item {
         self.responder.answer(answers);
     }
 
-    /// What must still be delivered although it was answered: operations that the node refused,
-    /// unless it will always refuse them. Nobody waits for it any more.
+    /// Returns the request that must still be delivered after these answers: the operations that the node
+    /// refused, unless the refusal is for good. The new request has no caller.
     pub(super) fn still_undelivered(&self, answers: &[Answer]) -> Option<Self> {
         let deliveries = self.delivery.as_ref()?;
         let refused = |answer: &Answer| matches!(answer, Answer::Error(error) if !error.is_for_good());
@@ -115,17 +116,17 @@ impl Item {
         Some(Self { was_sent: true, refusals, ..item })
     }
 
-    /// How long it waits before it is sent again.
+    /// Returns the delay before the request is sent again.
     pub(super) fn retry_delay(&self) -> Duration {
-        RETRY_DELAY.saturating_mul(1 << self.refusals.saturating_sub(1).min(6)).min(LONGEST_RETRY_DELAY)
+        RETRY_DELAY.saturating_mul(1 << self.refusals.saturating_sub(1).min(6)).min(MAX_RETRY_DELAY)
     }
 
     pub(super) fn error(self, error: &NodeError) {
         self.responder.error(error);
     }
 
-    /// Answers what is not sent (any more): with this error, unless a connection broke over it
-    /// before.
+    /// Answers a request that is not sent, or not sent again, with this error. If a connection broke after
+    /// the request was sent, the error is [`NodeError::Disconnected`].
     pub(super) fn refuse(self, error: &NodeError) {
         let error = if self.was_sent { &NodeError::Disconnected } else { error };
         self.error(error);

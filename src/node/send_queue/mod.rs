@@ -1,11 +1,24 @@
-//! The send queue of one remote node: pure, with time as an argument.
+//! The send queue of one remote node: a pure state machine, with time as an argument.
 //!
 //! ```text
-//!  submit ─► queue (order of submission) ─next_batch─► in flight (≤ IN_FLIGHT calls) ─answered─► replies
-//!               ▲                                         │
-//!               └── unlocks, on a broken connection ──────┤
-//!               └── what a lost script left unexecuted ───┘
+//!  submit ─► unsent (order of submission) ─next_batch─► in flight (≤ MAX_CALLS_IN_FLIGHT) ─answered─► replies
+//!               ▲                                          │
+//!               ├── disconnected: unlocks ─────────────────┤
+//!               ├── not_loaded: calls not executed ────────┤
+//!               └── retries ◄─ answered: refused unlocks ──┘
 //! ```
+//!
+//! | event | decision |
+//! |---|---|
+//! | `submit` | queues the request, or refuses it if the queue is closed or full, or the node down or unresponsive |
+//! | `connected` | calls may be sent |
+//! | `answered` | answers the callers; refused unlocks are retried after a delay |
+//! | `not_loaded` | requests a load of the script; calls that are still wanted return to their places |
+//! | `tick` | drops expired requests; if a call is overdue, the node is unresponsive and unsent requests are refused |
+//! | `dial_failed` | the node is down: unsent requests are refused, except unlocks |
+//! | `disconnected` | answers the calls in flight as possibly executed; unlocks return to their places |
+//! | `close` | accepts only unlocks; the queue is done when none is left |
+//! | `end` | answers everything and accepts nothing |
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -35,31 +48,30 @@ mod item;
 mod tests;
 mod unsent;
 
-/// The most calls that are under way at once. Two keep a connection busy; a few more hide the
-/// client's own pauses; and a server that freezes swallows no more than these.
-pub(crate) const IN_FLIGHT: usize = 4;
+/// The largest number of calls in flight. Two calls keep a connection busy, and a few more hide the pauses of
+/// the client. A server that freezes can swallow no more calls than this.
+pub(crate) const MAX_CALLS_IN_FLIGHT: usize = 4;
 
-/// The most operations, other than unlocks, that wait for one node or are under way to it: some
-/// tens of milliseconds of a server's work, beyond which waiting is of no use to anybody.
-pub(crate) const MOST_WAITING: usize = 4096;
+/// The largest number of operations, without unlocks, that wait for one node or are in flight to it. A server
+/// takes some tens of milliseconds for them; a longer wait is of no use to a caller.
+pub(crate) const MAX_PENDING_OPERATIONS: usize = 4096;
 
-/// What was accepted for one node and is not answered yet.
+/// The accepted, unanswered requests of one node.
 ///
 /// # Invariants
 ///
-/// 1. Requests are sent in the order of submission, on whatever connection: a request keeps its
-///    place when it is put back. In particular no unlock overtakes an earlier lock or renewal of
-///    its owner, and what must be delivered from a broken connection goes first, being older than
-///    all else.
+/// 1. Requests are sent in the order of submission on every connection: a request that is put back keeps its
+///    place. In particular, no unlock overtakes an earlier lock or renewal with its lease id, and requests
+///    that must be delivered after a broken connection are sent first, because they are the oldest.
 /// 2. Every reply is answered once.
-/// 3. An unlock is kept until the node has executed or refused it for good, its time is over, or
-///    the send queue ends.
-/// 4. Nothing but unlocks is sent twice, and nothing at all on one connection, unless the node said
-///    that it was not executed. That is sent again only while somebody waits for it, its time is
-///    not over, no unlock of its owner was submitted since, and nothing else of its owner that may
-///    have been executed already.
-/// 5. At most [`IN_FLIGHT`] calls are under way, and none is started while one of them is older
-///    than the node timeout.
+/// 3. An unlock is kept until the node executes it or refuses it for good, its deadline passes, or the send
+///    queue ends.
+/// 4. Only unlocks are sent twice. On one connection, a request is sent again only if the node reported that
+///    it did not execute the request. Another request than an unlock is then sent again only if a caller
+///    waits for it, its deadline has not passed, no unlock of its lease id was submitted since, and no later
+///    request of its lease id may have been executed.
+/// 5. At most [`MAX_CALLS_IN_FLIGHT`] calls are in flight, and no call is started while one is older than the
+///    node timeout.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
     stage: Stage,
@@ -67,30 +79,31 @@ pub(crate) struct SendQueue {
     unsent: Unsent,
     next: Sequence,
     in_flight: UnansweredCalls,
-    /// Unlocks that the node refused, by when they are tried again.
+    /// The unlocks that the node refused, by the time of their retry.
     retries: BTreeMap<(Instant, Sequence), Item>,
-    /// Entries, other than unlocks, in the queue and in flight.
+    /// The number of operations, without unlocks, that are unsent or in flight.
     weight: usize,
-    /// Shared by every request that must be delivered, so that they can be counted.
+    /// The count of requests that must be delivered: each has a clone.
     deliveries: Arc<()>,
 }
 
-/// The connection, as far as the queue needs to know it.
+/// The part of the connection's state that the send queue needs.
 #[derive(Debug)]
 struct ConnectionStatus {
     state: ConnectionState,
-    /// Whether there ever was a connection. Without one, nothing of this client can be at the node.
+    /// Whether any connection was established. Before the first connection, the node can have no key of this
+    /// client.
     was_up: bool,
-    /// Whether something was submitted since the node was last found to be down.
+    /// Whether a request was submitted since the last failure to connect.
     is_wanted: bool,
 }
 
 #[derive(Debug)]
 enum ConnectionState {
-    /// There is no connection, and no dial has failed since: calls are queued.
+    /// No connection, and no dial has failed since the last one. Requests are queued.
     Dialling,
     Up,
-    /// There is no connection, and this is why: calls are refused with this error.
+    /// No connection, for this reason. Requests are refused with this error.
     Down(NodeError),
 }
 
@@ -118,7 +131,7 @@ impl SendQueue {
         }
     }
 
-    /// Accepts a request, or refuses it with an error that says it was not sent.
+    /// Accepts a request, or refuses it with an error that means "not sent".
     pub(crate) fn submit(&mut self, request: Request) -> Reply {
         self.connection.is_wanted = true;
         let operations = request.operations.len();
@@ -134,19 +147,21 @@ impl SendQueue {
         reply
     }
 
-    /// Whether the task that serves the node has to be woken after a submission: not if it is
-    /// waiting for an answer anyway, which comes before anything more can be sent.
+    /// Whether a submission must wake the driver. If the driver waits for an answer before it can send more,
+    /// it need not be woken.
     pub(crate) fn needs_service(&self) -> bool {
-        self.in_flight.is_unresponsive() || !self.connection.is_up() || self.in_flight.len() < IN_FLIGHT
+        self.in_flight.is_unresponsive()
+            || !self.connection.is_up()
+            || self.in_flight.len() < MAX_CALLS_IN_FLIGHT
     }
 
-    /// The next call, or `None` if there is nothing to send or now is not the time. A lone request
-    /// goes at once; what has piled up goes together.
+    /// Returns the next call, or `None` if no call may be sent or no request waits. A single request is sent
+    /// at once; requests that have accumulated share a call.
     pub(crate) fn next_batch(&mut self, now: Instant) -> Option<(BatchId, Arc<[Operation]>)> {
         self.tick(now);
         let may_send =
             self.connection.is_up() && !self.in_flight.is_loading() && !self.in_flight.is_unresponsive();
-        if !may_send || self.in_flight.len() >= IN_FLIGHT {
+        if !may_send || self.in_flight.len() >= MAX_CALLS_IN_FLIGHT {
             return None;
         }
         let mut size = RequestSize::default();
@@ -157,8 +172,8 @@ impl SendQueue {
         if items.is_empty() { None } else { Some(self.in_flight.start(items, now)) }
     }
 
-    /// The node has answered a call. Unlocks that it refused, and not for good, are sent again
-    /// after a retry delay.
+    /// Handles the answers to a call. An unlock that was refused, but not for good, is sent again after a
+    /// retry delay.
     pub(crate) fn answered(&mut self, batch: BatchId, answers: Vec<Answer>, now: Instant) {
         if let Some(batch) = self.in_flight.take(batch) {
             self.weight -= batch.weight();
@@ -169,77 +184,77 @@ impl SendQueue {
         self.in_flight.on_answer();
     }
 
-    /// Notes what time alone has brought about: requests that are over, and a node that became
-    /// unresponsive.
+    /// Handles the passing of time: expired requests, and a node that became unresponsive.
     pub(crate) fn tick(&mut self, now: Instant) {
-        if self.in_flight.note_overdue(now) {
+        if self.in_flight.record_overdue(now) {
             self.drop_unsent(&NodeError::Unresponsive);
         }
         self.insert_retries(now);
         if self.unsent.earliest().is_some_and(|earliest| earliest <= now) {
-            self.drop_over(now);
+            self.drop_expired(now);
         }
     }
 
-    /// Whether the connection has been silent for so long that another may do better: one that was
-    /// cut off without a word stays silent for ever, long after the network is well again.
+    /// Whether the connection has been silent for so long that a new one should replace it. A connection that
+    /// was cut without a packet stays silent for ever, even when the network works again.
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         self.in_flight.is_silent(now)
     }
 
-    /// When to look again if nothing happens: always after the last [`tick`](Self::tick).
+    /// Returns the time of the next tick if no event happens before. It lies after the last
+    /// [`tick`](Self::tick).
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let last = match self.stage {
-            // It is done when the last time is over, not when the last in flight is: that may be
-            // long ago.
-            Stage::Closing => self.left().map(|item| item.until).max(),
+            // A closed queue is done when the last deadline of any request has passed. The last request in
+            // flight may have expired long before.
+            Stage::Closing => self.unanswered().map(|item| item.until).max(),
             Stage::Open | Stage::Ended => None,
         };
         let retry = self.retries.keys().next().map(|(at, _)| *at);
         [self.in_flight.deadline(), self.unsent.earliest(), last, retry].into_iter().flatten().min()
     }
 
-    /// Whether something was submitted since this was last asked.
+    /// Returns whether a request was submitted since the last call of this method.
     pub(crate) fn take_wanted(&mut self) -> bool {
         std::mem::take(&mut self.connection.is_wanted)
     }
 
-    /// How many requests must be delivered: unlocks and withdrawals that are neither confirmed nor
-    /// past their time.
+    /// Returns the number of requests that must be delivered: unlocks and withdrawals that are neither
+    /// confirmed nor expired.
     pub(crate) fn undelivered_count(&self) -> usize {
         Arc::strong_count(&self.deliveries).saturating_sub(1)
     }
 
-    /// What must be delivered, request by request.
+    /// Returns the resources that must be delivered, by request.
     pub(crate) fn undelivered(&self, now: Instant) -> impl Iterator<Item = PendingUnlocks> {
-        self.left().filter(move |item| !self.is_moot(item, now)).filter_map(Item::undelivered)
+        self.unanswered().filter(move |item| !self.is_moot(item, now)).filter_map(Item::undelivered)
     }
 
-    /// From now on only unlocks are accepted.
+    /// Accepts only unlocks from now on.
     pub(crate) fn close(&mut self) {
         if self.stage == Stage::Open {
             self.stage = Stage::Closing;
         }
     }
 
-    /// A connection stands, and its script is loaded.
+    /// Handles a new connection on which the script is loaded.
     pub(crate) fn connected(&mut self) {
         self.connection.state = ConnectionState::Up;
         self.connection.was_up = true;
     }
 
-    /// No connection could be had. What waits is refused, except unlocks.
+    /// Handles a failed dial: refuses the unsent requests, except unlocks.
     pub(crate) fn dial_failed(&mut self, error: NodeError) {
         let error = unreachable(error);
         self.connection.down(ConnectionState::Down(error.clone()));
         self.drop_unsent(&error);
     }
 
-    /// The connection is broken, or given up. Unlocks go back to their places; whatever else was
-    /// sent is answered as possibly executed, and what was not, as not sent.
+    /// Handles the end of a connection. Unlocks return to their places. Other requests are answered: sent
+    /// ones as possibly executed, unsent ones as not sent.
     ///
-    /// A node that was unresponsive before, or has sent what it must not, is taken for down until
-    /// it is heard of again; otherwise calls wait for the next connection.
+    /// If the node was unresponsive before, or violated the protocol, the node is down until the next
+    /// connection. Otherwise, calls wait for the next connection.
     pub(crate) fn disconnected(&mut self, error: NodeError, now: Instant) {
         let is_violation = error.is_violation();
         let error = unreachable(error);
@@ -253,7 +268,7 @@ impl SendQueue {
         self.connection.down(state);
         self.drop_unsent(&error);
         for (sequence, mut item) in self.in_flight.take_all() {
-            if item.must_deliver() && !item.is_over(now) {
+            if item.must_deliver() && !item.is_expired(now) {
                 item.was_sent = true;
                 self.unsent.insert(sequence, item);
             } else {
@@ -263,8 +278,8 @@ impl SendQueue {
         }
     }
 
-    /// The node did not execute a call because it had lost the script. Whether the script is to be
-    /// loaded now: not if that is under way.
+    /// Handles a call that the node did not execute because the node had lost the script. Returns whether to
+    /// load the script now; `false` if a load is in progress.
     pub(crate) fn not_loaded(&mut self, batch: BatchId, now: Instant) -> bool {
         let Some(batch) = self.in_flight.take(batch) else { return false };
         let starts = self.in_flight.begin_load(now);
@@ -274,7 +289,7 @@ impl SendQueue {
         for (sequence, item) in items {
             let is_past = item.takers().any(|owner| last.get(owner).is_some_and(|last| *last > sequence));
             let resend = item.must_deliver() || !(item.is_abandoned() || is_past);
-            if resend && !item.is_over(now) {
+            if resend && !item.is_expired(now) {
                 self.unsent.insert(sequence, item);
             } else {
                 self.weight -= item.weight();
@@ -284,12 +299,12 @@ impl SendQueue {
         starts
     }
 
-    /// The script is there again.
+    /// Handles the end of a load of the script.
     pub(crate) fn loaded(&mut self) {
         self.in_flight.end_load();
     }
 
-    /// Takes nothing any more and answers all that is left.
+    /// Ends the queue: accepts no request from now on, and answers all that are left.
     pub(crate) fn end(&mut self) {
         self.stage = Stage::Ended;
         for (_, item) in self.in_flight.take_all() {
@@ -302,24 +317,23 @@ impl SendQueue {
         self.weight = 0;
     }
 
-    /// Whether all is done: ended, or closed with nothing left that still has time.
+    /// Whether the queue has ended, or is closed and every request left has expired.
     pub(crate) fn is_done(&self, now: Instant) -> bool {
         match self.stage {
             Stage::Open => false,
             Stage::Ended => true,
-            Stage::Closing => self.left().all(|item| self.is_moot(item, now)),
+            Stage::Closing => self.unanswered().all(|item| self.is_moot(item, now)),
         }
     }
 
-    /// Whether a closing send queue need not send a request any more. A node that was never reached
-    /// has nothing of this client's to give back, and what the client wanted there it wants no
-    /// longer.
+    /// Whether a closing send queue need not send a request. A node that was never connected has no key of
+    /// this client, and the client wants none there any longer.
     fn is_moot(&self, item: &Item, now: Instant) -> bool {
-        item.is_over(now) || !(self.connection.was_up || item.is_for_others())
+        item.is_expired(now) || !(self.connection.was_up || item.is_for_others())
     }
 
-    /// Everything that is not answered yet.
-    fn left(&self) -> impl Iterator<Item = &Item> {
+    /// Returns all unanswered requests.
+    fn unanswered(&self) -> impl Iterator<Item = &Item> {
         let sent = self.in_flight.items().map(|(_, item)| item);
         self.unsent.iter().map(|(_, item)| item).chain(sent).chain(self.retries.values())
     }
@@ -331,12 +345,12 @@ impl SendQueue {
             (Stage::Closing, _) => Some(NodeError::Closed),
             (Stage::Open, ConnectionState::Down(error)) => Some(error.clone()),
             _ if self.in_flight.is_unresponsive() => Some(NodeError::Unresponsive),
-            _ if self.weight + operations > MOST_WAITING => Some(NodeError::Overloaded),
+            _ if self.weight + operations > MAX_PENDING_OPERATIONS => Some(NodeError::Overloaded),
             _ => None,
         }
     }
 
-    /// Puts what is due for a retry back in its place.
+    /// Moves requests that are due for a retry back to their places.
     fn insert_retries(&mut self, now: Instant) {
         while let Some(first) = self.retries.first_entry().filter(|first| first.key().0 <= now) {
             let ((_, sequence), item) = first.remove_entry();
@@ -344,8 +358,8 @@ impl SendQueue {
         }
     }
 
-    /// What to say of a request that was never sent.
-    fn unsent_error(&self) -> NodeError {
+    /// Returns the error of a request that expired unsent.
+    fn expiry_error(&self) -> NodeError {
         match &self.connection.state {
             ConnectionState::Down(error) => error.clone(),
             ConnectionState::Dialling => NodeError::Unreachable("no connection yet".into()),
@@ -354,15 +368,15 @@ impl SendQueue {
         }
     }
 
-    /// Refuses what waits to be sent, except unlocks.
+    /// Refuses the unsent requests, except unlocks.
     fn drop_unsent(&mut self, error: &NodeError) {
         self.drop_queued(error, |item| !item.must_deliver());
     }
 
-    /// Drops what waits and is of no use any more.
-    fn drop_over(&mut self, now: Instant) {
-        let error = self.unsent_error();
-        self.drop_queued(&error, |item| item.is_over(now));
+    /// Refuses the unsent requests that have expired.
+    fn drop_expired(&mut self, now: Instant) {
+        let error = self.expiry_error();
+        self.drop_queued(&error, |item| item.is_expired(now));
     }
 
     fn drop_queued(&mut self, error: &NodeError, is_dropped: impl Fn(&Item) -> bool) {
@@ -372,8 +386,8 @@ impl SendQueue {
         }
     }
 
-    /// By owner, the last request that makes sending an earlier one again wrong: an unlock,
-    /// wherever it is, or whatever is in flight, for it may have been executed.
+    /// Returns, by lease id, the last request after which an earlier one must not be sent again: an unlock in
+    /// any state, or a request in flight, which may have been executed.
     fn superseding(&self, items: &[(Sequence, Item)]) -> HashMap<LeaseId, Sequence> {
         let mut last = HashMap::new();
         let mut note = |owner: &LeaseId, sequence: Sequence| {
@@ -395,14 +409,14 @@ impl ConnectionStatus {
         matches!(self.state, ConnectionState::Up)
     }
 
-    /// Notes that there is no connection. What was submitted until now wants none any more.
+    /// Records that there is no connection. The requests submitted until now want no connection any longer.
     fn down(&mut self, state: ConnectionState) {
         self.state = state;
         self.is_wanted = false;
     }
 }
 
-/// Any cause of having no connection, as an error that says that nothing was sent.
+/// Converts any reason for having no connection to an error that means "not sent".
 fn unreachable(error: NodeError) -> NodeError {
     match error {
         error if error.is_unsent() => error,

@@ -1,15 +1,15 @@
-//! The requests that wait to be sent.
+//! The requests that are not sent yet.
 
 use std::collections::VecDeque;
 
 use super::{in_flight::Sequence, item::Item};
 use crate::clock::Instant;
 
-/// Unsent requests in the order of submission.
+/// The unsent requests, in the order of submission.
 ///
 /// # Invariant
 ///
-/// No request is over before `earliest`, which is `None` if there is no request.
+/// No request expires before `earliest`, which is `None` if there is no request.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     items: VecDeque<(Sequence, Item)>,
@@ -25,7 +25,7 @@ impl Unsent {
         self.items.front().map(|(_, item)| item)
     }
 
-    /// A time before which no request is over; `None` if there is none.
+    /// Returns a time before which no request expires; `None` if there is no request.
     pub(super) fn earliest(&self) -> Option<Instant> {
         self.earliest
     }
@@ -38,7 +38,7 @@ impl Unsent {
         first
     }
 
-    /// Puts a request in its place, which is the last unless the request is put back.
+    /// Inserts a request at its place, which is the last unless the request was sent before.
     pub(super) fn insert(&mut self, sequence: Sequence, item: Item) {
         self.earliest = Some(self.earliest.map_or(item.until, |earliest| earliest.min(item.until)));
         if self.items.back().is_none_or(|(last, _)| *last < sequence) {
@@ -49,7 +49,7 @@ impl Unsent {
         }
     }
 
-    /// Takes the requests out for which `is_taken` holds.
+    /// Removes and returns the requests for which `is_taken` is true.
     pub(super) fn take_if(&mut self, is_taken: impl Fn(&Item) -> bool) -> Vec<Item> {
         let (taken, kept): (VecDeque<_>, _) =
             std::mem::take(&mut self.items).into_iter().partition(|(_, item)| is_taken(item));

@@ -1,4 +1,4 @@
-//! A server that does what a test says, and notes what it was told.
+//! A fake server, whose behaviour a test sets, and which records what the connection sends.
 
 use std::{
     collections::VecDeque,
@@ -15,10 +15,10 @@ use crate::{
     values::NodeError,
 };
 
-/// What a dial meets.
+/// The outcome of a dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
-    Open,
+pub(super) enum DialBehaviour {
+    Accepting,
     Refusing,
     Flooding,
     Hanging,
@@ -27,113 +27,113 @@ pub(super) enum Door {
 #[derive(Clone, Debug)]
 pub(super) struct Fake {
     clock: Arc<TokioClock>,
-    inner: Arc<Mutex<Inner>>,
+    state: Arc<Mutex<FakeState>>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    door: Door,
-    /// Whether calls are answered as they come.
-    is_lively: bool,
+struct FakeState {
+    behaviour: DialBehaviour,
+    /// Whether new calls are answered at once.
+    answers_calls: bool,
     dials: Vec<Duration>,
     /// The answer to every registration.
     registration: Answer,
-    /// The answers to the next locks; granted when there are none.
-    to_locks: VecDeque<Answer>,
-    /// Calls without an answer.
-    open: VecDeque<(BatchId, Arc<[Operation]>)>,
-    /// All that was told, in words.
-    told: Vec<String>,
+    /// The answers to the next locks; `Granted` if there are none.
+    lock_answers: VecDeque<Answer>,
+    /// The unanswered calls.
+    unanswered: VecDeque<(BatchId, Arc<[Operation]>)>,
+    /// The descriptions of all that the connection sent.
+    sent_texts: Vec<String>,
     events: VecDeque<ConnectionEvent>,
     waker: Option<Waker>,
     connections: usize,
 }
 
-/// A connection, and whether it has loaded the script once, as all do first.
+/// A connection, and whether the script was loaded once: every connection begins by loading it.
 #[derive(Debug)]
 struct FakeConnection(Fake, bool);
 
 impl Fake {
     pub(super) fn new(clock: &Arc<TokioClock>) -> Self {
-        let inner = Inner {
-            door: Door::Open,
-            is_lively: true,
+        let state = FakeState {
+            behaviour: DialBehaviour::Accepting,
+            answers_calls: true,
             dials: Vec::new(),
             registration: registered("first incarnation"),
-            to_locks: VecDeque::new(),
-            open: VecDeque::new(),
-            told: Vec::new(),
+            lock_answers: VecDeque::new(),
+            unanswered: VecDeque::new(),
+            sent_texts: Vec::new(),
             events: VecDeque::new(),
             waker: None,
             connections: 0,
         };
-        Self { clock: Arc::clone(clock), inner: Arc::new(Mutex::new(inner)) }
+        Self { clock: Arc::clone(clock), state: Arc::new(Mutex::new(state)) }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap()
+    fn state(&self) -> MutexGuard<'_, FakeState> {
+        self.state.lock().unwrap()
     }
 
-    pub(super) fn set_door(&self, door: Door) {
-        self.inner().door = door;
+    pub(super) fn set_dial_behaviour(&self, behaviour: DialBehaviour) {
+        self.state().behaviour = behaviour;
     }
 
-    /// Answers every registration so from now on.
+    /// Sets the answer to every later registration.
     pub(super) fn set_registration(&self, answer: Answer) {
-        self.inner().registration = answer;
+        self.state().registration = answer;
     }
 
-    /// Answers the next lock so.
+    /// Sets the answer to the next lock.
     pub(super) fn answer_lock(&self, answer: Answer) {
-        self.inner().to_locks.push_back(answer);
+        self.state().lock_answers.push_back(answer);
     }
 
     pub(super) fn freeze(&self) {
-        self.inner().is_lively = false;
+        self.state().answers_calls = false;
     }
 
-    /// Answers what comes from now on, but not what is open.
+    /// Answers later calls, but not the unanswered ones.
     pub(super) fn revive(&self) {
-        self.inner().is_lively = true;
+        self.state().answers_calls = true;
     }
 
-    /// Answers what is open, and from now on whatever comes.
+    /// Answers the unanswered calls and all later ones.
     pub(super) fn thaw(&self) {
-        let mut inner = self.inner();
-        inner.is_lively = true;
-        while let Some((batch, operations)) = inner.open.pop_front() {
-            inner.answer(batch, &operations);
+        let mut state = self.state();
+        state.answers_calls = true;
+        while let Some((batch, operations)) = state.unanswered.pop_front() {
+            state.answer(batch, &operations);
         }
-        inner.wake();
+        state.wake();
     }
 
-    pub(super) fn say(&self, event: ConnectionEvent) {
-        let mut inner = self.inner();
-        inner.events.push_back(event);
-        inner.wake();
+    pub(super) fn push_event(&self, event: ConnectionEvent) {
+        let mut state = self.state();
+        state.events.push_back(event);
+        state.wake();
     }
 
-    /// Says of the oldest open call that the script is lost.
+    /// Reports the loss of the script for the oldest unanswered call.
     pub(super) fn lose_script(&self) {
-        let (batch, _) = self.inner().open.pop_front().unwrap();
-        self.say(ConnectionEvent::NotLoaded { batch });
+        let (batch, _) = self.state().unanswered.pop_front().unwrap();
+        self.push_event(ConnectionEvent::NotLoaded { batch });
     }
 
     pub(super) fn dials(&self) -> Vec<Duration> {
-        self.inner().dials.clone()
+        self.state().dials.clone()
     }
 
     pub(super) fn connections(&self) -> usize {
-        self.inner().connections
+        self.state().connections
     }
 
-    /// All that was told since this was last asked.
-    pub(super) fn told(&self) -> Vec<String> {
-        std::mem::take(&mut self.inner().told)
+    /// Returns the descriptions of all that was sent since the last call of this method.
+    pub(super) fn sent_texts(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().sent_texts)
     }
 }
 
-impl Inner {
+impl FakeState {
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -144,19 +144,19 @@ impl Inner {
         let answers = operations.iter().map(|operation| match operation {
             Operation::Unlock(_) => Answer::Unlocked { deleted: 1 },
             Operation::Register(_) => self.registration.clone(),
-            _ => self.to_locks.pop_front().unwrap_or(Answer::Granted { vote: 1 }),
+            _ => self.lock_answers.pop_front().unwrap_or(Answer::Granted { vote: 1 }),
         });
         let answers = answers.collect();
         self.events.push_back(ConnectionEvent::Answers { batch, answers });
     }
 }
 
-/// What a node says that is in this incarnation and no quarantine.
+/// Returns the answer of a node in this incarnation and in no quarantine.
 pub(super) fn registered(incarnation: &str) -> Answer {
     Answer::Registered(Registration { incarnation: Some(incarnation.into()), quarantine: None })
 }
 
-fn in_words(operation: &Operation) -> String {
+fn describe(operation: &Operation) -> String {
     match operation {
         Operation::Lock(lock) => format!("lock {}", lock.owner),
         Operation::Unlock(unlock) => format!("unlock {}", unlock.owner),
@@ -168,19 +168,19 @@ fn in_words(operation: &Operation) -> String {
 impl Transport for Fake {
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
         let now = self.clock.now().since_origin();
-        self.inner().dials.push(now);
-        let door = self.inner().door;
+        self.state().dials.push(now);
+        let behaviour = self.state().behaviour;
         async move {
-            match door {
-                Door::Open => {}
-                Door::Refusing => return Err(NodeError::Unreachable("refused".into())),
-                Door::Flooding => return Err(NodeError::ReadLimit { most: 1 }),
-                Door::Hanging => futures::future::pending().await,
+            match behaviour {
+                DialBehaviour::Accepting => {}
+                DialBehaviour::Refusing => return Err(NodeError::Unreachable("refused".into())),
+                DialBehaviour::Flooding => return Err(NodeError::ReadLimit { most: 1 }),
+                DialBehaviour::Hanging => futures::future::pending().await,
             }
-            let mut inner = self.inner();
-            inner.events.clear();
-            inner.open.clear();
-            inner.connections += 1;
+            let mut state = self.state();
+            state.events.clear();
+            state.unanswered.clear();
+            state.connections += 1;
             let connection: Box<dyn Connection> = Box::new(FakeConnection(self.clone(), false));
             Ok(connection)
         }
@@ -190,48 +190,51 @@ impl Transport for Fake {
 
 impl Connection for FakeConnection {
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
-        let mut inner = self.0.inner();
-        let words: Vec<_> = operations.iter().map(in_words).collect();
-        inner.told.push(words.join(", "));
-        if inner.is_lively {
-            inner.answer(batch, &operations);
+        let mut state = self.0.state();
+        let words: Vec<_> = operations.iter().map(describe).collect();
+        state.sent_texts.push(words.join(", "));
+        if state.answers_calls {
+            state.answer(batch, &operations);
         } else {
-            inner.open.push_back((batch, operations));
+            state.unanswered.push_back((batch, operations));
         }
     }
 
     fn registered(&mut self, incarnation: Option<Incarnation>) {
-        self.0.inner().told.push(format!("registered in {}", incarnation.as_deref().unwrap_or("nothing")));
+        self.0
+            .state()
+            .sent_texts
+            .push(format!("registered in {}", incarnation.as_deref().unwrap_or("nothing")));
     }
 
     fn load(&mut self) {
-        let mut inner = self.0.inner();
+        let mut state = self.0.state();
         if std::mem::replace(&mut self.1, true) {
-            inner.told.push("load".into());
+            state.sent_texts.push("load".into());
         } else {
-            inner.events.push_back(ConnectionEvent::Loaded);
+            state.events.push_back(ConnectionEvent::Loaded);
         }
     }
 
     fn subscribe(&mut self, resource: &Resource) {
-        let mut inner = self.0.inner();
-        inner.told.push(format!("subscribe {resource}"));
-        inner.events.push_back(ConnectionEvent::Subscribed(resource.clone()));
+        let mut state = self.0.state();
+        state.sent_texts.push(format!("subscribe {resource}"));
+        state.events.push_back(ConnectionEvent::Subscribed(resource.clone()));
     }
 
     fn unsubscribe(&mut self, resource: &Resource) {
-        self.0.inner().told.push(format!("unsubscribe {resource}"));
+        self.0.state().sent_texts.push(format!("unsubscribe {resource}"));
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<ConnectionEvent> {
-        let mut inner = self.0.inner();
-        inner.waker = Some(context.waker().clone());
-        inner.events.pop_front().map_or(Poll::Pending, Poll::Ready)
+        let mut state = self.0.state();
+        state.waker = Some(context.waker().clone());
+        state.events.pop_front().map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl Drop for FakeConnection {
     fn drop(&mut self) {
-        self.0.inner().connections -= 1;
+        self.0.state().connections -= 1;
     }
 }

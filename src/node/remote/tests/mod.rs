@@ -1,4 +1,4 @@
-//! The driver over a connection that does as it is told.
+//! The driver on a fake connection.
 
 #![allow(clippy::disallowed_methods, reason = "these tests pass the virtual time")]
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use self::fake::{Door, Fake};
+use self::fake::{DialBehaviour, Fake};
 use super::monitor::NoMonitor;
 use super::*;
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 mod fake;
 mod registration;
 
-/// A listener that keeps what it hears.
+/// A listener that records its notices.
 #[derive(Debug, Default)]
 pub(in crate::node) struct RecordingListener(Mutex<Vec<Notice>>);
 
@@ -38,8 +38,8 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 
 const QUARANTINE: Duration = Duration::from_secs(60);
 
-/// Within so many milliseconds of a call, a node that is down is dialled.
-const PROMPT_AT_MOST: u64 = 101;
+/// The longest time from a call to the dial of a node that is down.
+const MAX_DELAY_ON_DEMAND_MILLIS: u64 = 101;
 
 struct Fixture {
     clock: Arc<TokioClock>,
@@ -49,14 +49,14 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn new(door: Door) -> Self {
-        Self::registering(door, None)
+    fn new(behaviour: DialBehaviour) -> Self {
+        Self::registering(behaviour, None)
     }
 
-    fn registering(door: Door, registers: Option<NewNodes>) -> Self {
+    fn registering(behaviour: DialBehaviour, registers: Option<NewNodes>) -> Self {
         let clock = Arc::new(TokioClock::new());
         let fake = Fake::new(&clock);
-        fake.set_door(door);
+        fake.set_dial_behaviour(behaviour);
         let connected_servers = ConnectedServers::default();
         let config = ConnectionConfig {
             monitor: Arc::new(NoMonitor),
@@ -73,9 +73,9 @@ impl Fixture {
         Self { clock, fake, connected_servers, node }
     }
 
-    /// A node behind a door of this kind, with some time to try it.
-    async fn at(door: Door) -> Self {
-        let fixture = Self::new(door);
+    /// Returns a node whose dials behave like this, after the first dial.
+    async fn at(behaviour: DialBehaviour) -> Self {
+        let fixture = Self::new(behaviour);
         fixture.pass(1).await;
         fixture
     }
@@ -112,10 +112,10 @@ fn owner(number: u32) -> LeaseId {
 }
 
 fn error(reply: Reply) -> NodeError {
-    fault_of(reply.now_or_never().expect("no answer"))
+    error_of(reply.now_or_never().expect("no answer"))
 }
 
-fn fault_of(mut answers: Vec<Answer>) -> NodeError {
+fn error_of(mut answers: Vec<Answer>) -> NodeError {
     match answers.remove(0) {
         Answer::Error(error) => error,
         other => panic!("{other:?} is no error"),
@@ -123,47 +123,47 @@ fn fault_of(mut answers: Vec<Answer>) -> NodeError {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_made_before_the_connection_stands_go_out_in_order_and_together() {
-    let fixture = Fixture::new(Door::Open);
+async fn calls_before_the_first_connection_are_sent_together_in_order() {
+    let fixture = Fixture::new(DialBehaviour::Accepting);
     let replies = [fixture.lock(1), fixture.lock(2), fixture.unlock(1)];
     for reply in replies {
         assert!(!matches!(&*reply.await, [Answer::Error(_)]));
     }
-    assert_eq!(fixture.fake.told(), ["lock 1, lock 2, unlock 1"]);
+    assert_eq!(fixture.fake.sent_texts(), ["lock 1, lock 2, unlock 1"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dial_that_hangs_is_given_up_and_what_waited_is_refused_as_unsent() {
-    let fixture = Fixture::at(Door::Hanging).await;
+async fn a_hanging_dial_is_given_up_and_refuses_waiting_calls_as_unsent() {
+    let fixture = Fixture::at(DialBehaviour::Hanging).await;
     let waiting = fixture.lock(1);
     let unlock = fixture.unlock(1);
     fixture.pass(1_000).await;
     assert_eq!(error(waiting), NodeError::Unreachable("no connection within 1s".into()));
-    fixture.fake.set_door(Door::Open);
+    fixture.fake.set_dial_behaviour(DialBehaviour::Accepting);
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_down_refuses_at_once_and_is_dialled_seldom_until_somebody_calls() {
-    let fixture = Fixture::at(Door::Refusing).await;
+async fn a_node_that_is_down_refuses_calls_and_is_dialled_on_demand() {
+    let fixture = Fixture::at(DialBehaviour::Refusing).await;
     fixture.pass(60_000).await;
     let dials = fixture.fake.dials();
     assert!((60..140).contains(&dials.len()), "{} dials in a minute", dials.len());
     assert_eq!(error(fixture.lock(1)), NodeError::Unreachable("refused".into()));
-    fixture.fake.set_door(Door::Open);
-    fixture.pass(PROMPT_AT_MOST).await;
+    fixture.fake.set_dial_behaviour(DialBehaviour::Accepting);
+    fixture.pass(MAX_DELAY_ON_DEMAND_MILLIS).await;
     assert_eq!(fixture.fake.connections(), 1);
     assert!(!matches!(&*fixture.lock(2).await, [Answer::Error(_)]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_floods_is_dialled_less_and_less_often_and_refuses_every_call_with_the_reason() {
-    let fixture = Fixture::at(Door::Open).await;
-    fixture.fake.set_door(Door::Flooding);
+async fn a_flooding_node_is_dialled_rarely_and_refuses_calls_with_the_reason() {
+    let fixture = Fixture::at(DialBehaviour::Accepting).await;
+    fixture.fake.set_dial_behaviour(DialBehaviour::Flooding);
     let flooded = NodeError::ReadLimit { most: 1 };
     let refused = NodeError::Handshake(Arc::new(flooded.clone()));
     fixture.pass(60_000).await;
-    fixture.fake.say(ConnectionEvent::Closed(flooded));
+    fixture.fake.push_event(ConnectionEvent::Closed(flooded));
     tokio::task::yield_now().await;
     assert_eq!(error(fixture.lock(1)), refused);
     for _ in 0..60_000 {
@@ -172,15 +172,15 @@ async fn a_node_that_floods_is_dialled_less_and_less_often_and_refuses_every_cal
     }
     let dials = fixture.fake.dials();
     assert!((30..55).contains(&dials.len()), "{} dials in ten minutes", dials.len());
-    fixture.fake.set_door(Door::Open);
+    fixture.fake.set_dial_behaviour(DialBehaviour::Accepting);
     fixture.pass(30_000).await;
     assert_eq!(*fixture.lock(2).await, [Answer::Granted { vote: 1 }]);
 }
 
-/// Only then is it known how long the node was silent.
+/// The time for which the node was silent is known only after all arrived answers are taken.
 #[tokio::test(start_paused = true)]
-async fn what_came_while_this_process_stood_still_is_heard_before_anything_is_sent_or_refused() {
-    let fixture = Fixture::at(Door::Open).await;
+async fn answers_that_arrived_during_a_pause_are_taken_before_a_timeout() {
+    let fixture = Fixture::at(DialBehaviour::Accepting).await;
     fixture.fake.freeze();
     let first = fixture.lock(1);
     fixture.pass(1).await;
@@ -192,25 +192,25 @@ async fn what_came_while_this_process_stood_still_is_heard_before_anything_is_se
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_node_is_unresponsive_within_the_node_timeout_and_gets_the_unlocks_when_it_thaws() {
-    let fixture = Fixture::at(Door::Open).await;
+async fn a_frozen_node_is_unresponsive_and_gets_its_unlocks_when_it_thaws() {
+    let fixture = Fixture::at(DialBehaviour::Accepting).await;
     fixture.fake.freeze();
     let swallowed = fixture.lock(1);
     fixture.pass(101).await;
     assert_eq!(error(fixture.lock(2)), NodeError::Unresponsive);
     let unlock = fixture.unlock(1);
     fixture.pass(500).await;
-    assert_eq!(fixture.fake.told(), ["lock 1"]);
+    assert_eq!(fixture.fake.sent_texts(), ["lock 1"]);
     fixture.fake.thaw();
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
     assert_eq!(*swallowed.await, [Answer::Granted { vote: 1 }]);
-    assert_eq!(fixture.fake.told(), ["unlock 1"]);
+    assert_eq!(fixture.fake.sent_texts(), ["unlock 1"]);
     assert_eq!(*fixture.lock(3).await, [Answer::Granted { vote: 1 }]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_silent_for_long_is_replaced_and_undelivered_unlocks_go_over_the_new_one() {
-    let fixture = Fixture::at(Door::Open).await;
+async fn a_silent_connection_is_replaced_and_undelivered_unlocks_are_resent() {
+    let fixture = Fixture::at(DialBehaviour::Accepting).await;
     fixture.fake.freeze();
     let (lost, unlock) = (fixture.lock(1), fixture.unlock(1));
     fixture.pass(2_900).await;
@@ -220,68 +220,68 @@ async fn a_connection_that_is_silent_for_long_is_replaced_and_undelivered_unlock
     assert_eq!(fixture.fake.dials().len(), 2);
     assert_eq!(error(lost), NodeError::Disconnected);
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
-    assert_eq!(fixture.fake.told(), ["lock 1, unlock 1", "unlock 1"]);
+    assert_eq!(fixture.fake.sent_texts(), ["lock 1, unlock 1", "unlock 1"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_connection_is_replaced_at_once_and_listeners_hear_that_they_may_have_missed_something() {
-    let fixture = Fixture::at(Door::Open).await;
+async fn a_broken_connection_is_replaced_and_its_listeners_are_interrupted() {
+    let fixture = Fixture::at(DialBehaviour::Accepting).await;
     let listener = Arc::new(RecordingListener::default());
     let _subscription = fixture.node.subscribe(&resource("r"), Arc::clone(&listener) as Arc<dyn Listener>);
     fixture.pass(1).await;
     assert_eq!(listener.heard(), [Notice::Subscribed]);
-    fixture.fake.say(ConnectionEvent::Released(resource("r")));
+    fixture.fake.push_event(ConnectionEvent::Released(resource("r")));
     fixture.pass(1).await;
     assert_eq!(listener.heard(), [Notice::Released]);
-    fixture.fake.say(ConnectionEvent::Closed(NodeError::Unreachable("reset".into())));
+    fixture.fake.push_event(ConnectionEvent::Closed(NodeError::Unreachable("reset".into())));
     fixture.pass(30).await;
     assert_eq!(listener.heard(), [Notice::Interrupted, Notice::Subscribed]);
-    assert_eq!(fixture.fake.told(), ["subscribe r", "subscribe r"]);
+    assert_eq!(fixture.fake.sent_texts(), ["subscribe r", "subscribe r"]);
     assert_eq!(fixture.fake.connections(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_listeners_have_one_subscription_and_the_last_takes_it_with_it() {
-    let fixture = Fixture::at(Door::Open).await;
+async fn listeners_share_a_subscription_that_ends_with_the_last() {
+    let fixture = Fixture::at(DialBehaviour::Accepting).await;
     let listen = |listener: &Arc<RecordingListener>| {
         fixture.node.subscribe(&resource("r"), Arc::clone(listener) as Arc<dyn Listener>)
     };
-    let ears = [(); 3].map(|()| Arc::new(RecordingListener::default()));
-    let first = listen(&ears[0]);
+    let listeners = [(); 3].map(|()| Arc::new(RecordingListener::default()));
+    let first = listen(&listeners[0]);
     fixture.pass(1).await;
-    let others = [listen(&ears[1]), listen(&ears[2])];
-    assert_eq!(ears[2].heard(), [Notice::Subscribed], "it stands already");
+    let others = [listen(&listeners[1]), listen(&listeners[2])];
+    assert_eq!(listeners[2].heard(), [Notice::Subscribed], "the subscription is confirmed already");
     drop((first, others));
-    drop(listen(&ears[0]));
+    drop(listen(&listeners[0]));
     fixture.pass(1).await;
-    assert_eq!(fixture.fake.told(), ["subscribe r", "unsubscribe r"]);
-    drop(listen(&ears[0]));
+    assert_eq!(fixture.fake.sent_texts(), ["subscribe r", "unsubscribe r"]);
+    drop(listen(&listeners[0]));
     fixture.pass(1).await;
-    assert!(fixture.fake.told().is_empty(), "come and gone between two looks");
+    assert!(fixture.fake.sent_texts().is_empty(), "added and removed between two wake-ups");
     assert!(fixture.node.shared.lock().subscriptions.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_script_is_loaded_in_place_and_the_call_goes_again() {
-    let fixture = Fixture::at(Door::Open).await;
+async fn a_lost_script_is_loaded_and_the_call_is_resent() {
+    let fixture = Fixture::at(DialBehaviour::Accepting).await;
     fixture.fake.freeze();
     let reply = fixture.lock(1);
     fixture.pass(1).await;
     fixture.fake.lose_script();
     fixture.pass(1).await;
-    assert_eq!(fixture.fake.told(), ["lock 1", "load"]);
+    assert_eq!(fixture.fake.sent_texts(), ["lock 1", "load"]);
     fixture.fake.thaw();
-    fixture.fake.say(ConnectionEvent::Loaded);
+    fixture.fake.push_event(ConnectionEvent::Loaded);
     assert_eq!(*reply.await, [Answer::Granted { vote: 1 }]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_sends_what_must_be_delivered_and_takes_no_more() {
-    let fixture = Fixture::at(Door::Refusing).await;
+async fn a_closed_node_delivers_unlocks_and_accepts_no_more_requests() {
+    let fixture = Fixture::at(DialBehaviour::Refusing).await;
     let unlock = fixture.unlock_for(1, Duration::from_secs(10));
     let close = fixture.node.close();
     assert_eq!(error(fixture.lock(2)), NodeError::Closed);
-    fixture.fake.set_door(Door::Open);
+    fixture.fake.set_dial_behaviour(DialBehaviour::Accepting);
     close.await;
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
     assert_eq!(error(fixture.unlock(3)), NodeError::Closed);
@@ -289,8 +289,8 @@ async fn closing_sends_what_must_be_delivered_and_takes_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_ends_when_the_time_of_all_that_must_be_delivered_is_over() {
-    let fixture = Fixture::at(Door::Refusing).await;
+async fn closing_ends_when_every_undelivered_request_has_expired() {
+    let fixture = Fixture::at(DialBehaviour::Refusing).await;
     let unlock = fixture.unlock_for(1, Duration::from_secs(10));
     let start = fixture.clock.now();
     fixture.node.close().await;
@@ -300,35 +300,35 @@ async fn closing_ends_when_the_time_of_all_that_must_be_delivered_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_handle_sends_what_must_be_delivered_and_then_ends_the_task() {
-    let fixture = Fixture::at(Door::Refusing).await;
+async fn a_dropped_handle_delivers_unlocks_and_ends_the_task() {
+    let fixture = Fixture::at(DialBehaviour::Refusing).await;
     let unlock = fixture.unlock_for(1, Duration::from_secs(10));
     let Fixture { node, fake, .. } = fixture;
     drop(node);
-    fake.set_door(Door::Open);
+    fake.set_dial_behaviour(DialBehaviour::Accepting);
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(fake.connections(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_handle_was_dropped_everybody_is_answered_when_the_time_of_all_is_over() {
-    let fixture = Fixture::at(Door::Open).await;
+async fn a_dropped_handle_answers_every_request_when_all_have_expired() {
+    let fixture = Fixture::at(DialBehaviour::Accepting).await;
     fixture.fake.freeze();
     let sent = fixture.unlock_for(1, Duration::from_secs(2));
     fixture.pass(1).await;
     let Fixture { node, fake, .. } = fixture;
     drop(node);
-    assert_eq!(fault_of(sent.await), NodeError::Disconnected);
+    assert_eq!(error_of(sent.await), NodeError::Disconnected);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(fake.connections(), 0);
 }
 
 #[test]
-fn a_runtime_that_ends_leaves_nobody_waiting() {
+fn a_runtime_that_ends_answers_every_request() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (fixture, reply) = runtime.block_on(async {
-        let fixture = Fixture::at(Door::Open).await;
+        let fixture = Fixture::at(DialBehaviour::Accepting).await;
         fixture.fake.freeze();
         let reply = fixture.lock(1);
         (fixture, reply)

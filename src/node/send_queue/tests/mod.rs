@@ -68,23 +68,23 @@ fn granted(count: usize) -> Vec<Answer> {
     vec![Answer::Granted { vote: 1 }; count]
 }
 
-fn said(reply: &mut Reply) -> Option<Answer> {
+fn answer_of(reply: &mut Reply) -> Option<Answer> {
     reply.now_or_never().map(|answers| answers[0].clone())
 }
 
 fn error(reply: &mut Reply) -> Option<NodeError> {
-    said(reply).map(|answer| match answer {
+    answer_of(reply).map(|answer| match answer {
         Answer::Error(error) => error,
         other => panic!("{other:?} is no error"),
     })
 }
 
-fn gone() -> NodeError {
+fn reset() -> NodeError {
     NodeError::Unreachable("reset".into())
 }
 
 #[test]
-fn a_lone_call_goes_at_once_and_what_piled_up_goes_together() {
+fn a_single_call_is_sent_at_once_and_accumulated_calls_together() {
     let mut send_queue = up();
     let mut first = send_queue.submit(one(lock(1)));
     let (id, operations) = send_queue.next_batch(at(0)).unwrap();
@@ -96,24 +96,24 @@ fn a_lone_call_goes_at_once_and_what_piled_up_goes_together() {
     assert_eq!(&*operations, [lock(2), lock(3)]);
     send_queue.answered(id, granted(1), at(0));
     send_queue.answered(next, vec![Answer::Granted { vote: 2 }, Answer::WrittenBack], at(0));
-    assert_eq!(said(&mut first), Some(Answer::Granted { vote: 1 }));
-    assert_eq!(said(&mut second), Some(Answer::Granted { vote: 2 }));
-    assert_eq!(said(&mut third), Some(Answer::WrittenBack));
+    assert_eq!(answer_of(&mut first), Some(Answer::Granted { vote: 1 }));
+    assert_eq!(answer_of(&mut second), Some(Answer::Granted { vote: 2 }));
+    assert_eq!(answer_of(&mut third), Some(Answer::WrittenBack));
 }
 
 #[test]
-fn no_more_than_so_many_entries_travel_together_and_so_many_calls_are_under_way() {
+fn a_batch_and_the_calls_in_flight_are_limited() {
     let mut send_queue = up();
     let _replies: Vec<_> = (0..600).map(|number| send_queue.submit(one(lock(number)))).collect();
-    for _ in 0..IN_FLIGHT {
+    for _ in 0..MAX_CALLS_IN_FLIGHT {
         assert_eq!(send_queue.next_batch(at(0)).unwrap().1.len(), MOST_OPERATIONS);
     }
     assert!(send_queue.next_batch(at(0)).is_none());
-    assert!(!send_queue.needs_service(), "the next answer comes first");
+    assert!(!send_queue.needs_service(), "the next answer wakes the driver");
 }
 
 #[test]
-fn no_more_than_so_many_resources_travel_together_and_a_larger_group_goes_alone() {
+fn resources_of_a_batch_are_limited_and_a_larger_group_travels_alone() {
     let group = |number: u32, size: usize| {
         let name = |member: usize| Resource::new(format!("{number}:{member}")).unwrap();
         let Operation::Lock(lock) = lock(number) else { panic!("no lock") };
@@ -134,7 +134,7 @@ fn no_more_than_so_many_resources_travel_together_and_a_larger_group_goes_alone(
 }
 
 #[test]
-fn a_request_is_never_torn() {
+fn a_request_is_never_split() {
     let mut send_queue = up();
     let many: Arc<[Operation]> = (0..40).map(lock).collect();
     let _first = send_queue.submit(Request::new(Arc::clone(&many), at(9)));
@@ -144,23 +144,23 @@ fn a_request_is_never_torn() {
 }
 
 #[test]
-fn before_the_first_connection_calls_wait_and_after_a_failed_dial_they_are_refused() {
+fn calls_wait_for_the_first_connection_and_a_failed_dial_refuses_them() {
     let mut send_queue = SendQueue::new(NODE_TIMEOUT);
     let mut waiting = send_queue.submit(one(lock(1)));
     let mut kept = send_queue.submit(unlock_of(1));
-    assert!(said(&mut waiting).is_none());
+    assert!(answer_of(&mut waiting).is_none());
     send_queue.dial_failed(NodeError::NoAuth("no".into()));
     let refused = NodeError::Handshake(Arc::new(NodeError::NoAuth("no".into())));
     assert_eq!(error(&mut waiting), Some(refused.clone()));
     assert_eq!(error(&mut send_queue.submit(one(lock(2)))), Some(refused));
     assert!(send_queue.take_wanted(), "a refused call asks for a dial");
-    assert!(said(&mut kept).is_none());
+    assert!(answer_of(&mut kept).is_none());
     send_queue.connected();
     assert_eq!(send_queue.next_batch(at(0)).unwrap().1.len(), 1);
 }
 
 #[test]
-fn a_frozen_node_swallows_the_calls_under_way_and_gets_no_more_until_it_answered_them_all() {
+fn a_frozen_node_gets_no_more_calls_until_all_are_answered() {
     let mut send_queue = up();
     let _swallowed = [1, 2].map(|number| send_queue.submit(one(lock(number))));
     let (first, _) = send_queue.next_batch(at(0)).unwrap();
@@ -176,49 +176,49 @@ fn a_frozen_node_swallows_the_calls_under_way_and_gets_no_more_until_it_answered
     send_queue.answered(first, granted(2), at(0));
     assert!(send_queue.next_batch(at(120)).is_none());
     send_queue.answered(second, granted(1), at(0));
-    assert!(said(&mut kept).is_none());
+    assert!(answer_of(&mut kept).is_none());
     assert_eq!(send_queue.next_batch(at(121)).unwrap().1.len(), 1);
-    assert!(said(&mut send_queue.submit(one(lock(5)))).is_none());
+    assert!(answer_of(&mut send_queue.submit(one(lock(5)))).is_none());
 }
 
 #[test]
-fn a_node_with_too_much_to_do_is_given_unlocks_only() {
+fn an_overloaded_node_accepts_only_unlocks() {
     let mut send_queue = up();
     let _replies: Vec<_> =
-        (0..).take(MOST_WAITING).map(|number| send_queue.submit(one(lock(number)))).collect();
+        (0..).take(MAX_PENDING_OPERATIONS).map(|number| send_queue.submit(one(lock(number)))).collect();
     assert_eq!(error(&mut send_queue.submit(one(lock(9999)))), Some(NodeError::Overloaded));
-    assert!(said(&mut send_queue.submit(unlock_of(9999))).is_none());
+    assert!(answer_of(&mut send_queue.submit(unlock_of(9999))).is_none());
     let (id, operations) = send_queue.next_batch(at(0)).unwrap();
     send_queue.answered(id, granted(operations.len()), at(0));
-    assert!(said(&mut send_queue.submit(one(lock(9999)))).is_none());
+    assert!(answer_of(&mut send_queue.submit(one(lock(9999)))).is_none());
 }
 
 #[test]
-fn a_broken_connection_answers_all_but_unlocks_which_go_first_on_the_next() {
+fn unlocks_survive_a_broken_connection_and_are_sent_first_on_the_next() {
     let mut send_queue = up();
     let mut sent = send_queue.submit(one(lock(1)));
     let mut sent_unlock = send_queue.submit(unlock_of(2));
     send_queue.next_batch(at(0)).unwrap();
     let mut unsent = send_queue.submit(one(lock(3)));
     let mut unsent_unlock = send_queue.submit(unlock_of(1));
-    send_queue.disconnected(gone(), at(1));
+    send_queue.disconnected(reset(), at(1));
     assert_eq!(error(&mut sent), Some(NodeError::Disconnected));
-    assert_eq!(error(&mut unsent), Some(gone()));
+    assert_eq!(error(&mut unsent), Some(reset()));
     let mut later = send_queue.submit(one(lock(4)));
     send_queue.connected();
     let (_, operations) = send_queue.next_batch(at(2)).unwrap();
     assert_eq!(&*operations, [Operation::Unlock(unlock(2)), Operation::Unlock(unlock(1)), lock(4)]);
     for reply in [&mut sent_unlock, &mut unsent_unlock, &mut later] {
-        assert!(said(reply).is_none());
+        assert!(answer_of(reply).is_none());
     }
 }
 
 #[test]
-fn a_request_whose_time_is_over_is_not_sent_and_says_whether_it_ever_was() {
+fn an_expired_request_is_not_sent_and_reports_whether_it_was() {
     let mut send_queue = up();
     let mut sent = send_queue.submit(Request::one(Operation::Unlock(unlock(1)), at(50)));
     send_queue.next_batch(at(0)).unwrap();
-    send_queue.disconnected(gone(), at(1));
+    send_queue.disconnected(reset(), at(1));
     let mut unsent = send_queue.submit(Request::one(lock(2), at(40)));
     assert_eq!(send_queue.next_deadline(), Some(at(40)));
     send_queue.tick(at(40));
@@ -230,7 +230,7 @@ fn a_request_whose_time_is_over_is_not_sent_and_says_whether_it_ever_was() {
 }
 
 #[test]
-fn a_lost_script_is_loaded_once_and_the_calls_go_again_in_order() {
+fn a_lost_script_is_loaded_once_and_calls_are_resent_in_order() {
     let mut send_queue = up();
     let _first = send_queue.submit(one(lock(1)));
     let (first, _) = send_queue.next_batch(at(0)).unwrap();
@@ -245,7 +245,7 @@ fn a_lost_script_is_loaded_once_and_the_calls_go_again_in_order() {
 }
 
 #[test]
-fn a_lost_script_does_not_bring_back_a_lock_that_was_unlocked_or_given_up_since() {
+fn a_lost_script_resends_no_lock_that_was_unlocked_or_abandoned() {
     let mut send_queue = up();
     let mut unlocked = send_queue.submit(one(lock(1)));
     let abandoned = send_queue.submit(one(lock(2)));
@@ -258,23 +258,23 @@ fn a_lost_script_does_not_bring_back_a_lock_that_was_unlocked_or_given_up_since(
     send_queue.answered(late, vec![Answer::Unlocked { deleted: 0 }], at(0));
     send_queue.loaded();
     assert!(send_queue.next_batch(at(2)).is_none());
-    assert!(said(&mut unlocks).is_some());
+    assert!(answer_of(&mut unlocks).is_some());
 }
 
 #[test]
-fn a_connection_that_stays_silent_is_given_up_and_the_node_counts_as_down_until_the_next() {
+fn a_silent_connection_is_given_up_and_its_node_is_down() {
     let mut send_queue = up();
     let _reply = send_queue.submit(one(lock(1)));
     send_queue.next_batch(at(0)).unwrap();
     send_queue.tick(at(100));
     assert_eq!(send_queue.next_deadline(), Some(at(3000)));
     assert!(!send_queue.is_silent(at(2999)) && send_queue.is_silent(at(3000)));
-    send_queue.disconnected(gone(), at(3000));
+    send_queue.disconnected(reset(), at(3000));
     assert_eq!(error(&mut send_queue.submit(one(lock(2)))), Some(NodeError::Unresponsive));
 }
 
 #[test]
-fn closing_takes_unlocks_only_and_is_done_when_nothing_has_time_left() {
+fn a_closed_queue_accepts_only_unlocks_and_is_done_when_all_expired() {
     let mut send_queue = up();
     assert!(!send_queue.is_done(at(0)));
     let mut sent = send_queue.submit(one(lock(1)));
@@ -283,17 +283,17 @@ fn closing_takes_unlocks_only_and_is_done_when_nothing_has_time_left() {
     assert_eq!(error(&mut send_queue.submit(one(lock(2)))), Some(NodeError::Closed));
     let mut kept = send_queue.submit(unlock_of(1));
     send_queue.answered(id, granted(1), at(0));
-    assert!(said(&mut sent).is_some() && !send_queue.is_done(at(1)));
+    assert!(answer_of(&mut sent).is_some() && !send_queue.is_done(at(1)));
     let (id, _) = send_queue.next_batch(at(1)).unwrap();
     assert!(!send_queue.is_done(at(999)) && send_queue.is_done(at(1000)));
     send_queue.answered(id, vec![Answer::Unlocked { deleted: 1 }], at(0));
-    assert!(said(&mut kept).is_some() && send_queue.is_done(at(2)));
+    assert!(answer_of(&mut kept).is_some() && send_queue.is_done(at(2)));
     send_queue.end();
     assert_eq!(error(&mut send_queue.submit(unlock_of(3))), Some(NodeError::Closed));
 }
 
 #[test]
-fn a_closed_node_that_owes_an_unlock_is_not_looked_at_again_and_again_for_a_lock_whose_time_is_over() {
+fn a_closed_queue_with_an_expired_lock_does_not_spin() {
     let mut send_queue = up();
     let _lock = send_queue.submit(Request::one(lock(1), at(50)));
     assert!(send_queue.next_batch(at(0)).is_some());
@@ -312,7 +312,7 @@ fn a_closed_node_that_owes_an_unlock_is_not_looked_at_again_and_again_for_a_lock
 }
 
 #[test]
-fn wrong_answers_are_protocol_errors() {
+fn a_wrong_number_of_answers_is_a_protocol_error() {
     let mut send_queue = up();
     let mut replies = [1, 2].map(|number| send_queue.submit(one(lock(number))));
     let (id, _) = send_queue.next_batch(at(0)).unwrap();
@@ -323,7 +323,7 @@ fn wrong_answers_are_protocol_errors() {
 }
 
 #[test]
-fn what_must_be_delivered_is_sent_again_after_every_error_but_those_that_stay() {
+fn unlocks_and_withdrawals_are_retried_after_every_temporary_error() {
     let passing = [
         NodeError::Busy,
         NodeError::Loading,
@@ -341,17 +341,17 @@ fn what_must_be_delivered_is_sent_again_after_every_error_but_those_that_stay() 
     ];
     let withdraw = Withdraw { resource: Resource::new("r").unwrap(), waiter: owner(1) };
     for operation in [Operation::Unlock(unlock(1)), Operation::Withdraw(withdraw)] {
-        for (said, is_sent_again) in
-            passing.iter().map(|said| (said, true)).chain(staying.iter().map(|said| (said, false)))
+        for (given, is_sent_again) in
+            passing.iter().map(|given| (given, true)).chain(staying.iter().map(|given| (given, false)))
         {
             let mut send_queue = up();
             let mut reply = send_queue.submit(one(operation.clone()));
             let (id, _) = send_queue.next_batch(at(0)).unwrap();
-            send_queue.answered(id, vec![Answer::Error(said.clone())], at(0));
-            assert_eq!(error(&mut reply).as_ref(), Some(said), "a caller that waits is told at once");
+            send_queue.answered(id, vec![Answer::Error(given.clone())], at(0));
+            assert_eq!(error(&mut reply).as_ref(), Some(given), "a waiting caller gets the error at once");
             assert!(send_queue.next_batch(at(249)).is_none());
-            assert_eq!(send_queue.next_deadline(), is_sent_again.then(|| at(250)), "{said}");
-            assert_eq!(send_queue.undelivered_count(), usize::from(is_sent_again), "{said}");
+            assert_eq!(send_queue.next_deadline(), is_sent_again.then(|| at(250)), "{given}");
+            assert_eq!(send_queue.undelivered_count(), usize::from(is_sent_again), "{given}");
             let again = send_queue.next_batch(at(250));
             assert_eq!(
                 again.as_ref().map(|(_, operations)| &**operations),
@@ -365,7 +365,7 @@ fn what_must_be_delivered_is_sent_again_after_every_error_but_those_that_stay() 
 }
 
 #[test]
-fn what_is_refused_again_and_again_rests_for_longer_each_time_and_until_its_time_is_over() {
+fn the_retry_delay_doubles_to_its_limit_until_the_request_expires() {
     let mut send_queue = up();
     let _reply = send_queue.submit(Request { until: at(10_000), ..unlock_of(1) });
     let (mut now, mut sent) = (0, Vec::new());
@@ -380,7 +380,7 @@ fn what_is_refused_again_and_again_rests_for_longer_each_time_and_until_its_time
 }
 
 #[test]
-fn an_answer_of_the_wrong_length_ends_nothing_that_must_be_delivered() {
+fn an_unlock_is_retried_after_a_wrong_number_of_answers() {
     let mut send_queue = up();
     let mut reply = send_queue.submit(unlock_of(1));
     let (id, _) = send_queue.next_batch(at(0)).unwrap();
@@ -390,7 +390,7 @@ fn an_answer_of_the_wrong_length_ends_nothing_that_must_be_delivered() {
 }
 
 #[test]
-fn an_unlock_sent_again_that_finds_nothing_may_have_been_executed_before() {
+fn a_resent_unlock_that_deletes_nothing_may_have_been_executed_before() {
     let mut send_queue = up();
     let mut reply = send_queue.submit(Request { until: at(1000), ..unlock_of(1) });
     send_queue.next_batch(at(0)).unwrap();
@@ -398,36 +398,36 @@ fn an_unlock_sent_again_that_finds_nothing_may_have_been_executed_before() {
     send_queue.connected();
     let (id, _) = send_queue.next_batch(at(2)).unwrap();
     send_queue.answered(id, vec![Answer::Unlocked { deleted: 0 }], at(3));
-    assert_eq!(said(&mut reply), Some(Answer::UnlockedBefore));
+    assert_eq!(answer_of(&mut reply), Some(Answer::UnlockedBefore));
 }
 
 #[test]
-fn a_node_that_was_never_reached_has_nothing_to_give_back() {
+fn a_node_that_was_never_connected_needs_no_unlock() {
     let mut send_queue = SendQueue::new(NODE_TIMEOUT);
     let _lock = send_queue.submit(one(lock(1)));
     let _unlock = send_queue.submit(unlock_of(1).blocks_until(at(300)));
     assert_eq!(send_queue.undelivered(at(0)).count(), 0);
     send_queue.close();
-    assert!(send_queue.is_done(at(0)), "nothing can be there, and nobody wants anything there any more");
+    assert!(send_queue.is_done(at(0)), "the node has no key of this client, and the client wants none");
     send_queue.connected();
     assert_eq!(send_queue.undelivered(at(0)).count(), 1);
     assert!(!send_queue.is_done(at(0)));
 }
 
 #[test]
-fn a_closed_node_that_was_never_reached_is_dialled_for_what_is_not_this_clients() {
+fn a_closed_queue_still_delivers_unlocks_of_keys_of_other_clients() {
     let mut send_queue = SendQueue::new(NODE_TIMEOUT);
     let _forced = send_queue.submit(one(Operation::ForceUnlock(ForceUnlock { resources: resources() })));
     send_queue.close();
     assert!(!send_queue.is_done(at(0)));
     assert!(send_queue.is_done(at(1000)));
     let _others = send_queue.submit(Request { until: at(2000), ..unlock_of(1) });
-    assert!(!send_queue.is_done(at(1000)), "an unlock of what somebody else has");
+    assert!(!send_queue.is_done(at(1000)), "an unlock of a key of another client");
     assert_eq!(send_queue.undelivered(at(1000)).count(), 1);
 }
 
 #[test]
-fn what_must_be_delivered_is_told_until_it_is_confirmed_or_over() {
+fn undelivered_requests_are_reported_until_confirmed_or_expired() {
     let mut send_queue = up();
     let undelivered = |send_queue: &SendQueue, now| -> Vec<Option<Instant>> {
         send_queue.undelivered(at(now)).map(|request| request.blocks_until).collect()

@@ -1,4 +1,4 @@
-//! What holds whatever happens, and in whatever order.
+//! Properties that hold for every sequence of events.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,13 @@ enum Event {
     },
     Abandon(usize),
     Send,
-    /// The server runs the oldest call that it has, and answers.
+    /// The server executes the oldest call and answers.
     Execute,
-    /// The server loses its script: what it has, and what comes before the next load, is not
-    /// executed.
+    /// The server loses its script: calls before the next load are not executed.
     Flush,
     /// Another client loads the script.
     LoadElsewhere,
-    /// The load that the send queue asked for is done.
+    /// The load that the send queue requested is done.
     Load,
     Break,
     Connect,
@@ -50,25 +49,25 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A node at the other end, and all that was promised to the callers.
+/// A send queue, its node, and the unanswered replies.
 struct World {
     send_queue: SendQueue,
     now: u64,
     is_up: bool,
     is_loaded: bool,
-    /// Whether the send queue has asked for the script.
-    is_asked: bool,
-    /// With the number of each operation.
+    /// Whether the send queue has requested a load of the script.
+    load_requested: bool,
+    /// The calls on the connection, with the number of each operation.
     wire: Vec<(BatchId, Vec<(Operation, Instant)>)>,
-    /// By owner, the last of its requests that was executed, in the order of submission.
+    /// The last executed request of each lease id, in the order of submission.
     executed: BTreeMap<LeaseId, Instant>,
-    /// Each lock has its number as its hint. An unlock has it as the time until which a shutdown
-    /// waits for it.
+    /// The number of submitted requests. A lock has its number as its hint, and an unlock as the time until which a
+    /// shutdown waits for it.
     submitted: u64,
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingReply>,
 }
 
-struct Waiting {
+struct PendingReply {
     reply: Reply,
     until: u64,
     is_unlock: bool,
@@ -81,7 +80,7 @@ impl World {
             now: 0,
             is_up: false,
             is_loaded: true,
-            is_asked: false,
+            load_requested: false,
             wire: Vec::new(),
             executed: BTreeMap::new(),
             submitted: 0,
@@ -98,7 +97,7 @@ impl World {
         };
         let (until, is_unlock) = (self.now + time, operation.must_deliver());
         let reply = self.send_queue.submit(Request::one(operation, at(until)).blocks_until(at(number)));
-        self.waiting.push(Waiting { reply, until, is_unlock });
+        self.waiting.push(PendingReply { reply, until, is_unlock });
     }
 
     fn apply(&mut self, event: Event) {
@@ -110,14 +109,14 @@ impl World {
             Event::Execute if self.is_up && !self.wire.is_empty() => self.execute(),
             Event::Flush => self.is_loaded = false,
             Event::LoadElsewhere => self.is_loaded = true,
-            Event::Load if self.is_up && self.is_asked && self.wire.is_empty() => self.load(),
+            Event::Load if self.is_up && self.load_requested && self.wire.is_empty() => self.load(),
             Event::Break if self.is_up => self.disconnect(),
             Event::Connect if !self.is_up => {
                 self.is_up = true;
                 self.is_loaded = true;
                 self.send_queue.connected();
             }
-            Event::DialFailed if !self.is_up => self.send_queue.dial_failed(gone()),
+            Event::DialFailed if !self.is_up => self.send_queue.dial_failed(reset()),
             Event::Pass(time) => self.pass(time),
             _ => {}
         }
@@ -127,7 +126,7 @@ impl World {
     fn send(&mut self) {
         if let Some((id, operations)) = self.send_queue.next_batch(at(self.now)) {
             assert!(self.is_up && operations.len() <= MOST_OPERATIONS);
-            // The last that are under way, with one operation each.
+            // The last requests in flight, of one operation each.
             let before = self.send_queue.in_flight.items().count() - operations.len();
             let items = self.send_queue.in_flight.items().skip(before).map(|(_, item)| item);
             let number = |operation: &Operation, item: &Item| match operation {
@@ -139,14 +138,14 @@ impl World {
                 .zip(items)
                 .map(|(operation, item)| (operation.clone(), number(operation, item)));
             self.wire.push((id, numbered.collect()));
-            assert!(self.wire.len() <= IN_FLIGHT);
+            assert!(self.wire.len() <= MAX_CALLS_IN_FLIGHT);
         }
     }
 
     fn execute(&mut self) {
         let (id, operations) = self.wire.remove(0);
         if !self.is_loaded {
-            self.is_asked |= self.send_queue.not_loaded(id, at(self.now));
+            self.load_requested |= self.send_queue.not_loaded(id, at(self.now));
             return;
         }
         let answers =
@@ -163,7 +162,7 @@ impl World {
         let last = self.executed.get(owner).copied();
         assert!(
             last < Some(number) || operation.must_deliver(),
-            "a lock came after a later unlock, or twice"
+            "a lock was executed after a later unlock, or twice"
         );
         self.executed.insert(owner.clone(), last.map_or(number, |last| last.max(number)));
         answer
@@ -171,15 +170,15 @@ impl World {
 
     fn load(&mut self) {
         self.is_loaded = true;
-        self.is_asked = false;
+        self.load_requested = false;
         self.send_queue.loaded();
     }
 
     fn disconnect(&mut self) {
         self.is_up = false;
-        self.is_asked = false;
+        self.load_requested = false;
         self.wire.clear();
-        self.send_queue.disconnected(gone(), at(self.now));
+        self.send_queue.disconnected(reset(), at(self.now));
     }
 
     fn pass(&mut self, time: u64) {
@@ -190,11 +189,11 @@ impl World {
         }
     }
 
-    /// Takes out what was answered, and looks whether it should have been.
+    /// Removes the answered replies, and checks that no unlock was answered by an error before its deadline.
     fn check(&mut self) {
         let now = self.now;
         self.waiting.retain_mut(|waiting| {
-            let Some(answer) = said(&mut waiting.reply) else { return true };
+            let Some(answer) = answer_of(&mut waiting.reply) else { return true };
             if waiting.is_unlock && waiting.until > now {
                 assert_eq!(answer, Answer::Unlocked { deleted: 1 }, "an unlock was lost before its time");
             }
@@ -205,7 +204,7 @@ impl World {
 
 proptest! {
     #[test]
-    fn order_is_kept_unlocks_are_not_lost_and_everybody_is_answered(
+    fn requests_keep_their_order_and_each_is_answered(
         events in prop::collection::vec(event(), 1..200)
     ) {
         let mut world = World::new();
@@ -215,12 +214,12 @@ proptest! {
         world.send_queue.end();
         prop_assert_eq!(world.send_queue.weight, 0);
         for waiting in &mut world.waiting {
-            prop_assert!(said(&mut waiting.reply).is_some(), "nobody answered");
+            prop_assert!(answer_of(&mut waiting.reply).is_some(), "unanswered");
         }
     }
 
     #[test]
-    fn whatever_happened_unlocks_arrive_once_the_node_is_well(
+    fn every_unlock_is_delivered_after_the_node_recovers(
         events in prop::collection::vec(event(), 1..100)
     ) {
         let mut world = World::new();
