@@ -1,4 +1,4 @@
-//! What is read, and what goes before what.
+//! The settings of each source, and their precedence.
 
 use std::{ffi::OsString, path::PathBuf, sync::atomic::AtomicU32};
 
@@ -19,11 +19,11 @@ fn builder(nodes: &[&str]) -> QuorumBuilder {
 }
 
 fn assert_same(found: Result<QuorumBuilder, ConfigError>, expected: &QuorumBuilder) {
-    // Whatever can be set is in what is shown of it.
+    // `Debug` of a builder shows every setting.
     assert_eq!(format!("{:?}", found.unwrap()), format!("{expected:?}"));
 }
 
-/// A file of one test, gone with it.
+/// A file that exists as long as its test.
 struct File(PathBuf);
 
 impl File {
@@ -52,7 +52,7 @@ impl Drop for File {
 }
 
 #[test]
-fn arguments_go_before_the_environment_and_that_before_the_file() {
+fn arguments_override_the_environment_which_overrides_the_file() {
     let file = File::new("nodes = ['redis://file']\nname = 'file'\nttl = '1s'\n");
     let path = file.0.to_str().unwrap();
     let expected = |node: &str| builder(&[node]).name("file").ttl(std::time::Duration::from_secs(1));
@@ -71,14 +71,14 @@ fn arguments_go_before_the_environment_and_that_before_the_file() {
     );
 }
 
-/// Each key of the example, taken from the environment alone.
+/// Each key of the example, also read from the environment alone.
 #[test]
-fn every_key_of_a_file_has_a_variable_and_sets_the_same() {
+fn every_key_of_a_file_has_a_variable_of_equal_effect() {
     let text = std::fs::read_to_string(EXAMPLE).unwrap().replace("# node_timeout =", "node_timeout =");
     let table: toml::Table = text.parse().unwrap();
     let nodes = ("REDQUORUM_NODES".to_owned(), "redis://a".to_owned());
     for key in table.keys().filter(|key| *key != "nodes") {
-        // Other values than the defaults, so that one that is not read shows.
+        // The values differ from the defaults, so that an ignored key is found.
         let (value, quote) = match key.as_str() {
             "votes_needed" => ("1", ""),
             "drift" => ("0.125", ""),
@@ -94,7 +94,7 @@ fn every_key_of_a_file_has_a_variable_and_sets_the_same() {
         assert_same(loaded(&Arguments::new(), &set), &by_file);
         assert_ne!(format!("{by_file:?}"), format!("{:?}", builder(&["redis://a"])), "{key} changes nothing");
     }
-    assert_eq!(table.len(), 11, "a key that the example lacks is read by nobody");
+    assert_eq!(table.len(), 11, "every key must be in the example");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn nodes_are_a_list_or_a_text_as_in_the_environment() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_told_with_its_line_and_without_passwords() {
+fn the_error_of_a_file_names_its_line_and_no_password() {
     for (text, named) in [
         ("name = 'a'\nvotes = 2\n", "line 2: unknown field `votes`"),
         ("\n\nttl = '30'", "line 3: \"30\" is no duration, the unit is missing: write it like 30s"),
@@ -139,7 +139,7 @@ fn what_is_wrong_with_a_file_is_told_with_its_line_and_without_passwords() {
 }
 
 #[test]
-fn what_is_wrong_with_a_variable_is_told_with_its_name_and_value() {
+fn the_error_of_a_variable_names_it_and_its_value() {
     let nodes = ("REDQUORUM_NODES", "redis://a");
     for (name, value, named) in [
         ("REDQUORUM_TTL", "30", "write it like 30s"),
@@ -149,8 +149,8 @@ fn what_is_wrong_with_a_variable_is_told_with_its_name_and_value() {
         ("REDQUORUM_RESTART_GUARD", "on", "expected per-connection, per-vote or off"),
     ] {
         let error = loaded(&Arguments::new(), &[nodes, (name, value)]).unwrap_err();
-        let told = error.to_string();
-        assert!(told.contains(&format!("{name}={value:?}")) && told.contains(named), "{told}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("{name}={value:?}")) && text.contains(named), "{text}");
         assert!(matches!(error, ConfigError::Variable { name: of, .. } if of == name));
     }
     for variables in [&[][..], &[("REDQUORUM_NODES", "")], &[("REDQUORUM_NODES", " , ")]] {
@@ -159,14 +159,14 @@ fn what_is_wrong_with_a_variable_is_told_with_its_name_and_value() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn a_missing_file_is_named() {
     let error = load_from(&Arguments::new().file("/nowhere/a.toml"), |_| None).unwrap_err();
     assert!(error.to_string().starts_with("/nowhere/a.toml: "), "{error}");
 }
 
 #[cfg(feature = "tls")]
 #[test]
-fn a_pem_file_is_looked_for_beside_the_file_that_names_it_or_where_the_program_is() {
+fn a_pem_path_is_relative_to_its_settings_file_or_the_program() {
     let file = File::new("nodes = ['redis://a']\n[tls]\nca = 'nowhere.pem'\n");
     let beside = file.0.parent().unwrap().join("nowhere.pem").display().to_string();
     assert!(file.error().starts_with(&format!("{beside}: ")), "{}", file.error());

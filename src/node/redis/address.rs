@@ -1,9 +1,9 @@
-//! Where a server is, in words.
+//! The addresses of servers as text.
 
 use redis::{ConnectionAddr, RedisError};
 
-/// The address of a server, the same for all ways of writing it, so that a server named twice is
-/// found out.
+/// Returns the address of a server. All spellings of an address give the same text, so that a server that is
+/// named twice is found.
 pub(super) fn canonical(address: &ConnectionAddr) -> String {
     match address {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => of_host(host, *port),
@@ -17,12 +17,12 @@ pub(super) fn of_host(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// The host as resolvers and certificates name it: without the brackets of an IPv6 address.
+/// Returns the host as resolvers and certificates write it: an IPv6 address without its brackets.
 pub(super) fn plain_host(host: &str) -> &str {
     host.trim_matches(['[', ']'])
 }
 
-/// A url as it may be shown: whatever stands before the last `@`, or behind a `?`, may be a secret.
+/// Returns a url as it may be shown. The text before the last `@`, and the text after a `?`, may be secret.
 pub(crate) fn without_password(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
     let shown = match rest.rsplit_once('@') {
@@ -36,7 +36,7 @@ pub(crate) fn without_password(url: &str) -> String {
     if scheme.is_empty() { shown } else { format!("{scheme}://{shown}") }
 }
 
-/// What the redis crate has against a url, which it says without quoting it.
+/// Returns what the redis crate finds wrong with a url. The crate does not quote the url.
 pub(super) fn reason(error: &RedisError) -> String {
     error.detail().map_or_else(|| error.to_string(), ToOwned::to_owned)
 }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_server_has_one_address_however_it_is_written() {
+    fn all_spellings_of_a_server_give_one_address() {
         let address = |url: &str| canonical(url.into_connection_info().unwrap().addr());
         assert_eq!(address("redis://Node-1"), "node-1:6379");
         assert_eq!(address("redis://:secret@node-1:6379/3"), "node-1:6379");

@@ -1,13 +1,12 @@
-//! What an error of a server or of its connection means for the vote.
+//! The conversion of errors of a server, or of its connection, to [`NodeError`].
 
 use redis::{ErrorKind, RedisError};
 
 use crate::values::NodeError;
 
-/// The error behind an error of the `redis` crate.
+/// Converts an error of the `redis` crate.
 ///
-/// A connection that was refused never carried the call. Any other break may have come after the
-/// call was sent.
+/// A refused connection never carried the call. Any other break may have come after the call was sent.
 pub(crate) fn classify(error: &RedisError) -> NodeError {
     if let Some(code) = error.code() {
         return classify_code(code, error.detail().unwrap_or_default());
@@ -26,15 +25,15 @@ pub(crate) fn classify(error: &RedisError) -> NodeError {
     }
 }
 
-/// The error behind an error that came instead of all answers to a call.
+/// Converts an error that replaces all answers to a call.
 pub(super) fn classify_call(error: &RedisError) -> NodeError {
     match classify(error) {
-        NodeError::Server(said) => NodeError::CallFailed(said),
+        NodeError::Server(text) => NodeError::CallFailed(text),
         node_error => node_error,
     }
 }
 
-/// The error behind an error reply: its first word is the code.
+/// Converts an error reply: its first word is the code.
 pub(crate) fn classify_code(code: &str, detail: &str) -> NodeError {
     match code {
         "WRONGTYPE" => NodeError::WrongType,
@@ -51,10 +50,10 @@ pub(crate) fn classify_code(code: &str, detail: &str) -> NodeError {
     }
 }
 
-/// The error behind an error that a script caught.
+/// Converts an error that a script caught.
 ///
-/// Servers before 7 put the place in the script before it and leave a `-` before the code, or leave
-/// the code out.
+/// Servers before version 7 prepend the position in the script, and put a `-` before the code or leave the
+/// code out.
 pub(crate) fn classify_caught(text: &str) -> NodeError {
     let text = match text.strip_prefix("@user_script: ").and_then(|rest| rest.split_once(": ")) {
         Some((line, rest)) if line.bytes().all(|byte| byte.is_ascii_digit()) => rest,
@@ -68,8 +67,8 @@ pub(crate) fn classify_caught(text: &str) -> NodeError {
     classify_code(code, detail)
 }
 
-/// The words for a permission that a script lacked, which have no code of their own: those of Redis
-/// up to 7.0, or those of later ones and of Valkey.
+/// Returns the words for a permission that a script lacks, which have no error code: those of Redis up to
+/// 7.0, or those of later versions and of Valkey.
 fn missing_permission(text: &str) -> Option<&str> {
     let begins = ["The user executing the script can't", "ACL failure in script: "];
     begins.iter().find_map(|words| text.get(text.find(words)?..))
@@ -84,24 +83,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_replies_are_told_apart_by_their_code() {
-        let told = |code: &str| classify_code(code, "why");
-        assert_eq!(told("WRONGTYPE"), NodeError::WrongType);
-        assert_eq!(told("NOAUTH"), NodeError::NoAuth("why".into()));
-        assert_eq!(told("WRONGPASS"), NodeError::NoAuth("why".into()));
-        assert_eq!(told("READONLY"), NodeError::ReadOnly);
-        assert_eq!(told("OOM"), NodeError::OutOfMemory);
-        assert_eq!(told("LOADING"), NodeError::Loading);
-        assert_eq!(told("NOPERM"), NodeError::NoPermission("why".into()));
-        assert_eq!(told("MISCONF"), NodeError::CannotPersist);
-        assert_eq!(told("BUSY"), NodeError::Busy);
-        assert_eq!(told("NOREPLICAS"), NodeError::Server("NOREPLICAS why".into()));
+    fn error_replies_are_classified_by_their_code() {
+        let classified = |code: &str| classify_code(code, "why");
+        assert_eq!(classified("WRONGTYPE"), NodeError::WrongType);
+        assert_eq!(classified("NOAUTH"), NodeError::NoAuth("why".into()));
+        assert_eq!(classified("WRONGPASS"), NodeError::NoAuth("why".into()));
+        assert_eq!(classified("READONLY"), NodeError::ReadOnly);
+        assert_eq!(classified("OOM"), NodeError::OutOfMemory);
+        assert_eq!(classified("LOADING"), NodeError::Loading);
+        assert_eq!(classified("NOPERM"), NodeError::NoPermission("why".into()));
+        assert_eq!(classified("MISCONF"), NodeError::CannotPersist);
+        assert_eq!(classified("BUSY"), NodeError::Busy);
+        assert_eq!(classified("NOREPLICAS"), NodeError::Server("NOREPLICAS why".into()));
         assert_eq!(classify_code("ERR", ""), NodeError::Server("ERR".into()));
     }
 
-    /// A script catches its own errors, so this one may be a proxy's.
+    /// A script catches its own errors, so an error in place of all answers may come from a proxy.
     #[test]
-    fn an_error_instead_of_all_answers_does_not_say_that_nothing_is_executed() {
+    fn a_call_that_failed_as_a_whole_may_still_be_executed() {
         let reply = |text: &str| {
             redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).unwrap().extract_error().unwrap_err()
         };
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_crate_are_told_apart_by_code_and_kind() {
+    fn errors_of_the_redis_crate_are_classified_by_code_and_kind() {
         let server = |kind| RedisError::from((ErrorKind::Server(kind), "text", "why".to_owned()));
         assert_eq!(classify(&server(ServerErrorKind::ReadOnly)), NodeError::ReadOnly);
         assert_eq!(classify(&server(ServerErrorKind::NoPerm)), NodeError::NoPermission("why".into()));
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn caught_errors_are_read_in_the_words_of_old_and_new_servers() {
+    fn caught_errors_of_old_and_new_servers_are_recognised() {
         assert_eq!(classify_caught("OOM command not allowed"), NodeError::OutOfMemory);
         assert_eq!(classify_caught("@user_script: 27: -READONLY You can't write\r\n"), NodeError::ReadOnly);
         let old = "@user_script: 9: The user executing the script can't run this command or subcommand";
@@ -134,11 +133,10 @@ mod tests {
         assert!(matches!(classify_caught(""), NodeError::Server(_)));
     }
 
-    /// What Redis 6.2.5, 7.0.15 and 8.2.3 and Valkey 9.1.2 said, of a command, a key and a channel:
-    /// to the client itself, to a script that caught it, and to the client of a script that did
-    /// not.
+    /// The texts of Redis 6.2.5, 7.0.15 and 8.2.3 and of Valkey 9.1.2 for a command, a key and a channel:
+    /// direct to the client, caught by a script, and to the client of a script that did not catch the error.
     #[test]
-    fn a_missing_permission_is_recognised_in_the_words_of_every_server_and_caught_or_not() {
+    fn a_missing_permission_is_recognised_for_every_server_caught_or_not() {
         let direct = [
             "NOPERM this user has no permissions to run the 'set' command or its subcommand",
             "NOPERM this user has no permissions to run the 'evalsha' command",

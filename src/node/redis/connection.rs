@@ -1,4 +1,4 @@
-//! A Redis connection as the send queue sees it.
+//! A Redis connection with the interface that the send queue needs.
 
 use std::{
     collections::VecDeque,
@@ -26,23 +26,23 @@ use crate::{
     values::Resource,
 };
 
-/// The most channels that are named in one command.
-const MOST_CHANNELS: usize = 64;
+/// The largest number of channels in one command.
+const MAX_CHANNELS: usize = 64;
 
 /// A connection to a server that has the script.
 pub(super) struct RedisConnection {
     raw: RawConnection,
     parameters: QuorumParameters,
     script_name: ScriptName,
-    /// What is asked and not answered, in the order of sending, which is that of the answers.
-    asked: VecDeque<(PendingReply, PendingAnswer)>,
-    /// Pending subscriptions, and those that are being asked for: one command at a time, so that a
-    /// thousand of them never fill the room that the calls need.
+    /// The unanswered commands in the order of sending, which is the order of their answers.
+    unanswered: VecDeque<(PendingReply, PendingAnswer)>,
+    /// The subscription changes that are not sent yet. They are sent one command at a time, so that a
+    /// thousand of them never fill the queue that calls need.
     pending_subscriptions: VecDeque<PendingSubscription>,
     subscribing: Option<SubscriptionCommand>,
     events: VecDeque<ConnectionEvent>,
-    /// Whether the events at hand are all that the last look found, so that no other look is needed
-    /// when they are taken. Never when `poll_event` has said pending.
+    /// Whether the last poll found exactly the queued events, so that no further poll is needed after they
+    /// are taken. It is unset once `poll_event` returns `Pending`.
     is_settled: bool,
 }
 
@@ -69,7 +69,7 @@ impl RedisConnection {
             raw,
             parameters,
             script_name: ScriptName::default(),
-            asked: VecDeque::new(),
+            unanswered: VecDeque::new(),
             pending_subscriptions: VecDeque::new(),
             subscribing: None,
             events: VecDeque::new(),
@@ -77,26 +77,26 @@ impl RedisConnection {
         }
     }
 
-    /// Sends a question.
-    fn ask(&mut self, question: PendingReply, command: Cmd) {
+    /// Sends a command.
+    fn send_command(&mut self, pending: PendingReply, command: Cmd) {
         let answering = self.raw.start(command);
-        self.asked.push_back((question, answering));
-        if self.asked.len() == 1 {
+        self.unanswered.push_back((pending, answering));
+        if self.unanswered.len() == 1 {
             self.expect_next();
         }
         self.is_settled = false;
     }
 
-    fn ask_for(&mut self, subscription: PendingSubscription) {
+    fn queue_subscription(&mut self, subscription: PendingSubscription) {
         self.pending_subscriptions.push_back(subscription);
         self.is_settled = false;
     }
 
-    /// Drives the connection, and collects all that came of it.
+    /// Drives the connection, and queues the events that result.
     fn advance(&mut self, context: &mut Context<'_>) {
         let is_broken = self.raw.poll_drive(context).is_ready();
         let outcome = self.take_answers(context).and_then(|()| self.take_subscriptions(context));
-        // A connection that is driven elsewhere says in this way that it is broken.
+        // If the redis crate drives the connection, this shows that the connection is broken.
         let pushes = self.raw.take_pushes(context);
         self.events.extend(pushes.released.into_iter().map(ConnectionEvent::Released));
         let node_error = match outcome {
@@ -108,9 +108,9 @@ impl RedisConnection {
         self.events.extend(node_error.map(ConnectionEvent::Closed));
     }
 
-    /// Says how long the answer may be that comes next.
+    /// Sets the limit of bytes for the next answer.
     fn expect_next(&self) {
-        let long = match self.asked.front() {
+        let long = match self.unanswered.front() {
             Some((PendingReply::Call { operations, .. }, _)) => {
                 operations.iter().filter(|operation| operation.as_dyn().may_be_long()).count()
             }
@@ -120,12 +120,12 @@ impl RedisConnection {
     }
 
     fn take_answers(&mut self, context: &mut Context<'_>) -> RedisResult<()> {
-        while let Some((_, answering)) = self.asked.front_mut() {
+        while let Some((_, answering)) = self.unanswered.front_mut() {
             let Poll::Ready(answer) = self.raw.poll_answer(answering, context) else { return Ok(()) };
-            let Some((question, _)) = self.asked.pop_front() else { return Ok(()) };
-            self.raw.budget.heard();
+            let Some((pending, _)) = self.unanswered.pop_front() else { return Ok(()) };
+            self.raw.budget.reset();
             self.expect_next();
-            let event = match question {
+            let event = match pending {
                 PendingReply::Call { batch, operations } => call_event(batch, &operations, answer?),
                 PendingReply::Load => {
                     self.script_name = script_name(&answer?.extract_error()?)?;
@@ -137,7 +137,7 @@ impl RedisConnection {
         Ok(())
     }
 
-    /// Finishes the subscription command that is under way, and starts the next.
+    /// Finishes the subscription command in flight, and starts the next.
     fn take_subscriptions(&mut self, context: &mut Context<'_>) -> RedisResult<()> {
         loop {
             let Some(subscribing) = &mut self.subscribing else {
@@ -151,7 +151,7 @@ impl RedisConnection {
             let subscriptions =
                 self.subscribing.take().map(|subscribing| subscribing.subscriptions).unwrap_or_default();
             self.raw.pushes.expect(Vec::new());
-            self.raw.budget.heard();
+            self.raw.budget.reset();
             match outcome {
                 Ok(()) => {
                     let on = subscriptions.into_iter().filter(|subscription| subscription.is_on);
@@ -166,13 +166,13 @@ impl RedisConnection {
         }
     }
 
-    /// The next command: as many pending subscriptions of one kind as may travel together.
+    /// Returns the next command: pending changes of one kind, up to [`MAX_CHANNELS`].
     fn next_subscription_command(&mut self) -> Option<SubscriptionCommand> {
         let is_on = self.pending_subscriptions.front()?.is_on;
         let alike = self
             .pending_subscriptions
             .iter()
-            .take(MOST_CHANNELS)
+            .take(MAX_CHANNELS)
             .take_while(|subscription| subscription.is_on == is_on)
             .count();
         let subscriptions: Vec<_> = self.pending_subscriptions.drain(..alike).collect();
@@ -190,11 +190,11 @@ impl RedisConnection {
 impl Connection for RedisConnection {
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
         let command = script::command(&self.script_name, &self.parameters, &operations);
-        self.ask(PendingReply::Call { batch, operations }, command);
+        self.send_command(PendingReply::Call { batch, operations }, command);
     }
 
     fn load(&mut self) {
-        self.ask(PendingReply::Load, script_load());
+        self.send_command(PendingReply::Load, script_load());
     }
 
     fn registered(&mut self, incarnation: Option<Incarnation>) {
@@ -203,17 +203,16 @@ impl Connection for RedisConnection {
 
     fn subscribe(&mut self, resource: &Resource) {
         self.raw.pushes.listen(names::notice_channel(resource), resource.clone());
-        self.ask_for(PendingSubscription { resource: resource.clone(), is_on: true });
+        self.queue_subscription(PendingSubscription { resource: resource.clone(), is_on: true });
     }
 
     fn unsubscribe(&mut self, resource: &Resource) {
         self.raw.pushes.ignore(&names::notice_channel(resource));
-        self.ask_for(PendingSubscription { resource: resource.clone(), is_on: false });
+        self.queue_subscription(PendingSubscription { resource: resource.clone(), is_on: false });
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<ConnectionEvent> {
-        // A task that has taken the last event asks once more, and then everything has been polled
-        // already.
+        // A task that took the last event polls once more. Everything was polled already then.
         if self.events.is_empty() && !std::mem::take(&mut self.is_settled) {
             self.advance(context);
             self.is_settled = !self.events.is_empty();
@@ -224,11 +223,11 @@ impl Connection for RedisConnection {
 
 impl fmt::Debug for RedisConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisConnection").field("asked", &self.asked.len()).finish_non_exhaustive()
+        f.debug_struct("RedisConnection").field("unanswered", &self.unanswered.len()).finish_non_exhaustive()
     }
 }
 
-/// The name that the server has given the script.
+/// Returns the name that the server has given to the script.
 fn script_name(reply: &Value) -> RedisResult<ScriptName> {
     ScriptName::read(reply).ok_or_else(|| {
         let shown = script::beginning(reply);
@@ -236,7 +235,7 @@ fn script_name(reply: &Value) -> RedisResult<ScriptName> {
     })
 }
 
-/// What the reply to a call means: one error for all of it, or an answer to each operation.
+/// Converts the reply to a call: one error for the whole call, or one answer for each operation.
 fn call_event(batch: BatchId, operations: &[Operation], reply: Value) -> ConnectionEvent {
     let error = match reply {
         Value::ServerError(error) => RedisError::from(error),

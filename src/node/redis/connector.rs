@@ -17,13 +17,13 @@ use crate::{
     values::NodeError,
 };
 
-/// Makes plain connections to one node of a quorum, for programs that look at servers: the same
-/// address, credentials, database and TLS as those of locks, and the same master of its Sentinels.
+/// Opens plain connections to one node of a quorum, for programs that inspect servers. They use the same
+/// address, credentials, database and TLS as the connections of locks, and the same master of its Sentinels.
 ///
-/// They are connections of the crate `redis`, and speak RESP3. Nothing is asked
-/// before, so they lead to servers that a quorum refuses, too.
+/// They are connections of the crate `redis`, and speak RESP3. No check precedes them, so they also lead to
+/// servers that a quorum refuses.
 ///
-/// How much a server may send is bounded over the connections of locks. Over these it is not.
+/// The number of bytes that a server may send is limited on connections of locks, but not on these.
 #[derive(Clone)]
 pub struct NodeConnector {
     route: Arc<Route>,
@@ -35,27 +35,26 @@ impl NodeConnector {
         Self { route: Arc::new(route), runtime }
     }
 
-    /// The node's address, as reports show it: without a password.
+    /// The node's address as reports show it, without a password.
     #[must_use]
     pub fn address(&self) -> &str {
         self.route.address()
     }
 
-    /// The host, or the path of the socket, that leads to the node's server; `None` where Sentinels
-    /// name it.
+    /// The host or the socket path of the node's server; `None` if Sentinels name the server.
     #[must_use]
     pub fn host(&self) -> Option<&str> {
-        match &self.route.leads_to {
+        match &self.route.destination {
             Destination::Server(endpoint) => endpoint.host(),
             Destination::MasterSet(_) => None,
         }
     }
 
-    /// The same node at one address of its host, to find out whether all of them are one server;
-    /// `None` behind TLS or Sentinels.
+    /// Returns the same node at one address of its host; `None` behind TLS or Sentinels. This serves to check
+    /// whether all addresses lead to one server.
     #[must_use]
     pub fn at(&self, address: IpAddr) -> Option<Self> {
-        match &self.route.leads_to {
+        match &self.route.destination {
             Destination::Server(endpoint) => {
                 let route = Route::to(Destination::Server(endpoint.at(address)?));
                 Some(Self::new(route, self.runtime.clone()))
@@ -64,17 +63,17 @@ impl NodeConnector {
         }
     }
 
-    /// Connects to the node. What the configuration says of pushes and answers holds; servers and
-    /// Sentinels that do not answer are waited for up to `timeout`, all together.
+    /// Connects to the node, with the settings of `config` for pushes and answers. The server and its
+    /// Sentinels have `timeout` to answer, all together.
     ///
     /// # Errors
     ///
-    /// The [`NodeError`] that a lock would report of this node: it cannot be reached, does not
-    /// answer, or does not let this user in.
+    /// The [`NodeError`] that a lock would report of this node: it cannot be reached, does not answer, or
+    /// does not admit this user.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it closes the connection.
+    /// If the future is dropped, the connection is closed.
     pub async fn connect(
         &self,
         config: AsyncConnectionConfig,
@@ -82,7 +81,7 @@ impl NodeConnector {
     ) -> Result<MultiplexedConnection, NodeError> {
         let clock = BootClock::start(&self.runtime);
         let opened = async {
-            match &self.route.leads_to {
+            match &self.route.destination {
                 Destination::Server(endpoint) => self.open(endpoint, config).await,
                 Destination::MasterSet(set) => self.open(&set.master(&clock, timeout).await?, config).await,
             }
@@ -102,7 +101,7 @@ impl NodeConnector {
         let (mut connection, driver) = endpoint.open(config, &budget).await?;
         budget.lift();
         if let Some(driver) = driver {
-            // It ends with the last clone of the connection.
+            // The driver ends with the last clone of the connection.
             drop(self.runtime.spawn(driver));
         }
         if endpoint.database() != 0 {

@@ -1,4 +1,4 @@
-//! One server, and what it takes to be let in.
+//! One server: its address, and the credentials for it.
 
 #[cfg(unix)]
 use std::path::PathBuf;
@@ -31,19 +31,19 @@ use super::{
 };
 use crate::{node::transport::late, values::NodeError};
 
-/// Where a server is, and who speaks to it.
+/// The address of a server, and the credentials for it.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
-    place: Address,
+    address: Address,
     credentials: Credentials,
-    /// Whether the server has been reached, and has not answered the handshake of TLS yet.
-    is_securing: Arc<AtomicBool>,
+    /// Whether a TLS handshake with the server is in progress.
+    is_in_tls_handshake: Arc<AtomicBool>,
 }
 
-/// Who speaks to a server, and in which database.
+/// The user of a server, and the database.
 #[derive(Clone, Debug)]
 pub(super) struct Credentials {
-    /// Without the database: it is selected when the server is known to be one that has them.
+    /// The settings without the database, which is selected after the server is known to have databases.
     settings: RedisConnectionInfo,
     database: i64,
 }
@@ -57,8 +57,8 @@ enum Address {
     },
     #[cfg(unix)]
     Unix(PathBuf),
-    /// Wherever a client of the redis crate goes in its own way: to TLS whose certificates it does
-    /// not show.
+    /// The address of a client of the redis crate with TLS. The crate does not expose its certificates, so
+    /// the client opens the connection itself.
     Client(Box<Client>),
 }
 
@@ -79,12 +79,12 @@ impl Endpoint {
         Self::new(Address::Tcp { host: host.to_owned(), port, connector }, credentials)
     }
 
-    /// Where this client goes, with its credentials and its database; with a connector, over TCP,
-    /// behind TLS.
+    /// Returns the address, credentials and database of a client. If a connector is given, connections over
+    /// TCP use TLS.
     pub(super) fn of(client: &Client, connector: Option<Connector>) -> Self {
         let info = client.get_connection_info();
         let credentials = Credentials::new(info.redis_settings(), info.redis_settings().db());
-        let place = match info.addr() {
+        let address = match info.addr() {
             ConnectionAddr::Tcp(host, port) => Address::Tcp { host: host.clone(), port: *port, connector },
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
@@ -92,20 +92,20 @@ impl Endpoint {
                 let tcp = info.tcp_settings().clone().set_nodelay(true);
                 let info =
                     info.clone().set_redis_settings(credentials.settings.clone()).set_tcp_settings(tcp);
-                // Opening checks the address and nothing else: that of a client was checked before.
+                // `Client::open` checks nothing but the address, which was checked when this client was made.
                 Address::Client(Box::new(Client::open(info).unwrap_or_else(|_| client.clone())))
             }
         };
-        Self::new(place, credentials)
+        Self::new(address, credentials)
     }
 
-    fn new(place: Address, credentials: Credentials) -> Self {
-        Self { place, credentials, is_securing: Arc::default() }
+    fn new(address: Address, credentials: Credentials) -> Self {
+        Self { address, credentials, is_in_tls_handshake: Arc::default() }
     }
 
-    /// The address, the same for all ways of writing it.
+    /// Returns the address, in a canonical form.
     pub(super) fn address(&self) -> String {
-        match &self.place {
+        match &self.address {
             Address::Tcp { host, port, .. } => address::of_host(host, *port),
             #[cfg(unix)]
             Address::Unix(path) => path.display().to_string(),
@@ -113,10 +113,10 @@ impl Endpoint {
         }
     }
 
-    /// The host, or the path of the socket.
+    /// Returns the host or the socket path.
     #[cfg(feature = "__command")]
     pub(super) fn host(&self) -> Option<&str> {
-        match &self.place {
+        match &self.address {
             Address::Tcp { host, .. } => Some(address::plain_host(host)),
             #[cfg(unix)]
             Address::Unix(path) => path.to_str(),
@@ -127,11 +127,11 @@ impl Endpoint {
         }
     }
 
-    /// The same at one address of its host; `None` where that cannot be had by changing the address
-    /// alone, as behind TLS, whose certificates name the host.
+    /// Returns the same endpoint at one address of its host. `None` if the address is not all that would have
+    /// to change: with TLS, certificates name the host.
     #[cfg(feature = "__command")]
     pub(super) fn at(&self, address: std::net::IpAddr) -> Option<Self> {
-        match &self.place {
+        match &self.address {
             Address::Tcp { port, connector: None, .. } => {
                 Some(Self::tcp(&address.to_string(), *port, None, self.credentials.clone()))
             }
@@ -148,10 +148,10 @@ impl Endpoint {
         &self.credentials.settings
     }
 
-    /// Why a connection was not there within some time. A caller that gives up leaves it to the
-    /// next to find out.
+    /// Returns the error of a connection that was not established within `patience`. If a caller gives up on
+    /// its own, a later caller gets the error of that handshake.
     pub(super) fn late(&self, patience: Duration) -> NodeError {
-        if self.is_securing.swap(false, Ordering::Relaxed) {
+        if self.is_in_tls_handshake.swap(false, Ordering::Relaxed) {
             let why = format!(
                 "no answer within {patience:?}: if the port has no TLS, write redis:// instead of rediss://"
             );
@@ -160,33 +160,38 @@ impl Endpoint {
         late(patience)
     }
 
-    /// Connects, and speaks RESP3. The read budget counts what comes in, unless the redis crate opens
-    /// the stream.
+    /// Connects and selects RESP3. The read budget counts received bytes, unless the redis crate opens the
+    /// stream.
     pub(super) async fn open(
         &self,
         config: AsyncConnectionConfig,
         budget: &Arc<ReadBudget>,
     ) -> Result<OpenConnection, NodeError> {
-        let opened = self.open_anyhow(config, budget).await;
+        let opened = self.open_by_address(config, budget).await;
         opened.map_err(|node_error| budget.node_error().unwrap_or(node_error))
     }
 
-    async fn open_anyhow(
+    async fn open_by_address(
         &self,
         config: AsyncConnectionConfig,
         budget: &Arc<ReadBudget>,
     ) -> Result<OpenConnection, NodeError> {
-        match &self.place {
+        match &self.address {
             Address::Tcp { host, port, connector } => {
                 let stream = connect(host, *port).await.map_err(|error| unreachable(&error))?;
                 match connector {
-                    None => self.greet(stream, config, budget).await.map_err(|error| in_the_clear(&error)),
+                    None => self
+                        .handshake(stream, config, budget)
+                        .await
+                        .map_err(|error| plain_handshake_error(&error)),
                     Some(connector) => {
-                        self.is_securing.store(true, Ordering::Relaxed);
+                        self.is_in_tls_handshake.store(true, Ordering::Relaxed);
                         let secured = connector.secure(host, stream).await;
-                        self.is_securing.store(false, Ordering::Relaxed);
+                        self.is_in_tls_handshake.store(false, Ordering::Relaxed);
                         let secured = secured?;
-                        self.greet(secured, config, budget).await.map_err(|error| behind_tls(&error))
+                        self.handshake(secured, config, budget)
+                            .await
+                            .map_err(|error| tls_handshake_error(&error))
                     }
                 }
             }
@@ -194,10 +199,10 @@ impl Endpoint {
             Address::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await;
                 let stream = stream.map_err(|error| unreachable(&error))?;
-                self.greet(stream, config, budget).await.map_err(|error| handshake(&error))
+                self.handshake(stream, config, budget).await.map_err(|error| handshake_error(&error))
             }
             Address::Client(client) => {
-                // Where the process has not chosen a crypto provider, the redis crate panics.
+                // If the process has not chosen a crypto provider, the redis crate panics.
                 let opening = client.get_multiplexed_async_connection_with_config(&config);
                 let opened = AssertUnwindSafe(opening).catch_unwind().await;
                 let opened = opened.map_err(|_| {
@@ -205,13 +210,13 @@ impl Endpoint {
                         "the redis crate panicked: has the process a crypto provider for rustls?".into(),
                     )
                 })?;
-                opened.map(|connection| (connection, None)).map_err(|error| handshake(&error))
+                opened.map(|connection| (connection, None)).map_err(|error| handshake_error(&error))
             }
         }
     }
 
-    /// Shakes hands over a stream that the caller drives.
-    async fn greet(
+    /// Performs the Redis handshake on a stream that the caller drives.
+    async fn handshake(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         config: AsyncConnectionConfig,
@@ -223,8 +228,8 @@ impl Endpoint {
     }
 }
 
-/// Connects to whichever address of the host answers first, so that a dead one does not hide one
-/// that works.
+/// Connects to the address of the host that answers first, so that a dead address does not hide one that
+/// works.
 async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let addresses: Vec<SocketAddr> = lookup_host((address::plain_host(host), port)).await?.collect();
     if addresses.is_empty() {
@@ -240,8 +245,8 @@ fn unreachable(error: &io::Error) -> NodeError {
     NodeError::Unreachable(Arc::from(error.to_string()))
 }
 
-/// Why a handshake failed, where the likeliest reason deserves better words than the server's.
-fn handshake(error: &RedisError) -> NodeError {
+/// Converts the error of a handshake. Frequent causes get clearer words than those of the server.
+fn handshake_error(error: &RedisError) -> NodeError {
     let refuses_hello = error.kind() == ErrorKind::RESP3NotSupported
         || error.code() == Some("NOPROTO")
         || error.detail().is_some_and(|detail| detail.to_ascii_lowercase().contains("hello"));
@@ -259,21 +264,21 @@ fn handshake(error: &RedisError) -> NodeError {
     classify(error)
 }
 
-/// The same of a connection without TLS, to a server that may want it.
-fn in_the_clear(error: &RedisError) -> NodeError {
+/// Converts the error of a handshake without TLS, with a server that may require TLS.
+fn plain_handshake_error(error: &RedisError) -> NodeError {
     if error.kind() == ErrorKind::Io || error.is_connection_dropped() {
         let why =
             "the server closed the connection instead of answering: if the port has TLS, write rediss://";
         return NodeError::Unreachable(why.into());
     }
-    handshake(error)
+    handshake_error(error)
 }
 
-/// With TLS 1.3, a client hears only now that its certificate is wanted or not trusted: mostly as
-/// an alert, sometimes as a connection that breaks.
-fn behind_tls(error: &RedisError) -> NodeError {
+/// Converts the error of a handshake over TLS. With TLS 1.3, a client learns only at this point that its
+/// certificate is missing or not trusted: mostly by an alert, sometimes by a broken connection.
+fn tls_handshake_error(error: &RedisError) -> NodeError {
     if error.kind() == ErrorKind::Io {
         return NodeError::Tls(format!("the server ended the handshake: {error}").into());
     }
-    handshake(error)
+    handshake_error(error)
 }

@@ -4,8 +4,8 @@ use redis::Value;
 
 use crate::values::NodeError;
 
-/// The reply to `HELLO`: what kind of server this is. It costs a round trip at every connection,
-/// before anything is written, and no permission that the handshake does not need.
+/// The reply to `HELLO`, which shows the kind of the server. The command costs a round trip on every
+/// connection, before any write, and needs no permission beyond those of the handshake.
 #[derive(Debug, Default)]
 pub(super) struct HelloReply {
     mode: Option<String>,
@@ -22,8 +22,8 @@ impl HelloReply {
         Self { mode: field(b"mode"), role: field(b"role") }
     }
 
-    /// Why the server can be no node; what says nothing, as a proxy may, is taken for a standalone
-    /// server.
+    /// Returns the reason why the server can be no node. A reply without a mode, as a proxy may send, counts
+    /// as that of a standalone server.
     pub(super) fn refusal(&self) -> Option<NodeError> {
         match self.mode.as_deref() {
             Some("cluster") => Some(NodeError::ClusterMode),
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_and_sentinels_are_refused_and_nothing_else_is() {
+    fn only_clusters_and_sentinels_are_refused() {
         assert_eq!(
             hello_reply(&[("mode", "cluster"), ("role", "master")]).refusal(),
             Some(NodeError::ClusterMode)
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_is_told_from_a_master() {
+    fn a_replica_is_recognised_by_its_role() {
         assert!(hello_reply(&[("role", "replica")]).is_replica());
         assert!(!hello_reply(&[("role", "master")]).is_replica());
         assert!(!hello_reply(&[]).is_replica());

@@ -1,4 +1,12 @@
-//! Nodes that are Redis servers: connections over which one script runs.
+//! Redis servers as nodes: connections on which one script runs.
+//!
+//! | module | part |
+//! |---|---|
+//! | `url`, `route`, `endpoint`, `sentinel`, `address`, `node_urls` | from a url to a server |
+//! | `tls`, `tls_config` | TLS |
+//! | `hello_reply`, `raw_connection`, `push_receiver`, `read_budget`, `waker_filter` | a connection of the redis crate, with its limits |
+//! | `connection`, `script`, `stamp`, `wire_values`, `classify` | operations and answers on the wire |
+//! | `connector` | plain connections for programs that inspect servers |
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -51,7 +59,7 @@ mod url;
 mod waker_filter;
 mod wire_values;
 
-/// Makes connections to one node.
+/// The transport of one node: opens connections to its server.
 #[derive(Debug)]
 pub(crate) struct RedisTransport {
     route: Route,
@@ -62,7 +70,7 @@ pub(crate) struct RedisTransport {
 }
 
 impl RedisTransport {
-    /// The node at the end of this route.
+    /// Returns the node at the end of a route.
     pub(crate) fn into_node(
         route: Route,
         parameters: QuorumParameters,
@@ -73,10 +81,10 @@ impl RedisTransport {
     }
 
     fn new(route: Route, mut parameters: QuorumParameters, config: &ConnectionConfig) -> Self {
-        if let Destination::MasterSet(_) = route.leads_to {
-            // A server that restarts gives no votes any more in its old incarnation. A master that
-            // was replaced may, to clients that still reach it: what its successor may not vote
-            // beside, it may not renew beside either.
+        if let Destination::MasterSet(_) = route.destination {
+            // A restarted server no longer votes in its old incarnation. A replaced master may still vote,
+            // for clients that still reach it. Where its successor must not vote beside it, the replaced
+            // master must not renew either.
             parameters.quarantine.renewals_after = parameters.quarantine.lasts;
         }
         Self {
@@ -88,14 +96,14 @@ impl RedisTransport {
         }
     }
 
-    /// Connects to the server that Sentinels name, if it says itself that it is a master: where
-    /// nobody registers, nothing else would refuse a replica.
+    /// Connects to the server that Sentinels name, if `HELLO` reports it as a master. If the client does not
+    /// register, no other check would refuse a replica.
     async fn open_master(&self, set: &MasterSet) -> Result<RawConnection, NodeError> {
         let master = set.master(&*self.clock, self.dial_timeout).await?;
         let share = set.share(self.dial_timeout);
         let patience = self.clock.sleep_until(self.clock.now() + share);
-        // Counted here, for a dial that is given up as a whole would blame nobody: a Sentinel that
-        // was cut off may name a dead master for ever.
+        // The time of the master is limited here: if the whole dial timed out, no Sentinel would be blamed,
+        // and one that was cut off could name a dead master for ever.
         let opened = match select(pin!(RawConnection::open_node(&master, &self.client_name)), patience).await
         {
             Either::Left((opened, _)) => opened,
@@ -104,9 +112,9 @@ impl RedisTransport {
                 Err(NodeError::Unreachable(why.into()))
             }
         };
-        let (raw, hello_reply) = opened.inspect_err(|_| set.doubt())?;
+        let (raw, hello_reply) = opened.inspect_err(|_| set.advance_first())?;
         if hello_reply.is_replica() {
-            set.doubt();
+            set.advance_first();
             return Err(NodeError::ReadOnly);
         }
         Ok(raw)
@@ -116,7 +124,7 @@ impl RedisTransport {
 impl Transport for RedisTransport {
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
         async {
-            let raw = match &self.route.leads_to {
+            let raw = match &self.route.destination {
                 Destination::Server(endpoint) => {
                     RawConnection::open_node(endpoint, &self.client_name).await?.0
                 }
@@ -134,11 +142,11 @@ impl Transport for RedisTransport {
     }
 
     fn follows_master(&self) -> bool {
-        matches!(self.route.leads_to, Destination::MasterSet(_))
+        matches!(self.route.destination, Destination::MasterSet(_))
     }
 }
 
-/// The command that makes a server know the script.
+/// Returns the command that loads the script.
 fn script_load() -> redis::Cmd {
     let mut command = redis::cmd("SCRIPT");
     command.arg("LOAD").arg(script::source());

@@ -1,18 +1,20 @@
-//! TLS in a build without it: an error where it is asked for.
+//! TLS in a build without it: every url that requires TLS is an error.
 
 use tokio::net::TcpStream;
 
 use crate::{error::ConfigError, node::redis::address, values::NodeError};
 
-/// Nothing to secure nodes with.
+/// The TLS settings, of which there are none.
 #[derive(Debug, Default)]
 pub(crate) struct Security {}
 
-/// There is none.
+/// The connector, of which there is none.
 #[derive(Clone, Debug)]
 pub(super) enum Connector {}
 
 impl Security {
+    /// Refuses a url that requires TLS.
+    ///
     /// # Errors
     ///
     /// [`ConfigError::Url`], always.

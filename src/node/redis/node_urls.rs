@@ -1,13 +1,13 @@
 //! Several urls in one text.
 
-/// The environment variable that names nodes.
+/// The environment variable with the urls of nodes.
 pub(crate) const NODES_VARIABLE: &str = "REDQUORUM_NODES";
 
-/// The urls of nodes in one text, as in the environment variable `REDQUORUM_NODES`: separated by
-/// blanks, or by commas. A comma before which is no `scheme://` is part of a url, which may name
-/// several Sentinels.
+/// Returns the urls of nodes in one text, as in the environment variable `REDQUORUM_NODES`: separated by
+/// blanks or by commas. A comma that is not followed by `scheme://` is part of a url, which may name several
+/// Sentinels.
 ///
-/// Whether they can be urls of nodes is found out by [`QuorumBuilder`](crate::QuorumBuilder).
+/// [`QuorumBuilder`](crate::QuorumBuilder) checks the urls.
 #[must_use]
 pub(crate) fn node_urls(text: &str) -> Vec<String> {
     let mut urls: Vec<String> = Vec::new();
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comma_separates_urls_only_where_one_begins_behind_it() {
+    fn a_comma_separates_urls_only_before_a_scheme() {
         for (text, urls) in [
             ("redis://a,redis://b", &["redis://a", "redis://b"][..]),
             (" redis://a,rediss://b\n unix:///c, ", &["redis://a", "rediss://b", "unix:///c"]),

@@ -19,9 +19,9 @@ use crate::{
     values::{NodeError, Resource},
 };
 
-/// The receiving end of a connection's pushes: at most one notice waits for each channel that has a listener, and
-/// everything else is dropped unread. So a server that pushes without an end fills no memory, even
-/// if no task reads its connection.
+/// The receiving end of a connection's pushes. At most one notice waits for each channel that has a listener;
+/// all other pushes are dropped unread. Therefore a server that pushes without end fills no memory, even if
+/// no task reads its connection.
 #[derive(Debug)]
 pub(super) struct PushReceiver(Arc<SharedPushes>);
 
@@ -35,7 +35,7 @@ pub(super) struct PushBuffer {
     pub(super) released: BTreeSet<Resource>,
     /// Whether the connection sends no more pushes.
     pub(super) has_ended: bool,
-    /// A push that the server should not have sent, as an error.
+    /// The error of a push that violates the protocol.
     pub(super) error: Option<NodeError>,
 }
 
@@ -49,7 +49,7 @@ struct SharedPushes {
 #[derive(Debug, Default)]
 struct PushState {
     channels: HashMap<Vec<u8>, Resource>,
-    /// The channels of the command that is under way, as far as they are not confirmed.
+    /// The unconfirmed channels of the subscription command in flight.
     unconfirmed: Vec<Vec<u8>>,
     buffer: PushBuffer,
 }
@@ -62,7 +62,7 @@ impl PushReceiver {
         (Self(Arc::clone(&shared)), PushSender(shared))
     }
 
-    /// Keeps the notices of a channel from now on.
+    /// Records the notices of a channel from now on.
     pub(super) fn listen(&self, channel: Vec<u8>, resource: Resource) {
         mutex::lock(&self.0.state).channels.insert(channel, resource);
     }
@@ -71,13 +71,13 @@ impl PushReceiver {
         mutex::lock(&self.0.state).channels.remove(channel);
     }
 
-    /// The server is asked to confirm that these channels are subscribed to, or not any more. None
-    /// are left when it has answered.
+    /// Sets the channels that the server must confirm as subscribed or unsubscribed. When the server has
+    /// answered, none are left.
     pub(super) fn expect(&self, channels: Vec<Vec<u8>>) {
         mutex::lock(&self.0.state).unconfirmed = channels;
     }
 
-    /// Takes the received pushes, and wakes the task of `context` at the next one.
+    /// Takes the received pushes, and registers the task of `context` for the next one.
     pub(super) fn take(&self, context: &Context<'_>) -> PushBuffer {
         self.0.reader.register(context.waker());
         std::mem::take(&mut mutex::lock(&self.0.state).buffer)
@@ -101,7 +101,7 @@ impl PushState {
                 self.buffer.has_ended = true;
                 true
             }
-            // The redis crate keeps the name of every channel that is confirmed.
+            // The redis crate keeps the name of every confirmed channel.
             PushKind::Subscribe
             | PushKind::Unsubscribe
             | PushKind::PSubscribe
@@ -113,7 +113,7 @@ impl PushState {
                     self.unconfirmed.swap_remove(position);
                     return false;
                 }
-                let why = "a subscription was confirmed that nobody asked for";
+                let why = "a subscription was confirmed that noop_context asked for";
                 self.buffer.error = Some(NodeError::Protocol(why.into()));
                 true
             }
@@ -125,7 +125,7 @@ impl PushState {
 impl AsyncPushSender for PushSender {
     fn send(&self, push: PushInfo) -> Result<(), SendError> {
         if mutex::lock(&self.0.state).receive(&push) {
-            self.0.budget.heard();
+            self.0.budget.reset();
             self.0.reader.wake();
         }
         Ok(())
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_channel_one_notice_waits_and_of_others_none() {
+    fn one_notice_waits_per_subscribed_channel_and_other_pushes_are_dropped() {
         let fixture = Fixture::new();
         for name in ["a", "b"] {
             fixture.pushes.listen(name.into(), resource(name));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmation_that_nobody_asked_for_is_a_violation() {
+    fn an_unexpected_confirmation_is_a_protocol_violation() {
         let fixture = Fixture::new();
         fixture.pushes.expect(vec![b"a".into(), b"b".into()]);
         for channel in ["b", "a"] {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_connection_is_told_even_if_its_task_is_gone_without_a_word() {
+    fn a_dropped_sender_reports_the_end_of_the_connection() {
         let fixture = Fixture::new();
         assert!(!fixture.buffer().has_ended);
         let Fixture { pushes, sender } = fixture;

@@ -1,4 +1,4 @@
-//! A raw connection, before its handshake: it can ask, but not send calls.
+//! A raw connection before registration: it sends single commands, but no calls.
 
 use std::{
     fmt, io,
@@ -25,33 +25,33 @@ use crate::values::NodeError;
 #[cfg(test)]
 mod redis_assumptions;
 
-/// Commands that the redis crate holds until it has written them. Sending in order relies on there
-/// being room (see [`RawConnection::start`]); the most that are unanswered at once are the calls in
-/// flight, one load and one subscription.
-const ROOM: usize = 64;
+/// The capacity of the redis crate's queue of unwritten commands. The order of sending relies on free room in
+/// it (see [`RawConnection::start`]). At most the calls in flight, one load and one subscription command are
+/// unanswered at a time.
+const QUEUE_CAPACITY: usize = 64;
 
 /// The answer to a command that is in the redis crate's queue already.
 pub(super) type PendingAnswer = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
 
-/// A connection of the redis crate that we drive ourselves.
+/// A connection of the redis crate that its user drives.
 ///
-/// What reads and writes the socket is polled by the task that asks, and not spawned: an answer
-/// then costs no hand-over from one task to another, and dropping the connection closes the socket
-/// at once.
+/// The future that reads and writes the socket is polled by the task that sends, not spawned. An answer then
+/// passes from no task to another, and a dropped connection closes its socket at once.
 pub(super) struct RawConnection {
     multiplexed: MultiplexedConnection,
-    /// `None` once it has ended, which it does when the connection is broken.
+    /// The driver; `None` after it has ended, because the connection is broken.
     driver: Option<ConnectionDriver>,
     waker_filter: WakerFilter,
-    /// What the server says unasked.
+    /// The pushes of the server.
     pub(super) pushes: PushReceiver,
-    /// How much came in for nothing; never anything on a connection that is not read here.
+    /// The bytes received since the last expected answer. It counts nothing if the redis crate drives the
+    /// connection.
     pub(super) budget: Arc<ReadBudget>,
     is_own: bool,
 }
 
 impl RawConnection {
-    /// Connects, and speaks RESP3.
+    /// Connects and selects RESP3.
     pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, NodeError> {
         let budget = Arc::new(ReadBudget::new());
         let (pushes, sender) = PushReceiver::new(&budget);
@@ -75,19 +75,19 @@ impl RawConnection {
             let mut select = redis::cmd("SELECT");
             raw.start(select.arg(database).clone())
         });
-        let hello_reply = HelloReply::read(&raw.hear(hello).await?);
+        let hello_reply = HelloReply::read(&raw.receive(hello).await?);
         if let Some(refusal) = hello_reply.refusal() {
             return Err(refusal);
         }
         if let Some(selected) = selected {
-            raw.hear(selected).await?;
+            raw.receive(selected).await?;
         }
         Ok((raw, hello_reply))
     }
 
-    /// Waits for an answer; only before there is a
-    /// [`RedisConnection`](super::connection::RedisConnection) that does.
-    pub(super) async fn hear(&mut self, mut answering: PendingAnswer) -> Result<Value, NodeError> {
+    /// Waits for an answer. Only for use before there is a
+    /// [`RedisConnection`](super::connection::RedisConnection), which polls for answers.
+    pub(super) async fn receive(&mut self, mut answering: PendingAnswer) -> Result<Value, NodeError> {
         let answer = poll_fn(|context| {
             let is_broken = self.poll_drive(context).is_ready();
             match self.poll_answer(&mut answering, context) {
@@ -96,33 +96,33 @@ impl RawConnection {
             }
         });
         let answer = answer.await;
-        self.budget.heard();
+        self.budget.reset();
         answer.and_then(Value::extract_error).map_err(|error| self.node_error(&error))
     }
 
-    /// Sends a command; what comes back need not be polled for that, but the connection has to be
-    /// [driven](Self::poll_drive) before anything is waited for.
+    /// Sends a command. The answer need not be polled for that, but the connection must be
+    /// [driven](Self::poll_drive) before the task waits.
     ///
-    /// A future of the redis crate does nothing before its first poll, and at that puts its command
-    /// into the queue of the connection (`Pipeline::send_recv`: a bounded channel, hence [`ROOM`]).
-    /// So it is polled once here and now. `unconstrained`, because tokio's channels do nothing at
-    /// all for a task that has used up its budget.
+    /// A future of the redis crate does nothing before its first poll, which puts the command into the queue
+    /// of the connection (`Pipeline::send_recv`: a bounded channel, hence [`QUEUE_CAPACITY`]). Therefore it
+    /// is polled once here. `unconstrained` is needed because tokio's channels do nothing for a task that has
+    /// used up its budget.
     pub(super) fn start(&self, command: Cmd) -> PendingAnswer {
         let mut connection = self.multiplexed.clone();
         let sending = async move { connection.send_packed_command(&command).await };
         let mut answering: PendingAnswer = Box::pin(tokio::task::unconstrained(sending));
-        match self.waker_filter.ignore_wakes(|| answering.poll_unpin(&mut nobody())) {
+        match self.waker_filter.ignore_wakes(|| answering.poll_unpin(&mut noop_context())) {
             Poll::Ready(answer) => Box::pin(futures::future::ready(answer)),
             Poll::Pending => answering,
         }
     }
 
-    /// A connection with which to ask for what is not answered by a single value.
+    /// Returns a handle for commands that are not answered by a single value.
     pub(super) fn multiplexed(&self) -> MultiplexedConnection {
         self.multiplexed.clone()
     }
 
-    /// Reads and writes what can be; ready when the connection is broken.
+    /// Reads and writes what is possible; ready if the connection is broken.
     pub(super) fn poll_drive(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(driver) = &mut self.driver else { return Poll::Ready(()) };
         let poll = driver.poll_unpin(&mut self.waker_filter.context(context));
@@ -132,23 +132,23 @@ impl RawConnection {
         poll
     }
 
-    /// Looks for an answer. On a connection of our own, an answer can come only while we drive it,
-    /// so nobody has to be woken.
+    /// Polls for an answer. If this task drives the connection, an answer can arrive only during a drive, so
+    /// no waker is needed.
     pub(super) fn poll_answer<F: Future + Unpin>(
         &self,
         answering: &mut F,
         context: &mut Context<'_>,
     ) -> Poll<F::Output> {
-        if self.is_own { answering.poll_unpin(&mut nobody()) } else { answering.poll_unpin(context) }
+        if self.is_own { answering.poll_unpin(&mut noop_context()) } else { answering.poll_unpin(context) }
     }
 
-    /// What the server said unasked since this was last asked.
+    /// Takes the pushes since the last call of this method.
     pub(super) fn take_pushes(&self, context: &Context<'_>) -> PushBuffer {
-        if self.is_own { self.pushes.take(&nobody()) } else { self.pushes.take(context) }
+        if self.is_own { self.pushes.take(&noop_context()) } else { self.pushes.take(context) }
     }
 
-    /// Why the connection has ended with this error, which may only follow from what the server
-    /// sent.
+    /// Converts the error by which the connection has ended. The error may be only a consequence of what the
+    /// server sent.
     pub(super) fn node_error(&self, error: &RedisError) -> NodeError {
         let is_unexplained = self.is_own && self.driver.is_none() && !self.budget.has_ended();
         match (self.budget.node_error(), classify(error)) {
@@ -175,15 +175,15 @@ fn config(sender: PushSender) -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
         .set_connection_timeout(None)
         .set_response_timeout(None)
-        .set_pipeline_buffer_size(ROOM)
+        .set_pipeline_buffer_size(QUEUE_CAPACITY)
         .set_push_sender(sender)
 }
 
-/// What is said when a connection ends without a word.
+/// Returns the error of a connection that ends without an error of its own.
 pub(super) fn broken() -> RedisError {
     io::Error::from(io::ErrorKind::BrokenPipe).into()
 }
 
-fn nobody() -> Context<'static> {
+fn noop_context() -> Context<'static> {
     Context::from_waker(std::task::Waker::noop())
 }

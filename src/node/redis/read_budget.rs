@@ -14,30 +14,30 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{node::LONGEST_VALUE, values::NodeError};
 
-/// The most bytes that may come before an answer or a notice that was asked for is complete. The
-/// longest answer of our script that shows no leader has a third of it. It is no more, because the
-/// parsed form of a reply of many small parts takes about twenty times the memory of the reply.
-const MOST: usize = 64 * 1024;
+/// The largest number of bytes before an expected answer or notice is complete. The longest answer of the
+/// script without leaders has a third of it. The limit is not higher, because the parsed form of a reply of
+/// many small parts takes about twenty times the memory of the reply.
+const MAX_BYTES: usize = 64 * 1024;
 
-/// So many bytes more where an answer shows a leader: its value, and what stands beside it.
-const MOST_OF_LEADER: usize = LONGEST_VALUE + 1024;
+/// The additional bytes for each leader in an answer: its value, and the fields beside it.
+const MAX_BYTES_OF_LEADER: usize = LONGEST_VALUE + 1024;
 
-/// So many bytes are read in a row; then other tasks have their turn, however much is left to read.
-const AT_ONCE: usize = 16 * 1024;
+/// The number of bytes that are read in a row. After them, other tasks have their turn, even if more can be
+/// read.
+const MAX_BYTES_IN_A_ROW: usize = 16 * 1024;
 
 /// The bytes that were read from one connection since an expected answer or notice was last complete.
 ///
-/// A server may flood a client by a reply without an end, or by replies and pushes that nobody
-/// asked for. In each case bytes come that complete nothing that was asked for, so these are
-/// counted, and the connection ends when they are too many.
+/// A server may flood a client by an endless reply, or by unexpected replies and pushes. In each case, bytes
+/// arrive that complete nothing expected. These bytes are counted, and the connection ends if there are too
+/// many.
 ///
-/// The task that asks over the connection also polls its stream, so that no two threads change a
-/// count at once.
+/// The task that sends on the connection also polls its stream, so no two threads change a count at once.
 #[derive(Debug)]
 pub(super) struct ReadBudget {
-    unasked: AtomicUsize,
+    count: AtomicUsize,
     most: AtomicUsize,
-    /// The bound that was exceeded; zero while none was.
+    /// The limit that was exceeded; zero if none was.
     exceeded: AtomicUsize,
     has_ended: AtomicBool,
 }
@@ -45,24 +45,24 @@ pub(super) struct ReadBudget {
 impl ReadBudget {
     pub(super) fn new() -> Self {
         Self {
-            unasked: AtomicUsize::new(0),
-            most: AtomicUsize::new(MOST),
+            count: AtomicUsize::new(0),
+            most: AtomicUsize::new(MAX_BYTES),
             exceeded: AtomicUsize::new(0),
             has_ended: AtomicBool::new(false),
         }
     }
 
     /// Resets the count, because an expected answer or notice is complete.
-    pub(super) fn heard(&self) {
-        self.unasked.store(0, Relaxed);
+    pub(super) fn reset(&self) {
+        self.count.store(0, Relaxed);
     }
 
     /// Raises the limit for the next answer, which shows this number of leaders.
     pub(super) fn expect(&self, leaders: usize) {
-        self.most.store(MOST + leaders * MOST_OF_LEADER, Relaxed);
+        self.most.store(MAX_BYTES + leaders * MAX_BYTES_OF_LEADER, Relaxed);
     }
 
-    /// Counts no more: nobody says from now on what is heard.
+    /// Removes the limit, because answers are not reported from now on.
     #[cfg(feature = "__command")]
     pub(super) fn lift(&self) {
         self.most.store(usize::MAX, Relaxed);
@@ -73,7 +73,7 @@ impl ReadBudget {
         self.has_ended.load(Relaxed)
     }
 
-    /// Set when the server has sent too much.
+    /// Returns the error if the server has sent too much.
     pub(super) fn node_error(&self) -> Option<NodeError> {
         match self.exceeded.load(Relaxed) {
             0 => None,
@@ -81,19 +81,19 @@ impl ReadBudget {
         }
     }
 
-    /// Counts what was read.
+    /// Counts bytes that were read.
     fn take(&self, length: usize) -> io::Result<()> {
-        let unasked = self.unasked.load(Relaxed).saturating_add(length);
-        self.unasked.store(unasked, Relaxed);
+        let count = self.count.load(Relaxed).saturating_add(length);
+        self.count.store(count, Relaxed);
         let most = self.most.load(Relaxed);
-        if unasked > most {
+        if count > most {
             self.exceeded.store(most, Relaxed);
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         Ok(())
     }
 
-    fn note<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+    fn record_failure<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
         outcome.inspect_err(|_| self.has_ended.store(true, Relaxed))
     }
 }
@@ -118,7 +118,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for BudgetedStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.in_a_row >= AT_ONCE {
+        if self.in_a_row >= MAX_BYTES_IN_A_ROW {
             self.in_a_row = 0;
             context.waker().wake_by_ref();
             return Poll::Pending;
@@ -128,7 +128,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for BudgetedStream<S> {
             self.in_a_row = 0;
             return Poll::Pending;
         };
-        self.budget.note(outcome)?;
+        self.budget.record_failure(outcome)?;
         let length = buffer.filled().len() - before;
         if length == 0 {
             self.budget.has_ended.store(true, Relaxed);
@@ -145,7 +145,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BudgetedStream<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let outcome = ready!(Pin::new(&mut self.stream).poll_write(context, bytes));
-        Poll::Ready(self.budget.note(outcome))
+        Poll::Ready(self.budget.record_failure(outcome))
     }
 
     fn poll_write_vectored(
@@ -154,7 +154,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BudgetedStream<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices));
-        Poll::Ready(self.budget.note(outcome))
+        Poll::Ready(self.budget.record_failure(outcome))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -163,7 +163,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BudgetedStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = ready!(Pin::new(&mut self.stream).poll_flush(context));
-        Poll::Ready(self.budget.note(outcome))
+        Poll::Ready(self.budget.record_failure(outcome))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -178,52 +178,52 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_completes_nothing_ends_the_stream_and_what_was_asked_for_does_not() {
+    async fn bytes_without_an_expected_answer_end_the_stream() {
         let budget = Arc::new(ReadBudget::new());
         let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
-        let mut buffer = vec![0; MOST];
+        let mut buffer = vec![0; MAX_BYTES];
         for _ in 0..10 {
             stream.read_exact(&mut buffer).await.unwrap();
-            budget.heard();
+            budget.reset();
         }
         stream.read_exact(&mut buffer).await.unwrap();
         assert_eq!(budget.node_error(), None);
         let error = stream.read_exact(&mut buffer[..1]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
         budget.expect(1);
-        assert_eq!(budget.node_error(), Some(NodeError::ReadLimit { most: MOST }));
+        assert_eq!(budget.node_error(), Some(NodeError::ReadLimit { most: MAX_BYTES }));
         assert!(!budget.has_ended(), "the stream has not ended by itself");
     }
 
     #[tokio::test]
-    async fn an_answer_may_be_longer_by_the_leaders_that_it_shows() {
+    async fn the_limit_grows_with_the_leaders_of_an_answer() {
         let budget = Arc::new(ReadBudget::new());
         let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
         budget.expect(64);
-        let mut buffer = vec![0; MOST + 64 * MOST_OF_LEADER];
+        let mut buffer = vec![0; MAX_BYTES + 64 * MAX_BYTES_OF_LEADER];
         stream.read_exact(&mut buffer).await.unwrap();
         stream.read_exact(&mut buffer[..1]).await.unwrap_err();
         assert_eq!(budget.node_error(), Some(NodeError::ReadLimit { most: buffer.len() }));
     }
 
     #[tokio::test]
-    async fn a_stream_that_never_pauses_lets_others_have_their_turn() {
+    async fn a_stream_that_never_pauses_yields_to_other_tasks() {
         let budget = Arc::new(ReadBudget::new());
         let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
         let (mut read, mut buffer) = (0, [0; 1000]);
         let mut context = Context::from_waker(std::task::Waker::noop());
-        while read <= 2 * AT_ONCE {
+        while read <= 2 * MAX_BYTES_IN_A_ROW {
             let mut buffer = ReadBuf::new(&mut buffer);
             if Pin::new(&mut stream).poll_read(&mut context, &mut buffer).is_pending() {
                 break;
             }
             read += buffer.filled().len();
         }
-        assert!((AT_ONCE..AT_ONCE + 1000).contains(&read), "{read} bytes in a row");
+        assert!((MAX_BYTES_IN_A_ROW..MAX_BYTES_IN_A_ROW + 1000).contains(&read), "{read} bytes in a row");
     }
 
     #[tokio::test]
-    async fn the_end_of_a_stream_is_noted() {
+    async fn the_end_of_a_stream_is_recorded() {
         let budget = Arc::new(ReadBudget::new());
         let mut stream = BudgetedStream::new(tokio::io::empty(), &budget);
         assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);

@@ -1,14 +1,14 @@
-//! How a node is reached.
+//! The route to a node.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{endpoint::Endpoint, sentinel::MasterSet, tls::Security, url};
 use crate::{error::ConfigError, node::transport::late, values::NodeError};
 
-/// How a node is reached: one server, or whichever server Sentinels name.
+/// The route to a node: one server, or the server that Sentinels name.
 #[derive(Debug)]
 pub(crate) struct Route {
-    pub(super) leads_to: Destination,
+    pub(super) destination: Destination,
     address: Arc<str>,
 }
 
@@ -19,39 +19,39 @@ pub(super) enum Destination {
 }
 
 impl Route {
-    /// The route that a url says.
+    /// Returns the route of a url.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Url`] if it cannot be read, or asks for what this build cannot do; [`ConfigError::Tls`] if the
-    /// certificates of the system cannot be used.
+    /// [`ConfigError::Url`] if the url cannot be read, or requires what this build does not have;
+    /// [`ConfigError::Tls`] if the certificates of the system cannot be used.
     pub(crate) fn from_url(url: &str, security: &mut Security) -> Result<Self, ConfigError> {
         Ok(Self::to(url::parse(url, security)?))
     }
 
-    /// The route to the server that a client of the redis crate knows, with its credentials, its
-    /// database and its TLS.
+    /// Returns the route to the server of a client of the redis crate, with its credentials, database and
+    /// TLS.
     #[cfg(feature = "unstable-redis")]
     pub(crate) fn from_client(client: &redis::Client) -> Self {
         Self::to(Destination::Server(Endpoint::of(client, None)))
     }
 
-    pub(super) fn to(leads_to: Destination) -> Self {
-        let address = match &leads_to {
+    pub(super) fn to(destination: Destination) -> Self {
+        let address = match &destination {
             Destination::Server(endpoint) => endpoint.address(),
             Destination::MasterSet(set) => set.address(),
         };
-        Self { leads_to, address: address.into() }
+        Self { destination, address: address.into() }
     }
 
-    /// The node's address, the same for all ways of writing it and for every master.
+    /// The node's address: the same for all spellings, and for every master.
     pub(crate) fn address(&self) -> &Arc<str> {
         &self.address
     }
 
-    /// Why a connection was not there within some time.
+    /// Returns the error of a connection that was not established within `patience`.
     pub(super) fn late(&self, patience: Duration) -> NodeError {
-        match &self.leads_to {
+        match &self.destination {
             Destination::Server(endpoint) => endpoint.late(patience),
             Destination::MasterSet(_) => late(patience),
         }

@@ -1,4 +1,4 @@
-//! What a call carries in place of the fingerprint and the incarnation.
+//! The stamp of a call, in place of the fingerprint and the incarnation.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use crate::{
     values::Digest,
 };
 
-/// A configuration and an incarnation in short: the digest of the fingerprint, a slash, and the
+/// A configuration and an incarnation in short form: the digest of the fingerprint, a slash, and the
 /// beginnings of the two ids of the incarnation.
 ///
-/// The node metadata has the stamp that the script made when the node registered, beside both whole
-/// texts. A node votes only for calls with its stamp. Assumed: ids are random, as those of Redis, so
-/// that two incarnations of one server have different beginnings but for a chance of 2^-64.
+/// The node metadata has the stamp that the script made at the registration, beside both complete texts. A
+/// node votes only for calls with its stamp. Assumed: ids are random, as in Redis, so two incarnations of a
+/// server have equal beginnings only with a chance of 2^-64.
 pub(super) struct Stamp<'a> {
     digest: Digest,
     incarnation: &'a str,
 }
 
 impl<'a> Stamp<'a> {
-    /// The characters of each id.
+    /// The number of characters of each id.
     const BEGINNING: usize = 16;
 
     pub(super) fn of(parameters: &'a QuorumParameters) -> Self {
@@ -27,8 +27,8 @@ impl<'a> Stamp<'a> {
             RestartGuard::PerConnection | RestartGuard::Off => {
                 parameters.incarnation.as_deref().unwrap_or_default()
             }
-            // The metadata of no node is of this incarnation, and no lock or renewal takes a short
-            // way: each compares the server's incarnation.
+            // No node metadata has this incarnation, so no lock or renewal takes the short path: each
+            // compares the server's incarnation.
             RestartGuard::PerVote => "-",
         };
         Self { digest: parameters.fingerprint.digest(), incarnation }

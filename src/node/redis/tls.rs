@@ -1,4 +1,4 @@
-//! Connections behind TLS.
+//! Connections with TLS.
 
 use std::{io, sync::Arc};
 
@@ -7,28 +7,28 @@ use tokio_rustls::{TlsConnector, client::TlsStream, rustls::pki_types::ServerNam
 
 use crate::{
     error::ConfigError,
-    node::redis::{Tls, address, tls_config::in_words},
+    node::redis::{Tls, address, tls_config::describe},
     values::NodeError,
 };
 
-/// What the nodes of one client are secured with. It is read when the first of them asks for it: a
-/// client without such a node needs no roots.
+/// The TLS settings of the nodes of one client. They are read for the first node that uses TLS: a client
+/// without one needs no roots.
 #[derive(Debug, Default)]
 pub(crate) struct Security {
-    chosen: Tls,
+    settings: Tls,
     connector: Option<Connector>,
 }
 
-/// Makes TLS connections.
+/// The connector of TLS connections.
 #[derive(Clone)]
 pub(super) struct Connector(TlsConnector);
 
 impl Security {
-    pub(crate) fn new(chosen: Tls) -> Self {
-        Self { chosen, connector: None }
+    pub(crate) fn new(settings: Tls) -> Self {
+        Self { settings, connector: None }
     }
 
-    /// What connects to nodes like the one at this url.
+    /// Returns the connector for nodes with TLS.
     ///
     /// # Errors
     ///
@@ -37,14 +37,14 @@ impl Security {
         if let Some(connector) = &self.connector {
             return Ok(connector.clone());
         }
-        let connector = Connector(Arc::new(self.chosen.config()?).into());
+        let connector = Connector(Arc::new(self.settings.config()?).into());
         self.connector = Some(connector.clone());
         Ok(connector)
     }
 }
 
 impl Connector {
-    /// Shakes hands over a connection to this host.
+    /// Performs the TLS handshake with this host.
     pub(super) async fn secure(
         &self,
         host: &str,
@@ -64,5 +64,5 @@ impl std::fmt::Debug for Connector {
 }
 
 fn failed(error: &io::Error) -> NodeError {
-    NodeError::Tls(in_words(error).into())
+    NodeError::Tls(describe(error).into())
 }

@@ -1,4 +1,4 @@
-//! What TLS is made with.
+//! The configuration of TLS.
 
 use std::{fmt, sync::Arc};
 
@@ -16,23 +16,23 @@ use crate::error::ConfigError;
 #[derive(Clone, Default)]
 #[must_use = "it is for the builder"]
 pub(crate) struct Tls {
-    /// `None`: the system's.
+    /// The trusted roots; `None` for those of the system.
     roots: Option<RootCertStore>,
     certificate: Option<Arc<CertifiedKey>>,
 }
 
 impl Tls {
-    /// The certificates of the system, and none to show.
+    /// Returns the default: the certificates of the system, and none to show.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Trusts the CAs with these certificates, as PEM, in place of the system's. Called again,
-    /// trusts these as well.
+    /// Trusts the CAs with these certificates, as PEM, in place of those of the system. A further call adds
+    /// CAs.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Tls`] if there is no certificate in it, or one that cannot be read.
+    /// [`ConfigError::Tls`] if the text has no certificate, or one that cannot be read.
     pub(crate) fn ca(mut self, pem: &[u8]) -> Result<Self, ConfigError> {
         let refused = |reason: String| {
             tls_error(format!(
@@ -46,12 +46,12 @@ impl Tls {
         Ok(Self { roots: Some(roots), ..self })
     }
 
-    /// Shows this certificate to servers that ask for one (default: none): its chain with the
-    /// certificate itself first, and its private key, both as PEM.
+    /// Shows this certificate to servers that request one (default: none): its chain, with the certificate
+    /// itself first, and its private key, both as PEM.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Tls`] if one of them cannot be read, or the key is another certificate's.
+    /// [`ConfigError::Tls`] if one of them cannot be read, or the key belongs to another certificate.
     pub(crate) fn client_certificate(mut self, chain: &[u8], key: &[u8]) -> Result<Self, ConfigError> {
         let refused = |reason: String| {
             tls_error(format!(
@@ -60,15 +60,15 @@ impl Tls {
             ))
         };
         let chain = certificates(chain).map_err(refused)?;
-        // What PEM readers say may quote a line of it.
+        // The error of a PEM reader may quote a line of the key.
         let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|_| refused("no private key can be read".to_owned()))?;
         let certified = CertifiedKey::from_der(chain, key, &provider());
-        self.certificate = Some(Arc::new(certified.map_err(|error| refused(in_words(&error)))?));
+        self.certificate = Some(Arc::new(certified.map_err(|error| refused(describe(&error)))?));
         Ok(self)
     }
 
-    /// What connections are made with.
+    /// Returns the configuration of connections.
     pub(crate) fn config(&self) -> Result<ClientConfig, ConfigError> {
         let roots = self.roots.clone().map_or_else(system_roots, Ok)?;
         let versions = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
@@ -102,8 +102,8 @@ fn tls_error(reason: String) -> ConfigError {
     ConfigError::Tls { reason: reason.into() }
 }
 
-/// The process's choice, so that one that must use a certified library does; and never a panic
-/// where it has not chosen.
+/// Returns the crypto provider that the process has chosen, so that a process can use a certified library. If
+/// none was chosen, *ring* is used, without a panic.
 fn provider() -> Arc<CryptoProvider> {
     CryptoProvider::get_default().map_or_else(|| Arc::new(ring::default_provider()), Arc::clone)
 }
@@ -114,8 +114,8 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     if read.is_empty() { Err("no certificate stands there".to_owned()) } else { Ok(read) }
 }
 
-/// What rustls gives as the name of a cause, and what it means. The name stays beside the words, as
-/// it is what one searches for.
+/// The names by which rustls gives a cause, and their meaning. The name is shown beside the words, because
+/// people search for it.
 const CAUSES: [(&str, &str); 4] = [
     (
         "UnsupportedCertVersion",
@@ -127,21 +127,21 @@ const CAUSES: [(&str, &str); 4] = [
     ("KeyMismatch", "the key is another certificate's"),
 ];
 
-/// What is wrong with TLS, where rustls does not say it in words.
-pub(crate) fn in_words(error: &impl fmt::Display) -> String {
+/// Describes a TLS error, also where rustls gives only the name of a cause.
+pub(crate) fn describe(error: &impl fmt::Display) -> String {
     let text = error.to_string();
     if let Some((cause, words)) = CAUSES.iter().find(|(cause, _)| text.contains(cause)) {
         return format!("{words} ({cause})");
     }
-    // What has no words is the name of a cause in two wrappers.
+    // A cause without words is a name in two wrappers.
     match text.split_once("Other(OtherError(") {
         Some((before, rest)) => format!("{before}{}", rest.trim_end_matches(')')),
         None => text,
     }
 }
 
-/// The system's roots. One that cannot be read is left out: a server that it would have vouched for
-/// is not trusted.
+/// Returns the roots of the system. A root that cannot be read is left out: servers that it would have
+/// vouched for are not trusted.
 fn system_roots() -> Result<RootCertStore, ConfigError> {
     let CertificateResult { certs, errors, .. } = load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -164,21 +164,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_told_in_words_or_at_least_without_its_wrappers() {
-        let told = |cause: &str| in_words(&format!("invalid peer certificate: {cause}"));
+    fn a_tls_error_is_described_or_shown_without_wrappers() {
+        let described = |cause: &str| describe(&format!("invalid peer certificate: {cause}"));
         assert_eq!(
-            told("Other(OtherError(CaUsedAsEndEntity))"),
+            described("Other(OtherError(CaUsedAsEndEntity))"),
             "the certificate is that of a CA, and a server needs one of its own that is none \
              (CaUsedAsEndEntity)"
         );
         assert_eq!(
-            told("UnknownIssuer"),
+            described("UnknownIssuer"),
             "no CA that is trusted here vouches for the certificate (UnknownIssuer)"
         );
         assert_eq!(
-            told("Other(OtherError(PathLenConstraintViolated))"),
+            described("Other(OtherError(PathLenConstraintViolated))"),
             "invalid peer certificate: PathLenConstraintViolated"
         );
-        assert_eq!(told("certificate expired"), "invalid peer certificate: certificate expired");
+        assert_eq!(described("certificate expired"), "invalid peer certificate: certificate expired");
     }
 }

@@ -1,4 +1,4 @@
-//! From the url of a node to its route.
+//! The parser of node urls.
 
 use redis::{Client, IntoConnectionInfo, parse_redis_url};
 
@@ -11,13 +11,14 @@ use super::{
 };
 use crate::error::ConfigError;
 
-/// Where Sentinels listen.
-const PORT_OF_SENTINELS: u16 = 26379;
+/// The default port of Sentinels.
+const SENTINEL_PORT: u16 = 26379;
 
-/// A list that is cut at a blank leaves the Sentinels before it without the name.
+/// The reason for a url without a name: a list that was cut at a blank leaves its first Sentinels without the
+/// name.
 const NO_NAME: &str = "no name of a master set: a blank separates nodes, so none may stand between Sentinels";
 
-/// Reads the url of a node, or of a master set: `docs/REDIS.md` has all forms.
+/// Parses the url of a node or of a master set. `docs/REDIS.md` has all forms.
 pub(super) fn parse(url: &str, security: &mut Security) -> Result<Destination, ConfigError> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     match scheme.to_ascii_lowercase().as_str() {
@@ -45,12 +46,12 @@ fn server(url: &str, security: &mut Security) -> Result<Destination, ConfigError
     }
     let is_socket = parsed.scheme().ends_with("unix");
     let known: &[&str] = if is_socket { &["db", "user", "pass", "protocol"] } else { &["protocol"] };
-    // Never with what was found: a password that was not escaped may be anywhere.
+    // The error never names what was found, because a password that was not escaped may be anywhere.
     if parsed.query_pairs().any(|(name, _)| !known.contains(&&*name)) {
         return Err(refused(format!("behind its `?`, only these can be said: {}", known.join(", "))));
     }
     if is_secured {
-        // What the redis crate says to TLS depends on what other crates have switched on in it.
+        // The meaning of `rediss` in the redis crate depends on features that other crates have switched on.
         parsed.set_scheme("redis").map_err(|()| refused("it is no url of a server".to_owned()))?;
     }
     let client = Client::open(parsed).map_err(|error| refused(address::reason(&error)))?;
@@ -60,7 +61,7 @@ fn server(url: &str, security: &mut Security) -> Result<Destination, ConfigError
     Ok(Destination::Server(Endpoint::of(&client, connector)))
 }
 
-/// `[user:password@]host[:port],...` `/name` `[?db=...&sentinel_user=...&sentinel_pass=...]`
+/// Parses `[user:password@]host[:port],...` `/name` `[?db=...&sentinel_user=...&sentinel_pass=...]`.
 fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<Destination, ConfigError> {
     let refused = |reason: String| ConfigError::Url {
         url: address::without_password(url).into(),
@@ -75,28 +76,28 @@ fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<
         Some((credentials, hosts)) => (format!("{credentials}@"), hosts),
         None => (String::new(), authority),
     };
-    // Each Sentinel as a url of one host, of which all but the host is the same.
-    let mut places = Vec::new();
-    let mut said = None;
+    // Each Sentinel is parsed as a url of one host. The urls differ in nothing but the host.
+    let mut addresses = Vec::new();
+    let mut last = None;
     for host in hosts.split(',') {
         let one = parse_redis_url(&format!("redis://{credentials}{host}/{tail}"));
         let one = one.ok_or_else(|| refused("a host or a port of a Sentinel cannot be read".to_owned()))?;
         let name = one.host_str().filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| refused("a Sentinel without a host".to_owned()))?;
-        places.push((name.to_owned(), one.port().unwrap_or(PORT_OF_SENTINELS)));
-        said = Some(one);
+        addresses.push((name.to_owned(), one.port().unwrap_or(SENTINEL_PORT)));
+        last = Some(one);
     }
-    let Some(mut said) = said else { return Err(refused("no Sentinels".to_owned())) };
-    if said.fragment().is_some() {
+    let Some(mut common) = last else { return Err(refused("no Sentinels".to_owned())) };
+    if common.fragment().is_some() {
         return Err(refused("a `#` in it has to be written as %23".to_owned()));
     }
-    let name = said.path().trim_matches('/').to_owned();
+    let name = common.path().trim_matches('/').to_owned();
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
         let right = "the name of a master set has letters, digits, '-', '_' and '.' alone";
         return Err(refused(right.to_owned()));
     }
     let (mut database, mut user, mut password) = (0, None, None);
-    for (key, value) in said.query_pairs() {
+    for (key, value) in common.query_pairs() {
         match &*key {
             "db" => {
                 let number = value.parse().map_err(|_| refused("the database is no number".to_owned()))?;
@@ -110,25 +111,25 @@ fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<
             }
         }
     }
-    said.set_query(None);
-    said.set_path("");
-    let info = said.into_connection_info().map_err(|error| refused(address::reason(&error)))?;
+    common.set_query(None);
+    common.set_path("");
+    let info = common.into_connection_info().map_err(|error| refused(address::reason(&error)))?;
     let settings = info.redis_settings();
     refuse_login(settings.username(), settings.password(), database).map_err(refused)?;
     refuse_login(user.as_deref(), password.as_deref(), 0)
         .map_err(|why| refused(format!("Sentinels: {why}")))?;
-    let mut of_sentinels = redis::RedisConnectionInfo::default();
+    let mut sentinel_credentials = redis::RedisConnectionInfo::default();
     if let Some(password) = password {
-        of_sentinels = of_sentinels.set_password(password);
+        sentinel_credentials = sentinel_credentials.set_password(password);
     }
     if let Some(user) = user {
-        of_sentinels = of_sentinels.set_username(user);
+        sentinel_credentials = sentinel_credentials.set_username(user);
     }
     let connector = security.map(|security| security.connector(url)).transpose()?;
-    let of_sentinels = Credentials::new(&of_sentinels, 0);
-    let sentinels = places
+    let sentinel_credentials = Credentials::new(&sentinel_credentials, 0);
+    let sentinels = addresses
         .iter()
-        .map(|(host, port)| Endpoint::tcp(host, *port, connector.clone(), of_sentinels.clone()))
+        .map(|(host, port)| Endpoint::tcp(host, *port, connector.clone(), sentinel_credentials.clone()))
         .collect();
     Ok(Destination::MasterSet(MasterSet::new(
         name,
@@ -138,7 +139,7 @@ fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<
     )))
 }
 
-/// What the redis crate would pass over, or servers refuse at every connection.
+/// Refuses logins that the redis crate would ignore in part, or servers would refuse at every connection.
 fn refuse_login(user: Option<&str>, password: Option<&str>, database: i64) -> Result<(), String> {
     if user.is_some() && password.is_none() {
         return Err("the url has a user but no password, so the user would be ignored; add the password (any text for a \

@@ -1,4 +1,4 @@
-//! A filter of wakers: it does not wake a task for what the task does itself.
+//! A filter of wakers: a task is not woken for its own acts.
 
 use std::{
     fmt,
@@ -11,11 +11,11 @@ use std::{
 
 use futures::task::AtomicWaker;
 
-/// Stands between a connection and the task that polls it.
+/// A filter between a connection and the task that polls it.
 ///
-/// To put a command into the queue of the redis crate wakes the task that drives the connection.
-/// Here that task puts it there itself, and polls the connection right afterwards: without this, it
-/// would be polled once more for each call, for nothing.
+/// A command that is put into the queue of the redis crate wakes the task that drives the connection. Here,
+/// that same task queues the command, and polls the connection afterwards. Without the filter, every call
+/// would cost one more poll, for nothing.
 pub(super) struct WakerFilter {
     state: Arc<FilterState>,
     waker: Waker,
@@ -34,21 +34,21 @@ impl WakerFilter {
         Self { state, waker }
     }
 
-    /// The context in which to poll the connection: it wakes the task of this one, unless wakes are
-    /// ignored.
+    /// Returns the context in which the connection must be polled. It wakes the task of `context`, unless
+    /// wakes are ignored.
     pub(super) fn context(&self, context: &Context<'_>) -> Context<'_> {
         self.state.task.register(context.waker());
         Context::from_waker(&self.waker)
     }
 
-    /// Does something of which the task is not told. The caller polls the connection afterwards,
-    /// since whatever else happens meanwhile, on other threads, is not told either.
+    /// Runs `act` while wakes are ignored. The caller must poll the connection afterwards, because events of
+    /// other threads are ignored meanwhile, too.
     pub(super) fn ignore_wakes<T>(&self, act: impl FnOnce() -> T) -> T {
         self.state.ignores_wakes.store(true, Ordering::Relaxed);
         let done = act();
         self.state.ignores_wakes.store(false, Ordering::Relaxed);
-        // With the other fence: either what was not told of is seen by the poll that follows, or it
-        // is told.
+        // Pairs with the fence in `wake_by_ref`: an ignored event is seen by the poll that follows, or its
+        // wake is not ignored.
         fence(Ordering::SeqCst);
         done
     }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_woken_by_others_and_not_by_itself() {
+    fn a_task_is_not_woken_by_its_own_acts() {
         let (waker_filter, woken) = (WakerFilter::new(), Arc::new(Woken::default()));
         let task = Waker::from(Arc::clone(&woken));
         let inner = waker_filter.context(&Context::from_waker(&task)).waker().clone();

@@ -29,7 +29,7 @@ impl ToRedisArgs for Text<'_> {
 }
 
 impl From<redis::Value> for Value {
-    /// Moves the buffers of texts.
+    /// Converts a value, without copying texts.
     fn from(value: redis::Value) -> Self {
         match value {
             redis::Value::Nil => Self::Nil,

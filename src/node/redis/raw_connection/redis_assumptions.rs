@@ -1,8 +1,8 @@
-//! What we rely on in the redis crate and its documentation does not promise, one test for each.
+//! Properties of the redis crate that we rely on and that its documentation does not promise, with one test
+//! for each.
 //!
-//! The manifest takes no minor version of the crate that these tests have not run with. Nothing
-//! here depends on what becomes of an answer that is dropped: a connection keeps each until it is
-//! there.
+//! The manifest admits no minor version of the crate with which these tests were not run. Nothing relies on
+//! the fate of a dropped answer: a connection keeps each pending answer until it arrives.
 
 use std::{
     io,
@@ -19,14 +19,14 @@ use tokio::{
 use super::*;
 use crate::{node::redis::read_budget::BudgetedStream, values::Resource};
 
-/// A connection to a server that says what the test lets it say.
+/// A connection, and its server, whose replies the test writes.
 struct Fixture {
     raw: RawConnection,
     server: DuplexStream,
     wakes: Arc<Wakes>,
 }
 
-/// How often the task that drives the connection was woken.
+/// The number of times that the driving task was woken.
 #[derive(Default)]
 struct Wakes(AtomicU32);
 
@@ -41,8 +41,8 @@ impl Fixture {
         Self::driven(true).await
     }
 
-    /// Without `is_own`, a task of the runtime drives the connection, as a task of the redis crate
-    /// does where that opens the stream.
+    /// Returns a connection that a task of the runtime drives, unless `is_own`. The redis crate does the same
+    /// if it opens the stream.
     async fn driven(is_own: bool) -> Self {
         let (client, mut server) = duplex(1 << 16);
         server.write_all(b"%0\r\n").await.unwrap();
@@ -65,7 +65,7 @@ impl Fixture {
             wakes: Arc::default(),
         };
         assert_eq!(fixture.written(), "HELLO 3");
-        // The first drive says whom to wake.
+        // The first drive registers the waker.
         if is_own {
             assert!(!fixture.drive());
         }
@@ -78,24 +78,24 @@ impl Fixture {
         self.raw.start(command)
     }
 
-    /// One poll; whether the connection has ended.
+    /// Drives the connection once. Returns whether the connection has ended.
     fn drive(&mut self) -> bool {
         let waker = Waker::from(Arc::clone(&self.wakes));
         self.raw.poll_drive(&mut Context::from_waker(&waker)).is_ready()
     }
 
     fn answer<F: Future + Unpin>(&self, answering: &mut F) -> Option<F::Output> {
-        match self.raw.poll_answer(answering, &mut nobody()) {
+        match self.raw.poll_answer(answering, &mut noop_context()) {
             Poll::Ready(answer) => Some(answer),
             Poll::Pending => None,
         }
     }
 
-    /// The commands that have come to the server since this was last asked.
+    /// Returns the commands that have reached the server since the last call of this method.
     fn written(&mut self) -> String {
         let mut bytes = vec![0; 1 << 16];
         let mut buffer = ReadBuf::new(&mut bytes);
-        match Pin::new(&mut self.server).poll_read(&mut nobody(), &mut buffer) {
+        match Pin::new(&mut self.server).poll_read(&mut noop_context(), &mut buffer) {
             Poll::Ready(outcome) => outcome.unwrap(),
             Poll::Pending => return String::new(),
         }
@@ -112,9 +112,9 @@ impl Fixture {
         commands
     }
 
-    fn say(&mut self, bytes: &str) {
-        let said = Pin::new(&mut self.server).poll_write(&mut nobody(), bytes.as_bytes());
-        assert!(matches!(said, Poll::Ready(Ok(length)) if length == bytes.len()), "{said:?}");
+    fn reply(&mut self, bytes: &str) {
+        let outcome = Pin::new(&mut self.server).poll_write(&mut noop_context(), bytes.as_bytes());
+        assert!(matches!(outcome, Poll::Ready(Ok(length)) if length == bytes.len()), "{outcome:?}");
     }
 
     fn wakes(&self) -> u32 {
@@ -122,7 +122,7 @@ impl Fixture {
     }
 
     fn pushes(&self) -> PushBuffer {
-        self.raw.take_pushes(&nobody())
+        self.raw.take_pushes(&noop_context())
     }
 }
 
@@ -131,25 +131,26 @@ fn number(number: i64) -> Option<RedisResult<Value>> {
 }
 
 #[tokio::test]
-async fn the_first_poll_of_a_command_queues_it_and_one_drive_writes_all_that_is_queued() {
+async fn a_first_poll_queues_a_command_and_a_drive_writes_all() {
     let mut fixture = Fixture::new().await;
-    let answering: Vec<_> = (0..ROOM).map(|number| fixture.start(&format!("GET {number}"))).collect();
+    let answering: Vec<_> =
+        (0..QUEUE_CAPACITY).map(|number| fixture.start(&format!("GET {number}"))).collect();
     assert_eq!(fixture.written(), "", "the connection writes without being driven");
     fixture.drive();
-    let commands: Vec<_> = (0..ROOM).map(|number| format!("GET {number}")).collect();
+    let commands: Vec<_> = (0..QUEUE_CAPACITY).map(|number| format!("GET {number}")).collect();
     assert_eq!(fixture.written(), commands.join(", "));
     drop(answering);
 }
 
 #[tokio::test]
-async fn a_command_is_queued_even_by_a_task_that_has_used_up_its_budget() {
+async fn a_task_without_budget_can_still_queue_a_command() {
     let mut fixture = Fixture::new().await;
     let answering = poll_fn(|context| {
         while Box::pin(consume_budget()).poll_unpin(context).is_ready() {}
         Poll::Ready(fixture.start("GET 1"))
     });
     let answering = answering.await;
-    // With a budget again.
+    // This refills the budget of the task.
     yield_now().await;
     fixture.drive();
     assert_eq!(fixture.written(), "GET 1");
@@ -157,7 +158,7 @@ async fn a_command_is_queued_even_by_a_task_that_has_used_up_its_budget() {
 }
 
 #[tokio::test]
-async fn commands_are_written_in_the_order_of_their_first_polls_whichever_is_polled_again() {
+async fn commands_are_written_in_the_order_of_their_first_polls() {
     let mut fixture = Fixture::new().await;
     let mut answering: Vec<_> = (0..3).map(|number| fixture.start(&format!("GET {number}"))).collect();
     for answering in answering.iter_mut().rev() {
@@ -168,36 +169,36 @@ async fn commands_are_written_in_the_order_of_their_first_polls_whichever_is_pol
 }
 
 #[tokio::test]
-async fn the_drive_that_reads_an_answer_hands_it_over_and_answers_come_in_the_order_of_commands() {
+async fn answers_arrive_in_order_with_the_drive_that_reads_them() {
     let mut fixture = Fixture::new().await;
     let mut answering: Vec<_> = (0..3).map(|number| fixture.start(&format!("GET {number}"))).collect();
     fixture.drive();
-    fixture.say(":0\r\n:1\r\n:");
+    fixture.reply(":0\r\n:1\r\n:");
     fixture.drive();
     let answers: Vec<_> = answering.iter_mut().rev().map(|answering| fixture.answer(answering)).collect();
     assert_eq!(answers, [None, number(1), number(0)]);
-    fixture.say("2\r\n");
+    fixture.reply("2\r\n");
     fixture.drive();
     assert_eq!(fixture.answer(&mut answering[2]), number(2));
 }
 
 #[tokio::test]
-async fn nothing_happens_on_another_task() {
+async fn a_connection_spawns_no_task() {
     let mut fixture = Fixture::new().await;
     let mut answering = fixture.start("GET 0");
     let mut connection = fixture.raw.multiplexed();
     let mut subscribing = Box::pin(connection.subscribe("a"));
     assert!(fixture.answer(&mut subscribing).is_none());
     fixture.drive();
-    fixture.say(":0\r\n");
+    fixture.reply(":0\r\n");
     fixture.drive();
     assert_eq!(fixture.answer(&mut answering), number(0));
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
 }
 
-/// If a command wakes nobody, there is no need of the [`WakerFilter`].
+/// If a command woke no task, the [`WakerFilter`] would not be needed.
 #[tokio::test]
-async fn to_queue_a_command_wakes_the_driver_at_once() {
+async fn a_queued_command_wakes_the_driver_at_once() {
     let fixture = Fixture::new().await;
     let mut connection = fixture.raw.multiplexed();
     let mut ping = Cmd::new();
@@ -208,14 +209,14 @@ async fn to_queue_a_command_wakes_the_driver_at_once() {
 }
 
 #[tokio::test]
-async fn a_call_costs_one_drive_to_write_it_and_one_to_read_its_answer() {
+async fn a_call_costs_one_drive_to_write_and_one_to_read() {
     let mut fixture = Fixture::new().await;
     for round in 0..3 {
         let mut answering = fixture.start("GET 0");
         assert_eq!(fixture.wakes(), 0);
         fixture.drive();
         assert_eq!((fixture.written(), fixture.wakes()), ("GET 0".into(), 0));
-        fixture.say(&format!(":{round}\r\n"));
+        fixture.reply(&format!(":{round}\r\n"));
         assert_eq!(fixture.wakes(), 1);
         fixture.drive();
         assert_eq!((fixture.answer(&mut answering), fixture.wakes()), (number(round), 0));
@@ -223,11 +224,11 @@ async fn a_call_costs_one_drive_to_write_it_and_one_to_read_its_answer() {
 }
 
 #[tokio::test]
-async fn an_error_reply_is_a_value_and_the_connection_goes_on() {
+async fn an_error_reply_is_a_value_and_does_not_end_the_connection() {
     let mut fixture = Fixture::new().await;
     let [mut refused, mut answered] = ["GET 0", "GET 1"].map(|words| fixture.start(words));
     fixture.drive();
-    fixture.say("-NOSCRIPT why\r\n:1\r\n");
+    fixture.reply("-NOSCRIPT why\r\n:1\r\n");
     assert!(!fixture.drive());
     let refusal = fixture.answer(&mut refused);
     let Some(Ok(Value::ServerError(error))) = refusal else { panic!("{refusal:?}") };
@@ -236,25 +237,25 @@ async fn an_error_reply_is_a_value_and_the_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn pushes_come_with_the_drive_that_reads_them_and_are_no_answers() {
+async fn pushes_arrive_with_the_drive_that_reads_them_and_are_no_answers() {
     let mut fixture = Fixture::new().await;
     let resource = Resource::new("r").unwrap();
     fixture.raw.pushes.listen(b"r".into(), resource.clone());
     let mut answering = fixture.start("GET 0");
     fixture.drive();
     let released = ">3\r\n$7\r\nmessage\r\n$1\r\nr\r\n$1\r\n0\r\n";
-    fixture.say(released);
+    fixture.reply(released);
     fixture.drive();
     assert!(fixture.pushes().released.contains(&resource));
     assert_eq!(fixture.answer(&mut answering), None);
-    fixture.say(&format!("{released}:0\r\n"));
+    fixture.reply(&format!("{released}:0\r\n"));
     fixture.drive();
     assert!(fixture.pushes().released.contains(&resource));
     assert_eq!(fixture.answer(&mut answering), number(0));
 }
 
 #[tokio::test]
-async fn a_subscription_is_answered_by_its_last_confirmation_in_its_turn_and_each_is_pushed() {
+async fn the_last_confirmation_answers_a_subscription_and_each_is_pushed() {
     let mut fixture = Fixture::new().await;
     let mut before = fixture.start("GET 0");
     fixture.raw.pushes.expect(vec![b"a".into(), b"b".into()]);
@@ -265,32 +266,32 @@ async fn a_subscription_is_answered_by_its_last_confirmation_in_its_turn_and_eac
     fixture.drive();
     assert_eq!(fixture.written(), "GET 0, SUBSCRIBE a b, GET 1");
     let confirmed = |channel| format!(">3\r\n$9\r\nsubscribe\r\n$1\r\n{channel}\r\n:1\r\n");
-    fixture.say(&format!(":0\r\n{}", confirmed("a")));
+    fixture.reply(&format!(":0\r\n{}", confirmed("a")));
     fixture.drive();
     assert_eq!(fixture.answer(&mut before), number(0));
     assert!(fixture.answer(&mut subscribing).is_none());
-    fixture.say(&format!("{}:1\r\n", confirmed("b")));
+    fixture.reply(&format!("{}:1\r\n", confirmed("b")));
     fixture.drive();
     assert_eq!(fixture.answer(&mut subscribing), Some(Ok(())));
     assert_eq!(fixture.answer(&mut after), number(1));
-    // Each was awaited once, and the receiver got each once.
+    // Each channel was expected once, and its confirmation was pushed once.
     assert_eq!(fixture.pushes().error, None);
     for channel in ["a", "b"] {
-        fixture.say(&confirmed(channel));
+        fixture.reply(&confirmed(channel));
         fixture.drive();
         assert!(fixture.pushes().error.is_some(), "{channel} was not pushed before");
     }
 }
 
 #[tokio::test]
-async fn a_refused_subscription_is_answered_by_one_error_and_the_connection_goes_on() {
+async fn a_refused_subscription_is_one_error_that_ends_no_connection() {
     let mut fixture = Fixture::new().await;
     let mut connection = fixture.raw.multiplexed();
     let mut subscribing = Box::pin(connection.subscribe(["a", "b"].as_slice()));
     assert!(fixture.answer(&mut subscribing).is_none());
     let mut after = fixture.start("GET 1");
     fixture.drive();
-    fixture.say("-NOPERM no\r\n:1\r\n");
+    fixture.reply("-NOPERM no\r\n:1\r\n");
     fixture.drive();
     let error = fixture.answer(&mut subscribing).unwrap().unwrap_err();
     assert!(!error.is_unrecoverable_error(), "{error}");
@@ -298,32 +299,32 @@ async fn a_refused_subscription_is_answered_by_one_error_and_the_connection_goes
 }
 
 #[tokio::test]
-async fn the_driver_ends_with_the_stream_and_answers_that_are_missing_are_errors() {
-    for said in ["", ":0", "no RESP3\r\n"] {
+async fn the_driver_ends_with_the_stream_and_missing_answers_are_errors() {
+    for reply in ["", ":0", "no RESP3\r\n"] {
         let mut fixture = Fixture::new().await;
         let mut answering = fixture.start("GET 0");
         fixture.drive();
-        fixture.say(said);
-        let is_nonsense = said.starts_with("no");
-        assert_eq!(fixture.drive(), is_nonsense, "{said:?}");
+        fixture.reply(reply);
+        let is_nonsense = reply.starts_with("no");
+        assert_eq!(fixture.drive(), is_nonsense, "{reply:?}");
         if !is_nonsense {
             fixture.server = duplex(1).0;
-            assert!(fixture.drive(), "{said:?}");
+            assert!(fixture.drive(), "{reply:?}");
         }
         let error = fixture.answer(&mut answering).unwrap().unwrap_err();
         let node_error = fixture.raw.node_error(&error);
         if is_nonsense {
             assert!(matches!(node_error, NodeError::Protocol(_)), "{node_error:?}");
         } else {
-            assert_eq!(node_error, NodeError::Disconnected, "{said:?}");
+            assert_eq!(node_error, NodeError::Disconnected, "{reply:?}");
         }
-        assert!(fixture.pushes().has_ended, "{said:?}");
-        assert!(matches!(fixture.answer(&mut fixture.start("GET 1")), Some(Err(_))), "{said:?}");
+        assert!(fixture.pushes().has_ended, "{reply:?}");
+        assert!(matches!(fixture.answer(&mut fixture.start("GET 1")), Some(Err(_))), "{reply:?}");
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_is_driven_elsewhere_tells_its_end_to_the_inbox() {
+async fn a_connection_driven_elsewhere_reports_its_end_to_the_push_receiver() {
     let mut fixture = Fixture::driven(false).await;
     let mut answering = fixture.start("GET 0");
     let waker = Waker::from(Arc::clone(&fixture.wakes));
@@ -337,11 +338,11 @@ async fn a_connection_that_is_driven_elsewhere_tells_its_end_to_the_inbox() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_dropped_closes_its_stream_at_once() {
+async fn a_dropped_connection_closes_its_stream_at_once() {
     let Fixture { raw, mut server, .. } = Fixture::new().await;
     let (connection, answering) = (raw.multiplexed(), raw.start(redis::cmd("PING")));
     drop(raw);
-    let written = Pin::new(&mut server).poll_write(&mut nobody(), b"+PONG\r\n");
+    let written = Pin::new(&mut server).poll_write(&mut noop_context(), b"+PONG\r\n");
     assert!(
         matches!(&written, Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe),
         "{written:?}"

@@ -1,4 +1,4 @@
-//! Servers that break, freeze, forget, or are not what they should be.
+//! Servers that break, freeze, lose their script, or are not suitable.
 
 use std::{
     io::{Read, Write},
@@ -9,22 +9,22 @@ use super::*;
 use crate::node::redis::tests::server_process::port::Port;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_killed_connection_the_node_comes_back_and_listeners_are_told() {
+async fn a_killed_connection_is_replaced_and_its_listeners_are_interrupted() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
     let (r, listener) = (resource("r"), Arc::new(RecordingListener::default()));
     let _subscription = fixture.node.subscribe(&r, Arc::clone(&listener) as Arc<dyn Listener>);
-    heard(&listener, &[Notice::Subscribed]).await;
+    assert_notices(&listener, &[Notice::Subscribed]).await;
     vote(&fixture.lock(&r, 1).await);
     assert_eq!(server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]), 1);
-    heard(&listener, &[Notice::Interrupted, Notice::Subscribed]).await;
+    assert_notices(&listener, &[Notice::Interrupted, Notice::Subscribed]).await;
     assert_eq!(*fixture.unlock(&r, 1, true).await, [Answer::Unlocked { deleted: 1 }]);
-    heard(&listener, &[Notice::Released]).await;
-    fixture.lock_in_the_end(&r, 2).await;
+    assert_notices(&listener, &[Notice::Released]).await;
+    fixture.lock_eventually(&r, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flushed_script_is_repaired_in_place_and_in_order() {
+async fn a_flushed_script_is_loaded_again_and_calls_keep_their_order() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
     let r = resource("r");
@@ -37,7 +37,7 @@ async fn a_flushed_script_is_repaired_in_place_and_in_order() {
             other => panic!("{other:?}"),
         }
         assert!(matches!(&*unlock.await, [Answer::Unlocked { .. } | Answer::UnlockedBefore]));
-        assert!(!server.ask::<bool>(&["EXISTS", "r"]), "a key that nobody owns");
+        assert!(!server.ask::<bool>(&["EXISTS", "r"]), "an orphaned key");
         server.ask::<()>(&["SCRIPT", "FLUSH"]);
         vote(&fixture.lock(&r, 1000 + number).await);
         assert_eq!(*fixture.unlock(&r, 1000 + number, true).await, [Answer::Unlocked { deleted: 1 }]);
@@ -45,7 +45,7 @@ async fn a_flushed_script_is_repaired_in_place_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_break_and_scripts_that_vanish_all_the_time_leave_no_key_behind() {
+async fn broken_connections_and_flushed_scripts_leave_no_key_behind() {
     let server = Server::start();
     let fixture = Arc::new(Fixture::at(&server.url()));
     let (grants, is_enough) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
@@ -59,7 +59,7 @@ async fn connections_that_break_and_scripts_that_vanish_all_the_time_leave_no_ke
                 while !is_enough.load(Ordering::Relaxed) {
                     number += 1;
                     let lock = fixture.lock(&mine, number);
-                    // Half of them give up before they know.
+                    // Half of the tasks drop the reply unread.
                     if number % 2 == 0 {
                         let is_granted = matches!(&*lock.await, [Answer::Granted { .. }]);
                         grants.fetch_add(u32::from(is_granted), Ordering::Relaxed);
@@ -75,7 +75,7 @@ async fn connections_that_break_and_scripts_that_vanish_all_the_time_leave_no_ke
             })
         })
         .collect();
-    // On a busy machine it takes longer.
+    // A busy machine needs more time.
     let latest = Instant::now() + Duration::from_secs(30);
     let (mut killed, mut flushed) = (0, 0);
     while killed < 10 || flushed < 10 || grants.load(Ordering::Relaxed) < 200 {
@@ -94,7 +94,7 @@ async fn connections_that_break_and_scripts_that_vanish_all_the_time_leave_no_ke
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_server_swallows_few_calls_and_gets_the_unlocks_when_it_thaws() {
+async fn a_frozen_server_swallows_few_calls_and_gets_unlocks_when_it_thaws() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
     vote(&fixture.lock(&resource("held"), 1).await);
@@ -110,7 +110,7 @@ async fn a_frozen_server_swallows_few_calls_and_gets_the_unlocks_when_it_thaws()
     let refused = *fixture.lock(&resource("r"), 2).await == [Answer::Error(NodeError::Unresponsive)];
     let unlock = fixture.unlock(&resource("held"), 1, true);
     server.thaw();
-    assert!(refused, "the node is not known to be unresponsive");
+    assert!(refused, "the node does not count as unresponsive");
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
     let mut swallowed = 0;
     for reply in lost {
@@ -120,13 +120,13 @@ async fn a_frozen_server_swallows_few_calls_and_gets_the_unlocks_when_it_thaws()
             other => panic!("{other:?}"),
         }
     }
-    // At most four calls; on a busy machine some of them carry more than one lock.
+    // At most four calls. On a busy machine, some of them carry more than one lock.
     assert!((1..=32).contains(&swallowed), "{swallowed} of {number} locks were swallowed");
-    fixture.lock_in_the_end(&resource("held"), 3).await;
+    fixture.lock_eventually(&resource("held"), 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_comes_late_is_found_and_unlocks_wait_for_it() {
+async fn a_server_that_starts_late_gets_the_waiting_unlocks() {
     let port = Port::reserve();
     let fixture = Fixture::at(&format!("redis://127.0.0.1:{}", port.number()));
     let unlock = fixture.unlock(&resource("r"), 1, false);
@@ -137,7 +137,7 @@ async fn a_server_that_comes_late_is_found_and_unlocks_wait_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_credentials_are_named() {
+async fn a_server_that_requires_credentials_is_reported() {
     let server = Server::start_with(&["--requirepass", "secret"]);
     let fixture = Fixture::at(&server.url());
     let answers = fixture.lock(&resource("r"), 1).await;
@@ -148,7 +148,7 @@ async fn missing_credentials_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_resp3_is_told_apart() {
+async fn a_server_without_resp3_is_reported() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {

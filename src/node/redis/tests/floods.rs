@@ -1,4 +1,4 @@
-//! Servers that send what nobody asked for.
+//! Servers that send what was not requested.
 
 use futures::future::poll_fn;
 use tokio::{
@@ -10,8 +10,8 @@ use tokio::{
 use super::{super::raw_connection::broken, *};
 use crate::node::{LONGEST_VALUE, Observe, ObserveAnswer, Proclaim, Proclamation, request::MOST_OPERATIONS};
 
-/// A connection through a hop that says something in the server's place when it is told to.
-async fn through_hop(server: &Server, said: Vec<u8>) -> (RawConnection, oneshot::Sender<()>) {
+/// Returns a connection through a proxy that sends `injected` to the client when the sender fires.
+async fn through_hop(server: &Server, injected: Vec<u8>) -> (RawConnection, oneshot::Sender<()>) {
     let listening = Listening::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", listening.local_addr().unwrap());
     let target = server.url().replace("redis://", "");
@@ -25,16 +25,16 @@ async fn through_hop(server: &Server, said: Vec<u8>) -> (RawConnection, oneshot:
             _ = copy(&mut from_server, &mut to_client) => {}
             _ = copy(&mut from_client, &mut to_server) => {}
             started = started => if started.is_ok() {
-                to_client.write_all(&said).await.ok();
+                to_client.write_all(&injected).await.ok();
                 copy(&mut from_client, &mut to_server).await.ok();
             },
         }
     });
-    let Destination::Server(endpoint) = route(&url).leads_to else { panic!("a set of servers") };
+    let Destination::Server(endpoint) = route(&url).destination else { panic!("a set of servers") };
     (RawConnection::open_node(&endpoint, "redquorum/test").await.unwrap().0, start)
 }
 
-/// Why a connection ends over which nothing is asked.
+/// Returns the error by which a connection ends on which no command is sent.
 async fn end(raw: &mut RawConnection) -> NodeError {
     let end = poll_fn(|context| raw.poll_drive(context));
     tokio::time::timeout(Duration::from_secs(10), end).await.expect("the connection does not end");
@@ -42,7 +42,7 @@ async fn end(raw: &mut RawConnection) -> NodeError {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_over_which_nothing_is_asked_ends_with_what_was_wrong() {
+async fn an_idle_connection_ends_with_the_error_of_what_it_receives() {
     let server = Server::start();
     let pushes = ">3\r\n+message\r\n$5\r\nother\r\n$1\r\n0\r\n".repeat(10_000);
     let (mut raw, start) = through_hop(&server, pushes.into()).await;
@@ -59,7 +59,7 @@ async fn a_connection_over_which_nothing_is_asked_ends_with_what_was_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_longest_answer_there_is_is_no_flood() {
+async fn the_longest_answer_exceeds_no_limit() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
     let r = resource("r");

@@ -1,6 +1,6 @@
-//! Against real servers.
+//! Tests on real servers.
 
-#![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
+#![allow(clippy::disallowed_methods, reason = "real servers need real time, and free ports")]
 
 use std::{
     sync::Arc,
@@ -70,8 +70,8 @@ impl Fixture {
         }))
     }
 
-    /// Locks until a lock gets through, as a lock after an error is tried again.
-    async fn lock_in_the_end(&self, resource: &Resource, owner: u32) {
+    /// Locks until a lock succeeds, because a caller retries a lock after an error.
+    async fn lock_eventually(&self, resource: &Resource, owner: u32) {
         let patience = Instant::now() + Duration::from_secs(10);
         while !matches!(&*self.lock(resource, owner).await, [Answer::Granted { .. }]) {
             assert!(Instant::now() < patience, "the node does not come back");
@@ -113,27 +113,27 @@ fn vote(answers: &[Answer]) -> u64 {
     }
 }
 
-async fn heard(listener: &RecordingListener, awaited: &[Notice]) {
+async fn assert_notices(listener: &RecordingListener, expected: &[Notice]) {
     let patience = Instant::now() + Duration::from_secs(10);
-    let mut heard = Vec::new();
-    while heard.len() < awaited.len() {
-        assert!(Instant::now() < patience, "heard {heard:?} of {awaited:?}");
+    let mut notices = Vec::new();
+    while notices.len() < expected.len() {
+        assert!(Instant::now() < patience, "received {notices:?} of {expected:?}");
         tokio::time::sleep(Duration::from_millis(1)).await;
-        heard.extend(listener.heard());
+        notices.extend(listener.take_notices());
     }
-    assert_eq!(heard, awaited);
+    assert_eq!(notices, expected);
 }
 
 #[test]
 #[should_panic(
     expected = "REDQUORUM_TEST_SERVER names \"/no/such-server\", where there is no server: install Redis"
 )]
-fn a_server_that_tests_are_to_run_on_and_is_missing_fails_them_and_says_how_to_get_it() {
+fn a_missing_test_server_fails_the_test_with_advice() {
     server_process::program::named("/no/such-server".into());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_calls_are_executed_in_the_order_in_which_they_were_made() {
+async fn a_thousand_calls_are_executed_in_the_order_of_submission() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
     let r = resource("r");
@@ -152,10 +152,10 @@ async fn a_thousand_calls_are_executed_in_the_order_in_which_they_were_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_whose_reply_is_dropped_at_once_is_executed_all_the_same() {
+async fn a_call_is_executed_even_if_its_reply_is_dropped() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
-    // Of a node that was never reached, a close expects nothing.
+    // `close` delivers nothing to a node that was never connected.
     vote(&fixture.lock(&resource("first"), 40).await);
     for number in 0..40 {
         drop(fixture.lock(&resource(format!("r{number}")), number));
@@ -189,18 +189,18 @@ async fn calls_from_many_threads_are_all_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_unlock_is_heard_whatever_the_resource_is_called_and_a_rollback_is_not() {
+async fn an_unlock_notifies_listeners_and_a_rollback_does_not() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
     for name in [&b"plain"[..], b"a{tag}b", b"\x00\xff\r\n {"] {
         let (name, listener) = (resource(name), Arc::new(RecordingListener::default()));
         let subscription = fixture.node.subscribe(&name, Arc::clone(&listener) as Arc<dyn Listener>);
-        heard(&listener, &[Notice::Subscribed]).await;
+        assert_notices(&listener, &[Notice::Subscribed]).await;
         vote(&fixture.lock(&name, 1).await);
         fixture.unlock(&name, 1, false).await;
         vote(&fixture.lock(&name, 2).await);
         fixture.unlock(&name, 2, true).await;
-        heard(&listener, &[Notice::Released]).await;
+        assert_notices(&listener, &[Notice::Released]).await;
         drop(subscription);
     }
     fixture.lock(&resource("last"), 3).await;
@@ -208,7 +208,7 @@ async fn a_real_unlock_is_heard_whatever_the_resource_is_called_and_a_rollback_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_subscriptions_do_not_get_in_the_way_of_calls() {
+async fn a_thousand_subscriptions_do_not_delay_calls() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
     let listener = Arc::new(RecordingListener::default());
@@ -217,7 +217,7 @@ async fn a_thousand_subscriptions_do_not_get_in_the_way_of_calls() {
     };
     let subscriptions: Vec<_> = (0..1000).map(listen).collect();
     vote(&fixture.lock(&resource("r"), 1).await);
-    heard(&listener, &[Notice::Subscribed; 1000]).await;
+    assert_notices(&listener, &[Notice::Subscribed; 1000]).await;
     drop(subscriptions);
     fixture.unlock(&resource("r"), 1, true).await;
     let patience = Instant::now() + Duration::from_secs(10);

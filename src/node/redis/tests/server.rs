@@ -36,7 +36,7 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port.number())
     }
 
-    /// Asks the server over a connection of the test's own.
+    /// Sends a command to the server on a connection of its own.
     pub(super) fn ask<T: FromRedisValue>(&self, words: &[&str]) -> T {
         let mut connection = Client::open(self.url()).unwrap().get_connection().unwrap();
         let mut command = redis::Cmd::new();

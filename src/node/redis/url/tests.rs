@@ -10,7 +10,7 @@ fn security() -> Security {
     Security::default()
 }
 
-/// Not the system's CAs: it may have none. Nobody has the key of this one.
+/// Returns settings with a CA whose private key is not kept. The system may have no CAs.
 #[cfg(feature = "tls")]
 fn security() -> Security {
     Security::new(crate::node::redis::Tls::new().ca(include_bytes!("ca.pem")).unwrap())
@@ -37,7 +37,7 @@ fn login(endpoint: &Endpoint) -> (Option<&str>, Option<&str>, i64) {
 }
 
 #[test]
-fn one_server_has_one_address_however_it_is_written() {
+fn all_spellings_of_a_server_give_one_address() {
     for url in ["redis://Node-1", "redis://:secret@node-1:6379/3", "valkey://node-1/?protocol=resp2"] {
         assert_eq!(address(url), "node-1:6379");
     }
@@ -48,7 +48,7 @@ fn one_server_has_one_address_however_it_is_written() {
 }
 
 #[test]
-fn a_master_set_has_one_address_in_whichever_order_its_sentinels_stand() {
+fn a_master_set_has_one_address_for_every_order_of_sentinels() {
     for url in [
         "redis+sentinel://b:1,A/lock-1",
         "redis+sentinel://A:26379,b:1/lock-1?db=3",
@@ -61,12 +61,12 @@ fn a_master_set_has_one_address_in_whichever_order_its_sentinels_stand() {
     assert_ne!(
         address("redis+sentinel://a/m"),
         address("redis+sentinel://b/m"),
-        "most sets are called the same"
+        "most sets have the same name"
     );
 }
 
 #[test]
-fn credentials_and_databases_are_taken_from_every_kind_of_url() {
+fn every_form_of_url_can_have_credentials_and_a_database() {
     let one = |url| match parse(url, &mut Security::default()).unwrap() {
         Destination::Server(endpoint) => endpoint,
         other => panic!("{other:?}"),
@@ -86,17 +86,17 @@ fn credentials_and_databases_are_taken_from_every_kind_of_url() {
 }
 
 #[test]
-fn what_would_be_passed_over_or_trusted_unseen_is_refused() {
+fn a_url_with_an_ignored_or_insecure_part_is_refused() {
     assert!(reason("redis://me@a").contains("password"));
     assert!(reason("redis://a/-1").contains("0 or more"));
-    assert!(reason("redis://a?db=1").contains("protocol"), "the database stands in the path");
+    assert!(reason("redis://a?db=1").contains("protocol"), "the database is part of the path");
     assert!(reason("redis://:pa#ss@a").contains("url") || reason("redis://a#insecure").contains("%23"));
     assert!(reason("unix:///s?database=1").contains("db, user, pass"));
     assert!(reason("redis://u:1?hid@den@a").contains("protocol"));
 }
 
 #[test]
-fn a_master_set_that_cannot_be_read_is_told_what_is_wrong() {
+fn an_invalid_master_set_is_refused_with_its_reason() {
     for (url, hint) in [
         ("redis+sentinel://a", "a blank separates nodes"),
         ("redis+sentinel://a/", "name of a master set"),
@@ -136,7 +136,7 @@ fn a_bad_url_shows_no_password() {
 
 #[cfg(not(feature = "tls"))]
 #[test]
-fn without_the_feature_tls_is_refused_and_the_feature_is_named() {
+fn tls_without_its_feature_is_refused_and_the_feature_named() {
     for scheme in ["rediss", "valkeys", "REDISS"] {
         let error = refusal(&format!("{scheme}://me:secret@a:7000"));
         assert!(matches!(error, ConfigError::Url { .. }), "{error}");
@@ -148,7 +148,7 @@ fn without_the_feature_tls_is_refused_and_the_feature_is_named() {
 
 #[cfg(feature = "tls")]
 #[test]
-fn tls_is_part_of_no_address_and_nobody_is_trusted_unseen() {
+fn tls_is_no_part_of_an_address_and_cannot_be_insecure() {
     assert_eq!(address("rediss://a"), "a:6379");
     assert_eq!(address("rediss+sentinel://a/m"), "a:26379/m");
     let reason = reason("rediss://a/#insecure");

@@ -23,7 +23,7 @@ mod registration;
 pub(in crate::node) struct RecordingListener(Mutex<Vec<Notice>>);
 
 impl RecordingListener {
-    pub(in crate::node) fn heard(&self) -> Vec<Notice> {
+    pub(in crate::node) fn take_notices(&self) -> Vec<Notice> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
@@ -229,13 +229,13 @@ async fn a_broken_connection_is_replaced_and_its_listeners_are_interrupted() {
     let listener = Arc::new(RecordingListener::default());
     let _subscription = fixture.node.subscribe(&resource("r"), Arc::clone(&listener) as Arc<dyn Listener>);
     fixture.pass(1).await;
-    assert_eq!(listener.heard(), [Notice::Subscribed]);
+    assert_eq!(listener.take_notices(), [Notice::Subscribed]);
     fixture.fake.push_event(ConnectionEvent::Released(resource("r")));
     fixture.pass(1).await;
-    assert_eq!(listener.heard(), [Notice::Released]);
+    assert_eq!(listener.take_notices(), [Notice::Released]);
     fixture.fake.push_event(ConnectionEvent::Closed(NodeError::Unreachable("reset".into())));
     fixture.pass(30).await;
-    assert_eq!(listener.heard(), [Notice::Interrupted, Notice::Subscribed]);
+    assert_eq!(listener.take_notices(), [Notice::Interrupted, Notice::Subscribed]);
     assert_eq!(fixture.fake.sent_texts(), ["subscribe r", "subscribe r"]);
     assert_eq!(fixture.fake.connections(), 1);
 }
@@ -250,7 +250,7 @@ async fn listeners_share_a_subscription_that_ends_with_the_last() {
     let first = listen(&listeners[0]);
     fixture.pass(1).await;
     let others = [listen(&listeners[1]), listen(&listeners[2])];
-    assert_eq!(listeners[2].heard(), [Notice::Subscribed], "the subscription is confirmed already");
+    assert_eq!(listeners[2].take_notices(), [Notice::Subscribed], "the subscription is confirmed already");
     drop((first, others));
     drop(listen(&listeners[0]));
     fixture.pass(1).await;

@@ -1,15 +1,15 @@
-//! Files that test processes lock so as not to get into each other's way.
+//! Files that test processes lock to exclude each other.
 
 use std::fs::File;
 
-/// Opens the lock of this name, which all test processes of a user share; the system unlocks it for
-/// a killed one.
+/// Opens the lock file of this name, which all test processes of a user share. If a process is killed, the
+/// system releases its locks.
 ///
 /// # Errors
 ///
-/// The file cannot be created; the text says where.
+/// If the file cannot be created; the text names it.
 pub(crate) fn open(name: &str) -> Result<File, String> {
-    // Of every user apart, because the files of one cannot be opened by another.
+    // Each user has a directory, because a user cannot open the files of another user.
     let user = rustix::process::getuid().as_raw();
     let directory = std::env::temp_dir().join(format!("redquorum-test-locks-{user}"));
     std::fs::create_dir_all(&directory)

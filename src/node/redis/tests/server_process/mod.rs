@@ -1,5 +1,5 @@
-//! A server that runs as a child process of a test. The tests of this crate, and those on whole clusters, start their
-//! servers here.
+//! A server that runs as a child process of a test. The tests of this crate, and those on whole clusters,
+//! start their servers here.
 
 pub(crate) mod lock_file;
 pub(crate) mod port;
@@ -19,10 +19,11 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Long enough for a slow machine under load, short enough to end before the test runner ends the test.
+/// The longest wait for a server: enough for a slow machine under load, and short enough to end before the
+/// test runner ends the test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One process of a server, and the directory with its data. Both are gone when this is dropped.
+/// A server process and its data directory. Both are removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ServerProcess {
     child: Child,
@@ -31,18 +32,18 @@ pub(crate) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts the server with these arguments and `directory` as its own; it need not answer yet.
+    /// Starts the server with these arguments and this data directory. The server may not answer yet.
     pub(crate) fn start(directory: PathBuf, arguments: Vec<String>) -> Self {
         std::fs::create_dir_all(&directory).expect("the directory of the server is writable");
         let child = spawn(&directory, &arguments);
         Self { child, directory, arguments }
     }
 
-    /// Waits until `answer` has a value.
+    /// Waits until `answer` returns a value.
     ///
     /// # Panics
     ///
-    /// The server has ended, or does not answer in time.
+    /// If the server has ended, or does not answer in time.
     pub(crate) fn first_answer<T>(&mut self, mut answer: impl FnMut() -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -65,19 +66,19 @@ impl ServerProcess {
         &self.directory
     }
 
-    /// Why the server is no longer running, or nothing while it runs.
+    /// Returns the reason why the server has ended, or `None` while it runs.
     pub(crate) fn failure(&mut self) -> Option<String> {
         let status = self.child.try_wait().expect("the state of a child process can be read")?;
         let log = std::fs::read_to_string(log_of(&self.directory)).unwrap_or_default();
         Some(format!("redis-server ended with {status}:\n{log}"))
     }
 
-    /// Sends the signal that stops the process where it stands.
+    /// Suspends the process with SIGSTOP.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Whether the process no longer executes. Its state letter in `/proc` comes after its name in brackets.
+    /// Whether the process is suspended. Its state letter in `/proc` follows its name in brackets.
     pub(crate) fn is_frozen(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
@@ -87,7 +88,7 @@ impl ServerProcess {
         self.signal(Signal::CONT);
     }
 
-    /// Ends the process with SIGKILL, frozen or not; does nothing to one that has ended.
+    /// Ends the process with SIGKILL, suspended or not. If the process has ended, this does nothing.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("a child process can be killed");
         self.child.wait().expect("a killed child process can be waited for");
@@ -140,9 +141,8 @@ fn spawn(directory: &Path, arguments: &[String]) -> Child {
     on_lasting_thread(command)
 }
 
-/// Spawns on a thread that lives as long as the process: a parent death signal comes with the death
-/// of the *thread* that started the child, and the threads of a test and of its runtime come and
-/// go.
+/// Spawns the command on a thread that lives as long as the process. A parent death signal follows the death
+/// of the *thread* that started the child, and the threads of a test and of its runtime end early.
 fn on_lasting_thread(command: Command) -> Child {
     type Request = (Command, Sender<std::io::Result<Child>>);
     static SPAWNER: OnceLock<Mutex<Sender<Request>>> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! Addresses that stay free while their server is down.
+//! Ports that stay free while their server is down.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,29 +7,29 @@ use std::sync::{Mutex, PoisonError};
 
 use super::lock_file;
 
-/// Used where the system does not say; it is the default of Linux.
+/// The first ephemeral port if the system does not report it: the default of Linux.
 const FIRST_EPHEMERAL_PORT: u16 = 32768;
 
-/// Below it live the well-known services of a developer's machine.
+/// The lowest port to reserve. Lower ports have the well-known services of a developer's machine.
 const LOWEST_PORT: u16 = 15000;
 
-/// A port on which nothing listens, reserved among the test processes of this machine until this
-/// process ends.
+/// A port on which nothing listens, reserved among the test processes of this machine until this process
+/// ends.
 ///
-/// The port lies outside the range from which the system takes the local ends of connections. One
-/// from that range would be lost now and then while its server is killed: to another test's
-/// listener, or to a client that reconnects to the dead server and happens to be given the very
-/// same port as its own end, so that it connects to itself.
+/// The port lies outside the range from which the system takes the local ends of connections. A port of that
+/// range could be lost while its server is down: to the listener of another test, or to a client that
+/// reconnects to the dead server and gets the same port as its own end, so that the client connects to
+/// itself.
 ///
-/// No port is reserved twice while the process lives: clients of an earlier server go on dialling
-/// its address, and would register with whatever comes after it, in this process or another.
+/// No port is reserved twice in the life of the process. Clients of an earlier server keep dialling its
+/// address, and would register with the next server there, in this process or another.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
 }
 
 impl Port {
-    /// Reserves a port that the system says is free.
+    /// Reserves a port that is free according to the system.
     pub fn reserve() -> Self {
         let candidates = LOWEST_PORT..first_ephemeral_port();
         assert!(
@@ -42,14 +42,14 @@ impl Port {
             .expect("one of 1000 random ports is free")
     }
 
-    /// Its number.
+    /// Returns the number of the port.
     pub fn number(&self) -> u16 {
         self.number
     }
 
     fn try_reserve(number: u16) -> Option<Self> {
-        /// Files that are locked as long as they are open, so the system frees the reservations of
-        /// a killed test process.
+        /// The locked files. The system unlocks the files of a killed test process, and thereby frees its
+        /// ports.
         static RESERVED: Mutex<BTreeMap<u16, File>> = Mutex::new(BTreeMap::new());
         let reservation = lock_file::open(&format!("port-{number}")).expect("temporary files can be written");
         reservation.try_lock().ok()?;

@@ -1,22 +1,22 @@
-//! The programs that tests find on this machine.
+//! The programs that tests use on this machine.
 
 use std::path::PathBuf;
 
-/// What to say when there is no server program.
+/// The advice if there is no server program.
 pub(crate) const HOW_TO_GET_ONE: &str = "install Redis (`apt-get install redis-server`) or Valkey";
 
-/// The path of the first program of this name on `PATH`.
+/// Returns the path of the first program of this name on `PATH`.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|program| program.is_file())
 }
 
-/// The server program that tests run on: the one that `REDQUORUM_TEST_SERVER` names, or else the
-/// installed Redis or Valkey.
+/// Returns the server program of the tests: the one that `REDQUORUM_TEST_SERVER` names, or else the installed
+/// Redis or Valkey.
 ///
 /// # Panics
 ///
-/// The variable names something else than a file.
+/// If the variable names no file.
 pub(crate) fn find_server() -> Option<PathBuf> {
     match std::env::var_os("REDQUORUM_TEST_SERVER") {
         Some(path) => Some(named(path.into())),
@@ -24,11 +24,11 @@ pub(crate) fn find_server() -> Option<PathBuf> {
     }
 }
 
-/// [`find_server`], where there has to be one.
+/// Returns the server program of the tests.
 ///
 /// # Panics
 ///
-/// There is none; the message says how to get one.
+/// If there is none; the message says how to install one.
 pub(crate) fn server() -> PathBuf {
     find_server().unwrap_or_else(|| panic!("no Redis server to test against: {HOW_TO_GET_ONE}"))
 }
