@@ -1,18 +1,18 @@
-//! What a poisoned mutex means, decided once.
+//! Access to mutexes, and the treatment of poison.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex, a poisoned one as well.
+/// Locks a mutex, even if it is poisoned.
 ///
-/// Poison says that a thread panicked while it held the lock, not that the data is broken. In this
-/// crate nothing that can panic, above all no waker and no caller's code, runs between two writes
-/// that belong together, so the data is whole. To panic here instead would carry one task's panic
-/// into every other, and into the drops that give locks back.
+/// Poison means that a thread panicked while it held the mutex, not that the data is broken. In this crate,
+/// no code that can panic, above all no waker and no code of the caller, runs between two writes that belong
+/// together. So the data is consistent. A panic here would carry the panic of one task into all other tasks,
+/// and into the drops that unlock leases.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is in a mutex that nobody else has, a poisoned one as well.
+/// Returns the data of a mutex that no other thread shares, even if the mutex is poisoned.
 pub(crate) fn get_mut<T: ?Sized>(mutex: &mut Mutex<T>) -> &mut T {
     mutex.get_mut().unwrap_or_else(PoisonError::into_inner)
 }
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mutex_outlives_a_panic_under_it() {
+    fn a_poisoned_mutex_can_still_be_locked() {
         let mutex = Mutex::new(1);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let mut guard = lock(&mutex);

@@ -1,5 +1,4 @@
-//! Starting tasks: on a tokio runtime, or as part of a simulated process that can be paused and
-//! killed.
+//! Spawners of tasks: on a tokio runtime, or in a simulated process that can be paused and killed.
 
 use std::fmt;
 

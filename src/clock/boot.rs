@@ -5,55 +5,58 @@ use std::{sync::Arc, time::Duration};
 use futures::future::{BoxFuture, FutureExt};
 use tokio::runtime::Handle;
 
-use crate::clock::{Clock, Instant, alarm::Alarm, boot_time::boot_time, sleepers::Sleepers};
+use crate::clock::{Clock, Instant, boot_time::boot_time, timer_driver::TimerDriver, timers::Timers};
 
-/// The time since the machine was started, suspended time included where the system can tell.
+/// The time since the machine was started. On systems that can tell, suspended time is included.
 ///
-/// On Linux, sleeps are served by one `timerfd` on `CLOCK_BOOTTIME`, which a task on the clock's
-/// runtime watches: after a suspend, a sleep whose deadline has passed meanwhile ends at once. They
-/// can be awaited on any executor, as long as that runtime is driven (a current-thread runtime only
-/// runs inside of its `block_on`).
+/// On Linux, all sleeps share one `timerfd` on `CLOCK_BOOTTIME`, which a task on the clock's runtime watches.
+/// If the deadline of a sleep passes during a suspend, the sleep ends at once afterwards. A sleep can be
+/// awaited on any executor, as long as the clock's runtime is driven (a current-thread runtime runs only
+/// inside of its `block_on`).
 ///
-/// A thread serves them instead, started when somebody first sleeps, where there is no `timerfd`:
-/// on other systems, if the limit of open files is reached, or when the runtime has been shut down.
-/// After a suspend it may be late by up to a second. If even a thread is refused, a sleeper is
-/// polled over and over until it is due. So sleeps may become dearer, but they end, and
-/// [`now`](Clock::now) depends on none of this.
+/// | condition | the sleeps end by | after a suspend |
+/// |---|---|---|
+/// | Linux | the `timerfd` | at once |
+/// | another system, no free file descriptor, or the runtime has ended | a thread, started by the first sleep | late by up to a second |
+/// | no thread can be started | the sleeping tasks, which are polled until they are due | at once |
 ///
-/// Task and thread end when the clock, its clones and the sleeps begun by it are dropped.
+/// So the cost of a sleep may grow, but every sleep ends, and [`now`](Clock::now) does not depend on the
+/// driver.
+///
+/// Task and thread end when the clock, its clones and its sleeps are dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct BootClock {
-    sleepers: Arc<Sleepers>,
+    timers: Arc<Timers>,
 }
 
 impl BootClock {
-    /// A clock whose sleeps are served by a task on `runtime`, which must have its IO enabled, as
-    /// for any socket: its task would panic otherwise, and the thread take over.
+    /// Returns a clock whose timers are driven by a task on `runtime`. The runtime must have IO enabled, as
+    /// for any socket. Otherwise, the task panics, and a thread drives the timers.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     pub(crate) fn start(runtime: &Handle) -> Self {
-        use crate::clock::timerfd::{Driver, Timerfd};
+        use crate::clock::timerfd::{Timerfd, TimerfdTask};
 
         match Timerfd::create() {
             Ok(timer) => {
-                let sleepers = Arc::new(Sleepers::new(Alarm::Timerfd(timer.clone())));
-                drop(runtime.spawn(Driver::new(Arc::downgrade(&sleepers)).run(timer)));
-                Self { sleepers }
+                let timers = Arc::new(Timers::new(TimerDriver::Timerfd(timer.clone())));
+                drop(runtime.spawn(TimerfdTask::new(Arc::downgrade(&timers)).run(timer)));
+                Self { timers }
             }
             Err(error) => {
-                tracing::warn!(%error, "no timerfd: a thread will ring for sleepers");
+                tracing::warn!(%error, "timerfd unavailable: using a timer thread");
                 Self::with_thread()
             }
         }
     }
 
-    /// A clock whose sleeps are served by a thread; the runtime is not needed on this system.
+    /// Returns a clock whose timers are driven by a thread. On this system, the runtime is not needed.
     #[cfg(any(not(target_os = "linux"), redquorum_portable))]
     pub(crate) fn start(_runtime: &Handle) -> Self {
         Self::with_thread()
     }
 
     fn with_thread() -> Self {
-        Self { sleepers: Arc::new(Sleepers::new(Alarm::None)) }
+        Self { timers: Arc::new(Timers::new(TimerDriver::None)) }
     }
 }
 
@@ -64,7 +67,7 @@ impl Clock for BootClock {
 
     #[expect(clippy::disallowed_methods, reason = "this is where the time of day comes from")]
     fn time_of_day(&self) -> Duration {
-        // A clock that shows a time before 1970 shows nothing.
+        // A clock that shows a time before 1970 counts as not set.
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
     }
 
@@ -73,7 +76,7 @@ impl Clock for BootClock {
     }
 
     fn sleep_until(&self, deadline: Instant) -> BoxFuture<'static, ()> {
-        self.sleepers.sleep_until(deadline).boxed()
+        self.timers.sleep_until(deadline).boxed()
     }
 }
 
@@ -101,7 +104,7 @@ mod tests {
         sleep.as_mut().poll(&mut Context::from_waker(waker))
     }
 
-    /// A runtime that another thread drives.
+    /// Returns a runtime that another thread drives.
     fn elsewhere() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_io().build().unwrap()
     }
@@ -115,7 +118,7 @@ mod tests {
             block_on(clock.sleep_until(deadline));
             assert!(clock.now() >= deadline);
         }
-        assert_eq!(clock.sleepers.has_thread(), cfg!(any(not(target_os = "linux"), redquorum_portable)));
+        assert_eq!(clock.timers.has_thread(), cfg!(any(not(target_os = "linux"), redquorum_portable)));
     }
 
     #[tokio::test]
@@ -132,11 +135,11 @@ mod tests {
         for deadline in [Instant::from_origin(Duration::ZERO), clock.now()] {
             assert_eq!(clock.sleep_until(deadline).now_or_never(), Some(()));
         }
-        assert!(!clock.sleepers.has_thread(), "nobody slept");
+        assert!(!clock.timers.has_thread(), "no sleep was polled before its deadline");
     }
 
     #[test]
-    fn an_earlier_deadline_is_not_kept_waiting_by_a_later_one() {
+    fn an_earlier_deadline_does_not_wait_for_a_later_one() {
         let runtime = elsewhere();
         for clock in [BootClock::start(runtime.handle()), BootClock::with_thread()] {
             let end_of_time = Instant::from_origin(Duration::MAX);
@@ -148,15 +151,15 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_sleep_leaves_nothing_and_wakes_nobody() {
+    fn a_dropped_sleep_leaves_no_timer_and_wakes_no_task() {
         let runtime = elsewhere();
         let clock = BootClock::start(runtime.handle());
         let woken = Arc::new(BootCounter::default());
         let mut sleep = clock.sleep_until(clock.now() + 10 * SHORT);
         assert!(poll(&mut sleep, &Waker::from(Arc::clone(&woken))).is_pending());
-        assert_eq!(clock.sleepers.sleeping(), 1);
+        assert_eq!(clock.timers.len(), 1);
         drop(sleep);
-        assert_eq!(clock.sleepers.sleeping(), 0);
+        assert_eq!(clock.timers.len(), 0);
         block_on(clock.sleep_until(clock.now() + 11 * SHORT));
         assert_eq!(woken.0.load(Ordering::Relaxed), 0);
     }
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_sleepers_wake_once_each_in_the_order_of_their_deadlines() {
+    fn a_thousand_sleeps_end_once_each_in_the_order_of_deadlines() {
         struct NamedWaker(u32, Arc<Mutex<Vec<u32>>>);
         impl Wake for NamedWaker {
             fn wake(self: Arc<Self>) {
@@ -182,7 +185,7 @@ mod tests {
         let runtime = elsewhere();
         for clock in [BootClock::start(runtime.handle()), BootClock::with_thread()] {
             let woken = Arc::default();
-            // All are queued before the first is due, the latest first.
+            // All timers are inserted before the first is due, the latest first.
             let start = clock.now() + 25 * SHORT;
             let mut sleeps = Vec::new();
             for name in (0..1000).rev() {
@@ -195,19 +198,19 @@ mod tests {
             }
             block_on(clock.sleep_until(start + 2 * SHORT));
             assert_eq!(*lock(&woken), (0..1000).collect::<Vec<_>>());
-            assert_eq!(clock.sleepers.sleeping(), 0);
+            assert_eq!(clock.timers.len(), 0);
         }
     }
 
     #[test]
-    fn sleeps_end_when_the_runtime_is_gone() {
+    fn sleeps_end_after_the_runtime_has_ended() {
         let runtime = elsewhere();
         let clock = BootClock::start(runtime.handle());
-        let (sleeping, asleep) = mpsc::channel();
+        let (started, asleep) = mpsc::channel();
         let mut sleep = clock.sleep_until(clock.now() + 10 * SHORT);
         let sleeper = thread::spawn(move || {
             assert!(poll(&mut sleep, Waker::noop()).is_pending());
-            sleeping.send(()).unwrap();
+            started.send(()).unwrap();
             block_on(sleep);
         });
         asleep.recv().unwrap();
@@ -216,11 +219,11 @@ mod tests {
 
         let deadline = clock.now() + SHORT;
         block_on(clock.sleep_until(deadline));
-        assert!(clock.now() >= deadline && clock.sleepers.has_thread());
+        assert!(clock.now() >= deadline && clock.timers.has_thread());
     }
 
     #[test]
-    fn a_clock_can_be_started_on_a_runtime_that_is_gone() {
+    fn a_clock_can_be_started_on_a_runtime_that_has_ended() {
         let runtime = elsewhere();
         let handle = runtime.handle().clone();
         drop(runtime);
@@ -229,12 +232,12 @@ mod tests {
     }
 
     #[test]
-    fn sleeps_end_where_the_runtime_has_no_io() {
+    fn sleeps_end_if_the_runtime_has_no_io() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let clock = BootClock::start(runtime.handle());
         block_on(clock.sleep_until(clock.now() + SHORT));
         block_on(clock.sleep_until(clock.now() + SHORT));
-        assert!(clock.sleepers.has_thread());
+        assert!(clock.timers.has_thread());
     }
 
     #[tokio::test]
@@ -256,8 +259,8 @@ mod tests {
     fn the_thread_ends_with_the_last_clock_and_sleep() {
         let clock = BootClock::with_thread();
         let mut sleep = clock.sleep_until(clock.now() + HOUR);
-        assert!(poll(&mut sleep, Waker::noop()).is_pending() && clock.sleepers.has_thread());
-        let thread = Arc::downgrade(&clock.sleepers);
+        assert!(poll(&mut sleep, Waker::noop()).is_pending() && clock.timers.has_thread());
+        let thread = Arc::downgrade(&clock.timers);
         drop((clock, sleep));
 
         let limit = boot_time() + HOUR / 60;

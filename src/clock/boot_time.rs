@@ -1,9 +1,8 @@
-//! Reading the machine's clock.
+//! The machine's clock.
 
 use crate::clock::Instant;
 
-/// The time since the machine was started, `CLOCK_BOOTTIME`: it counts while the machine is
-/// suspended.
+/// Returns the time since the machine was started, including suspended time (`CLOCK_BOOTTIME`).
 #[cfg(all(target_os = "linux", not(redquorum_portable)))]
 pub(super) fn boot_time() -> Instant {
     use std::time::Duration;
@@ -11,14 +10,14 @@ pub(super) fn boot_time() -> Instant {
     use rustix::time::{ClockId, clock_gettime};
 
     let since_boot = Duration::try_from(clock_gettime(ClockId::Boottime));
-    // Only a time before the boot would be an error, and the kernel has none.
+    // An error would be a time before the boot, which the kernel never returns.
     Instant::from_origin(since_boot.unwrap_or_default())
 }
 
-/// The time since this function was first called, as [`std::time::Instant`] counts it.
+/// Returns the time since the first call of this function, by [`std::time::Instant`].
 ///
-/// Whether that includes suspended time depends on the system. Where it does not, as on macOS, a
-/// lease looks valid for as much longer as the machine slept.
+/// It depends on the system whether suspended time is included. If it is not, as on macOS, a lease seems
+/// valid for longer by the time that the machine was suspended.
 #[cfg(any(not(target_os = "linux"), redquorum_portable))]
 #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
 pub(super) fn boot_time() -> Instant {
@@ -43,12 +42,12 @@ mod tests {
     }
 
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
-    /// Monotonic, and a suspended machine's time counts too.
+    /// The kernel's uptime is monotonic and includes suspended time.
     #[test]
-    fn the_kernel_calls_the_same_time_its_uptime() {
+    fn boot_time_equals_the_kernel_uptime() {
         use std::time::Duration;
 
-        // A 100th of a second is all that the file shows, cut off.
+        // The file shows hundredths of a second, rounded down.
         let resolution = Duration::from_millis(10);
         let before = boot_time();
         let text = std::fs::read_to_string("/proc/uptime").unwrap();

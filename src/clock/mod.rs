@@ -1,30 +1,29 @@
-//! Time, as everything in this crate reads it.
+//! Time: the only access of this crate to clocks and sleeps.
 //!
-//! Nothing else reads a clock or sleeps: time is an argument of every decision, and the simulator
-//! hands out clocks of its own. `clippy.toml` refuses the ways round it.
+//! Time is an argument of every decision, and the simulator provides clocks of its own. `clippy.toml` forbids
+//! any other access.
 
 use std::{fmt, ops::Add, time::Duration};
 
 use futures::future::BoxFuture;
 
-mod alarm;
 mod boot;
 mod boot_time;
-mod queue;
-mod sleepers;
+mod timer_driver;
+mod timer_queue;
 #[cfg(all(target_os = "linux", not(redquorum_portable)))]
 mod timerfd;
+mod timers;
 mod virtual_time;
 
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use self::virtual_time::VIRTUAL_EPOCH;
 pub(crate) use self::{boot::BootClock, virtual_time::TokioClock};
 
-/// A point in monotonic time, comparable only with others of the same clock.
+/// A point in monotonic time, comparable only with instants of the same clock.
 ///
-/// On Linux it counts the time since boot, a suspended machine included, which
-/// [`std::time::Instant`] does not: a lease must not look valid because the machine slept through
-/// its end.
+/// On Linux, it counts the time since boot, including suspended time, which [`std::time::Instant`] excludes.
+/// Otherwise, a lease would seem valid although the machine was suspended beyond its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Instant(Duration);
 
@@ -37,7 +36,7 @@ impl Instant {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it is before it.
+    /// Returns the time from `earlier` until this instant; zero if `earlier` is later.
     #[must_use]
     pub(crate) const fn saturating_duration_since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
@@ -51,7 +50,7 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    /// Saturates: no instant is ever past the end of time.
+    /// Adds a duration. The sum saturates at the largest instant.
     fn add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(duration))
     }
@@ -65,16 +64,17 @@ impl fmt::Debug for Instant {
 
 /// A source of monotonic time.
 pub(crate) trait Clock: fmt::Debug + Send + Sync {
-    /// The present.
+    /// Returns the present time.
     fn now(&self) -> Instant;
 
-    /// The time of day, as far as it is known: since the Unix epoch. Only to be compared with that
-    /// of a node, by the hour.
+    /// Returns the time of day since the Unix epoch, as far as it is known. It is only for a rough
+    /// comparison, by the hour, with the clock of a node.
     fn time_of_day(&self) -> Duration;
 
-    /// How late a sleep may end: what must happen *by* an instant is set earlier by this much.
+    /// Returns the largest delay of a sleep. A deadline before which something *must* happen is set earlier
+    /// by this.
     fn granularity(&self) -> Duration;
 
-    /// Ready at `deadline` or as soon after it as the clock's granularity allows, never before.
+    /// Completes at `deadline`, or later by at most the granularity of the clock, but never earlier.
     fn sleep_until(&self, deadline: Instant) -> BoxFuture<'static, ()>;
 }

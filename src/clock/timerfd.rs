@@ -12,7 +12,7 @@ use rustix::time::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-use crate::clock::{Instant, sleepers::Sleepers};
+use crate::clock::{Instant, timers::Timers};
 
 /// A timer on `CLOCK_BOOTTIME`. Tokio's own timers stand still while the machine is suspended.
 #[derive(Clone, Debug)]
@@ -24,9 +24,9 @@ impl Timerfd {
         Ok(Self(Arc::new(timerfd_create(TimerfdClockId::Boottime, flags)?)))
     }
 
-    /// Sets the timer, whatever it was set for before; it rings at once if `deadline` is past.
+    /// Sets the timer, in place of the deadline before. If `deadline` has passed, the timer fires at once.
     pub(super) fn set(&self, deadline: Instant) -> io::Result<()> {
-        // The kernel takes zero for "never", and saturates what is too far away.
+        // The kernel takes zero for "never", and limits values that are too large.
         let deadline = deadline.since_origin().max(Duration::from_nanos(1));
         let value = Timespec {
             tv_sec: deadline.as_secs().try_into().unwrap_or(i64::MAX),
@@ -37,7 +37,7 @@ impl Timerfd {
         Ok(())
     }
 
-    /// The timer as the current runtime sees it.
+    /// Registers the timer with the current runtime.
     ///
     /// # Panics
     ///
@@ -52,44 +52,43 @@ impl Timerfd {
     }
 }
 
-/// The task that wakes sleepers when the timer rings.
+/// The task that wakes timers when the timerfd fires.
 ///
-/// It ends with the last handle on the sleepers, which rings the timer. If it ends before them,
-/// because its runtime is shut down or cannot watch the timer, it tells them.
+/// The task ends with the last handle on the timers, whose drop fires the timerfd. If the task ends before,
+/// because its runtime ends or cannot watch the timerfd, it reports its end to the timers.
 #[derive(Debug)]
-pub(super) struct Driver {
-    sleepers: Weak<Sleepers>,
+pub(super) struct TimerfdTask {
+    timers: Weak<Timers>,
 }
 
-impl Driver {
-    pub(super) fn new(sleepers: Weak<Sleepers>) -> Self {
-        Self { sleepers }
+impl TimerfdTask {
+    pub(super) fn new(timers: Weak<Timers>) -> Self {
+        Self { timers }
     }
 
-    /// Takes the driver by value: a runtime that is gone drops this future unpolled, and the driver
-    /// with it.
+    /// Runs the task. The future owns the task: if the runtime has ended, the runtime drops the future
+    /// without a poll, and the task with it.
     pub(super) async fn run(self, timer: Timerfd) {
         let Ok(timer) = timer.watch() else {
             return;
         };
         while let Ok(mut readable) = timer.readable().await {
-            // Takes the ring off the timer. There is none to take if a sleeper has just set the
-            // timer anew.
+            // Clears the expiry of the timerfd. There is none if a sleep has just set the timerfd again.
             let _taken = rustix::io::read(timer.get_ref(), &mut [0; 8]);
-            // Before the sleepers are looked at, for what rings from now on has to be seen.
+            // Readiness is cleared before the timers are read, so that a later expiry is not missed.
             readable.clear_ready();
-            let Some(sleepers) = self.sleepers.upgrade() else {
+            let Some(timers) = self.timers.upgrade() else {
                 return;
             };
-            sleepers.ring();
+            timers.fire();
         }
     }
 }
 
-impl Drop for Driver {
+impl Drop for TimerfdTask {
     fn drop(&mut self) {
-        if let Some(sleepers) = self.sleepers.upgrade() {
-            sleepers.driver_is_gone();
+        if let Some(timers) = self.timers.upgrade() {
+            timers.on_timerfd_task_ended();
         }
     }
 }

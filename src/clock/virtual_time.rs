@@ -6,22 +6,21 @@ use futures::future::{self, BoxFuture, FutureExt};
 
 use crate::clock::{Clock, Instant};
 
-/// The time of day at which virtual time begins: in 2023, so that fencing tokens have the size of
+/// The time of day at which virtual time begins. It lies in 2023, so that fencing tokens have the size of
 /// real ones.
 pub(crate) const VIRTUAL_EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
-/// Tokio's own clock: virtual where a test paused it.
+/// Tokio's own clock, which is virtual if a test has paused it.
 ///
-/// It counts from when it was made, and its copies with it. Sleeps need a tokio runtime with its
-/// timer enabled, and virtual time is seen only inside of the runtime that was paused.
+/// It and its clones count from its creation. Sleeps need a tokio runtime with its timer enabled. Virtual
+/// time is visible only inside of the paused runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct TokioClock {
     origin: tokio::time::Instant,
 }
 
 impl TokioClock {
-    /// A clock that starts at zero. Outside of a runtime it starts by real time, instead of
-    /// panicking.
+    /// Returns a clock that starts at zero. Outside of a runtime, it follows real time instead of panicking.
     #[expect(clippy::disallowed_methods, reason = "this is where virtual time comes from")]
     pub(crate) fn new() -> Self {
         Self { origin: tokio::time::Instant::now() }
@@ -34,7 +33,7 @@ impl Clock for TokioClock {
         Instant::from_origin(tokio::time::Instant::now().saturating_duration_since(self.origin))
     }
 
-    /// As in-memory nodes have it.
+    /// In-memory nodes use the same time of day.
     fn time_of_day(&self) -> Duration {
         VIRTUAL_EPOCH + self.now().since_origin()
     }
@@ -48,7 +47,7 @@ impl Clock for TokioClock {
     fn sleep_until(&self, deadline: Instant) -> BoxFuture<'static, ()> {
         match self.origin.checked_add(deadline.since_origin()) {
             Some(deadline) => async move { tokio::time::sleep_until(deadline).await }.boxed(),
-            // Further away than time can be counted.
+            // The deadline is too late to be represented.
             None => future::pending().boxed(),
         }
     }
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_of_time_never_comes() {
+    async fn a_sleep_until_the_largest_instant_never_ends() {
         let clock = TokioClock::new();
         let end = Instant::from_origin(Duration::MAX);
         assert_eq!(clock.sleep_until(end).now_or_never(), None);

@@ -113,7 +113,7 @@ impl PushState {
                     self.unconfirmed.swap_remove(position);
                     return false;
                 }
-                let why = "a subscription was confirmed that noop_context asked for";
+                let why = "the server confirmed a subscription that was not requested";
                 self.buffer.error = Some(NodeError::Protocol(why.into()));
                 true
             }

@@ -1,0 +1,76 @@
+//! The driver of the timers: fires them when the earliest is due.
+
+use std::{
+    io,
+    sync::Weak,
+    thread::{self, Thread},
+    time::Duration,
+};
+
+#[cfg(all(target_os = "linux", not(redquorum_portable)))]
+use crate::clock::timerfd::Timerfd;
+use crate::clock::{Instant, boot_time::boot_time, timers::Timers};
+
+/// The longest sleep of the thread. A thread's sleep does not count suspended time, so the thread may be late
+/// by this after a suspend.
+const MAX_SLEEP: Duration = Duration::from_secs(1);
+
+/// The source of wake-ups that fires the timers when the earliest is due.
+#[derive(Debug)]
+pub(super) enum TimerDriver {
+    /// A timer of the kernel. It works as long as the runtime that watches it.
+    #[cfg(all(target_os = "linux", not(redquorum_portable)))]
+    Timerfd(Timerfd),
+    /// A thread, which needs no runtime and no file descriptor.
+    Thread(Thread),
+    /// No driver was started yet, or the driver has ended.
+    None,
+}
+
+impl TimerDriver {
+    /// Sets the deadline, in place of the one before. Returns whether the driver will fire.
+    #[cfg_attr(
+        any(not(target_os = "linux"), redquorum_portable),
+        expect(unused_variables, reason = "the thread reads the timers itself")
+    )]
+    pub(super) fn set(&self, deadline: Instant) -> bool {
+        match self {
+            #[cfg(all(target_os = "linux", not(redquorum_portable)))]
+            Self::Timerfd(timer) => timer.set(deadline).is_ok(),
+            Self::Thread(thread) => {
+                // The thread reads the earliest deadline before it sleeps. If this call comes from the thread
+                // itself, it reads the deadline anyway.
+                if thread::current().id() != thread.id() {
+                    thread.unpark();
+                }
+                true
+            }
+            Self::None => false,
+        }
+    }
+
+    /// Starts a thread that fires the timers. The thread ends after the last handle on the timers is dropped,
+    /// because that drop sets the driver once more.
+    ///
+    /// # Errors
+    ///
+    /// If the system allows no more threads.
+    pub(super) fn thread(timers: Weak<Timers>) -> io::Result<Self> {
+        let thread = thread::Builder::new()
+            .name("redquorum-clock".to_owned())
+            .spawn(move || fire_in_slices(&timers))?;
+        Ok(Self::Thread(thread.thread().clone()))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a thread of its own, which blocks no task")]
+fn fire_in_slices(timers: &Weak<Timers>) {
+    while let Some(next) = timers.upgrade().map(|timers| timers.fire()) {
+        match next {
+            Some(deadline) => {
+                thread::park_timeout(deadline.saturating_duration_since(boot_time()).min(MAX_SLEEP))
+            }
+            None => thread::park(),
+        }
+    }
+}

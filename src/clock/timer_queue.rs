@@ -1,0 +1,216 @@
+//! The deadlines of the timers, without a clock and without IO.
+
+use std::{collections::BTreeMap, task::Waker};
+
+use crate::clock::Instant;
+
+/// The timers by deadline, and the deadline that is set in the driver.
+///
+/// ```text
+///  sleep polled ──insert──► timers ──take_due──► wakers to wake
+///  sleep dropped ─remove──►   │
+///                            arm ──► deadline to set in the driver, if it is not early enough
+/// ```
+///
+/// # Invariants
+///
+/// 1. A waker is in the queue at most once, and leaves it when it is returned: no sleep is woken twice.
+/// 2. After [`arm`](Self::arm), the driver is set to the earliest deadline or an earlier time. It may be set
+///    too early after the earliest timer was [removed](Self::remove): a useless wake-up costs less than
+///    setting the driver after each removal.
+/// 3. No waker runs or is dropped inside of the queue, which is behind a mutex: either may run code of other
+///    crates.
+#[derive(Debug, Default)]
+pub(super) struct TimerQueue {
+    timers: BTreeMap<(Instant, u64), Waker>,
+    armed: Option<Instant>,
+}
+
+impl TimerQueue {
+    /// Inserts a timer. Returns the waker that the timer had before. `id` distinguishes timers with one
+    /// deadline.
+    #[must_use = "drop it only after the mutex is released"]
+    pub(super) fn insert(&mut self, deadline: Instant, id: u64, waker: Waker) -> Option<Waker> {
+        self.timers.insert((deadline, id), waker)
+    }
+
+    /// Removes a timer, if it is in the queue.
+    #[must_use = "drop it only after the mutex is released"]
+    pub(super) fn remove(&mut self, deadline: Instant, id: u64) -> Option<Waker> {
+        self.timers.remove(&(deadline, id))
+    }
+
+    /// Removes all timers that are due. Returns their wakers, earliest deadline first. The set deadline is
+    /// forgotten.
+    ///
+    /// The driver may have fired early: a new thread reads the timers at once, and sets its own sleep
+    /// afterwards. If the timer for which the driver was set is removed, no later timer would fire otherwise.
+    #[must_use = "wake them after the mutex is released"]
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Waker> {
+        self.armed = None;
+        let mut due = Vec::new();
+        while let Some(first) = self.timers.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            due.push(first.remove());
+        }
+        due
+    }
+
+    /// Removes all timers, and forgets the set deadline, because the driver will not fire.
+    #[must_use = "wake them after the mutex is released"]
+    pub(super) fn take_all(&mut self) -> Vec<Waker> {
+        self.armed = None;
+        std::mem::take(&mut self.timers).into_values().collect()
+    }
+
+    /// Returns the deadline that the caller has to set in the driver. `None` if the driver is set early
+    /// enough, or there is no timer.
+    ///
+    /// If the driver cannot be set, the caller must call [`disarm`](Self::disarm).
+    pub(super) fn arm(&mut self) -> Option<Instant> {
+        let earliest = self.earliest()?;
+        if self.armed.is_some_and(|armed| armed <= earliest) {
+            return None;
+        }
+        self.armed = Some(earliest);
+        self.armed
+    }
+
+    /// Records that no deadline is set.
+    pub(super) fn disarm(&mut self) {
+        self.armed = None;
+    }
+
+    /// Returns the earliest deadline.
+    pub(super) fn earliest(&self) -> Option<Instant> {
+        self.timers.first_key_value().map(|((deadline, _), _)| *deadline)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.timers.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, Mutex},
+        task::Wake,
+        time::Duration,
+    };
+
+    use super::*;
+    use crate::mutex::lock;
+
+    /// A waker that records its name.
+    struct NamedWaker(u64, Arc<Mutex<Vec<u64>>>);
+
+    impl Wake for NamedWaker {
+        fn wake(self: Arc<Self>) {
+            lock(&self.1).push(self.0);
+        }
+    }
+
+    #[derive(Default)]
+    struct Fixture {
+        timer_queue: TimerQueue,
+        woken: Arc<Mutex<Vec<u64>>>,
+    }
+
+    impl Fixture {
+        fn sleep(&mut self, deadline: u64, id: u64) {
+            let waker = Waker::from(Arc::new(NamedWaker(id, Arc::clone(&self.woken))));
+            drop(self.timer_queue.insert(at(deadline), id, waker));
+        }
+
+        fn fire(&mut self, now: u64) -> Vec<u64> {
+            self.timer_queue.take_due(at(now)).into_iter().for_each(Waker::wake);
+            std::mem::take(&mut *lock(&self.woken))
+        }
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_origin(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn timers_fire_in_the_order_of_deadlines_and_never_early() {
+        let mut fixture = Fixture::default();
+        for (deadline, id) in [(30, 1), (10, 2), (20, 3), (10, 4)] {
+            fixture.sleep(deadline, id);
+        }
+        assert!(fixture.fire(9).is_empty());
+        assert_eq!(fixture.fire(20), [2, 4, 3]);
+        assert!(fixture.fire(20).is_empty());
+        assert_eq!(fixture.fire(1000), [1]);
+    }
+
+    #[test]
+    fn a_removed_timer_never_fires() {
+        let mut fixture = Fixture::default();
+        fixture.sleep(10, 1);
+        assert!(fixture.timer_queue.remove(at(10), 1).is_some());
+        assert!(fixture.timer_queue.remove(at(10), 1).is_none());
+        assert_eq!((fixture.timer_queue.len(), fixture.fire(10)), (0, vec![]));
+    }
+
+    #[test]
+    fn a_timer_that_is_inserted_twice_fires_once() {
+        let mut fixture = Fixture::default();
+        fixture.sleep(10, 1);
+        fixture.sleep(10, 1);
+        assert_eq!(fixture.fire(10), [1]);
+    }
+
+    #[test]
+    fn the_driver_is_set_only_for_an_earlier_deadline() {
+        let mut fixture = Fixture::default();
+        assert_eq!(fixture.timer_queue.arm(), None, "no timer");
+        fixture.sleep(20, 1);
+        assert_eq!(fixture.timer_queue.arm(), Some(at(20)));
+        fixture.sleep(30, 2);
+        assert_eq!(fixture.timer_queue.arm(), None, "set for an earlier one");
+        fixture.sleep(10, 3);
+        assert_eq!(fixture.timer_queue.arm(), Some(at(10)));
+        assert_eq!(fixture.fire(10), [3]);
+        assert_eq!(fixture.timer_queue.arm(), Some(at(20)), "the first has fired");
+    }
+
+    #[test]
+    fn a_driver_that_fires_for_a_removed_timer_is_set_again() {
+        let mut fixture = Fixture::default();
+        fixture.sleep(10, 1);
+        fixture.sleep(20, 2);
+        assert_eq!(fixture.timer_queue.arm(), Some(at(10)));
+        drop(fixture.timer_queue.remove(at(10), 1));
+        assert_eq!(fixture.timer_queue.arm(), None, "set too early, which is early enough");
+        assert!(fixture.fire(10).is_empty());
+        assert_eq!(fixture.timer_queue.arm(), Some(at(20)));
+    }
+
+    #[test]
+    fn a_driver_that_fires_early_without_a_timer_is_set_again() {
+        let mut fixture = Fixture::default();
+        fixture.sleep(10, 1);
+        assert_eq!(fixture.timer_queue.arm(), Some(at(10)));
+        drop(fixture.timer_queue.remove(at(10), 1));
+        assert!(fixture.fire(5).is_empty());
+        assert_eq!(fixture.timer_queue.arm(), None, "no timer");
+        fixture.sleep(20, 2);
+        assert_eq!(fixture.timer_queue.arm(), Some(at(20)), "the driver has fired without a timer");
+    }
+
+    #[test]
+    fn a_driver_that_could_not_be_set_is_set_again() {
+        let mut fixture = Fixture::default();
+        fixture.sleep(10, 1);
+        assert_eq!(fixture.timer_queue.arm(), Some(at(10)));
+        fixture.timer_queue.disarm();
+        assert_eq!(fixture.timer_queue.arm(), Some(at(10)));
+        assert_eq!(fixture.timer_queue.take_all().len(), 1);
+        assert_eq!((fixture.timer_queue.len(), fixture.timer_queue.arm()), (0, None));
+    }
+}

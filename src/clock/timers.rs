@@ -1,0 +1,176 @@
+//! The timers of one clock.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use crate::{
+    clock::{Instant, boot_time::boot_time, timer_driver::TimerDriver, timer_queue::TimerQueue},
+    mutex::lock,
+};
+
+/// The timers of one clock, and the driver that is set for the earliest of them.
+///
+/// The handles of the clock and each [`Sleep`] share the timers. The task or thread of the driver holds them
+/// weakly, and ends when they are dropped.
+///
+/// ```text
+///  Sleep::poll ──► TimerQueue::insert ──► arm ──► TimerDriver::set
+///                                                      │ deadline
+///  wakers  ◄── TimerQueue::take_due ◄── Timers::fire ◄─┘
+/// ```
+///
+/// # Invariants
+///
+/// 1. As long as a timer is in the queue, a driver is set that will fire. If no driver can be set, the
+///    sleeping task wakes itself.
+/// 2. Wakers run and are dropped after the mutex is released, because they may run code of other crates, such
+///    as the drop of another sleep.
+#[derive(Debug)]
+pub(super) struct Timers {
+    state: Mutex<TimersState>,
+    next_id: AtomicU64,
+}
+
+#[derive(Debug)]
+struct TimersState {
+    timer_queue: TimerQueue,
+    timer_driver: TimerDriver,
+}
+
+impl Timers {
+    pub(super) fn new(timer_driver: TimerDriver) -> Self {
+        Self {
+            state: Mutex::new(TimersState { timer_queue: TimerQueue::default(), timer_driver }),
+            next_id: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn sleep_until(self: &Arc<Self>, deadline: Instant) -> Sleep {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        Sleep { timers: Arc::clone(self), deadline, id, is_queued: false }
+    }
+
+    /// Fires: wakes all timers that are due, and returns the next deadline. The driver calls this; additional
+    /// calls are harmless.
+    pub(super) fn fire(self: &Arc<Self>) -> Option<Instant> {
+        let mut state = lock(&self.state);
+        let mut awake = state.timer_queue.take_due(boot_time());
+        if !self.arm(&mut state) {
+            awake.append(&mut state.timer_queue.take_all());
+        }
+        let next = state.timer_queue.earliest();
+        drop(state);
+        awake.into_iter().for_each(Waker::wake);
+        next
+    }
+
+    /// Handles the end of the timerfd task: wakes all timers. A sleep that is polled again is inserted again,
+    /// with a driver that works.
+    ///
+    /// No thread is started here for sleeps that are polled no more, most of which belong to tasks of the
+    /// runtime that has ended.
+    #[cfg(all(target_os = "linux", not(redquorum_portable)))]
+    pub(super) fn on_timerfd_task_ended(&self) {
+        let mut state = lock(&self.state);
+        if matches!(state.timer_driver, TimerDriver::Thread(_)) {
+            return;
+        }
+        state.timer_driver = TimerDriver::None;
+        let awake = state.timer_queue.take_all();
+        drop(state);
+        awake.into_iter().for_each(Waker::wake);
+    }
+
+    fn enqueue(self: &Arc<Self>, deadline: Instant, id: u64, waker: &Waker) {
+        let cloned = waker.clone();
+        let mut state = lock(&self.state);
+        let replaced = state.timer_queue.insert(deadline, id, cloned);
+        let armed = self.arm(&mut state);
+        drop(state);
+        drop(replaced);
+        if !armed {
+            // This costs processor time, but stays correct: the task reads the clock until the deadline.
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Sets the driver if necessary, and starts a thread if the driver does not work. Returns `false` if no
+    /// thread can be started.
+    ///
+    /// The mutex is held meanwhile: if two deadlines reached the driver in the wrong order, the driver would
+    /// be set to the later one.
+    fn arm(self: &Arc<Self>, state: &mut TimersState) -> bool {
+        let Some(deadline) = state.timer_queue.arm() else {
+            return true;
+        };
+        if state.timer_driver.set(deadline) {
+            return true;
+        }
+        if let Ok(timer_driver) = TimerDriver::thread(Arc::downgrade(self)) {
+            state.timer_driver = timer_driver;
+            return true;
+        }
+        state.timer_queue.disarm();
+        false
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        lock(&self.state).timer_queue.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_thread(&self) -> bool {
+        matches!(lock(&self.state).timer_driver, TimerDriver::Thread(_))
+    }
+}
+
+impl Drop for Timers {
+    /// Fires the driver, so that its task or thread finds the timers dropped and ends.
+    fn drop(&mut self) {
+        lock(&self.state).timer_driver.set(Instant::from_origin(std::time::Duration::ZERO));
+    }
+}
+
+/// A sleep, which completes at its deadline on any executor.
+///
+/// # Cancel safety
+///
+/// If the future is dropped, its timer is removed.
+#[must_use = "a future does nothing unless it is polled"]
+#[derive(Debug)]
+pub(super) struct Sleep {
+    timers: Arc<Timers>,
+    deadline: Instant,
+    id: u64,
+    is_queued: bool,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        if boot_time() >= this.deadline {
+            return Poll::Ready(());
+        }
+        this.is_queued = true;
+        this.timers.enqueue(this.deadline, this.id, context.waker());
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if self.is_queued {
+            let removed = lock(&self.timers.state).timer_queue.remove(self.deadline, self.id);
+            drop(removed);
+        }
+    }
+}
