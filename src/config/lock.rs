@@ -1,4 +1,4 @@
-//! What one lock adds to its quorum's settings.
+//! The settings of one lock, and their check.
 
 use std::time::Duration;
 
@@ -9,36 +9,36 @@ use crate::{
     error::{ConfigError, out_of_range},
 };
 
-/// The first attempt of a waiter without a notice.
+/// The time of a waiter's first attempt without a notice.
 const FIRST_POLL: Duration = Duration::from_millis(500);
 
-/// The default of [`LockOptions::poll_interval`], and its bounds: below, polls would be a busy loop.
-const LONGEST_POLL: Duration = Duration::from_secs(5);
-const LEAST_POLL: Duration = Duration::from_millis(1);
-const MOST_POLL: Duration = Duration::from_secs(24 * 3600);
+/// The default of [`LockOptions::poll_interval`], and its bounds. Below them, polls would be a busy loop.
+const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(5);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// The least delay between attempts that fail without a quorum. It doubles with each failure.
 const RETRY_DELAY: Duration = Duration::from_millis(5);
 
-/// Settings of a lock that can work.
+/// The checked settings of a lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckedLock {
-    /// What its attempts go by: the ttl, among others.
+    /// The settings of its attempts, such as the ttl.
     pub(crate) rules: AttemptConfig,
     pub(crate) hold_at_most: Option<Duration>,
     pub(crate) quorum_timeout: Duration,
-    /// Whether it was set; otherwise nodes that have told for how long they will not vote are
-    /// waited for.
+    /// Whether the quorum timeout was set. If not, a call also waits for nodes that have reported the end of
+    /// their quarantine.
     pub(crate) is_quorum_timeout_set: bool,
     pub(crate) pacing: Pacing,
-    /// How long the entry of a waiter is kept that is not heard of.
+    /// The time for which a node keeps the queue entry of a waiter without a request of the waiter.
     pub(crate) entry_ttl: Duration,
     /// Whether the watchdog renews the lease.
     pub(crate) is_renewed: bool,
 }
 
 impl CheckedLock {
-    /// For how long a call that began at `start` waits for a quorum.
+    /// Returns the wait for a quorum of a call that began at `start`.
     pub(crate) fn quorum_wait(&self, start: Instant) -> QuorumWait {
         QuorumWait {
             start,
@@ -49,12 +49,12 @@ impl CheckedLock {
     }
 }
 
-/// The settings of a lock, semaphore or election. What is not set comes from the quorum.
+/// The settings of a lock, semaphore or election. Settings that are not set come from the quorum.
 ///
 /// All setters are `const`, so a program names its options once. Setters of locks
-/// ([`RedLock::options`](crate::RedLock::options) and the like) *replace* the options of the lock. The settings are
-/// checked by the first call, which fails with [`Error::Config`](crate::Error::Config) if they cannot work.
-///
+/// ([`RedLock::options`](crate::RedLock::options) and the like) *replace* the options of the lock. The
+/// settings are checked by the first call, which fails with [`Error::Config`](crate::Error::Config) if they
+/// cannot work.
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -69,7 +69,7 @@ impl CheckedLock {
 /// # Ok(())
 /// # }
 /// ```
-// Not `Copy`, which could never be taken back, so that an option may be more than a number one day.
+// This is not `Copy`, which could not be removed later, so that an option can become more than a number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "options do nothing until a lock is given them"]
 pub struct LockOptions {
@@ -83,7 +83,7 @@ pub struct LockOptions {
 }
 
 impl LockOptions {
-    /// The settings of the quorum.
+    /// Returns options that leave every setting to the quorum.
     pub const fn new() -> Self {
         Self {
             ttl: None,
@@ -96,55 +96,59 @@ impl LockOptions {
         }
     }
 
-    /// The time for which nodes keep the lock without a renewal (default: the quorum's, 30 s). A crashed holder blocks
-    /// other clients for this time; a longer pause of the network or of a quorum of nodes costs the lease.
+    /// Sets the time after which nodes delete the lock without a renewal (default: the quorum's, 30 s). A
+    /// crashed holder blocks other clients for this time; a longer pause of the network or of a quorum of
+    /// nodes costs the lease.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Lets the lease end with its ttl (default: renewed at a third of the ttl for as long as the guard lives). The
-    /// campaigns of an election and `observe` refuse this option with [`Error::Config`](crate::Error::Config)
-    /// (`Unsupported`).
+    /// Lets the lease end with its ttl (default: renewed at a third of the ttl for as long as the guard
+    /// lives). The campaigns of an election and `observe` refuse this option with
+    /// [`Error::Config`](crate::Error::Config) (`Unsupported`).
     pub const fn without_renewal(mut self) -> Self {
         self.without_renewal = true;
         self
     }
 
-    /// Ends the lease after this time, however often it is renewed (default: no limit). Without it, a guard that a hung
-    /// task keeps alive is renewed for ever.
+    /// Ends the lease after this time, however often it is renewed (default: no limit). Without a limit, a
+    /// lease is renewed for ever if a hung task keeps its guard alive.
     pub const fn hold_at_most(mut self, time: Duration) -> Self {
         self.hold_at_most = Some(time);
         self
     }
 
-    /// The time to wait for the answer of one node (default: the quorum's, a tenth of the ttl and at most 1 s). A call
-    /// waits only for a vote that can decide it. Too short a time turns slow nodes into errors. A node that leaves a
-    /// call unanswered for the node timeout of the *quorum* gets no new calls until it answers, whatever is set here.
+    /// Sets the time to wait for the answer of one node (default: the quorum's, a tenth of the ttl and at
+    /// most 1 s). A call waits only for a vote that can decide it. Too short a time turns slow nodes into
+    /// errors. A node that leaves a call unanswered for the node timeout of the *quorum* gets no new calls
+    /// until it answers, even if the timeout set here is longer.
     pub const fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = Some(timeout);
         self
     }
 
-    /// The time after which a waiting call fails if no quorum can be asked (default: one ttl, or until nodes leave a
-    /// quarantine whose end they have reported, if that is later). While another client holds the resource, a call
-    /// waits without a limit. `Duration::MAX` means never: for a loop that campaigns as long as the process lives. Each
-    /// call counts its own time, also behind a call of its process with a longer quorum timeout.
+    /// Sets the time after which a waiting call fails if no quorum answers (default: one ttl, or until nodes
+    /// leave a quarantine whose end they have reported, if that is later). While another client holds the
+    /// resource, a call waits without a limit. `Duration::MAX` means never: for a loop that campaigns as long
+    /// as the process lives. The time of each call counts separately, even behind a call of its process with
+    /// a longer quorum timeout.
     pub const fn quorum_timeout(mut self, timeout: Duration) -> Self {
         self.quorum_timeout = Some(timeout);
         self
     }
 
-    /// The longest time that a waiter sleeps without a notice of a node (default: 5 s; 1 ms to a day). A waiter makes
-    /// its first attempt without a notice after 500 ms, and the next ones after times that double up to this one, each
-    /// with a jitter of 50 %. Shorter costs the nodes more commands for each waiter; longer delays a waiter whose
-    /// notice was lost. A node keeps the queue entry of a waiter for twice this time, and at most for `max_ttl`.
+    /// Sets the longest time that a waiter sleeps without a notice of a node (default: 5 s; 1 ms to a day). A
+    /// waiter makes its first attempt without a notice after 500 ms. The delays to the next attempts double
+    /// up to this time, each with a jitter of 50 %. A shorter time costs the nodes more commands for each
+    /// waiter; a longer time delays a waiter whose notice was lost. A node keeps the queue entry of a waiter
+    /// for twice this time, and at most for `max_ttl`.
     pub const fn poll_interval(mut self, longest: Duration) -> Self {
         self.longest_poll = Some(longest);
         self
     }
 
-    /// The time of the first attempt without a notice, in place of 500 ms.
+    /// Sets the time of the first attempt without a notice, in place of 500 ms.
     #[cfg(test)]
     pub(crate) const fn first_poll(mut self, first: Duration) -> Self {
         self.first_poll = Some(first);
@@ -179,9 +183,9 @@ impl LockOptions {
     }
 
     fn check_pacing(&self) -> Result<Pacing, ConfigError> {
-        let longest_poll = self.longest_poll.unwrap_or(LONGEST_POLL);
-        if !(LEAST_POLL..=MOST_POLL).contains(&longest_poll) {
-            let expected = format!("{LEAST_POLL:?} to {MOST_POLL:?}");
+        let longest_poll = self.longest_poll.unwrap_or(DEFAULT_POLL_INTERVAL);
+        if !(MIN_POLL_INTERVAL..=MAX_POLL_INTERVAL).contains(&longest_poll) {
+            let expected = format!("{MIN_POLL_INTERVAL:?} to {MAX_POLL_INTERVAL:?}");
             return Err(out_of_range("poll_interval", format_args!("{longest_poll:?}"), expected));
         }
         let first_poll = self.first_poll.unwrap_or(FIRST_POLL).min(longest_poll);
@@ -195,7 +199,7 @@ mod tests {
     use crate::config::QuorumSettings;
 
     #[test]
-    fn a_lock_takes_what_it_does_not_set_from_its_quorum() {
+    fn unset_options_of_a_lock_come_from_its_quorum() {
         let quorum = QuorumSettings::default().check(3).unwrap();
         let lock = LockOptions::new().ttl(Duration::from_secs(5));
         let lock = lock.check(&quorum).unwrap();
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_timeout_of_the_quorum_that_does_not_fit_the_ttl_of_a_lock_is_refused() {
+    fn a_node_timeout_above_the_ttl_of_a_lock_is_refused() {
         let quorum =
             QuorumSettings { node_timeout: Some(Duration::from_millis(800)), ..QuorumSettings::default() };
         let quorum = quorum.check(3).unwrap();

@@ -1,4 +1,4 @@
-//! What all locks of a quorum share.
+//! The settings that all locks of a quorum share, and their check.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use crate::{
     values::{Fingerprint, LONGEST_LABEL, Label},
 };
 
-/// What a counter that was lost counts from is known to a second: within less, a node that forgets
-/// twice would give the same votes again.
-const COUNTED_AS: Duration = Duration::from_secs(1);
+/// The precision of the time from which a lost counter counts. If a node forgot its counters twice within
+/// less time, it would give the same votes again.
+const COUNTER_PRECISION: Duration = Duration::from_secs(1);
 
-/// What all clients and nodes of a quorum agree on beside its settings: the names of keys, when a
-/// tombstone is left, who looks at a counter's ttl. It grows with every version of this crate that
-/// agrees on something else.
+/// The version of what all clients and nodes of a quorum must agree on beside its settings: the names of
+/// keys, the cases in which a tombstone is left, the party that checks a counter's ttl. It grows with every
+/// version of this crate that changes one of them.
 const PROTOCOL: u32 = 2;
 
-/// The longest `max_ttl` and counter ttl: ten years. It keeps every sum of times far from what a
-/// [`Duration`] can hold.
-const LONGEST_TTL: Duration = Duration::from_secs(3650 * 24 * 3600);
+/// The longest `max_ttl` and counter ttl: ten years. It keeps every sum of times far below the largest
+/// [`Duration`].
+const MAX_TTL_LIMIT: Duration = Duration::from_secs(3650 * 24 * 3600);
 
-/// What was asked of a quorum, unchecked.
+/// The settings of a quorum before their check.
 #[derive(Clone, Debug)]
 pub(crate) struct QuorumSettings {
     pub(crate) name: String,
@@ -40,26 +40,26 @@ pub(crate) struct QuorumSettings {
     pub(crate) is_read_only: bool,
 }
 
-/// Settings that can work.
+/// The checked settings of a quorum.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedQuorum {
-    /// `None`: host and process.
+    /// The label; `None` for host and process.
     pub(crate) label: Option<Label>,
     pub(crate) electorate: Electorate,
     pub(crate) validity: Validity,
     pub(crate) ttl: Duration,
     pub(crate) max_ttl: Duration,
-    /// As set for all locks; otherwise each lock's ttl gives its own.
+    /// The node timeout of all locks. If it is not set, each lock derives its own from its ttl.
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) attempt_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) parameters: QuorumParameters,
-    /// What is thought of nodes without metadata.
+    /// The treatment of nodes without metadata.
     new_nodes: NewNodes,
 }
 
 impl QuorumSettings {
-    /// Checks everything against a number of nodes.
+    /// Checks all settings for this number of nodes.
     pub(crate) fn check(&self, nodes: usize) -> Result<CheckedQuorum, ConfigError> {
         let electorate = self.electorate(nodes)?;
         let validity = Validity::with_drift(self.drift).ok_or_else(|| {
@@ -67,8 +67,8 @@ impl QuorumSettings {
         })?;
         self.check_name()?;
         let label = self.label.as_deref().map(check_label).transpose()?;
-        check_longest("max_ttl", self.max_ttl, LONGEST_TTL)?;
-        check_longest("counter_ttl", self.counter_ttl, LONGEST_TTL)?;
+        check_maximum("max_ttl", self.max_ttl, MAX_TTL_LIMIT)?;
+        check_maximum("counter_ttl", self.counter_ttl, MAX_TTL_LIMIT)?;
         check_ttl(self.ttl, self.max_ttl, validity)?;
         if let Some(given) = self.node_timeout {
             check_node_timeout(given, self.ttl)?;
@@ -81,7 +81,7 @@ impl QuorumSettings {
                 expected,
             ));
         }
-        let least = self.max_ttl.max(COUNTED_AS);
+        let least = self.max_ttl.max(COUNTER_PRECISION);
         if self.counter_ttl < least {
             let expected = format!(
                 "{least:?} or more, since a counter has to outlive every lease of max_ttl {:?}",
@@ -104,7 +104,7 @@ impl QuorumSettings {
                 max_ttl: self.max_ttl,
                 counter_ttl: self.counter_ttl,
                 quarantine: QuarantineParameters {
-                    lasts: validity.outlasting(self.max_ttl.max(COUNTED_AS)),
+                    lasts: validity.outlasting(self.max_ttl.max(COUNTER_PRECISION)),
                     renewals_after: validity.seen_by_any(self.attempt_timeout),
                 },
                 hand_over: self.node_timeout.unwrap_or_else(|| default_node_timeout(self.ttl)) / HEDGE_SHARE,
@@ -176,18 +176,18 @@ impl Default for QuorumSettings {
 }
 
 impl CheckedQuorum {
-    /// What a connection says first; nothing where no node is asked what it remembers.
+    /// Returns how connections register; `None` if the restart guard is off.
     pub(crate) fn registration(&self) -> Option<NewNodes> {
         let is_guarded = self.parameters.guard != RestartGuard::Off;
         is_guarded.then_some(self.new_nodes)
     }
 
-    /// Whether its client only looks.
+    /// Whether the client can only inspect and observe.
     pub(crate) fn is_read_only(&self) -> bool {
         self.new_nodes == NewNodes::Ignore
     }
 
-    /// How long a node is waited for where no lock says otherwise.
+    /// Returns the node timeout of a lock with this ttl that sets none.
     pub(crate) fn node_timeout_for(&self, ttl: Duration) -> Duration {
         self.node_timeout.unwrap_or_else(|| default_node_timeout(ttl))
     }
@@ -202,7 +202,7 @@ fn default_node_timeout(ttl: Duration) -> Duration {
     (ttl / 10).min(Duration::from_secs(1))
 }
 
-/// A ttl must leave at least a millisecond after drift and margin, and must not pass `most`.
+/// Checks a ttl: drift and margin must leave at least a millisecond, and the ttl must not exceed `most`.
 pub(super) fn check_ttl(given: Duration, most: Duration, validity: Validity) -> Result<(), ConfigError> {
     let least = validity.least_ttl(Duration::from_millis(1));
     if given < least {
@@ -217,8 +217,8 @@ pub(super) fn check_ttl(given: Duration, most: Duration, validity: Validity) -> 
     Ok(())
 }
 
-/// `setting` is what the error calls it.
-fn check_longest(setting: &'static str, given: Duration, most: Duration) -> Result<(), ConfigError> {
+/// Checks a time against its maximum. The error names `setting`.
+fn check_maximum(setting: &'static str, given: Duration, most: Duration) -> Result<(), ConfigError> {
     let refused = || out_of_range(setting, format_args!("{given:?}"), format!("at most {most:?}"));
     if given > most { Err(refused()) } else { Ok(()) }
 }
@@ -242,14 +242,14 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_work_for_any_number_of_nodes() {
+    fn the_defaults_are_valid_for_every_number_of_nodes() {
         for nodes in 1..=MOST_NODES {
             QuorumSettings::default().check(nodes).unwrap();
         }
     }
 
     #[test]
-    fn a_setting_out_of_range_is_named_with_its_value_and_its_range() {
+    fn the_error_of_a_setting_names_its_value_and_range() {
         let settings = QuorumSettings::default();
         assert_eq!(settings.check(0).unwrap_err(), ConfigError::NoNodes);
         assert_eq!(settings.check(65).unwrap_err().to_string(), "nodes is 65: expected at most 64");

@@ -8,11 +8,11 @@ use crate::{error::ConfigError, values::NodeReplies};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
-    /// Nodes that are needed did not take part. Nodes whose reply is `Done` keep what the call did; the same
-    /// call again goes on from there.
+    /// Nodes that are needed did not take part. Nodes whose reply is `Done` keep the changes, and another
+    /// call with the same arguments continues from there.
     #[error("not every node that is needed took part: {0}")]
     Incomplete(NodeReplies),
-    /// A node belongs to a quorum, or may have voted in one.
+    /// A node belongs to a quorum, or may have voted in a quorum.
     #[error(
         "{node} has node metadata already ({metadata}), so it is not new: `init` is for servers that \
          were in no quorum before; a node that replaces another votes by itself after a quarantine, \
@@ -25,7 +25,7 @@ pub enum AdminError {
         /// The configuration in its metadata.
         metadata: Arc<str>,
     },
-    /// The settings, the servers, or both configurations together cannot work.
+    /// The settings, the servers, or the combination of both configurations cannot work.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }

@@ -1,14 +1,14 @@
-//! Settings, names, servers and calls that people have to mend.
+//! Errors of settings, names, servers and calls, which people have to correct.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use crate::values::{InvalidResource, NodeError, Printable, Resource};
 
-/// A setting, name, server or call that people have to mend. The text names the value and what would be
-/// right.
+/// An error of a setting, name, server or call, which people have to correct. The text has the value and what
+/// is expected.
 ///
-/// Settings of a quorum are checked by `connect`, those of a lock by its first call. Programs match a variant
-/// in tests and for messages; for a decision, [`Error::Config`](crate::Error::Config) is enough.
+/// Settings of a quorum are checked by `connect`, settings of a lock by its first call. Programs match a
+/// variant in tests and for messages; for a decision, [`Error::Config`](crate::Error::Config) is enough.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -26,33 +26,33 @@ pub enum ConfigError {
         setting: &'static str,
         /// The value.
         given: Arc<str>,
-        /// The values that are accepted.
+        /// The accepted values.
         expected: Arc<str>,
     },
-    /// The url of a node is wrong, or stands twice.
+    /// The url of a node is wrong, or is named twice.
     #[error("{}: {reason}", Given(.url))]
     #[non_exhaustive]
     Url {
         /// The url, without passwords.
         url: Arc<str>,
-        /// What is wrong with the url, and what would be right.
+        /// The fault of the url, and what is expected.
         reason: Arc<str>,
     },
     /// A certificate, a key, the certificates of the system or the crypto provider cannot be used for TLS.
     #[error("tls: {reason}")]
     #[non_exhaustive]
     Tls {
-        /// What is wrong, and what would be right.
+        /// The fault, and what is expected.
         reason: Arc<str>,
     },
-    /// A resource or another name cannot be used.
+    /// The name of a resource cannot be used.
     #[error(transparent)]
     Resource(#[from] InvalidResource),
     /// A group is empty or too large, names a resource twice, or its quorums have no order.
     #[error("group: {reason}")]
     #[non_exhaustive]
     Group {
-        /// What is wrong with the group, and what would be right.
+        /// The fault of the group, and what is expected.
         reason: Arc<str>,
     },
     /// A node belongs to a quorum with other settings. All clients must agree on name, nodes, votes needed,
@@ -65,17 +65,17 @@ pub enum ConfigError {
     WrongQuorum {
         /// The node's address.
         node: Arc<str>,
-        /// The settings that differ, the node's and the client's.
+        /// The settings that differ, as on the node and in the client.
         difference: Arc<str>,
     },
-    /// A server cannot be a node: it is named twice, its clock is off, it is a Sentinel or part of a cluster, or
-    /// it does not permit `INFO`.
+    /// A server cannot be a node: it is named twice, its clock is off, it is a Sentinel or part of a cluster,
+    /// or it does not permit `INFO`.
     #[error("{node}: {reason}")]
     #[non_exhaustive]
     Server {
         /// The node's address.
         node: Arc<str>,
-        /// What is wrong with the server.
+        /// The fault of the server.
         reason: NodeError,
     },
     /// Clients use one latch with different numbers of arrivals.
@@ -99,7 +99,7 @@ pub enum ConfigError {
         /// The resource.
         resource: Resource,
     },
-    /// A lease with several guards cannot be downgraded: the other guards would write on.
+    /// A lease with several guards cannot be downgraded, because the other guards would still write.
     #[error("{resource} has {holds} guards: only the last guard of a lease can be downgraded")]
     #[non_exhaustive]
     HeldMoreThanOnce {
@@ -112,10 +112,10 @@ pub enum ConfigError {
     #[error("{reason}")]
     #[non_exhaustive]
     Unsupported {
-        /// What does not fit, and what would.
+        /// The misfit, and what would fit.
         reason: Arc<str>,
     },
-    /// The client is read-only: it can inspect and observe, and change nothing.
+    /// The client is read-only: it can inspect and observe, but change nothing.
     #[error(
         "the client was built by `read_only`, so it can inspect and observe: to lock, campaign, unlock by \
          force or make a quorum, build a client without `read_only`"
@@ -125,7 +125,7 @@ pub enum ConfigError {
     #[error("no runtime: {reason}")]
     #[non_exhaustive]
     NoRuntime {
-        /// What is missing, and what would help.
+        /// The missing part, and a remedy.
         reason: Arc<str>,
     },
     /// A settings file, or a file that it names, cannot be used.
@@ -134,25 +134,25 @@ pub enum ConfigError {
     File {
         /// The file.
         path: PathBuf,
-        /// The line, from 1, if the reason is one.
+        /// The number of the line, from 1; `None` if the reason concerns the whole file.
         line: Option<usize>,
-        /// What is wrong, and what would be right. The text of the file is not shown: it may hold passwords.
+        /// The fault, and what is expected. The text of the file is not shown, because it may hold passwords.
         reason: Arc<str>,
     },
-    /// A variable of the environment cannot be used.
+    /// An environment variable cannot be used.
     #[error("the environment variable {name}={:?}: {reason}", Printable(.given).to_string())]
     #[non_exhaustive]
     Variable {
         /// The name of the variable.
         name: &'static str,
-        /// Its value; empty for urls, which may hold passwords.
+        /// The value; empty for urls, which may hold passwords.
         given: Arc<str>,
-        /// What is wrong with the value, and what would be right.
+        /// The fault of the value, and what is expected.
         reason: Arc<str>,
     },
 }
 
-/// `line 3: `, or nothing.
+/// The prefix `line 3: ` of a reason; empty without a line.
 struct Line(Option<usize>);
 
 impl fmt::Display for Line {
@@ -161,7 +161,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// A value that a caller gave, as people see it: an empty value as a pair of quotes.
+/// The display of a value that a caller gave. An empty value is shown as a pair of quotes.
 struct Given<'a>(&'a str);
 
 impl fmt::Display for Given<'_> {
@@ -173,7 +173,7 @@ impl fmt::Display for Given<'_> {
     }
 }
 
-/// The error of a setting, or an argument of a call, that is out of its range.
+/// Returns the error of a setting, or an argument of a call, that is out of its range.
 pub(crate) fn out_of_range(
     setting: &'static str,
     given: impl fmt::Display,
@@ -194,7 +194,7 @@ pub(crate) fn resource_twice(resource: &Resource) -> ConfigError {
     ConfigError::Group { reason: format!("{resource} stands twice: name each resource once").into() }
 }
 
-/// The error of two urls that lead to one server.
+/// Returns the error of two urls that lead to one server.
 pub(crate) fn node_twice(address: &Arc<str>) -> ConfigError {
     let reason = "the node is named twice: each server has one vote, whatever its databases and users, so \
                   name it once";

@@ -1,6 +1,6 @@
-//! The errors of all calls. [`Error`] is what a program decides by; the other types are its evidence.
+//! The errors of all calls. A program decides by [`Error`]; the other types are its evidence.
 //!
-//! That another client holds a lock is no error: the `try_` calls return `Ok(None)`.
+//! It is no error if another client holds a lock: the `try_` calls return `Ok(None)`.
 
 mod admin;
 mod closed;
@@ -27,13 +27,13 @@ pub use crate::values::{
 ///
 /// | variant | the caller |
 /// |---|---|
-/// | `NoQuorum` | tries later (HTTP 503); [`retry_after`](NoQuorum::retry_after) may say when |
-/// | `LeaseLost` | stops: another client may hold the resource |
-/// | `Config` | is mended by people; repeating the call does not help |
-/// | `Closed` | ends: this client works no longer |
+/// | `NoQuorum` | tries later (HTTP 503); [`retry_after`](NoQuorum::retry_after) may give the time |
+/// | `LeaseLost` | stops, because another client may hold the resource |
+/// | `Config` | reports to people, who have to correct it; a retry does not help |
+/// | `Closed` | ends, because this client no longer works |
 ///
-/// After any error of a lock call, nothing of that call stays locked on nodes that answer, and nothing of it for longer
-/// than one ttl on the others. Leases that other calls hold are not touched.
+/// After any error of a lock call, no key of that call remains on nodes that answer, and none remains for
+/// longer than one ttl on the remaining nodes. Leases of other calls are not touched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -43,10 +43,10 @@ pub enum Error {
     /// A lease ended before it was unlocked.
     #[error(transparent)]
     LeaseLost(#[from] LeaseLost),
-    /// The settings, a name, or the way in which the call was made cannot work.
+    /// The settings, a name, or the form of the call cannot work.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The client works no longer, for this reason.
+    /// The client no longer works, for this reason.
     #[error("{0}")]
     Closed(ClosedReason),
 }

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::values::{NodeReplies, Resource};
 
-/// Too few nodes granted or answered, and the reply of each of them.
+/// The error of too few nodes that granted or answered, with the reply of each node.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NoQuorum(Arc<Evidence>);
 
@@ -16,7 +16,7 @@ struct Evidence {
     is_late: bool,
 }
 
-/// What a call needed a quorum for.
+/// The purpose of a call that needed a quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
     Connect,
@@ -37,25 +37,25 @@ impl NoQuorum {
         Self(Arc::new(Evidence { goal, replies, is_late: false }))
     }
 
-    /// The same for grants of a quorum that left no validity.
+    /// Returns the error of a quorum that granted too late to leave any validity.
     pub(crate) fn late(goal: Goal, replies: NodeReplies) -> Self {
         Self(Arc::new(Evidence { goal, replies, is_late: true }))
     }
 
-    /// The last reply of each node.
+    /// Returns the last reply of each node.
     #[must_use]
     pub fn node_replies(&self) -> &NodeReplies {
         &self.0.replies
     }
 
-    /// The time until enough nodes leave quarantine, if only quarantines are missing, and the nodes have
-    /// reported how long these last. It was true when the nodes answered.
+    /// Returns the time until enough nodes leave quarantine, as of the nodes' answers. `None` if other votes
+    /// are missing as well, or the nodes have not reported the end of their quarantine.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.is_quarantined() { self.0.replies.quarantined_for() } else { None }
     }
 
-    /// Whether there is no quorum because of nodes in quarantine: they restarted, were flushed, or are new.
+    /// Whether quarantines are the reason: nodes restarted, were flushed, or are new.
     /// [`admin::init`](crate::admin::init) makes a quorum of new nodes vote at once.
     #[must_use]
     pub fn is_quarantined(&self) -> bool {

@@ -180,7 +180,7 @@ fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<Confi
     let node = Arc::clone(context.nodes.get(node)?.address());
     let ours = &context.settings.parameters.fingerprint;
     let wrong_quorum = |node, theirs: &Fingerprint| {
-        Some(ConfigError::WrongQuorum { node, difference: ours.beside(theirs).into() })
+        Some(ConfigError::WrongQuorum { node, difference: ours.difference_from(theirs).into() })
     };
     match answer {
         // Without registration, nothing else compares the fingerprint.

@@ -1,4 +1,4 @@
-//! The arguments of a program that has settings of its own, and the order in which settings override each other.
+//! The arguments of a program with settings of its own, and the precedence of settings.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{error::ConfigError, quorum::QuorumBuilder};
 
-/// The settings that a program has from its own arguments, which override the environment and the file. None by default.
+/// The settings from a program's own arguments, which override the environment and the file. By default,
+/// there are none.
 #[derive(Clone, Debug, Default)]
 #[must_use = "arguments are for `load_from`"]
 pub struct Arguments {
@@ -20,44 +21,44 @@ pub struct Arguments {
 
 #[cfg_attr(not(feature = "__command"), allow(dead_code, reason = "for the command alone"))]
 impl Arguments {
-    /// No arguments.
+    /// Returns no arguments.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The file, in place of the one that `REDQUORUM_CONFIG` names.
+    /// Sets the file, in place of the one that `REDQUORUM_CONFIG` names.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
         self
     }
 
-    /// The urls of all nodes; no urls leave the nodes to the environment and the file.
+    /// Sets the urls of all nodes. Without urls, the nodes come from the environment or the file.
     pub fn nodes<S: Into<String>>(mut self, urls: impl IntoIterator<Item = S>) -> Self {
         self.nodes = urls.into_iter().map(Into::into).collect();
         self
     }
 
-    /// A PEM file with the certificates of the CAs to trust.
+    /// Sets a PEM file with the certificates of the CAs to trust.
     pub fn ca(mut self, path: impl Into<PathBuf>) -> Self {
         self.files.ca = Some(path.into());
         self
     }
 
-    /// A PEM file with the client's certificate and its chain.
+    /// Sets a PEM file with the client's certificate and its chain.
     pub fn certificate(mut self, path: impl Into<PathBuf>) -> Self {
         self.files.certificate = Some(path.into());
         self
     }
 
-    /// A PEM file with the key of that certificate.
+    /// Sets a PEM file with the key of that certificate.
     pub fn key(mut self, path: impl Into<PathBuf>) -> Self {
         self.files.key = Some(path.into());
         self
     }
 }
 
-/// As [`load`](super::load), for a program that has arguments of its own, or another environment than that of the process: a map in a test,
-/// or `|_| None`.
+/// Returns settings as [`load`](super::load) does, for a program that has arguments of its own, or another
+/// environment than that of the process: a map in a test, or `|_| None`.
 ///
 /// # Errors
 ///

@@ -14,12 +14,12 @@ const NANOSECONDS: [(&[&str], u128); 7] = [
     (&["d"], 24 * 3600 * 1_000_000_000),
 ];
 
-/// Returns the duration that a text such as `30s`, `500ms` or `1m 30s` names: whole numbers, each with its unit (`ns`,
-/// `us`, `ms`, `s`, `m`, `h` or `d`). Only `0` needs no unit.
+/// Parses a duration such as `30s`, `500ms` or `1m 30s`: whole numbers, each with its unit (`ns`, `us`, `ms`,
+/// `s`, `m`, `h` or `d`). Only `0` needs no unit.
 ///
 /// # Errors
 ///
-/// What is wrong with the text, and what would be right.
+/// The fault of the text, and what is expected.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = |reason: String| format!("{text:?} is no duration, {reason}: write it like 30s or 500ms");
     let mut rest = text.trim();
@@ -27,7 +27,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         return Ok(Duration::ZERO);
     }
     if rest.is_empty() {
-        return Err(wrong("nothing stands there".to_owned()));
+        return Err(wrong("the text is empty".to_owned()));
     }
     let mut sum: u128 = 0;
     while !rest.is_empty() {
@@ -54,12 +54,12 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::new(seconds, nanoseconds))
 }
 
-/// Splits a text behind its first characters of a kind.
+/// Splits a text after its first characters of a kind.
 fn split(text: &str, is_of_kind: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|character| !is_of_kind(character)).unwrap_or(text.len()))
 }
 
-/// Reads a duration of a file. A bare number is refused with the form that was meant.
+/// The visitor of durations in a file. It refuses a bare number, and shows the expected form.
 pub(super) struct DurationText;
 
 impl Visitor<'_> for DurationText {
@@ -103,11 +103,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_named_with_what_would_be_right() {
+    fn the_error_of_a_duration_names_the_text_and_the_form() {
         let hugely = "9".repeat(50) + "s";
         for (text, reason) in [
             ("30", "\"30\" is no duration, the unit is missing: write it like 30s or 500ms"),
-            ("", "nothing stands there"),
+            ("", "the text is empty"),
             ("-1s", "no whole number begins at \"-1s\""),
             ("1.5s", "the unit is missing"),
             ("1x", "\"x\" is no unit (ns, us, ms, s, m, h, d)"),

@@ -1,4 +1,4 @@
-//! Files with certificates.
+//! The PEM files of the settings.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use serde::Deserialize;
 use super::raw_settings::Environment;
 use crate::{error::ConfigError, quorum::QuorumBuilder};
 
-/// Files with certificates, as PEM.
+/// The paths of PEM files.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Files {
-    /// The CAs to trust in place of those of the system.
+    /// The CAs to trust, in place of those of the system.
     pub(super) ca: Option<PathBuf>,
-    /// The client's certificate, and its key: both or neither.
+    /// The client's certificate and its key, which must be set together.
     pub(super) certificate: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
 }
@@ -28,13 +28,13 @@ impl Files {
         }
     }
 
-    /// Returns the files with paths that begin in this directory.
+    /// Returns the files with paths relative to this directory.
     pub(super) fn beside(self, directory: &Path) -> Self {
         let beside = |path: Option<PathBuf>| path.map(|path| directory.join(path));
         Self { ca: beside(self.ca), certificate: beside(self.certificate), key: beside(self.key) }
     }
 
-    /// Returns these files, and those of `other` that are missing here.
+    /// Returns these files, and for each missing file that of `other`.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             ca: self.ca.or(other.ca),
@@ -43,12 +43,12 @@ impl Files {
         }
     }
 
-    /// Reads the files for a quorum.
+    /// Reads the files, and passes their certificates to the builder of a quorum.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::File`] if a file cannot be read or does not hold what it should, [`ConfigError::Tls`] if the
-    /// certificate or its key is missing.
+    /// [`ConfigError::File`] if a file cannot be read or has not the expected content, [`ConfigError::Tls`]
+    /// if the certificate or its key is missing.
     #[cfg(feature = "tls")]
     pub(super) fn apply(&self, builder: QuorumBuilder) -> Result<QuorumBuilder, ConfigError> {
         let contents = |path: &PathBuf| std::fs::read(path).map_err(|error| file_error(path, &error));

@@ -1,5 +1,5 @@
-//! Settings of a quorum from a file and the environment, alike for every program: services and the
-//! command `redquorum` read the same.
+//! The settings of a quorum from a file and the environment. Services and the command `redquorum` read the
+//! same settings.
 //!
 //! [`load`] is all that a service needs:
 //!
@@ -11,22 +11,22 @@
 //! # }
 //! ```
 //!
-//! An argument overrides the environment, which overrides the file, which overrides the default. A
-//! call of the [`QuorumBuilder`] afterwards overrides all of them.
+//! An argument overrides the environment, which overrides the file, which overrides the default. A later call
+//! of the [`QuorumBuilder`] overrides all of them.
 //!
 //! | file | environment | |
 //! |---|---|---|
 //! | | `REDQUORUM_CONFIG` | the path of the file |
 //! | `nodes` | `REDQUORUM_NODES` | urls: a list, or a text as [`nodes_from_env`](QuorumBuilder::nodes_from_env) reads it |
 //! | `name` | `REDQUORUM_NAME` | [the quorum's name](QuorumBuilder::name) |
-//! | `label` | `REDQUORUM_LABEL` | [what this client calls itself](QuorumBuilder::label) |
-//! | `votes_needed` | `REDQUORUM_VOTES_NEEDED` | [how many nodes have to grant](QuorumBuilder::votes_needed) |
+//! | `label` | `REDQUORUM_LABEL` | [the label of this client](QuorumBuilder::label) |
+//! | `votes_needed` | `REDQUORUM_VOTES_NEEDED` | [the number of nodes that must grant](QuorumBuilder::votes_needed) |
 //! | `ttl`, `max_ttl`, `attempt_timeout`, `node_timeout`, `connect_timeout`, `counter_ttl` | `REDQUORUM_TTL` and so on | durations such as `30s`, `500ms` or `1m 30s`: whole numbers with a unit |
 //! | `drift` | `REDQUORUM_DRIFT` | [a share of time](QuorumBuilder::drift) |
 //! | `restart_guard` | `REDQUORUM_RESTART_GUARD` | `per-connection`, `per-vote` or `off`: [`RestartGuard`](crate::RestartGuard) |
 //! | `ca`, `certificate`, `key` in `[tls]` | `REDQUORUM_CA`, `REDQUORUM_CERT`, `REDQUORUM_KEY` | PEM files; in the file, relative to it |
 //!
-//! Unknown keys of a file are refused, so that a slip is found. An empty variable counts as unset.
+//! Unknown keys of a file are refused, so that typing errors are found. An empty variable counts as unset.
 
 use std::path::Path;
 
@@ -43,16 +43,16 @@ mod raw_settings;
 #[cfg(test)]
 mod tests;
 
-/// The variable that names the file.
+/// The variable with the path of the settings file.
 const CONFIG_VARIABLE: &str = "REDQUORUM_CONFIG";
 
-/// Returns the settings of `file`, or else of the file that `REDQUORUM_CONFIG` names, and of `REDQUORUM_...` variables. A
-/// variable overrides the file.
+/// Returns the settings of `file`, or else of the file that `REDQUORUM_CONFIG` names, and of `REDQUORUM_...`
+/// variables. A variable overrides the file.
 ///
 /// # Errors
 ///
-/// [`Error::Config`] if a file cannot be read, something in it or in the environment cannot be understood, or no node is
-/// named. Whether the settings can work together is checked by [`connect`](QuorumBuilder::connect).
+/// [`Error::Config`] if a file cannot be read, if a value in the file or in the environment cannot be parsed,
+/// or if no node is named. [`connect`](QuorumBuilder::connect) checks whether the settings can work together.
 pub fn load(file: Option<&Path>) -> Result<QuorumBuilder, Error> {
     let arguments = file.map_or_else(Arguments::new, |file| Arguments::new().file(file));
     Ok(load_from(&arguments, |name| std::env::var_os(name))?)

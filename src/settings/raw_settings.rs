@@ -26,7 +26,7 @@ use crate::{
     quorum::QuorumBuilder,
 };
 
-/// Declares [`RawSettings`] from lines of a setting's key in a file, type, variable and setter.
+/// Declares [`RawSettings`]. Each line has the key of a setting in a file, its type, variable and setter.
 macro_rules! raw_settings {
     ($($key:ident: $type:ty, $variable:literal, $set:path;)*) => {
         /// The settings of one source. `None` leaves a setting to the next source.
@@ -42,23 +42,23 @@ macro_rules! raw_settings {
         }
 
         impl RawSettings {
-            /// Returns the settings that the environment has.
+            /// Returns the settings of the environment.
             ///
             /// # Errors
             ///
-            /// If a variable cannot be understood.
+            /// If a variable cannot be parsed.
             pub(super) fn of_environment(environment: &Environment<'_>) -> Result<Self, ConfigError> {
                 let files = Files::of_environment(environment);
                 Ok(Self { nodes: environment.nodes(), files, $($key: environment.read($variable)?,)* })
             }
 
-            /// Returns these settings, and those of `other` that are missing here.
+            /// Returns these settings, and for each missing setting that of `other`.
             pub(super) fn or(self, other: Self) -> Self {
                 let files = self.files.or(other.files);
                 Self { nodes: self.nodes.or(other.nodes), files, $($key: self.$key.or(other.$key),)* }
             }
 
-            /// Returns the quorum with these settings.
+            /// Returns the builder of a quorum with these settings.
             ///
             /// # Errors
             ///
@@ -94,11 +94,11 @@ raw_settings! {
 }
 
 impl RawSettings {
-    /// Returns the settings that a file has.
+    /// Returns the settings of a file.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or understood.
+    /// If the file cannot be read or parsed.
     pub(super) fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|error| file_error(path, &error))?;
         let mut settings = Self::parse(&text).map_err(|(line, reason)| {
@@ -109,7 +109,8 @@ impl RawSettings {
         Ok(settings)
     }
 
-    /// The error has the number of the line and not its text, because the text may hold a password.
+    /// Parses a file. The error has the number of the line and not its text, because the text may hold a
+    /// password.
     fn parse(text: &str) -> Result<Self, (usize, Arc<str>)> {
         toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
@@ -147,7 +148,7 @@ impl Environment<'_> {
 
 /// A type of settings, with its forms in a variable and in a file.
 trait Setting: Sized {
-    /// Reads the value of a variable; the error says what would be right.
+    /// Parses the value of a variable. The error has what is expected.
     fn in_variable(text: &str) -> Result<Self, String>;
 
     fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error>;
@@ -212,8 +213,8 @@ impl Setting for RestartGuard {
     }
 }
 
-/// The urls of nodes: a list, or one text as in the environment. `Debug` does not show them, because they may hold
-/// passwords.
+/// The urls of nodes: a list, or one text as in the environment. `Debug` does not show the urls, because they
+/// may hold passwords.
 #[derive(Clone, Default)]
 pub(super) struct Nodes(pub(super) Vec<String>);
 

@@ -1,9 +1,9 @@
-//! Who has arrived at a latch.
+//! The arrivals at a latch.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Who has arrived at a latch, each by an id of its own.
+/// The arrivals at a latch, each with an id of its own.
 pub(crate) type Arrivals = BTreeSet<Arc<[u8]>>;
 
-/// The longest id, in bytes: so that an answer that names all arrivals is none too long.
+/// The longest id of an arrival, in bytes. It limits the length of an answer with all arrivals.
 pub(crate) const LONGEST_ARRIVAL: usize = 48;

@@ -1,17 +1,17 @@
-//! What a store remembers of the tokens that it has seen.
+//! The record that a store keeps of fencing tokens.
 
 use crate::values::FencingToken;
 
-/// What a store keeps beside the data that a lock protects, and the rule by which it refuses those
-/// who come too late.
+/// A record that a store keeps beside the data that a lock protects, and the rule by which the store refuses
+/// late accesses.
 ///
-/// For a store whose clients only lock exclusively, the writer's token is enough: one column. With
-/// [readers](crate::RwLock) a second one remembers the largest token of a reader, so that a writer
-/// that stood still does not change what a later reader has read already.
+/// If all clients lock exclusively, the writer's token is enough: one column. With [readers](crate::RwLock),
+/// a second column has the largest token of a reader. It prevents that a writer that was paused changes data
+/// that a later reader has read.
 ///
-/// Both are compared and set in one step with the access, as a database does in one statement (the
-/// [guide] has them in SQL). No clock is in it: it holds as long as tokens are in order, which asks
-/// of the nodes that they remember their counters.
+/// Both columns are compared and set in one step with the access, as a database does in one statement (the
+/// [guide] has the statements in SQL). No clock is involved: the rule holds as long as tokens are in order,
+/// which requires that the nodes remember their counters.
 ///
 /// ```
 /// use redquorum::{Fence, FencingToken};
@@ -22,7 +22,7 @@ use crate::values::FencingToken;
 /// let mut fence = Fence::default();
 /// fence.write(first)?;
 /// fence.read(reader)?;
-/// // The first writer stood still, and its lease ended: the reader would miss what it writes now.
+/// // The first writer was paused, and its lease ended. The reader would miss a write at this point.
 /// assert!(fence.write(first).is_err());
 /// fence.write(second)?;
 /// assert!(fence.read(reader).is_err());
@@ -35,13 +35,13 @@ use crate::values::FencingToken;
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
 #[expect(clippy::exhaustive_structs, reason = "a store keeps just this")]
 pub struct Fence {
-    /// The largest token of a writer that was here; `None` before the first.
+    /// The largest token of a writer; `None` before the first access of a writer.
     pub writer: Option<FencingToken>,
-    /// The largest token of a reader that was here; `None` before the first.
+    /// The largest token of a reader; `None` before the first access of a reader.
     pub reader: Option<FencingToken>,
 }
 
-/// The refusal of an access by a store, because a later lease was there before.
+/// The refusal of an access by a store, because a later lease has accessed the store before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "token {given} is refused because a later lease has accessed the store with {latest}: expected {latest} or larger"
@@ -50,28 +50,28 @@ pub struct Fence {
 pub struct StaleToken {
     /// The token of the access.
     pub given: FencingToken,
-    /// The latest token that was there.
+    /// The largest token of an earlier access.
     pub latest: FencingToken,
 }
 
 impl Fence {
-    /// An access of a writer, whether it reads or writes: to be noted at its first, which may be a
-    /// read.
+    /// Records an access of a writer. A writer must call this at its first access, even if that is a read.
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a writer or a reader with a larger token was here; nothing is noted then.
+    /// [`StaleToken`] if a writer or a reader with a larger token has accessed the store. Nothing is recorded
+    /// then.
     pub fn write(&mut self, token: FencingToken) -> Result<(), StaleToken> {
         refuse_above(token, self.writer.max(self.reader))?;
         self.writer = Some(token);
         Ok(())
     }
 
-    /// An access of a reader.
+    /// Records an access of a reader.
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a writer with a larger token was here; nothing is noted then.
+    /// [`StaleToken`] if a writer with a larger token has accessed the store. Nothing is recorded then.
     pub fn read(&mut self, token: FencingToken) -> Result<(), StaleToken> {
         refuse_above(token, self.writer)?;
         self.reader = self.reader.max(Some(token));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_is_refused_after_whoever_came_later() {
+    fn a_writer_is_refused_after_any_later_access() {
         assert_eq!(fence(&[('w', 1), ('w', 1), ('w', 3), ('w', 2)]).1, [true, true, true, false]);
         assert_eq!(fence(&[('r', 2), ('w', 1)]).1, [true, false]);
         let refused = Fence { writer: None, reader: Some(token(2)) }.write(token(1));
@@ -113,15 +113,15 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_is_refused_after_a_later_writer_and_never_for_another_reader() {
+    fn a_reader_is_refused_only_after_a_later_writer() {
         assert_eq!(fence(&[('r', 3), ('r', 2), ('r', 4)]).1, [true; 3]);
         assert_eq!(fence(&[('w', 3), ('r', 2), ('r', 4)]).1, [true, false, true]);
     }
 
-    /// 33 reads, 34 reads, 33 writes: without the note of the reader, or that of the writer's first
-    /// access, somebody decides by what is not there any more.
+    /// Token 33 reads, 34 reads, 33 writes. Without the record of the reader, or of the writer's first
+    /// access, one of them would decide by data that has changed.
     #[test]
-    fn what_is_refused_is_not_noted_and_a_first_access_is() {
+    fn a_refused_access_is_not_recorded_and_a_first_access_is() {
         assert_eq!(fence(&[('w', 33), ('r', 34), ('w', 33), ('w', 34)]).1, [true, true, false, true]);
         let (fence, accepted) = fence(&[('w', 35), ('r', 34), ('w', 33)]);
         assert_eq!(accepted, [true, false, false]);

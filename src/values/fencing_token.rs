@@ -2,19 +2,19 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-/// The largest token: the largest whole number that JSON and `f64` carry exactly.
+/// The largest token: the largest whole number that JSON and `f64` represent exactly.
 const LARGEST: u64 = (1 << 53) - 1;
 
-/// A number that grows with each lease on a resource. The store that a lock protects remembers the largest token, and
-/// refuses a write with a smaller token.
+/// A number that grows with each lease on a resource. The store that a lock protects remembers the largest
+/// token, and refuses a write with a smaller token.
 ///
-/// Tokens are unique per resource and grow in real-time order, without any assumption about clocks, as long as the
-/// nodes remember their counters. Readers may share a token until the next writer. A store that is read, too, refuses
-/// late tokens by [`Fence`](crate::Fence). Tokens of different resources, or of different quorums, are not comparable.
-/// A token is from 1 to 2^53 - 1, so it fits into JSON and `f64`.
+/// Tokens are unique per resource and grow in real-time order, without any assumption about clocks, as long
+/// as the nodes remember their counters. Readers may share a token until the next writer. A store that is
+/// read, too, refuses late tokens by [`Fence`](crate::Fence). Tokens of different resources, or of different
+/// quorums, are not comparable. A token is from 1 to 2^53 - 1, so it fits into JSON and `f64`.
 ///
-/// A store that keeps the largest token as a number or as text converts it back into a token, to compare it with the
-/// token of a request. With the feature `serde`, a token is stored as a number.
+/// A store that keeps the largest token as a number or as text converts it back into a token, to compare it
+/// with the token of a request. With the feature `serde`, a token is stored as a number.
 ///
 /// ```
 /// use redquorum::FencingToken;
@@ -31,12 +31,12 @@ const LARGEST: u64 = (1 << 53) - 1;
 #[cfg_attr(feature = "serde", serde(try_from = "u64", into = "u64"))]
 pub struct FencingToken(u64);
 
-/// A number or a text that is not that of a [`FencingToken`](crate::FencingToken).
+/// The error of a number or a text that is no [`FencingToken`](crate::FencingToken).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is no fencing token: expected a whole number from 1 to {LARGEST}")]
 #[non_exhaustive]
 pub struct InvalidToken {
-    /// What was given.
+    /// The given number or text.
     pub given: Arc<str>,
 }
 
@@ -45,7 +45,7 @@ impl FencingToken {
         Self(value)
     }
 
-    /// The token as a number.
+    /// Returns the token as a number.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
         self.0
@@ -72,7 +72,7 @@ impl TryFrom<u64> for FencingToken {
 impl TryFrom<i64> for FencingToken {
     type Error = InvalidToken;
 
-    /// The token of a signed column, such as SQL's `BIGINT`.
+    /// Converts the value of a signed column, such as SQL's `BIGINT`.
     fn try_from(number: i64) -> Result<Self, InvalidToken> {
         let token = u64::try_from(number).ok().and_then(|number| Self::try_from(number).ok());
         token.ok_or_else(|| InvalidToken { given: number.to_string().into() })
@@ -82,7 +82,7 @@ impl TryFrom<i64> for FencingToken {
 impl FromStr for FencingToken {
     type Err = InvalidToken;
 
-    /// The token that [`Display`](fmt::Display) shows as this text.
+    /// Parses the text by which [`Display`](fmt::Display) shows a token.
     fn from_str(text: &str) -> Result<Self, InvalidToken> {
         let number = text.parse::<u64>().ok();
         let token = number.and_then(|number| Self::try_from(number).ok());
@@ -98,7 +98,7 @@ impl From<FencingToken> for u64 {
 
 impl From<FencingToken> for i64 {
     fn from(token: FencingToken) -> Self {
-        // Below 2^53 by the nodes' own rule.
+        // Nodes give only tokens below 2^53.
         Self::try_from(token.0).unwrap_or(Self::MAX)
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_the_same_again_from_its_number_and_its_text() {
+    fn a_token_converts_to_a_number_or_text_and_back() {
         for number in [1, 1_700_000_000_000_007, LARGEST] {
             let token = FencingToken::try_from(number).unwrap();
             assert_eq!((u64::from(token), token.to_string().parse()), (number, Ok(token)));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_node_gives_is_no_token() {
+    fn numbers_and_texts_out_of_range_are_no_tokens() {
         for number in [0, LARGEST + 1, u64::MAX] {
             let refused = InvalidToken { given: number.to_string().into() };
             assert_eq!(FencingToken::try_from(number), Err(refused.clone()));

@@ -1,25 +1,25 @@
-//! What all clients of a quorum agree on, as text.
+//! The fingerprint of a quorum's configuration.
 
 use std::{fmt, sync::Arc};
 
 use crate::values::Printable;
 
-/// A quorum's configuration as one readable line: what all of its clients must agree on.
+/// A quorum's configuration as one readable line, on which all clients of the quorum must agree.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Fingerprint(Arc<Line>);
 
-/// The text of a fingerprint, hashed once.
+/// The text of a fingerprint, and its hash.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Line {
     text: Box<str>,
     digest: Digest,
 }
 
-/// 64 bits by which calls name a fingerprint, as 16 hexadecimal digits.
+/// The hash of a fingerprint, by which calls name the fingerprint: 64 bits, as 16 hexadecimal digits.
 ///
 /// The hash is FNV-1a (Fowler, Noll and Vo): each client computes the same, in every version. Two
-/// configurations have the same digest with a chance of 2^-64. Nobody gains by a collision on
-/// purpose: a client that may call a node may also name the node's own configuration.
+/// configurations have the same digest with a chance of 2^-64. A deliberate collision has no use: a client
+/// that may call a node may also name the node's own configuration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Digest(u64);
 
@@ -41,25 +41,26 @@ impl Fingerprint {
         Self(Arc::new(Line { text: line.into(), digest: Digest::of(line) }))
     }
 
-    /// What stands for the line in a call.
+    /// Returns the hash of the line, which calls carry in place of the line.
     pub(crate) fn digest(&self) -> Digest {
         self.0.digest
     }
 
-    /// What a node shows between two configurations: nobody's quorum.
+    /// Returns the fingerprint of a node between two configurations, which is that of no quorum.
     pub(crate) fn closed_for(&self) -> Self {
         Self::new(&format!("closed for {}", self.0.text))
     }
 
-    /// In which fields this client differs from a node.
-    pub(crate) fn beside(&self, theirs: &Self) -> String {
+    /// Describes the fields in which this client differs from a node.
+    pub(crate) fn difference_from(&self, theirs: &Self) -> String {
         let fields = |of: &'_ Self| -> Vec<String> { of.0.text.split(' ').map(str::to_owned).collect() };
         let (our_fields, their_fields) = (fields(self), fields(theirs));
         let without = |fields: &[String], others: &[String]| -> Vec<String> {
             fields.iter().filter(|field| !others.contains(field)).cloned().collect()
         };
         let (ours, others) = (without(&our_fields, &their_fields), without(&their_fields, &our_fields));
-        // A line with other fields is of another version, or of a quorum that is being changed.
+        // A line with another number of fields belongs to another version, or to a quorum that is being
+        // reconfigured.
         if our_fields.len() != their_fields.len() || others.is_empty() {
             return format!("it has ({theirs}), this client ({self})");
         }
@@ -67,7 +68,7 @@ impl Fingerprint {
         format!("it has {}, this client {}", Printable(&others), Printable(&ours))
     }
 
-    /// The line as nodes store it.
+    /// Returns the line as nodes store it.
     pub(crate) fn as_str(&self) -> &str {
         &self.0.text
     }
@@ -90,19 +91,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_named_and_nothing_else() {
+    fn only_fields_that_differ_are_named() {
         let of = Fingerprint::new;
-        let beside = |ours, theirs| of(ours).beside(&of(theirs));
+        let difference_from = |ours, theirs| of(ours).difference_from(&of(theirs));
         assert_eq!(
-            beside("name=a nodes=3 needed=2 max_ttl=60000ms", "name=a nodes=3 needed=2 max_ttl=30000ms"),
+            difference_from(
+                "name=a nodes=3 needed=2 max_ttl=60000ms",
+                "name=a nodes=3 needed=2 max_ttl=30000ms"
+            ),
             "it has max_ttl=30000ms, this client max_ttl=60000ms"
         );
         assert_eq!(
-            beside("name=a nodes=3 needed=2", "name=b nodes=5 needed=2"),
+            difference_from("name=a nodes=3 needed=2", "name=b nodes=5 needed=2"),
             "it has name=b and nodes=5, this client name=a and nodes=3"
         );
         assert_eq!(
-            beside("name=a nodes=3", "closed for name=a nodes=3"),
+            difference_from("name=a nodes=3", "closed for name=a nodes=3"),
             "it has (closed for name=a nodes=3), this client (name=a nodes=3)"
         );
     }
@@ -117,10 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_somebody_planted_is_shown_escaped() {
+    fn a_planted_line_is_shown_escaped() {
         let (ours, planted) =
             (Fingerprint::new("name=a nodes=3"), Fingerprint::new("name=\u{1b}[2J nodes=3"));
         assert_eq!(planted.to_string(), "name=\\u{1b}[2J nodes=3");
-        assert_eq!(ours.beside(&planted), "it has name=\\u{1b}[2J, this client name=a");
+        assert_eq!(ours.difference_from(&planted), "it has name=\\u{1b}[2J, this client name=a");
     }
 }

@@ -1,29 +1,29 @@
-//! What a client calls itself, for people.
+//! The label of a client.
 
 use std::{fmt, sync::Arc};
 
 use crate::values::Printable;
 
-/// The longest label in bytes. With it, an owner and a waiter stay below the 128 bytes up to which a
-/// node takes a name for an owner's.
+/// The longest label in bytes. With it, the names of an owner and of a waiter stay below 128 bytes, which is
+/// the limit for the name of an owner on a node.
 pub(crate) const LONGEST_LABEL: usize = 48;
 
-/// What a client calls itself, for people: it stands before its uuid in the name of each owner.
+/// The name that people give to a client. It precedes the client's uuid in every lease id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label(Arc<str>);
 
 impl Label {
-    /// None if it is empty, too long, or cannot be shown on one line.
+    /// Returns a label. `None` if the text is empty, too long, or cannot be shown on one line.
     pub(crate) fn new(text: &str) -> Option<Self> {
-        Self::is_one(text).then(|| Self(text.into()))
+        Self::is_valid(text).then(|| Self(text.into()))
     }
 
-    /// Whether a client can have this label.
-    pub(super) fn is_one(text: &str) -> bool {
+    /// Whether a text can be a label.
+    pub(super) fn is_valid(text: &str) -> bool {
         (1..=LONGEST_LABEL).contains(&text.len()) && Printable(text).is_plain()
     }
 
-    /// `host:pid`; the beginning of a host with a long name.
+    /// Returns `host:pid`. A long host name is cut off.
     pub(crate) fn of_process(host: &str, pid: u32) -> Self {
         let pid = format!(":{pid}");
         let host = host.split('.').next().unwrap_or_default();
@@ -37,7 +37,7 @@ impl Label {
         Self((label + &pid).into())
     }
 
-    /// The same in the characters that a server takes for the name of a connection.
+    /// Returns the label in the characters that a server accepts as the name of a connection.
     pub(crate) fn as_client_name(&self) -> String {
         let plain = |char: char| if char.is_ascii_graphic() { char } else { '_' };
         format!("redquorum/{}", self.0.chars().map(plain).collect::<String>())
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_its_host_without_the_domain_and_its_number() {
+    fn the_label_of_a_process_is_its_host_and_pid() {
         assert_eq!(Label::of_process("web-7.example.org", 4711).to_string(), "web-7:4711");
         let long = Label::of_process(&"ü".repeat(60), u32::MAX).to_string();
         assert_eq!(Label::new(&long).unwrap().to_string(), long);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_named_in_what_servers_accept() {
+    fn a_client_name_has_only_accepted_characters() {
         assert_eq!(Label::new("grün 7").unwrap().as_client_name(), "redquorum/gr_n_7");
     }
 }

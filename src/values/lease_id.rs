@@ -20,12 +20,13 @@ pub(crate) const READERS: &str = "redquorum:shared";
 
 /// The identity of a lease on the nodes, new for each lease: `label/uuid:number`.
 ///
-/// `label` is the [label](Self::label) of the client, `uuid` is random and the same for all leases of the client, and
-/// `number` grows with each attempt of the client. No id is used twice: otherwise a late rollback of one attempt would
-/// delete the vote that a node gave to another attempt. `uuid:number` is the form of Redisson's `RLock`, too.
+/// `label` is the [label](Self::label) of the client, `uuid` is random and the same for all leases of the
+/// client, and `number` grows with each attempt of the client. No id is used twice: otherwise, a late
+/// rollback of one attempt would delete the vote that a node gave to another attempt. `uuid:number` is the
+/// form of Redisson's `RLock`, too.
 ///
-/// A key of another program may hold any bytes. [`as_bytes`](Self::as_bytes) returns the id as the nodes keep it, and
-/// `Display` shows it on one line, with escapes for what does not print.
+/// A key of another program may hold any bytes. [`as_bytes`](Self::as_bytes) returns the id as the nodes keep
+/// it, and `Display` shows it on one line, with escapes for characters that do not print.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(Arc<[u8]>);
 
@@ -34,7 +35,7 @@ impl LeaseId {
         Self(bytes.into())
     }
 
-    /// The lease id in the key of a resource that stands for all readers.
+    /// Returns the lease id in the key of a resource that stands for all readers.
     pub(crate) fn of_readers() -> Self {
         Self::from_wire(READERS.as_bytes())
     }
@@ -45,20 +46,21 @@ impl LeaseId {
         self.as_bytes() == READERS.as_bytes()
     }
 
-    /// The label of the client, as set by [`QuorumBuilder::label`](crate::QuorumBuilder::label). `None` for an id of
-    /// readers, or of another program.
+    /// Returns the label of the client, as set by [`QuorumBuilder::label`](crate::QuorumBuilder::label).
+    /// `None` for an id of readers, or of another program.
     ///
-    /// The label is for people: two clients may have the same. It is one line without control characters, whatever
-    /// program wrote the key, because a text that cannot be the label of a client is not returned.
+    /// The label is for people: two clients may have the same. It is one line without control characters,
+    /// even if another program wrote the key, because a text that cannot be the label of a client is not
+    /// returned.
     #[must_use]
     pub fn label(&self) -> Option<&str> {
         let (label, rest) = std::str::from_utf8(&self.0).ok()?.rsplit_once('/')?;
         let (uuid, _) = rest.split_once(':')?;
-        (Uuid::try_parse(uuid).is_ok() && Label::is_one(label)).then_some(label)
+        (Uuid::try_parse(uuid).is_ok() && Label::is_valid(label)).then_some(label)
     }
 
-    /// Whether it has the form of a lease id of ours or of Redisson's, as `node.is_lock` tells: a uuid
-    /// and a number, with or without a label.
+    /// Whether the id has the form of a lease id of this crate or of Redisson: a uuid and a number, with or
+    /// without a label. The script decides in the same way (`node.is_lock`).
     pub(crate) fn is_of_a_lock(&self) -> bool {
         let name = self.0.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let Some(colon) = name.iter().rposition(|byte| *byte == b':') else { return false };
@@ -72,13 +74,13 @@ impl LeaseId {
             && number.iter().all(u8::is_ascii_digit)
     }
 
-    /// The client, as in all its lease ids; `None` for an id of another kind.
+    /// Returns the part of the id that all lease ids of the client share; `None` for an id of another kind.
     pub(crate) fn client(&self) -> Option<&[u8]> {
         let colon = self.0.iter().rposition(|byte| *byte == b':')?;
         self.0.get(..colon)
     }
 
-    /// The id as the nodes keep it.
+    /// Returns the id as the nodes keep it.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -97,7 +99,7 @@ impl fmt::Debug for LeaseId {
     }
 }
 
-/// The source of one client's lease ids: its label and uuid, and a number that is never given twice.
+/// The source of one client's lease ids: its label and uuid, and a number that is never used twice.
 #[derive(Debug)]
 pub(crate) struct LeaseIds {
     client: Uuid,
@@ -107,8 +109,8 @@ pub(crate) struct LeaseIds {
 }
 
 impl LeaseIds {
-    /// `client` has at least 122 random bits, from the operating system outside of tests and
-    /// simulations.
+    /// Creates the source of a client. `client` has at least 122 random bits, which come from the operating
+    /// system outside of tests and simulations.
     pub(crate) fn new(client: Uuid, label: &Label) -> Self {
         let name = if label.is_empty() { client.to_string() } else { format!("{label}/{client}") };
         Self { client, name, next: AtomicU64::new(1) }
@@ -118,12 +120,12 @@ impl LeaseIds {
         self.client
     }
 
-    /// The client, as in all its lease ids.
+    /// Returns the part that all lease ids of the client share.
     pub(crate) fn name(&self) -> &[u8] {
         self.name.as_bytes()
     }
 
-    /// A lease id that no other attempt has.
+    /// Returns a lease id that no other attempt has.
     pub(crate) fn fresh(&self) -> LeaseId {
         let step = mutation::altered(Mutation::ReuseOwnerId, 1, |_| 0);
         let number = self.next.fetch_add(step, Ordering::Relaxed);
@@ -136,14 +138,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_id_is_the_client_and_a_number_that_never_repeats() {
+    fn a_lease_id_is_the_client_and_a_number_without_repeats() {
         let ids = LeaseIds::new(Uuid::from_u128(7), &Label::default());
         assert_eq!(ids.fresh().to_string(), format!("{}:1", Uuid::from_u128(7)));
         assert_eq!(ids.fresh().to_string(), format!("{}:2", Uuid::from_u128(7)));
     }
 
     #[test]
-    fn a_label_that_no_client_could_have_set_is_none() {
+    fn a_text_that_cannot_be_a_label_is_none() {
         let owner = |label: &str| LeaseId::from_wire(format!("{label}/{}:1", Uuid::from_u128(7)).as_bytes());
         for label in ["web-1", "web 7 (blue)", "x/y", "it's", "Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}", "u\u{308}"]
         {

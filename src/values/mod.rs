@@ -1,5 +1,5 @@
-//! Plain values that all layers speak of. They parse, compare and show, and know of no layer
-//! above them.
+//! Plain values that all layers use. They parse, compare and display themselves, and depend on no other
+//! layer.
 
 mod arrivals;
 mod fence;

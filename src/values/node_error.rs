@@ -4,31 +4,36 @@ use std::{sync::Arc, time::Duration};
 
 use crate::values::Printable;
 
-/// The error of a node that gave no vote. An error is never evidence that a resource is held, nor that it is free.
+/// The error of a node that gave no vote. An error is never evidence that a resource is held, nor that it is
+/// free.
 ///
-/// The texts are those of the server, a proxy or the operating system; `Display` escapes what does not print.
+/// The texts are those of the server, a proxy or the operating system; `Display` escapes characters that do
+/// not print.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
-    /// The node was not asked, because there is no connection: refused, reset, or an unknown host.
+    /// The request was not sent, because there is no connection: refused, reset, or an unknown host.
     #[error("unreachable: {}", Printable(.0))]
     Unreachable(Arc<str>),
-    /// The node was not asked, because the server refused the connection after it was reached, for this reason.
+    /// The request was not sent, because the server refused the connection after it was reached, for this
+    /// reason.
     #[error("the connection cannot be used: {0}")]
     Handshake(Arc<Self>),
-    /// The node was asked, and did not answer within the node timeout.
+    /// The request was sent, and no answer arrived within the node timeout.
     #[error("no answer within the node timeout")]
     TimedOut,
-    /// The node was not asked, because it has left an earlier call unanswered for longer than the node timeout.
+    /// The request was not sent, because the node has left an earlier call unanswered for longer than the
+    /// node timeout.
     #[error("not asked: the node is not answering")]
     Unresponsive,
-    /// The node was not asked, because too many calls of this client wait for it.
+    /// The request was not sent, because too many calls of this client wait for the node.
     #[error("not asked: too many calls are waiting for the node")]
     Overloaded,
-    /// The node was asked, and the connection broke before the answer came: the node may have executed the call.
+    /// The request was sent, and the connection broke before the answer arrived. The node may have executed
+    /// the request.
     #[error("the connection broke before the answer came")]
     Disconnected,
-    /// The node was not asked, because the client was shut down.
+    /// The request was not sent, because the client was shut down.
     #[error("the client was shut down")]
     Closed,
     /// `WRONGTYPE`: the key of the resource, or of its counter, holds something that is no lock or counter.
@@ -49,7 +54,8 @@ pub enum NodeError {
     /// `NOPERM`: the ACL user of the client lacks a permission.
     #[error("permission missing: {}", Printable(.0))]
     NoPermission(Arc<str>),
-    /// The ACL user may not call `INFO`, by which the restart guard distinguishes the incarnations of a server.
+    /// The ACL user may not call `INFO`, by which the restart guard distinguishes the incarnations of a
+    /// server.
     #[error(
         "the user may not call INFO, which the restart guard needs: allow it (`ACL SETUSER ... +info`), or set \
          RestartGuard::Off if the servers keep every vote"
@@ -61,7 +67,8 @@ pub enum NodeError {
     /// The node belongs to a quorum with other settings: this line.
     #[error("the node belongs to another quorum ({})", Printable(.0))]
     WrongQuorum(Arc<str>),
-    /// The address leads to a server to which this client is connected by another address. Each server has one vote.
+    /// The address leads to a server to which this client is connected by another address. Each server has
+    /// one vote.
     #[error(
         "the same server as {} (run_id {}): each server has one vote, name it once",
         Printable(.other),
@@ -106,8 +113,8 @@ pub enum NodeError {
     /// The fencing counter is used up or unreadable: this value.
     #[error("the fencing counter cannot be used: {}", Printable(.0))]
     InvalidCounter(Arc<str>),
-    /// The server sent more than `most` bytes without completing an answer or a notice that was asked for. The
-    /// connection was closed, and the next connection is opened after a delay that grows to 30 s.
+    /// The server sent more than `most` bytes without completing an expected answer or notice. The connection
+    /// was closed, and the next connection is opened after a delay that grows to 30 s.
     #[error(
         "the server sent more than {most} bytes without completing an answer or a notice that was asked for"
     )]
@@ -116,25 +123,25 @@ pub enum NodeError {
         /// The largest number of bytes that was allowed.
         most: usize,
     },
-    /// The node sent what the protocol does not allow.
+    /// The node violated the protocol.
     #[error("protocol error: {}", Printable(.0))]
     Protocol(Arc<str>),
     /// Another error of the server, in a script that has ended.
     #[error("server error: {}", Printable(.0))]
     Server(Arc<str>),
-    /// Another error in place of all answers to a call. A proxy sends such errors, too, and may have passed the call
-    /// on.
+    /// Another error in place of all answers to a call. A proxy sends such errors, too, and may have
+    /// forwarded the call.
     #[error("the whole call failed: {}", Printable(.0))]
     CallFailed(Arc<str>),
 }
 
-/// The part of an incarnation that `INFO` calls `run_id`.
+/// Returns the part of an incarnation that `INFO` calls `run_id`.
 fn run_id(incarnation: &str) -> &str {
     incarnation.split('/').next().unwrap_or_default()
 }
 
 impl NodeError {
-    /// Whether the node certainly never saw the call, so that nothing has to be taken back there.
+    /// Whether the node certainly never received the call, so that no rollback is needed there.
     pub(crate) fn is_unsent(&self) -> bool {
         matches!(
             self,
@@ -142,8 +149,7 @@ impl NodeError {
         )
     }
 
-    /// Whether the node will say the same whenever it is asked again. Of all other errors the cause
-    /// may pass.
+    /// Whether the node will answer every retry with the same error. The cause of all other errors may pass.
     pub(crate) fn is_for_good(&self) -> bool {
         matches!(
             self,
@@ -155,19 +161,18 @@ impl NodeError {
         )
     }
 
-    /// Whether the node has sent what it must not, so that it is dialled less and less often.
+    /// Whether the node violated the protocol, so that the delays between dials grow.
     pub(crate) fn is_violation(&self) -> bool {
         matches!(self, Self::ReadLimit { .. } | Self::Protocol(_))
     }
 
-    /// Whether somebody at the other end said this.
+    /// Whether the error came from the server or a proxy.
     pub(crate) fn is_answer(&self) -> bool {
         !self.is_unsent() && !matches!(self, Self::TimedOut | Self::Disconnected)
     }
 
-    /// Whether the call was sent and may be executed yet: it was not answered, or with an error
-    /// that is not known to be the node's own. A proxy that says such a thing may have passed the
-    /// call on.
+    /// Whether the call was sent and may still be executed: there was no answer, or an error that may not be
+    /// the node's own. A proxy that sends such an error may have forwarded the call.
     pub(crate) fn may_land_yet(&self) -> bool {
         matches!(self, Self::TimedOut | Self::Disconnected | Self::CallFailed(_) | Self::Protocol(_))
     }
@@ -177,9 +182,10 @@ impl NodeError {
 mod tests {
     use super::*;
 
-    /// The value of a key, the answer of a proxy, a host that a Sentinel names.
+    /// The planted texts stand for the value of a key, the answer of a proxy, and a host that a Sentinel
+    /// names.
     #[test]
-    fn what_others_wrote_is_shown_on_one_line_without_control_characters() {
+    fn external_texts_are_shown_on_one_line_without_control_characters() {
         let planted = || Arc::from("it's\n\u{1b}[2J\u{202e}");
         for error in [
             NodeError::Unreachable(planted()),

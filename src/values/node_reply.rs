@@ -8,17 +8,17 @@ use crate::values::{Fingerprint, LeaseId, NodeError, Printable};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeReply {
-    /// The node was not asked, because the call was decided without it.
+    /// The node was not asked, because the call was decided before.
     NotAsked,
-    /// The node was asked and has not answered by the end of the call: the call was decided without this reply, or its
-    /// time was over.
+    /// The node was asked and did not answer before the end of the call: the call was decided without this
+    /// reply, or its time ended.
     Pending,
-    /// The node did what was asked: granted, unlocked, connected, listed.
+    /// The node performed the request: granted, unlocked, connected, listed.
     Done,
     /// The node refused.
     Refused(Refusal),
-    /// The node could not be asked, or answered with an error. This is neither a grant nor a refusal: the
-    /// node may have granted.
+    /// The request could not be sent, or the node answered with an error. This is neither a grant nor a
+    /// refusal: the node may have granted.
     Failed(NodeError),
 }
 
@@ -29,15 +29,14 @@ pub enum Refusal {
     /// Another lease holds the resource on the node.
     #[non_exhaustive]
     Held {
-        /// The id of that lease; [`LeaseId::is_of_readers`] for readers, `None` for a key of another
-        /// program.
+        /// The id of that lease; [`LeaseId::is_of_readers`] for readers, `None` for a key of another program.
         by: Option<LeaseId>,
         /// The time after which the key expires without a renewal.
         remaining: Option<Duration>,
     },
-    /// Other waiters come first. Another lease may hold the resource as well.
+    /// Earlier waiters have precedence. Another lease may hold the resource as well.
     Deferred,
-    /// The request arrived after the unlock of the same lease: its own rollback, or a forced unlock.
+    /// The request arrived after the unlock of the same lease: its own rollback, or a force-unlock.
     RolledBack,
     /// The node is in quarantine, because it may have lost votes: it restarted, was flushed, or is new.
     #[non_exhaustive]
@@ -78,35 +77,35 @@ impl NodeReplies {
         Self { addresses, replies: replies.into_iter().collect(), needed }
     }
 
-    /// The replies without the addresses.
+    /// Returns the replies without the addresses.
     pub(crate) fn all(&self) -> &[NodeReply] {
         &self.replies
     }
 
-    /// The address and the reply of each node.
+    /// Returns the address and the reply of each node.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &NodeReply)> {
         self.addresses.iter().map(|node| &**node).zip(&*self.replies)
     }
 
-    /// The number of nodes that did what was asked.
+    /// Returns the number of nodes that performed the request.
     #[must_use]
     pub fn done(&self) -> usize {
         self.replies.iter().filter(|reply| **reply == NodeReply::Done).count()
     }
 
-    /// The number of nodes that make a quorum.
+    /// Returns the number of nodes that are a quorum.
     #[must_use]
     pub fn needed(&self) -> usize {
         self.needed
     }
 
-    /// Whether a quorum of nodes did what was asked.
+    /// Whether a quorum of nodes performed the request.
     #[must_use]
     pub fn has_quorum(&self) -> bool {
         self.done() >= self.needed
     }
 
-    /// Whether so many nodes are in quarantine that the others cannot be a quorum.
+    /// Whether too many nodes are in quarantine for a quorum of the remaining nodes.
     pub(crate) fn is_quarantined(&self) -> bool {
         let is_quarantined =
             |reply: &&NodeReply| matches!(reply, NodeReply::Refused(Refusal::Quarantined { .. }));
@@ -114,7 +113,8 @@ impl NodeReplies {
         quarantined + self.needed > self.replies.len()
     }
 
-    /// The time until a quorum of nodes may vote, if only quarantines of known length prevent it now.
+    /// Returns the time until a quorum of nodes may vote. `None` if more is missing than the end of
+    /// quarantines of known length.
     pub(crate) fn quarantined_for(&self) -> Option<Duration> {
         let (mut voting, mut remaining_times) = (0, Vec::new());
         for reply in &*self.replies {

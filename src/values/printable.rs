@@ -1,18 +1,18 @@
-//! Texts that others wrote, as people see them.
+//! The display of texts from outside.
 
 use std::fmt;
 
-/// What `escape_debug` escapes though it prints.
-const PRINT: [char; 3] = ['\\', '\'', '"'];
+/// The characters that `escape_debug` escapes although they print.
+const UNESCAPED: [char; 3] = ['\\', '\'', '"'];
 
-/// A text that a server, a proxy or anybody who writes keys may have made: on one line, with what
-/// does not print escaped. Otherwise a terminal would obey it, and an order of writing would hide
-/// what stands beside it.
+/// A text that a server, a proxy or the writer of a key may have chosen. It is shown on one line, and
+/// characters that do not print are escaped. Otherwise, a terminal would execute its control sequences, and a
+/// change of the writing direction would hide the text beside it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Printable<'a>(pub(crate) &'a str);
 
 impl Printable<'_> {
-    /// Whether it prints as it is.
+    /// Whether the text is shown without any escapes.
     pub(crate) fn is_plain(self) -> bool {
         self.to_string() == self.0
     }
@@ -20,8 +20,8 @@ impl Printable<'_> {
 
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for piece in self.0.split_inclusive(PRINT) {
-            let (text, quote) = match piece.strip_suffix(PRINT) {
+        for piece in self.0.split_inclusive(UNESCAPED) {
+            let (text, quote) = match piece.strip_suffix(UNESCAPED) {
                 Some(text) => (text, piece.chars().next_back()),
                 None => (piece, None),
             };
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_does_not_print_is_escaped() {
+    fn only_characters_that_do_not_print_are_escaped() {
         for text in ["", "it's \"a\\b\"", "''", "u\u{308}", "Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}"] {
             assert_eq!(Printable(text).to_string(), text);
             assert!(Printable(text).is_plain());

@@ -1,17 +1,17 @@
-//! The names that locks are taken on.
+//! The names of resources.
 
 use std::{fmt, sync::Arc};
 
 /// The longest resource name, in bytes.
 pub(crate) const LONGEST_RESOURCE: usize = 512;
 
-/// How the names of keys and channels begin that are not a lock's own: this crate's, and those of
-/// Redisson's locks that it shares.
+/// The prefixes of keys and channels that are no locks: those of this crate, and those of Redisson's locks
+/// that this crate shares.
 const RESERVED: [&[u8]; 3] = [b"redquorum:", b"redisson_lock_token:", b"redisson_lock__channel:"];
 
-/// What a lock protects, by name: 1 to 512 bytes, any of them legal in a Redis key.
+/// The name of what a lock protects: 1 to 512 bytes, each of any value.
 ///
-/// Cheap to clone. Ordered by its bytes, which is the order in which groups are taken.
+/// A clone is cheap. Resources are ordered by their bytes, and groups are locked in this order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource(Arc<[u8]>);
 
@@ -31,7 +31,8 @@ pub enum InvalidResource {
         /// The largest number.
         max: usize,
     },
-    /// The name begins like the names under which nodes keep metadata of their own, or of other resources.
+    /// The name begins like the names under which nodes keep metadata, or keys that belong to other
+    /// resources.
     #[non_exhaustive]
     #[error(
         "the resource name {given:?} is reserved: expected one that does not begin with \"redquorum:\", \
@@ -49,8 +50,8 @@ impl Resource {
     /// # Errors
     ///
     /// [`InvalidResource`] if the name is empty or longer than 512 bytes, or begins with `redquorum:`,
-    /// `redisson_lock_token:` or `redisson_lock__channel:`: under such names, nodes keep metadata of their own and of
-    /// other resources.
+    /// `redisson_lock_token:` or `redisson_lock__channel:`: under such names, nodes keep metadata of their
+    /// own and of other resources.
     pub fn new(name: impl AsRef<[u8]>) -> Result<Self, InvalidResource> {
         let name = name.as_ref();
         if name.is_empty() {
@@ -65,13 +66,13 @@ impl Resource {
         Ok(Self(name.into()))
     }
 
-    /// A name of this crate's own: reserved, and somewhat longer than others where it is made of
-    /// one.
+    /// Returns a reserved name, for use by this crate. It is longer than 512 bytes if it is derived from a
+    /// long name.
     pub(crate) fn internal(name: impl Into<Arc<[u8]>>) -> Self {
         Self(name.into())
     }
 
-    /// The name as it stands on the wire.
+    /// Returns the name as sent to nodes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -90,8 +91,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// Bytes as people read them: what is UTF-8 as it is, everything else and what does not print
-/// escaped.
+/// Writes bytes for people: UTF-8 that prints as it is, and all other bytes and characters escaped.
 pub(crate) fn readable(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for chunk in bytes.utf8_chunks() {
         write!(f, "{}{}", chunk.valid().escape_debug(), chunk.invalid().escape_ascii())?;
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_bytes_make_a_name_but_not_none_and_not_too_many() {
+    fn a_name_is_any_1_to_512_bytes() {
         assert!(Resource::new(b"a{b}\n\x00\xff").is_ok());
         assert!(Resource::new([7; LONGEST_RESOURCE]).is_ok());
         assert_eq!(Resource::new("").unwrap_err(), InvalidResource::Empty);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_shown_as_it_is_but_for_what_is_no_text() {
+    fn bytes_of_a_name_that_are_no_text_are_shown_escaped() {
         for (name, shown) in [
             (&b"a{b}:c"[..], "a{b}:c"),
             ("Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}".as_bytes(), "Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}"),

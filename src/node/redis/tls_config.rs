@@ -111,7 +111,7 @@ fn provider() -> Arc<CryptoProvider> {
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let read = read.map_err(|error| error.to_string())?;
-    if read.is_empty() { Err("no certificate stands there".to_owned()) } else { Ok(read) }
+    if read.is_empty() { Err("the text has no certificate".to_owned()) } else { Ok(read) }
 }
 
 /// The names by which rustls gives a cause, and their meaning. The name is shown beside the words, because
