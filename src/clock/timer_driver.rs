@@ -18,7 +18,7 @@ const MAX_SLEEP: Duration = Duration::from_secs(1);
 /// The source of wake-ups that fires the timers when the earliest is due.
 #[derive(Debug)]
 pub(super) enum TimerDriver {
-    /// A timer of the kernel. It works as long as the runtime that watches it.
+    /// A timer of the kernel. It fires as long as the runtime that watches it lives.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     Timerfd(Timerfd),
     /// A thread, which needs no runtime and no file descriptor.

@@ -122,13 +122,13 @@ impl LockOptions {
     /// Sets the time to wait for the answer of one node (default: the quorum's, a tenth of the ttl and at
     /// most 1 s). A call waits only for a vote that can decide it. Too short a time turns slow nodes into
     /// errors. A node that leaves a call unanswered for the node timeout of the *quorum* gets no new calls
-    /// until it answers, even if the timeout set here is longer.
+    /// until it answers, independently of the timeout set here.
     pub const fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = Some(timeout);
         self
     }
 
-    /// Sets the time after which a waiting call fails if no quorum answers (default: one ttl, or until nodes
+    /// Sets the time after which a waiting call fails if no quorum is available (default: one ttl, or until nodes
     /// leave a quarantine whose end they have reported, if that is later). While another client holds the
     /// resource, a call waits without a limit. `Duration::MAX` means never: for a loop that campaigns as long
     /// as the process lives. The time of each call counts separately, even behind a call of its process with

@@ -29,7 +29,7 @@ pub enum ConfigError {
         /// The accepted values.
         expected: Arc<str>,
     },
-    /// The url of a node is wrong, or is named twice.
+    /// The url of a node is wrong, or is given twice.
     #[error("{}: {reason}", Given(.url))]
     #[non_exhaustive]
     Url {
@@ -45,7 +45,7 @@ pub enum ConfigError {
         /// The fault, and what is expected.
         reason: Arc<str>,
     },
-    /// The name of a resource cannot be used.
+    /// The name of a resource, or another name, cannot be used.
     #[error(transparent)]
     Resource(#[from] InvalidResource),
     /// A group is empty or too large, names a resource twice, or its quorums have no order.

@@ -20,7 +20,7 @@ pub enum LossReason {
     /// The validity ended, because no renewal reached a quorum in time, or because the lease is not renewed.
     #[error("its validity ended")]
     Expired,
-    /// The time of [`hold_at_most`](crate::LockOptions::hold_at_most) ended.
+    /// The time of [`hold_at_most`](crate::LockOptions::hold_at_most) has passed.
     #[error("its hold_at_most is over")]
     HoldLimit,
     /// A quorum of nodes does not have the lease any more: the lease was force-unlocked, or the nodes lost

@@ -1,6 +1,6 @@
 //! The errors of all calls. A program decides by [`Error`]; the other types are its evidence.
 //!
-//! It is no error if another client holds a lock: the `try_` calls return `Ok(None)`.
+//! A lock that another client holds is no error: the `try_` calls return `Ok(None)`.
 
 mod admin;
 mod closed;
@@ -32,8 +32,8 @@ pub use crate::values::{
 /// | `Config` | reports to people, who have to correct it; a retry does not help |
 /// | `Closed` | ends, because this client no longer works |
 ///
-/// After any error of a lock call, no key of that call remains on nodes that answer, and none remains for
-/// longer than one ttl on the remaining nodes. Leases of other calls are not touched.
+/// After any error of a lock call, the resource does not stay locked by that call: at once on nodes that answer, and
+/// after at most one ttl on the remaining nodes. Leases of other calls are not touched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -6,8 +6,8 @@ use crate::values::FencingToken;
 /// late accesses.
 ///
 /// If all clients lock exclusively, the writer's token is enough: one column. With [readers](crate::RwLock),
-/// a second column has the largest token of a reader. It prevents that a writer that was paused changes data
-/// that a later reader has read.
+/// a second column has the largest token of a reader, so that a writer that was paused cannot change data that a
+/// later reader has read.
 ///
 /// Both columns are compared and set in one step with the access, as a database does in one statement (the
 /// [guide] has the statements in SQL). No clock is involved: the rule holds as long as tokens are in order,
@@ -55,7 +55,8 @@ pub struct StaleToken {
 }
 
 impl Fence {
-    /// Records an access of a writer. A writer must call this at its first access, even if that is a read.
+    /// Records an access of a writer, to read or to write. A writer must call this at its first access, even if
+    /// that is a read.
     ///
     /// # Errors
     ///

@@ -4,11 +4,11 @@ use std::{fmt, sync::Arc};
 
 use crate::values::Printable;
 
-/// The longest label in bytes. With it, the names of an owner and of a waiter stay below 128 bytes, which is
-/// the limit for the name of an owner on a node.
+/// The longest label in bytes. With it, lease ids and the names of waiters stay below 128 bytes, the longest
+/// text that a node takes for a lease id.
 pub(crate) const LONGEST_LABEL: usize = 48;
 
-/// The name that people give to a client. It precedes the client's uuid in every lease id.
+/// The name of a client, for people. It precedes the client's uuid in every lease id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label(Arc<str>);
 

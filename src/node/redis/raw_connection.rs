@@ -35,8 +35,8 @@ pub(super) type PendingAnswer = Pin<Box<dyn Future<Output = RedisResult<Value>> 
 
 /// A connection of the redis crate that its user drives.
 ///
-/// The future that reads and writes the socket is polled by the task that sends, not spawned. An answer then
-/// passes from no task to another, and a dropped connection closes its socket at once.
+/// The future that reads and writes the socket is polled by the task that sends, not spawned. So an answer need not pass
+/// from one task to another, and a dropped connection closes its socket at once.
 pub(super) struct RawConnection {
     multiplexed: MultiplexedConnection,
     /// The driver; `None` after it has ended, because the connection is broken.

@@ -48,7 +48,7 @@ fn server(url: &str, security: &mut Security) -> Result<Destination, ConfigError
     let known: &[&str] = if is_socket { &["db", "user", "pass", "protocol"] } else { &["protocol"] };
     // The error never names what was found, because a password that was not escaped may be anywhere.
     if parsed.query_pairs().any(|(name, _)| !known.contains(&&*name)) {
-        return Err(refused(format!("behind its `?`, only these can be said: {}", known.join(", "))));
+        return Err(refused(format!("the only parameters after its `?` are: {}", known.join(", "))));
     }
     if is_secured {
         // The meaning of `rediss` in the redis crate depends on features that other crates have switched on.
@@ -106,7 +106,7 @@ fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<
             "sentinel_user" => user = Some(value.into_owned()),
             "sentinel_pass" => password = Some(value.into_owned()),
             _ => {
-                let known = "behind its `?`, only these can be said: db, sentinel_user, sentinel_pass";
+                let known = "the only parameters after its `?` are: db, sentinel_user, sentinel_pass";
                 return Err(refused(known.to_owned()));
             }
         }

@@ -82,9 +82,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Woken(AtomicU32);
+    struct WakeCounter(AtomicU32);
 
-    impl Wake for Woken {
+    impl Wake for WakeCounter {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_task_is_not_woken_by_its_own_acts() {
-        let (waker_filter, woken) = (WakerFilter::new(), Arc::new(Woken::default()));
+        let (waker_filter, woken) = (WakerFilter::new(), Arc::new(WakeCounter::default()));
         let task = Waker::from(Arc::clone(&woken));
         let inner = waker_filter.context(&Context::from_waker(&task)).waker().clone();
         waker_filter.ignore_wakes(|| inner.wake_by_ref());

@@ -66,10 +66,10 @@ pub(crate) const MAX_PENDING_OPERATIONS: usize = 4096;
 /// 2. Every reply is answered once.
 /// 3. An unlock is kept until the node executes it or refuses it for good, its deadline passes, or the send
 ///    queue ends.
-/// 4. Only unlocks are sent twice. On one connection, a request is sent again only if the node reported that
-///    it did not execute the request. Another request than an unlock is then sent again only if a caller
-///    waits for it, its deadline has not passed, no unlock of its lease id was submitted since, and no later
-///    request of its lease id may have been executed.
+/// 4. Unless the node reports that it did not execute a request, only unlocks are sent twice, and no request
+///    is sent twice on one connection. After that report, a request other than an unlock is sent again only
+///    if its caller still waits, its deadline has not passed, no unlock of its lease id was submitted since,
+///    and no later request of its lease id may have been executed.
 /// 5. At most [`MAX_CALLS_IN_FLIGHT`] calls are in flight, and no call is started while one is older than the
 ///    node timeout.
 #[derive(Debug)]
@@ -287,7 +287,8 @@ impl SendQueue {
         let last = self.superseding(&items);
         let error = NodeError::Unreachable("not executed: the node had lost the script".into());
         for (sequence, item) in items {
-            let is_past = item.takers().any(|owner| last.get(owner).is_some_and(|last| *last > sequence));
+            let is_past =
+                item.takers().any(|lease_id| last.get(lease_id).is_some_and(|last| *last > sequence));
             let resend = item.must_deliver() || !(item.is_abandoned() || is_past);
             if resend && !item.is_expired(now) {
                 self.unsent.insert(sequence, item);
@@ -390,15 +391,15 @@ impl SendQueue {
     /// any state, or a request in flight, which may have been executed.
     fn superseding(&self, items: &[(Sequence, Item)]) -> HashMap<LeaseId, Sequence> {
         let mut last = HashMap::new();
-        let mut note = |owner: &LeaseId, sequence: Sequence| {
-            let noted = last.entry(owner.clone()).or_insert(sequence);
-            *noted = sequence.max(*noted);
+        let mut record = |lease_id: &LeaseId, sequence: Sequence| {
+            let recorded = last.entry(lease_id.clone()).or_insert(sequence);
+            *recorded = sequence.max(*recorded);
         };
         for (sequence, item) in self.in_flight.items() {
-            item.takers().chain(item.leavers()).for_each(|owner| note(owner, *sequence));
+            item.takers().chain(item.leavers()).for_each(|lease_id| record(lease_id, *sequence));
         }
         for (sequence, item) in items.iter().chain(self.unsent.iter()) {
-            item.leavers().for_each(|owner| note(owner, *sequence));
+            item.leavers().for_each(|lease_id| record(lease_id, *sequence));
         }
         last
     }

@@ -23,14 +23,14 @@ use crate::{node::redis::read_budget::BudgetedStream, values::Resource};
 struct Fixture {
     raw: RawConnection,
     server: DuplexStream,
-    wakes: Arc<Wakes>,
+    wakes: Arc<WakeCounter>,
 }
 
 /// The number of times that the driving task was woken.
 #[derive(Default)]
-struct Wakes(AtomicU32);
+struct WakeCounter(AtomicU32);
 
-impl Wake for Wakes {
+impl Wake for WakeCounter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
