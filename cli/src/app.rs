@@ -1,20 +1,23 @@
-//! What every command has at hand.
+//! The context of a command: shared options, output, and a connected quorum.
 
 use std::time::Duration;
 
 use redquorum::{__command::connectors, Quorum, QuorumBuilder};
 
 use crate::{
-    arguments::General, exit::Exit, failure::Failure, messages::Messages, narration::narrate_connecting,
-    output::Output, settings::Settings, shortage::Teller, supervise::signals::Signals,
+    arguments::General, exit::Exit, failure::Failure, messages::Messages, output::Output, settings::Settings,
+    shortage::ShortageReporter, supervise::signals::Signals, wait_report::report_connecting,
 };
 
-/// How long the process stays for nodes that do not confirm an unlock, and for a lease that no
-/// quorum has unlocked. What is left then ends with its ttl.
-const GRACE: Duration = Duration::from_secs(2);
-const END: Duration = Duration::from_secs(3);
+/// The time that a shutdown waits for nodes that have not confirmed an unlock. Their keys then end
+/// by the ttl.
+const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What every command has at hand.
+/// The time that the process waits for the whole shutdown, if no quorum confirms an unlock. The
+/// lease then ends by its ttl.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The context of a command.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) general: General,
@@ -27,7 +30,7 @@ impl App {
         Self { output: Output::new(general.json), general, messages }
     }
 
-    /// Which quorum, with which settings.
+    /// Returns the settings of the quorum.
     ///
     /// # Errors
     ///
@@ -36,12 +39,12 @@ impl App {
         Settings::gather(&self.general, |name| std::env::var_os(name))
     }
 
-    /// Connects the quorum, works with it, and shuts it down whatever came out, so that nothing is
-    /// left on a node.
+    /// Connects the quorum, does the work, and shuts the quorum down. The shutdown follows a failure
+    /// too, so that no key is left on a node.
     ///
     /// # Errors
     ///
-    /// Why it cannot be connected, or that of the work.
+    /// The failure to connect, or of the work.
     pub(crate) async fn with_quorum(
         &self,
         settings: &Settings,
@@ -50,11 +53,11 @@ impl App {
         self.with_quorum_of(settings, settings.builder(), work).await
     }
 
-    /// The same with settings that are not all those of the configuration.
+    /// As [`with_quorum`](Self::with_quorum), with a builder that differs from the configuration.
     ///
     /// # Errors
     ///
-    /// Why it cannot be connected, or that of the work.
+    /// The failure to connect, or of the work.
     pub(crate) async fn with_quorum_of<T>(
         &self,
         settings: &Settings,
@@ -65,12 +68,13 @@ impl App {
         self.work_with(quorum, work).await
     }
 
-    /// The same for work that hears signals, which are taken over before anything is waited for: one
-    /// that ends it also ends the connecting, which leaves nothing on a node.
+    /// As [`with_quorum_of`](Self::with_quorum_of), for work that handles signals. The signals are
+    /// registered before the first wait. If a signal to end arrives while the quorum connects,
+    /// connecting is abandoned, which leaves no key on a node.
     ///
     /// # Errors
     ///
-    /// Why it cannot be connected, or that of the work.
+    /// The failure to connect, or of the work.
     pub(crate) async fn with_quorum_and_signals(
         &self,
         settings: &Settings,
@@ -88,14 +92,14 @@ impl App {
 
     async fn connect(&self, settings: &Settings, builder: QuorumBuilder) -> Result<Quorum, Failure> {
         let nodes = connectors(&builder)?;
-        let mut teller = Teller::default();
+        let mut reporter = ShortageReporter::default();
         let needed = settings.effective.votes_needed;
         let quorum = tokio::select! {
             biased;
             quorum = builder.connect() => quorum?,
-            never = narrate_connecting(&nodes, needed, &mut teller, &self.messages) => match never {},
+            never = report_connecting(&nodes, needed, &mut reporter, &self.messages) => match never {},
         };
-        if let Some(message) = teller.hear(None) {
+        if let Some(message) = reporter.report(None) {
             self.messages.notice(&message);
         }
         Ok(quorum)
@@ -106,14 +110,15 @@ impl App {
         quorum: Quorum,
         work: impl AsyncFnOnce(&Quorum) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let done = work(&quorum).await;
+        let result = work(&quorum).await;
         #[expect(clippy::disallowed_methods, reason = "no lease depends on it, and a suspend may prolong it")]
-        let ended = tokio::time::timeout(END, quorum.shutdown_within(GRACE)).await;
-        match ended {
+        let shutdown =
+            tokio::time::timeout(SHUTDOWN_TIMEOUT, quorum.shutdown_within(CONFIRMATION_TIMEOUT)).await;
+        match shutdown {
             Ok(shutdown) if shutdown.is_complete() => {}
             Ok(shutdown) => self.messages.notice(&shutdown.to_string()),
             Err(_) => self.messages.notice("no quorum has confirmed the unlock: the lock ends with its ttl"),
         }
-        done
+        result
     }
 }

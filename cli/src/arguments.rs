@@ -1,4 +1,4 @@
-//! What stands on the command line.
+//! The command line: the commands, and the options that all commands share.
 
 use std::path::PathBuf;
 
@@ -23,16 +23,16 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// What there is to know of them, for help, manual pages and completions.
+    /// Returns the complete description, for manual pages and completions.
     pub(crate) fn described() -> clap::Command {
         read_environment(Self::command(), &|_| None)
     }
 
-    /// What this process was given, by its command line or its environment.
+    /// Reads the command line of this process, and the environment for options that it lacks.
     ///
     /// # Errors
     ///
-    /// What cannot be understood, or the help that was asked for.
+    /// The first argument that cannot be understood, or the requested help.
     pub(crate) fn of_this_process() -> Result<Self, clap::Error> {
         let mut command = read_environment(Self::command(), &|name| std::env::var_os(name));
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
@@ -40,39 +40,39 @@ impl Arguments {
     }
 }
 
-/// What all commands take.
+/// The options that all commands share.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct General {
     /// A node, such as redis://10.0.0.1:6379; once for each node [env: REDQUORUM_NODES,
     /// separated by commas or blanks].
     #[arg(long = "node", value_name = "URL", global = true, help_heading = "Quorum")]
     pub(crate) nodes: Vec<String>,
-    /// A TOML file with nodes and settings; nodes given otherwise replace its nodes [env:
+    /// A TOML file with nodes and settings; --node and REDQUORUM_NODES replace its nodes [env:
     /// REDQUORUM_CONFIG].
     #[arg(long, value_name = "FILE", global = true, help_heading = "Quorum")]
     pub(crate) config: Option<PathBuf>,
-    /// What this client calls itself, for people who see what it holds [default: host:pid]
+    /// The name of this client in lists of holders and waiters [default: host:pid]
     #[arg(long, value_name = "TEXT", global = true, help_heading = "Quorum")]
     pub(crate) label: Option<String>,
-    /// For rediss://, a PEM file with the CAs to trust, in place of those of the system
+    /// A PEM file with the CAs to trust for rediss://, instead of the system's CAs
     #[arg(long, value_name = "FILE", global = true, help_heading = "Quorum")]
     pub(crate) ca: Option<PathBuf>,
-    /// For servers that ask for a certificate, a PEM file with it and its chain; needs its key
+    /// A PEM file with the client certificate and its chain, for servers that require one; needs
+    /// --key
     #[arg(long, value_name = "FILE", global = true, help_heading = "Quorum")]
     pub(crate) cert: Option<PathBuf>,
-    /// The key of that certificate, a PEM file without a passphrase
+    /// A PEM file with the key of --cert, without a passphrase
     #[arg(long, value_name = "FILE", global = true, help_heading = "Quorum")]
     pub(crate) key: Option<PathBuf>,
-    /// Take nodes without metadata for new ones, for first steps. Wrong wherever a node may lose
-    /// its data: one that was flushed looks new, and two could hold one lock unseen. A quorum that
-    /// matters is made once, by an `init`.
+    /// Treat nodes without metadata as new, for first steps. Unsafe where a node may lose its data:
+    /// a flushed node looks new, so two clients could hold one lock. Run `init` once for a
+    /// production quorum instead.
     #[arg(long, global = true, help_heading = "Quorum")]
     pub(crate) admit_new_nodes: bool,
-    /// Print results, and say errors and notices, as one JSON object to a line.
+    /// Print results, errors and notices as one JSON object per line.
     #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
-    /// Say on standard error what happens in the background; -vv and -vvv say more. Wins over
-    /// RUST_LOG.
+    /// Log background events to standard error; -vv and -vvv log more. Overrides RUST_LOG.
     #[arg(short, long, action = ArgAction::Count, global = true, help_heading = "Output")]
     pub(crate) verbose: u8,
 }
@@ -92,7 +92,7 @@ pub(crate) enum Command {
     Doctor(commands::doctor::Doctor),
     Bench(commands::bench::Bench),
     Completions(commands::completions::Completions),
-    Man(commands::man::Pages),
+    Man(commands::man::ManualPages),
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_contradict_nothing() {
+    fn the_arguments_are_consistent() {
         Arguments::described().debug_assert();
     }
 }

@@ -1,50 +1,51 @@
-//! What has changed from one look to the next. Pure.
+//! Changes between two results of `inspect --watch`. Pure.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// What changes by itself from look to look, and is no change.
-const MOVING: [&str; 2] = ["remaining_ms", "latency_ms"];
+/// The fields that differ between any two results, so that a difference is no change.
+const VOLATILE_FIELDS: [&str; 2] = ["remaining_ms", "latency_ms"];
 
-/// What was seen at the last look.
+/// The results of the last inspection, for comparison with the next.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    seen: Vec<Value>,
+    previous: Vec<Value>,
 }
 
 impl Changes {
-    /// Which of these are others than at the last look, or were not there. How much time is left of
-    /// something, and how long an answer took, make no difference.
+    /// Returns the results that are new, or differ from the last inspection, and records all of them.
+    /// Differences of the remaining time and of the latency do not count.
     ///
     /// # Errors
     ///
-    /// [`Exit::Internal`](crate::exit::Exit::Internal) if one cannot be told as JSON.
+    /// [`Exit::Internal`](crate::exit::Exit::Internal) if a result cannot be serialized as JSON.
     pub(crate) fn of<'a, T: Serialize>(&mut self, now: &'a [T]) -> Result<Vec<&'a T>, Failure> {
-        let told: Result<Vec<Value>, _> = now.iter().map(serde_json::to_value).collect();
-        let told = told.map_err(|error| Failure::internal("a result as JSON", error))?;
-        let lasting: Vec<Value> = told.into_iter().map(lasting).collect();
-        let changed = now.iter().enumerate().filter(|(at, _)| self.seen.get(*at) != lasting.get(*at));
-        let changed = changed.map(|(_, one)| one).collect();
-        self.seen = lasting;
+        let values: Result<Vec<Value>, _> = now.iter().map(serde_json::to_value).collect();
+        let values = values.map_err(|error| Failure::internal("write a result as JSON", error))?;
+        let stable: Vec<Value> = values.into_iter().map(without_volatile).collect();
+        let changed = now.iter().enumerate().filter(|(at, _)| self.previous.get(*at) != stable.get(*at));
+        let changed = changed.map(|(_, result)| result).collect();
+        self.previous = stable;
         Ok(changed)
     }
 }
 
-/// Without what moves: the figures, and those in what nodes say, such as how long a quarantine lasts.
-fn lasting(value: Value) -> Value {
+/// Removes the volatile fields, and the digits from the texts of nodes, such as the rest of a
+/// quarantine.
+fn without_volatile(value: Value) -> Value {
     match value {
-        Value::Array(items) => items.into_iter().map(lasting).collect(),
+        Value::Array(items) => items.into_iter().map(without_volatile).collect(),
         Value::Object(fields) => fields
             .into_iter()
-            .filter(|(name, _)| !MOVING.contains(&name.as_str()))
+            .filter(|(name, _)| !VOLATILE_FIELDS.contains(&name.as_str()))
             .map(|(name, value)| match value {
                 Value::String(text) if ["abstains", "error"].contains(&&*name) => {
                     let words: String = text.chars().filter(|letter| !letter.is_ascii_digit()).collect();
                     (name, Value::String(words))
                 }
-                value => (name, lasting(value)),
+                value => (name, without_volatile(value)),
             })
             .collect(),
         value => value,
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_seen_first_and_what_is_another_is_a_change() {
+    fn new_and_different_results_are_changes() {
         let mut changes = Changes::default();
         let view = |owner: &str| json!({"resource": "job", "owner": owner, "nodes": [{"counter": 1}]});
         let (one, other) = (view("a:1"), view("b:2"));
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_passes_is_no_change_and_what_nodes_count_is() {
+    fn a_counter_is_a_change_and_passing_time_is_not() {
         let mut changes = Changes::default();
         let view = |time: f64, counter: u64| {
             let abstains = format!("in quarantine for {time} s");

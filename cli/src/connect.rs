@@ -1,4 +1,4 @@
-//! Plain connections to the nodes, for what is not asked through a quorum.
+//! Plain connections to single nodes, for commands that do not go through a quorum.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -13,101 +13,101 @@ use tokio::{net::lookup_host, sync::mpsc};
 
 use crate::stopwatch;
 
-/// A connection of one's own to a node.
+/// A connection to a node that is not part of a quorum's client.
 pub(crate) struct NodeConnection {
     connection: MultiplexedConnection,
     pushes: mpsc::UnboundedReceiver<PushInfo>,
-    patience: Duration,
+    /// The time limit of each answer.
+    timeout: Duration,
 }
 
-/// There is no connection (any more), for this reason.
+/// The failure of a connection, to open or later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Disconnected {
-    pub(crate) why: String,
-    /// What connecting failed with; `None` where nothing was said for too long, or a connection
-    /// broke.
+    pub(crate) reason: String,
+    /// The error of connecting; `None` if an answer timed out, or the connection broke later.
     pub(crate) error: Option<NodeError>,
 }
 
 impl Disconnected {
-    fn silent(patience: Duration) -> Self {
-        Self { why: format!("no answer within {patience:?}"), error: None }
+    fn timed_out(timeout: Duration) -> Self {
+        Self { reason: format!("no answer within {timeout:?}"), error: None }
     }
 }
 
-/// What a node said, or the error that it gave instead.
+/// A node's answer, or the server's error text.
 pub(crate) type Reply<T> = Result<T, String>;
 
 impl NodeConnection {
-    /// Connects to a node, and speaks RESP3 with it, as locks do.
+    /// Connects to a node with RESP3, as the library does.
     ///
     /// # Errors
     ///
-    /// Why it cannot be reached, or does not let this user in.
-    pub(crate) async fn open(node: &NodeConnector, patience: Duration) -> Result<Self, Disconnected> {
+    /// A node that is unreachable, or refuses this user.
+    pub(crate) async fn open(node: &NodeConnector, timeout: Duration) -> Result<Self, Disconnected> {
         let (sender, pushes) = mpsc::unbounded_channel();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None)
             .set_push_sender(sender);
-        match node.connect(config, patience).await {
-            Ok(connection) => Ok(Self { connection, pushes, patience }),
-            Err(node_error) => Err(Disconnected { why: node_error.to_string(), error: Some(node_error) }),
+        match node.connect(config, timeout).await {
+            Ok(connection) => Ok(Self { connection, pushes, timeout }),
+            Err(node_error) => Err(Disconnected { reason: node_error.to_string(), error: Some(node_error) }),
         }
     }
 
-    /// What the node answers to a command.
+    /// Sends a command and returns the answer.
     ///
     /// # Errors
     ///
-    /// The connection is gone; nothing more can be asked.
-    pub(crate) async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<Reply<T>, Disconnected> {
-        let answer = stopwatch::within(self.patience, command.query_async(&mut self.connection)).await;
-        reply(self.patience, answer)
+    /// A broken connection, which answers no further command.
+    pub(crate) async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<Reply<T>, Disconnected> {
+        let answer = stopwatch::within(self.timeout, command.query_async(&mut self.connection)).await;
+        reply(self.timeout, answer)
     }
 
     /// Subscribes to a channel.
     ///
     /// # Errors
     ///
-    /// As [`ask`](Self::ask).
+    /// As [`query`](Self::query).
     pub(crate) async fn subscribe(&mut self, channel: &str) -> Result<Reply<()>, Disconnected> {
-        let answer = stopwatch::within(self.patience, self.connection.subscribe(channel)).await;
-        reply(self.patience, answer)
+        let answer = stopwatch::within(self.timeout, self.connection.subscribe(channel)).await;
+        reply(self.timeout, answer)
     }
 
-    /// What the node says next without being asked.
-    pub(crate) async fn heard(&mut self) -> Option<PushInfo> {
+    /// Receives the next push message of the node.
+    pub(crate) async fn next_push(&mut self) -> Option<PushInfo> {
         self.pushes.recv().await
     }
 }
 
-fn reply<T>(patience: Duration, answer: Option<Result<T, RedisError>>) -> Result<Reply<T>, Disconnected> {
+fn reply<T>(timeout: Duration, answer: Option<Result<T, RedisError>>) -> Result<Reply<T>, Disconnected> {
     match answer {
-        None => Err(Disconnected::silent(patience)),
+        None => Err(Disconnected::timed_out(timeout)),
         Some(Ok(value)) => Ok(Ok(value)),
         Some(Err(error)) if error.is_unrecoverable_error() || error.is_io_error() => {
-            Err(Disconnected { why: error.to_string(), error: None })
+            Err(Disconnected { reason: error.to_string(), error: None })
         }
-        Some(Err(error)) => Ok(Err(words(&error))),
+        Some(Err(error)) => Ok(Err(server_text(&error))),
     }
 }
 
-/// A server's error in its own words.
-fn words(error: &RedisError) -> String {
+/// Returns the server's own text of an error.
+fn server_text(error: &RedisError) -> String {
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         _ => error.to_string(),
     }
 }
 
-/// The machines that a node's address leads to; nothing if that cannot be told.
-pub(crate) async fn hosts(node: &NodeConnector, patience: Duration) -> Vec<IpAddr> {
+/// Returns the machines of a node's address, or none if they are unknown.
+pub(crate) async fn hosts(node: &NodeConnector, timeout: Duration) -> Vec<IpAddr> {
     match node.host() {
         None => Vec::new(),
-        // A socket is on this machine.
+        // A Unix socket is on this machine.
         Some(path) if path.starts_with('/') => vec![IpAddr::from([127, 0, 0, 1])],
-        Some(host) => match stopwatch::within(patience, lookup_host((host.to_owned(), 0))).await {
+        Some(host) => match stopwatch::within(timeout, lookup_host((host.to_owned(), 0))).await {
             Some(Ok(addresses)) => addresses.map(|address| address.ip()).collect(),
             _ => Vec::new(),
         },

@@ -1,43 +1,45 @@
-//! Asking a person whether something should be done.
+//! The confirmation of an act by the user.
 
 use std::io::{self, IsTerminal, Write, stderr, stdin};
 
 use crate::{exit::Exit, failure::Failure};
 
-/// Whether it may be done.
+/// The state of the confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Consent {
+    /// Given by `--yes`.
     Given,
+    /// To be asked for on the terminal.
     Ask,
 }
 
 impl Consent {
-    /// Given by `--yes`, or to be asked for on the terminal.
+    /// Returns the state for `--yes` given or not, and for the terminals of this process.
     ///
     /// # Errors
     ///
-    /// [`Exit::Usage`] if there is no terminal to ask on, which says what `--yes` is for.
-    pub(crate) fn of(is_given: bool, to_do_what: &str) -> Result<Self, Failure> {
-        Self::with(is_given, stdin().is_terminal() && stderr().is_terminal(), to_do_what)
+    /// [`Exit::Usage`] if `--yes` is not given and there is no terminal to ask on.
+    pub(crate) fn of(is_given: bool, act: &str) -> Result<Self, Failure> {
+        Self::with(is_given, stdin().is_terminal() && stderr().is_terminal(), act)
     }
 
-    fn with(is_given: bool, is_terminal: bool, to_do_what: &str) -> Result<Self, Failure> {
+    fn with(is_given: bool, is_terminal: bool, act: &str) -> Result<Self, Failure> {
         match (is_given, is_terminal) {
             (true, _) => Ok(Self::Given),
             (false, true) => Ok(Self::Ask),
             (false, false) => Err(Failure::usage(format!(
-                "there is no terminal to ask for confirmation on: give --yes to {to_do_what} without being \
-                 asked"
+                "standard input or error is no terminal to ask for confirmation on: give --yes to {act} \
+                 without being asked"
             ))),
         }
     }
 }
 
-/// Asks the person at the terminal, and waits as long as it takes.
+/// Asks the user on the terminal, and waits for the answer without limit.
 ///
 /// # Errors
 ///
-/// [`Exit::Io`] if nobody can be asked.
+/// [`Exit::Io`] if the terminal cannot be read or written.
 pub(crate) async fn ask(question: String) -> Result<bool, Failure> {
     let answer = tokio::task::spawn_blocking(move || {
         let mut out = anstream::stderr().lock();
@@ -47,11 +49,13 @@ pub(crate) async fn ask(question: String) -> Result<bool, Failure> {
     })
     .await;
     let answer = answer.map_err(io::Error::other).and_then(|answer| answer);
-    let answer = answer.map_err(|error| Failure::new(Exit::Io, format!("nobody could be asked: {error}")))?;
+    let answer = answer.map_err(|error| {
+        Failure::new(Exit::Io, format!("cannot ask on the terminal: {error}: give --yes not to be asked"))
+    })?;
     Ok(is_yes(&answer))
 }
 
-/// Only a plain yes is one.
+/// Whether the answer is a plain yes.
 fn is_yes(answer: &str) -> bool {
     ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
 }
@@ -61,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_asked_who_has_said_yes_or_is_not_there() {
+    fn the_user_is_asked_without_yes_and_on_a_terminal_only() {
         let of = |is_given, is_terminal| Consent::with(is_given, is_terminal, "unlock");
         assert_eq!(of(true, true), Ok(Consent::Given));
         assert_eq!(of(true, false), Ok(Consent::Given));
@@ -72,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_plain_yes_is_one() {
+    fn only_a_plain_yes_is_consent() {
         for answer in ["y\n", "Y", " yes \n", "YES\n"] {
             assert!(is_yes(answer), "{answer:?}");
         }

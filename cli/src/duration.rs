@@ -1,15 +1,15 @@
-//! Durations as people write and see them.
+//! Durations in arguments, tables and JSON.
 
 use std::time::Duration;
 
 pub(crate) use redquorum::__command::parse_duration as parse;
 
-/// A duration as tables show it: no more than a figure behind the point.
+/// Returns a duration as tables show it, with one decimal place.
 pub(crate) fn shown(duration: Duration) -> String {
     format!("{duration:.1?}")
 }
 
-/// A duration in milliseconds, to the microsecond, as JSON has it.
+/// Returns a duration for JSON, in milliseconds rounded to the microsecond.
 pub(crate) fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }

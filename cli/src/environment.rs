@@ -1,4 +1,4 @@
-//! Options from the environment: `REDQUORUM_TTL` is `--ttl`.
+//! Environment variables of options: `REDQUORUM_TTL` is `--ttl`.
 
 use std::ffi::{OsStr, OsString};
 
@@ -6,61 +6,64 @@ use clap::{Arg, ArgAction, Command, CommandFactory, builder::BoolishValueParser}
 
 use crate::arguments::Arguments;
 
-/// What a command that `run` or `elect` has started finds in its environment. No option reads these:
-/// a redquorum in a redquorum would take what the outer one tells its command for an order.
-const TOLD_TO_COMMANDS: [&str; 4] =
+/// The variables that `run` and `elect` set for their command. No option reads these, because a nested
+/// redquorum would read the outer lock's variables as its own options.
+const SET_FOR_COMMANDS: [&str; 4] =
     ["REDQUORUM_RESOURCE", "REDQUORUM_FENCING_TOKEN", "REDQUORUM_SLOT", "REDQUORUM_TERM"];
 
-/// What says how a quorum is to be asked, as every program with this library reads it, and is an
-/// option too.
+/// Options of a command whose variable is also a setting of the quorum, which every program with this
+/// library reads.
 const SETTINGS_THAT_ARE_OPTIONS: [&str; 1] = ["REDQUORUM_TTL"];
 
-/// What a command that `run` or `elect` starts does not inherit: what an outer redquorum has told us
-/// of its lock, and what says what one invocation does, or a redquorum in a redquorum would do it as
-/// well. Which quorum there is, and how to print, is the same for all.
-pub(crate) fn kept_from_commands() -> Vec<String> {
+/// Returns the variables that `run` and `elect` remove for their command: those of an outer
+/// redquorum's lock, and those of the options of one command.
+///
+/// A nested redquorum would obey the options of a single call, such as `REDQUORUM_WAIT`. The variables
+/// of the quorum and of the output are inherited, because they are the same for all calls.
+pub(crate) fn removed_for_commands() -> Vec<String> {
     let command = Arguments::command();
     let options = command.get_subcommands().flat_map(Command::get_arguments);
-    let of_invocations = options.filter_map(variable_of);
-    let of_invocations = of_invocations.filter(|name| !SETTINGS_THAT_ARE_OPTIONS.contains(&name.as_str()));
-    TOLD_TO_COMMANDS.iter().map(ToString::to_string).chain(of_invocations).collect()
+    let of_calls = options.filter_map(variable_of);
+    let of_calls = of_calls.filter(|name| !SETTINGS_THAT_ARE_OPTIONS.contains(&name.as_str()));
+    SET_FOR_COMMANDS.iter().map(ToString::to_string).chain(of_calls).collect()
 }
 
-/// Options that have no variable, by their ids.
-const WITHOUT: [&str; 9] = [
+/// The ids of the options that have no variable.
+const WITHOUT_VARIABLE: [&str; 9] = [
     "help",
     "version",
     // The settings read REDQUORUM_NODES and REDQUORUM_CONFIG, as every program with this library can.
     "nodes",
     "config",
-    // What a person has to mean each time.
+    // A user has to confirm these for each call.
     "yes",
     "admit_new_nodes",
-    // What to do, and not how. A command would inherit its own text; REDQUORUM_SLOT is another thing.
+    // A nested command would inherit the text of its parent.
     "text",
+    // REDQUORUM_SLOT tells a command its own slot.
     "slot",
-    // `inspect --watch`: REDQUORUM_WATCH is for how long the doctor watches.
+    // `inspect --watch`: REDQUORUM_WATCH is the option `--watch` of `doctor`.
     "interval",
 ];
 
-/// The variable of an option, if it has one.
+/// Returns the variable of an option, if the option has one.
 pub(crate) fn variable_of(option: &Arg) -> Option<String> {
-    let long = option.get_long().filter(|_| !WITHOUT.contains(&option.get_id().as_str()))?;
+    let long = option.get_long().filter(|_| !WITHOUT_VARIABLE.contains(&option.get_id().as_str()))?;
     Some(variable(long))
 }
 
-/// What the variable of an option is called that is called so.
+/// Returns the name of the variable for the long name of an option.
 fn variable(long: &str) -> String {
     format!("REDQUORUM_{}", long.to_uppercase().replace('-', "_"))
 }
 
-/// The same command, all of whose options are taken from the environment where the command line has
-/// them not. A variable that is set to nothing says nothing, and one that denies a flag neither.
+/// Lets options that the command line lacks come from the environment. An empty variable counts as
+/// unset, and so does a flag's variable with a value such as `no`.
 pub(crate) fn read_environment(command: Command, environment: &impl Fn(&str) -> Option<OsString>) -> Command {
     let command = command.mut_args(|option| {
         let is_flag = matches!(option.get_action(), ArgAction::SetTrue);
         let Some(variable) = variable_of(&option) else { return option };
-        if environment(&variable).is_some_and(|value| says_nothing(&value, is_flag)) {
+        if environment(&variable).is_some_and(|value| is_unset(&value, is_flag)) {
             return option;
         }
         let option = option.env(variable).hide_env_values(true);
@@ -69,13 +72,14 @@ pub(crate) fn read_environment(command: Command, environment: &impl Fn(&str) -> 
     command.mut_subcommands(|command| read_environment(command, environment))
 }
 
-fn says_nothing(value: &OsStr, is_flag: bool) -> bool {
+/// Whether a variable with this value counts as unset.
+fn is_unset(value: &OsStr, is_flag: bool) -> bool {
     const DENIALS: [&str; 6] = ["n", "no", "f", "false", "off", "0"];
     let is_denial = || value.to_str().is_some_and(|text| DENIALS.contains(&&*text.to_lowercase()));
     value.is_empty() || (is_flag && is_denial())
 }
 
-/// The variable that has given an option this value, for an error that names the option as in
+/// Returns the variable that gave an option this value. The option is named as in clap's errors:
 /// `--ttl <DURATION>`.
 pub(crate) fn origin(
     option: &str,
@@ -97,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_has_a_variable_or_is_known_to_have_none() {
+    fn every_option_outside_the_exceptions_has_a_variable() {
         let command = read_environment(Arguments::command(), &|_| None);
         let without: Vec<String> = options(&command)
             .iter()
@@ -121,15 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn no_option_reads_what_commands_are_told() {
+    fn no_option_reads_a_variable_that_is_set_for_commands() {
         for (command, option) in options(&read_environment(Arguments::command(), &|_| None)) {
             let variable = option.get_env().and_then(OsStr::to_str).unwrap_or_default();
-            assert!(!TOLD_TO_COMMANDS.contains(&variable), "{command} {}", option.get_id());
+            assert!(!SET_FOR_COMMANDS.contains(&variable), "{command} {}", option.get_id());
         }
     }
 
     #[test]
-    fn what_says_nothing_is_as_good_as_not_set() {
+    fn empty_variables_and_denied_flags_count_as_unset() {
         for (value, is_flag, expected) in [
             ("", false, true),
             ("0", false, false),
@@ -137,12 +141,12 @@ mod tests {
             ("False", true, true),
             ("1", true, false),
         ] {
-            assert_eq!(says_nothing(OsStr::new(value), is_flag), expected, "{value:?} {is_flag}");
+            assert_eq!(is_unset(OsStr::new(value), is_flag), expected, "{value:?} {is_flag}");
         }
     }
 
     #[test]
-    fn an_error_is_told_with_the_variable_that_it_comes_from() {
+    fn the_origin_of_a_value_is_the_variable_with_this_value() {
         let set = |name: &str| (name == "REDQUORUM_KILL_AFTER").then(|| "30".into());
         assert_eq!(origin("--kill-after <DURATION>", "30", set).as_deref(), Some("REDQUORUM_KILL_AFTER"));
         assert_eq!(origin("--kill-after <DURATION>", "31", set), None);

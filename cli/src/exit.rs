@@ -1,67 +1,67 @@
-//! How the command ends.
+//! Exit statuses.
 
 use std::process::ExitCode;
 
-/// How the command ends, as its exit status tells.
+/// The outcome of a call, with an exit status.
 ///
-/// Where there is a name for it, it is that of `sysexits.h`; what that does not know stands behind
-/// its last number. What a command under a lock says itself is passed on as it is, so it may be any
-/// of these.
+/// The statuses are those of `sysexits.h` where that has a fitting one, and numbers above its last
+/// one otherwise. The exit status of a command that redquorum ran is passed on unchanged, so it may
+/// equal any of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All went well.
+    /// Success.
     Success,
-    /// The command that was run has ended with this.
+    /// The exit status of the command that redquorum ran.
     Command(u8),
-    /// This signal ended the command that was run, or redquorum itself while it waited.
+    /// The signal that ended the command, or redquorum while it waited.
     Signal(u8),
-    /// The arguments cannot be understood, or cannot work.
+    /// Arguments that are invalid or contradict each other.
     Usage,
-    /// Fewer nodes than a quorum could be asked.
+    /// Fewer answering nodes than a quorum.
     NoQuorum,
-    /// A fault of redquorum itself, or of the system.
+    /// A fault of redquorum or of the operating system.
     Internal,
-    /// A file, or the output, could not be read or written.
+    /// A file, or the output, that could not be read or written.
     Io,
-    /// Somebody else held it for as long as was waited.
+    /// A lock that other clients held until the end of the wait.
     Held,
-    /// The same, told by this status instead.
+    /// [`Held`](Self::Held) with the status of `--held-exit`.
     HeldAs(u8),
-    /// The settings cannot work, or do not fit what the nodes know.
+    /// Settings that are invalid, or differ from the metadata of the nodes.
     Config,
-    /// The lease was lost, or was about to be, and the command was stopped for it.
+    /// A lease that was lost or about to end, so that the command was stopped.
     LeaseLost,
-    /// Nobody leads.
+    /// An election without a leader.
     NoLeader,
-    /// The doctor has found something that fails.
+    /// A failure that the doctor found, or a warning with `--strict`.
     Unsound,
-    /// Somebody was asked whether it should be done, and said no.
+    /// A question that the user answered with no, or a holder that changed meanwhile.
     Declined,
-    /// The command that was to be run cannot be executed.
+    /// A command that cannot be executed.
     NotExecutable,
-    /// There is no such command to run.
+    /// A command that does not exist.
     NotFound,
 }
 
 impl Exit {
-    /// Those that have a code of their own, in the order of the codes, each with what it means.
+    /// The outcomes with a fixed exit status, in ascending order, with their meanings.
     pub(crate) const TABLE: [(Self, &str); 13] = [
-        (Self::Success, "all went well; `run` and `elect`: what the command they ran has ended with"),
-        (Self::Usage, "the arguments cannot be understood, or cannot work"),
-        (Self::NoQuorum, "fewer nodes than a quorum could be asked"),
-        (Self::Internal, "a fault of redquorum itself, or of the system"),
+        (Self::Success, "success; for `run` and `elect`, the exit status of their command"),
+        (Self::Usage, "the arguments are invalid"),
+        (Self::NoQuorum, "fewer nodes than a quorum answered"),
+        (Self::Internal, "a fault of redquorum or of the system"),
         (Self::Io, "a file, or the output, could not be read or written"),
-        (Self::Held, "somebody else held it for as long as was waited"),
-        (Self::Config, "the settings cannot work, or do not fit what the nodes know"),
-        (Self::LeaseLost, "the lease was lost, or about to be, and the command was stopped for it"),
-        (Self::NoLeader, "nobody leads"),
-        (Self::Unsound, "`doctor`: something fails, or with `--strict` is worth a warning"),
-        (Self::Declined, "somebody said no when asked, or the holder to unlock was another by then"),
+        (Self::Held, "other clients held the lock until the end of the wait"),
+        (Self::Config, "the settings are invalid, or differ from the metadata of the nodes"),
+        (Self::LeaseLost, "the lease was lost or about to end, so the command was stopped"),
+        (Self::NoLeader, "the election has no leader"),
+        (Self::Unsound, "`doctor` found a failure, or a warning with `--strict`"),
+        (Self::Declined, "the answer to a question was no, or the holder changed before the answer"),
         (Self::NotExecutable, "the command to run cannot be executed"),
-        (Self::NotFound, "there is no such command to run"),
+        (Self::NotFound, "the command to run does not exist"),
     ];
 
-    /// The exit status.
+    /// Returns the exit status.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Success => 0,
@@ -82,7 +82,7 @@ impl Exit {
         }
     }
 
-    /// What `--json` calls it.
+    /// Returns the `kind` of an error in the output of `--json`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -110,13 +110,13 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The end of the help: every code and its meaning.
+/// Returns the end of the help: every exit status and its meaning.
 pub(crate) fn help() -> String {
     let mut help = String::from("Exit status:\n");
     for (exit, meaning) in Exit::TABLE {
         help.push_str(&format!("  {:>3}    {meaning}\n", exit.code()));
     }
-    help.push_str("  128+n  signal n ended the command, or redquorum while it waited");
+    help.push_str("  128+n  signal n ended the command, or redquorum during its wait");
     help
 }
 
@@ -125,20 +125,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_of_the_table_is_its_own_and_none_is_that_of_a_signal() {
+    fn the_codes_of_the_table_ascend_below_those_of_signals() {
         let codes: Vec<u8> = Exit::TABLE.iter().map(|(exit, _)| exit.code()).collect();
         assert!(codes.iter().zip(&codes[1..]).all(|(one, next)| one < next), "{codes:?}");
         assert!(codes.iter().all(|code| *code < 128));
     }
 
     #[test]
-    fn a_command_ends_as_a_shell_would_say() {
+    fn the_code_of_a_command_is_that_of_a_shell() {
         assert_eq!(Exit::Command(7).code(), 7);
         assert_eq!(Exit::Signal(15).code(), 143);
     }
 
     #[test]
-    fn the_page_of_the_command_has_every_code() {
+    fn the_page_of_the_command_lists_every_code() {
         let page = include_str!("../../docs/CLI.md");
         for (exit, meaning) in Exit::TABLE {
             let row = format!("| {} | `{}` | {meaning} |", exit.code(), exit.name());

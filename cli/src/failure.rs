@@ -1,4 +1,4 @@
-//! Why a command did not do what was asked.
+//! Failures of commands, with their exit statuses.
 
 use std::{
     fmt,
@@ -11,12 +11,12 @@ use redquorum::error::{AdminError, ConfigError, Error, LeaseLost, NoQuorum};
 
 use crate::exit::Exit;
 
-/// Why a command did not do what was asked: what is said of it, and how the process ends.
+/// The failure of a command: the message, and the exit status of the process.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
-    /// The evidence: a line for each node or lock.
+    /// The evidence, with a line for each node or lock.
     pub(crate) evidence: Vec<String>,
 }
 
@@ -25,42 +25,42 @@ impl Failure {
         Self { exit, message: message.to_string(), evidence: Vec::new() }
     }
 
-    /// What is said of it, in one line.
+    /// Returns the message and the evidence in one line.
     pub(crate) fn in_one_line(&self) -> String {
-        self.told("; ")
+        self.joined("; ")
     }
 
-    /// The same with a line for each piece of evidence.
+    /// Returns the message, and each piece of evidence in its own line.
     pub(crate) fn in_lines(&self) -> String {
-        self.told("\n  ")
+        self.joined("\n  ")
     }
 
-    fn told(&self, separator: &str) -> String {
+    fn joined(&self, separator: &str) -> String {
         let parts = std::iter::once(&self.message).chain(&self.evidence);
         parts.map(String::as_str).collect::<Vec<_>>().join(separator)
     }
 
-    /// Arguments that cannot work.
+    /// Returns a failure for invalid arguments.
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self::new(Exit::Usage, message)
     }
 
-    /// The system does not do what it should.
-    pub(crate) fn internal(doing: &str, error: impl fmt::Display) -> Self {
-        Self::new(Exit::Internal, format!("{doing}: {error}"))
+    /// Returns a failure for an act of the system, such as "start a process".
+    pub(crate) fn internal(act: &str, error: impl fmt::Display) -> Self {
+        Self::new(Exit::Internal, format!("cannot {act}: {error}"))
     }
 
-    /// A file that cannot be read or written.
+    /// Returns a failure for a file that cannot be read or written.
     pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
         Self::new(Exit::Io, format!("{}: {error}", path.display()))
     }
 
-    /// The output could not be written. Where nobody reads it any more, this is the end that a
-    /// shell expects.
+    /// Returns a failure for output that cannot be written. If the reader closed the pipe, the exit
+    /// status is that of SIGPIPE, as a shell expects.
     pub(crate) fn output(error: &io::Error) -> Self {
         const SIGPIPE: u8 = 13;
         let exit = if error.kind() == io::ErrorKind::BrokenPipe { Exit::Signal(SIGPIPE) } else { Exit::Io };
-        Self::new(exit, format!("the output cannot be written: {error}"))
+        Self::new(exit, format!("cannot write to standard output: {error}"))
     }
 }
 
@@ -78,7 +78,7 @@ impl From<Error> for Failure {
 impl From<NoQuorum> for Failure {
     fn from(error: NoQuorum) -> Self {
         let (text, replies) = (error.to_string(), error.node_replies());
-        // The replies are the evidence, and stand at the end of the text.
+        // The text ends with the replies, which become the evidence.
         let message =
             text.strip_suffix(&replies.to_string()).map_or(&*text, |rest| rest.trim_end_matches("; "));
         let evidence = replies.iter().map(|(node, reply)| format!("{node}: {reply}"));
@@ -97,15 +97,15 @@ impl From<ConfigError> for Failure {
         match &error {
             ConfigError::NoNodes => Self::new(
                 Exit::Config,
-                "no nodes: give --node URL for each, set REDQUORUM_NODES, or name them in a file \
-                 (--config FILE)",
+                "no nodes: give --node URL for each node, set REDQUORUM_NODES, or list them as `nodes` in a \
+                 file (--config FILE)",
             ),
             ConfigError::Tls { .. } => {
-                let options = "the options are --ca FILE, and together --cert FILE and --key FILE";
-                Self::new(Exit::Config, format!("{error}; {options}"))
+                let remedy = "correct --ca FILE, or --cert FILE and --key FILE, which belong together";
+                Self::new(Exit::Config, format!("{error}; {remedy}"))
             }
             ConfigError::File { path, line: None, .. } if !is_readable(path) => Self::new(Exit::Io, error),
-            // The values of arguments, not of settings.
+            // These values come from arguments, not from settings.
             ConfigError::Resource(_)
             | ConfigError::Group { .. }
             | ConfigError::OutOfRange { setting: "value", .. } => Self::new(Exit::Usage, error),
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_name_or_a_value_that_cannot_be_used_is_a_usage_error() {
+    async fn an_invalid_name_or_value_is_a_usage_error() {
         let quorum = Quorum::in_memory(1).unwrap();
         let value = vec![b'v'; 64 * 1024 + 1];
         let too_long = quorum.election("e").campaign(value).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! The leases that a lock call has waited for in vain.
+//! The leases that a lock call waited for without success.
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
@@ -7,16 +7,16 @@ use redquorum::Quorum;
 
 use crate::lock_view::LockView;
 
-/// The largest number of resources that are inspected, at once.
-const MOST_INSPECTED: usize = 64;
+/// The largest number of resources that are inspected, in parallel.
+const MAX_INSPECTED: usize = 64;
 
-/// The largest number of holders that are named, of several resources.
-const MOST_NAMED: usize = 4;
+/// The largest number of resources whose holders are named.
+const MAX_NAMED: usize = 4;
 
-/// Inspects the resources of a lock: of one, returns the answer of each node; of several, a line for each
-/// of the first that are held. Resources that no quorum answers about are left out.
+/// Inspects the resources of a lock. For one resource, returns the answer of each node; for several, a
+/// line for each of the first held resources. Resources without answers from a quorum are left out.
 pub(crate) async fn of_lock(quorum: &Quorum, names: &[OsString]) -> Vec<String> {
-    let inspected = names.iter().take(MOST_INSPECTED).map(async |name| {
+    let inspected = names.iter().take(MAX_INSPECTED).map(async |name| {
         let name = name.as_bytes();
         Some(LockView::new(name, &quorum.inspect(name).await.ok()?))
     });
@@ -27,10 +27,10 @@ pub(crate) async fn of_lock(quorum: &Quorum, names: &[OsString]) -> Vec<String> 
     }
 }
 
-/// Inspects the slots of a semaphore, and returns a line for each of the first that are held.
+/// Inspects the slots of a semaphore, and returns a line for each of the first held slots.
 pub(crate) async fn of_semaphore(quorum: &Quorum, name: &[u8], permits: u32) -> Vec<String> {
     let semaphore = quorum.semaphore(name, permits);
-    let inspected = (0..permits as usize).take(MOST_INSPECTED).map(async |slot| {
+    let inspected = (0..permits as usize).take(MAX_INSPECTED).map(async |slot| {
         let found = quorum.inspect(semaphore.slot_resource(slot).ok()?).await.ok()?;
         Some(LockView::of_slot(name, slot, &found))
     });
@@ -40,5 +40,5 @@ pub(crate) async fn of_semaphore(quorum: &Quorum, name: &[u8], permits: u32) -> 
 
 fn conclusions(views: &[LockView]) -> Vec<String> {
     let held = views.iter().filter(|view| !view.is_free_everywhere());
-    held.take(MOST_NAMED).map(LockView::conclusion).collect()
+    held.take(MAX_NAMED).map(LockView::conclusion).collect()
 }

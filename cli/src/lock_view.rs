@@ -1,4 +1,4 @@
-//! Who holds a resource, as it is shown.
+//! The holder of a resource, as text and as JSON.
 
 use std::{borrow::Cow, fmt};
 
@@ -15,34 +15,34 @@ use crate::{
     table::{table, width, wrapped},
 };
 
-/// Who holds a resource: each node's answer, and the quorum's conclusion.
+/// The holder of a resource: each node's answer, and the quorum's conclusion.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LockView {
-    /// `None`: it is not UTF-8.
+    /// The resource; `None` if it is not UTF-8.
     resource: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_hex: Option<String>,
-    /// The resource itself.
+    /// The bytes of the resource.
     #[serde(skip)]
     bytes: Vec<u8>,
-    /// Which slot of it, if it is a semaphore.
+    /// The slot, if the resource is a semaphore.
     #[serde(skip_serializing_if = "Option::is_none")]
     slot: Option<usize>,
-    /// The resource as people read it.
+    /// The resource in texts.
     #[serde(skip)]
     name: String,
     state: ShownState,
-    /// How many nodes have to agree.
+    /// The number of nodes that have to agree.
     needed: usize,
     #[serde(flatten)]
     holder: Option<Holder>,
-    /// Those who share it, as far as they are known.
+    /// The known readers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     readers: Vec<String>,
     nodes: Vec<NodeLockView>,
 }
 
-/// [`LockState`], as it is printed.
+/// The printed form of [`LockState`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum ShownState {
@@ -54,13 +54,13 @@ enum ShownState {
 
 #[derive(Clone, Debug, Serialize)]
 struct Holder {
-    /// `None`: a lock of another kind.
+    /// The lease id; `None` for a lock of another kind.
     owner: Option<String>,
-    /// What the owner's client calls itself.
+    /// The label of the owner's client.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
     holds: u32,
-    /// `None`: without an end.
+    /// The remaining ttl; `None` without an end.
     remaining_ms: Option<f64>,
 }
 
@@ -70,14 +70,14 @@ struct NodeLockView {
     state: NodeState,
     #[serde(flatten)]
     holder: Option<Holder>,
-    /// Whether readers share it, for whom one name stands.
+    /// Whether readers share the resource. The owner then stands for all of them.
     #[serde(skip)]
     is_shared: bool,
     counter: Option<u64>,
     latency_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// Why it would not vote for a lock now.
+    /// The reason why the node would not vote now.
     #[serde(skip_serializing_if = "Option::is_none")]
     abstains: Option<String>,
 }
@@ -102,10 +102,10 @@ impl LockView {
             owner: found.holder().map(ToString::to_string),
             label: found.holder().and_then(LeaseId::label).map(str::to_owned),
             holds: found.holds(),
-            // What never ends is told by the largest of durations.
+            // A hold without an end has the largest duration.
             remaining_ms: found.remaining().filter(|rest| rest.as_secs() < u64::MAX).map(milliseconds),
         };
-        let (text, hex) = name::told(resource);
+        let (text, hex) = name::text_or_hex(resource);
         Self {
             resource: text,
             resource_hex: hex,
@@ -120,65 +120,65 @@ impl LockView {
         }
     }
 
-    /// The same, of a slot of a semaphore.
+    /// Returns the view of a slot of a semaphore.
     pub(crate) fn of_slot(semaphore: &[u8], slot: usize, found: &Inspection) -> Self {
         let view = Self::new(semaphore, found);
         let name = format!("slot {slot} of {}", view.name);
         Self { slot: Some(slot), name, ..view }
     }
 
-    /// Whether every node has said that nobody holds it.
+    /// Whether every node answered that the resource is free.
     pub(crate) fn is_free_everywhere(&self) -> bool {
         self.nodes.iter().all(|node| node.state == NodeState::Free)
     }
 
-    /// The answer of each node, in one line.
+    /// Returns the answer of each node in one line.
     pub(crate) fn answers(&self) -> Vec<String> {
         self.nodes.iter().map(NodeLockView::answer).collect()
     }
 
-    /// Whether a holder, here or on any node, was shown to do so in an earlier view. That it was
-    /// given back meanwhile makes no difference.
+    /// Whether an earlier view shows every holder of this one, by the quorum and on each node. A
+    /// resource that was unlocked meanwhile counts as shown.
     pub(crate) fn has_no_other_holder_than(&self, shown: &Self) -> bool {
         let owner = |holder: &Holder| holder.owner.clone();
-        let was_on_a_node = |now: &NodeLockView| {
+        let is_shown_on_a_node = |now: &NodeLockView| {
             now.holder.is_none()
                 || shown
                     .nodes
                     .iter()
                     .any(|was| was.holder.as_ref().map(owner) == now.holder.as_ref().map(owner))
         };
-        let is_of_the_same_quorum =
+        let is_shown_by_quorum =
             self.holder.is_none() || self.holder.as_ref().map(owner) == shown.holder.as_ref().map(owner);
-        is_of_the_same_quorum && self.nodes.iter().all(was_on_a_node)
+        is_shown_by_quorum && self.nodes.iter().all(is_shown_on_a_node)
     }
 
-    /// A row for each node, what keeps nodes from voting, and the conclusion: for a terminal of
-    /// this width, or as whole lines.
+    /// Returns a row for each node, the errors and abstentions of nodes, and the conclusion: for a
+    /// terminal of this width, or as whole lines.
     pub(crate) fn shown(&self, width: Option<u16>) -> String {
         let mut table = table(&["node", "owner", "holds", "remaining", "counter", "latency"], width);
         let mut notes = Vec::new();
         for node in &self.nodes {
             table.add_row(node.row(width.is_some()));
-            let why = node.error.as_ref().or(node.abstains.as_ref());
-            notes.extend(why.map(|why| format!("{}: {why}", node.node)));
+            let reason = node.error.as_ref().or(node.abstains.as_ref());
+            notes.extend(reason.map(|reason| format!("{}: {reason}", node.node)));
         }
         notes.push(self.conclusion());
         let notes: Vec<String> = notes.iter().map(|note| wrapped(note, width)).collect();
         format!("{}\n{}", table.trim_fmt(), notes.join("\n"))
     }
 
-    /// What ends it though its holder does not, for somebody who looks at a lock that is in the way.
-    /// The command is in one piece, however long, so that it can be copied.
-    fn how_to_end(&self, width: Option<u16>) -> Option<String> {
+    /// Returns the command that ends the lock without its holder. The command is not wrapped, so that
+    /// it can be copied.
+    fn force_unlock_advice(&self, width: Option<u16>) -> Option<String> {
         self.holder.as_ref()?;
         let slot = self.slot.map(|slot| format!("--slot {slot} ")).unwrap_or_default();
-        let name = name::typed(&self.bytes);
-        let why = "a key that is deleted by hand comes back with the next renewal";
-        Some(format!("`redquorum force-unlock {slot}{name}` ends it;\n{}", wrapped(why, width)))
+        let name = name::shell_argument(&self.bytes);
+        let reason = "a key that is deleted by hand comes back with the next renewal";
+        Some(format!("`redquorum force-unlock {slot}{name}` ends it;\n{}", wrapped(reason, width)))
     }
 
-    /// The quorum's conclusion, in one line.
+    /// Returns the quorum's conclusion in one line.
     pub(crate) fn conclusion(&self) -> String {
         let (resource, nodes, needed) = (&self.name, self.nodes.len(), self.needed);
         let held = self.nodes.iter().filter(|node| node.state == NodeState::Held).count();
@@ -196,8 +196,8 @@ impl LockView {
                 "{resource} is free: {held} of {nodes} nodes have a holder, but no {needed} the same one"
             ),
             (ShownState::Unclear, _) => format!(
-                "{resource} is unclear: it depends on nodes that did not say, or may have forgotten, \
-                 so do not take it for free"
+                "{resource} is unclear: it depends on nodes that did not answer, or may have lost a vote, \
+                 so do not assume that it is free"
             ),
         }
     }
@@ -287,7 +287,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// How long it is held yet, in milliseconds; `None` for ever.
+/// The remaining ttl in milliseconds; `None` without an end.
 struct Remaining(Option<f64>);
 
 impl fmt::Display for Remaining {
@@ -303,15 +303,16 @@ impl fmt::Display for LockView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = width();
         f.write_str(&self.shown(width))?;
-        // For people: a program that reads it ends with the conclusion.
-        match self.how_to_end(width).filter(|_| width.is_some()) {
-            Some(how) => write!(f, "\n{how}"),
+        // The advice is for people on a terminal. For programs, the last line is the conclusion.
+        match self.force_unlock_advice(width).filter(|_| width.is_some()) {
+            Some(advice) => write!(f, "\n{advice}"),
             None => Ok(()),
         }
     }
 }
 
-/// An owner, or its client's label, in a row of a terminal: enough of it to tell one from another.
+/// Shortens an owner or a label for a row of a terminal, so that owners stay distinguishable.
+
 pub(crate) fn short(owner: &str) -> Cow<'_, str> {
     const WHOLE: usize = 16;
     const BEGINNING: usize = 8;

@@ -1,4 +1,4 @@
-//! The traces of the library, for `-v`.
+//! The logs of the library, for `-v`.
 
 use std::io::IsTerminal;
 
@@ -6,8 +6,8 @@ use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 use crate::messages::Messages;
 
-/// Writes what happens in the background to standard error: warnings and notices with one `-v`,
-/// more with each other; without any, what `RUST_LOG` asks for.
+/// Starts to write logs to standard error: errors, warnings and notices with one `-v`, more with each
+/// further one. Without `-v`, `RUST_LOG` decides.
 pub(crate) fn start(verbose: u8, messages: &Messages) {
     let Some(filter) = filter(verbose, std::env::var(EnvFilter::DEFAULT_ENV).ok(), messages) else { return };
     let messages = messages.clone();
@@ -18,7 +18,7 @@ pub(crate) fn start(verbose: u8, messages: &Messages) {
         .init();
 }
 
-/// What is to be written; `None` if nothing.
+/// Returns the filter of the logs, or `None` if there are to be none.
 fn filter(verbose: u8, variable: Option<String>, messages: &Messages) -> Option<EnvFilter> {
     let level = match verbose {
         0 => {

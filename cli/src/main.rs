@@ -1,8 +1,15 @@
 //! The command `redquorum`: locks on a quorum of Redis masters, for shells and scripts.
 //!
-//! Its commands stand in `commands`, one file each; `exit` says how each of them may end. Standard
-//! output has results alone; whatever else there is to say goes to standard error, through
-//! `messages`.
+//! `commands` has a file for each command, and `exit` the exit statuses. Standard output receives
+//! results only. Errors, notices and logs go to standard error through `messages`.
+//!
+//! A process is one of three, by its first argument:
+//!
+//! ```text
+//!   guard-group ──► supervise::guardian    kills the group of a command if redquorum dies
+//!   exec-child ───► supervise::exec_child  becomes the command
+//!   other ────────► arguments ──► commands, each with an App
+//! ```
 
 #[cfg(not(unix))]
 compile_error!("the command `redquorum` needs the process groups and signals of a Unix system");
@@ -39,37 +46,38 @@ mod locked;
 mod logs;
 mod messages;
 mod name;
-mod narration;
+
 mod output;
 mod settings;
 mod shortage;
 mod stopwatch;
 mod supervise;
 mod table;
+mod wait_report;
 mod waiting;
 mod what_to_run;
 
 fn main() -> ExitCode {
-    if let Some(exit) = guardian::guard_if_told() {
+    if let Some(exit) = guardian::guard_if_requested() {
         return exit.into();
     }
     if let Some(child) = ExecChild::of_this_process() {
-        return end(child.json, |_| child.perform().map(|never| match never {}));
+        return report_result(child.json, |_| child.perform().map(|never| match never {}));
     }
     let Arguments { general, command } = match Arguments::of_this_process() {
         Ok(arguments) => arguments,
-        Err(error) => return said_by_clap(&advised(error)).into(),
+        Err(error) => return print_clap_error(&with_advice(error)).into(),
     };
-    let asked = if command.hears_signals() { Ok(()) } else { signals::end_a_first_process() };
-    end(general.json, |messages| {
-        asked?;
+    let signals = if command.handles_signals() { Ok(()) } else { signals::end_by_signal_as_first_process() };
+    report_result(general.json, |messages| {
+        signals?;
         logs::start(general.verbose, messages);
         perform(command, &App::new(general, messages.clone()))
     })
 }
 
-/// Does the work, says why if it fails, and stays until that is said.
-fn end(is_json: bool, work: impl FnOnce(&Messages) -> Result<Exit, Failure>) -> ExitCode {
+/// Does the work, reports a failure on standard error, and waits until the report is written.
+fn report_result(is_json: bool, work: impl FnOnce(&Messages) -> Result<Exit, Failure>) -> ExitCode {
     let messages = match Messages::start(is_json) {
         Ok(messages) => messages,
         Err(failure) => return failure.exit.into(),
@@ -82,20 +90,20 @@ fn end(is_json: bool, work: impl FnOnce(&Messages) -> Result<Exit, Failure>) -> 
     exit.into()
 }
 
-/// Runs the command on one thread: it waits most of its time, and a parent that dies is noticed by
-/// the thread that has started a child.
+/// Runs the command on one thread. A command mostly waits, and the kernel kills a child when the
+/// *thread* that started the child ends, so that thread must be the main one.
 fn perform(command: Command, app: &App) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::internal("a runtime", error))?;
+    let runtime = runtime.map_err(|error| Failure::internal("start the runtime", error))?;
     let performed = runtime.block_on(command.perform(app));
-    // A name that nobody resolves would be waited for.
+    // A plain drop would wait for a name lookup that never ends.
     runtime.shutdown_background();
     performed
 }
 
-/// With the advice that clap does not have: a command that is run is told from names only by what
-/// stands before it, and a value may come from the environment.
-fn advised(mut error: clap::Error) -> clap::Error {
+/// Adds the advice that clap does not have. Only `--` separates the command to run from the names,
+/// and a value may come from the environment.
+fn with_advice(mut error: clap::Error) -> clap::Error {
     let lacks_command = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) => missing.iter().any(|argument| argument.contains("<COMMAND>")),
         _ => false,
@@ -109,15 +117,15 @@ fn advised(mut error: clap::Error) -> clap::Error {
     if let [Some(ContextValue::String(option)), Some(ContextValue::String(value))] = of_value
         && let Some(variable) = environment::origin(option, value, |name| std::env::var_os(name))
     {
-        let tip = format!("this is what the environment variable {variable} says");
+        let tip = format!("the value comes from the environment variable {variable}: correct or unset it");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
 }
 
-/// Help and version go to standard output and are a success; all else that clap has to say is about
-/// arguments.
-fn said_by_clap(error: &clap::Error) -> Exit {
+/// Prints help and version to standard output, with success, and errors in the arguments to standard
+/// error.
+fn print_clap_error(error: &clap::Error) -> Exit {
     let printed = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion if printed.is_ok() => Exit::Success,

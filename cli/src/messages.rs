@@ -1,4 +1,9 @@
-//! What is said on standard error.
+//! Standard error: errors, notices and logs.
+//!
+//! ```text
+//!   notice, failure, logs ──► queue of MAX_PENDING ──► writing thread ──► standard error
+//!                              full: dropped           suppressed: kept    (above animated lines)
+//! ```
 
 use std::{
     collections::VecDeque,
@@ -18,34 +23,35 @@ use serde::Serialize;
 
 use crate::{failure::Failure, waiting};
 
-/// How many messages may wait for a terminal that is stopped, or a reader that does not read. More
-/// are dropped.
-const MOST_WAITING: usize = 1024;
+/// The number of messages that may wait for a stopped terminal, or for a reader that does not read.
+/// Further messages are dropped.
+const MAX_PENDING: usize = 1024;
 
-/// How long the process stays for what it still has to say.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The time that a flush waits for the messages before it.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Standard error, written by a thread of its own.
 ///
-/// A task that keeps a lease must not wait for a terminal: a write may block for as long as
-/// somebody likes, and the command under the lock would run on past the end of validity.
+/// The task that renews a lease must not write to a terminal itself, because a terminal can block a
+/// write without limit. The command under the lock would then run past the end of validity.
 #[derive(Clone, Debug)]
 pub(crate) struct Messages {
     is_json: bool,
     lines: SyncSender<Message>,
-    /// The lines that move below the messages.
+    /// The animated lines below the messages.
     bars: MultiProgress,
-    is_held: Arc<AtomicBool>,
+    /// Whether messages are kept off the terminal.
+    is_suppressed: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
 enum Message {
     Text(Vec<u8>),
-    /// Everything before it has been written when this is heard.
-    Mark(SyncSender<()>),
+    /// The sender is notified when all messages before this one are written.
+    Flush(SyncSender<()>),
 }
 
-/// A message as `--json` shows it.
+/// A message in the form of `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum JsonMessage<'a> {
@@ -54,84 +60,83 @@ enum JsonMessage<'a> {
 }
 
 impl Messages {
-    /// Starts the thread.
+    /// Starts the writing thread.
     ///
     /// # Errors
     ///
-    /// If the system allows no more threads.
+    /// [`Exit::Internal`](crate::exit::Exit::Internal) if the system refuses the thread.
     pub(crate) fn start(is_json: bool) -> Result<Self, Failure> {
-        let (lines, written) = sync_channel(MOST_WAITING);
+        let (lines, pending) = sync_channel(MAX_PENDING);
         let bars = MultiProgress::with_draw_target(waiting::draw_target());
-        let (below, is_held) = (bars.clone(), Arc::new(AtomicBool::new(false)));
-        let held = Arc::clone(&is_held);
+        let (below, is_suppressed) = (bars.clone(), Arc::new(AtomicBool::new(false)));
+        let suppressed = Arc::clone(&is_suppressed);
         thread::Builder::new()
             .name("messages".to_owned())
-            .spawn(move || write_all(&written, &below, &held))
-            .map_err(|error| Failure::internal("a thread for messages", error))?;
-        Ok(Self { is_json, lines, bars, is_held })
+            .spawn(move || write_all(&pending, &below, &suppressed))
+            .map_err(|error| Failure::internal("start a thread for messages", error))?;
+        Ok(Self { is_json, lines, bars, is_suppressed })
     }
 
-    /// Where lines that move belong, so that messages are written above them; `None` where there
-    /// are to be none.
+    /// Returns the group of animated lines, above which messages are written. `None` with `--json`.
     pub(crate) fn bars(&self) -> Option<&MultiProgress> {
         (!self.is_json).then_some(&self.bars)
     }
 
-    /// Does something while no line that moves is shown; afterwards they are shown again.
+    /// Hides the animated lines during an act.
     pub(crate) fn without_bars(&self, act: impl FnOnce()) {
         self.bars.suspend(act);
     }
 
-    /// Keeps what is said, from now on, off a terminal that somebody draws on, until it is
-    /// [released](Self::release).
-    pub(crate) fn hold(&self) {
-        self.is_held.store(waiting::is_terminal(), Ordering::Relaxed);
-        // What is being written is not on the screen that is drawn next.
+    /// Keeps messages off the terminal while `top` draws on it, until [`resume`](Self::resume).
+    pub(crate) fn suppress(&self) {
+        self.is_suppressed.store(waiting::is_terminal(), Ordering::Relaxed);
+        // A message that is being written must not arrive on the new screen.
         self.flush();
     }
 
-    /// Lets what was kept be said: before what is said next, or when all [is to be](Self::flush).
-    pub(crate) fn release(&self) {
-        self.is_held.store(false, Ordering::Relaxed);
+    /// Ends the suppression. The kept messages are written with the next message or
+    /// [flush](Self::flush).
+    pub(crate) fn resume(&self) {
+        self.is_suppressed.store(false, Ordering::Relaxed);
     }
 
-    /// Says something that is no error.
+    /// Writes a message that is no error.
     pub(crate) fn notice(&self, message: &str) {
-        self.say(&JsonMessage::Notice { message }, format!("redquorum: {message}"));
+        self.write_message(&JsonMessage::Notice { message }, format!("redquorum: {message}"));
     }
 
-    /// Says why the command fails.
+    /// Writes the failure of the command.
     pub(crate) fn failure(&self, failure: &Failure) {
         let exit = failure.exit;
-        let said =
+        let json =
             JsonMessage::Error { kind: exit.name(), exit: exit.code(), message: &failure.in_one_line() };
         let text = if waiting::is_terminal() { failure.in_lines() } else { failure.in_one_line() };
-        self.say(&said, format!("redquorum: {text}"));
+        self.write_message(&json, format!("redquorum: {text}"));
     }
 
-    fn say(&self, said: &JsonMessage<'_>, text: String) {
-        let line = if self.is_json { serde_json::to_string(said).unwrap_or(text) } else { text };
+    fn write_message(&self, json: &JsonMessage<'_>, text: String) {
+        let line = if self.is_json { serde_json::to_string(json).unwrap_or(text) } else { text };
         self.write_line(line.into_bytes());
     }
 
     fn write_line(&self, mut line: Vec<u8>) {
         line.push(b'\n');
-        // Full: nobody reads. What is said is worth less than what is done.
+        // If the queue is full, there is no reader, and the lease matters more than the message.
         self.lines.try_send(Message::Text(line)).ok();
     }
 
-    /// Waits until all has been written, but not for long.
+    /// Waits until all messages are written, for at most [`FLUSH_TIMEOUT`].
     pub(crate) fn flush(&self) {
         let (mark, written) = sync_channel(1);
-        if self.lines.try_send(Message::Mark(mark)).is_ok() {
-            match written.recv_timeout(PATIENCE) {
+        if self.lines.try_send(Message::Flush(mark)).is_ok() {
+            match written.recv_timeout(FLUSH_TIMEOUT) {
                 Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
         }
     }
 }
 
-/// Lines of logs, for `tracing-subscriber`.
+/// The writer of log lines for `tracing-subscriber`.
 impl Write for Messages {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.lines.try_send(Message::Text(buffer.to_vec())).ok();
@@ -143,28 +148,28 @@ impl Write for Messages {
     }
 }
 
-fn write_all(waiting: &Receiver<Message>, bars: &MultiProgress, is_held: &AtomicBool) {
-    // While the terminal is lent to a command, we are in the background, from where a terminal with
-    // `tostop` lets nobody write: SIGTTOU would stop the whole process, and with it the task that
-    // is to end the command. Where it is blocked, the write is done.
+fn write_all(pending: &Receiver<Message>, bars: &MultiProgress, is_suppressed: &AtomicBool) {
+    // While the command has the terminal, this process is in the background. A terminal with `tostop`
+    // answers a write from there with SIGTTOU, which would stop the process and with it the task that
+    // ends the command. If the signal is blocked, the write succeeds.
     let mut ttou = SigSet::empty();
     ttou.add(Signal::SIGTTOU);
     ttou.thread_block().ok();
     let mut kept = VecDeque::new();
-    while let Ok(line) = waiting.recv() {
+    while let Ok(line) = pending.recv() {
         let mark = match line {
             Message::Text(text) => {
                 kept.push_back(text);
                 None
             }
-            Message::Mark(mark) => Some(mark),
+            Message::Flush(mark) => Some(mark),
         };
-        if is_held.load(Ordering::Relaxed) {
-            // Those that came last tell most of what is.
-            kept.drain(..kept.len().saturating_sub(MOST_WAITING));
+        if is_suppressed.load(Ordering::Relaxed) {
+            // The newest messages describe the present state best.
+            kept.drain(..kept.len().saturating_sub(MAX_PENDING));
         } else {
             for text in kept.drain(..) {
-                // There is nobody left to tell if standard error is closed.
+                // A closed standard error has no reader, so errors are ignored.
                 bars.suspend(|| drop(anstream::stderr().write_all(&text)));
             }
         }

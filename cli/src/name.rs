@@ -1,11 +1,11 @@
-//! The names of locks and elections as they are shown.
+//! Names of locks and elections, which may be any bytes, in the forms of the output.
 
 use std::borrow::Cow;
 
 use os_display::Quoted;
 
-/// A name, or what else may be any bytes, as reports show it: what is UTF-8 as it is, everything else
-/// and control characters escaped. No two are shown alike.
+/// Returns a name as reports show it: UTF-8 unchanged, other bytes and control characters escaped.
+/// Different names stay different.
 pub(crate) fn shown(name: &[u8]) -> String {
     let chunks = name.utf8_chunks();
     chunks
@@ -13,25 +13,24 @@ pub(crate) fn shown(name: &[u8]) -> String {
         .collect()
 }
 
-/// The same as JSON has it, and so that it can be given back: as text, or if it is not UTF-8, in
-/// hexadecimal digits.
-pub(crate) fn told(name: &[u8]) -> (Option<String>, Option<String>) {
+/// Returns a name for JSON without loss: as text, or if it is not UTF-8, in hexadecimal digits.
+pub(crate) fn text_or_hex(name: &[u8]) -> (Option<String>, Option<String>) {
     match str::from_utf8(name) {
         Ok(text) => (Some(text.to_owned()), None),
         Err(_) => (None, Some(name.iter().map(|byte| format!("{byte:02x}")).collect())),
     }
 }
 
-/// The same as the last argument of a command that people may type, or copy, into their shell.
+/// Returns a name quoted as the last argument of a command, to be typed or copied into a shell.
 ///
-/// What prints is quoted as any shell understands it. The rest takes the `$'...'` of bash, zsh and
-/// ksh: there is no other way to show it on a terminal, to which it may be an order.
-pub(crate) fn typed(name: &[u8]) -> String {
+/// Printable names are quoted for any shell. Other names take the `$'...'` of bash, zsh and ksh,
+/// because a terminal may execute control characters, and other shells have no escapes for them.
+pub(crate) fn shell_argument(name: &[u8]) -> String {
     let prints = |char: char| matches!(char, '\'' | '"' | '\\') || char.escape_debug().len() == 1;
     let text = str::from_utf8(name).ok().filter(|text| text.chars().all(prints));
     let quoted = text.and_then(|text| shlex::try_quote(text).ok().map(Cow::into_owned));
     let quoted = quoted.unwrap_or_else(|| Quoted::unix_raw(name).to_string());
-    // Or it would be taken for an option.
+    // Without `--`, the name would be parsed as an option.
     let dashes = if name.starts_with(b"-") { "-- " } else { "" };
     format!("{dashes}{quoted}")
 }

@@ -1,4 +1,4 @@
-//! What is printed on standard output: results, and nothing else.
+//! Standard output, which receives results only.
 
 use std::{fmt::Display, io::Write};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Standard output: text for people, or with `--json` one object to a line.
+/// The form of standard output: text for people, or one JSON object per line with `--json`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     is_json: bool,
@@ -17,16 +17,16 @@ impl Output {
         Self { is_json }
     }
 
-    /// Prints one result: as `Display` shows it, in which colours are dropped unless this is a
-    /// terminal that wants them, or as one line of JSON.
+    /// Prints one result as text or as one line of JSON. The text loses its colours unless standard
+    /// output is a terminal that supports them.
     ///
     /// # Errors
     ///
-    /// If it cannot be written; nobody reading any more is told apart.
+    /// As [`Failure::output`], which tells a closed pipe from other errors.
     pub(crate) fn print<R: Display + Serialize>(&self, result: &R) -> Result<(), Failure> {
         let line = if self.is_json {
             let json = serde_json::to_string(result);
-            printable(&json.map_err(|error| Failure::internal("a result as JSON", error))?)
+            printable(&json.map_err(|error| Failure::internal("write a result as JSON", error))?)
         } else {
             result.to_string()
         };
@@ -35,8 +35,9 @@ impl Output {
     }
 }
 
-/// The same JSON, with what does not print escaped, which stands in texts alone: a program that
-/// writes keys chooses some of these texts, and a terminal would obey them.
+/// Escapes the characters of a JSON text that do not print. They occur in strings only, so the JSON
+/// stays equal. Programs that write keys choose some of these strings, and a terminal would execute
+/// control characters.
 fn printable(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for letter in json.chars() {
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_has_what_does_not_print_escaped_and_means_the_same() {
+    fn escaped_json_is_printable_and_keeps_its_value() {
         let text = "Gr\u{fc}\u{df}e\n\"\\\u{1b}[2J\u{7f}\u{9b}2J\u{202e}\u{e0001}\u{1f600}";
         let json = printable(&serde_json::to_string(text).unwrap());
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Which quorum, with which settings.
+//! The settings of a quorum: from the command line, the environment and a file.
 
 use std::{ffi::OsString, path::Path, time::Duration};
 
@@ -11,12 +11,11 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{arguments::General, exit::Exit, failure::Failure};
 
-/// As long as the library gives a connection at least: one who waits no time for a quorum connects
-/// all the same.
-const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The smallest connect timeout, which is also the library's. A command with a quorum timeout of zero
+/// connects, too.
+const MIN_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Which quorum, with which settings: what the command line says, or else the environment, or else
-/// the file.
+/// The settings of a quorum. The command line overrides the environment, which overrides the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     builder: QuorumBuilder,
@@ -24,61 +23,65 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Puts together what the arguments, the environment and the configuration file say.
+    /// Merges the arguments, the environment and the configuration file.
     ///
     /// # Errors
     ///
-    /// [`Exit::Config`] if something cannot be understood, or cannot work, or nobody names a node;
-    /// [`Exit::Io`] if a file cannot be read.
+    /// [`Exit::Config`] if a setting is invalid, or no node is named; [`Exit::Io`] if a file cannot be
+    /// read.
     pub(crate) fn gather(
         general: &General,
         environment: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, Failure> {
         let General { nodes, config, admit_new_nodes, .. } = general;
         let arguments = Arguments::new().nodes(nodes.iter());
-        let arguments = with(arguments, config.as_ref(), Arguments::file);
-        let builder = load_from(&with_files(arguments, general), environment)?;
+        let arguments = set_if_given(arguments, config.as_ref(), Arguments::file);
+        let builder = load_from(&with_certificates(arguments, general), environment)?;
         let builder = if *admit_new_nodes { builder.admit_new_nodes() } else { builder };
-        let builder = with(builder, general.label.as_ref(), |builder, label: String| builder.label(label));
+        let builder =
+            set_if_given(builder, general.label.as_ref(), |builder, label: String| builder.label(label));
         Ok(Self { effective: effective(&builder)?, builder })
     }
 
-    /// What one file says, and nobody else but that the command line or the environment may name
-    /// certificates for a file that says nothing of them. One that has a table `[tls]`, if only an
-    /// empty one, is taken at its word: of two quorums, each may have certificates of its own.
+    /// Reads one file, without the nodes and settings of the command line and the environment.
+    ///
+    /// Certificates are an exception: `--ca`, `--cert` and `--key` (or their variables) apply to a
+    /// file without a table `[tls]`. A file with this table, even an empty one, is final, because each
+    /// of two quorums may have its own certificates.
     ///
     /// # Errors
     ///
     /// As [`gather`](Self::gather).
     pub(crate) fn of_file(path: &Path, general: &General) -> Result<Self, Failure> {
         let arguments = Arguments::new().file(path);
-        let arguments = if has_tls(path) { arguments } else { with_files(arguments, general) };
+        let arguments = if has_tls(path) { arguments } else { with_certificates(arguments, general) };
         let builder = load_from(&arguments, |_| None).map_err(|error| match error {
-            ConfigError::NoNodes => {
-                Failure::new(Exit::Config, format!("{}: no nodes: name them as `nodes`", path.display()))
-            }
+            ConfigError::NoNodes => Failure::new(
+                Exit::Config,
+                format!("{}: no nodes: list their URLs as `nodes`", path.display()),
+            ),
             error => error.into(),
         })?;
         Ok(Self { effective: effective(&builder)?, builder })
     }
 
-    /// The quorum, to be connected, or to be made.
+    /// Returns a builder, to connect or to initialise the quorum.
     pub(crate) fn builder(&self) -> QuorumBuilder {
         self.builder.clone()
     }
 
-    /// The quorum, for a command that goes on for so long while no quorum can be asked, if it says
-    /// so.
+    /// Returns a builder that connects within the quorum timeout, if one is given.
     pub(crate) fn builder_within(&self, quorum_timeout: Option<Duration>) -> QuorumBuilder {
         let builder = self.builder();
         match quorum_timeout {
-            Some(timeout) => builder.connect_timeout(timeout.max(LEAST_CONNECT_TIMEOUT)),
+            Some(timeout) => builder.connect_timeout(timeout.max(MIN_CONNECT_TIMEOUT)),
             None => builder,
         }
     }
 }
 
-/// Whether a file has a table `[tls]`. Why it cannot be read is found out by who reads all of it.
+/// Whether a file has a table `[tls]`. An unreadable file counts as one without: the library reads
+/// the file next and reports the error.
 fn has_tls(path: &Path) -> bool {
     #[derive(Deserialize)]
     struct File {
@@ -88,13 +91,13 @@ fn has_tls(path: &Path) -> bool {
     toml::from_str(&text).is_ok_and(|File { tls }| tls.is_some())
 }
 
-fn with_files(arguments: Arguments, General { ca, cert, key, .. }: &General) -> Arguments {
-    let arguments = with(arguments, ca.as_ref(), Arguments::ca);
-    let arguments = with(arguments, cert.as_ref(), Arguments::certificate);
-    with(arguments, key.as_ref(), Arguments::key)
+fn with_certificates(arguments: Arguments, General { ca, cert, key, .. }: &General) -> Arguments {
+    let arguments = set_if_given(arguments, ca.as_ref(), Arguments::ca);
+    let arguments = set_if_given(arguments, cert.as_ref(), Arguments::certificate);
+    set_if_given(arguments, key.as_ref(), Arguments::key)
 }
 
-fn with<T, V: Clone>(settings: T, value: Option<&V>, set: fn(T, V) -> T) -> T {
+fn set_if_given<T, V: Clone>(settings: T, value: Option<&V>, set: fn(T, V) -> T) -> T {
     match value {
         Some(value) => set(settings, value.clone()),
         None => settings,
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_command_line_names_goes_before_the_environment() {
+    fn the_command_line_overrides_the_environment() {
         let variables = [("REDQUORUM_NODES", "redis://b"), ("REDQUORUM_CONFIG", "/nowhere")];
         let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/redquorum.toml");
         let general = General { config: Some(example.into()), ..nodes("redis://a") };
@@ -134,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn without_nodes_it_is_said_how_to_name_them() {
+    fn an_error_without_nodes_names_the_ways_to_give_nodes() {
         let failure = gather(&General::default(), &[]).unwrap_err();
         assert_eq!(failure.exit, Exit::Config);
         assert!(failure.message.contains("--node URL"), "{}", failure.message);
     }
 
     #[test]
-    fn a_file_of_two_is_taken_at_its_word_about_certificates_if_it_says_anything_of_them() {
+    fn a_table_tls_in_a_file_overrides_the_certificates_of_arguments() {
         let path = std::env::temp_dir().join(format!("redquorum-of-file-{}.toml", std::process::id()));
         let general = General { ca: Some("/nowhere/ca.pem".into()), ..General::default() };
         let of_file = |tls: &str| {
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_variable_says_that_no_option_reads_is_a_setting_too() {
+    fn a_variable_without_an_option_is_a_setting() {
         let settings = gather(&nodes("redis://a"), &[("REDQUORUM_MAX_TTL", "31s")]).unwrap();
         assert_eq!(settings.effective.max_ttl, Duration::from_secs(31));
         let failure = gather(&nodes("redis://a"), &[("REDQUORUM_MAX_TTL", "31")]).unwrap_err();

@@ -1,4 +1,4 @@
-//! That too few nodes vote: who is missing, and why. Pure.
+//! A shortage of votes: the missing nodes, and the reasons. Pure.
 
 use std::{
     fmt,
@@ -13,28 +13,28 @@ use redquorum::{
 
 use crate::counted::some_of;
 
-/// Too few nodes vote for any lock to be had.
+/// Too few votes for any lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shortage {
     nodes: usize,
     needed: usize,
-    /// What too few of them do.
+    /// What a quorum of nodes would do: "vote" or "answer".
     verb: &'static str,
-    missing: Vec<Missing>,
+    missing: Vec<MissingNode>,
 }
 
 /// A node that does not vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Missing {
+struct MissingNode {
     node: String,
-    kind: Kind,
-    why: String,
+    reason: Reason,
+    text: String,
 }
 
-/// What has to change for it to be worth saying: neither how long something lasts, nor how a silent
-/// node is silent.
+/// The reason why a node does not vote, as far as a change is reported again. The rest of a quarantine
+/// and the kind of a silence are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Reason {
     Silent,
     Quarantined,
     Refused(Discriminant<Refusal>),
@@ -42,14 +42,14 @@ enum Kind {
 }
 
 impl Shortage {
-    /// What an inspection tells of it; `None` if enough nodes vote, or if it failed for another
-    /// reason.
+    /// Returns the shortage that an inspection shows. `None` if enough nodes vote, or if the inspection
+    /// failed for another reason.
     pub(crate) fn of_inspection(found: &Result<Inspection, Error>) -> Option<Self> {
         match found {
             Ok(found) => {
                 let missing = found.nodes().filter_map(|node| match (node.holder(), node.abstention()) {
-                    (Err(error), _) => Some(Missing::faulty(node.address(), error)),
-                    (Ok(_), Some(refusal)) => Some(Missing::refusing(node.address(), refusal)),
+                    (Err(error), _) => Some(MissingNode::faulty(node.address(), error)),
+                    (Ok(_), Some(refusal)) => Some(MissingNode::refusing(node.address(), refusal)),
                     (Ok(_), None) => None,
                 });
                 Self::of(found.nodes().count(), found.needed(), "vote", missing.collect())
@@ -61,51 +61,52 @@ impl Shortage {
 
     fn of_replies(replies: &NodeReplies) -> Option<Self> {
         let missing = replies.iter().filter_map(|(node, reply)| match reply {
-            NodeReply::Refused(refusal) => Some(Missing::refusing(node, refusal)),
-            NodeReply::Failed(error) => Some(Missing::faulty(node, error)),
+            NodeReply::Refused(refusal) => Some(MissingNode::refusing(node, refusal)),
+            NodeReply::Failed(error) => Some(MissingNode::faulty(node, error)),
             _ => None,
         });
         Self::of(replies.iter().count(), replies.needed(), "vote", missing.collect())
     }
 
-    /// What came of connecting to each of these nodes, as far as it failed.
+    /// Returns the shortage after an attempt to connect to each node, from the failed nodes and their
+    /// errors.
     pub(crate) fn of_connects(
         nodes: usize,
         needed: usize,
         failed: impl IntoIterator<Item = (String, String)>,
     ) -> Option<Self> {
-        let silent = |(node, why)| Missing { node, kind: Kind::Silent, why };
+        let silent = |(node, text)| MissingNode { node, reason: Reason::Silent, text };
         Self::of(nodes, needed, "answer", failed.into_iter().map(silent).collect())
     }
 
-    fn of(nodes: usize, needed: usize, verb: &'static str, missing: Vec<Missing>) -> Option<Self> {
+    fn of(nodes: usize, needed: usize, verb: &'static str, missing: Vec<MissingNode>) -> Option<Self> {
         (nodes.saturating_sub(missing.len()) < needed).then_some(Self { nodes, needed, verb, missing })
     }
 
     /// Whether the same nodes are missing for the same reasons.
     fn is_like(&self, other: &Self) -> bool {
-        let kinds = |of: &Self| -> Vec<(String, Kind)> {
-            of.missing.iter().map(|missing| (missing.node.clone(), missing.kind)).collect()
+        let reasons = |of: &Self| -> Vec<(String, Reason)> {
+            of.missing.iter().map(|missing| (missing.node.clone(), missing.reason)).collect()
         };
-        kinds(self) == kinds(other)
+        reasons(self) == reasons(other)
     }
 }
 
-impl Missing {
+impl MissingNode {
     fn refusing(node: &str, refusal: &Refusal) -> Self {
-        let kind = match refusal {
+        let reason = match refusal {
             Refusal::Quarantined { remaining: Some(remaining), .. } => {
                 return Self::quarantined(node, *remaining);
             }
-            Refusal::Quarantined { remaining: None, .. } => Kind::Quarantined,
-            refusal => Kind::Refused(discriminant(refusal)),
+            Refusal::Quarantined { remaining: None, .. } => Reason::Quarantined,
+            refusal => Reason::Refused(discriminant(refusal)),
         };
-        Self { node: node.to_owned(), kind, why: refusal.to_string() }
+        Self { node: node.to_owned(), reason, text: refusal.to_string() }
     }
 
     fn quarantined(node: &str, remaining: Duration) -> Self {
-        let why = format!("in quarantine for {} s more", whole_seconds(remaining));
-        Self { node: node.to_owned(), kind: Kind::Quarantined, why }
+        let text = format!("in quarantine for {} s more", whole_seconds(remaining));
+        Self { node: node.to_owned(), reason: Reason::Quarantined, text }
     }
 
     fn faulty(node: &str, error: &NodeError) -> Self {
@@ -117,8 +118,8 @@ impl Missing {
                 | NodeError::Overloaded
                 | NodeError::Disconnected
         );
-        let kind = if is_silent { Kind::Silent } else { Kind::Faulty(discriminant(error)) };
-        Self { node: node.to_owned(), kind, why: error.to_string() }
+        let reason = if is_silent { Reason::Silent } else { Reason::Faulty(discriminant(error)) };
+        Self { node: node.to_owned(), reason, text: error.to_string() }
     }
 }
 
@@ -131,30 +132,31 @@ impl fmt::Display for Shortage {
         let Self { nodes, needed, verb, missing } = self;
         let voting = nodes.saturating_sub(missing.len());
         write!(f, "no quorum: {}, {needed} needed", some_of(voting, *nodes, verb))?;
-        for Missing { node, why, .. } in missing {
-            write!(f, "; {node}: {why}")?;
+        for MissingNode { node, text, .. } in missing {
+            write!(f, "; {node}: {text}")?;
         }
         Ok(())
     }
 }
 
-/// Says once that there is a shortage, again whenever it has become another one, and once that it
-/// is over.
+/// Reports a shortage once, again after each change of nodes or reasons, and the end once.
 #[derive(Debug, Default)]
-pub(crate) struct Teller {
-    told: Option<Shortage>,
+pub(crate) struct ShortageReporter {
+    reported: Option<Shortage>,
 }
 
-impl Teller {
-    /// What to say of what is seen now, if anything.
-    pub(crate) fn hear(&mut self, seen: Option<Shortage>) -> Option<String> {
-        let message = match (&self.told, &seen) {
+impl ShortageReporter {
+    /// Records the present shortage, or none, and returns the message that is due, if any.
+    pub(crate) fn report(&mut self, present: Option<Shortage>) -> Option<String> {
+        let message = match (&self.reported, &present) {
             (None, None) => None,
-            (Some(told), Some(seen)) if told.is_like(seen) => None,
-            (_, Some(seen)) => Some(seen.to_string()),
-            (Some(told), None) => Some(format!("there is a quorum again: enough nodes {}", told.verb)),
+            (Some(reported), Some(present)) if reported.is_like(present) => None,
+            (_, Some(present)) => Some(present.to_string()),
+            (Some(reported), None) => {
+                Some(format!("there is a quorum again: enough nodes {}", reported.verb))
+            }
         };
-        self.told = seen;
+        self.reported = present;
         message
     }
 }
@@ -163,17 +165,17 @@ impl Teller {
 mod tests {
     use super::*;
 
-    fn shortage(missing: &[Missing]) -> Option<Shortage> {
+    fn shortage(missing: &[MissingNode]) -> Option<Shortage> {
         Shortage::of(5, 4, "vote", missing.to_vec())
     }
 
-    fn quarantined(node: &str, millis: u64) -> Missing {
-        Missing::quarantined(node, Duration::from_millis(millis))
+    fn quarantined(node: &str, millis: u64) -> MissingNode {
+        MissingNode::quarantined(node, Duration::from_millis(millis))
     }
 
     #[test]
-    fn a_shortage_says_who_is_missing_and_why_and_for_how_long() {
-        let refused = Missing::faulty("a:1", &NodeError::Unreachable("Connection refused".into()));
+    fn a_shortage_names_the_missing_nodes_with_reasons_and_times() {
+        let refused = MissingNode::faulty("a:1", &NodeError::Unreachable("Connection refused".into()));
         let short = shortage(&[refused, quarantined("b:2", 57_100)]).unwrap();
         assert_eq!(
             short.to_string(),
@@ -184,19 +186,19 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_is_told_once_a_change_and_its_end_once() {
-        let mut teller = Teller::default();
-        let silent = |error: &NodeError| Missing::faulty("a:1", error);
-        assert_eq!(teller.hear(None), None, "nothing is said of a quorum that was never missing");
+    fn a_shortage_its_changes_and_its_end_are_reported_once() {
+        let mut reporter = ShortageReporter::default();
+        let silent = |error: &NodeError| MissingNode::faulty("a:1", error);
+        assert_eq!(reporter.report(None), None, "there was no shortage");
         let first = [silent(&NodeError::TimedOut), quarantined("b:2", 9000)];
-        assert!(teller.hear(shortage(&first)).unwrap().starts_with("no quorum: 3 of 5"));
+        assert!(reporter.report(shortage(&first)).unwrap().starts_with("no quorum: 3 of 5"));
         let later = [silent(&NodeError::Unresponsive), quarantined("b:2", 7000)];
-        assert_eq!(teller.hear(shortage(&later)), None, "less time, and silent in another way");
+        assert_eq!(reporter.report(shortage(&later)), None, "less time, and another kind of silence");
         let more = [silent(&NodeError::Unresponsive), quarantined("b:2", 7000), quarantined("c:3", 9000)];
-        assert!(teller.hear(shortage(&more)).unwrap().starts_with("no quorum: 2 of 5"));
+        assert!(reporter.report(shortage(&more)).unwrap().starts_with("no quorum: 2 of 5"));
         let other = [silent(&NodeError::OutOfMemory), quarantined("b:2", 7000), quarantined("c:3", 9000)];
-        assert!(teller.hear(shortage(&other)).unwrap().contains("(OOM)"));
-        assert_eq!(teller.hear(None).unwrap(), "there is a quorum again: enough nodes vote");
-        assert_eq!(teller.hear(None), None);
+        assert!(reporter.report(shortage(&other)).unwrap().contains("(OOM)"));
+        assert_eq!(reporter.report(None).unwrap(), "there is a quorum again: enough nodes vote");
+        assert_eq!(reporter.report(None), None);
     }
 }

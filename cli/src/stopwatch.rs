@@ -1,8 +1,8 @@
-//! How long things take on this machine, where no lease depends on it.
+//! Measured times and pauses on which no lease depends.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// The present, for measuring.
+/// Returns the present instant, for measurements.
 #[expect(
     clippy::disallowed_methods,
     reason = "what is measured is for people to read, and no lease depends on it"
@@ -11,19 +11,19 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The present as this machine's wall clock has it.
+/// Returns the time of this machine's wall clock.
 #[expect(clippy::disallowed_methods, reason = "it is the wall clock that is compared with those of nodes")]
 pub(crate) fn wall_clock() -> SystemTime {
     SystemTime::now()
 }
 
-/// Lets time pass.
+/// Waits for a duration.
 #[expect(clippy::disallowed_methods, reason = "no lease depends on it, and a suspend may prolong it")]
 pub(crate) async fn pause(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 
-/// What comes of this if it does not take too long.
+/// Returns the output of a future, or `None` after a duration.
 #[expect(clippy::disallowed_methods, reason = "no lease depends on it, and a suspend may prolong it")]
 pub(crate) async fn within<F: Future>(duration: Duration, future: F) -> Option<F::Output> {
     tokio::time::timeout(duration, future).await.ok()

@@ -1,23 +1,23 @@
-//! Tables for people.
+//! Tables of the text output.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use console::Term;
 
-/// How wide the terminal is to which results go; `None` if they go elsewhere, where lines stay
-/// whole for `awk` and the like.
+/// Returns the width of the terminal on standard output. `None` if that is no terminal: lines then
+/// stay whole, for programs such as `awk`.
 pub(crate) fn width() -> Option<u16> {
     width_of(&Term::stdout())
 }
 
-/// How wide this is, if it is a terminal.
+/// Returns the width of a terminal, if it is one.
 pub(crate) fn width_of(term: &Term) -> Option<u16> {
-    // A terminal that claims no columns does not know how many it has.
+    // A terminal that reports zero columns does not know its width.
     term.size_checked().map(|(_, columns)| columns).filter(|columns| *columns > 0)
 }
 
-/// A table with these columns, at most so wide.
+/// Returns a table with these column titles and at most this width.
 pub(crate) fn table(columns: &[&str], width: Option<u16>) -> Table {
-    // On a terminal every column counts.
+    // A terminal has few columns, so the gap is narrow.
     let gap = if width.is_some() { 1 } else { 2 };
     let mut table = fitted(width);
     table.set_header(columns.iter().copied());
@@ -27,7 +27,7 @@ pub(crate) fn table(columns: &[&str], width: Option<u16>) -> Table {
     table
 }
 
-/// A text as lines of at most this width, broken between words.
+/// Returns a text in lines of at most this width, broken between words.
 pub(crate) fn wrapped(text: &str, width: Option<u16>) -> String {
     let mut lines = fitted(width);
     lines.add_row([text]);

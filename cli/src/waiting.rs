@@ -1,4 +1,4 @@
-//! What is waited for, shown on a terminal.
+//! The line on a terminal that shows a wait.
 
 use std::{
     io::{self, IsTerminal, stderr},
@@ -10,38 +10,37 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use crate::messages::Messages;
 
-/// A line on standard error that says what is waited for, and is gone when this is dropped. Nothing
-/// unless that is a terminal.
+/// A line on standard error with the reason of a wait, removed when this is dropped. Without a
+/// terminal there is no line.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     bar: ProgressBar,
 }
 
 impl Waiting {
-    /// How often the line moves.
+    /// The interval of the animation.
     const TICK: Duration = Duration::from_millis(120);
 
-    /// Begins to show it, above which messages are written from now on. Nothing where `--json` was
-    /// asked for.
+    /// Shows the line. Messages are written above it. With `--json` there is no line.
     pub(crate) fn show(messages: &Messages, message: String) -> Self {
         let hidden = || Self { bar: ProgressBar::hidden() };
         let Some(bars) = messages.bars() else { return hidden() };
         let bar = bars.add(ProgressBar::new_spinner().with_message(message));
-        // `wide_msg`: cut off at the end of the line, as a second one would have to be found again
-        // to be cleared.
+        // `wide_msg` cuts the message at the end of the line, because a second line could not be
+        // cleared.
         let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         bar.enable_steady_tick(Self::TICK);
         Self { bar }
     }
 
-    /// Says something else.
-    pub(crate) fn say(&self, message: String) {
+    /// Replaces the message.
+    pub(crate) fn set_message(&self, message: String) {
         self.bar.set_message(message);
     }
 }
 
-/// Whether anybody sees what is shown on standard error.
+/// Whether standard error is a terminal.
 pub(crate) fn is_terminal() -> bool {
     stderr().is_terminal()
 }
@@ -52,7 +51,8 @@ impl Drop for Waiting {
     }
 }
 
-/// Where lines that move are drawn: on standard error, if that is a terminal on which they can.
+/// Returns the target of animated lines: standard error, or no target if that is no terminal that
+/// supports them.
 pub(crate) fn draw_target() -> ProgressDrawTarget {
     let usual = ProgressDrawTarget::stderr();
     if usual.is_hidden() {
@@ -61,14 +61,14 @@ pub(crate) fn draw_target() -> ProgressDrawTarget {
     ProgressDrawTarget::term_like(Box::new(Margin(Term::buffered_stderr())))
 }
 
-/// A terminal as if it had some columns fewer. A line that moves is filled up with blanks to the
-/// last column, and what the terminal echoes of Ctrl-C has to find room behind them: on the next
-/// line, nobody would clear it. A terminal that is gone is no error.
+/// A terminal that reports fewer columns than it has. An animated line is filled with blanks to the
+/// last reported column, and the terminal echoes Ctrl-C behind them. Without room, the echo would go
+/// to the next line, which is never cleared. Errors of a closed terminal are ignored.
 #[derive(Debug)]
 struct Margin(Term);
 
 impl Margin {
-    /// For `^C`, and one column in which the cursor stays.
+    /// The columns for `^C`, with one for the cursor.
     const COLUMNS: u16 = 4;
 }
 

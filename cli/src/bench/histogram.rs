@@ -1,4 +1,4 @@
-//! How long something took, many times.
+//! Histograms of latencies.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::{
     failure::Failure,
 };
 
-/// Three figures of every duration are kept, up to this one.
-const LONGEST: Duration = Duration::from_secs(600);
+/// The largest recorded latency; longer ones count as this one.
+const MAX_LATENCY: Duration = Duration::from_secs(600);
 
-/// How long something took, many times, to a thousandth.
+/// A histogram of latencies, to three significant figures.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyHistogram {
     micros: Histogram<u64>,
 }
 
-/// What of it is shown.
+/// The percentiles of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Percentiles {
     pub(crate) count: u64,
@@ -30,27 +30,29 @@ pub(crate) struct Percentiles {
 }
 
 impl LatencyHistogram {
+    /// Creates an empty histogram.
+    ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// [`Exit::Internal`](crate::exit::Exit::Internal) if there is no memory for it.
     pub(crate) fn new() -> Result<Self, Failure> {
-        let most = u64::try_from(LONGEST.as_micros()).unwrap_or(u64::MAX);
+        let most = u64::try_from(MAX_LATENCY.as_micros()).unwrap_or(u64::MAX);
         let micros = Histogram::new_with_bounds(1, most, 3);
-        let micros = micros.map_err(|error| Failure::internal("a histogram", error))?;
+        let micros = micros.map_err(|error| Failure::internal("create a histogram", error))?;
         Ok(Self { micros })
     }
 
-    pub(crate) fn note(&mut self, took: Duration) {
+    pub(crate) fn record(&mut self, took: Duration) {
         self.micros.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Adds what another has noted.
+    /// Adds the latencies of a second histogram.
     ///
     /// # Errors
     ///
-    /// The counts are too large.
+    /// [`Exit::Internal`](crate::exit::Exit::Internal) if a count overflows.
     pub(crate) fn add(&mut self, other: &Self) -> Result<(), Failure> {
-        self.micros.add(&other.micros).map_err(|error| Failure::internal("a histogram", error))
+        self.micros.add(&other.micros).map_err(|error| Failure::internal("add a histogram", error))
     }
 
     pub(crate) fn percentiles(&self) -> Percentiles {
@@ -66,7 +68,7 @@ impl LatencyHistogram {
 }
 
 impl Percentiles {
-    /// The cells of a row, without the count.
+    /// Returns the cells of a row, without the count.
     pub(crate) fn cells(&self) -> [String; 4] {
         [self.median_ms, self.p90_ms, self.p99_ms, self.max_ms].map(|milliseconds| {
             if self.count == 0 {
@@ -82,12 +84,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_those_of_what_was_noted() {
+    fn percentiles_match_the_recorded_latencies() {
         let mut histogram = LatencyHistogram::new().unwrap();
         let mut other = LatencyHistogram::new().unwrap();
         for milliseconds in 1..=50 {
-            histogram.note(Duration::from_millis(milliseconds));
-            other.note(Duration::from_millis(50 + milliseconds));
+            histogram.record(Duration::from_millis(milliseconds));
+            other.record(Duration::from_millis(50 + milliseconds));
         }
         histogram.add(&other).unwrap();
         let Percentiles { count, median_ms, p90_ms, p99_ms, max_ms } = histogram.percentiles();
@@ -98,8 +100,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_noted_is_shown_as_nothing() {
-        let nothing = LatencyHistogram::new().unwrap().percentiles();
-        assert_eq!((nothing.count, nothing.cells()), (0, ["-", "-", "-", "-"].map(str::to_owned)));
+    fn an_empty_histogram_is_shown_as_dashes() {
+        let empty = LatencyHistogram::new().unwrap().percentiles();
+        assert_eq!((empty.count, empty.cells()), (0, ["-", "-", "-", "-"].map(str::to_owned)));
     }
 }

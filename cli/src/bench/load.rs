@@ -1,4 +1,4 @@
-//! Tasks that lock and unlock.
+//! The load: tasks that lock and unlock.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,51 +8,51 @@ use tokio::{sync::watch, task::JoinSet};
 use super::{histogram::LatencyHistogram, residue::Residue};
 use crate::{failure::Failure, stopwatch};
 
-/// How long a task rests after a failure, so that nodes which refuse are not asked in a busy loop.
-const REST: Duration = Duration::from_millis(10);
+/// The pause of a task after a failure, which prevents a busy loop on nodes that refuse.
+const FAILURE_PAUSE: Duration = Duration::from_millis(10);
 
-/// What tasks have seen.
+/// The measurements of the tasks.
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) lock: LatencyHistogram,
     pub(crate) unlock: LatencyHistogram,
-    /// How often what failed.
+    /// The number of failures by kind.
     pub(crate) failures: BTreeMap<&'static str, u64>,
-    /// What their unlocks may have left.
+    /// The keys that the unlocks may have left.
     pub(crate) residue: Residue,
 }
 
 impl Load {
-    /// Locks and unlocks in a task for each of these resources, until `is_over`, on nodes where
-    /// tombstones last so long.
+    /// Locks and unlocks each resource in its own task until `is_over`, on nodes whose tombstones have
+    /// this ttl.
     ///
     /// # Errors
     ///
-    /// What cannot be counted. Locks that are not had are counted.
+    /// A histogram or task that fails. Failed lock calls are counted.
     pub(crate) async fn run(
         quorum: &Quorum,
         resources: &[String],
-        tombstones_last: Duration,
+        tombstone_ttl: Duration,
         is_over: &watch::Receiver<bool>,
     ) -> Result<Self, Failure> {
         let mut tasks = JoinSet::new();
         for resource in resources {
-            let load = Self::new(tombstones_last)?;
+            let load = Self::new(tombstone_ttl)?;
             tasks.spawn(load.work(resource.clone(), quorum.red_lock(resource), is_over.clone()));
         }
-        let mut load = Self::new(tombstones_last)?;
+        let mut load = Self::new(tombstone_ttl)?;
         while let Some(done) = tasks.join_next().await {
-            load.add(done.map_err(|error| Failure::internal("a task of the benchmark", error))?)?;
+            load.add(done.map_err(|error| Failure::internal("run a task of the benchmark", error))?)?;
         }
         Ok(load)
     }
 
-    fn new(tombstones_last: Duration) -> Result<Self, Failure> {
+    fn new(tombstone_ttl: Duration) -> Result<Self, Failure> {
         Ok(Self {
             lock: LatencyHistogram::new()?,
             unlock: LatencyHistogram::new()?,
             failures: BTreeMap::new(),
-            residue: Residue::new(tombstones_last),
+            residue: Residue::new(tombstone_ttl),
         })
     }
 
@@ -69,50 +69,50 @@ impl Load {
     async fn work(mut self, resource: String, lock: RedLock, is_over: watch::Receiver<bool>) -> Self {
         while !*is_over.borrow() {
             if !self.step(&resource, &lock).await {
-                stopwatch::pause(REST).await;
+                stopwatch::pause(FAILURE_PAUSE).await;
             }
         }
         self
     }
 
-    fn failed(&mut self, what: &'static str) {
-        *self.failures.entry(what).or_default() += 1;
+    fn count_failure(&mut self, kind: &'static str) {
+        *self.failures.entry(kind).or_default() += 1;
     }
 
-    /// One lock and its unlock; whether both went well.
+    /// Locks and unlocks once. Returns whether both succeeded.
     async fn step(&mut self, resource: &str, lock: &RedLock) -> bool {
         let start = stopwatch::now();
         let guard = match lock.try_lock().await {
             Ok(Some(guard)) => guard,
             Ok(None) => {
-                self.failed("lock: held by another");
+                self.count_failure("lock: held by another client");
                 return false;
             }
             Err(error) => {
-                self.failed(why_not_locked(&error));
+                self.count_failure(kind_of_failure(&error));
                 return false;
             }
         };
-        self.lock.note(start.elapsed());
-        self.residue.note(resource, &guard);
+        self.lock.record(start.elapsed());
+        self.residue.record(resource, &guard);
         let start = stopwatch::now();
         match guard.unlock().await {
             Ok(replies) if replies.has_quorum() => {
-                self.unlock.note(start.elapsed());
+                self.unlock.record(start.elapsed());
                 return true;
             }
-            Ok(_) => self.failed("unlock: no quorum"),
-            Err(Error::LeaseLost(_)) => self.failed("unlock: the lease was lost"),
-            Err(_) => self.failed("unlock: other errors"),
+            Ok(_) => self.count_failure("unlock: no quorum"),
+            Err(Error::LeaseLost(_)) => self.count_failure("unlock: the lease was lost"),
+            Err(_) => self.count_failure("unlock: other errors"),
         }
         false
     }
 }
 
-fn why_not_locked(error: &Error) -> &'static str {
+fn kind_of_failure(error: &Error) -> &'static str {
     match error {
         Error::NoQuorum(error) if error.is_quarantined() => "lock: nodes in quarantine",
-        // A quorum granted, and too late to leave any validity.
+        // A quorum granted, but too late for any validity.
         Error::NoQuorum(error) if error.node_replies().has_quorum() => "lock: votes came too late",
         Error::NoQuorum(_) => "lock: no quorum",
         _ => "lock: other errors",

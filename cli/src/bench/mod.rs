@@ -1,4 +1,4 @@
-//! Locks under load: tasks that lock and unlock, and what comes of it.
+//! The benchmark of `bench`: the load, the measurements, and the removal of keys.
 
 pub(crate) mod histogram;
 pub(crate) mod load;

@@ -1,4 +1,4 @@
-//! How fast each node answers under the load.
+//! The response times of each node under the load.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use tokio::sync::watch;
 use super::histogram::LatencyHistogram;
 use crate::{failure::Failure, stopwatch};
 
-/// How often the nodes are asked: rarely beside what the tasks ask.
+/// The interval of the inspections, which add little to the load of the tasks.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// How fast one node answered.
+/// The response times of a node.
 #[derive(Debug)]
 pub(crate) struct NodeTimes {
     pub(crate) address: String,
     pub(crate) answers: LatencyHistogram,
-    /// How often it gave none.
+    /// The number of missing answers.
     pub(crate) silences: u64,
 }
 
-/// Asks all nodes who holds a resource, again and again until `is_over`.
+/// Inspects a resource at each interval until `is_over`.
 ///
 /// # Errors
 ///
-/// What cannot be counted. A quorum that does not answer is asked again.
+/// A histogram that fails. An inspection without a quorum is repeated.
 pub(crate) async fn watch(
     quorum: &Quorum,
     resource: &str,
@@ -40,7 +40,7 @@ pub(crate) async fn watch(
                 let Some(node) = nodes.get_mut(index) else { continue };
                 match (answer.holder(), answer.latency()) {
                     (Err(_), _) | (Ok(_), None) => node.silences += 1,
-                    (Ok(_), Some(latency)) => node.answers.note(latency),
+                    (Ok(_), Some(latency)) => node.answers.record(latency),
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What a benchmark prints.
+//! The report of a benchmark.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct BenchReport {
     tasks: usize,
     seconds: f64,
-    /// Locks with their unlocks.
+    /// The number of locks with their unlocks per second.
     cycles_per_second: f64,
     lock: Percentiles,
     unlock: Percentiles,
@@ -28,7 +28,7 @@ struct NodeLine {
     node: String,
     #[serde(flatten)]
     answers: Percentiles,
-    /// How often it did not answer.
+    /// The number of missing answers.
     silences: u64,
 }
 
@@ -51,13 +51,13 @@ impl BenchReport {
         }
     }
 
-    /// Whether any lock was had at all.
+    /// Whether at least one lock was acquired.
     pub(crate) fn has_locked(&self) -> bool {
         self.lock.count > 0
     }
 }
 
-/// Exact below 2^53, which no benchmark reaches.
+/// Converts a count, exactly below 2^53, which no benchmark reaches.
 fn count(count: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than three figures")]
     let count = count as f64;

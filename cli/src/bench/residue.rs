@@ -1,4 +1,4 @@
-//! What a benchmark leaves on nodes, and how it is deleted.
+//! The keys that a benchmark leaves on nodes, and their removal.
 
 use std::{
     collections::VecDeque,
@@ -9,33 +9,33 @@ use redquorum::{__command::connectors, LockGuard, error::NodeReply, unstable_red
 
 use crate::{connect::NodeConnection, settings::Settings, stopwatch};
 
-/// How many keys one command deletes, so that none keeps a server for long.
-const AT_ONCE: usize = 500;
+/// The number of keys per DEL, which keeps a server busy for a short time only.
+const KEYS_PER_COMMAND: usize = 500;
 
-/// Tombstones that nodes may have. They end by themselves after a while, and are forgotten here as
-/// well.
+/// The names of the tombstones that nodes may have. A name is dropped when the ttl of its tombstone has
+/// passed.
 ///
-/// An unlock leaves one where it finds no key though the node was sent the lock and has not
-/// answered it: rarely, so that most of these names are of none.
+/// An unlock leaves a tombstone on a node that has no key, if the node received the lock and did not
+/// answer. This is rare, so most of these names have no key.
 #[derive(Debug)]
 pub(crate) struct Residue {
-    lasts: Duration,
+    tombstone_ttl: Duration,
     tombstones: VecDeque<(Instant, String)>,
 }
 
 impl Residue {
-    /// Of tombstones that last so long.
-    pub(crate) fn new(lasts: Duration) -> Self {
-        Self { lasts, tombstones: VecDeque::new() }
+    /// Creates an empty list for tombstones with this ttl.
+    pub(crate) fn new(tombstone_ttl: Duration) -> Self {
+        Self { tombstone_ttl, tombstones: VecDeque::new() }
     }
 
-    /// Notes what the unlock of this guard may leave.
-    pub(crate) fn note(&mut self, resource: &str, guard: &LockGuard) {
+    /// Records the tombstone that the unlock of this guard may leave.
+    pub(crate) fn record(&mut self, resource: &str, guard: &LockGuard) {
         if guard.node_replies().iter().all(|(_, reply)| *reply == NodeReply::Done) {
             return;
         }
         let now = stopwatch::now();
-        while self.tombstones.front().is_some_and(|(at, _)| now.duration_since(*at) > self.lasts) {
+        while self.tombstones.front().is_some_and(|(at, _)| now.duration_since(*at) > self.tombstone_ttl) {
             self.tombstones.pop_front();
         }
         let name = format!("redquorum:gone:{}:{}", braced(resource), guard.id());
@@ -46,8 +46,8 @@ impl Residue {
         self.tombstones.extend(other.tombstones);
     }
 
-    /// Deletes these, and the fencing counters of these resources. What is on a node that is not
-    /// reached ends by itself.
+    /// Deletes the tombstones, and the fencing counters of the resources. Keys on an unreachable node
+    /// end by their ttl.
     pub(crate) async fn delete(self, settings: &Settings, resources: &[String]) {
         let counters = resources.iter().map(|resource| format!("redisson_lock_token:{}", braced(resource)));
         let names: Vec<String> = counters.chain(self.tombstones.into_iter().map(|(_, name)| name)).collect();
@@ -57,8 +57,8 @@ impl Residue {
             else {
                 continue;
             };
-            for names in names.chunks(AT_ONCE) {
-                if connection.ask::<i64>(cmd("DEL").arg(names)).await.is_err() {
+            for names in names.chunks(KEYS_PER_COMMAND) {
+                if connection.query::<i64>(cmd("DEL").arg(names)).await.is_err() {
                     break;
                 }
             }
@@ -66,7 +66,8 @@ impl Residue {
     }
 }
 
-/// As names that are derived from a resource have it.
+/// Returns the resource in the braces of derived keys.
+
 fn braced(resource: &str) -> String {
     if resource.contains('{') { resource.to_owned() } else { format!("{{{resource}}}") }
 }

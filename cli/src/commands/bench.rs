@@ -1,4 +1,4 @@
-//! `redquorum bench`: how fast locks are on these nodes.
+//! `redquorum bench`: measures how fast locks are on these nodes.
 
 use std::{num::NonZero, time::Duration};
 
@@ -20,61 +20,62 @@ use crate::{
     waiting::Waiting,
 };
 
-/// A counter outlives every lease, and no less is accepted.
-const LEAST_COUNTER_TTL: Duration = Duration::from_secs(1);
+/// The smallest counter ttl that the library accepts. A counter has to outlive every lease.
+const MIN_COUNTER_TTL: Duration = Duration::from_secs(1);
 
 /// Measure how fast locks are on these nodes
 ///
-/// Tasks of one client lock and unlock, each a resource of its own, as often as they can. It loads
-/// the servers, so their other users will notice. The resources have a random name which nobody
-/// else has, and what is left of them is deleted at the end; a signal such as that of Ctrl-C ends
-/// it early. Below locks and unlocks, each node: how fast it answered a question meanwhile.
+/// Tasks of one client lock and unlock without a pause, each with its own resource. This loads the
+/// servers, and so affects their other users. The resources have random names, and their keys are
+/// deleted at the end. A signal, such as Ctrl-C, ends the measurement early. The report shows locks
+/// and unlocks, and the response time of each node under the load.
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
-    /// How many tasks
+    /// The number of tasks
     #[arg(long, value_name = "N", default_value = "8")]
     tasks: NonZero<usize>,
-    /// For how long
+    /// The time of the measurement
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "10s")]
     duration: Duration,
-    /// The ttl of the locks, of which the node timeout is a tenth [default: the file's, or 30s]
+    /// The ttl of the locks; the node timeout is a tenth of it [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ttl: Option<Duration>,
-    /// How their names begin, for a user who may lock only certain names
+    /// The beginning of the names, for a user with permissions for certain names only
     #[arg(long, default_value = "redquorum-bench:")]
     prefix: String,
 }
 
 impl Bench {
-    /// Measures, prints, and cleans up.
+    /// Measures, prints the report, and deletes the keys.
     ///
     /// # Errors
     ///
-    /// Why there is no quorum to measure, or [`Exit::NoQuorum`] if no lock could be had.
+    /// The failure to connect, or [`Exit::NoQuorum`] if no lock was acquired.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let ttl = self.ttl.unwrap_or(settings.effective.ttl);
         let builder =
-            settings.builder().ttl(ttl).counter_ttl(settings.effective.max_ttl.max(LEAST_COUNTER_TTL));
+            settings.builder().ttl(ttl).counter_ttl(settings.effective.max_ttl.max(MIN_COUNTER_TTL));
         let resources = self.resources();
         let seconds = duration::shown(self.duration);
         let tasks = counted(self.tasks.get(), "task");
         let verb = if self.tasks.get() == 1 { "loads" } else { "load" };
         app.messages.notice(&format!("{tasks} {verb} the servers for {seconds}"));
         let waiting = Waiting::show(&app.messages, format!("measuring for {seconds}"));
-        // None where nothing was begun, for which no node is to be waited for once more.
+        // `None` until the first lock: then no keys are left, and no node has to be connected again.
         let mut residue = None;
         let done = app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
             let residue = residue.insert(Residue::new(settings.effective.max_ttl));
-            let over = end(self.duration, signals, &app.messages);
-            let (report, left) = self.measure(quorum, &resources, settings.effective.max_ttl, over).await?;
+            let end = time_or_signal(self.duration, signals, &app.messages);
+            let (report, left) = self.measure(quorum, &resources, settings.effective.max_ttl, end).await?;
             residue.add(left);
             drop(waiting);
             app.output.print(&report)?;
             if report.has_locked() {
                 return Ok(Exit::Success);
             }
-            Err(Failure::new(Exit::NoQuorum, "no lock could be taken: `redquorum doctor` says why"))
+            let message = format!("no lock was acquired within {seconds}: `redquorum doctor` shows why");
+            Err(Failure::new(Exit::NoQuorum, message))
         });
         let done = done.await;
         if let Some(residue) = residue {
@@ -83,7 +84,7 @@ impl Bench {
         done
     }
 
-    /// Names that nobody else has: 122 random bits.
+    /// Returns a unique name for each task, with 122 random bits.
     fn resources(&self) -> Vec<String> {
         let Self { prefix, tasks, .. } = self;
         let run = Uuid::new_v4().simple();
@@ -94,11 +95,11 @@ impl Bench {
         &self,
         quorum: &Quorum,
         resources: &[String],
-        tombstones_last: Duration,
+        tombstone_ttl: Duration,
         end: impl Future<Output = ()>,
     ) -> Result<(BenchReport, Residue), Failure> {
         let (over, is_over) = watch::channel(false);
-        let asked = resources.first().map_or("", String::as_str);
+        let inspected = resources.first().map_or("", String::as_str);
         let start = stopwatch::now();
         let ending = async {
             end.await;
@@ -107,18 +108,18 @@ impl Bench {
         };
         let (took, load, nodes) = tokio::try_join!(
             ending,
-            Load::run(quorum, resources, tombstones_last, &is_over),
-            nodes::watch(quorum, asked, is_over.clone()),
+            Load::run(quorum, resources, tombstone_ttl, &is_over),
+            nodes::watch(quorum, inspected, is_over.clone()),
         )?;
         Ok((BenchReport::new(resources.len(), took, &load, &nodes), load.residue))
     }
 }
 
-/// The end of the time, or a signal that asks for it.
-async fn end(lasts: Duration, signals: &mut Signals, messages: &Messages) {
+/// Waits for the end of the time, or for a signal to end.
+async fn time_or_signal(time: Duration, signals: &mut Signals, messages: &Messages) {
     tokio::select! {
         biased;
         _ = signals.end(messages) => {}
-        () = stopwatch::pause(lasts) => {}
+        () = stopwatch::pause(time) => {}
     }
 }

@@ -1,4 +1,4 @@
-//! `redquorum completions`: for shells.
+//! `redquorum completions`: prints completion scripts of shells.
 
 use std::io::Write;
 
@@ -7,10 +7,10 @@ use clap_complete::Shell;
 
 use crate::{arguments::Arguments, exit::Exit, failure::Failure};
 
-/// Print what a shell needs to complete the arguments
+/// Print the completion script of a shell
 #[derive(Args, Debug)]
 pub(crate) struct Completions {
-    /// Which shell
+    /// The shell
     shell: Shell,
 }
 
@@ -19,7 +19,7 @@ impl Completions {
     ///
     /// # Errors
     ///
-    /// If it cannot be written.
+    /// An output that cannot be written.
     pub(crate) fn perform(&self) -> Result<Exit, Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Arguments::described(), "redquorum", &mut script);

@@ -1,4 +1,4 @@
-//! `redquorum doctor`: is this a sound quorum?
+//! `redquorum doctor`: checks whether the nodes are a sound quorum.
 
 use std::time::Duration;
 
@@ -18,38 +18,38 @@ use crate::{
     waiting::Waiting,
 };
 
-/// Find out whether the nodes are a sound quorum
+/// Check whether the nodes are a sound quorum
 ///
-/// Checks each node, and all of them together, and prints a line for each warning and failure: what
-/// was found, and what to do. It asks on connections of its own, registers nowhere, and tries what
-/// locks do with names of its own, which are deleted again. What the user may not ask for is a
-/// warning, "cannot tell". Ends with 81 if anything fails.
+/// Checks each node, and all nodes together, and prints a line for each warning and failure, with the
+/// remedy. Uses plain connections without a registration, and tries the commands of locks with
+/// reserved names, which are deleted afterwards. A check that the user has no permission for is a
+/// warning, "cannot tell". If a check fails, the exit status is 81.
 ///
-/// It says nothing of single locks: `inspect` shows who has one, and `force-unlock` ends it. A key that
-/// is deleted by hand comes back with its holder's next renewal.
+/// Single locks are not checked: `inspect` shows the holder of a lock, and `force-unlock` ends the
+/// lock. A key that is deleted by hand comes back with its holder's next renewal.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
-    /// Print a line for each check that found nothing wrong, too
+    /// Print all checks, not only warnings and failures
     #[arg(long)]
     all: bool,
-    /// Take warnings for failures
+    /// Treat warnings as failures
     #[arg(long)]
     strict: bool,
-    /// How long to watch whether the clocks of nodes run as they should; the longer, the more
-    /// exactly; 0 does not
+    /// The time for which the rates of the nodes' clocks are measured; a longer time is more exact,
+    /// and 0 skips this check
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
     watch: Duration,
 }
 
 impl Doctor {
-    /// Asks, judges, and prints.
+    /// Gathers facts, judges them, and prints the findings.
     ///
     /// # Errors
     ///
-    /// Settings that cannot work. That nodes fail is no error.
+    /// Invalid settings. A failure of a node is a finding, not an error.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
-        let waiting = Waiting::show(&app.messages, "asking the nodes".to_owned());
+        let waiting = Waiting::show(&app.messages, "checking the nodes".to_owned());
         let facts = gather(&settings, self.watch).await?;
         drop(waiting);
         let findings = judge(&facts);

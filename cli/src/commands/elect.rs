@@ -1,4 +1,11 @@
-//! `redquorum elect`: a command while leading.
+//! `redquorum elect`: runs a command while leading.
+//!
+//! ```text
+//!   campaign ──► lead: run the command ──┬─ stopped for the lease ────────────────► campaign
+//!      ▲                                 ├─ ended by itself, --restart ── pause ──► campaign
+//!      │ SIGHUP, SIGINT,                 ├─ ended by itself ──────────────────────► exit
+//!      └ SIGQUIT, SIGTERM: exit          └─ SIGINT or SIGTERM passed on ──────────► exit
+//! ```
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
@@ -14,7 +21,6 @@ use crate::{
     exit::Exit,
     failure::Failure,
     name,
-    narration::narrate,
     settings::Settings,
     supervise::{
         Job, JobEnd,
@@ -22,50 +28,51 @@ use crate::{
         rule::{Marks, OnLoss, Rule},
         signals::Signals,
     },
+    wait_report::report_wait,
     waiting::Waiting,
     what_to_run::WhatToRun,
 };
 
-/// How long after its end a command is not started again, so that one which fails at once is no
-/// busy loop.
-const REST: Duration = Duration::from_secs(1);
+/// The pause before a command that ended by itself is started again. It prevents a busy loop of a
+/// command that fails at once.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
 /// Run a command while leading
 ///
-/// Campaigns until it leads, and then runs the command. When the leadership is lost, the command is
-/// stopped and the campaign begins again; when the command ends by itself, the leadership is given
-/// up and redquorum ends with its exit status. The command finds REDQUORUM_RESOURCE (the election's
-/// name), REDQUORUM_TERM and, the same, REDQUORUM_FENCING_TOKEN in its environment.
+/// Campaigns until it leads, and then runs the command. If the leadership is lost, the command is
+/// stopped and the campaign starts again. If the command ends by itself, redquorum resigns and ends
+/// with the same exit status. The environment of the command has REDQUORUM_RESOURCE (the name of the
+/// election), and REDQUORUM_TERM and REDQUORUM_FENCING_TOKEN with the same number.
 #[derive(Args, Debug)]
 pub(crate) struct Elect {
-    /// The election
+    /// The name of the election
     name: OsString,
-    /// What observers see of this candidate when it leads, such as its address
+    /// The value that observers of this leader receive, such as its address
     #[arg(long)]
     value: OsString,
-    /// How long the nodes keep a leader that they do not hear of [default: the file's, or 30s]
+    /// The time for which the nodes keep a leader without a renewal [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ttl: Option<Duration>,
-    /// How long to go on while no quorum of nodes can be asked, or connected [default: the ttl, or
-    /// until the nodes vote again that are in quarantine, if that is later; the file's
-    /// connect_timeout, or 5s]
+    /// The time for which to retry while no quorum answers or can be connected [default: the ttl, or
+    /// until nodes in quarantine vote again, if that is later; to connect, the file's connect_timeout,
+    /// or 5s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     quorum_timeout: Option<Duration>,
-    /// What becomes of the command when the leadership is about to end
+    /// The way to stop the command when the leadership is about to end
     #[arg(long, value_enum, value_name = "WHAT", default_value = "term")]
     on_loss: OnDeposition,
-    /// With `--on-loss term`: from SIGTERM to SIGKILL [default: a sixth of the ttl]
+    /// The time from SIGTERM to SIGKILL, with `--on-loss term` [default: a sixth of the ttl]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     kill_after: Option<Duration>,
-    /// Campaign again also when the command has ended by itself
+    /// Campaign again after the command has ended by itself, too
     #[arg(long)]
     restart: bool,
     #[command(flatten)]
     what: WhatToRun,
 }
 
-/// [`OnLoss`] for a leader: the command of one who was deposed cannot run on beside that of its own
-/// next term.
+/// [`OnLoss`] for a leader, without [`OnLoss::Ignore`]: the command of a past term must not run beside
+/// the command of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OnDeposition {
     /// SIGTERM, and SIGKILL before the leadership ends
@@ -75,11 +82,11 @@ enum OnDeposition {
 }
 
 impl Elect {
-    /// Leads, for as long and as often as it can.
+    /// Campaigns and leads, again after each loss.
     ///
     /// # Errors
     ///
-    /// Why it cannot.
+    /// The failure to connect, to campaign, or to run the command.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let rule = self.rule(&settings)?;
@@ -89,7 +96,7 @@ impl Elect {
             loop {
                 let leadership = tokio::select! {
                     biased;
-                    never = orphans.bury(None, None) => match never {},
+                    never = orphans.reap(None, None) => match never {},
                     signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
                     leadership = self.campaign(quorum, app) => leadership?,
                 };
@@ -99,12 +106,12 @@ impl Elect {
                 }
                 if !ended.is_stopped {
                     #[expect(clippy::disallowed_methods, reason = "no lease depends on it")]
-                    let rest = tokio::time::sleep(REST);
+                    let pause = tokio::time::sleep(RESTART_PAUSE);
                     tokio::select! {
                         biased;
-                        never = orphans.bury(None, None) => match never {},
+                        never = orphans.reap(None, None) => match never {},
                         signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
-                        () = rest => {}
+                        () = pause => {}
                     }
                 }
             }
@@ -116,9 +123,7 @@ impl Elect {
         let on_loss = match self.on_loss {
             OnDeposition::Term => OnLoss::Term,
             OnDeposition::Kill if self.kill_after.is_some() => {
-                return Err(Failure::usage(
-                    "--kill-after is for `--on-loss term`: otherwise there is no SIGTERM",
-                ));
+                return Err(super::kill_after_without_term());
             }
             OnDeposition::Kill => OnLoss::Kill,
         };
@@ -137,11 +142,11 @@ impl Elect {
         tokio::select! {
             biased;
             leadership = election.campaign(self.value.as_bytes()) => Ok(leadership?),
-            never = narrate(&waiting, quorum, resources, true, &app.messages) => match never {},
+            never = report_wait(&waiting, quorum, resources, true, &app.messages) => match never {},
         }
     }
 
-    /// Runs the command under a leadership, and gives that up.
+    /// Runs the command under a leadership, and resigns.
     async fn lead(
         &self,
         leadership: Leadership,
@@ -158,7 +163,7 @@ impl Elect {
         app.messages.notice(&format!("leading {} with term {}", self.shown(), term.display()));
         let job = Job { command: &self.what.words(), variables, rule };
         let ended = match job.run(&leadership, signals, app).await {
-            // Deposed before it began: as good as stopped.
+            // A leadership that ended before the command started counts as a stopped command.
             Err(Failure { exit: exit @ Exit::LeaseLost, .. }) => {
                 JobEnd { exit, is_stopped: true, is_demanded: false }
             }

@@ -1,4 +1,4 @@
-//! `redquorum force-unlock`: ends a lock, no matter who holds it.
+//! `redquorum force-unlock`: unlocks a resource without its holder.
 
 use std::{borrow::Cow, ffi::OsString, fmt, os::unix::ffi::OsStrExt};
 
@@ -20,21 +20,21 @@ use crate::{
     table,
 };
 
-/// End a lock, no matter who holds it
+/// End a lock without its holder
 ///
-/// For a holder that is known to be gone, whose ttl is too long to wait for. A holder that is alive
-/// is told at once, and works on until it hears that: until then there may be two, and only their
-/// fencing tokens tell them apart. A key that is deleted by hand comes back with the next renewal; this
-/// keeps it from that. Shows who holds it, and asks; where there is no terminal to ask
-/// on, it wants `--yes`.
+/// Meant for a holder that is dead, if its ttl is too long to wait for. A living holder is notified at
+/// once and works until the notice arrives. Until then there may be two holders, which only their
+/// fencing tokens distinguish. A key that is deleted by hand comes back with the next renewal; this
+/// command refuses that renewal. It shows the holder and asks for confirmation; without a terminal,
+/// it requires `--yes`.
 #[derive(Args, Debug)]
 pub(crate) struct ForceUnlock {
-    /// What is locked
+    /// The name of the lock
     name: OsString,
-    /// End what has this slot of a semaphore instead: 0 to 1023
+    /// Unlock this slot of a semaphore instead: 0 to 1023
     #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u32).range(0..=1023))]
     slot: Option<u32>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
@@ -42,50 +42,51 @@ pub(crate) struct ForceUnlock {
 /// The output of `force-unlock`.
 #[derive(Debug, Serialize)]
 struct ForceUnlockOutput {
-    /// Who held it before.
+    /// The lock before.
     before: LockView,
-    /// Whether there was anything to unlock.
+    /// Whether there was a lock.
     was_unlocked: bool,
-    /// Nodes that have confirmed.
+    /// The nodes that confirmed the unlock.
     confirmed: Vec<String>,
-    /// Nodes that have not.
+    /// The nodes that did not confirm the unlock.
     open: Vec<String>,
 }
 
 impl ForceUnlock {
-    /// Shows who holds it, asks, and unlocks it.
+    /// Shows the holder, asks for confirmation, and unlocks the resource.
     ///
     /// # Errors
     ///
-    /// [`Exit::Usage`] if there is nobody to ask, [`Exit::Declined`] if the answer is no, or of
-    /// somebody else by now; why no quorum of nodes has confirmed.
+    /// [`Exit::Usage`] without `--yes` and a terminal, [`Exit::Declined`] if the answer is no or the
+    /// holder changed before the answer, or too few confirmations for a quorum.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let consent = Consent::of(self.yes, "unlock")?;
         let settings = app.settings()?;
-        // What only looks makes no node a member of a quorum.
+        // A read-only client does not register with the nodes.
         let shown = app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
             let before = self.inspect(quorum).await?;
             if before.is_free_everywhere() {
-                let done = ForceUnlockOutput {
+                let output = ForceUnlockOutput {
                     before,
                     was_unlocked: false,
                     confirmed: Vec::new(),
                     open: Vec::new(),
                 };
-                app.output.print(&done)?;
+                app.output.print(&output)?;
                 return Ok(None);
             }
             if consent == Consent::Ask {
                 app.messages.flush();
                 if !ask(&before).await? {
-                    return Err(Failure::new(Exit::Declined, "nothing was unlocked"));
+                    return Err(Failure::new(Exit::Declined, "nothing was unlocked: the answer was not yes"));
                 }
-                // The answer is about whom was shown, and may have taken a while.
+                // The answer applies to the shown holder only, and may have taken a while.
                 let now = self.inspect(quorum).await?;
                 if !now.has_no_other_holder_than(&before) {
                     let conclusion = now.conclusion();
                     let message = format!(
-                        "nothing was unlocked, as the holder has changed since it was shown: now {conclusion}"
+                        "nothing was unlocked: the holder changed before the answer, and {conclusion}; run it \
+                         again to unlock this holder"
                     );
                     return Err(Failure::new(Exit::Declined, message));
                 }
@@ -96,7 +97,7 @@ impl ForceUnlock {
         app.with_quorum(&settings, async |quorum| self.unlock(quorum, before, app).await).await
     }
 
-    /// The resource of the lock, or of the slot, as it stands on the nodes.
+    /// Returns the resource of the lock or of the slot on the nodes.
     fn resource(&self, quorum: &Quorum) -> Result<Cow<'_, [u8]>, ConfigError> {
         let name = self.name.as_bytes();
         let Some(slot) = self.slot else { return Ok(name.into()) };
@@ -122,8 +123,8 @@ impl ForceUnlock {
         let (confirmed, open) = (names(confirmed), names(open));
         app.output.print(&ForceUnlockOutput { before, was_unlocked: true, confirmed, open })?;
         app.messages.notice(
-            "a holder that is still running has been told; one that did not hear it works on until its next \
-             renewal, at most a third of its ttl from now, or without renewal until the ttl is over",
+            "a living holder was notified; if the notice is lost, the holder works until its next renewal, at \
+             most a third of its ttl from now, or without renewal until the ttl ends",
         );
         Ok(Exit::Success)
     }
@@ -137,7 +138,7 @@ async fn ask(before: &LockView) -> Result<bool, Failure> {
 impl fmt::Display for ForceUnlockOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.was_unlocked {
-            return write!(f, "{}: there was nothing to unlock", self.before.conclusion());
+            return write!(f, "{}: nothing to unlock", self.before.conclusion());
         }
         let width = table::width();
         let mut table = table::table(&["node", "unlocked"], width);
@@ -145,15 +146,12 @@ impl fmt::Display for ForceUnlockOutput {
             table.add_row([node, "confirmed"]);
         }
         for node in &self.open {
-            table.add_row([node, "not confirmed: what it keeps ends with its ttl"]);
+            table.add_row([node, "not confirmed: its key ends with the ttl"]);
         }
         writeln!(f, "{}", table.trim_fmt())?;
         let nodes = counted(self.confirmed.len() + self.open.len(), "node");
-        let conclusion = format!(
-            "unlocked on {} of {nodes}; what was seen before: {}",
-            self.confirmed.len(),
-            self.before.conclusion()
-        );
+        let conclusion =
+            format!("unlocked on {} of {nodes}; before: {}", self.confirmed.len(), self.before.conclusion());
         f.write_str(&table::wrapped(&conclusion, width))
     }
 }

@@ -1,4 +1,4 @@
-//! `redquorum init`: makes a quorum of new nodes.
+//! `redquorum init`: initialises new nodes as a quorum.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -10,22 +10,23 @@ use redquorum::{
 };
 use serde::Serialize;
 
-use crate::{app::App, exit::Exit, failure::Failure, narration::narrate_connecting, shortage::Teller, table};
+use crate::{
+    app::App, exit::Exit, failure::Failure, shortage::ShortageReporter, table, wait_report::report_connecting,
+};
 
-/// Make a quorum of new nodes
+/// Initialise new nodes as a quorum
 ///
-/// An administrator's act, once: it tells new nodes from nodes that have lost everything, which no
-/// client can. All nodes have to be up, and none may have been in a quorum before; otherwise
-/// nothing is changed. Without it, new nodes vote for nobody at first, for `max_ttl` and a little
-/// more.
+/// An administrator runs it once: it distinguishes new nodes from nodes that lost their data, which a
+/// client cannot do. All nodes have to be up, and no node may have been in a quorum before; otherwise
+/// nothing is changed. Without `init`, new nodes first abstain for `max_ttl` and a little more.
 ///
-/// With --if-needed, nodes that are this quorum already are a success. That is for a deployment
-/// job, not for the start of each service: if there is one node, or if all have lost their data at
-/// once, nothing tells them from new ones, and they would vote beside leases that are still held.
+/// With --if-needed, a quorum that is initialised already is a success. This is for a deployment job,
+/// not for the start of each service: one node, or nodes that all lost their data at once, look like
+/// new nodes, and would vote beside leases that are still held.
 #[derive(Args, Debug)]
 pub(crate) struct Init {
-    /// Do nothing if the nodes are this quorum already; those that know nothing join after a
-    /// quarantine
+    /// Succeed without a change if the nodes are this quorum already; nodes without metadata join after
+    /// a quarantine
     #[arg(long)]
     if_needed: bool,
 }
@@ -33,27 +34,27 @@ pub(crate) struct Init {
 /// The output of `init`.
 #[derive(Debug, Serialize)]
 struct InitOutput {
-    /// The quorum's configuration, as the nodes keep it now.
+    /// The quorum's configuration in the metadata of the nodes.
     fingerprint: String,
     /// The nodes of the quorum.
     nodes: Vec<String>,
-    /// Whether it was made by this call, so that all of them vote from now on.
+    /// Whether this call initialised the quorum, so that all nodes vote from now on.
     was_made: bool,
-    /// What each of the nodes said that does not vote as it knew nothing, or could not be asked.
+    /// The nodes that do not vote, because they have no metadata or did not answer, with their replies.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     absent: BTreeMap<String, String>,
 }
 
 impl Init {
-    /// Makes the quorum.
+    /// Initialises the quorum and prints its nodes.
     ///
     /// # Errors
     ///
-    /// Why it was not made, and what has become of each node.
+    /// The failure, with the state of each node.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let builder = app.settings()?.builder();
         let nodes = connectors(&builder)?;
-        let mut made = InitOutput {
+        let mut output = InitOutput {
             fingerprint: admin::fingerprint(&builder)?,
             nodes: nodes.iter().map(|node| node.address().to_owned()).collect(),
             was_made: true,
@@ -65,29 +66,29 @@ impl Init {
             }
             admin::init(&builder).await.map(|()| InitOutcome::Created)
         };
-        let mut teller = Teller::default();
+        let mut reporter = ShortageReporter::default();
         let outcome = tokio::select! {
             biased;
-            outcome = init => outcome.map_err(|error| explained(error, &made.fingerprint))?,
-            // Either waits for all of them.
-            never = narrate_connecting(&nodes, nodes.len(), &mut teller, &app.messages) => match never {},
+            outcome = init => outcome.map_err(|error| explained(error, &output.fingerprint))?,
+            // Both forms of `init` wait for all nodes, not for a quorum.
+            never = report_connecting(&nodes, nodes.len(), &mut reporter, &app.messages) => match never {},
         };
         if let InitOutcome::AlreadyDone(replies) = outcome {
-            made.was_made = false;
+            output.was_made = false;
             let absent = replies.iter().filter(|(_, reply)| **reply != NodeReply::Done);
-            made.absent = absent.map(|(node, reply)| (node.to_owned(), reply.to_string())).collect();
+            output.absent = absent.map(|(node, reply)| (node.to_owned(), reply.to_string())).collect();
         }
-        app.output.print(&made)?;
+        app.output.print(&output)?;
         Ok(Exit::Success)
     }
 }
 
-/// The error, with what has become of the nodes, or what to do with those of this configuration.
+/// Adds to an error the state of the nodes and the remedy.
 fn explained(error: AdminError, ours: &str) -> Failure {
     let nodes = match &error {
         AdminError::Incomplete(replies) => incomplete(replies),
         AdminError::NotNew { metadata, .. } if **metadata == *ours => {
-            "no node was changed: with --if-needed, nodes that are this quorum already are a success"
+            "no node was changed: with --if-needed, a quorum that is initialised already is a success"
                 .to_owned()
         }
         AdminError::NotNew { .. } | AdminError::Config(ConfigError::Server { .. }) => {
@@ -99,16 +100,16 @@ fn explained(error: AdminError, ours: &str) -> Failure {
     Failure::new(failure.exit, format!("{}; {nodes}", failure.message))
 }
 
-/// What has become of each node if not all took part: made or not, whatever they said.
+/// Returns the state of the nodes and the remedy, after an `init` that some nodes did not confirm.
 fn incomplete(replies: &NodeReplies) -> String {
-    let made: Vec<&str> =
+    let initialised: Vec<&str> =
         replies.iter().filter(|(_, reply)| **reply == NodeReply::Done).map(|(node, _)| node).collect();
-    if made.is_empty() {
-        return "no node was changed: bring up those that did not answer, and call it again".to_owned();
+    if initialised.is_empty() {
+        return "no node was changed: start the nodes that did not answer, and run `init` again".to_owned();
     }
     format!(
-        "made are {}: start clients, and the others join after a quarantine when they are up",
-        made.join(", ")
+        "initialised: {}; start clients, and the other nodes join after a quarantine once they are up",
+        initialised.join(", ")
     )
 }
 
@@ -116,11 +117,11 @@ impl fmt::Display for InitOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = table::table(&["node", "admitted"], table::width());
         for node in &self.nodes {
-            let state = if self.was_made { "new: it votes from now on" } else { "it knows the quorum" };
+            let state = if self.was_made { "new: votes from now on" } else { "initialised before" };
             table.add_row([node.as_str(), self.absent.get(node).map_or(state, String::as_str)]);
         }
         writeln!(f, "{}", table.trim_fmt())?;
-        let outcome = if self.was_made { "a quorum was made" } else { "the quorum was made before" };
+        let outcome = if self.was_made { "quorum initialised" } else { "the quorum was initialised before" };
         write!(f, "{outcome}: {}", self.fingerprint)
     }
 }

@@ -1,4 +1,4 @@
-//! `redquorum inspect`: who holds it.
+//! `redquorum inspect`: shows the holder of a lock, node by node.
 
 use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
@@ -12,31 +12,30 @@ use crate::{
     lock_view::LockView, name, stopwatch,
 };
 
-/// So many slots are asked about at once.
-const AT_ONCE: usize = 64;
+/// The number of slots that are inspected in parallel.
+const SLOTS_IN_PARALLEL: usize = 64;
 
 /// The largest number of permits of a semaphore.
-const MOST_PERMITS: u32 = 1024;
+const MAX_PERMITS: u32 = 1024;
 
-/// More looks would only load the nodes.
-const LEAST_INTERVAL: Duration = Duration::from_millis(50);
+/// The smallest interval of `--watch` and of `top`. A smaller one would only load the nodes.
+const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Show who holds a lock, node by node
+/// Show the holder of a lock, node by node
 ///
-/// For each node: the owner, how many holds it has, how long the node keeps the lock unless it is
-/// renewed, the fencing counter, and how long the node took to answer. Below, why nodes do not
-/// vote, and the quorum's conclusion. The answers are of the moment at which the nodes gave them:
-/// what they say may be otherwise by now. Nothing is written to nodes that no client has registered
-/// yet.
+/// Shows for each node the owner, its number of holds, the remaining ttl without a renewal, the
+/// fencing counter and the latency; then the reasons of nodes that do not vote, and the quorum's
+/// conclusion. An answer is the state when the node gave it, and may be outdated. Nodes without a
+/// registered client stay unchanged.
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {
-    /// What is locked
+    /// The name of the lock
     name: OsString,
-    /// Show the slots of a semaphore instead, so many of them: 1 to 1024
+    /// Show this number of slots of a semaphore instead: 1 to 1024
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = value_parser!(u32).range(1..=1024))]
     permits: Option<u32>,
-    /// Look again after each INTERVAL, of 1s unless another is given, and print what has changed but
-    /// for the time that passes; on a terminal, show it anew each time
+    /// Inspect again after each INTERVAL (1s by default) and print the changes, without those of
+    /// times; on a terminal, redraw each time
     #[arg(long = "watch", value_name = "INTERVAL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "1s", value_parser = interval)]
     interval: Option<Duration>,
@@ -44,19 +43,19 @@ pub(crate) struct Inspect {
 
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
     match duration::parse(text) {
-        Ok(interval) if interval < LEAST_INTERVAL => {
-            Err(format!("it is too short: give {LEAST_INTERVAL:?} or more"))
+        Ok(interval) if interval < MIN_INTERVAL => {
+            Err(format!("too short, as it would only load the nodes: give {MIN_INTERVAL:?} or more"))
         }
         parsed => parsed,
     }
 }
 
 impl Inspect {
-    /// Asks all nodes.
+    /// Inspects all nodes and prints the answers.
     ///
     /// # Errors
     ///
-    /// Why no quorum of them could be asked.
+    /// Fewer answers than a quorum.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
@@ -65,57 +64,58 @@ impl Inspect {
             }
             let mut from = 0;
             while from < self.slots() {
-                for view in self.look(quorum, from).await? {
+                for view in self.views_from(quorum, from).await? {
                     app.output.print(&view)?;
                 }
-                from += AT_ONCE;
+                from += SLOTS_IN_PARALLEL;
             }
-            self.tell_excess_slots(quorum, app).await;
+            self.report_excess_slots(quorum, app).await;
             Ok(Exit::Success)
         })
         .await
     }
 
-    /// Says that other clients count more permits, if slots beyond these are held.
-    async fn tell_excess_slots(&self, quorum: &Quorum, app: &App) {
+    /// Reports held slots beyond the given number of permits, which other clients exceed.
+    async fn report_excess_slots(&self, quorum: &Quorum, app: &App) {
         let Some(permits) = self.permits else { return };
         let excess = excess_slots(quorum, self.name.as_bytes(), permits).await;
         if let Ok([slots @ .., last]) = excess.as_deref() {
             let (name, count) = (name::shown(self.name.as_bytes()), counted(slots.len() + 1, "slot"));
             app.messages.notice(&format!(
-                "{count} of {name} in use beyond these, up to slot {last}: others count more than {}",
+                "{count} of {name} in use beyond {}, up to slot {last}: other clients count more permits; \
+                 use the same number everywhere",
                 counted(permits as usize, "permit")
             ));
         }
     }
 
-    /// How many there are to look at: a lock is one.
+    /// Returns the number of slots. A lock counts as one.
     fn slots(&self) -> usize {
         self.permits.map_or(1, |permits| permits as usize)
     }
 
-    /// Looks at those from this one on, but not at too many at once.
-    async fn look(&self, quorum: &Quorum, from: usize) -> Result<Vec<LockView>, Failure> {
+    /// Inspects at most [`SLOTS_IN_PARALLEL`] slots from this one on, or the lock.
+    async fn views_from(&self, quorum: &Quorum, from: usize) -> Result<Vec<LockView>, Failure> {
         let resource = self.name.as_bytes();
         let Some(permits) = self.permits else {
             return Ok(vec![LockView::new(resource, &quorum.inspect(resource).await?)]);
         };
         let semaphore = quorum.semaphore(resource, permits);
-        let inspected = (0..permits as usize).skip(from).take(AT_ONCE).map(async |slot| {
+        let inspected = (0..permits as usize).skip(from).take(SLOTS_IN_PARALLEL).map(async |slot| {
             let found = quorum.inspect(semaphore.slot_resource(slot)?).await?;
             Ok::<_, Failure>(LockView::of_slot(resource, slot, &found))
         });
         try_join_all(inspected).await
     }
 
-    /// Looks again and again. That no quorum can be asked is said once, and waited out, unless it is
-    /// so at the beginning.
+    /// Inspects after each interval. If no quorum answers at the start, this fails; if no quorum
+    /// answers later, this reports the failure once and goes on.
     async fn watch(&self, quorum: &Quorum, interval: Duration, app: &App) -> Result<Infallible, Failure> {
         let screen = Some(Term::stdout()).filter(|screen| screen.is_term() && !app.general.json);
-        let (mut changes, mut is_first, mut is_told, mut drawn) = (Changes::default(), true, false, 0);
-        // Signals do what they do to anybody: nothing is held.
+        let (mut changes, mut is_first, mut is_reported, mut drawn) = (Changes::default(), true, false, 0);
+        // Signals keep their default effect, because there is no lease to unlock.
         loop {
-            match self.look_at_all(quorum).await {
+            match self.all_views(quorum).await {
                 Ok(views) => {
                     let changed = changes.of(&views)?;
                     let shown = if screen.is_some() { views.iter().collect() } else { changed };
@@ -125,16 +125,16 @@ impl Inspect {
                     for view in shown {
                         app.output.print(view)?;
                     }
-                    is_told = false;
+                    is_reported = false;
                 }
                 Err(failure) if is_first || failure.exit != Exit::NoQuorum => return Err(failure),
                 Err(failure) => {
-                    if !is_told {
+                    if !is_reported {
                         app.messages.notice(&failure.in_one_line());
-                        // What was drawn stays above the notice.
+                        // The last drawing stays above the notice.
                         drawn = 0;
                     }
-                    is_told = true;
+                    is_reported = true;
                 }
             }
             is_first = false;
@@ -142,35 +142,35 @@ impl Inspect {
         }
     }
 
-    async fn look_at_all(&self, quorum: &Quorum) -> Result<Vec<LockView>, Failure> {
+    async fn all_views(&self, quorum: &Quorum) -> Result<Vec<LockView>, Failure> {
         let mut views = Vec::new();
         while views.len() < self.slots() {
-            views.extend(self.look(quorum, views.len()).await?);
+            views.extend(self.views_from(quorum, views.len()).await?);
         }
         Ok(views)
     }
 }
 
-/// The slots of a semaphore that a quorum names a lease on, beyond the number of permits.
+/// Returns the slots beyond the number of permits on which a quorum confirms a lease.
 async fn excess_slots(quorum: &Quorum, semaphore: &[u8], permits: u32) -> Result<Vec<usize>, Failure> {
-    let largest = quorum.semaphore(semaphore, MOST_PERMITS);
-    let inspected = stream::iter(permits as usize..MOST_PERMITS as usize).map(async |slot| {
+    let largest = quorum.semaphore(semaphore, MAX_PERMITS);
+    let inspected = stream::iter(permits as usize..MAX_PERMITS as usize).map(async |slot| {
         let found = quorum.inspect(largest.slot_resource(slot)?).await?;
         Ok::<_, Failure>((found.state() == LockState::Held).then_some(slot))
     });
-    let held: Vec<Option<usize>> = inspected.buffered(AT_ONCE).try_collect().await?;
+    let held: Vec<Option<usize>> = inspected.buffered(SLOTS_IN_PARALLEL).try_collect().await?;
     Ok(held.into_iter().flatten().collect())
 }
 
-/// Clears what was drawn, so many lines, and returns how many these are going to be. A terminal that
-/// is gone is no error here: writing to it is one.
+/// Clears the drawn lines, and returns the number of lines of the next drawing. Errors of a closed
+/// terminal are left to the next write.
 fn redraw(screen: &Term, views: &[&LockView], drawn: usize) -> usize {
     let (rows, columns) = screen.size();
     screen.clear_last_lines(drawn.min(usize::from(rows).saturating_sub(1))).ok();
-    // A line that is too long for the terminal takes several of its lines.
+    // A line that is wider than the terminal takes several lines.
     let columns = usize::from(columns).max(1);
-    let taken = |line: &str| measure_text_width(line).div_ceil(columns).max(1);
-    views.iter().map(|view| view.to_string().lines().map(taken).sum::<usize>()).sum()
+    let height = |line: &str| measure_text_width(line).div_ceil(columns).max(1);
+    views.iter().map(|view| view.to_string().lines().map(height).sum::<usize>()).sum()
 }
 
 #[cfg(test)]
@@ -178,9 +178,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_that_would_only_load_the_nodes_is_refused() {
+    fn an_interval_below_the_minimum_is_refused() {
         assert_eq!(interval("50ms"), Ok(Duration::from_millis(50)));
-        assert_eq!(interval("0").unwrap_err(), "it is too short: give 50ms or more");
+        let error = interval("0").unwrap_err();
+        assert_eq!(error, "too short, as it would only load the nodes: give 50ms or more");
         assert!(interval("1").unwrap_err().contains("the unit is missing"));
     }
 }

@@ -1,4 +1,4 @@
-//! `redquorum list`: what is locked.
+//! `redquorum list`: lists the locks.
 
 use std::fmt;
 
@@ -18,14 +18,15 @@ use crate::{
     table,
 };
 
-/// List what is locked
+/// List the locks
 ///
-/// For each lock: who has it (what its client calls itself), how long it has it yet unless it is
-/// renewed, how many wait, how many nodes have it, and which nodes say otherwise than the quorum.
-/// Also locks that too few nodes have are listed. The user needs the permission `+scan` on the nodes.
+/// Shows for each lock the owner (the label of its client), the remaining ttl without a renewal, the
+/// number of waiters, the number of nodes that have the lock, and the nodes that differ from the
+/// quorum. Locks on fewer nodes than a quorum are listed, too. The user needs the permission `+scan`
+/// on the nodes.
 #[derive(Args, Debug)]
 pub(crate) struct List {
-    /// Only names like this one: `*` stands for any text, `?` for any character
+    /// A pattern for the names: `*` is any text, `?` any character [default: all locks]
     pattern: Option<String>,
 }
 
@@ -43,16 +44,16 @@ struct SilentNode {
 }
 
 impl List {
-    /// Asks all nodes.
+    /// Queries all nodes and prints the locks.
     ///
     /// # Errors
     ///
-    /// Why no quorum of them could be asked.
+    /// Fewer answers than a quorum.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
-            let listing = wanted(quorum, self.pattern.as_deref()).await?;
-            silent(&listing).iter().for_each(|node| app.messages.notice(node));
+            let listing = list(quorum, self.pattern.as_deref()).await?;
+            silent_nodes(&listing).iter().for_each(|node| app.messages.notice(node));
             let silent = listing
                 .silent()
                 .map(|(node, error)| SilentNode { node: node.to_owned(), error: error.to_string() });
@@ -63,18 +64,18 @@ impl List {
     }
 }
 
-/// What is locked, of names like this.
-pub(super) async fn wanted(quorum: &Quorum, pattern: Option<&str>) -> Result<Listing, Failure> {
+/// Returns the locks whose names match the pattern.
+pub(super) async fn list(quorum: &Quorum, pattern: Option<&str>) -> Result<Listing, Failure> {
     let pattern = pattern.map(WildMatch::new);
-    let is_wanted = |what: &LockName| {
-        let name = String::from_utf8_lossy(what.name().as_bytes());
+    let matches = |lock: &LockName| {
+        let name = String::from_utf8_lossy(lock.name().as_bytes());
         pattern.as_ref().is_none_or(|pattern| pattern.matches(&name))
     };
-    Ok(admin::list(quorum, is_wanted).await?)
+    Ok(admin::list(quorum, matches).await?)
 }
 
-/// The nodes that did not tell all, and why.
-pub(super) fn silent(listing: &Listing) -> Vec<String> {
+/// Returns the nodes without a complete answer, with the reasons.
+pub(super) fn silent_nodes(listing: &Listing) -> Vec<String> {
     listing.silent().map(|(node, error)| format!("{node}: {error}")).collect()
 }
 

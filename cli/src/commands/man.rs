@@ -1,4 +1,4 @@
-//! `redquorum man`: manual pages.
+//! `redquorum man`: prints or writes manual pages.
 
 use std::{io::Write, path::PathBuf};
 
@@ -7,19 +7,19 @@ use clap_mangen::Man;
 
 use crate::{arguments::Arguments, exit::Exit, failure::Failure};
 
-/// Print the manual page, or write those of all commands
+/// Print the manual page, or write the pages of all commands
 #[derive(Args, Debug)]
-pub(crate) struct Pages {
-    /// Where to write one file for each command, such as /usr/local/share/man/man1
+pub(crate) struct ManualPages {
+    /// The directory for one file per command, such as /usr/local/share/man/man1
     directory: Option<PathBuf>,
 }
 
-impl Pages {
+impl ManualPages {
     /// Prints or writes the pages.
     ///
     /// # Errors
     ///
-    /// If they cannot be written.
+    /// A directory or an output that cannot be written.
     pub(crate) fn perform(&self) -> Result<Exit, Failure> {
         let command = Arguments::described();
         match &self.directory {

@@ -1,4 +1,4 @@
-//! One file for each command: its arguments, and what it does.
+//! The commands: a file for each, with its arguments and its work.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) mod reconfigure;
 pub(crate) mod run;
 pub(crate) mod top;
 
-/// The options of a lock or an election, as far as they were given.
+/// Returns the options of a lock or an election, as far as they are given.
 fn lock_options(ttl: Option<Duration>, quorum_timeout: Option<Duration>) -> LockOptions {
     let mut options = LockOptions::new();
     if let Some(ttl) = ttl {
@@ -32,23 +32,30 @@ fn lock_options(ttl: Option<Duration>, quorum_timeout: Option<Duration>) -> Lock
     options
 }
 
-/// The notice about an unlock that fewer nodes than a quorum have confirmed so far.
+/// Returns the failure of `--kill-after` without `--on-loss term`.
+fn kill_after_without_term() -> Failure {
+    Failure::usage(
+        "--kill-after is the time after SIGTERM, which only `--on-loss term` sends: leave out one of them",
+    )
+}
+
+/// Returns a notice if fewer nodes than a quorum have confirmed an unlock so far.
 fn unconfirmed(resource: &str, replies: &NodeReplies) -> Option<String> {
     let message = || format!("no quorum confirmed the unlock of {resource} yet; {replies}");
     (!replies.has_quorum()).then(message)
 }
 
 impl Command {
-    /// Whether it does something at a signal, other than to end.
-    pub(crate) fn hears_signals(&self) -> bool {
+    /// Whether the command handles signals itself. Otherwise a signal just ends the process.
+    pub(crate) fn handles_signals(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Elect(_) | Self::Top(_) | Self::Bench(_))
     }
 
-    /// Does what was asked.
+    /// Performs the command.
     ///
     /// # Errors
     ///
-    /// Why it was not done.
+    /// The failure, with the exit status.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         match self {
             Self::Run(run) => run.perform(app).await,

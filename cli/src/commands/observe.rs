@@ -1,4 +1,4 @@
-//! `redquorum observe`: who leads.
+//! `redquorum observe`: prints the leaders of an election.
 
 use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt};
 
@@ -10,28 +10,28 @@ use crate::{app::App, exit::Exit, failure::Failure, name};
 
 /// Follow the leaders of an election
 ///
-/// Prints the present leader, if there is one, and then every change of leader or value: a line
-/// with the term, when it was elected (by its own clock), and the value. When nobody leads any
-/// more, nothing is printed.
+/// Prints the present leader, if there is one, and then every change of leader or value: a line with
+/// the term, the time of the election (by the leader's clock), and the value. The end of a leadership
+/// without a new leader is not printed.
 #[derive(Args, Debug)]
 pub(crate) struct Observe {
-    /// The election
+    /// The name of the election
     name: OsString,
-    /// Print the present leader and end; if nobody leads, with exit status 80
+    /// Print the present leader and end; without a leader, the exit status is 80
     #[arg(long)]
     once: bool,
 }
 
-/// A line of the output of `observe`: a leader.
+/// A leader, as a line of the output of `observe`.
 #[derive(Debug, Serialize)]
 struct LeaderOutput {
     term: u64,
     since: String,
-    /// `None`: it is not UTF-8.
+    /// The value; `None` if it is not UTF-8.
     value: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value_hex: Option<String>,
-    /// As people read it, in one line whatever is in it.
+    /// The value as text in one line.
     #[serde(skip)]
     shown: String,
 }
@@ -41,24 +41,23 @@ impl Observe {
     ///
     /// # Errors
     ///
-    /// Why nobody can be asked.
+    /// Fewer answers than a quorum; no leader, with `--once`.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
             let election = quorum.election(self.name.as_bytes());
             if self.once {
                 let leader = election.leader().await?;
-                let nobody = || {
-                    Failure::new(
-                        Exit::NoLeader,
-                        format!("nobody leads {}", name::shown(self.name.as_bytes())),
-                    )
+                let no_leader = || {
+                    let name = name::shown(self.name.as_bytes());
+                    let message = format!("{name} has no leader: without --once, `observe` waits for one");
+                    Failure::new(Exit::NoLeader, message)
                 };
-                app.output.print(&LeaderOutput::new(&leader.ok_or_else(nobody)?))?;
+                app.output.print(&LeaderOutput::new(&leader.ok_or_else(no_leader)?))?;
                 return Ok(Exit::Success);
             }
-            // Signals do what they do to anybody: it holds nothing that would have to be given
-            // back, and while nobody reads what it prints, it would not hear them.
+            // Signals keep their default effect. The command has no lease to unlock, and could not
+            // handle a signal while a write to a full pipe blocks.
             let mut leaders = election.observe()?;
             while let Some(leader) = leaders.next().await {
                 app.output.print(&LeaderOutput::new(&leader))?;
@@ -71,7 +70,7 @@ impl Observe {
 
 impl LeaderOutput {
     fn new(leader: &Leader) -> Self {
-        let (value, value_hex) = name::told(leader.value());
+        let (value, value_hex) = name::text_or_hex(leader.value());
         Self {
             term: leader.term().as_u64(),
             since: humantime::format_rfc3339_millis(leader.since()).to_string(),

@@ -1,4 +1,9 @@
 //! `redquorum reconfigure`: moves a quorum to another configuration.
+//!
+//! ```text
+//!   both files ──► question or --yes ──► old nodes closed ──► wait for the longer max_ttl ──► new nodes open
+//!                        └─ no: 83                (after a failure, the same call continues here)
+//! ```
 
 use std::{collections::BTreeSet, fmt, path::PathBuf, time::Duration};
 
@@ -20,13 +25,15 @@ use crate::{
 
 /// Move a quorum to other nodes or settings
 ///
-/// For what all clients have to agree on: nodes, votes needed, `max_ttl`, `attempt_timeout`, `drift`.
-/// Each of the two files says the whole of a configuration, and neither --node nor the environment
-/// says anything, but that --ca, --cert and --key are for a file without a table `[tls]`; give the new
-/// one a `name` of its own. It closes old nodes, waits until every lease
-/// is over, the longer `max_ttl` of the two and a little more, and opens the new ones. No lock can be
-/// had meanwhile. If it fails, or is ended, the same command goes on from there. Shows what changes,
-/// and asks; where there is no terminal to ask on, it wants `--yes`.
+/// Changes the settings that all clients have to share: nodes, votes needed, `max_ttl`,
+/// `attempt_timeout`, `drift`. Each file is a complete configuration; --node and the environment are
+/// not used. --ca, --cert and --key apply to a file without a table `[tls]`. Give the new
+/// configuration its own `name`.
+///
+/// The command closes the old nodes, waits until every lease has ended (the longer `max_ttl` and a
+/// little more), and opens the new nodes. Meanwhile no lock can be acquired. If the command fails or
+/// is interrupted, run it again to continue. It shows the changes and asks for confirmation; without
+/// a terminal, it requires `--yes`.
 #[derive(Args, Debug)]
 pub(crate) struct Reconfigure {
     /// A TOML file with the present configuration
@@ -35,20 +42,20 @@ pub(crate) struct Reconfigure {
     /// A TOML file with the new configuration
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
 
-/// One of the two configurations.
+/// The old or the new configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Configuration {
-    /// As nodes keep it.
+    /// The configuration in the metadata of the nodes.
     fingerprint: String,
     nodes: Vec<String>,
 }
 
-/// What changes, or has been changed.
+/// The change of configuration, before or after the move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Move {
     from: Configuration,
@@ -56,15 +63,17 @@ struct Move {
 }
 
 impl Reconfigure {
-    /// Shows what changes, asks, and does it.
+    /// Shows the changes, asks for confirmation, and moves the quorum.
     ///
     /// # Errors
     ///
-    /// [`Exit::Usage`] if there is nobody to ask, [`Exit::Declined`] if the answer is no; why it was
-    /// not done, or not to its end.
+    /// [`Exit::Usage`] without `--yes` and a terminal, [`Exit::Declined`] if the answer is no, or the
+    /// failure of the move.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         if !app.general.nodes.is_empty() || app.general.config.is_some() {
-            return Err(Failure::usage("the nodes are those of --from and --to: give no --node or --config"));
+            return Err(Failure::usage(
+                "reconfigure takes its nodes from --from and --to: leave out --node and --config",
+            ));
         }
         let consent = Consent::of(self.yes, "move the quorum")?;
         let (old, new) =
@@ -77,7 +86,7 @@ impl Reconfigure {
             Consent::Ask => {
                 app.messages.flush();
                 if !consent::ask(change.question(longest)).await? {
-                    return Err(Failure::new(Exit::Declined, "nothing was changed"));
+                    return Err(Failure::new(Exit::Declined, "nothing was changed: the answer was not yes"));
                 }
             }
         }
@@ -99,7 +108,7 @@ impl Configuration {
 }
 
 impl Move {
-    /// Every node of either, in the order of the files, with what becomes of it.
+    /// Returns every node of both configurations, in the order of the files, with its change.
     fn nodes(&self) -> Vec<(&str, &'static str)> {
         let (old, new): (BTreeSet<_>, BTreeSet<_>) =
             (self.from.nodes.iter().collect(), self.to.nodes.iter().collect());
@@ -110,7 +119,8 @@ impl Move {
     }
 
     fn in_one_line(&self) -> String {
-        let nodes: Vec<String> = self.nodes().iter().map(|(node, what)| format!("{node} {what}")).collect();
+        let nodes: Vec<String> =
+            self.nodes().iter().map(|(node, change)| format!("{node} {change}")).collect();
         let (from, to) = (&self.from.fingerprint, &self.to.fingerprint);
         format!("moving the quorum from ({from}) to ({to}): {}", nodes.join(", "))
     }
@@ -119,15 +129,15 @@ impl Move {
         let shown = self.shown(table::width_of(&Term::stderr()));
         let longest = duration::shown(longest);
         format!(
-            "{shown}\nNo lock can be had for about {longest}, and clients with the old settings none any \
-             more. Move the quorum?"
+            "{shown}\nNo lock can be acquired for about {longest}. Clients with the old settings will not \
+             acquire locks any more. Move the quorum?"
         )
     }
 
     fn shown(&self, width: Option<u16>) -> String {
         let mut table = table::table(&["node", "change"], width);
-        for (node, what) in self.nodes() {
-            table.add_row([node, what]);
+        for (node, change) in self.nodes() {
+            table.add_row([node, change]);
         }
         let configurations = [("from", &self.from), ("to", &self.to)].map(|(which, configuration)| {
             table::wrapped(&format!("{which}: {}", configuration.fingerprint), width)
@@ -136,14 +146,15 @@ impl Move {
     }
 }
 
-/// The error, with what to do about it.
+/// Adds the remedy to an error.
 fn explained(error: AdminError) -> Failure {
     let is_incomplete = matches!(error, AdminError::Incomplete(_));
     let failure = Failure::from(error);
     if !is_incomplete {
         return failure;
     }
-    let message = format!("{}; bring up the others and call it again: it goes on from here", failure.message);
+    let message =
+        format!("{}; start the other nodes and run it again: it continues from here", failure.message);
     Failure { message, ..failure }
 }
 
@@ -158,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_node_is_told_once_with_what_becomes_of_it() {
+    fn a_move_lists_every_node_once_with_its_change() {
         let configuration = |nodes: &[&str]| Configuration {
             fingerprint: format!("nodes={}", nodes.len()),
             nodes: nodes.iter().map(ToString::to_string).collect(),

@@ -1,4 +1,4 @@
-//! `redquorum run`: a command under a lock.
+//! `redquorum run`: runs a command under a lock.
 
 use std::{
     ffi::OsString,
@@ -19,70 +19,70 @@ use crate::{
     exit::Exit,
     failure::Failure,
     holders, name,
-    narration::narrate,
     settings::Settings,
     supervise::{
         Job, JobEnd,
         rule::{Marks, OnLoss, Rule},
     },
+    wait_report::report_wait,
     waiting::Waiting,
     what_to_run::WhatToRun,
 };
 
 /// Run a command while holding a lock
 ///
-/// Takes the lock, runs the command in a process group of its own while renewing the lease, and
-/// gives the lock back when the command has ended. The command finds REDQUORUM_RESOURCE (the names,
-/// one to a line) and REDQUORUM_FENCING_TOKEN in its environment, and the variables of the options below
-/// that are for the quorum and the output. Signals are passed on to it, and
-/// its exit status is passed back.
+/// Acquires the lock, runs the command in its own process group while renewing the lease, and unlocks
+/// when the command has ended. The environment of the command has REDQUORUM_RESOURCE (the names, one
+/// per line), REDQUORUM_FENCING_TOKEN, and the variables of the options of the quorum and of the
+/// output. Signals are passed on to the command, and its exit status is passed back.
 ///
-/// With -n, so many of these commands run at a time under the name, from wherever they are started,
-/// each in a slot of its own, from 0: REDQUORUM_SLOT. Tokens grow for each slot, and those of two
-/// slots say nothing of each other.
+/// With -n, at most COUNT of these commands run at a time under the name, on all hosts together, each
+/// in its own slot, counted from 0: REDQUORUM_SLOT. Tokens grow within a slot; tokens of two slots are
+/// not comparable.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
-    /// What to lock; several are locked together, all or none
+    /// The name to lock; several names are locked together, all or none
     #[arg(required = true, value_name = "NAME")]
     names: Vec<OsString>,
-    /// Share it with others that do, instead of having it alone
+    /// Share the lock with other shared runs, instead of holding it alone
     #[arg(long)]
     shared: bool,
-    /// Let so many run at a time, instead of one: 1 to 1024, the same wherever the name is used
+    /// Run up to COUNT commands at a time instead of one: 1 to 1024, the same number for all users of
+    /// the name
     #[arg(short = 'n', long, value_name = "COUNT", conflicts_with = "shared")]
     #[arg(value_parser = value_parser!(u32).range(1..=1024))]
     permits: Option<u32>,
-    /// How long the nodes keep the lock without a renewal [default: the file's, or 30s]
+    /// The time for which the nodes keep the lock without a renewal [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ttl: Option<Duration>,
-    /// How long to wait while others hold it; 0 tries once [default: without limit]
+    /// The time to wait for other holders; 0 makes one attempt [default: without limit]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
-    /// The exit status if others held it for as long as was waited, in place of 75: 1 to 255
+    /// The exit status instead of 75 if other clients hold the lock until the end of the wait: 1 to 255
     #[arg(long, value_name = "STATUS", value_parser = value_parser!(u8).range(1..))]
     held_exit: Option<u8>,
-    /// How long to go on while no quorum of nodes can be asked, or connected [default: the ttl, or
-    /// until the nodes vote again that are in quarantine, if that is later; the file's
-    /// connect_timeout, or 5s, or --wait if that is shorter]
+    /// The time for which to retry while no quorum answers or can be connected [default: the ttl, or
+    /// until nodes in quarantine vote again, if that is later; to connect, the file's connect_timeout,
+    /// or 5s, or --wait if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     quorum_timeout: Option<Duration>,
-    /// What becomes of the command when the lease is about to end
+    /// The way to stop the command when the lease is about to end
     #[arg(long, value_enum, value_name = "WHAT", default_value = "term")]
     on_loss: OnLoss,
-    /// With `--on-loss term`: from SIGTERM to SIGKILL [default: a sixth of the ttl]
+    /// The time from SIGTERM to SIGKILL, with `--on-loss term` [default: a sixth of the ttl]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     kill_after: Option<Duration>,
     #[command(flatten)]
     what: WhatToRun,
 }
 
-/// What a command is to run under.
+/// The lock of a command, before it is acquired.
 enum RunLock {
     Lock(MultiLock),
     Permit(Semaphore),
 }
 
-/// What a command runs under.
+/// The acquired lock of a command.
 enum RunGuard {
     Lock(LockGuard),
     Permit(Permit),
@@ -90,7 +90,7 @@ enum RunGuard {
 
 impl RunLock {
     /// Waits without a limit while other clients hold the lock.
-    async fn take(&self) -> Result<RunGuard, Error> {
+    async fn acquire(&self) -> Result<RunGuard, Error> {
         Ok(match self {
             Self::Lock(lock) => RunGuard::Lock(lock.lock().await?),
             Self::Permit(semaphore) => RunGuard::Permit(semaphore.acquire().await?),
@@ -98,7 +98,7 @@ impl RunLock {
     }
 
     /// Waits for at most `wait`: `None` if other clients held the lock for all that time.
-    async fn take_within(&self, wait: Duration) -> Result<Option<RunGuard>, Error> {
+    async fn acquire_within(&self, wait: Duration) -> Result<Option<RunGuard>, Error> {
         Ok(match self {
             Self::Lock(lock) => lock.try_lock_for(wait).await?.map(RunGuard::Lock),
             Self::Permit(semaphore) => semaphore.try_acquire_for(wait).await?.map(RunGuard::Permit),
@@ -131,11 +131,11 @@ impl RunGuard {
 }
 
 impl Run {
-    /// Takes the lock, runs the command, and gives the lock back when it has ended.
+    /// Acquires the lock, runs the command, and unlocks when the command has ended.
     ///
     /// # Errors
     ///
-    /// Why the lock was not had, or not kept.
+    /// The failure to acquire the lock, or the loss of the lease.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let performed = self.lock_and_run(app).await;
         performed.map_err(|failure| match (failure.exit, self.held_exit) {
@@ -147,30 +147,31 @@ impl Run {
     async fn lock_and_run(&self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let rule = self.rule(&settings)?;
-        if self.permits.is_some() && self.names.len() > 1 {
-            return Err(Failure::usage("-n is for one name: a semaphore is no member of a group"));
+        if let (Some(permits), [_, _, ..]) = (self.permits, &*self.names) {
+            let names = self.names.len();
+            return Err(Failure::usage(format!(
+                "-n {permits} with {names} names: a semaphore cannot be part of a group; give one name"
+            )));
         }
-        // A command that does not wait for long does not wait for nodes any longer.
+        // A call with a short wait for the lock waits no longer for the nodes.
         let short_wait = self.wait.filter(|wait| *wait < settings.effective.connect_timeout);
         let builder = settings.builder_within(self.quorum_timeout.or(short_wait));
         app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
             let guard = tokio::select! {
                 biased;
                 signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
-                taken = self.take(quorum, app) => taken?,
+                acquired = self.acquire(quorum, app) => acquired?,
             };
             let job = Job { command: &self.what.words(), variables: self.variables(&guard), rule };
             let ended = job.run(guard.lease(), signals, app).await?;
-            self.give_back(guard, ended, app).await
+            self.unlock(guard, ended, app).await
         })
         .await
     }
 
     fn rule(&self, settings: &Settings) -> Result<Rule, Failure> {
         if self.kill_after.is_some() && self.on_loss != OnLoss::Term {
-            return Err(Failure::usage(
-                "--kill-after is for `--on-loss term`: otherwise there is no SIGTERM",
-            ));
+            return Err(super::kill_after_without_term());
         }
         let ttl = self.ttl.unwrap_or(settings.effective.ttl);
         Marks::new(ttl, self.kill_after).map(|marks| Rule::new(self.on_loss, marks)).map_err(Failure::usage)
@@ -189,39 +190,40 @@ impl Run {
         RunLock::Lock(lock.options(options))
     }
 
-    async fn take(&self, quorum: &Quorum, app: &App) -> Result<RunGuard, Failure> {
+    async fn acquire(&self, quorum: &Quorum, app: &App) -> Result<RunGuard, Failure> {
         let lock = self.lock(quorum);
         if self.wait == Some(Duration::ZERO) {
-            return lock.try_once().await?.ok_or_else(|| Failure::new(Exit::Held, self.taken()));
+            return lock.try_once().await?.ok_or_else(|| Failure::new(Exit::Held, self.held_at_once()));
         }
         let waiting = Waiting::show(&app.messages, format!("waiting for {}", self.shown()));
-        // Of many holders, none is the one that is waited for.
+        // The holders of a semaphore are many, and any of them may end the wait.
         let shows_holder = self.permits.is_none();
-        let narrating = narrate(&waiting, quorum, &self.names, shows_holder, &app.messages);
-        let taking = async {
-            let Some(wait) = self.wait else { return Ok(lock.take().await?) };
-            match lock.take_within(wait).await? {
-                Some(held) => Ok(held),
-                None => Err(self.not_free(quorum, wait).await),
+        let reporting = report_wait(&waiting, quorum, &self.names, shows_holder, &app.messages);
+        let acquiring = async {
+            let Some(wait) = self.wait else { return Ok(lock.acquire().await?) };
+            match lock.acquire_within(wait).await? {
+                Some(guard) => Ok(guard),
+                None => Err(self.held_throughout(quorum, wait).await),
             }
         };
         tokio::select! {
             biased;
-            held = taking => held,
-            never = narrating => match never {},
+            acquired = acquiring => acquired,
+            never = reporting => match never {},
         }
     }
 
-    /// The failure of a wait through which other clients held the lock, with their leases as evidence.
-    async fn not_free(&self, quorum: &Quorum, waited: Duration) -> Failure {
+    /// Returns the failure of a wait during which other clients held the lock, with their leases as
+    /// evidence.
+    async fn held_throughout(&self, quorum: &Quorum, waited: Duration) -> Failure {
         let (shown, waited) = (self.shown(), duration::shown(waited));
         let message = match (self.permits, self.names.len()) {
             (Some(permits), _) => {
                 let permits = counted(permits as usize, "permit");
-                format!("{shown} has {permits}, and none was free within {waited}")
+                format!("{shown} has {permits}, and none was free within --wait {waited}")
             }
-            (None, 1) => format!("{shown} was not free within {waited}"),
-            (None, _) => format!("{shown} were not all free at once within {waited}"),
+            (None, 1) => format!("{shown} was not free within --wait {waited}"),
+            (None, _) => format!("{shown} were not all free at once within --wait {waited}"),
         };
         let evidence = match (self.permits, self.names.first()) {
             (Some(permits), Some(name)) => holders::of_semaphore(quorum, name.as_bytes(), permits).await,
@@ -230,8 +232,8 @@ impl Run {
         Failure { evidence, ..Failure::new(Exit::Held, message) }
     }
 
-    /// What the command finds in its environment: one token, as several names of one quorum are one
-    /// lease.
+    /// Returns the variables of the command. There is one token, because several names of one quorum
+    /// are one lease.
     fn variables(&self, held: &RunGuard) -> Vec<(&'static str, OsString)> {
         let names: Vec<&[u8]> = self.names.iter().map(|name| name.as_bytes()).collect();
         let slot = match held {
@@ -244,19 +246,29 @@ impl Run {
         [("REDQUORUM_RESOURCE", names), ("REDQUORUM_FENCING_TOKEN", token)].into_iter().chain(slot).collect()
     }
 
-    fn taken(&self) -> String {
+    /// Returns the message of a single attempt that found the lock held.
+    fn held_at_once(&self) -> String {
+        let shown = self.shown();
+        let remedy = "--wait 0 makes one attempt, and a longer --wait waits";
         match self.permits {
-            None => format!("somebody else holds {}", self.shown()),
+            None if self.names.len() > 1 => {
+                format!("other clients hold at least one of {shown}: {remedy}")
+            }
+            None => format!("another client holds {shown}: {remedy}"),
             Some(permits) => {
-                format!("{} has {}, and all are in use", self.shown(), counted(permits as usize, "permit"))
+                format!("{shown} has {}, and all are in use: {remedy}", counted(permits as usize, "permit"))
             }
         }
     }
 
-    async fn give_back(&self, guard: RunGuard, ended: JobEnd, app: &App) -> Result<Exit, Failure> {
+    async fn unlock(&self, guard: RunGuard, ended: JobEnd, app: &App) -> Result<Exit, Failure> {
         let unlocked = guard.unlock().await;
         if ended.is_stopped {
-            let message = format!("the command was stopped: the lease on {} could not be kept", self.shown());
+            let message = format!(
+                "the command was stopped, as the lease on {} was lost or not renewed in time: `redquorum \
+                 doctor` checks the nodes",
+                self.shown()
+            );
             return Err(Failure::new(Exit::LeaseLost, message));
         }
         match unlocked {
@@ -266,7 +278,7 @@ impl Run {
                 }
                 Ok(ended.exit)
             }
-            // It has been told already.
+            // The supervision has reported this loss.
             Err(Error::LeaseLost(_)) if self.on_loss == OnLoss::Ignore => Ok(ended.exit),
             Err(Error::LeaseLost(lost)) => {
                 Err(Failure::new(Exit::LeaseLost, format!("{lost} before it was unlocked")))

@@ -1,4 +1,4 @@
-//! `redquorum top`: what is locked, again and again.
+//! `redquorum top`: shows the locks live.
 
 use std::{
     io::{self, IsTerminal},
@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::{
     inspect::interval,
-    list::{silent, wanted},
+    list::{list, silent_nodes},
 };
 use crate::{
     app::App,
@@ -24,29 +24,29 @@ use crate::{
     supervise::signals::{Signals, ends},
 };
 
-/// Watch what is locked
+/// Watch the locks
 ///
-/// The same as `list`, on a terminal and looked at again after each interval. Keys: q, Esc and Ctrl-C
-/// end it; arrows, j, k, PageUp and PageDown scroll; s sorts by another column. That no quorum can
-/// be asked is said above the table, which stays. What -v logs is told when it has ended.
+/// Shows the same as `list` on a terminal, with a refresh after each interval. Keys: q, Esc and Ctrl-C
+/// end it; arrows, j, k, PageUp, PageDown and Home scroll; s sorts by another column. If no quorum
+/// answers, the last table stays, with the error above. Logs of -v are written after the end.
 #[derive(Args, Debug)]
 pub(crate) struct Top {
-    /// Only names like this one: `*` stands for any text, `?` for any character
+    /// A pattern for the names: `*` is any text, `?` any character [default: all locks]
     pattern: Option<String>,
-    /// How long it waits before it looks again
+    /// The time between two refreshes
     #[arg(long = "interval", value_name = "DURATION", default_value = "1s", value_parser = interval)]
     refresh: Duration,
 }
 
 impl Top {
-    /// Looks and draws until it is told to end.
+    /// Draws the locks until a key or a signal ends it.
     ///
     /// # Errors
     ///
-    /// That there is no terminal to draw on, or no quorum at the beginning.
+    /// A standard output that is no terminal, or no quorum at the start.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         if app.general.json {
-            return Err(Failure::usage("top draws on a terminal and has no --json: use `list --json`"));
+            return Err(Failure::usage("top draws on a terminal, so it has no --json: use `list --json`"));
         }
         if !io::stdout().is_terminal() {
             return Err(Failure::usage("top draws on a terminal, which standard output is not: use `list`"));
@@ -61,7 +61,7 @@ impl Top {
     async fn watch(&self, quorum: &Quorum, signals: &mut Signals, app: &App) -> Result<Exit, Failure> {
         let mut drawing = Drawing::begin(&app.messages)?;
         let (mut events, mut screen) = (events(), Screen::new(self.refresh));
-        let mut looking = Box::pin(self.look(quorum, Duration::ZERO));
+        let mut refreshing = Box::pin(self.list_after(quorum, Duration::ZERO));
         loop {
             drawing.draw(&mut screen)?;
             tokio::select! {
@@ -71,35 +71,36 @@ impl Top {
                         return Ok(Exit::Signal(signal as u8));
                     }
                 }
-                wanted = drawing.is_wanted() => wanted?,
+                redraw = drawing.redraw_due() => redraw?,
                 Some(event) = events.recv() => {
-                    if screen.hear(&event) {
+                    if screen.on_event(&event) {
                         return Ok(Exit::Success);
                     }
                 }
-                found = &mut looking => {
-                    match found {
+                listed = &mut refreshing => {
+                    match listed {
                         Ok((rows, silent)) => screen.show(rows, silent),
-                        Err(failure) => screen.fail(failure.in_one_line()),
+                        Err(failure) => screen.show_failure(failure.in_one_line()),
                     }
-                    looking.set(self.look(quorum, self.refresh));
+                    refreshing.set(self.list_after(quorum, self.refresh));
                 }
             }
         }
     }
 
-    async fn look(
+    async fn list_after(
         &self,
         quorum: &Quorum,
-        after: Duration,
+        delay: Duration,
     ) -> Result<(Vec<crate::locked::Row>, Vec<String>), Failure> {
-        stopwatch::pause(after).await;
-        let listing = wanted(quorum, self.pattern.as_deref()).await?;
-        Ok((of_listing(&listing), silent(&listing)))
+        stopwatch::pause(delay).await;
+        let listing = list(quorum, self.pattern.as_deref()).await?;
+        Ok((of_listing(&listing), silent_nodes(&listing)))
     }
 }
 
-/// Keys and changes of the terminal's size. The thread that reads them ends with the process.
+/// Returns the keys and the changes of the terminal's size. The thread that reads them ends with the
+/// process.
 fn events() -> mpsc::UnboundedReceiver<Event> {
     let (sender, receiver) = mpsc::unbounded_channel();
     thread::spawn(move || {

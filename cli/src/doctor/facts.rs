@@ -1,4 +1,4 @@
-//! What is known of the nodes.
+//! The facts about the nodes.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -6,16 +6,16 @@ use redquorum::RestartGuard;
 
 use crate::connect::{Disconnected, Reply};
 
-/// What is known of the nodes, and what they are to be.
+/// The facts about the nodes, and the settings to judge them by.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
-    pub(crate) expected: Expected,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) expected: ExpectedSettings,
+    pub(crate) nodes: Vec<NodeFacts>,
 }
 
-/// What the settings ask of nodes.
+/// The settings that the nodes have to fit.
 #[derive(Clone, Debug)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedSettings {
     pub(crate) fingerprint: String,
     pub(crate) votes_needed: usize,
     pub(crate) guard: RestartGuard,
@@ -25,38 +25,38 @@ pub(crate) struct Expected {
     pub(crate) drift: f64,
 }
 
-/// One node.
+/// The facts about a node.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub(crate) struct NodeFacts {
     pub(crate) address: String,
-    /// The machines that the address leads to; empty if unknown.
+    /// The machines of the address; empty if unknown.
     pub(crate) hosts: Vec<IpAddr>,
-    /// Where there are several: the server that answers at each, by its `run_id`.
+    /// The `run_id` of the server at each machine, if there are several.
     pub(crate) run_ids: BTreeMap<IpAddr, String>,
-    /// Whether Sentinels name its server, and may promote another one.
+    /// Whether Sentinels name the server, and may promote another one.
     pub(crate) is_behind_sentinel: bool,
-    /// Or why it could not be asked.
-    pub(crate) server: Result<Server, Disconnected>,
+    /// The server, or the failure of the connection.
+    pub(crate) server: Result<ServerFacts, Disconnected>,
 }
 
-/// What a node told. Where it refused, its words are there instead.
+/// The answers of a server. A refused question has the server's error text.
 #[derive(Clone, Debug)]
-pub(crate) struct Server {
+pub(crate) struct ServerFacts {
     pub(crate) info: Reply<Info>,
     pub(crate) persistence: Persistence,
     /// `min-replicas-max-lag`, in seconds.
     pub(crate) max_lag: Reply<String>,
-    /// How long it took to answer, each time.
+    /// The latency of each measured answer.
     pub(crate) latencies: Vec<Duration>,
     pub(crate) clock: Reply<ClockReading>,
     pub(crate) access: Access,
-    /// Its metadata; `None` if it belongs to no quorum.
+    /// The node metadata; `None` if the node belongs to no quorum.
     pub(crate) metadata: Reply<Option<NodeMetadata>>,
-    /// How long it must not vote; `None` if it may.
+    /// The rest of the quarantine; `None` without a quarantine.
     pub(crate) quarantine: Reply<Option<Duration>>,
 }
 
-/// What `INFO` says.
+/// The relevant fields of `INFO`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Info {
     /// `redis`, `valkey`, ...
@@ -69,17 +69,17 @@ pub(crate) struct Info {
     /// `master` or `slave`.
     pub(crate) role: String,
     pub(crate) replicas: u64,
-    /// Whether it takes writes only as long as enough replicas follow it.
+    /// Whether the server refuses writes without enough replicas.
     pub(crate) requires_replicas: bool,
     pub(crate) used_memory: u64,
-    /// 0: no limit.
+    /// `maxmemory`; 0 for no limit.
     pub(crate) max_memory: u64,
     pub(crate) eviction: String,
-    /// Whether it has an append-only file.
+    /// Whether there is an append-only file.
     pub(crate) appends: bool,
 }
 
-/// Settings that only `CONFIG GET` tells.
+/// The settings that only `CONFIG GET` returns.
 #[derive(Clone, Debug)]
 pub(crate) struct Persistence {
     pub(crate) appendfsync: Reply<String>,
@@ -87,51 +87,53 @@ pub(crate) struct Persistence {
     pub(crate) aof_load_truncated: Reply<String>,
 }
 
-/// A node's clock beside this machine's.
+/// A node's clock, compared with this machine's clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ClockReading {
-    /// How many seconds it is ahead of this machine's.
+    /// The seconds by which the node's clock is ahead.
     pub(crate) ahead: f64,
-    /// By how many seconds that may be wrong: half the round trip.
-    pub(crate) within: f64,
-    /// How it runs; `None` if it was not watched.
+    /// The possible error in seconds: half the round trip.
+    pub(crate) error_bound: f64,
+    /// The rate of the clock; `None` if it was not measured.
     pub(crate) rate: Option<Rate>,
 }
 
-/// How a node's clock runs beside this machine's.
+/// The rate of a node's clock, compared with this machine's clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rate {
-    /// How many seconds it gains in each.
-    pub(crate) gains: f64,
-    /// By how much that may be wrong.
-    pub(crate) within: f64,
-    /// How many seconds it was watched.
+    /// The seconds that the node's clock gains per second.
+    pub(crate) gain: f64,
+    /// The possible error of the gain.
+    pub(crate) error_bound: f64,
+    /// The time of the measurement in seconds.
     pub(crate) watched: f64,
 }
 
-/// What the user may do there.
+/// The permissions of the user on a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
-    /// Whether a script runs by its text, is loaded, and runs by its hash.
+    /// Whether a script runs by its text.
     pub(crate) by_text: Reply<()>,
+    /// Whether a script can be loaded.
     pub(crate) loads: Reply<()>,
+    /// Whether a script runs by its hash.
     pub(crate) by_hash: Reply<()>,
-    /// What came of trying each command; the server's words if no script ran that could try it.
-    pub(crate) trial: Reply<Trial>,
+    /// The result of each command; the server's error text if no script could run.
+    pub(crate) trial: Reply<CommandTrial>,
     /// Whether a published notice arrives.
     pub(crate) notices: Reply<()>,
 }
 
-/// What came of trying every command that locks need.
+/// The results of every command that locks need.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Trial {
-    /// Commands that were refused for want of a permission, each with the server's words.
+pub(crate) struct CommandTrial {
+    /// The commands that were refused for a missing permission, with the server's error texts.
     pub(crate) forbidden: Vec<(String, String)>,
-    /// Why one failed otherwise.
+    /// The first error for another reason.
     pub(crate) failure: Option<String>,
 }
 
-/// What a node knows of its quorum.
+/// The metadata of a node about its quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeMetadata {
     pub(crate) incarnation: String,

@@ -1,30 +1,30 @@
-//! What the doctor found.
+//! The findings of the doctor.
 
 use serde::Serialize;
 
-/// What came of one check, of a node or of all of them together.
+/// The result of a check, of one node or of all nodes together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
-    /// Which check.
+    /// The name of the check.
     pub(crate) check: &'static str,
     pub(crate) level: Level,
-    /// Of which node; `None` if it is about all together.
+    /// The node; `None` for all nodes together.
     pub(crate) node: Option<String>,
-    /// What is.
+    /// The observed state.
     pub(crate) found: String,
-    /// What to do.
+    /// The remedy.
     pub(crate) advice: Option<String>,
 }
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// It works, and might work better or not for long; or it cannot be told.
+    /// A risk for later, a possible improvement, or an unknown state.
     Warn,
-    /// A quorum with this is not sound.
+    /// A problem that makes the quorum unsound.
     Fail,
 }
 
@@ -41,12 +41,12 @@ impl Finding {
         Self { level: Level::Fail, ..Self::warn(check, found, advice) }
     }
 
-    /// What the node does not tell.
-    pub(crate) fn unknown(check: &'static str, words: &str, advice: impl Into<String>) -> Self {
-        Self::warn(check, format!("cannot tell: {words}"), advice)
+    /// Returns a warning for a state that is unknown for this reason.
+    pub(crate) fn unknown(check: &'static str, reason: &str, advice: impl Into<String>) -> Self {
+        Self::warn(check, format!("cannot tell: {reason}"), advice)
     }
 
-    /// The same, of this node.
+    /// Assigns the finding to a node.
     pub(crate) fn at(self, node: &str) -> Self {
         Self { node: Some(node.to_owned()), ..self }
     }

@@ -1,12 +1,12 @@
-//! Whether the nodes are a sound quorum.
+//! The checks of `redquorum doctor`.
 //!
 //! ```text
 //!   nodes ──plain commands──► gather ──Facts──► judge ──Findings──► report
 //! ```
 //!
-//! What is judged is data: `judge` asks nobody, so that every finding can be shown in each of its
-//! levels without a server that is in that state. `gather` asks on connections of its own, as what
-//! a client of the quorum does to nodes (it registers) would change what is to be seen.
+//! `judge` is pure, so that tests can show every finding at each level without a server in that state.
+//! `gather` uses plain connections, because a client of the quorum registers with the nodes, and so
+//! would change the facts.
 
 pub(crate) mod facts;
 pub(crate) mod finding;

@@ -1,4 +1,4 @@
-//! What the doctor prints.
+//! The output of the doctor.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::finding::{Finding, Level};
 use crate::{counted::counted, table};
 
-/// How a line of a finding begins that is not its first.
+/// The beginning of the further lines of a finding.
 const NEXT_LINE: &str = "\n      ";
 
-/// What comes of all findings.
+/// The summary of all findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Summary {
     pub(crate) is_sound: bool,
@@ -22,8 +22,8 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Of so many nodes. Sound is what does not fail, or if it is `strict`, is worth no warning
-    /// either.
+    /// Counts the findings. A quorum is sound without failures, or if `strict`, without failures and
+    /// warnings.
     pub(crate) fn of(nodes: usize, findings: &[Finding], strict: bool) -> Self {
         let count = |level| findings.iter().filter(|finding| finding.level == level).count();
         let (ok, warn, fail) = (count(Level::Ok), count(Level::Warn), count(Level::Fail));
@@ -42,32 +42,33 @@ impl Level {
     }
 }
 
-/// What is no finding, and what people look for here when a lock is in the way, or is back.
+/// A note that is no finding. It helps a user who consults the doctor about a single lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Note(&'static str);
 
+/// The note about locks that block other work, or come back after a deletion.
 pub(crate) const NOTE: Note = Note(
-    "a lock that is in the way is ended by `redquorum force-unlock NAME`: after a DEL by hand, or Redisson's \
-     forceUnlock, its holder's next renewal brings it back",
+    "`redquorum force-unlock NAME` ends a lock without its holder; after a DEL by hand, or Redisson's \
+     forceUnlock, the holder's next renewal brings the lock back",
 );
 
 impl Finding {
-    /// It in one line, or in lines of at most this width: broken between words, and indented after
-    /// the first.
+    /// Returns the finding in one line, or in lines of at most this width, broken between words and
+    /// indented after the first.
     fn in_lines(&self, width: Option<u16>) -> String {
-        let whose = format!("  {:11}  {}", self.check, self.node.as_deref().unwrap_or("all"));
+        let subject = format!("  {:11}  {}", self.check, self.node.as_deref().unwrap_or("all"));
         let advice = self.advice.iter().map(|advice| format!("; to do: {advice}"));
-        let words: String = std::iter::once(self.found.clone()).chain(advice).collect();
-        in_lines(self.level.style(), self.level.name(), &whose, &words, width)
+        let text: String = std::iter::once(self.found.clone()).chain(advice).collect();
+        in_lines(self.level.style(), self.level.name(), &subject, &text, width)
     }
 }
 
-/// What it is, in this style and four columns, and about whom, with the words behind them.
-fn in_lines(style: Style, name: &str, whose: &str, words: &str, width: Option<u16>) -> String {
-    let mut lines = format!("{style}{name:4}{style:#}{whose}");
-    let mut column = 4 + whose.chars().count();
+/// Returns the name in this style and four columns, the subject, and the text behind them.
+fn in_lines(style: Style, name: &str, subject: &str, text: &str, width: Option<u16>) -> String {
+    let mut lines = format!("{style}{name:4}{style:#}{subject}");
+    let mut column = 4 + subject.chars().count();
     let mut gap = "  ";
-    for word in words.split(' ') {
+    for word in text.split(' ') {
         let length = word.chars().count();
         if width.is_some_and(|width| column + gap.len() + length > usize::from(width)) {
             lines.push_str(NEXT_LINE);
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_spoil_it_only_where_that_was_asked_for() {
+    fn warnings_make_a_quorum_unsound_if_strict() {
         let (ok, warn) = (Finding::ok("a", "a"), Finding::warn("b", "b", "c"));
         let fail = Finding::fail("c", "d", "e");
         assert!(Summary::of(1, &[ok.clone(), warn.clone()], false).is_sound);
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_is_one_line_or_as_many_as_fit_a_terminal() {
+    fn a_finding_is_wrapped_on_a_terminal_only() {
         let found = "maxmemory-policy is allkeys-lru, which evicts locks and counters before their time";
         let finding =
             Finding::fail("memory", found, "CONFIG SET maxmemory-policy noeviction").at("10.0.0.1:6379");
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_counts_what_there_is_in_words() {
+    fn the_summary_counts_the_levels_in_words() {
         let (ok, warn, fail) =
             (Finding::ok("a", "a"), Finding::warn("b", "b", "c"), Finding::fail("c", "d", "e"));
         let findings = [ok.clone(), warn, fail.clone(), fail];

@@ -1,4 +1,4 @@
-//! How a lock is shown.
+//! Tests of the text form of a lock.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn view() -> LockView {
 }
 
 #[test]
-fn on_a_terminal_of_80_columns_every_node_has_one_line_and_the_owner_stands_whole_once() {
+fn a_terminal_of_80_columns_shows_one_line_per_node() {
     let shown = view().shown(Some(80));
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     for number in 1..=5 {
@@ -53,7 +53,7 @@ fn on_a_terminal_of_80_columns_every_node_has_one_line_and_the_owner_stands_whol
 }
 
 #[test]
-fn elsewhere_lines_are_whole() {
+fn lines_stay_whole_without_a_terminal() {
     let shown = view().shown(None);
     assert_eq!(shown.lines().count(), 1 + 5 + 1 + 1, "{shown}");
     assert_eq!(shown.matches(OWNER).count(), 4 + 1, "{shown}");
@@ -61,7 +61,7 @@ fn elsewhere_lines_are_whole() {
 }
 
 #[test]
-fn an_owner_of_any_length_is_shortened_to_its_beginning_and_its_number() {
+fn a_long_owner_is_shortened_to_its_beginning_and_number() {
     assert_eq!(short("short:1"), "short:1");
     assert_eq!(short(OWNER), "5f0c1f1e…:1234");
     assert_eq!(short("ü".repeat(40).as_str()), "üüüüüüüü…");

@@ -9,13 +9,13 @@ use super::{
 
 const HEAD: [&str; 7] = ["resource", "state", "owner", "left", "queue", "nodes", "differing"];
 
-/// Those that may be of any width, and are shortened where the terminal is not wide enough.
+/// The columns of any width, which are shortened for a narrow terminal.
 const FLEXIBLE: [usize; 4] = [0, 2, 4, 6];
 
-/// No narrower are those made.
-const LEAST: usize = 9;
+/// The smallest width of a shortened column.
+const MIN_WIDTH: usize = 9;
 
-/// The head and a line for each row: fitted to a terminal of this width, or whole.
+/// Returns the head and a line for each row: fitted to a terminal of this width, or whole.
 pub(crate) fn lines(rows: &[&Row], columns: Option<u16>) -> Vec<String> {
     let gap = if columns.is_some() { 1 } else { 2 };
     let cells = |row: &&Row| {
@@ -45,12 +45,12 @@ pub(crate) fn lines(rows: &[&Row], columns: Option<u16>) -> Vec<String> {
     table.iter().map(line).collect()
 }
 
-/// Takes from the widest of those that may be shortened until all fit, or none may be any more.
+/// Shortens the widest flexible column repeatedly, until the line fits or no column can be shortened.
 fn shrink(widths: &mut [usize; 7], gap: usize, columns: usize) {
     while widths.iter().sum::<usize>() + gap * (widths.len() - 1) > columns {
         let widest = FLEXIBLE.into_iter().max_by_key(|at| widths.get(*at).copied().unwrap_or_default());
         match widest.and_then(|at| widths.get_mut(at)) {
-            Some(width) if *width > LEAST => *width -= 1,
+            Some(width) if *width > MIN_WIDTH => *width -= 1,
             _ => return,
         }
     }

@@ -22,33 +22,34 @@ use tokio::sync::mpsc;
 use super::screen::Screen;
 use crate::{failure::Failure, messages::Messages};
 
-/// How long the end waits for a terminal that takes nothing.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The time that the end waits for a blocked terminal.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A screen of our own on the terminal, which is given back as it was. Messages wait meanwhile, or they
-/// would stand in the middle of it.
+/// The alternate screen of the terminal, which is restored at the end. Messages are suppressed meanwhile,
+/// because they would overwrite the drawing.
 ///
-/// A thread of its own writes: a terminal may take nothing for as long as somebody likes, and signals
-/// and keys are to be heard all the same. While it writes one picture, none is drawn.
+/// A separate thread writes, because a terminal can block a write without limit, and signals and keys
+/// have to be handled meanwhile. While a page is being written, none is drawn.
 pub(crate) struct Drawing {
     terminal: Terminal<CrosstermBackend<Page>>,
-    /// What was drawn, in pieces.
+    /// The pieces of the drawn page.
     drawn: Receiver<Vec<u8>>,
     writer: Sender<WriterCommand>,
     written: mpsc::UnboundedReceiver<io::Result<()>>,
     is_writing: bool,
-    /// What is on the screen is not what was to be drawn last.
+    /// Whether a request to draw was skipped since the page that is on the screen.
     is_stale: bool,
     messages: Messages,
 }
 
-/// Takes what is drawn.
+/// The buffer of a page, which passes the pieces on.
 struct Page(Sender<Vec<u8>>);
 
 /// A command to the writing thread.
 enum WriterCommand {
+    /// Writes a page and reports the end to [`Drawing`].
     Write(Vec<u8>),
-    /// Writes, and reports the end here and not to [`Drawing`].
+    /// Writes the last bytes and reports the end to this sender.
     End(Vec<u8>, SyncSender<()>),
 }
 
@@ -64,38 +65,39 @@ impl Write for Page {
 }
 
 impl Drawing {
-    /// Takes the terminal.
+    /// Switches the terminal to the alternate screen.
     ///
     /// # Errors
     ///
-    /// [`Exit::Internal`](crate::exit::Exit::Internal) if it is none to draw on.
+    /// [`Exit::Internal`](crate::exit::Exit::Internal) if the terminal does not support it.
     pub(crate) fn begin(messages: &Messages) -> Result<Self, Failure> {
-        let failed = |error| Failure::internal("drawing on the terminal", error);
-        let ((page, drawn), (writer, orders), (done, written)) =
+        let failed = |error| Failure::internal("draw on the terminal", error);
+        let ((page, drawn), (writer, commands), (done, written)) =
             (channel(), channel(), mpsc::unbounded_channel());
         let terminal = Terminal::new(CrosstermBackend::new(Page(page))).map_err(failed)?;
         let thread = thread::Builder::new().name("drawing".to_owned());
-        thread.spawn(move || write_all(&orders, &done)).map_err(failed)?;
+        thread.spawn(move || write_all(&commands, &done)).map_err(failed)?;
         let mut first = Vec::new();
         queue!(first, EnterAlternateScreen).map_err(failed)?;
         enable_raw_mode().map_err(failed)?;
-        // What a panic says is to be read.
+        // The message of a panic has to be readable, so the hook restores the terminal first.
         let hook = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             ratatui::restore();
             hook(info);
         }));
-        messages.hold();
+        messages.suppress();
         writer.send(WriterCommand::Write(first)).ok();
         let (is_writing, is_stale, messages) = (true, true, messages.clone());
         Ok(Self { terminal, drawn, writer, written, is_writing, is_stale, messages })
     }
 
-    /// Draws, or if the last picture is still being written, later.
+    /// Draws a page. While the last page is being written, the page is drawn later, when
+    /// [`redraw_due`](Self::redraw_due) returns.
     ///
     /// # Errors
     ///
-    /// If it cannot.
+    /// A terminal that cannot be drawn on.
     pub(crate) fn draw(&mut self, screen: &mut Screen) -> Result<(), Failure> {
         self.is_stale = self.is_writing;
         if self.is_writing {
@@ -107,16 +109,16 @@ impl Drawing {
         Ok(())
     }
 
-    /// Ready when it is to be drawn again, as it could not be before.
+    /// Waits until a skipped page can be drawn.
     ///
     /// # Errors
     ///
-    /// If the terminal could not be written to.
+    /// A terminal that could not be written to.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it loses nothing.
-    pub(crate) async fn is_wanted(&mut self) -> Result<(), Failure> {
+    /// A dropped future loses no event.
+    pub(crate) async fn redraw_due(&mut self) -> Result<(), Failure> {
         while let Some(written) = self.written.recv().await {
             written.map_err(|error| Failure::output(&error))?;
             self.is_writing = false;
@@ -130,28 +132,28 @@ impl Drawing {
 
 impl Drop for Drawing {
     fn drop(&mut self) {
-        // This waits for nobody, and matters most: single keys are no lines for the shell. Where the
-        // terminal is gone, there is nothing to give back.
+        // First the raw mode, which makes a shell unusable and ends without waiting. A closed terminal
+        // needs no restoring, so errors are ignored.
         disable_raw_mode().ok();
         let mut last = Vec::new();
         let (done, is_done) = sync_channel(1);
         if queue!(last, LeaveAlternateScreen, Show).is_ok()
             && self.writer.send(WriterCommand::End(last, done)).is_ok()
         {
-            is_done.recv_timeout(PATIENCE).ok();
+            is_done.recv_timeout(END_TIMEOUT).ok();
         }
-        self.messages.release();
+        self.messages.resume();
     }
 }
 
-fn write_all(orders: &Receiver<WriterCommand>, done: &mpsc::UnboundedSender<io::Result<()>>) {
+fn write_all(commands: &Receiver<WriterCommand>, done: &mpsc::UnboundedSender<io::Result<()>>) {
     let write = |bytes: &[u8]| {
         let mut out = io::stdout().lock();
         out.write_all(bytes).and_then(|()| out.flush())
     };
-    while let Ok(order) = orders.recv() {
-        match order {
-            // Nobody hears it who has ended meanwhile.
+    while let Ok(command) = commands.recv() {
+        match command {
+            // The receiver may have been dropped meanwhile.
             WriterCommand::Write(bytes) => drop(done.send(write(&bytes))),
             WriterCommand::End(bytes, done) => {
                 write(&bytes).ok();

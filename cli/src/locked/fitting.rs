@@ -1,25 +1,25 @@
-//! Texts in so many columns of a terminal.
+//! Texts of a given width on a terminal.
 
 use ratatui::text::Span;
 
-/// How many columns a text takes.
+/// Returns the number of columns of a text.
 pub(crate) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// A text that is no wider than this: its beginning and its end, with `…` between them.
+/// Returns a text of at most this width: the beginning and the end, with `…` between them.
 pub(crate) fn fitted(text: &str, most: usize) -> String {
     if width(text) <= most {
         return text.to_owned();
     }
     let Some(rest) = most.checked_sub(1) else { return String::new() };
-    let beginning = taken(text.chars(), rest.div_ceil(2));
-    let end: String = taken(text.chars().rev(), rest - width(&beginning)).chars().rev().collect();
+    let beginning = prefix(text.chars(), rest.div_ceil(2));
+    let end: String = prefix(text.chars().rev(), rest - width(&beginning)).chars().rev().collect();
     format!("{beginning}…{end}")
 }
 
-/// As many of the characters as fit.
-fn taken(chars: impl Iterator<Item = char>, most: usize) -> String {
+/// Returns the longest prefix that fits.
+fn prefix(chars: impl Iterator<Item = char>, most: usize) -> String {
     let mut text = String::new();
     for char in chars {
         text.push(char);
@@ -31,7 +31,7 @@ fn taken(chars: impl Iterator<Item = char>, most: usize) -> String {
     text
 }
 
-/// A text and as many blanks as it takes to be so wide.
+/// Returns a text with blanks up to this width.
 pub(crate) fn padded(text: &str, to: usize) -> String {
     format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
 }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_shortened_in_the_middle_by_what_it_takes_on_the_screen() {
+    fn a_text_is_shortened_in_the_middle_by_its_columns() {
         for (text, most, expected) in [
             ("invoice:42", 10, "invoice:42"),
             ("invoice:4242", 9, "invo…4242"),

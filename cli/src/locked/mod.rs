@@ -1,4 +1,4 @@
-//! What is locked, as `list` and `top` show it.
+//! The table of locks that `list` and `top` show.
 
 mod columns;
 pub(crate) mod drawing;

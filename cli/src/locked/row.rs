@@ -14,52 +14,52 @@ use crate::{
     lock_view::{LockView, short},
 };
 
-/// One lock, of which a node at least knows.
+/// A lock that at least one node has.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
-    /// What it is a lock of, as JSON has it.
+    /// The kind of the lock in JSON.
     kind: &'static str,
-    /// As `inspect` prints it.
+    /// The lock in the form of `inspect`.
     #[serde(flatten)]
     view: LockView,
-    /// The last token, or more after attempts that failed.
+    /// The last token, or a larger number after failed attempts.
     counter: Option<u64>,
     pub(crate) waiters: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_waiter: Option<String>,
-    /// How many nodes say what the quorum says.
+    /// The number of nodes that agree with the quorum.
     agreeing: usize,
-    /// Those that say otherwise.
+    /// The nodes that differ from the quorum.
     differing: Vec<String>,
     #[serde(skip)]
     pub(crate) name: String,
-    /// Of which it is a slot.
+    /// The semaphore, if the lock is a slot.
     #[serde(skip)]
     pub(crate) semaphore: Option<Vec<u8>>,
-    /// How long it is held yet; `None` without an end, or where no quorum has it.
+    /// The remaining ttl; `None` without an end or a quorum.
     #[serde(skip)]
     pub(crate) left: Option<Duration>,
     #[serde(skip)]
     pub(crate) cells: Cells,
 }
 
-/// What stands in its line.
+/// The cells of a row.
 #[derive(Clone, Debug)]
 pub(crate) struct Cells {
     pub(crate) state: &'static str,
-    /// With the owner whole, for lines that are not fitted to a terminal.
+    /// The whole owner, for lines that are not fitted to a terminal.
     pub(crate) whole_owner: String,
     pub(crate) owner: String,
     pub(crate) left: String,
     pub(crate) waiters: String,
-    /// With who is the first of them.
+    /// The number of waiters with the first waiter.
     pub(crate) queue: String,
-    /// How many nodes of all have it.
+    /// The number of nodes that have the lock, of all nodes.
     pub(crate) nodes: String,
     pub(crate) differing: String,
 }
 
-/// A row for each lock, in the order of the names.
+/// Returns a row for each lock, in the order of the names.
 pub(crate) fn of_listing(listing: &Listing) -> Vec<Row> {
     listing.locks().map(|(lock, found)| Row::new(lock, found)).collect()
 }
@@ -104,12 +104,12 @@ impl Row {
         let no_end = if is_held { "no end" } else { "-" };
         let cells = Cells {
             state: shown,
-            whole_owner: whose(found, |owner| owner.to_string()),
-            owner: whose(found, called),
+            whole_owner: owner_of(found, |owner| owner.to_string()),
+            owner: owner_of(found, short_name),
             left: left.map_or_else(|| no_end.to_owned(), duration::shown),
             waiters: found.waiters().to_string(),
             queue: match found.first_waiter() {
-                Some(first) => format!("{}: {}", found.waiters(), called(first)),
+                Some(first) => format!("{}: {}", found.waiters(), short_name(first)),
                 None => found.waiters().to_string(),
             },
             nodes: format!("{having}/{}", found.nodes().count()),
@@ -131,14 +131,14 @@ impl Row {
     }
 }
 
-/// What its client calls itself, or enough of it to tell it from others.
-fn called(owner: &LeaseId) -> String {
+/// Returns the label of an owner's client, or the shortened owner.
+fn short_name(owner: &LeaseId) -> String {
     owner.label().map_or_else(|| short(&owner.to_string()).into_owned(), str::to_owned)
 }
 
-/// Who has it: the owner, with the number of holds where there are several, or the readers. Where no
-/// quorum names one, the owner of the first node that does.
-fn whose(found: &Inspection, named: impl Fn(&LeaseId) -> String) -> String {
+/// Returns the owner, with the number of holds if there are several, or the readers. Without the
+/// agreement of a quorum, the owner is that of the first node that has one.
+fn owner_of(found: &Inspection, named: impl Fn(&LeaseId) -> String) -> String {
     let (owner, holds) = match found.state() {
         LockState::Held | LockState::Shared => (found.holder(), found.holds()),
         _ => match found.nodes().find(|node| node.is_held()) {

@@ -1,4 +1,4 @@
-//! The screen of `top`: what is on it, and how it is drawn.
+//! The screen of `top`: its content and layout.
 
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
@@ -19,9 +19,9 @@ use crate::{counted::counted, duration};
 enum RowOrder {
     #[default]
     Name,
-    /// Those first that end first.
+    /// By remaining ttl, the shortest first.
     Left,
-    /// Those first for which most wait.
+    /// By number of waiters, the largest first.
     Waiters,
 }
 
@@ -43,18 +43,18 @@ impl RowOrder {
     }
 }
 
-/// What is on the screen.
+/// The content of the screen.
 #[derive(Debug)]
 pub(crate) struct Screen {
     interval: Duration,
-    /// In the order of the names; `None` before the first answer.
+    /// The rows in the order of the names; `None` before the first listing.
     rows: Option<Vec<Row>>,
-    /// What is wrong: nodes that are silent, or that no quorum could be asked.
+    /// The silent nodes, or the failure of the last listing.
     problems: Vec<String>,
     order: RowOrder,
-    /// So many rows are above the first one that is shown.
+    /// The number of rows above the first visible one.
     scrolled: usize,
-    /// So many fit at the last drawing.
+    /// The number of rows that fitted at the last drawing.
     page: usize,
 }
 
@@ -64,19 +64,19 @@ impl Screen {
         Self { interval, rows, problems, order, scrolled: 0, page: 1 }
     }
 
-    /// Shows what was found now.
+    /// Replaces the rows and the silent nodes.
     pub(crate) fn show(&mut self, rows: Vec<Row>, silent: Vec<String>) {
         self.rows = Some(rows);
         self.problems = silent;
     }
 
-    /// Says why nothing was found. What was found before stays.
-    pub(crate) fn fail(&mut self, why: String) {
-        self.problems = vec![why];
+    /// Shows the failure of a listing. The rows of the last listing stay.
+    pub(crate) fn show_failure(&mut self, failure: String) {
+        self.problems = vec![failure];
     }
 
-    /// Does what a key says; whether it is to end.
-    pub(crate) fn hear(&mut self, event: &Event) -> bool {
+    /// Handles a key. Returns whether the key ends `top`.
+    pub(crate) fn on_event(&mut self, event: &Event) -> bool {
         let Event::Key(key) = event else { return false };
         if key.kind == KeyEventKind::Release {
             return false;
@@ -112,7 +112,7 @@ impl Screen {
         format!("redquorum top: {locks}, {waiting} waiting; every {interval}, by {}", self.order.shown())
     }
 
-    /// Draws it, and keeps the rows in view that there are.
+    /// Draws the screen, and limits the scrolling to the existing rows.
     pub(crate) fn draw(&mut self, frame: &mut Frame<'_>) {
         let width = frame.area().width;
         let most = frame.area().height.saturating_sub(4) / 2;
@@ -133,7 +133,7 @@ impl Screen {
         let fit = |text: &str| fitted(text, width.into());
         frame.render_widget(Line::from(fit(&self.head())).bold(), head);
         let wrongs: Vec<Line<'_>> =
-            self.problems.iter().map(|why| fit(why).fg(Color::Yellow).into()).collect();
+            self.problems.iter().map(|problem| fit(problem).fg(Color::Yellow).into()).collect();
         frame.render_widget(Paragraph::new(wrongs), wrong);
         let mut lines = lines.into_iter();
         frame.render_widget(Line::from(lines.next().unwrap_or_default()).reversed(), title);
@@ -147,8 +147,8 @@ impl Screen {
     }
 }
 
-/// How many wait, as far as can be told. Who waits for any permit of a semaphore is in the queue of
-/// each of its slots, and is one.
+/// Returns the number of waiters, as an estimate. A waiter for any permit of a semaphore is in the queues
+/// of several slots, and counts once.
 fn waiting(rows: &[Row]) -> u64 {
     let mut of_semaphores: BTreeMap<&[u8], u32> = BTreeMap::new();
     let mut waiting = 0;

@@ -1,4 +1,4 @@
-//! The command as a process.
+//! The process of the command.
 
 use std::{ffi::OsString, os::unix::process::CommandExt, process::Command};
 
@@ -12,31 +12,32 @@ use nix::{
 };
 use tokio::signal::unix::{self, SignalKind, signal};
 
-use crate::{environment::kept_from_commands, exit::Exit, failure::Failure, supervise::exec_child};
+use crate::{environment::removed_for_commands, exit::Exit, failure::Failure, supervise::exec_child};
 
-/// A process that leads a group of its own.
+/// A process that leads its own process group.
 #[derive(Debug)]
 pub(crate) struct Child {
     pid: Pid,
-    /// Tells that a child has changed, not which and how.
+    /// SIGCHLD, which names neither the child nor the change.
     changes: unix::Signal,
 }
 
 /// A change of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChildChange {
+    /// The end, with the exit status.
     Ended(Exit),
-    /// By this signal.
+    /// A stop by this signal.
     Stopped(Signal),
 }
 
 impl Child {
-    /// Starts the command: in a group of its own, killed if this process dies (on Linux), and in
+    /// Starts the command: in its own process group, killed if this process dies (on Linux), and in
     /// the foreground of the terminal if `is_foreground`.
     ///
-    /// Between fork and exec only unsafe code could arrange that. So the process begins as this
-    /// program once more, which [does it](exec_child) and then becomes the command; it also tells
-    /// if there is no such command.
+    /// These need steps between fork and exec, where Rust allows unsafe code only. Therefore this
+    /// program is started again, [takes the steps](exec_child), and becomes the command. It also
+    /// reports a command that does not exist.
     ///
     /// # Errors
     ///
@@ -47,9 +48,9 @@ impl Child {
         is_foreground: bool,
         is_json: bool,
     ) -> Result<Self, Failure> {
-        // Before the process is there, or its end could be missed.
+        // Registered before the start, so that the end of the process is not missed.
         let changes = signal(SignalKind::child());
-        let changes = changes.map_err(|error| Failure::internal("listening to signals", error))?;
+        let changes = changes.map_err(|error| Failure::internal("register signals", error))?;
         let mut child = Command::new(this_program()?);
         child.arg0("redquorum").arg(exec_child::NAME).args(["--parent", &std::process::id().to_string()]);
         if is_foreground {
@@ -58,36 +59,37 @@ impl Child {
         if is_json {
             child.arg("--json");
         }
-        for name in kept_from_commands() {
+        for name in removed_for_commands() {
             child.env_remove(name);
         }
         child.arg("--").args(command).envs(variables.iter().map(|(name, value)| (name, value)));
         let child = child.process_group(0).spawn();
-        let child = child.map_err(|error| Failure::internal("starting a process", error))?;
-        let pid = i32::try_from(child.id()).map_err(|error| Failure::internal("a process id", error))?;
+        let child = child.map_err(|error| Failure::internal("start a process", error))?;
+        let pid =
+            i32::try_from(child.id()).map_err(|error| Failure::internal("use the process id", error))?;
         Ok(Self { pid: Pid::from_raw(pid), changes })
     }
 
-    /// The process group, which has the number of its first process.
+    /// Returns the process group, which has the id of its first process.
     pub(crate) fn group(&self) -> Pid {
         self.pid
     }
 
-    /// Sends a signal to the whole group. That nobody is left there to get it is as good.
+    /// Sends a signal to the whole group. An empty group is no error.
     pub(crate) fn signal(&self, signal: Signal) {
         killpg(self.pid, signal).ok();
     }
 
-    /// What becomes of the process next. Its end is told once.
+    /// Waits for the next change of the process. The end is returned once.
     ///
     /// # Errors
     ///
-    /// If the process is not there any more: somebody else has waited for it.
+    /// A process that does not exist any more, because other code has reaped it.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it loses nothing.
-    pub(crate) async fn changed(&mut self) -> Result<ChildChange, Failure> {
+    /// A dropped future loses no change.
+    pub(crate) async fn next_change(&mut self) -> Result<ChildChange, Failure> {
         loop {
             match waitpid(self.pid, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
                 Ok(WaitStatus::Exited(_, code)) => {
@@ -99,20 +101,20 @@ impl Child {
                 Ok(WaitStatus::Stopped(_, by)) => return Ok(ChildChange::Stopped(by)),
                 Ok(_) => drop(self.changes.recv().await),
                 Err(Errno::EINTR) => {}
-                Err(error) => return Err(Failure::internal("waiting for the command", error)),
+                Err(error) => return Err(Failure::internal("wait for the command", error)),
             }
         }
     }
 }
 
-/// This program, also if its file was replaced by another since it was started.
+/// Returns the path of this program, which stays valid if the file is replaced while it runs.
 #[cfg(all(target_os = "linux", not(redquorum_portable)))]
 pub(super) fn this_program() -> Result<std::path::PathBuf, Failure> {
     Ok("/proc/self/exe".into())
 }
 
-/// This program.
+/// Returns the path of this program.
 #[cfg(any(not(target_os = "linux"), redquorum_portable))]
 pub(super) fn this_program() -> Result<std::path::PathBuf, Failure> {
-    std::env::current_exe().map_err(|error| Failure::internal("the file of this program", error))
+    std::env::current_exe().map_err(|error| Failure::internal("find the file of this program", error))
 }

@@ -1,4 +1,4 @@
-//! What a command is before it is the command: this program once more.
+//! The process of a command before its exec, which runs this program again.
 
 use std::{
     convert::Infallible,
@@ -13,63 +13,67 @@ use nix::unistd::{Pid, getppid};
 
 use crate::{exit::Exit, failure::Failure, supervise::terminal};
 
-/// The first argument by which this program knows that it is to become a command. It is for itself
-/// alone, so it is no subcommand, which help and completions would know of.
+/// The first argument of such a process. It is internal, and no subcommand, so help and completions
+/// do not contain it.
 pub(crate) const NAME: &str = "exec-child";
 
-/// What it is told.
+/// The arguments of such a process.
 #[derive(Debug, Parser)]
 #[command(name = NAME)]
 pub(crate) struct ExecChild {
-    /// The process that has started this one.
+    /// The process id of the parent.
     #[arg(long)]
     parent: i32,
-    /// Take the terminal.
+    /// Whether to take the foreground of the terminal.
     #[arg(long)]
     foreground: bool,
-    /// Say errors as JSON.
+    /// Whether to print errors as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// What to become.
+    /// The command and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
 
 impl ExecChild {
-    /// What it is told, if this process is one.
+    /// Returns the arguments, if this process is to become a command.
     pub(crate) fn of_this_process() -> Option<Self> {
         let mut arguments = std::env::args_os().skip(1).peekable();
-        let is_one = arguments.peek().is_some_and(|first| first == NAME);
-        is_one.then(|| Self::parse_from(arguments))
+        let is_exec_child = arguments.peek().is_some_and(|first| first == NAME);
+        is_exec_child.then(|| Self::parse_from(arguments))
     }
 
-    /// Becomes the command.
+    /// Replaces this process by the command.
     ///
     /// # Errors
     ///
-    /// [`Exit::NotFound`] or [`Exit::NotExecutable`] if it cannot.
+    /// [`Exit::NotFound`] or [`Exit::NotExecutable`] if the command cannot be executed.
     pub(crate) fn perform(&self) -> Result<Infallible, Failure> {
         self.die_with_parent()?;
         if self.foreground {
-            terminal::come_into_foreground();
+            terminal::enter_foreground();
         }
         let mut words = self.command.iter();
         let program = words.next().map_or_else(|| OsStr::new(""), OsString::as_os_str);
         let error = Command::new(program).args(words).exec();
-        let exit = if error.kind() == ErrorKind::NotFound { Exit::NotFound } else { Exit::NotExecutable };
-        Err(Failure::new(exit, format!("{}: {error}", program.display())))
+        let (exit, remedy) = match error.kind() {
+            ErrorKind::NotFound => (Exit::NotFound, "correct the name, PATH, or the script's interpreter"),
+            _ => (Exit::NotExecutable, "name an executable file"),
+        };
+        Err(Failure::new(exit, format!("{}: {error}: {remedy}", program.display())))
     }
 
-    /// Has the kernel kill this process when its parent dies, whatever it becomes.
+    /// Has the kernel kill this process when its parent dies, before and after the exec.
     fn die_with_parent(&self) -> Result<(), Failure> {
         #[cfg(all(target_os = "linux", not(redquorum_portable)))]
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
-            .map_err(|error| Failure::internal("being killed with the parent", error))?;
-        // It may have died before that: then nobody keeps the lease any more.
+            .map_err(|error| Failure::internal("request a signal for the end of the parent", error))?;
+        // A parent that died before this request does not renew the lease any more.
         if getppid() == Pid::from_raw(self.parent) {
             Ok(())
         } else {
-            Err(Failure::new(Exit::Internal, "the parent is gone, and the lock with it"))
+            let message = "redquorum ended before its command was started, so there is no lock: run it again";
+            Err(Failure::new(Exit::Internal, message))
         }
     }
 }

@@ -1,4 +1,10 @@
-//! What ends a command's whole group if redquorum is killed.
+//! The process that kills the command's group if redquorum dies.
+//!
+//! ```text
+//!   redquorum ── pipe ──► guardian    a line: the group
+//!                                     end of the pipe: kills the group
+//!                                     SIGKILL (dismissed): ends without killing
+//! ```
 
 use std::{
     io::{self, BufRead, Write, stdin},
@@ -13,23 +19,24 @@ use nix::{
 
 use crate::{exit::Exit, failure::Failure, supervise::child::this_program};
 
-/// The first argument by which this program knows that it is a guardian.
+/// The first argument of the guardian process.
 const NAME: &str = "guard-group";
 
-/// A process beside the command that waits for the end of this one, and then kills the command's
-/// group: a process that is killed with SIGKILL can do nothing any more, and the group would work
-/// on without a lock.
+/// The handle of the guardian, a process beside the command. If redquorum ends, the guardian kills the
+/// command's group. Without a guardian, the group would work without a lock after a SIGKILL of
+/// redquorum.
 ///
-/// It hears of that end by a pipe which only this process holds. So it needs nobody to tell it, and
-/// dropping this without [`dismiss`](Self::dismiss) kills the group as well. It is in a group of
-/// its own and hears no signals but SIGKILL: what ends all of a session must not end it first.
+/// Only this process has the writing end of the pipe, so every way of ending closes the pipe. Dropping
+/// the handle without [`dismiss`](Self::dismiss) kills the group, too. The guardian has its own process
+/// group and blocks all signals except SIGKILL, so that a signal to a whole session does not end it
+/// first.
 #[derive(Debug)]
 pub(crate) struct Guardian {
     process: Child,
 }
 
 impl Guardian {
-    /// Starts it, with nothing to guard.
+    /// Starts the guardian without a group.
     ///
     /// # Errors
     ///
@@ -38,30 +45,30 @@ impl Guardian {
         let mut process = Command::new(this_program()?);
         process.arg0("redquorum").arg(NAME).process_group(0);
         process.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = process.spawn().map_err(|error| Failure::internal("starting a process", error))?;
+        let process = process.spawn().map_err(|error| Failure::internal("start a process", error))?;
         Ok(Self { process })
     }
 
-    /// Tells it which group to kill.
+    /// Sends the group to kill.
     ///
     /// # Errors
     ///
-    /// [`Exit::Internal`] if it is not there any more.
+    /// [`Exit::Internal`] if the guardian does not exist any more.
     pub(crate) fn guard(&mut self, group: Pid) -> Result<(), Failure> {
         let pipe = self.process.stdin.as_mut();
-        let told = pipe.map_or(Ok(()), |pipe| writeln!(pipe, "{group}"));
-        told.map_err(|error| Failure::internal("telling the guardian", error))
+        let written = pipe.map_or(Ok(()), |pipe| writeln!(pipe, "{group}"));
+        written.map_err(|error| Failure::internal("send the group to the guardian", error))
     }
 
-    /// Whether the process that has ended is the guardian, which is then waited for by whom it may be.
-    pub(crate) fn bury(&mut self, dead: Pid) -> bool {
-        let is_it = i32::try_from(self.process.id()) == Ok(dead.as_raw());
-        is_it && self.process.try_wait().is_ok()
+    /// Reaps the guardian, if the dead process is the guardian. Returns whether it is.
+    pub(crate) fn reap(&mut self, dead: Pid) -> bool {
+        let is_guardian = i32::try_from(self.process.id()) == Ok(dead.as_raw());
+        is_guardian && self.process.try_wait().is_ok()
     }
 
-    /// Ends it: there is nothing to guard any more.
+    /// Ends the guardian without killing the group.
     pub(crate) fn dismiss(mut self) {
-        // Killed first: by the end of the pipe it would know only one thing.
+        // The kill has to precede the end of the pipe, at which the guardian kills the group.
         if self.process.kill().is_ok() {
             self.process.wait().ok();
         }
@@ -69,9 +76,9 @@ impl Guardian {
 }
 
 /// Guards a group, if this process was started as a guardian.
-pub(crate) fn guard_if_told() -> Option<Exit> {
-    let is_one = std::env::args_os().nth(1).is_some_and(|first| first == NAME);
-    is_one.then(|| if guard().is_ok() { Exit::Success } else { Exit::Internal })
+pub(crate) fn guard_if_requested() -> Option<Exit> {
+    let is_guardian = std::env::args_os().nth(1).is_some_and(|first| first == NAME);
+    is_guardian.then(|| if guard().is_ok() { Exit::Success } else { Exit::Internal })
 }
 
 fn guard() -> io::Result<()> {
@@ -80,8 +87,8 @@ fn guard() -> io::Result<()> {
     let mut group = String::new();
     pipe.read_line(&mut group)?;
     io::copy(&mut pipe, &mut io::sink())?;
-    // Nothing was said if the other end was gone before there was a group; 0 and 1 would be other
-    // groups than meant.
+    // The line is empty if redquorum ended before there was a group. 0 is the guardian's own group,
+    // and 1 is every process.
     match group.trim().parse() {
         Ok(group) if group > 1 => Ok(killpg(Pid::from_raw(group), Signal::SIGKILL)?),
         _ => Ok(()),

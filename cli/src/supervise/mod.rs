@@ -1,8 +1,16 @@
-//! Running a command for as long as a lease lasts, and not longer.
+//! The supervision of a command that must not outlive its lease.
 //!
-//! [`Rule`](rule::Rule) decides when the command has to end; what is here performs. Nothing in the
-//! loop waits for anything but time, the command and signals: a slow terminal or disk must not put
-//! a signal off.
+//! ```text
+//!   time left of the lease ──► Rule ──► SIGTERM, SIGKILL or a notice
+//!   signals to redquorum ─────────────► passed on to the command's group
+//!   the command ended ────────────────► exit status; after a SIGTERM or SIGKILL of the rule, the
+//!                                       rest of the group is killed
+//!   the command stopped (Ctrl-Z) ─────► the whole job stops
+//!   redquorum died ───────────────────► the guardian kills the group
+//! ```
+//!
+//! [`Rule`](rule::Rule) decides, and [`Job`] performs. The loop waits for time, the command and signals
+//! only, because a slow terminal or disk must not delay a signal.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -31,7 +39,7 @@ mod terminal;
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) command: &'a [OsString],
-    /// What it finds in its environment beside our own.
+    /// The variables that are added to the environment.
     pub(crate) variables: Vec<(&'static str, OsString)>,
     pub(crate) rule: Rule,
 }
@@ -40,24 +48,24 @@ pub(crate) struct Job<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JobEnd {
     pub(crate) exit: Exit,
-    /// It was told to end because of its lease.
+    /// Whether the rule sent SIGTERM or SIGKILL for the lease.
     pub(crate) is_stopped: bool,
-    /// We were told to end, by SIGTERM or SIGINT, and have passed that on.
+    /// Whether redquorum received SIGTERM or SIGINT, and passed the signal on.
     pub(crate) is_demanded: bool,
 }
 
 impl Job<'_> {
-    /// Runs the command and returns when it has ended. If its lease is about to end, it is stopped
-    /// before, as the rule says.
+    /// Runs the command and returns when it has ended. If the lease is about to end, the rule stops the
+    /// command before.
     ///
     /// # Errors
     ///
-    /// [`Exit::LeaseLost`] if so little is left of the lease that it is not even started;
-    /// [`Exit::Internal`] if no process can be.
+    /// [`Exit::LeaseLost`] if the lease ends too soon to start the command; [`Exit::Internal`] if no
+    /// process can be started.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it leaves the command running, without anybody who stops it: not to be dropped.
+    /// The future must not be dropped: the command would run on without supervision.
     pub(crate) async fn run(
         self,
         lease: &Lease,
@@ -65,9 +73,11 @@ impl Job<'_> {
         app: &App,
     ) -> Result<JobEnd, Failure> {
         let Self { command, variables, mut rule } = self;
-        // We may have been stopped or suspended since the lease was had.
+        // This process may have been stopped or suspended since the lock was acquired.
         if rule.at(lease.remaining()).is_some() {
-            return Err(Failure::new(Exit::LeaseLost, "the lease was over before the command was started"));
+            let message = "the lease ended before the command was started, as this process or its machine was \
+                           stopped or slow: run it again";
+            return Err(Failure::new(Exit::LeaseLost, message));
         }
         let terminal = Terminal::of_job();
         let is_foreground = terminal.as_ref().is_some_and(Terminal::is_lent);
@@ -75,9 +85,9 @@ impl Job<'_> {
         let mut guardian = Guardian::start()?;
         let mut child = Child::spawn(command, &variables, is_foreground, app.general.json)?;
         if let Err(failure) = guardian.guard(child.group()) {
-            // Nobody would end it any more.
+            // The command must not run without a guardian.
             child.signal(Signal::SIGKILL);
-            while let Ok(ChildChange::Stopped(_)) = child.changed().await {}
+            while let Ok(ChildChange::Stopped(_)) = child.next_change().await {}
             if let Some(terminal) = &terminal {
                 terminal.take_back(child.group());
             }
@@ -91,19 +101,20 @@ impl Job<'_> {
             tokio::select! {
                 biased;
                 () = expiring(lease, rule.mark()) => {}
-                change = child.changed() => match (change, &terminal) {
+                change = child.next_change() => match (change, &terminal) {
                     (Ok(ChildChange::Ended(exit)), _) => break Ok(exit),
                     (Err(failure), _) => break Err(failure),
-                    (Ok(ChildChange::Stopped(by)), Some(terminal)) => terminal.stopped(child.group(), by),
-                    // Nobody waits for a job to stop: it may be continued at any time, and the
-                    // lease is kept for it.
+                    (Ok(ChildChange::Stopped(by)), Some(terminal)) => terminal.on_stopped(child.group(), by),
+                    // Without a terminal there is no shell that waits for a stopped job. The lease is
+                    // renewed until the command continues.
                     (Ok(ChildChange::Stopped(_)), None) => {}
                 },
-                never = orphans.bury(Some(group), Some(&mut guardian)) => match never {},
+                never = orphans.reap(Some(group), Some(&mut guardian)) => match never {},
                 signal = signals.next() => {
                     is_demanded |= signals::demands_end(signal);
                     if signal == Signal::SIGCONT {
-                        // Whatever the lease has come to while all stood still goes first.
+                        // The lease may have ended during the stop, and is checked before the command
+                        // continues.
                         if let Some(step) = rule.at(lease.remaining()) {
                             perform(step, &child, lease.remaining(), app);
                         }
@@ -113,7 +124,7 @@ impl Job<'_> {
                     }
                     child.signal(signal);
                     if matches!(signal, Signal::SIGTERM | Signal::SIGHUP) {
-                        // One that is stopped would not hear it.
+                        // A stopped process handles the signal only after SIGCONT.
                         child.signal(Signal::SIGCONT);
                     }
                 }
@@ -124,8 +135,7 @@ impl Job<'_> {
         }
         let is_stopped = rule.has_intervened();
         if is_stopped {
-            // Others are going to have the lock: whatever the command has left behind in its group
-            // must not work on.
+            // Another client may soon hold the lock, so the rest of the command's group must not run on.
             child.signal(Signal::SIGKILL);
         }
         let exit = ended?;
@@ -138,7 +148,7 @@ fn perform(step: RuleStep, child: &Child, left: Duration, app: &App) {
     match step {
         RuleStep::Term => {
             child.signal(Signal::SIGTERM);
-            // One that is stopped would not hear it.
+            // A stopped process handles SIGTERM only after SIGCONT.
             child.signal(Signal::SIGCONT);
             app.messages.notice(&format!("the lease ends in {left:.1?} and is not renewed: SIGTERM"));
         }
@@ -151,7 +161,7 @@ fn perform(step: RuleStep, child: &Child, left: Duration, app: &App) {
             };
             app.messages.notice(&message);
         }
-        RuleStep::Tell => app.messages.notice("the lease is lost: the command runs on without it"),
+        RuleStep::Report => app.messages.notice("the lease is lost: the command runs on without it"),
     }
 }
 

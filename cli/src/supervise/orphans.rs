@@ -1,4 +1,4 @@
-//! What the first process of a container owes the others.
+//! The orphaned processes that the first process of a container has to reap.
 
 use std::convert::Infallible;
 
@@ -11,28 +11,30 @@ use tokio::signal::unix::{self, SignalKind, signal};
 use super::guardian::Guardian;
 use crate::failure::Failure;
 
-/// Buries processes whose parent has ended before them, where the system gives them to this one: to
-/// the first process of a container, or to one that was made their reaper before it was this program.
-/// Nobody else would, and each that has ended takes a place among the processes there may be.
+/// The orphans of this process: processes whose parent ended before them.
+///
+/// The system gives orphans to the first process of a container, or to a process that was made a
+/// subreaper before it became this program. Only that process can reap them, and an unreaped process
+/// occupies a process id.
 #[derive(Debug)]
 pub(crate) struct Orphans {
-    /// `None`: they are given to another process.
+    /// SIGCHLD; `None` if another process receives the orphans.
     changes: Option<unix::Signal>,
 }
 
 impl Orphans {
-    /// Finds out whether they come here.
+    /// Checks whether this process receives orphans.
     ///
     /// # Errors
     ///
-    /// If the system does not tell when a process ends.
+    /// [`Exit::Internal`](crate::exit::Exit::Internal) if the system refuses to deliver SIGCHLD.
     pub(crate) fn of_this_process() -> Result<Self, Failure> {
-        let changes = is_heir().then(|| signal(SignalKind::child())).transpose();
-        Ok(Self { changes: changes.map_err(|error| Failure::internal("listening to signals", error))? })
+        let changes = is_reaper().then(|| signal(SignalKind::child())).transpose();
+        Ok(Self { changes: changes.map_err(|error| Failure::internal("register signals", error))? })
     }
 
-    /// Buries them for as long as it is polled, but not the command, whose end somebody waits for.
-    pub(crate) async fn bury(
+    /// Reaps orphans for as long as this is polled. The command is left to [`Child`](super::child::Child).
+    pub(crate) async fn reap(
         &mut self,
         command: Option<Pid>,
         mut guardian: Option<&mut Guardian>,
@@ -40,7 +42,7 @@ impl Orphans {
         let Some(changes) = &mut self.changes else { return std::future::pending().await };
         loop {
             while let Some(dead) = dead().filter(|dead| Some(*dead) != command) {
-                let is_guardian = guardian.as_mut().is_some_and(|guardian| guardian.bury(dead));
+                let is_guardian = guardian.as_mut().is_some_and(|guardian| guardian.reap(dead));
                 if !is_guardian && waitpid(dead, Some(WaitPidFlag::WNOHANG)).is_err() {
                     break;
                 }
@@ -52,21 +54,22 @@ impl Orphans {
     }
 }
 
+/// Whether the system gives orphans to this process.
 #[cfg(all(target_os = "linux", not(redquorum_portable)))]
-fn is_heir() -> bool {
+fn is_reaper() -> bool {
     Pid::this().as_raw() == 1 || nix::sys::prctl::get_child_subreaper() == Ok(true)
 }
 
-/// A process that has ended and that nobody has waited for, which it stays.
+/// Returns a child that has ended and is not reaped yet, without reaping it.
 #[cfg(all(target_os = "linux", not(redquorum_portable)))]
 fn dead() -> Option<Pid> {
     use nix::sys::wait::{Id, waitid};
     waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT).ok()?.pid()
 }
 
-/// Containers are of Linux.
+/// Whether the system gives orphans to this process. Containers need Linux.
 #[cfg(any(not(target_os = "linux"), redquorum_portable))]
-fn is_heir() -> bool {
+fn is_reaper() -> bool {
     false
 }
 

@@ -1,21 +1,28 @@
-//! When a command has to end because of its lease: decided here, performed elsewhere.
+//! The rule that ends a command before its lease ends. Pure.
+//!
+//! ```text
+//!              ┌───────── Term: grace + margin left ────────► SigtermSent ─┐
+//!   Untouched ─┤                                                           ├─ margin left ──► Killed
+//!              ├───────── Kill ───────────────────────────────────────────┘
+//!              └───────── Ignore: nothing left ─────────────► LossReported
+//! ```
 
 use std::time::Duration;
 
 use clap::ValueEnum;
 
-/// What becomes of the command when its lease is about to end.
+/// The way to stop a command when its lease is about to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLoss {
     /// SIGTERM, and SIGKILL before the lease ends
     Term,
     /// SIGKILL before the lease ends
     Kill,
-    /// Nothing: it runs on without the lock
+    /// No signal: the command runs on without the lock
     Ignore,
 }
 
-/// The two marks before the end of validity at which something is done.
+/// The two marks before the end of validity at which signals are sent.
 ///
 /// ```text
 ///   renewed          SIGTERM                 SIGKILL         end of validity
@@ -24,64 +31,64 @@ pub(crate) enum OnLoss {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marks {
-    /// From SIGTERM to SIGKILL.
+    /// The time from SIGTERM to SIGKILL.
     pub(crate) grace: Duration,
-    /// From SIGKILL to the end: for timers, for the way of the signal, and for what the kernel
-    /// still does for a process that is killed.
+    /// The time from SIGKILL to the end of validity: for timers, the delivery of the signal, and the
+    /// kernel's work for a killed process.
     pub(crate) margin: Duration,
 }
 
 impl Marks {
-    /// The margin is a 20th of the ttl, and at most this.
-    const LONGEST_MARGIN: Duration = Duration::from_secs(1);
+    /// The upper limit of the margin, which is otherwise a 20th of the ttl.
+    const MAX_MARGIN: Duration = Duration::from_secs(1);
 
-    /// The marks for a ttl, with a grace of a sixth of it if none is given.
+    /// Returns the marks for a ttl. The default grace is a sixth of the ttl.
     ///
-    /// Renewals are due at every third of the ttl, so a lease that is in order always has about two
-    /// thirds of it left, and one that failed is tried again after a twelfth and a node timeout:
-    /// with the default grace, three have failed before anything is done.
+    /// Renewals are due at every third of the ttl, so a renewed lease always has about two thirds of
+    /// the ttl left. A failed renewal is repeated after a twelfth of the ttl and a node timeout. With
+    /// the default grace, three renewals have failed before SIGTERM.
     ///
     /// # Errors
     ///
-    /// A grace above half of the ttl less the margin: a lease in perfect order would come near
-    /// that.
+    /// A grace above half of the ttl less the margin, because a lease without any failure would come
+    /// near that mark.
     pub(crate) fn new(ttl: Duration, grace: Option<Duration>) -> Result<Self, String> {
-        let margin = (ttl / 20).min(Self::LONGEST_MARGIN);
+        let margin = (ttl / 20).min(Self::MAX_MARGIN);
         let grace = grace.unwrap_or(ttl / 6);
         let most = (ttl / 2).saturating_sub(margin);
         if grace > most {
             return Err(format!(
-                "a --kill-after of {grace:?} does not fit a ttl of {ttl:?}: {most:?} is the most, or \
-                 give a longer --ttl"
+                "a --kill-after of {grace:?} is too long for a ttl of {ttl:?}: {most:?} is the most, or give \
+                 a longer --ttl"
             ));
         }
         Ok(Self { grace, margin })
     }
 }
 
-/// What is to be done now.
+/// The step that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RuleStep {
-    /// Ask the command to end.
+    /// Send SIGTERM.
     Term,
-    /// End it.
+    /// Send SIGKILL.
     Kill,
-    /// Say that it runs without the lock from now on.
-    Tell,
+    /// Report that the command runs without the lock.
+    Report,
 }
 
-/// When a command has to end because of its lease.
+/// The rule that ends a command before its lease ends.
 ///
-/// It is told what is left of the validity, and says what to do. Time goes by outside: it is asked
-/// again when no more is left than [`mark`](Self::mark).
+/// The caller passes the remaining validity and performs the step. The next call is due when no more
+/// than [`mark`](Self::mark) is left.
 ///
 /// # Invariants
 ///
-/// 1. With no more left than the margin, [`RuleStep::Kill`] has been said, unless losses are
+/// 1. With no more left than the margin, [`RuleStep::Kill`] has been returned, unless losses are
 ///    ignored.
-/// 2. Each step is said once, and none after `Kill`.
-/// 3. A renewal takes nothing back: a command that was asked to end is going to. It only puts the
-///    `Kill` off.
+/// 2. Each step is returned once, and none after `Kill`.
+/// 3. A renewal reverses no step, because a command that received SIGTERM is going to end. The renewal
+///    only delays the `Kill`.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     on_loss: OnLoss,
@@ -92,9 +99,9 @@ pub(crate) struct Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RulePhase {
     Untouched,
-    Asked,
+    SigtermSent,
     Killed,
-    Told,
+    LossReported,
 }
 
 impl Rule {
@@ -102,33 +109,33 @@ impl Rule {
         Self { on_loss, marks, phase: RulePhase::Untouched }
     }
 
-    /// What to do with so much left of the validity.
+    /// Returns the step that is due with this remaining validity.
     pub(crate) fn at(&mut self, left: Duration) -> Option<RuleStep> {
         if self.mark().is_none_or(|mark| left > mark) {
             return None;
         }
         let (step, phase) = match self.on_loss {
-            OnLoss::Ignore => (RuleStep::Tell, RulePhase::Told),
-            OnLoss::Term if left > self.marks.margin => (RuleStep::Term, RulePhase::Asked),
+            OnLoss::Ignore => (RuleStep::Report, RulePhase::LossReported),
+            OnLoss::Term if left > self.marks.margin => (RuleStep::Term, RulePhase::SigtermSent),
             OnLoss::Term | OnLoss::Kill => (RuleStep::Kill, RulePhase::Killed),
         };
         self.phase = phase;
         Some(step)
     }
 
-    /// With how much left it wants to be asked again; `None` if it has no more to say.
+    /// Returns the remaining validity at which the next step is due; `None` after the last step.
     pub(crate) fn mark(&self) -> Option<Duration> {
         match (self.phase, self.on_loss) {
-            (RulePhase::Killed | RulePhase::Told, _) => None,
+            (RulePhase::Killed | RulePhase::LossReported, _) => None,
             (RulePhase::Untouched, OnLoss::Ignore) => Some(Duration::ZERO),
             (RulePhase::Untouched, OnLoss::Term) => Some(self.marks.grace + self.marks.margin),
-            (RulePhase::Untouched, OnLoss::Kill) | (RulePhase::Asked, _) => Some(self.marks.margin),
+            (RulePhase::Untouched, OnLoss::Kill) | (RulePhase::SigtermSent, _) => Some(self.marks.margin),
         }
     }
 
-    /// Whether the command was asked to end, or ended, because of its lease.
+    /// Whether the command received SIGTERM or SIGKILL for its lease.
     pub(crate) fn has_intervened(&self) -> bool {
-        matches!(self.phase, RulePhase::Asked | RulePhase::Killed)
+        matches!(self.phase, RulePhase::SigtermSent | RulePhase::Killed)
     }
 }
 
@@ -142,15 +149,14 @@ mod tests {
         Rule::new(on_loss, Marks::new(TTL, None).unwrap())
     }
 
-    /// What is said as the time that is left becomes these numbers of milliseconds, one after the
-    /// other.
-    fn said(rule: &mut Rule, left: &[u64]) -> Vec<(u64, RuleStep)> {
+    /// Returns the steps for a sequence of remaining times in milliseconds.
+    fn steps(rule: &mut Rule, left: &[u64]) -> Vec<(u64, RuleStep)> {
         let at = |left: &u64| rule.at(Duration::from_millis(*left)).map(|step| (*left, step));
         left.iter().filter_map(at).collect()
     }
 
     #[test]
-    fn the_marks_are_shares_of_the_ttl() {
+    fn the_marks_are_fractions_of_the_ttl() {
         let marks = |ttl| Marks::new(ttl, None).unwrap();
         let (grace, margin) = (Duration::from_secs(5), Duration::from_secs(1));
         assert_eq!(marks(TTL), Marks { grace, margin });
@@ -159,52 +165,52 @@ mod tests {
     }
 
     #[test]
-    fn a_grace_that_a_healthy_lease_would_come_near_is_refused() {
+    fn a_grace_near_a_healthy_lease_is_refused() {
         let longest = Duration::from_secs(14);
         assert_eq!(Marks::new(TTL, Some(longest)).map(|marks| marks.grace), Ok(longest));
         let refused = Marks::new(TTL, Some(longest + Duration::from_millis(1))).unwrap_err();
         assert_eq!(
             refused,
-            "a --kill-after of 14.001s does not fit a ttl of 30s: 14s is the most, or give a longer --ttl"
+            "a --kill-after of 14.001s is too long for a ttl of 30s: 14s is the most, or give a longer --ttl"
         );
     }
 
     #[test]
-    fn a_lease_that_runs_out_asks_first_and_then_kills() {
+    fn an_ending_lease_sends_sigterm_and_then_sigkill() {
         let expected = [(6000, RuleStep::Term), (1000, RuleStep::Kill)];
-        assert_eq!(said(&mut rule(OnLoss::Term), &[29_698, 6001, 6000, 5999, 1001, 1000, 999, 0]), expected);
+        assert_eq!(steps(&mut rule(OnLoss::Term), &[29_698, 6001, 6000, 5999, 1001, 1000, 999, 0]), expected);
     }
 
     #[test]
-    fn a_lease_that_is_over_all_at_once_kills_at_once() {
+    fn a_sudden_loss_kills_at_once() {
         for on_loss in [OnLoss::Term, OnLoss::Kill] {
-            assert_eq!(said(&mut rule(on_loss), &[20_000, 0, 0]), [(0, RuleStep::Kill)]);
+            assert_eq!(steps(&mut rule(on_loss), &[20_000, 0, 0]), [(0, RuleStep::Kill)]);
         }
     }
 
     #[test]
-    fn without_a_question_it_kills_at_the_margin() {
-        assert_eq!(said(&mut rule(OnLoss::Kill), &[6000, 1001, 1000, 999, 0]), [(1000, RuleStep::Kill)]);
+    fn on_loss_kill_sends_sigkill_at_the_margin() {
+        assert_eq!(steps(&mut rule(OnLoss::Kill), &[6000, 1001, 1000, 999, 0]), [(1000, RuleStep::Kill)]);
     }
 
     #[test]
-    fn a_loss_that_is_ignored_is_told_when_it_has_come() {
-        assert_eq!(said(&mut rule(OnLoss::Ignore), &[6000, 1000, 1, 0, 0]), [(0, RuleStep::Tell)]);
+    fn an_ignored_loss_is_reported_at_the_end() {
+        assert_eq!(steps(&mut rule(OnLoss::Ignore), &[6000, 1000, 1, 0, 0]), [(0, RuleStep::Report)]);
     }
 
     #[test]
-    fn a_renewal_puts_the_end_off_and_does_not_ask_twice() {
+    fn a_renewal_delays_sigkill_and_repeats_no_sigterm() {
         let mut rule = rule(OnLoss::Term);
-        assert_eq!(said(&mut rule, &[5000, 29_000, 6000, 4000, 29_000, 1001]), [(5000, RuleStep::Term)]);
+        assert_eq!(steps(&mut rule, &[5000, 29_000, 6000, 4000, 29_000, 1001]), [(5000, RuleStep::Term)]);
         assert!(rule.has_intervened());
-        assert_eq!(said(&mut rule, &[1000]), [(1000, RuleStep::Kill)]);
+        assert_eq!(steps(&mut rule, &[1000]), [(1000, RuleStep::Kill)]);
     }
 
     #[test]
-    fn whatever_comes_it_has_killed_with_no_more_left_than_the_margin() {
+    fn sigkill_precedes_the_margin_in_every_sequence_of_three_times() {
         let margin = Duration::from_secs(1);
         for on_loss in [OnLoss::Term, OnLoss::Kill] {
-            // Every way of being asked at three instants, later or earlier than the one before.
+            // Every sequence of three times, in any order.
             let instants = [29_698, 6001, 6000, 3000, 1001, 1000, 500, 0].map(Duration::from_millis);
             for (first, second, third) in triples(&instants) {
                 let mut rule = rule(on_loss);

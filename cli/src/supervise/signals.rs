@@ -1,4 +1,4 @@
-//! The signals that are passed on.
+//! The signals that are passed on to the command, or end this process.
 
 use std::{future::poll_fn, task::Poll, thread};
 
@@ -10,7 +10,7 @@ use tokio::signal::unix::{self, SignalKind, signal};
 
 use crate::{exit::Exit, failure::Failure, messages::Messages};
 
-/// Those that are passed on to the command. SIGKILL and SIGSTOP cannot be.
+/// The signals that are passed on to the command. SIGKILL and SIGSTOP cannot be handled.
 const PASSED_ON: [Signal; 9] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -23,31 +23,31 @@ const PASSED_ON: [Signal; 9] = [
     Signal::SIGCONT,
 ];
 
-/// The signals of this process, which do not do to it what they usually do once this is there.
+/// The registered signals of this process, which lose their default effect.
 ///
-/// Whatever was ignored when it was started stays ignored, by the command too: `nohup` is to work.
+/// A signal that was ignored at the start stays ignored, for the command too, so that `nohup` works.
 #[derive(Debug)]
 pub(crate) struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
 }
 
 impl Signals {
-    /// Takes the signals over.
+    /// Registers the signals.
     ///
     /// # Errors
     ///
-    /// If the system refuses.
+    /// [`Exit::Internal`] if the system refuses.
     pub(crate) fn register() -> Result<Self, Failure> {
         let listen = |number: Signal| Ok((number, signal(SignalKind::from_raw(number as i32))?));
-        let streams: std::io::Result<_> = heard().map(listen).collect();
-        Ok(Self { streams: streams.map_err(|error| Failure::internal("listening to signals", error))? })
+        let streams: std::io::Result<_> = not_ignored().map(listen).collect();
+        Ok(Self { streams: streams.map_err(|error| Failure::internal("register signals", error))? })
     }
 
-    /// The next signal.
+    /// Receives the next signal.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it loses nothing.
+    /// A dropped future loses no signal.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (signal, stream) in &mut self.streams {
@@ -60,12 +60,12 @@ impl Signals {
         .await
     }
 
-    /// The next signal that ends a process which has no command yet. One that stops it stops it,
-    /// and no line that moves stands on the terminal meanwhile.
+    /// Receives the next signal that ends a process without a command. SIGTSTP stops this process, with
+    /// the animated lines hidden.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it loses nothing.
+    /// A dropped future loses no signal.
     pub(crate) async fn end(&mut self, messages: &Messages) -> Signal {
         loop {
             match self.next().await {
@@ -79,46 +79,48 @@ impl Signals {
     }
 }
 
-/// Has signals end this process as they end any other, if it is the first one of a container, to
-/// which the system gives none that it does not ask for. For commands that do not hear signals
-/// themselves; before there is a second thread, which would have to block them as well.
+/// Lets signals end this process if it is the first process of a container. The system delivers only
+/// signals with a handler to such a process.
+///
+/// This is for commands that handle no signals. It has to precede the second thread, which would have
+/// to block the signals as well.
 ///
 /// # Errors
 ///
-/// If the system refuses.
-pub(crate) fn end_a_first_process() -> Result<(), Failure> {
+/// [`Exit::Internal`] if the system refuses.
+pub(crate) fn end_by_signal_as_first_process() -> Result<(), Failure> {
     if Pid::this().as_raw() != 1 {
         return Ok(());
     }
-    let asked: SigSet = heard().filter(|signal| ends(*signal)).collect();
-    asked.thread_block().map_err(|error| Failure::internal("blocking signals", error))?;
+    let ending: SigSet = not_ignored().filter(|signal| ends(*signal)).collect();
+    ending.thread_block().map_err(|error| Failure::internal("block signals", error))?;
     let wait = move || {
-        if let Ok(signal) = asked.wait() {
+        if let Ok(signal) = ending.wait() {
             std::process::exit(Exit::Signal(signal as u8).code().into());
         }
     };
     let thread = thread::Builder::new().name("signals".to_owned()).spawn(wait);
-    thread.map(drop).map_err(|error| Failure::internal("a thread for signals", error))
+    thread.map(drop).map_err(|error| Failure::internal("start a thread for signals", error))
 }
 
-/// Whether it is a demand to end also where the command has survived it: others reload by SIGHUP,
-/// or show their threads by SIGQUIT, and go on.
+/// Whether the signal demands an end even if the command survives it. Many programs survive SIGHUP,
+/// by which they reload, and SIGQUIT, by which they print their threads.
 pub(crate) fn demands_end(signal: Signal) -> bool {
     matches!(signal, Signal::SIGINT | Signal::SIGTERM)
 }
 
-/// Whether it ends a process that has no command.
+/// Whether the signal ends a process without a command.
 pub(crate) fn ends(signal: Signal) -> bool {
     matches!(signal, Signal::SIGHUP | Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTERM)
 }
 
-/// Those that were not ignored when this process was started.
-fn heard() -> impl Iterator<Item = Signal> {
+/// Returns the signals to pass on that were not ignored when this process was started.
+fn not_ignored() -> impl Iterator<Item = Signal> {
     let ignored = ignored();
     PASSED_ON.into_iter().filter(move |signal| ignored & (1 << (*signal as i32 - 1)) == 0)
 }
 
-/// The signals that this process ignores, the first in the lowest bit.
+/// Returns the signals that this process ignores, as a mask with signal 1 in the lowest bit.
 #[cfg(all(target_os = "linux", not(redquorum_portable)))]
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -126,7 +128,7 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Nobody tells without unsafe code.
+/// Returns an empty mask, because the system reveals ignored signals to unsafe code only.
 #[cfg(any(not(target_os = "linux"), redquorum_portable))]
 fn ignored() -> u64 {
     0

@@ -1,4 +1,4 @@
-//! Who may read from the terminal.
+//! The terminal of a job, and its foreground process group.
 
 use std::{
     fs::File,
@@ -12,10 +12,10 @@ use nix::{
 
 /// The terminal in whose foreground this process was started, as a job of a shell.
 ///
-/// The command has a process group of its own, and only the foreground group may read from a
-/// terminal. So where standard input and output are the terminal, the command's group is put there,
-/// and what is typed (Ctrl-C, Ctrl-Z) goes to it directly. In a pipeline the terminal stays with
-/// those whom the shell gave it to: a pager behind the command reads from it too.
+/// The command has its own process group, and only the foreground group may read from a terminal. If
+/// standard input and output are the terminal, the command's group becomes the foreground group, and
+/// receives typed keys (Ctrl-C, Ctrl-Z) directly. In a pipeline the foreground stays unchanged, because
+/// a pager behind the command reads from the terminal, too.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     tty: File,
@@ -24,7 +24,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// `None` in the background, and where there is no terminal.
+    /// Returns the terminal; `None` in the background, or without a terminal.
     pub(crate) fn of_job() -> Option<Self> {
         let tty = File::options().read(true).write(true).open("/dev/tty").ok()?;
         let own_group = getpgrp();
@@ -38,27 +38,27 @@ impl Terminal {
         self.is_lent
     }
 
-    /// Lends the terminal to the command again, if the shell has given it back to us.
+    /// Lends the terminal to the command again, if this process has the foreground.
     pub(crate) fn lend(&self, group: Pid) {
         if self.is_lent && tcgetpgrp(&self.tty) == Ok(self.own_group) {
             put_into_foreground(&self.tty, group);
         }
     }
 
-    /// Takes the terminal back from the command, unless somebody else has it by now.
+    /// Takes the terminal back, if the command has the foreground.
     pub(crate) fn take_back(&self, group: Pid) {
         if self.is_lent && tcgetpgrp(&self.tty) == Ok(group) {
             put_into_foreground(&self.tty, self.own_group);
         }
     }
 
-    /// Does to the whole job what has been done to the command: stops this process, and those that
-    /// the shell has started with it, and returns when somebody continues it.
+    /// Stops the whole job after a stop of the command: this process, and the processes that the shell
+    /// started with it. Returns when the job is continued.
     ///
-    /// Where there is nobody who would, a Ctrl-Z is undone: the system has none in a group without
-    /// a shell that waits for it, but takes us for the shell of the command. A process that was
-    /// stopped in any other way waits for the one that has stopped it.
-    pub(crate) fn stopped(&self, group: Pid, by: Signal) {
+    /// Without a shell to continue the job, a Ctrl-Z is undone. The system ignores Ctrl-Z in a group
+    /// without a waiting shell, but takes this process for the shell of the command. A command that
+    /// was stopped in another way waits for the process that stopped it.
+    pub(crate) fn on_stopped(&self, group: Pid, by: Signal) {
         if !self.has_shell() {
             if by == Signal::SIGTSTP {
                 self.lend(group);
@@ -67,38 +67,37 @@ impl Terminal {
             return;
         }
         self.take_back(group);
-        // Not SIGTSTP: our own handler would get it, and a script that waits for us has to be
-        // stopped as well.
+        // SIGSTOP, because the own handler would receive SIGTSTP. The whole group, because a script
+        // that waits for this process has to stop as well.
         killpg(self.own_group, Signal::SIGSTOP).ok();
     }
 
-    /// Whether somebody waits for this job to stop: a shell with job control, which is in our
-    /// session and gives each job a group of its own. The first group of a session is no job, and a
-    /// parent in another session (or none, as process 1 has) is no shell of ours.
+    /// Whether a shell with job control waits for this job. Such a shell is in the same session and
+    /// gives each job its own group. The first group of a session is no job, and a parent in another
+    /// session (or none, as for process 1) is no shell of this job.
     fn has_shell(&self) -> bool {
         let Ok(session) = getsid(None) else { return false };
         let parent = getppid();
-        // 0: a parent that cannot be seen from here; asked of it, the system would tell of
-        // ourselves.
+        // 0 is a parent outside of this process namespace; `getsid` of 0 is the own session.
         self.own_group != session && parent.as_raw() != 0 && getsid(Some(parent)) == Ok(session)
     }
 }
 
-/// Puts a process group into the foreground of its terminal, from wherever this process is.
+/// Puts a process group into the foreground of its terminal, from the foreground or background.
 ///
-/// From the background that is answered with SIGTTOU, which stops a process, unless it is blocked.
+/// SIGTTOU is blocked meanwhile, because the system would stop a background process with that signal.
 fn put_into_foreground(tty: &File, group: Pid) {
     let mut ttou = SigSet::empty();
     ttou.add(Signal::SIGTTOU);
     if let Ok(before) = ttou.thread_swap_mask(SigmaskHow::SIG_BLOCK) {
-        // Somebody may have hung up meanwhile; then there is no foreground either.
+        // A terminal that hung up has no foreground, so errors are ignored.
         tcsetpgrp(tty, group).ok();
         before.thread_set_mask().ok();
     }
 }
 
 /// Puts the group of this process into the foreground.
-pub(crate) fn come_into_foreground() {
+pub(crate) fn enter_foreground() {
     if let Ok(tty) = File::options().read(true).write(true).open("/dev/tty") {
         put_into_foreground(&tty, getpgrp());
     }

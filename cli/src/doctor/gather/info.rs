@@ -1,4 +1,4 @@
-//! What a server says of itself.
+//! The `INFO` and the settings of a server.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,18 @@ use crate::{
     doctor::facts::{Info, Persistence},
 };
 
-pub(super) async fn ask(connection: &mut NodeConnection) -> Result<Reply<Info>, Disconnected> {
-    let reply: Reply<String> = connection.ask(&cmd("INFO")).await?;
-    Ok(reply.map(|text| read(&text)))
+pub(super) async fn query(connection: &mut NodeConnection) -> Result<Reply<Info>, Disconnected> {
+    let reply: Reply<String> = connection.query(&cmd("INFO")).await?;
+    Ok(reply.map(|text| parse(&text)))
 }
 
-/// What of `INFO` matters here. What is not there is empty, or zero.
-fn read(text: &str) -> Info {
+/// Parses the relevant fields of `INFO`. Missing fields become empty or zero.
+fn parse(text: &str) -> Info {
     let fields: HashMap<&str, &str> =
         text.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
     let text = |name| fields.get(name).copied().unwrap_or_default().to_owned();
     let number = |name: &str| fields.get(name).and_then(|value| value.parse().ok()).unwrap_or(0);
-    // Valkey says which Redis it is like as well, and the mode in a field of another name.
+    // Valkey reports a compatible Redis version as well, and its mode in a field of its own.
     let (kind, version) = match fields.get("valkey_version") {
         Some(version) => ("Valkey".to_owned(), (*version).to_owned()),
         None => ("Redis".to_owned(), text("redis_version")),
@@ -34,7 +34,7 @@ fn read(text: &str) -> Info {
         replication_id: text("master_replid"),
         role: text("role"),
         replicas: number("connected_slaves"),
-        // It is there only if both `min-replicas-to-write` and `min-replicas-max-lag` are above
+        // The field exists only if `min-replicas-to-write` and `min-replicas-max-lag` are both above
         // zero.
         requires_replicas: fields.contains_key("min_slaves_good_slaves"),
         used_memory: number("used_memory"),
@@ -52,13 +52,13 @@ pub(super) async fn persistence(connection: &mut NodeConnection) -> Result<Persi
     })
 }
 
-/// After how many seconds without a word from it a replica does not count any more.
+/// Returns the seconds of silence after which a replica does not count any more.
 pub(super) async fn max_lag(connection: &mut NodeConnection) -> Result<Reply<String>, Disconnected> {
     setting(connection, "min-replicas-max-lag").await
 }
 
 async fn setting(connection: &mut NodeConnection, name: &str) -> Result<Reply<String>, Disconnected> {
-    let reply: Reply<HashMap<String, String>> = connection.ask(cmd("CONFIG").arg("GET").arg(name)).await?;
+    let reply: Reply<HashMap<String, String>> = connection.query(cmd("CONFIG").arg("GET").arg(name)).await?;
     Ok(reply.and_then(|mut values| values.remove(name).ok_or_else(|| format!("the server has no {name}"))))
 }
 
@@ -67,8 +67,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn info_is_read_as_servers_write_it() {
-        let info = read(
+    fn the_info_of_redis_is_parsed() {
+        let info = parse(
             "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:abc\r\n\r\n# Memory\r\n\
              used_memory:1048576\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n# \
              Persistence\r\naof_enabled:1\r\n\
@@ -92,8 +92,8 @@ mod tests {
     }
 
     #[test]
-    fn a_valkey_is_told_by_its_own_version_and_names_its_mode_otherwise() {
-        let info = read(
+    fn the_info_of_valkey_has_its_own_version_and_mode() {
+        let info = parse(
             "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\nserver_mode:standalone\r\n",
         );
         assert_eq!((&*info.kind, &*info.version, &*info.mode), ("Valkey", "9.1.2", "standalone"));

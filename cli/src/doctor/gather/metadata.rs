@@ -1,4 +1,4 @@
-//! What a node knows of its quorum.
+//! The metadata of a node about its quorum.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use crate::{
     doctor::facts::NodeMetadata,
 };
 
-pub(super) async fn ask(
+pub(super) async fn query(
     connection: &mut NodeConnection,
 ) -> Result<Reply<Option<NodeMetadata>>, Disconnected> {
     let fields = cmd("HMGET").arg("redquorum:node").arg("incarnation").arg("fingerprint").to_owned();
-    let reply: Reply<(Option<String>, Option<String>)> = connection.ask(&fields).await?;
+    let reply: Reply<(Option<String>, Option<String>)> = connection.query(&fields).await?;
     Ok(reply.map(|(incarnation, fingerprint)| {
         let incarnation = incarnation.unwrap_or_default();
         fingerprint.map(|fingerprint| NodeMetadata { incarnation, fingerprint })
     }))
 }
 
-/// How long the node must not vote.
+/// Returns the rest of the node's quarantine.
 pub(super) async fn quarantine(
     connection: &mut NodeConnection,
 ) -> Result<Reply<Option<Duration>>, Disconnected> {
-    let reply: Reply<i64> = connection.ask(cmd("PTTL").arg("redquorum:quarantine")).await?;
-    // Below zero: there is no such key.
+    let reply: Reply<i64> = connection.query(cmd("PTTL").arg("redquorum:quarantine")).await?;
+    // A negative number stands for a missing key.
     Ok(reply.map(|rest| u64::try_from(rest).ok().map(Duration::from_millis)))
 }

@@ -1,4 +1,4 @@
-//! Asking the nodes, on connections of one's own.
+//! The collection of facts, on plain connections.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use redquorum::{
     admin,
 };
 
-use super::facts::{Expected, Facts, Node, Server};
+use super::facts::{ExpectedSettings, Facts, NodeFacts, ServerFacts};
 use crate::{
     connect::{Disconnected, NodeConnection, hosts},
     failure::Failure,
@@ -24,14 +24,14 @@ mod clock;
 mod info;
 mod metadata;
 
-/// Asks all nodes at once, and watches their clocks for so long.
+/// Queries all nodes in parallel, and measures the rates of their clocks for the time `watch`.
 ///
 /// # Errors
 ///
-/// Settings that cannot work. What is wrong with nodes is no error.
+/// Invalid settings. A failure of a node is a fact, not an error.
 pub(crate) async fn gather(settings: &Settings, watch: Duration) -> Result<Facts, Failure> {
     let builder = settings.builder();
-    let expected = Expected {
+    let expected = ExpectedSettings {
         fingerprint: admin::fingerprint(&builder)?,
         votes_needed: settings.effective.votes_needed,
         guard: settings.effective.restart_guard,
@@ -40,44 +40,48 @@ pub(crate) async fn gather(settings: &Settings, watch: Duration) -> Result<Facts
         max_ttl: settings.effective.max_ttl,
         drift: settings.effective.drift,
     };
-    let patience = settings.effective.connect_timeout;
+    let timeout = settings.effective.connect_timeout;
     let nodes = connectors(&builder)?.into_iter().map(async |node| {
-        let hosts = hosts(&node, patience).await;
-        Node {
+        let hosts = hosts(&node, timeout).await;
+        NodeFacts {
             address: node.address().to_owned(),
-            run_ids: run_ids(&node, &hosts, patience).await,
+            run_ids: run_ids(&node, &hosts, timeout).await,
             hosts,
             is_behind_sentinel: node.host().is_none(),
-            server: look(&node, patience, watch).await,
+            server: query_server(&node, timeout, watch).await,
         }
     });
     Ok(Facts { expected, nodes: join_all(nodes).await })
 }
 
-/// Which server answers at each address of a node that has several; nothing of one that does not
-/// say.
-async fn run_ids(node: &NodeConnector, hosts: &[IpAddr], patience: Duration) -> BTreeMap<IpAddr, String> {
+/// Returns the server at each machine of a node that has several. Servers without an answer are left
+/// out.
+async fn run_ids(node: &NodeConnector, hosts: &[IpAddr], timeout: Duration) -> BTreeMap<IpAddr, String> {
     let hosts: BTreeSet<IpAddr> = hosts.iter().copied().collect();
     if hosts.len() < 2 {
         return BTreeMap::new();
     }
-    let asked = hosts.into_iter().filter_map(|host| Some((host, node.at(host)?)));
-    let run_ids = asked.map(async |(host, node)| {
-        let mut connection = NodeConnection::open(&node, patience).await.ok()?;
-        let info = info::ask(&mut connection).await.ok()?.ok()?;
+    let connectors = hosts.into_iter().filter_map(|host| Some((host, node.at(host)?)));
+    let run_ids = connectors.map(async |(host, node)| {
+        let mut connection = NodeConnection::open(&node, timeout).await.ok()?;
+        let info = info::query(&mut connection).await.ok()?.ok()?;
         Some((host, info.run_id)).filter(|(_, run_id)| !run_id.is_empty())
     });
     join_all(run_ids).await.into_iter().flatten().collect()
 }
 
-async fn look(node: &NodeConnector, patience: Duration, watch: Duration) -> Result<Server, Disconnected> {
-    let mut connection = NodeConnection::open(node, patience).await?;
-    let info = info::ask(&mut connection).await?;
+async fn query_server(
+    node: &NodeConnector,
+    timeout: Duration,
+    watch: Duration,
+) -> Result<ServerFacts, Disconnected> {
+    let mut connection = NodeConnection::open(node, timeout).await?;
+    let info = info::query(&mut connection).await?;
     let persistence = info::persistence(&mut connection).await?;
     let max_lag = info::max_lag(&mut connection).await?;
-    let metadata = metadata::ask(&mut connection).await?;
+    let metadata = metadata::query(&mut connection).await?;
     let quarantine = metadata::quarantine(&mut connection).await?;
-    let access = access::ask(&mut connection).await?;
-    let (latencies, clock) = clock::watch(&mut connection, watch).await?;
-    Ok(Server { info, persistence, max_lag, latencies, clock, access, metadata, quarantine })
+    let access = access::query(&mut connection).await?;
+    let (latencies, clock) = clock::measure(&mut connection, watch).await?;
+    Ok(ServerFacts { info, persistence, max_lag, latencies, clock, access, metadata, quarantine })
 }

@@ -1,4 +1,4 @@
--- probe.lua  ARGV a name that nobody uses, a channel  ->  command, error, ... for each that fails
+-- probe.lua  ARGV an unused name, a channel  ->  command, error, ... for each failed command
 local name, channel = ARGV[1], ARGV[2]
 local text, hash, queue = name, name .. ':hash', name .. ':queue'
 local counter = 'redisson_lock_token:{' .. name .. '}'
@@ -12,8 +12,9 @@ local function try(command, ...)
     failed[#failed + 1] = reply.err
   end
 end
--- First, since a script that has tried to delete something may write where there is no room. It is
--- deleted in this very script, or at least ends by itself, as all that is written.
+-- The writes come first, because a server without memory accepts writes of a script that has tried to
+-- delete. All keys are deleted at the end of this script, and otherwise end by their ttl.
+
 try('set', text, '1', 'PX', '1000')
 try('set', counter, '1', 'PX', '1000')
 try('info', 'server')

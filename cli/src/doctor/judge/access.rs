@@ -1,41 +1,40 @@
-//! What the user may do on a node, and whether the node does it.
+//! The permissions of the user on a node, and the writes that the node accepts.
 
 use crate::doctor::{
-    facts::{Access, Trial},
+    facts::{Access, CommandTrial},
     finding::Finding,
 };
 
-/// Commands without which no client can use the wait queue: a waiter polls all nodes, and is served
-/// in no order.
-const FOR_WAITING: [&str; 5] = ["zadd", "zrange", "zrank", "zrem", "zscore"];
+/// The commands of the wait queue. Without them, waiters poll all nodes, and get the lock in no order.
+const QUEUE_COMMANDS: [&str; 5] = ["zadd", "zrange", "zrank", "zrem", "zscore"];
 
 pub(super) fn judge(access: &Access) -> Vec<Finding> {
     let mut findings = vec![scripts(access), notices(access)];
     match &access.trial {
         Ok(trial) => findings.extend([permissions(trial), waiting(trial), writes(trial)]),
-        Err(words) => {
-            let untold = |check| Finding::unknown(check, words, "let scripts run first");
-            findings.extend(["permissions", "waiting", "writes"].map(untold));
+        Err(text) => {
+            let unknown = |check| Finding::unknown(check, text, "first allow scripts, then check again");
+            findings.extend(["permissions", "waiting", "writes"].map(unknown));
         }
     }
     findings
 }
 
-fn permissions(trial: &Trial) -> Finding {
+fn permissions(trial: &CommandTrial) -> Finding {
     let forbidden = trial.forbidden.iter().filter(|(command, _)| !is_for_waiting(command));
     let missing: Vec<_> = forbidden.collect();
-    let Some((_, words)) = missing.first() else {
-        return Finding::ok("permissions", "all that locks need");
+    let Some((_, text)) = missing.first() else {
+        return Finding::ok("permissions", "all commands and keys of locks");
     };
-    let found = format!("forbidden: {} ({words})", names(missing.iter().map(|(name, _)| name)));
+    let found = format!("forbidden: {} ({text})", names(missing.iter().map(|(name, _)| name)));
     let advice = format!(
-        "ACL SETUSER ... {}, or the keys that docs/REDIS.md lists",
+        "ACL SETUSER ... {}, or allow the keys that docs/REDIS.md lists",
         rules(missing.iter().map(|(name, _)| name))
     );
     Finding::fail("permissions", found, advice)
 }
 
-fn waiting(trial: &Trial) -> Finding {
+fn waiting(trial: &CommandTrial) -> Finding {
     let missing: Vec<_> = trial
         .forbidden
         .iter()
@@ -43,10 +42,10 @@ fn waiting(trial: &Trial) -> Finding {
         .filter(|command| is_for_waiting(command))
         .collect();
     if missing.is_empty() {
-        return Finding::ok("waiting", "all that the wait queue needs");
+        return Finding::ok("waiting", "all commands of the wait queue");
     }
-    let found = format!("forbidden, of what the wait queue needs: {}", names(missing.iter().copied()));
-    let advice = format!("ACL SETUSER ... {}, or waiters poll", rules(missing.iter().copied()));
+    let found = format!("forbidden commands of the wait queue: {}", names(missing.iter().copied()));
+    let advice = format!("ACL SETUSER ... {}: without them, waiters poll", rules(missing.iter().copied()));
     Finding::warn("waiting", found, advice)
 }
 
@@ -54,10 +53,10 @@ fn scripts(access: &Access) -> Finding {
     let parts = [("eval", &access.by_text), ("script|load", &access.loads), ("evalsha", &access.by_hash)];
     let failed: Vec<_> =
         parts.iter().filter_map(|(name, reply)| Some((*name, reply.as_ref().err()?))).collect();
-    let Some((_, words)) = failed.first() else {
+    let Some((_, text)) = failed.first() else {
         return Finding::ok("scripts", "run by text and by hash");
     };
-    let found = format!("do not work: {} ({words})", names(failed.iter().map(|(name, _)| name)));
+    let found = format!("do not work: {} ({text})", names(failed.iter().map(|(name, _)| name)));
     let advice = format!("ACL SETUSER ... {}", rules(failed.iter().map(|(name, _)| name)));
     Finding::fail("scripts", found, advice)
 }
@@ -65,28 +64,28 @@ fn scripts(access: &Access) -> Finding {
 fn notices(access: &Access) -> Finding {
     match &access.notices {
         Ok(()) => Finding::ok("notices", "arrive"),
-        Err(words) => Finding::warn(
+        Err(text) => Finding::warn(
             "notices",
-            format!("do not arrive ({words}): waiters poll"),
+            format!("do not arrive ({text}): waiters poll"),
             "ACL SETUSER ... +subscribe +unsubscribe +publish &redisson_lock__channel:*",
         ),
     }
 }
 
-fn writes(trial: &Trial) -> Finding {
+fn writes(trial: &CommandTrial) -> Finding {
     match &trial.failure {
-        None => Finding::ok("writes", "are taken"),
-        Some(words) => Finding::fail(
+        None => Finding::ok("writes", "are accepted"),
+        Some(text) => Finding::fail(
             "writes",
-            format!("are refused: {words}"),
-            "READONLY: name a master; MISCONF: let it write to its disk; OOM: give it memory; \
-             NOREPLICAS: bring a replica up",
+            format!("are refused: {text}"),
+            "READONLY: name a master; MISCONF: let the server write to its disk; OOM: give it more memory; \
+             NOREPLICAS: start a replica",
         ),
     }
 }
 
 fn is_for_waiting(command: &str) -> bool {
-    FOR_WAITING.contains(&command)
+    QUEUE_COMMANDS.contains(&command)
 }
 
 fn names(commands: impl Iterator<Item = impl AsRef<str>>) -> String {

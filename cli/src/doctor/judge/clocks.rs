@@ -1,4 +1,4 @@
-//! Whether clocks are what locks need: nearly right in their rate, and not far apart.
+//! The clocks of the nodes: their rates, and their offsets.
 
 use crate::{
     connect::Reply,
@@ -8,65 +8,69 @@ use crate::{
     },
 };
 
-/// A registration refuses a node that is further off, in seconds.
-const MOST: f64 = 3600.0;
+/// The offset in seconds above which the registration refuses a node.
+const MAX_OFFSET: f64 = 3600.0;
 
-/// Clocks that are set by a time daemon are nearer to each other than this, in seconds.
-const ORDINARY: f64 = 1.0;
+/// The offset in seconds that clocks with a time daemon do not reach.
+const USUAL_OFFSET: f64 = 1.0;
 
 pub(super) fn of_node(reply: &Reply<ClockReading>, drift: f64) -> Vec<Finding> {
     let reading = match reply {
         Ok(reading) => reading,
-        Err(words) => {
-            return vec![Finding::unknown("clock", words, "allow TIME to the user (ACL SETUSER ... +time)")];
+        Err(text) => {
+            return vec![Finding::unknown("clock", text, "allow TIME to the user (ACL SETUSER ... +time)")];
         }
     };
-    let offset = beside_this_machine(reading);
+    let offset = offset(reading);
     match &reading.rate {
-        Some(rate) => vec![offset, running(rate, drift)],
+        Some(rate) => vec![offset, rate_finding(rate, drift)],
         None => vec![offset],
     }
 }
 
-fn beside_this_machine(reading: &ClockReading) -> Finding {
-    let ClockReading { ahead, within, .. } = reading;
+fn offset(reading: &ClockReading) -> Finding {
+    let ClockReading { ahead, error_bound, .. } = reading;
     let direction = if *ahead < 0.0 { "behind" } else { "ahead of" };
-    let found = format!("{} {direction} this machine, give or take {}", time(ahead.abs()), time(*within));
-    let advice =
-        "set whichever is wrong; a node's only while its server is stopped, since a step ends keys early";
-    match ahead.abs() - within {
-        off if off > MOST => Finding::fail("clock", format!("{found}: it is refused"), advice),
-        off if off > ORDINARY => Finding::warn("clock", found, advice),
+    let found =
+        format!("{} {direction} this machine, give or take {}", time(ahead.abs()), time(*error_bound));
+    let advice = "set the wrong clock; stop the node's server before, because a step ends keys early";
+    match ahead.abs() - error_bound {
+        off if off > MAX_OFFSET => {
+            Finding::fail("clock", format!("{found}: the registration is refused"), advice)
+        }
+        off if off > USUAL_OFFSET => Finding::warn("clock", found, advice),
         _ => Finding::ok("clock", found),
     }
 }
 
-/// Half of the drift is for each of two clocks, and this is the difference of two.
-fn running(rate: &Rate, drift: f64) -> Finding {
-    let Rate { gains, within, watched } = rate;
+/// Judges a rate. The drift bounds the difference of two clocks, as the rate is one; half of the drift
+/// is the share of one clock, and gives a warning.
+fn rate_finding(rate: &Rate, drift: f64) -> Finding {
+    let Rate { gain, error_bound, watched } = rate;
     let found = format!(
         "gains {:.3} % on this machine, give or take {:.3} %, for a drift of {} %",
-        gains * 100.0,
-        within * 100.0,
+        gain * 100.0,
+        error_bound * 100.0,
         drift * 100.0
     );
-    let advice = "see that no time daemon steps or slews fast (chrony: maxslewrate 1000), or set a \
-        larger drift for all";
-    let off = gains.abs() - within;
+    let advice = "let no time daemon step or slew fast (chrony: maxslewrate 1000), or set a larger drift \
+        for all clients";
+    let off = gain.abs() - error_bound;
     if off > drift {
         return Finding::fail("drift", found, advice);
     }
     if off > drift / 2.0 {
         return Finding::warn("drift", found, advice);
     }
-    if *within > drift {
+    if *error_bound > drift {
         let found = format!("cannot tell in {watched:.1} s: {found}");
         return Finding::warn("drift", found, "watch for longer: --watch 30s");
     }
     Finding::ok("drift", found)
 }
 
-/// Among each other: what order leans on where counters were lost.
+/// Compares the clocks with each other. If counters are lost, tokens start at a node's clock, so their
+/// order depends on the clocks.
 pub(super) fn among(facts: &Facts) -> Option<Finding> {
     let readings: Vec<&ClockReading> =
         facts.nodes.iter().filter_map(|node| node.server.as_ref().ok()?.clock.as_ref().ok()).collect();
@@ -76,11 +80,11 @@ pub(super) fn among(facts: &Facts) -> Option<Finding> {
     let ahead = |reading: &&ClockReading| reading.ahead;
     let most = readings.iter().map(ahead).fold(f64::MIN, f64::max);
     let least = readings.iter().map(ahead).fold(f64::MAX, f64::min);
-    let within: f64 = 2.0 * readings.iter().map(|reading| reading.within).fold(0.0, f64::max);
+    let error_bound: f64 = 2.0 * readings.iter().map(|reading| reading.error_bound).fold(0.0, f64::max);
     let found =
-        format!("nodes are within {} of each other, give or take {}", time(most - least), time(within));
-    if most - least - within > ORDINARY {
-        let advice = "let a time daemon set them: where counters are lost, tokens begin at a node's clock";
+        format!("nodes are within {} of each other, give or take {}", time(most - least), time(error_bound));
+    if most - least - error_bound > USUAL_OFFSET {
+        let advice = "run a time daemon on each node: if counters are lost, tokens start at a node's clock";
         return Some(Finding::warn("clocks", found, advice));
     }
     Some(Finding::ok("clocks", found))

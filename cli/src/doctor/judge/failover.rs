@@ -1,24 +1,23 @@
-//! Whether a master that Sentinels replace stops voting when it is cut off from them.
+//! The settings of a master behind Sentinels, which has to stop voting when it is cut off from them.
 
 use std::time::Duration;
 
 use crate::{
     connect::Reply,
     doctor::{
-        facts::{Expected, Info},
+        facts::{ExpectedSettings, Info},
         finding::Finding,
     },
     duration::shown,
 };
 
-/// How much later than after its lag a master may notice that it has no replica any more.
-const NOTICE: Duration = Duration::from_secs(2);
+/// The time after `min-replicas-max-lag` within which a master detects that it has no replica.
+const DETECTION: Duration = Duration::from_secs(2);
 
 pub(super) fn replicas(info: &Info) -> Finding {
     let found = match info.replicas {
         0 => {
-            let advice =
-                "start a replica, or name the server itself: there is none that Sentinels could promote";
+            let advice = "start a replica, or name the server itself: Sentinels have no replica to promote";
             return Finding::warn("replicas", "none is connected", advice);
         }
         1 => "1 replica is connected, which Sentinels may promote".to_owned(),
@@ -27,13 +26,13 @@ pub(super) fn replicas(info: &Info) -> Finding {
     Finding::ok("replicas", found)
 }
 
-/// A master without replicas has to stop voting before the one that was promoted begins to.
-pub(super) fn requirement(info: &Info, max_lag: &Reply<String>, expected: &Expected) -> Finding {
+/// Judges whether a master without replicas stops voting before the promoted one starts to vote.
+pub(super) fn requirement(info: &Info, max_lag: &Reply<String>, expected: &ExpectedSettings) -> Finding {
     const CHECK: &str = "failover";
     if !info.requires_replicas {
         return Finding::fail(
             CHECK,
-            "a master that is cut off from its Sentinels goes on voting beside the one that they promote",
+            "a master that is cut off from its Sentinels votes beside the one that they promote",
             "set min-replicas-to-write 1 and min-replicas-max-lag 10 on every server of the set",
         );
     }
@@ -45,12 +44,12 @@ pub(super) fn requirement(info: &Info, max_lag: &Reply<String>, expected: &Expec
     };
     let found = format!("a master votes for {} without replicas (min-replicas-max-lag)", shown(lag));
     let room = expected.max_ttl.saturating_sub(expected.ttl);
-    if lag + NOTICE > room {
+    if lag + DETECTION > room {
         let advice = format!(
-            "max_ttl has to be longer than every ttl by that time and {}: set a shorter \
-             min-replicas-max-lag, or a max_ttl of {} or more for a ttl of {}",
-            shown(NOTICE),
-            shown(expected.ttl + lag + NOTICE),
+            "max_ttl has to exceed every ttl by that time and {}: set a shorter min-replicas-max-lag, or a \
+             max_ttl of {} or more for a ttl of {}",
+            shown(DETECTION),
+            shown(expected.ttl + lag + DETECTION),
             shown(expected.ttl)
         );
         return Finding::warn(CHECK, found, advice);

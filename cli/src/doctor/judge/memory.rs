@@ -1,9 +1,9 @@
-//! Whether a node keeps what it is given.
+//! The memory of a node: eviction and free space.
 
 use crate::doctor::{facts::Info, finding::Finding};
 
-/// From here on a node is nearly full, in hundredths.
-const NEARLY: u64 = 90;
+/// The used percentage at which a node is nearly full.
+const NEARLY_FULL: u64 = 90;
 
 pub(super) fn eviction(info: &Info) -> Finding {
     let advice = "CONFIG SET maxmemory-policy noeviction, and in its configuration file: an evicted \
@@ -13,7 +13,7 @@ pub(super) fn eviction(info: &Info) -> Finding {
         "" => Finding::unknown("eviction", "INFO has no maxmemory_policy", advice),
         policy if info.max_memory == 0 => Finding::warn(
             "eviction",
-            format!("maxmemory-policy {policy}, which does nothing as long as there is no maxmemory"),
+            format!("maxmemory-policy {policy}, which has no effect while there is no maxmemory"),
             advice,
         ),
         policy => Finding::fail("eviction", format!("maxmemory-policy {policy}"), advice),
@@ -26,10 +26,10 @@ pub(super) fn room(info: &Info) -> Finding {
     }
     let share = info.used_memory.saturating_mul(100) / info.max_memory;
     let found = format!("{share} % of {} used", megabytes(info.max_memory));
-    let advice = "raise maxmemory, or set a shorter counter_ttl: a node without room takes no locks";
+    let advice = "raise maxmemory, or set a shorter counter_ttl: a full node grants no locks";
     match share {
         100.. => Finding::fail("memory", found, advice),
-        NEARLY.. => Finding::warn("memory", found, advice),
+        NEARLY_FULL.. => Finding::warn("memory", found, advice),
         _ => Finding::ok("memory", found),
     }
 }

@@ -1,4 +1,4 @@
-//! To which quorum a node belongs, and whether it votes.
+//! The metadata of a node: its quorum, and its quarantine.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use redquorum::RestartGuard;
 use super::is_guarded;
 use crate::{
     doctor::{
-        facts::{Expected, Info, NodeMetadata, Server},
+        facts::{ExpectedSettings, Info, NodeMetadata, ServerFacts},
         finding::Finding,
     },
     duration::shown,
 };
 
-/// Whether a node would vote for a lock now, as far as its metadata tells.
+/// The vote of a node for a lock now, by its metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Voting {
     Votes,
-    /// It is in quarantine, or will be when the next client comes.
+    /// The node is in quarantine, or will be from the next registration on.
     Abstains,
     Unknown,
 }
 
-pub(super) fn fingerprint(server: &Server, expected: &Expected) -> Finding {
+pub(super) fn fingerprint(server: &ServerFacts, expected: &ExpectedSettings) -> Finding {
     let ours = &expected.fingerprint;
     match &server.metadata {
-        Err(words) => Finding::unknown("metadata", words, "allow HMGET on ~redquorum:* to the user"),
+        Err(text) => Finding::unknown("metadata", text, "allow HMGET on ~redquorum:* to the user"),
         Ok(Some(metadata)) if metadata.fingerprint == *ours => Finding::ok("metadata", format!("({ours})")),
         Ok(Some(NodeMetadata { fingerprint, .. })) => Finding::fail(
             "metadata",
@@ -36,46 +36,46 @@ pub(super) fn fingerprint(server: &Server, expected: &Expected) -> Finding {
         Ok(None) if is_guarded(expected.guard) => Finding::warn(
             "metadata",
             "not initialised",
-            "`redquorum init`, if the whole quorum is new; otherwise it lost its data, and will wait \
-             out its quarantine",
+            "`redquorum init`, if the whole quorum is new; otherwise the node lost its data, and votes again \
+             after its quarantine",
         ),
         Ok(None) => Finding::ok("metadata", "none, and without a restart guard none is needed"),
     }
 }
 
-pub(super) fn quarantine(server: &Server, guard: RestartGuard) -> Finding {
+pub(super) fn quarantine(server: &ServerFacts, guard: RestartGuard) -> Finding {
     let advice =
-        "wait, before you restart the next node; with all nodes new, `redquorum init` would have spared it";
+        "wait before you restart the next node; for a quorum of new nodes, `redquorum init` avoids this";
     match &server.quarantine {
-        Err(words) => Finding::unknown("quarantine", words, "allow PTTL on ~redquorum:* to the user"),
+        Err(text) => Finding::unknown("quarantine", text, "allow PTTL on ~redquorum:* to the user"),
         Ok(Some(rest)) if is_guarded(guard) => {
             Finding::warn("quarantine", format!("it gives no votes for {}", shown(*rest)), advice)
         }
         Ok(Some(rest)) => Finding::warn(
             "quarantine",
             format!("it gives no votes for {} to clients that have a restart guard", shown(*rest)),
-            "let all clients have the same restart guard",
+            "set the same restart guard for all clients",
         ),
         Ok(None) if is_guarded(guard) && is_of_another_incarnation(server) => Finding::warn(
             "quarantine",
-            "it restarted, or was promoted, and no client has come since: its quarantine begins with \
-             the next one",
+            "it restarted, or was promoted, and no client has connected since: its quarantine begins with \
+             the next client",
             advice,
         ),
         Ok(None) => Finding::ok("quarantine", "none"),
     }
 }
 
-/// Whether the node would vote for a lock of this configuration.
-pub(super) fn voting(server: &Server, expected: &Expected) -> Voting {
+/// Returns whether the node would vote for a lock of this configuration.
+pub(super) fn voting(server: &ServerFacts, expected: &ExpectedSettings) -> Voting {
     if !is_guarded(expected.guard) {
         return Voting::Votes;
     }
     match (&server.metadata, &server.quarantine) {
         (Ok(Some(metadata)), Ok(quarantine)) => {
             let is_ours = metadata.fingerprint == expected.fingerprint;
-            let is_sure = quarantine.is_none_or(|rest: Duration| rest.is_zero());
-            if is_ours && is_sure && !is_of_another_incarnation(server) {
+            let is_over = quarantine.is_none_or(|rest: Duration| rest.is_zero());
+            if is_ours && is_over && !is_of_another_incarnation(server) {
                 Voting::Votes
             } else {
                 Voting::Abstains
@@ -86,8 +86,8 @@ pub(super) fn voting(server: &Server, expected: &Expected) -> Voting {
     }
 }
 
-/// Whether the metadata is of another incarnation than the server's.
-fn is_of_another_incarnation(server: &Server) -> bool {
+/// Whether the metadata is from an earlier incarnation of the server.
+fn is_of_another_incarnation(server: &ServerFacts) -> bool {
     let (Ok(Some(metadata)), Ok(Info { run_id, replication_id, .. })) = (&server.metadata, &server.info)
     else {
         return false;

@@ -1,9 +1,9 @@
-//! What the facts amount to. Pure.
+//! The findings from the facts. Pure.
 
 use redquorum::{RestartGuard, error::NodeError};
 
 use super::{
-    facts::{Expected, Facts, Node, Server},
+    facts::{ExpectedSettings, Facts, NodeFacts, ServerFacts},
     finding::Finding,
 };
 use crate::connect::Disconnected;
@@ -19,30 +19,30 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-/// What the facts amount to: node by node, and then of all of them together.
+/// Returns the findings: those of each node, and then those of all nodes together.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     let nodes = facts.nodes.iter().flat_map(|node| of_node(&facts.expected, node));
     nodes.chain(quorum::judge(facts)).collect()
 }
 
-fn of_node(expected: &Expected, node: &Node) -> Vec<Finding> {
+fn of_node(expected: &ExpectedSettings, node: &NodeFacts) -> Vec<Finding> {
     let mut findings = match &node.server {
         Ok(server) => of_server(expected, server, node.is_behind_sentinel),
-        Err(Disconnected { why, error }) => {
+        Err(Disconnected { reason, error }) => {
             let advice = match error {
                 Some(NodeError::NoAuth(_)) => "correct its user or password",
                 Some(NodeError::Tls(_)) => "correct its url, its certificate, or the CAs in the table [tls]",
                 None | Some(NodeError::Unreachable(_)) => "start it, or correct its address",
-                Some(_) => "correct its url, or the server that answers there",
+                Some(_) => "correct its url, or the server at this address",
             };
-            vec![Finding::fail("reachable", why, advice)]
+            vec![Finding::fail("reachable", reason, advice)]
         }
     };
     findings.extend(server::addresses(&node.run_ids));
     findings.into_iter().map(|finding| finding.at(&node.address)).collect()
 }
 
-fn of_server(expected: &Expected, server: &Server, is_behind_sentinel: bool) -> Vec<Finding> {
+fn of_server(expected: &ExpectedSettings, server: &ServerFacts, is_behind_sentinel: bool) -> Vec<Finding> {
     let mut findings = vec![Finding::ok("reachable", "it answers, and speaks RESP3")];
     match &server.info {
         Ok(info) => {
@@ -59,7 +59,7 @@ fn of_server(expected: &Expected, server: &Server, is_behind_sentinel: bool) -> 
             findings.push(memory::room(info));
             findings.extend(persistence::judge(info, &server.persistence, expected.guard));
         }
-        Err(words) => findings.push(server::untold(words, expected.guard)),
+        Err(text) => findings.push(server::without_info(text, expected.guard)),
     }
     findings.push(server::latency(&server.latencies, expected.node_timeout));
     findings.extend(clocks::of_node(&server.clock, expected.drift));

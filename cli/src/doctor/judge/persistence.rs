@@ -1,5 +1,5 @@
-//! Whether a node has its votes on disk before it answers: what matters of that depends on the
-//! restart guard.
+//! The persistence of a node. Without a restart guard, votes have to be on disk before the answer; with
+//! one, persistence does not matter.
 
 use redquorum::RestartGuard;
 
@@ -31,7 +31,7 @@ pub(super) fn judge(info: &Info, persistence: &Persistence, guard: RestartGuard)
     required.map(|(check, setting, reply, wanted)| unguarded(check, setting, reply, wanted)).into()
 }
 
-/// A node that restarts is in quarantine whatever it kept.
+/// Reports the settings without a requirement, because a restarted node is in quarantine anyway.
 fn guarded(info: &Info, appendfsync: &Reply<String>) -> Finding {
     let found = match (info.appends, appendfsync) {
         (false, _) => "appendonly no".to_owned(),
@@ -43,10 +43,10 @@ fn guarded(info: &Info, appendfsync: &Reply<String>) -> Finding {
 
 fn unguarded(check: &'static str, setting: &str, reply: &Reply<String>, wanted: &str) -> Finding {
     let advice =
-        format!("set {setting} {wanted}: without a restart guard, exclusion rests on every vote being kept");
+        format!("set {setting} {wanted}: without a restart guard, exclusion requires that no vote is lost");
     match reply {
         Ok(value) if value == wanted => Finding::ok(check, format!("{setting} {value}")),
         Ok(value) => Finding::fail(check, format!("{setting} {value}"), advice),
-        Err(words) => Finding::unknown(check, words, format!("make sure that {setting} is {wanted}")),
+        Err(text) => Finding::unknown(check, text, format!("make sure that {setting} is {wanted}")),
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the nodes are a quorum together.
+//! The findings about all nodes together.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -9,7 +9,7 @@ use super::{
 use crate::{
     counted::{counted, some_of},
     doctor::{
-        facts::{Facts, Info, Node},
+        facts::{Facts, Info, NodeFacts},
         finding::Finding,
     },
 };
@@ -36,16 +36,18 @@ fn number(facts: &Facts) -> Finding {
         _ if nodes.is_multiple_of(2) => Finding::warn(
             "nodes",
             found,
-            "an odd number: with an even one, one node more must be up, for no gain",
+            "use an odd number: an even one needs one node more for the same number of losses",
         ),
-        _ if spare == 0 => Finding::warn("nodes", found, "fewer votes needed: as it is, none may be down"),
+        _ if spare == 0 => {
+            Finding::warn("nodes", found, "set a smaller votes_needed: with this one, none may be down")
+        }
         _ => Finding::ok("nodes", format!("{found}: {spare} may be down")),
     }
 }
 
-/// No two addresses may lead to one server.
+/// Judges whether the addresses lead to different servers.
 fn servers(facts: &Facts) -> Finding {
-    let info = |node: &Node| -> Option<Info> { node.server.as_ref().ok()?.info.as_ref().ok().cloned() };
+    let info = |node: &NodeFacts| -> Option<Info> { node.server.as_ref().ok()?.info.as_ref().ok().cloned() };
     let known = facts.nodes.iter().filter_map(|node| Some((node.address.as_str(), info(node)?)));
     let mut by_run_id: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (address, info) in known {
@@ -58,21 +60,19 @@ fn servers(facts: &Facts) -> Finding {
             return Finding::fail(
                 "servers",
                 found,
-                "each server has one vote: name it once, and others beside",
+                "each server has one vote: name it once, and add other servers",
             );
         }
     }
     if known_servers < facts.nodes.len() {
-        let found = format!(
-            "cannot tell: only {known_servers} of {} nodes say which server they are",
-            facts.nodes.len()
-        );
-        return Finding::warn("servers", found, "ask again when all of them do");
+        let found =
+            format!("cannot tell: only {known_servers} of {} nodes report a run_id", facts.nodes.len());
+        return Finding::warn("servers", found, "start the other nodes, or allow INFO, and check again");
     }
     Finding::ok("servers", "all different")
 }
 
-/// Nodes on one machine fail together.
+/// Judges whether the nodes are on different machines, because nodes on one machine fail together.
 fn hosts(facts: &Facts) -> Finding {
     let mut by_host: BTreeMap<IpAddr, Vec<&str>> = BTreeMap::new();
     for node in &facts.nodes {
@@ -97,7 +97,7 @@ fn hosts(facts: &Facts) -> Finding {
     Finding::ok("machines", "all different, by their addresses")
 }
 
-/// Whether a lock can be had now.
+/// Judges whether a lock can be acquired now.
 fn votes(facts: &Facts) -> Finding {
     let (nodes, needed) = (facts.nodes.len(), facts.expected.votes_needed);
     let count = |wanted| {
@@ -110,12 +110,16 @@ fn votes(facts: &Facts) -> Finding {
         return Finding::ok("quorum", found);
     }
     if voting >= needed {
-        return Finding::warn("quorum", found, "see what is said of the others");
+        return Finding::warn("quorum", found, "see the findings of the other nodes");
     }
     if voting + unknown >= needed {
-        let verb = if unknown == 1 { "does" } else { "do" };
-        let found = format!("cannot tell: {found}, and {} {verb} not say", counted(unknown, "node"));
-        return Finding::warn("quorum", found, "see what is said of those nodes");
+        let verb = if unknown == 1 { "is" } else { "are" };
+        let found = format!("cannot tell: {found}, and {} {verb} unknown", counted(unknown, "node"));
+        return Finding::warn("quorum", found, "see the findings of the unknown nodes");
     }
-    Finding::fail("quorum", found, "no lock can be had now: the findings above say why, and for how long")
+    Finding::fail(
+        "quorum",
+        found,
+        "no lock can be acquired now: the findings above name the reasons and times",
+    )
 }

@@ -1,4 +1,4 @@
-//! What a server is, and how fast.
+//! The server of a node: version, mode, role, replicas and latency.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -10,14 +10,13 @@ use crate::{
     duration::shown,
 };
 
-/// The first version whose commands and scripts are those that locks use.
-const FIRST: (u32, u32) = (6, 2);
+/// The first Redis version with the commands of locks.
+const MIN_VERSION: (u32, u32) = (6, 2);
 
-/// A node timeout should be several times the slowest ordinary answer: this often.
-const ROOM: u32 = 4;
+/// The smallest ratio of the node timeout to the slowest usual answer.
+const TIMEOUT_RATIO: u32 = 4;
 
-/// Whether a name with several addresses leads to one server all the same; nothing where there are
-/// not several.
+/// Judges whether all addresses of a name lead to one server. `None` for a name with one address.
 pub(super) fn addresses(run_ids: &BTreeMap<IpAddr, String>) -> Option<Finding> {
     let (_, first) = run_ids.first_key_value()?;
     if run_ids.values().all(|run_id| run_id == first) {
@@ -28,8 +27,8 @@ pub(super) fn addresses(run_ids: &BTreeMap<IpAddr, String>) -> Option<Finding> {
     Some(Finding::warn(
         "addresses",
         format!("its name leads to several servers: {}", servers.join(", ")),
-        "give each server a name of its own: a node that is now this server and now that one forgets \
-         votes unseen",
+        "give each server a name of its own: a node that changes between servers loses votes without a \
+         restart",
     ))
 }
 
@@ -37,10 +36,10 @@ pub(super) fn version(info: &Info) -> Finding {
     let Info { kind, version, .. } = info;
     let mut numbers = version.split('.').map(str::parse);
     let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
-        let found = format!("cannot tell: {kind} calls its version {version:?}");
-        return Finding::warn("version", found, "make sure that it does what Redis 6.2 does");
+        let found = format!("cannot tell: {kind} reports version {version:?}");
+        return Finding::warn("version", found, "make sure that it is compatible with Redis 6.2");
     };
-    if (major, minor) < FIRST {
+    if (major, minor) < MIN_VERSION {
         return Finding::fail("version", format!("{kind} {version}"), "run Redis 6.2 or later, or Valkey");
     }
     Finding::ok("version", format!("{kind} {version}"))
@@ -52,7 +51,7 @@ pub(super) fn mode(info: &Info) -> Finding {
         "cluster" => Finding::fail(
             "mode",
             "a node of a Redis Cluster, which moves keys and promotes replicas",
-            "take standalone masters: set cluster-enabled no, and start it with no data",
+            "use standalone masters: set cluster-enabled no, and start the server without data",
         ),
         "sentinel" => Finding::fail("mode", "a Sentinel, which keeps no keys", "name a master instead"),
         other => Finding::warn(
@@ -68,8 +67,8 @@ pub(super) fn role(info: &Info) -> Finding {
         "master" => Finding::ok("role", "master"),
         "slave" | "replica" => Finding::fail(
             "role",
-            "a replica, which takes no locks",
-            "name a master of its own for this node; REPLICAOF NO ONE makes this server one, empty it then",
+            "a replica, which grants no locks",
+            "name a master for this node; REPLICAOF NO ONE makes this server a master, and empty it then",
         ),
         other => Finding::warn("role", format!("cannot tell: {other:?}"), "make sure that it is a master"),
     }
@@ -82,31 +81,30 @@ pub(super) fn replicas(info: &Info, guard: RestartGuard) -> Finding {
         more => format!("{more} replicas are connected"),
     };
     let advice = if is_guarded(guard) {
-        "make sure that nothing promotes it behind this address: that costs a quarantine, and wins nothing"
+        "do not promote a replica behind this address: a promotion costs a quarantine, without a benefit"
     } else {
-        "make sure that nothing ever promotes it behind this address: without a restart guard two \
-         could then hold one lock"
+        "never promote a replica behind this address: without a restart guard, two could then hold one lock"
     };
     Finding::warn("replicas", found, advice)
 }
 
-/// `INFO` was refused.
-pub(super) fn untold(words: &str, guard: RestartGuard) -> Finding {
+/// Judges a server that refused `INFO`.
+pub(super) fn without_info(text: &str, guard: RestartGuard) -> Finding {
     if is_guarded(guard) {
         let advice =
             "allow INFO to the user (ACL SETUSER ... +info): without it, the restart guard refuses the node";
-        return Finding::fail("info", words, advice);
+        return Finding::fail("info", text, advice);
     }
     let advice =
-        "allow INFO to the user (ACL SETUSER ... +info): without it, little can be told of the server";
-    Finding::unknown("info", words, advice)
+        "allow INFO to the user (ACL SETUSER ... +info): without it, most checks of the server are unknown";
+    Finding::unknown("info", text, advice)
 }
 
 pub(super) fn latency(latencies: &[Duration], node_timeout: Duration) -> Finding {
     let mut sorted = latencies.to_vec();
     sorted.sort_unstable();
     let (Some(median), Some(worst)) = (sorted.get(sorted.len() / 2), sorted.last()) else {
-        return Finding::unknown("latency", "it was not measured", "ask again");
+        return Finding::unknown("latency", "it was not measured", "check again");
     };
     let found = format!(
         "median {}, worst {} of {}, for a node timeout of {}",
@@ -116,10 +114,10 @@ pub(super) fn latency(latencies: &[Duration], node_timeout: Duration) -> Finding
         shown(node_timeout)
     );
     if *worst >= node_timeout {
-        return Finding::fail("latency", found, "bring the node nearer, unburden it, or set a longer ttl");
+        return Finding::fail("latency", found, "move the node nearer, reduce its load, or set a longer ttl");
     }
-    if *worst * ROOM > node_timeout {
-        let advice = "a node timeout should be several times the slowest answer: unburden the node, \
+    if *worst * TIMEOUT_RATIO > node_timeout {
+        let advice = "a node timeout should be several times the slowest answer: reduce the node's load, \
             or set a longer ttl";
         return Finding::warn("latency", found, advice);
     }

@@ -1,4 +1,4 @@
-//! Every finding in each of its levels: a sound quorum, and what one change makes of it.
+//! Tests of every finding at each level: a sound quorum with one change.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,14 +10,14 @@ use redquorum::{RestartGuard, error::NodeError};
 
 use super::*;
 use crate::doctor::{
-    facts::{Access, ClockReading, Info, NodeMetadata, Persistence, Rate, Trial},
+    facts::{Access, ClockReading, CommandTrial, Info, NodeMetadata, Persistence, Rate},
     finding::Level,
 };
 
 const OURS: &str = "name=redquorum nodes=3 needed=2";
 
 fn sound() -> Facts {
-    let expected = Expected {
+    let expected = ExpectedSettings {
         fingerprint: OURS.to_owned(),
         votes_needed: 2,
         guard: RestartGuard::PerConnection,
@@ -29,7 +29,7 @@ fn sound() -> Facts {
     Facts { expected, nodes: (1..=3).map(node).collect() }
 }
 
-fn node(number: u8) -> Node {
+fn node(number: u8) -> NodeFacts {
     let info = Info {
         kind: "Redis".to_owned(),
         version: "7.0.15".to_owned(),
@@ -53,11 +53,11 @@ fn node(number: u8) -> Node {
         by_text: Ok(()),
         loads: Ok(()),
         by_hash: Ok(()),
-        trial: Ok(Trial::default()),
+        trial: Ok(CommandTrial::default()),
         notices: Ok(()),
     };
-    let rate = Some(Rate { gains: 0.0001, within: 0.001, watched: 1.0 });
-    let server = Server {
+    let rate = Some(Rate { gain: 0.0001, error_bound: 0.001, watched: 1.0 });
+    let server = ServerFacts {
         metadata: Ok(Some(NodeMetadata {
             incarnation: format!("run{number}/life"),
             fingerprint: OURS.to_owned(),
@@ -66,11 +66,11 @@ fn node(number: u8) -> Node {
         persistence,
         max_lag: Ok("10".to_owned()),
         latencies: vec![Duration::from_millis(1), Duration::from_millis(3), Duration::from_millis(2)],
-        clock: Ok(ClockReading { ahead: 0.02, within: 0.001, rate }),
+        clock: Ok(ClockReading { ahead: 0.02, error_bound: 0.001, rate }),
         access,
         quarantine: Ok(None),
     };
-    Node {
+    NodeFacts {
         address: format!("node-{number}:6379"),
         hosts: vec![IpAddr::from([10, 0, 0, number])],
         run_ids: BTreeMap::new(),
@@ -80,7 +80,7 @@ fn node(number: u8) -> Node {
 }
 
 /// The server of the second node.
-fn server(facts: &mut Facts) -> &mut Server {
+fn server(facts: &mut Facts) -> &mut ServerFacts {
     facts.nodes[1].server.as_mut().unwrap()
 }
 
@@ -92,25 +92,25 @@ fn clock(facts: &mut Facts) -> &mut ClockReading {
     server(facts).clock.as_mut().unwrap()
 }
 
-fn gone(error: Option<NodeError>) -> Result<Server, Disconnected> {
-    Err(Disconnected { why: "refused".to_owned(), error })
+fn disconnected(error: Option<NodeError>) -> Result<ServerFacts, Disconnected> {
+    Err(Disconnected { reason: "refused".to_owned(), error })
 }
 
 fn no() -> String {
     "NOPERM no".to_owned()
 }
 
-/// Without a restart guard.
+/// Turns the restart guard off.
 fn off(facts: &mut Facts) -> &mut Facts {
     facts.expected.guard = RestartGuard::Off;
     facts
 }
 
-fn trial(facts: &mut Facts) -> &mut Trial {
+fn trial(facts: &mut Facts) -> &mut CommandTrial {
     server(facts).access.trial.as_mut().unwrap()
 }
 
-/// A set of servers that Sentinels watch, as it should be.
+/// Puts the second node behind Sentinels, with sound settings.
 fn set(facts: &mut Facts) -> &mut Facts {
     facts.nodes[1].is_behind_sentinel = true;
     info(facts).replicas = 1;
@@ -126,7 +126,7 @@ fn forbid(facts: &mut Facts, command: &str) {
     trial(facts).forbidden.push((command.to_owned(), no()));
 }
 
-/// Two addresses of the second node, with these servers.
+/// Gives the second node two addresses with these servers.
 fn behind_name(facts: &mut Facts, run_ids: [&str; 2]) {
     let seen = run_ids
         .into_iter()
@@ -139,15 +139,15 @@ type FactsChange = fn(&mut Facts);
 
 /// What is changed, and what of it is found: which check, its level, and some of its words.
 const CASES: &[(FactsChange, &str, Level, &str)] = &[
-    (|facts| facts.nodes[1].server = gone(None), "reachable", Level::Fail, "refused; start it"),
+    (|facts| facts.nodes[1].server = disconnected(None), "reachable", Level::Fail, "refused; start it"),
     (
-        |facts| facts.nodes[1].server = gone(Some(NodeError::NoAuth("why".into()))),
+        |facts| facts.nodes[1].server = disconnected(Some(NodeError::NoAuth("why".into()))),
         "reachable",
         Level::Fail,
         "refused; correct its user or password",
     ),
     (
-        |facts| facts.nodes[1].server = gone(Some(NodeError::Tls("why".into()))),
+        |facts| facts.nodes[1].server = disconnected(Some(NodeError::Tls("why".into()))),
         "reachable",
         Level::Fail,
         "refused; certificate",
@@ -279,7 +279,7 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (
         |facts| {
             clock(facts).ahead = 3.0;
-            clock(facts).within = 2.5;
+            clock(facts).error_bound = 2.5;
         },
         "clock",
         Level::Ok,
@@ -287,19 +287,19 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     ),
     (|facts| server(facts).clock = Err(no()), "clock", Level::Warn, "cannot tell; +time"),
     (
-        |facts| clock(facts).rate = Some(Rate { gains: -0.083, within: 0.001, watched: 1.0 }),
+        |facts| clock(facts).rate = Some(Rate { gain: -0.083, error_bound: 0.001, watched: 1.0 }),
         "drift",
         Level::Fail,
         "gains -8.300 %; maxslewrate",
     ),
     (
-        |facts| clock(facts).rate = Some(Rate { gains: 0.007, within: 0.001, watched: 1.0 }),
+        |facts| clock(facts).rate = Some(Rate { gain: 0.007, error_bound: 0.001, watched: 1.0 }),
         "drift",
         Level::Warn,
         "gains 0.700 %",
     ),
     (
-        |facts| clock(facts).rate = Some(Rate { gains: 0.007, within: 0.02, watched: 0.5 }),
+        |facts| clock(facts).rate = Some(Rate { gain: 0.007, error_bound: 0.02, watched: 0.5 }),
         "drift",
         Level::Warn,
         "cannot tell in 0.5 s; --watch",
@@ -368,10 +368,10 @@ const TOGETHER: &[(FactsChange, &str, Level, &str)] = &[
         Level::Warn,
         "2 of 3 nodes vote",
     ),
-    (|facts| facts.nodes[1].server = gone(None), "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (|facts| facts.nodes[1].server = disconnected(None), "quorum", Level::Warn, "2 of 3 nodes vote"),
     (
         |facts| {
-            facts.nodes[0].server = gone(None);
+            facts.nodes[0].server = disconnected(None);
             info(facts).run_id = "next".to_owned();
         },
         "quorum",
@@ -380,12 +380,12 @@ const TOGETHER: &[(FactsChange, &str, Level, &str)] = &[
     ),
     (
         |facts| {
-            facts.nodes[0].server = gone(None);
+            facts.nodes[0].server = disconnected(None);
             server(facts).metadata = Err(no());
         },
         "quorum",
         Level::Warn,
-        "and 1 node does not say",
+        "1 node is unknown",
     ),
     (|facts| server(off(facts)).metadata = Ok(None), "quorum", Level::Ok, "3 of 3 nodes vote"),
 ];
@@ -410,33 +410,33 @@ fn holds(case: &(FactsChange, &str, Level, &str), node: Option<&str>) {
     for words in words.split("; ") {
         assert!(text.contains(words), "{words:?} is not in: {text}");
     }
-    assert_eq!(finding.advice.is_none(), finding.level == Level::Ok, "what to do: {text}");
+    assert_eq!(finding.advice.is_none(), finding.level == Level::Ok, "advice: {text}");
 }
 
 #[test]
-fn nothing_is_wrong_with_a_sound_quorum() {
+fn a_sound_quorum_has_no_warning_or_failure() {
     for finding in judge(&sound()) {
         assert_eq!(finding.level, Level::Ok, "{finding:?}");
     }
 }
 
 #[test]
-fn what_is_wrong_with_a_node_is_found_there() {
+fn a_change_of_one_node_is_found_at_that_node() {
     for case in CASES {
         holds(case, Some("node-2:6379"));
     }
 }
 
 #[test]
-fn what_is_wrong_with_the_nodes_together_is_found() {
+fn a_change_of_the_whole_quorum_is_found() {
     for case in TOGETHER {
         holds(case, None);
     }
 }
 
-/// So that no check is added without a case for it.
+/// Requires a case for each check.
 #[test]
-fn every_check_is_shown_when_it_does_not_hold() {
+fn every_check_has_a_case_that_does_not_hold() {
     let is_bad = |case: &&(FactsChange, &'static str, Level, &str)| case.2 > Level::Ok;
     let shown: BTreeSet<&str> = CASES.iter().chain(TOGETHER).filter(is_bad).map(|case| case.1).collect();
     let mut trusting = sound();

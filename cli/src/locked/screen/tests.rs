@@ -39,18 +39,18 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// What stands on a terminal of this size.
+/// Returns the lines of a terminal of this size.
 fn drawn(screen: &mut Screen, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| screen.draw(frame)).unwrap();
     let text = terminal.backend().to_string();
-    // Each line is in quotes, behind which stands what a wide character hides.
+    // Each line is in quotes, followed by the cells that wide characters hide.
     let line = |line: &str| line.split('"').nth(1).unwrap_or_default().trim_end().to_owned();
     text.lines().map(line).collect()
 }
 
 fn press(screen: &mut Screen, code: KeyCode) -> bool {
-    screen.hear(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    screen.on_event(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
 }
 
 fn screen() -> Screen {
@@ -64,21 +64,21 @@ fn snapshot(lines: &[String]) -> String {
 }
 
 #[test]
-fn at_80_columns_long_names_are_shortened_and_every_column_is_there() {
+fn a_screen_of_80_columns_shortens_names_and_keeps_all_columns() {
     let lines = drawn(&mut screen(), 80, 24);
     assert_eq!(lines.len(), 24);
     assert_eq!(snapshot(&lines), include_str!("80x24.txt"));
 }
 
 #[test]
-fn at_160_columns_all_is_whole() {
+fn a_screen_of_160_columns_shortens_no_name() {
     let lines = drawn(&mut screen(), 160, 40);
     assert_eq!(lines.len(), 40);
     assert_eq!(snapshot(&lines), include_str!("160x40.txt"));
 }
 
 #[test]
-fn before_the_first_answer_and_where_there_is_little_room_it_draws_what_it_can() {
+fn an_empty_or_tiny_screen_is_drawn() {
     let mut screen = Screen::new(Duration::from_secs(1));
     assert_eq!(drawn(&mut screen, 80, 24)[0], "redquorum top: asking, every 1.0s");
     screen.show(rows(), vec!["away".to_owned(); 30]);
@@ -88,9 +88,9 @@ fn before_the_first_answer_and_where_there_is_little_room_it_draws_what_it_can()
 }
 
 #[test]
-fn a_failure_is_said_above_the_rows_which_stay() {
+fn a_failure_is_shown_above_the_last_rows() {
     let mut screen = screen();
-    screen.fail("no quorum tells what is locked".to_owned());
+    screen.show_failure("no quorum tells what is locked".to_owned());
     let lines = drawn(&mut screen, 80, 24);
     assert_eq!(lines[1], "no quorum tells what is locked");
     assert!(lines.iter().any(|line| line.starts_with("catalogue ")), "{lines:?}");
@@ -123,13 +123,13 @@ fn keys_scroll_sort_and_end() {
     assert!(press(&mut screen, KeyCode::Char('q')) && press(&mut screen, KeyCode::Esc));
     assert!(!press(&mut screen, KeyCode::Char('c')));
     let control = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert!(screen.hear(&Event::Key(control)));
+    assert!(screen.on_event(&Event::Key(control)));
     let released = KeyEvent { kind: KeyEventKind::Release, ..control };
-    assert!(!screen.hear(&Event::Key(released)));
+    assert!(!screen.on_event(&Event::Key(released)));
 }
 
 #[test]
-fn who_waits_for_any_permit_of_a_semaphore_is_counted_once() {
+fn a_waiter_for_any_permit_of_a_semaphore_counts_once() {
     let slot = |semaphore: &str, waiters| {
         let mut slot = row(&format!("slot of {semaphore}"), "me", 9, waiters, "5/5", "-");
         slot.semaphore = Some(semaphore.as_bytes().to_vec());

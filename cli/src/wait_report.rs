@@ -1,0 +1,119 @@
+//! Reports during a wait: the holder of the lock, and a missing quorum.
+
+use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
+
+use futures::future::join_all;
+use redquorum::{
+    __command::NodeConnector,
+    Quorum,
+    inspection::{Inspection, LockState},
+};
+
+use crate::{
+    connect::{Disconnected, NodeConnection},
+    counted::counted,
+    messages::Messages,
+    name,
+    shortage::{Shortage, ShortageReporter},
+    stopwatch,
+    waiting::Waiting,
+};
+
+/// The time before the first inspection. Most locks are acquired sooner and need none.
+const FIRST_INSPECTION: Duration = Duration::from_millis(100);
+
+/// The time before the first report of a shortage, which spares short waits.
+const FIRST_REPORT: Duration = Duration::from_secs(1);
+
+/// The interval of later inspections.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The time limit of an answer on a plain connection.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Reports on a wait for as long as this is polled.
+///
+/// The holder of the first held name goes to the line of the wait and to the log, if `shows_holder`.
+/// A shortage of votes is a notice. Inspections do not disturb the lock call.
+pub(crate) async fn report_wait(
+    waiting: &Waiting,
+    quorum: &Quorum,
+    names: &[OsString],
+    shows_holder: bool,
+    messages: &Messages,
+) -> Infallible {
+    let mut reporter = ShortageReporter::default();
+    let mut holder = None;
+    stopwatch::pause(FIRST_INSPECTION).await;
+    let first = inspect(waiting, quorum, names, shows_holder, &mut holder);
+    let (mut shortage, ()) = tokio::join!(first, stopwatch::pause(FIRST_REPORT - FIRST_INSPECTION));
+    loop {
+        if let Some(message) = reporter.report(shortage) {
+            messages.notice(&message);
+        }
+        stopwatch::pause(INTERVAL).await;
+        shortage = inspect(waiting, quorum, names, shows_holder, &mut holder).await;
+    }
+}
+
+/// Reports the holder of the first held name, and returns the shortage, if there is one.
+async fn inspect(
+    waiting: &Waiting,
+    quorum: &Quorum,
+    names: &[OsString],
+    shows_holder: bool,
+    holder: &mut Option<String>,
+) -> Option<Shortage> {
+    for name in names {
+        let found = quorum.inspect(name.as_bytes()).await;
+        let shortage = Shortage::of_inspection(&found);
+        if shortage.is_some() {
+            return shortage;
+        }
+        if let Some(owner) = found.ok().filter(|_| shows_holder).and_then(|found| holder_of(&found)) {
+            let resource = name::shown(name.as_bytes());
+            waiting.set_message(format!("waiting for {resource}, held by {owner}"));
+            if holder.as_ref() != Some(&owner) {
+                tracing::info!(%resource, id = %owner, "waiting: held by another client");
+                *holder = Some(owner);
+            }
+            break;
+        }
+    }
+    None
+}
+
+/// Returns the holder, or the number of readers, if known.
+fn holder_of(found: &Inspection) -> Option<String> {
+    match found.state() {
+        LockState::Shared => Some(counted(found.holds() as usize, "reader")),
+        _ => found.holder().map(ToString::to_string),
+    }
+}
+
+/// Reports the nodes that cannot be connected, if too few remain for a quorum, for as long as this is
+/// polled. The caller reports the end of the shortage, because the connecting client detects the end
+/// first. Without a client, the nodes are probed with short connections.
+pub(crate) async fn report_connecting(
+    nodes: &[NodeConnector],
+    needed: usize,
+    reporter: &mut ShortageReporter,
+    messages: &Messages,
+) -> Infallible {
+    let mut min_delay = FIRST_REPORT;
+    loop {
+        let attempts = nodes.iter().map(async |node| {
+            let Disconnected { reason, .. } = NodeConnection::open(node, ANSWER_TIMEOUT).await.err()?;
+            Some((node.address().to_owned(), reason))
+        });
+        let (connected, ()) = tokio::join!(join_all(attempts), stopwatch::pause(min_delay));
+        let failed = connected.into_iter().flatten();
+        if let Some(shortage) = Shortage::of_connects(nodes.len(), needed, failed)
+            && let Some(message) = reporter.report(Some(shortage))
+        {
+            messages.notice(&message);
+        }
+        stopwatch::pause(INTERVAL).await;
+        min_delay = Duration::ZERO;
+    }
+}
