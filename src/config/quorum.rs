@@ -16,7 +16,7 @@ const COUNTER_PRECISION: Duration = Duration::from_secs(1);
 /// The version of what all clients and nodes of a quorum must agree on beside its settings: the names of
 /// keys, the cases in which a tombstone is left, the party that checks a counter's ttl. It grows with every
 /// version of this crate that changes one of them.
-const PROTOCOL: u32 = 2;
+const PROTOCOL: u32 = 3;
 
 /// The longest `max_ttl` and counter ttl: ten years. It keeps every sum of times far below the largest
 /// [`Duration`].

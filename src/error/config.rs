@@ -57,10 +57,7 @@ pub enum ConfigError {
     },
     /// A node belongs to a quorum with other settings. All clients must agree on name, nodes, votes needed,
     /// `max_ttl`, attempt timeout, drift and the version of the protocol.
-    #[error(
-        "{node} belongs to another quorum: {difference}; give all clients the same settings; \
-         `redquorum reconfigure` or `admin::reconfigure` moves a quorum to other settings"
-    )]
+    #[error("{node} belongs to another quorum: {difference}; {}", remedy(.difference))]
     #[non_exhaustive]
     WrongQuorum {
         /// The node's address.
@@ -173,6 +170,28 @@ impl fmt::Display for Given<'_> {
     }
 }
 
+/// Returns the way to end a difference between the fingerprints of a node and a client.
+///
+/// A difference that names two protocols means two versions of this crate, which no setting reconciles.
+fn remedy(difference: &str) -> &'static str {
+    let mut protocols = difference
+        .split([' ', ',', ')'])
+        .filter_map(|field| field.strip_prefix("protocol=")?.parse::<u32>().ok());
+    match (protocols.next(), protocols.next()) {
+        (Some(node), Some(client)) if node < client => {
+            "an older version of redquorum made this quorum: stop all clients, then move the nodes to this version \
+             (docs/OPERATIONS.md, \"Moving to a new protocol\")"
+        }
+        (Some(node), Some(client)) if node > client => {
+            "a newer version of redquorum made this quorum: update this client"
+        }
+        _ => {
+            "give all clients the same settings; `redquorum reconfigure` or `admin::reconfigure` moves a quorum to \
+             other settings"
+        }
+    }
+}
+
 /// Returns the error of a setting, or an argument of a call, that is out of its range.
 pub(crate) fn out_of_range(
     setting: &'static str,
@@ -199,4 +218,33 @@ pub(crate) fn node_twice(address: &Arc<str>) -> ConfigError {
     let reason = "the node is named twice: each server has one vote, whatever its databases and users, so \
                   name it once";
     ConfigError::Url { url: Arc::clone(address), reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::Fingerprint;
+
+    fn refusal(node: &str, client: &str) -> String {
+        let difference = Fingerprint::new(client).beside(&Fingerprint::new(node)).into();
+        ConfigError::WrongQuorum { node: "redis://a:6379".into(), difference }.to_string()
+    }
+
+    #[test]
+    fn a_refusal_by_another_protocol_names_the_version_to_change() {
+        assert_eq!(
+            refusal("name=a protocol=2", "name=a protocol=3"),
+            "redis://a:6379 belongs to another quorum: it has protocol=2, this client protocol=3; an older \
+             version of redquorum made this quorum: stop all clients, then move the nodes to this version \
+             (docs/OPERATIONS.md, \"Moving to a new protocol\")"
+        );
+        assert!(refusal("name=a protocol=2", "name=a nodes=3 protocol=3").contains("an older version"));
+        assert!(refusal("name=a protocol=10", "name=a protocol=9").ends_with("update this client"));
+    }
+
+    #[test]
+    fn a_refusal_within_one_protocol_names_reconfigure() {
+        assert!(refusal("name=a protocol=3", "name=b protocol=3").contains("`redquorum reconfigure`"));
+        assert!(refusal("closed for name=a protocol=3", "name=a protocol=3").contains("the same settings"));
+    }
 }

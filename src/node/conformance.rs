@@ -187,7 +187,7 @@ async fn a_release_wakes_the_first_in_the_queue_that_listens_and_nobody_else(tes
     let ears = [Arc::new(RecordingListener::default()), Arc::new(RecordingListener::default())];
     let mut subscriptions = Vec::new();
     for (waiter, listener) in ["second", "third"].iter().zip(&ears) {
-        let topic = names::turn(&resource("queue"), &owner(waiter));
+        let topic = names::wake(&resource("queue"), &owner(waiter));
         subscriptions.push(test_node.node.subscribe(&topic, Arc::clone(listener) as Arc<dyn Listener>));
         listener.hears(test_node, &[Notice::Subscribed]).await;
     }
@@ -244,12 +244,12 @@ async fn a_reader_wakes_the_readers_behind_it_and_no_writer(test_node: &TestNode
     let ears = resources.map(|_| Arc::new(RecordingListener::default()));
     let mut subscriptions = Vec::new();
     for ((waiter, _), listener) in resources.iter().zip(&ears) {
-        let topic = names::turn(&resource("crowd"), &owner(waiter));
+        let topic = names::wake(&resource("crowd"), &owner(waiter));
         subscriptions.push(test_node.node.subscribe(&topic, Arc::clone(listener) as Arc<dyn Listener>));
         listener.hears(test_node, &[Notice::Subscribed]).await;
     }
     let (next, topic) =
-        (Arc::new(RecordingListener::default()), names::next(&resource("crowd"), &owner("writer")));
+        (Arc::new(RecordingListener::default()), names::head(&resource("crowd"), &owner("writer")));
     subscriptions.push(test_node.node.subscribe(&topic, Arc::clone(&next) as Arc<dyn Listener>));
     next.hears(test_node, &[Notice::Subscribed]).await;
     let enter = async |index: usize| {

@@ -11,7 +11,7 @@ pub(crate) const METADATA: &str = "redquorum:node";
 /// The key that is there while a node must not vote.
 pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
 /// The key that is there while there is any tombstone, wait queue or mark.
-pub(crate) const ANY: &str = "redquorum:any";
+pub(crate) const DIRTY: &str = "redquorum:dirty";
 
 /// What ends the name of a waiter that waits to share a resource.
 const READER_SUFFIX: &str = ":shared";
@@ -19,31 +19,31 @@ const READER_SUFFIX: &str = ":shared";
 // What goes before the name of a resource: in braces unless it has a brace, as Redisson does it.
 const CHANNEL: &str = "redisson_lock__channel:";
 const COUNTER: &str = "redisson_lock_token:";
-const TOMBSTONE: &str = "redquorum:gone:";
+const TOMBSTONE: &str = "redquorum:tombstone:";
 
 // Always in braces: `a` and `{a}` are two elections, and have two queues and two marks. A waiter for
 // one must not keep the other from anybody.
 const SLOT: &str = "redquorum:slot:{";
-const MANY: &str = "redquorum:many:{";
-const LOOK_OUT: &str = "redquorum:look_out:{";
+const MULTI_PERMIT: &str = "redquorum:multi_permit:{";
+const RELEASE_WATCHER: &str = "redquorum:release_watcher:{";
 const READERS: &str = "redquorum:readers:{";
 const LEADER: &str = "redquorum:leader:{";
 const LATCH: &str = "redquorum:latch:{";
 const QUEUE: &str = "redquorum:queue:{";
 const ENTRY_TTL: &str = "redquorum:entry_ttl:{";
-const WOKEN: &str = "redquorum:woken:{";
-const MARK: &str = "redquorum:mark:{";
-const TURN_MARK: &str = "redquorum:turn_mark:{";
-const TURN: &str = "redquorum:turn:{";
-const NEXT: &str = "redquorum:next:{";
-const FORCED: &str = "redquorum:forced:{";
+const LAST_WOKEN: &str = "redquorum:last_woken:{";
+const YIELD_MARK: &str = "redquorum:yield_mark:{";
+const WRITER_MARK: &str = "redquorum:writer_mark:{";
+const WAKE: &str = "redquorum:wake:{";
+const HEAD: &str = "redquorum:head:{";
+const FORCE_UNLOCKED: &str = "redquorum:force_unlocked:{";
 
 /// The script with these names in it: `$QUEUE` stands there for the text of one.
 pub(crate) fn spell_out(script: &str) -> String {
     let names = [
         ("$METADATA", METADATA),
         ("$QUARANTINE", QUARANTINE),
-        ("$ANY", ANY),
+        ("$DIRTY", DIRTY),
         ("$CHANNEL", CHANNEL),
         ("$COUNTER", COUNTER),
         ("$TOMBSTONE", TOMBSTONE),
@@ -54,12 +54,12 @@ pub(crate) fn spell_out(script: &str) -> String {
         ("$LATCH", LATCH),
         ("$QUEUE", QUEUE),
         ("$ENTRY_TTL", ENTRY_TTL),
-        ("$WOKEN", WOKEN),
-        ("$MARK", MARK),
-        ("$TURN_MARK", TURN_MARK),
-        ("$TURN", TURN),
-        ("$NEXT", NEXT),
-        ("$FORCED", FORCED),
+        ("$LAST_WOKEN", LAST_WOKEN),
+        ("$YIELD_MARK", YIELD_MARK),
+        ("$WRITER_MARK", WRITER_MARK),
+        ("$WAKE", WAKE),
+        ("$HEAD", HEAD),
+        ("$FORCE_UNLOCKED", FORCE_UNLOCKED),
     ];
     names.iter().fold(script.to_owned(), |text, (name, value)| text.replace(name, &format!("'{value}'")))
 }
@@ -91,13 +91,13 @@ pub(crate) fn sibling(slot: &Resource, index: usize) -> Resource {
 }
 
 /// The lock of whose turn it is to acquire several permits of a semaphore.
-pub(crate) fn many(semaphore: &Resource) -> Resource {
-    Resource::internal(in_braces(MANY, semaphore))
+pub(crate) fn multi_permit(semaphore: &Resource) -> Resource {
+    Resource::internal(in_braces(MULTI_PERMIT, semaphore))
 }
 
 /// The lock of who looks out for the slots of a semaphore, or for others of which any is wanted.
-pub(crate) fn look_out(name: &Resource) -> Resource {
-    Resource::internal(in_braces(LOOK_OUT, name))
+pub(crate) fn release_watcher(name: &Resource) -> Resource {
+    Resource::internal(in_braces(RELEASE_WATCHER, name))
 }
 
 /// The semaphore and the index of a slot; nothing if it is none.
@@ -109,19 +109,19 @@ pub(crate) fn read_slot(key: &Resource) -> Option<(Resource, u32)> {
 }
 
 /// The semaphore of which it is the turn to acquire several permits; nothing if it is not.
-pub(crate) fn read_many(key: &Resource) -> Option<Resource> {
-    read(MANY, key)
+pub(crate) fn read_multi_permit(key: &Resource) -> Option<Resource> {
+    read(MULTI_PERMIT, key)
 }
 
 /// For what somebody looks out; nothing if nobody does.
-pub(crate) fn read_look_out(key: &Resource) -> Option<Resource> {
-    read(LOOK_OUT, key)
+pub(crate) fn read_release_watcher(key: &Resource) -> Option<Resource> {
+    read(RELEASE_WATCHER, key)
 }
 
 /// Whether a reserved name is that of a lock: a slot, or a lock by which clients of a semaphore take turns.
 pub(crate) fn is_lock(name: &[u8]) -> bool {
     let key = Resource::internal(name);
-    read_slot(&key).is_some() || read_many(&key).is_some() || read_look_out(&key).is_some()
+    read_slot(&key).is_some() || read_multi_permit(&key).is_some() || read_release_watcher(&key).is_some()
 }
 
 fn read(prefix: &str, key: &Resource) -> Option<Resource> {
@@ -171,19 +171,19 @@ pub(crate) fn latch(latch: &Resource) -> Resource {
 }
 
 /// The topic on which one waiter in the queue of a resource is told that it is its turn.
-pub(crate) fn turn(resource: &Resource, waiter: &LeaseId) -> Resource {
-    of_waiter(TURN, resource, waiter)
+pub(crate) fn wake(resource: &Resource, waiter: &LeaseId) -> Resource {
+    of_waiter(WAKE, resource, waiter)
 }
 
 /// The topic on which a waiter is told that it is one of the first two in the queue: these listen
 /// for releases, too.
-pub(crate) fn next(resource: &Resource, waiter: &LeaseId) -> Resource {
-    of_waiter(NEXT, resource, waiter)
+pub(crate) fn head(resource: &Resource, waiter: &LeaseId) -> Resource {
+    of_waiter(HEAD, resource, waiter)
 }
 
 /// The topic on which a client is told that something of it was unlocked by force.
-pub(crate) fn forced(client: &[u8]) -> Resource {
-    Resource::internal([FORCED.as_bytes(), client, b"}"].concat())
+pub(crate) fn force_unlocked(client: &[u8]) -> Resource {
+    Resource::internal([FORCE_UNLOCKED.as_bytes(), client, b"}"].concat())
 }
 
 /// The key that says until when each of those who share a resource does.
@@ -195,7 +195,7 @@ pub(crate) fn readers(resource: &Resource) -> Vec<u8> {
 /// Whether a topic is one waiter's own.
 #[cfg(test)]
 pub(crate) fn is_of_waiter(topic: &Resource) -> bool {
-    [TURN, NEXT].iter().any(|prefix| topic.as_bytes().starts_with(prefix.as_bytes()))
+    [WAKE, HEAD].iter().any(|prefix| topic.as_bytes().starts_with(prefix.as_bytes()))
 }
 
 /// The key of a resource's waiters, in the order of their tickets.
@@ -206,20 +206,20 @@ pub(crate) fn queue(resource: &Resource) -> Vec<u8> {
 
 /// The key that says which waiter was woken last, and when for the first time.
 #[cfg(test)]
-pub(crate) fn woken(resource: &Resource) -> Vec<u8> {
-    in_braces(WOKEN, resource)
+pub(crate) fn last_woken(resource: &Resource) -> Vec<u8> {
+    in_braces(LAST_WOKEN, resource)
 }
 
 /// The key that is there while newcomers let the waiters for a resource go first.
 #[cfg(test)]
-pub(crate) fn mark(resource: &Resource) -> Vec<u8> {
-    in_braces(MARK, resource)
+pub(crate) fn yield_mark(resource: &Resource) -> Vec<u8> {
+    in_braces(YIELD_MARK, resource)
 }
 
 /// The key that is there while readers let a writer go first whose turn it is.
 #[cfg(test)]
-pub(crate) fn turn_mark(resource: &Resource) -> Vec<u8> {
-    in_braces(TURN_MARK, resource)
+pub(crate) fn writer_mark(resource: &Resource) -> Vec<u8> {
+    in_braces(WRITER_MARK, resource)
 }
 
 /// The key that says until when each of their entries is kept.
@@ -271,14 +271,14 @@ mod tests {
         assert_eq!(notice_channel(&resource("a")), b"redisson_lock__channel:{a}");
         assert_eq!(counter(&resource("a}")), b"redisson_lock_token:{a}}");
         assert_eq!(counter(&resource("x{a}")), b"redisson_lock_token:x{a}");
-        assert_eq!(tombstone(&resource("a"), &LeaseId::from_wire(b"me:1")), b"redquorum:gone:{a}:me:1");
+        assert_eq!(tombstone(&resource("a"), &LeaseId::from_wire(b"me:1")), b"redquorum:tombstone:{a}:me:1");
     }
 
     #[test]
     fn no_resource_has_the_name_of_a_key_or_a_channel_that_belongs_to_another() {
         let waiter = LeaseId::from_wire(b"me:1");
         for other in ["a", "x{a}", "{a}"].map(resource) {
-            let topics = [leader(&other), turn(&other, &waiter), next(&other, &waiter)]
+            let topics = [leader(&other), wake(&other, &waiter), head(&other, &waiter)]
                 .map(|topic| topic.as_bytes().to_vec());
             let told = topics.each_ref().map(|topic| notice_channel(&Resource::internal(topic.as_slice())));
             let kept = [
@@ -286,11 +286,11 @@ mod tests {
                 tombstone(&other, &waiter),
                 queue(&other),
                 entry_ttls(&other),
-                woken(&other),
-                mark(&other),
+                last_woken(&other),
+                yield_mark(&other),
                 readers(&other),
             ];
-            let marks = [METADATA, QUARANTINE, ANY].map(|name| name.as_bytes().to_vec());
+            let marks = [METADATA, QUARANTINE, DIRTY].map(|name| name.as_bytes().to_vec());
             for name in
                 topics.into_iter().chain(told).chain(kept).chain(marks).chain([notice_channel(&other)])
             {
@@ -305,12 +305,18 @@ mod tests {
     fn what_is_locked_of_a_semaphore_tells_which() {
         for name in ["gpu", "x}:7", "{a}"].map(resource) {
             assert_eq!(read_slot(&slot(&name, 12)), Some((name.clone(), 12)));
-            assert_eq!((read_many(&many(&name)), read_slot(&many(&name))), (Some(name.clone()), None));
             assert_eq!(
-                (read_look_out(&look_out(&name)), read_many(&look_out(&name))),
+                (read_multi_permit(&multi_permit(&name)), read_slot(&multi_permit(&name))),
                 (Some(name.clone()), None)
             );
-            assert_eq!((read_slot(&name), read_many(&name), read_many(&slot(&name, 1))), (None, None, None));
+            assert_eq!(
+                (read_release_watcher(&release_watcher(&name)), read_multi_permit(&release_watcher(&name))),
+                (Some(name.clone()), None)
+            );
+            assert_eq!(
+                (read_slot(&name), read_multi_permit(&name), read_multi_permit(&slot(&name, 1))),
+                (None, None, None)
+            );
         }
     }
 
@@ -326,11 +332,11 @@ mod tests {
     #[test]
     fn no_two_waiters_share_a_topic_and_no_two_resources_a_queue() {
         let waiter = LeaseId::from_wire(b"me:1");
-        let topic = turn(&resource("a"), &waiter);
-        assert_eq!(topic.as_bytes(), b"redquorum:turn:{a}:me:1");
+        let topic = wake(&resource("a"), &waiter);
+        assert_eq!(topic.as_bytes(), b"redquorum:wake:{a}:me:1");
         assert_eq!(shared_key_alias(&topic), topic);
-        assert_eq!(notice_channel(&topic), b"redisson_lock__channel:redquorum:turn:{a}:me:1");
-        assert_ne!(turn(&resource("{a}"), &waiter), topic);
+        assert_eq!(notice_channel(&topic), b"redisson_lock__channel:redquorum:wake:{a}:me:1");
+        assert_ne!(wake(&resource("{a}"), &waiter), topic);
         assert_ne!(queue(&resource("{a}")), queue(&resource("a")));
     }
 

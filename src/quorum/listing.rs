@@ -71,10 +71,11 @@ impl LockName {
         if let Some((semaphore, index)) = names::read_slot(&key) {
             return Self::Slot { semaphore, slot: index as usize };
         }
-        if let Some(name) = names::read_look_out(&key) {
+        if let Some(name) = names::read_release_watcher(&key) {
             return Self::ReleaseWatcher { name };
         }
-        names::read_many(&key).map_or(Self::Resource(key), |semaphore| Self::MultiPermit { semaphore })
+        names::read_multi_permit(&key)
+            .map_or(Self::Resource(key), |semaphore| Self::MultiPermit { semaphore })
     }
 
     /// The resource's, or the semaphore's.

@@ -149,7 +149,7 @@ impl AnyOfRequest {
             context.clock.sleep_until(context.now() + delay).await;
             delay = pacing.longest_poll;
             let Ok(Candidates { set_id, .. }) = &self.candidates else { continue };
-            let role = self.singleton_lock(names::look_out(set_id), LockOptions::new());
+            let role = self.singleton_lock(names::release_watcher(set_id), LockOptions::new());
             let Ok(role) = role.acquire_unwatched().await else { continue };
             tokio::select! {
                 biased;

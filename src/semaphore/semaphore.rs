@@ -189,7 +189,7 @@ impl Semaphore {
         if mutation::is_on(Mutation::ParallelPermits) {
             return self.collect(wanted).await;
         }
-        let turn = self.request.singleton_lock(names::many(&name), self.request.settings.clone());
+        let turn = self.request.singleton_lock(names::multi_permit(&name), self.request.settings.clone());
         loop {
             let turn = turn.lock().await?;
             tokio::select! {
@@ -242,7 +242,7 @@ impl Semaphore {
     /// As [`acquire_many`](Self::acquire_many).
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<Permit>>, Error> {
         let (wanted, name) = self.checked_number(permits)?;
-        let turn = self.request.singleton_lock(names::many(&name), self.request.settings.clone());
+        let turn = self.request.singleton_lock(names::multi_permit(&name), self.request.settings.clone());
         let Some(_turn) = turn.try_lock().await? else { return Ok(None) };
         let mut permits: Vec<Permit> = Vec::with_capacity(wanted);
         while permits.len() < wanted {

@@ -300,7 +300,7 @@ async fn a_slot_that_expires_without_a_notice_is_found_although_the_release_watc
     let all_have = |resource, ttl| {
         cluster.servers().iter().for_each(|server| server.hold(resource, "gone", ttl));
     };
-    all_have("redquorum:look_out:{s}", TTL);
+    all_have("redquorum:release_watcher:{s}", TTL);
     let theirs = other.semaphore("s", 400);
     let mut waiting = Box::pin(theirs.acquire());
     nothing_comes(&mut waiting, TTL + Duration::from_secs(1)).await;

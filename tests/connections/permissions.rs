@@ -125,7 +125,7 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
         }
     };
     // Newcomers would let those go first who were refused, for a while.
-    server.command(&["DEL", "redquorum:mark:{lock:1}"]).await;
+    server.command(&["DEL", "redquorum:yield_mark:{lock:1}"]).await;
     // A node that may have forgotten votes gives none below its minimum token.
     let minimum = token + 1_000;
     server.command(&["HSET", "redquorum:node", "minimum_token", &minimum.to_string()]).await;

@@ -220,8 +220,8 @@ async fn force_unlock_of_a_lease_that_nobody_takes_over_is_not_healed_by_its_ren
     eventually(SOON, "its client listens everywhere", async || {
         let mut listening = 0;
         for server in cluster.servers() {
-            let channels = server.command(&["PUBSUB", "CHANNELS", "*redquorum:forced:*"]).await;
-            listening += usize::from(format!("{channels:?}").contains("redquorum:forced:{"));
+            let channels = server.command(&["PUBSUB", "CHANNELS", "*redquorum:force_unlocked:*"]).await;
+            listening += usize::from(format!("{channels:?}").contains("redquorum:force_unlocked:{"));
         }
         listening == 3
     })

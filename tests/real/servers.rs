@@ -89,7 +89,7 @@ pub(super) async fn subscribers(server: &Server, resource: &str) -> u64 {
 /// client hears of force stays for as long as the client lives.
 pub(super) async fn nobody_waits_for_a_release(server: &Server) -> bool {
     let channels: Vec<String> = server.query(cmd("PUBSUB").arg("CHANNELS")).await;
-    channels.iter().all(|channel| channel.starts_with("redisson_lock__channel:redquorum:forced:{"))
+    channels.iter().all(|channel| channel.starts_with("redisson_lock__channel:redquorum:force_unlocked:{"))
 }
 
 /// Waits until so many connections of a server are subscribed to the release of a resource.

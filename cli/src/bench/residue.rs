@@ -38,7 +38,7 @@ impl Residue {
         while self.tombstones.front().is_some_and(|(at, _)| now.duration_since(*at) > self.tombstone_ttl) {
             self.tombstones.pop_front();
         }
-        let name = format!("redquorum:gone:{}:{}", braced(resource), guard.id());
+        let name = format!("redquorum:tombstone:{}:{}", braced(resource), guard.id());
         self.tombstones.push_back((now, name));
     }
 

@@ -27,7 +27,7 @@ async fn locks_are_measured_and_nothing_is_left_of_them() {
     assert_eq!(report["nodes"].as_array().unwrap().len(), 3);
     for server in cluster.servers() {
         let keys = server.keys().await;
-        let of_all = ["redquorum:any", "redquorum:node"];
+        let of_all = ["redquorum:dirty", "redquorum:node"];
         assert!(keys.iter().all(|key| of_all.contains(&&**key)), "{keys:?}");
     }
 }

@@ -29,7 +29,7 @@ impl Scene {
 
     /// Anybody publishes a notice at one node.
     fn publish(&self, node: usize) {
-        let topic = names::forced(self.quorum.client().context.owners.name());
+        let topic = names::force_unlocked(self.quorum.client().context.owners.name());
         server(&self.cluster, node).publish(&topic);
     }
 

@@ -25,13 +25,13 @@ function node.enter_queue(resource, waiter, ticket, entry_ttl)
   else
     -- It has come, so it is not overdue any more.
     if node.woken(resource) == waiter then
-      redis.pcall('DEL', $WOKEN .. resource .. '}')
+      redis.pcall('DEL', $LAST_WOKEN .. resource .. '}')
     end
     ticket = math.min(tonumber(ticket), (now + 3600000) * 1000)
   end
   if node.set_with_ttl($QUEUE .. resource .. '}', ticket, waiter, entry_ttl) then
     -- A waiter that was woken in a queue that is over was not woken in this one.
-    redis.pcall('DEL', $WOKEN .. resource .. '}')
+    redis.pcall('DEL', $LAST_WOKEN .. resource .. '}')
   end
   node.set_with_ttl($ENTRY_TTL .. resource .. '}', now + tonumber(entry_ttl), waiter, entry_ttl)
   node.set_dirty()

@@ -1,13 +1,13 @@
 -- enqueue.short.lua  KEYS one resource  ->  1, or the error of a command
 --
 -- The first in the queue, which got its vote, leaves the queue; `queued` are the first three.
-local waiter, woken = queued[1], call('GET', $WOKEN .. resource .. '}')
+local waiter, woken = queued[1], call('GET', $LAST_WOKEN .. resource .. '}')
 local left = call('ZREM', $QUEUE .. resource .. '}', waiter)
 local ended = call('ZREM', $ENTRY_TTL .. resource .. '}', waiter)
 if type(woken) == 'string' and string.sub(woken, -#waiter - 1) == ' ' .. waiter then
-  call('DEL', $WOKEN .. resource .. '}')
+  call('DEL', $LAST_WOKEN .. resource .. '}')
 end
 if queued[3] then
-  call('PUBLISH', $CHANNEL .. $NEXT .. resource .. '}:' .. queued[3], '0')
+  call('PUBLISH', $CHANNEL .. $HEAD .. resource .. '}:' .. queued[3], '0')
 end
 done = type(left) == 'table' and left or type(ended) == 'table' and ended or 1

@@ -28,7 +28,7 @@ function node.force_unlock(resources)
         for _, owner in ipairs(owners) do
           local client = string.match(owner, '^(.*):')
           if client then
-            redis.pcall('PUBLISH', $CHANNEL .. $FORCED .. client .. '}', '0')
+            redis.pcall('PUBLISH', $CHANNEL .. $FORCE_UNLOCKED .. client .. '}', '0')
           end
         end
       end

@@ -44,7 +44,7 @@ function node.yield_to_waiters(resources, seen)
   local marked
   for i = 1, node.flags().is_dirty and #resources or 0 do
     local resource = resources[i]
-    local mark, turn_mark = $MARK .. resource .. '}', $TURN_MARK .. resource .. '}'
+    local mark, turn_mark = $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}'
     if redis.call('EXISTS', $QUEUE .. resource .. '}', mark, turn_mark) > 0 then
       if node.has_waiters(resource) then
         return i - 1, 1

@@ -14,13 +14,13 @@ repeat
     local holder, remaining = call('HGETALL', resource)[1], call('PTTL', resource)
     local number, max_ttl = holder ~= owner and call('GET', counter), tonumber(string.match(words[3], ' (%d+) '))
     -- The node has to stay dirty for longer than the mark lasts.
-    local lasts = call('PTTL', $ANY)
+    local lasts = call('PTTL', $DIRTY)
     number = type(number) == 'string' and find(number, '^[1-9]%d*$') and tonumber(number)
     local is_plain = holder and #holder <= 128 and type(remaining) == 'number' and remaining >= 0
     if is_plain and number and number <= largest_counter and type(lasts) == 'number' and lasts >= max_ttl then
       if remaining > 0 and name == 'lock' then
         -- The client will wait. If the mark cannot be written, the answer is the same.
-        call('SET', $MARK .. resource .. '}', '1', 'PX', math.min(remaining, max_ttl))
+        call('SET', $YIELD_MARK .. resource .. '}', '1', 'PX', math.min(remaining, max_ttl))
       end
       answer = { 'held', 0, holder, remaining, number }
     end
@@ -35,7 +35,7 @@ repeat
       break
     end
   elseif not has_turn and is_dirty
-    and call('EXISTS', $QUEUE .. resource .. '}', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}') ~= 0 then
+    and call('EXISTS', $QUEUE .. resource .. '}', $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}') ~= 0 then
     break
   end
   -- A counter that is remembered for long enough is only counted up, which needs no number to be read
@@ -57,7 +57,7 @@ repeat
     end
   end
   if done == 1 and has_turn and is_dirty then
-    call('DEL', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}')
+    call('DEL', $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}')
   end
   if done == 1 and queued then
     $SHORT_LEAVE

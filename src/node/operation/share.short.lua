@@ -4,7 +4,7 @@ repeat
   local ttl, counter = tonumber(words[at + 2]), $COUNTER .. braced(resource)
   fields = is_usual and (fields or call('HLEN', resource))
   if fields ~= 0 and fields ~= 1 or is_dirty
-    and call('EXISTS', $QUEUE .. resource .. '}', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}') ~= 0 then
+    and call('EXISTS', $QUEUE .. resource .. '}', $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}') ~= 0 then
     break
   end
   local remembered = call('PTTL', counter)

@@ -7,7 +7,7 @@ function node.passes_mark(resource, notifies, is_known)
   if not (is_known or node.flags().is_dirty) then
     return
   elseif not notifies then
-    redis.pcall('DEL', $MARK .. resource .. '}')
+    redis.pcall('DEL', $YIELD_MARK .. resource .. '}')
   elseif is_known then
     node.mark(resource, node.hand_over)
   else

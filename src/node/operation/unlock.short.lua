@@ -21,7 +21,7 @@ repeat
       -- dirty for longer than the mark lasts.
       local max_ttl, lasts
       max_ttl, hand_over = string.match(words[3], ' (%d+) (%d+)$')
-      max_ttl, lasts = tonumber(max_ttl), call('PTTL', $ANY)
+      max_ttl, lasts = tonumber(max_ttl), call('PTTL', $DIRTY)
       if type(lasts) ~= 'number' or lasts < max_ttl or tonumber(hand_over) > max_ttl then
         break
       end
@@ -29,14 +29,14 @@ repeat
     end
   end
   if is_dirty == nil then
-    is_dirty = call('EXISTS', $ANY) ~= 0
+    is_dirty = call('EXISTS', $DIRTY) ~= 0
   end
-  if is_dirty and call('EXISTS', $QUEUE .. resource .. '}', (hand_over and $QUEUE or $MARK) .. resource .. '}') ~= 0 then
+  if is_dirty and call('EXISTS', $QUEUE .. resource .. '}', (hand_over and $QUEUE or $YIELD_MARK) .. resource .. '}') ~= 0 then
     break
   end
   if call('HDEL', resource, owner) == 1 then
     if hand_over then
-      call('SET', $MARK .. resource .. '}', '1', 'PX', hand_over)
+      call('SET', $YIELD_MARK .. resource .. '}', '1', 'PX', hand_over)
     end
     local listeners = channel and call('PUBLISH', channel, '0')
     answer = type(listeners) == 'table' and { 'error', listeners.err } or 1

@@ -10,7 +10,7 @@ repeat
     break
   end
   -- Usually no readers are left and the node is not dirty, and one question answers both.
-  local left = is_dirty == nil and call('EXISTS', readers, $ANY) or call('EXISTS', readers)
+  local left = is_dirty == nil and call('EXISTS', readers, $DIRTY) or call('EXISTS', readers)
   if left == 1 then
     -- The key of a resource ends with its last reader; at once, if that one is over.
     local ends = call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')[2]

@@ -16,7 +16,7 @@ function node.vacant(resources, most, even_marked)
       end
       local resource, found = resources[i]
       if looks_at_marks then
-        found = redis.call('EXISTS', resource, $QUEUE .. resource .. '}', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}')
+        found = redis.call('EXISTS', resource, $QUEUE .. resource .. '}', $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}')
       elseif is_dirty then
         found = redis.call('EXISTS', resource, $QUEUE .. resource .. '}')
       else

@@ -374,7 +374,7 @@ impl BrokenNode<'_, '_> {
             && let Some(queue) = self.state.wait_queues.get_mut(resource)
             && let Some((woken, _)) = queue.woken.take()
         {
-            let turn = names::turn(resource, &woken);
+            let turn = names::wake(resource, &woken);
             let mut new = self.subscribers.notices.split_off(sent);
             new.retain(|topic| *topic != turn);
             self.subscribers.notices.append(&mut new);

@@ -37,7 +37,7 @@ impl NodeState {
             subscribers.tell(resource.clone());
             self.wake_next(parameters, resource, now, subscribers);
             let clients = owners.iter().filter_map(LeaseId::client);
-            clients.for_each(|client| subscribers.tell(names::forced(client)));
+            clients.for_each(|client| subscribers.tell(names::force_unlocked(client)));
         }
         Answer::Unlocked { deleted }
     }

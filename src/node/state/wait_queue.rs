@@ -108,7 +108,7 @@ impl NodeState {
                     return Some(waiter.clone());
                 }
             }
-            let topic = if is_blocked { names::next } else { names::turn };
+            let topic = if is_blocked { names::head } else { names::wake };
             let is_there = !head.ends.is_past(now)
                 && ((is_blocked && asking.is_none())
                     || subscribers.tell_heard(topic(resource, &head.waiter)));
@@ -122,7 +122,7 @@ impl NodeState {
                     queue.woken = Some((head.waiter.clone(), now));
                 }
                 if let Some(second) = second.filter(|_| is_overdue) {
-                    subscribers.tell_heard(names::turn(resource, &second));
+                    subscribers.tell_heard(names::wake(resource, &second));
                 }
                 return Some(head.waiter);
             }
@@ -171,7 +171,7 @@ impl NodeState {
         } else if rank.is_some_and(|rank| rank < TOLD)
             && let Some(next) = queue.entries.get(TOLD - 1)
         {
-            subscribers.tell_heard(names::next(resource, &next.waiter));
+            subscribers.tell_heard(names::head(resource, &next.waiter));
         }
     }
 

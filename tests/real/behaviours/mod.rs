@@ -122,7 +122,7 @@ async fn unlocked_on(servers: &[Server], resource: impl AsRef<[u8]>) {
 ///
 /// For a resource that nobody has locked there before.
 pub(super) async fn taken_back(server: &Server, resource: &str) {
-    let tombstone = format!("redquorum:gone:{{{resource}}}:");
+    let tombstone = format!("redquorum:tombstone:{{{resource}}}:");
     let counted = format!("redisson_lock_token:{{{resource}}}");
     let is_taken_back = async || {
         // All names at one instant.
@@ -144,7 +144,7 @@ pub(super) async fn tombstoned(server: &Server, resource: &str) {
 
 /// As [`tombstoned`], by this owner: the attempts of others may have left tombstones of their own.
 async fn tombstoned_by(server: &Server, resource: &str, owner: &str) {
-    let tombstone = format!("redquorum:gone:{{{resource}}}:{owner}");
+    let tombstone = format!("redquorum:tombstone:{{{resource}}}:{owner}");
     let is_tombstoned = async || server.keys().await.iter().any(|key| key.starts_with(&tombstone));
     eventually(SOON, "the unlock has arrived", is_tombstoned).await;
     assert!(!is_locked(server, resource).await, "a lock stands beside its own tombstone");

@@ -92,7 +92,7 @@ async fn a_quorum_is_made_once() {
     assert_eq!(*node, addresses(&cluster)[0]);
     assert_eq!(
         &*metadata,
-        "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01 protocol=2"
+        "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01 protocol=3"
     );
     guard.renew().await.unwrap();
     assert!(quorum.red_lock("other").try_lock().await.unwrap().is_some());

@@ -44,7 +44,7 @@ async fn a_client_with_other_settings_is_refused_with_the_difference() {
         let outcome = other.connect().await;
         assert!(is_wrong_quorum(&outcome), "{outcome:?}");
         let metadata =
-            "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01 protocol=2";
+            "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01 protocol=3";
         let text = outcome.unwrap_err().to_string();
         let (field, _) = difference.split_once('=').unwrap();
         let in_metadata = metadata.split(' ').find(|of_metadata| of_metadata.starts_with(field)).unwrap();
@@ -53,6 +53,30 @@ async fn a_client_with_other_settings_is_refused_with_the_difference() {
         assert!(!text.contains("redquorum nodes"), "nothing else: {text}");
     }
     assert!(ours.connect().await.unwrap().red_lock("r").try_lock().await.unwrap().is_some());
+}
+
+/// S19: the keys of another protocol have other names, so its leases would be invisible.
+#[tokio::test]
+async fn a_client_is_refused_by_nodes_of_an_older_protocol() {
+    let cluster = Cluster::start(3).await;
+    let ours = of_three(&cluster);
+    admin::init(&ours).await.unwrap();
+    for server in cluster.some(0..3).iter() {
+        let line =
+            "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01 protocol=2";
+        let stamp = "0123456789abcdef/";
+        server.command(&["HSET", "redquorum:node", "fingerprint", line, "stamp", stamp]).await;
+    }
+    let text = ours.clone().connect().await.unwrap_err().to_string();
+    assert!(
+        text.contains("it has protocol=2, this client protocol=3; an older version of redquorum"),
+        "{text}"
+    );
+    for server in cluster.some(0..3).iter() {
+        server.command(&["DEL", "redquorum:node", "redquorum:quarantine"]).await;
+    }
+    admin::init(&ours).await.unwrap();
+    drop(had(&ours.connect().await.unwrap().red_lock("r")).await);
 }
 
 /// Whether a client was refused because a node belongs to a quorum with other settings.

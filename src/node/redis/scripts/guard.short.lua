@@ -9,7 +9,7 @@ if minimum_token == nil then
   minimum_token = metadata[1] == words[1] and metadata[2]
   -- To read a number costs about a fifth of a command.
   minimum_token = minimum_token == '0' and 0 or (minimum_token and find(minimum_token, '^[1-9]%d*$') and tonumber(minimum_token))
-  found = readers and call('EXISTS', $QUARANTINE, $ANY, resource, readers) or call('EXISTS', $QUARANTINE, $ANY, resource)
+  found = readers and call('EXISTS', $QUARANTINE, $DIRTY, resource, readers) or call('EXISTS', $QUARANTINE, $DIRTY, resource)
   fields = found == 0 and 0 or call('HLEN', resource)
   is_dirty = type(found) ~= 'number' or found > (fields == 0 and 0 or readers and 2 or 1)
   minimum_token = not (is_dirty and call('EXISTS', $QUARANTINE) ~= 0) and minimum_token

@@ -3,7 +3,7 @@
 -- The waiter that was woken last, and when it was for the first time, by the node's clock; nil if
 -- no queued waiter was.
 function node.woken(resource)
-  local text = redis.call('GET', $WOKEN .. resource .. '}')
+  local text = redis.call('GET', $LAST_WOKEN .. resource .. '}')
   local at, waiter = string.match(text or '', '^(%d+) (.*)$')
   return waiter, tonumber(at)
 end
@@ -19,11 +19,11 @@ function node.leave_queue(resource, waiter)
   redis.call('ZREM', queue, waiter)
   redis.call('ZREM', $ENTRY_TTL .. resource .. '}', waiter)
   if node.woken(resource) == waiter then
-    redis.pcall('DEL', $WOKEN .. resource .. '}')
+    redis.pcall('DEL', $LAST_WOKEN .. resource .. '}')
   end
   local next = rank < 2 and redis.call('ZRANGE', queue, '1', '1')[1]
   if next then
-    redis.pcall('PUBLISH', $CHANNEL .. $NEXT .. resource .. '}:' .. next, '0')
+    redis.pcall('PUBLISH', $CHANNEL .. $HEAD .. resource .. '}:' .. next, '0')
   end
 end
 
@@ -67,7 +67,7 @@ function node.next_in_queue(resource, is_held, asking, ticket)
       return asking
     end
     local left = node.entry_ttl_left(resource, head)
-    local topic = $CHANNEL .. (is_blocked and $NEXT or $TURN) .. resource .. '}:' .. head
+    local topic = $CHANNEL .. (is_blocked and $HEAD or $WAKE) .. resource .. '}:' .. head
     local is_there = left and (is_blocked and not asking or redis.call('PUBLISH', topic, '0') > 0)
     if is_there and is_blocked then
       return head
@@ -76,10 +76,10 @@ function node.next_in_queue(resource, is_held, asking, ticket)
       -- A waiter that was woken before keeps the time of its first wake.
       if woken ~= head then
         local now = node.format_integer(node.milliseconds())
-        redis.pcall('SET', $WOKEN .. resource .. '}', now .. ' ' .. head, 'PX', node.max_ttl)
+        redis.pcall('SET', $LAST_WOKEN .. resource .. '}', now .. ' ' .. head, 'PX', node.max_ttl)
       end
       if second and is_overdue then
-        redis.pcall('PUBLISH', $CHANNEL .. $TURN .. resource .. '}:' .. second, '0')
+        redis.pcall('PUBLISH', $CHANNEL .. $WAKE .. resource .. '}:' .. second, '0')
       end
       return head
     end

@@ -87,7 +87,7 @@ end
 -- Those who wait for readers wait for as long as these stay. Where that cannot be written, others
 -- may come before them.
 function node.prolong_mark(resource, ttl)
-  if node.flags().is_dirty and redis.call('PTTL', $MARK .. resource .. '}') < ttl then
+  if node.flags().is_dirty and redis.call('PTTL', $YIELD_MARK .. resource .. '}') < ttl then
     pcall(node.mark, resource, ttl, 'XX')
   end
 end
@@ -95,7 +95,7 @@ end
 -- Has those who share a resource let a writer go first whose turn it is, until that comes again.
 function node.mark_turn(resource, ttl)
   node.mark(resource, ttl)
-  redis.call('SET', $TURN_MARK .. resource .. '}', '1', 'PX', math.min(4 * node.hand_over, node.max_ttl))
+  redis.call('SET', $WRITER_MARK .. resource .. '}', '1', 'PX', math.min(4 * node.hand_over, node.max_ttl))
 end
 
 -- Whether an owner that is to share a resource, and has its turn, lets a writer go first: then it is
@@ -103,7 +103,7 @@ end
 function node.yield_to_writer(resources, seen)
   for i = 1, resources.is_shared and not seen.other and node.flags().is_dirty and #resources or 0 do
     if resources.is_shared[i] and not (seen.readers[i] and seen.readers[i].is_ours) then
-      local left = redis.call('PTTL', $TURN_MARK .. resources[i] .. '}')
+      local left = redis.call('PTTL', $WRITER_MARK .. resources[i] .. '}')
       if left >= 0 then
         seen.other = { index = i - 1, owner = $SHARED, remaining = left }
         return

@@ -21,7 +21,7 @@ end
 function node.flags()
   if not node.known_flags then
     -- A quarantine counts twice.
-    local found = redis.call('EXISTS', $ANY, $QUARANTINE, $QUARANTINE)
+    local found = redis.call('EXISTS', $DIRTY, $QUARANTINE, $QUARANTINE)
     node.known_flags = { is_quarantined = found >= 2, is_dirty = found % 2 == 1 }
   end
   return node.known_flags
@@ -35,8 +35,8 @@ end
 -- The key of a dirty node outlives all tombstones, wait queues and marks: without the key, no operation
 -- has to check for one of them. Its ttl is so long that few operations have to extend the ttl.
 function node.set_dirty()
-  if redis.call('PTTL', $ANY) < node.max_ttl then
-    redis.call('SET', $ANY, '1', 'PX', 2 * node.max_ttl)
+  if redis.call('PTTL', $DIRTY) < node.max_ttl then
+    redis.call('SET', $DIRTY, '1', 'PX', 2 * node.max_ttl)
   end
   node.known_flags = false
 end

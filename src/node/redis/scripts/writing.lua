@@ -22,7 +22,7 @@ end
 -- Makes newcomers yield to the waiters of a resource for this time; if `only_if` is `XX`, only where
 -- newcomers yield already. No longer than the node stays dirty for certain.
 function node.mark(resource, ttl, only_if)
-  local mark, lasts = $MARK .. resource .. '}', math.max(math.min(ttl, node.max_ttl), 1)
+  local mark, lasts = $YIELD_MARK .. resource .. '}', math.max(math.min(ttl, node.max_ttl), 1)
   if not only_if then
     redis.call('SET', mark, '1', 'PX', lasts)
   elseif not redis.call('SET', mark, '1', 'PX', lasts, only_if) then
@@ -34,7 +34,7 @@ end
 -- A mark that stays is over by itself, so nothing depends on whether it may be deleted.
 function node.unmark(resource)
   if node.flags().is_dirty then
-    redis.pcall('DEL', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}')
+    redis.pcall('DEL', $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}')
   end
 end
 

@@ -13,7 +13,7 @@ fn enqueue_to_read(by: &str, ticket: u64) -> Operation {
 }
 
 fn turn(waiter: &LeaseId) -> Resource {
-    names::turn(&resource("a"), waiter)
+    names::wake(&resource("a"), waiter)
 }
 
 #[test]

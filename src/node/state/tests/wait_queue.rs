@@ -55,7 +55,7 @@ impl QueueFixture {
     /// The waiters that were woken since the last time.
     fn woken(&mut self) -> Vec<Resource> {
         let notices = std::mem::take(&mut self.node.notices);
-        notices.into_iter().filter(|topic| topic.as_bytes().starts_with(b"redquorum:turn:")).collect()
+        notices.into_iter().filter(|topic| topic.as_bytes().starts_with(b"redquorum:wake:")).collect()
     }
 
     fn hangs_up(&mut self, waiter: &str) {
@@ -64,7 +64,7 @@ impl QueueFixture {
 }
 
 fn turn(waiter: &str) -> Resource {
-    names::turn(&resource("a"), &owner(waiter))
+    names::wake(&resource("a"), &owner(waiter))
 }
 
 fn is_granted(answer: &Answer) -> bool {
@@ -195,7 +195,7 @@ fn a_writer_that_does_not_listen_keeps_no_reader_out_while_others_read() {
     let asks = enqueue("*a", "late", "late:shared", 0, ENTRY_TTL);
     assert_eq!(queued(&queue.ask(&asks)).rank, 1);
     assert_eq!(queue.woken(), [], "it could not come");
-    queue.deaf.push(names::next(&resource("a"), &owner("writer")));
+    queue.deaf.push(names::head(&resource("a"), &owner("writer")));
     assert!(is_granted(&queue.ask(&asks)));
     assert!(queue.waiters().is_empty());
 }
@@ -370,7 +370,7 @@ fn the_second_is_woken_together_with_a_first_that_does_not_come() {
     queue.unlock("holder");
     queue.node.milliseconds += u64::try_from(parameters().hand_over.as_millis()).unwrap();
     assert!(is_granted(&queue.come_back("second", second)));
-    let turn = |waiter: &str| names::turn(&resource("a"), &owner(waiter));
+    let turn = |waiter: &str| names::wake(&resource("a"), &owner(waiter));
     let woken = |queue: &mut QueueFixture, by: &str| {
         queue.node.notices.clear();
         queue.unlock(by);
@@ -393,7 +393,7 @@ fn a_waiter_that_becomes_one_of_the_first_two_is_told() {
     queue.unlock("holder");
     queue.node.notices.clear();
     assert!(is_granted(&queue.come_back("first", tickets[0])));
-    let next = |waiter: &str| names::next(&resource("a"), &owner(waiter));
+    let next = |waiter: &str| names::head(&resource("a"), &owner(waiter));
     assert_eq!(queue.node.notices, [next("third")]);
     queue.node.notices.clear();
     queue.ask(&withdraw("a", "fourth"));

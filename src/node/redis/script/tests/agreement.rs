@@ -310,7 +310,7 @@ impl Pair<'_> {
                 if let Some(waiter) = self.state.set_woken_at(&name, NodeTime::from_epoch(1)) {
                     let value = [b"1 ", waiter.as_bytes()].concat();
                     let mut command = redis::cmd("SET");
-                    command.arg(names::woken(&name)).arg(value).arg("KEEPTTL").arg("XX");
+                    command.arg(names::last_woken(&name)).arg(value).arg("KEEPTTL").arg("XX");
                     self.server.get::<String>(&command);
                 }
             }
@@ -356,10 +356,10 @@ impl Pair<'_> {
                 continue;
             }
             let is_string = key.starts_with(b"redisson_lock_token:")
-                || key.starts_with(b"redquorum:gone:")
-                || key.starts_with(b"redquorum:mark:")
-                || key.starts_with(b"redquorum:turn_mark:")
-                || key == names::ANY.as_bytes()
+                || key.starts_with(b"redquorum:tombstone:")
+                || key.starts_with(b"redquorum:yield_mark:")
+                || key.starts_with(b"redquorum:writer_mark:")
+                || key == names::DIRTY.as_bytes()
                 || key == names::QUARANTINE.as_bytes();
             let value: Vec<Vec<u8>> = if key.starts_with(b"redquorum:queue:") {
                 self.server.get(redis::cmd("ZRANGE").arg(&key).arg(0).arg(-1))
@@ -367,7 +367,7 @@ impl Pair<'_> {
                 self.compare_entry_ttls(state, &key, now)?
             } else if key.starts_with(b"redquorum:readers:") {
                 self.compare_readers(state, &key, now)?
-            } else if key.starts_with(b"redquorum:woken:") {
+            } else if key.starts_with(b"redquorum:last_woken:") {
                 // The time of the first call, and the waiter.
                 let value: Vec<u8> = self.server.get(redis::cmd("GET").arg(&key));
                 value.splitn(2, |byte| *byte == b' ').map(<[u8]>::to_vec).collect()
@@ -382,9 +382,13 @@ impl Pair<'_> {
         }
         // The script looks here before it looks for a tombstone, a queue or a mark, so it has to
         // outlive them all.
-        let sign = found.remove(names::ANY.as_bytes()).map(|(_, ttl)| ttl);
-        let signed =
-            [&b"redquorum:gone:"[..], b"redquorum:queue:", b"redquorum:mark:", b"redquorum:turn_mark:"];
+        let sign = found.remove(names::DIRTY.as_bytes()).map(|(_, ttl)| ttl);
+        let signed = [
+            &b"redquorum:tombstone:"[..],
+            b"redquorum:queue:",
+            b"redquorum:yield_mark:",
+            b"redquorum:writer_mark:",
+        ];
         let is_signed = |key: &[u8]| signed.iter().any(|prefix| key.starts_with(prefix));
         let longest = found.iter().filter(|(key, _)| is_signed(key)).map(|(_, (_, ttl))| *ttl).max();
         prop_assert!(sign >= longest, "{sign:?} {longest:?}");
@@ -393,7 +397,7 @@ impl Pair<'_> {
             let (expected, remaining) = &expected[key];
             let at =
                 |value: &Vec<Vec<u8>>| str::from_utf8(&value[0]).unwrap().parse().map(Duration::from_millis);
-            if key.starts_with(b"redquorum:woken:") {
+            if key.starts_with(b"redquorum:last_woken:") {
                 prop_assert_eq!(value.get(1), expected.get(1), "{}", key.escape_ascii());
                 prop_assert!(is_near(at(value).unwrap(), at(expected).unwrap()), "woken at another time");
                 // How long it is kept is nothing that the pure node knows: until the waiter that

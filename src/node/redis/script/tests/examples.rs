@@ -131,7 +131,7 @@ impl ExampleNode for ExampleServer {
 
     fn contents(&mut self) -> String {
         let mut server = self.server.borrow_mut();
-        let keys = server.keys().into_iter().filter(|key| key != names::ANY.as_bytes());
+        let keys = server.keys().into_iter().filter(|key| key != names::DIRTY.as_bytes());
         let keys: Vec<_> = keys.collect();
         let mut contents = BTreeMap::new();
         for key in keys {

@@ -32,8 +32,8 @@ fn registered() -> Server {
 /// The same, and a client that asks takes the long ways: there are signs of marks.
 fn marked() -> Server {
     let mut server = registered();
-    server.run("SET redquorum:mark:{a} 1 PX 50000");
-    server.run("SET redquorum:any 1 PX 120000");
+    server.run("SET redquorum:yield_mark:{a} 1 PX 50000");
+    server.run("SET redquorum:dirty 1 PX 120000");
     server
 }
 
@@ -233,13 +233,13 @@ fn of_very_many_readers_the_first_that_end_are_told() {
 fn a_mark_lasts_at_least_as_long_as_those_who_renew() {
     let mut server = marked();
     let vote = server.share("1", 20_000);
-    let mark = names::mark(&resource("a"));
+    let mark = names::yield_mark(&resource("a"));
     for (ttl, lasts) in [(20_000, 50_000), (55_000, 55_000), (90_000, 60_000)] {
         let renewed = server.one(&parameters(), &renew("*a", "1", 1, ttl, vote));
         assert_eq!(renewed, Answer::Renewed { proves: true });
         assert!(is_about(server.ttl(&mark), lasts), "{ttl}: {}", server.ttl(&mark));
     }
-    server.run("DEL redquorum:mark:{a}");
+    server.run("DEL redquorum:yield_mark:{a}");
     server.one(&parameters(), &renew("*a", "1", 1, 90_000, vote));
     assert!(!server.keys().contains(&mark), "nobody waits");
 }

@@ -146,7 +146,7 @@ fn a_refusal_that_may_not_be_marked_is_one_all_the_same() {
     server.run("ACL SETUSER unset on >x ~* &* +@all -set");
     for is_signed in [false, true] {
         if is_signed {
-            server.run("SET redquorum:any 1 PX 120000");
+            server.run("SET redquorum:dirty 1 PX 120000");
         }
         let keys = server.keys();
         server.connect_as("unset");
@@ -164,10 +164,10 @@ fn a_refusal_that_may_not_be_marked_is_one_all_the_same() {
 fn an_unlock_that_may_neither_mark_nor_wake_is_one_all_the_same() {
     for missing in ["set", "exists", "pttl", "zrange", "zrank", "zrem", "zscore", "time", "del"] {
         let (mut server, _) = registered();
-        server.run("SET redquorum:any 1 PX 120000");
+        server.run("SET redquorum:dirty 1 PX 120000");
         server.run("ZADD redquorum:queue:{held} 1 w 2 v 3 u");
         server.run("ZADD redquorum:entry_ttl:{held} 9999999999999 w 9999999999999 v");
-        server.run("SET redquorum:mark:{held} 1 PX 50000");
+        server.run("SET redquorum:yield_mark:{held} 1 PX 50000");
         server.run(&format!("ACL SETUSER u on >x ~* &* +@all -{missing}"));
         server.connect_as("u");
         let Operation::Unlock(unlock) = unlock("held", "me", true, false) else { unreachable!() };
@@ -225,7 +225,7 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
             enqueue("d", "another", "v", 0, 5000),
             unlock("d", "me", true, false),
         ];
-        let _listening = server.listen(std::iter::once(names::turn(&resource("d"), &owner("w"))));
+        let _listening = server.listen(std::iter::once(names::wake(&resource("d"), &owner("w"))));
         let answers = server.call(&parameters(), &operations);
         let denied = |answer: &Answer| matches!(answer, Answer::Error(NodeError::NoPermission(_)));
         let [long, short] = [&answers[0], &answers[5]].map(denied);

@@ -194,7 +194,7 @@ fn a_hash_of_several_fields_is_held_by_somebody_unknown() {
     assert!(matches!(held, HolderInfo { owner: None, holds: 0, remaining: Some(_) }));
     assert_eq!(server.one(&parameters(), &force_unlock("a")), Answer::Unlocked { deleted: 1 });
     // The mark that was left by the refusal is gone, too.
-    assert_eq!(server.keys(), [names::ANY.as_bytes()]);
+    assert_eq!(server.keys(), [names::DIRTY.as_bytes()]);
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn a_tombstone_that_an_entry_leaves_is_seen_by_the_next_one_of_the_same_call() {
 fn a_first_waiter_that_does_not_listen_leaves_the_queue_with_a_release() {
     let mut server = registered();
     server.one(&parameters(), &lock("a", "me", 5000, 0));
-    server.run("SET redquorum:any 1 PX 120000");
+    server.run("SET redquorum:dirty 1 PX 120000");
     server.run("ZADD redquorum:queue:{a} 1 w");
     server.run("ZADD redquorum:entry_ttl:{a} 9999999999999 w");
     assert_eq!(server.one(&parameters(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
@@ -341,20 +341,21 @@ fn no_mark_outlives_the_sign_that_there_are_any() {
     // The first refusal leaves the sign as well, and the next one finds it.
     for _ in 0..2 {
         assert!(matches!(server.one(&parameters(), &lock("a", "me", 5000, 0)), Answer::Held(_)));
-        let [mark, sign] = [names::mark(&resource("a")), names::ANY.into()].map(|key| server.ttl(&key));
+        let [mark, sign] =
+            [names::yield_mark(&resource("a")), names::DIRTY.into()].map(|key| server.ttl(&key));
         assert!(mark > longest - 5000 && mark <= longest && mark <= sign, "{mark} {sign}");
     }
-    server.run(&format!("PEXPIRE {} 1000", names::ANY));
+    server.run(&format!("PEXPIRE {} 1000", names::DIRTY));
     assert!(matches!(server.one(&parameters(), &lock("a", "me", 5000, 0)), Answer::Held(_)));
-    assert!(server.ttl(names::ANY.as_bytes()) >= longest);
+    assert!(server.ttl(names::DIRTY.as_bytes()) >= longest);
 }
 
 #[test]
 fn a_waiter_that_was_woken_in_a_queue_that_is_over_was_not_woken_in_the_next() {
     let mut server = registered();
     server.one(&parameters(), &lock("a", "me", 5000, 0));
-    server.run("SET redquorum:any 1 PX 120000");
-    let woken = names::woken(&resource("a"));
+    server.run("SET redquorum:dirty 1 PX 120000");
+    let woken = names::last_woken(&resource("a"));
     server.get::<String>(redis::cmd("SET").arg(&woken).arg("1 w").arg("PX").arg(50_000));
     assert!(matches!(server.one(&parameters(), &enqueue("a", "other", "w", 0, 5000)), Answer::Queued(_)));
     assert!(!server.keys().contains(&woken));

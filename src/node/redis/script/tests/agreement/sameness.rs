@@ -48,14 +48,14 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
             if let Some((waiter, at)) = queue.woken() {
                 let at = at.since_epoch().as_millis().to_string().into_bytes();
                 let value = vec![at, waiter.as_bytes().to_vec()];
-                contents.insert(names::woken(&name), (value, queue.expires_at().remaining(now)));
+                contents.insert(names::last_woken(&name), (value, queue.expires_at().remaining(now)));
             }
         }
         if let Some(until) = state.mark(&name, now) {
-            contents.insert(names::mark(&name), (vec![b"1".to_vec()], until.remaining(now)));
+            contents.insert(names::yield_mark(&name), (vec![b"1".to_vec()], until.remaining(now)));
         }
         if let Some(until) = state.turn_mark(&name, now) {
-            contents.insert(names::turn_mark(&name), (vec![b"1".to_vec()], until.remaining(now)));
+            contents.insert(names::writer_mark(&name), (vec![b"1".to_vec()], until.remaining(now)));
         }
         for owner in OWNERS.map(owner) {
             if let Some(expires_at) = state.tombstone(&name, &owner, now) {

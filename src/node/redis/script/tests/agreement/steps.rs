@@ -50,16 +50,16 @@ const ARRIVALS: [&str; 4] = ["a", "b", "1:a1:b", "\0"];
 pub(super) enum Topic {
     Release(&'static str),
     Latch(&'static str),
-    Turn(&'static str, &'static str),
-    Next(&'static str, &'static str),
-    Forced(&'static str),
+    Wake(&'static str, &'static str),
+    Head(&'static str, &'static str),
+    ForceUnlocked(&'static str),
 }
 
 impl Topic {
     pub(super) fn all() -> impl Iterator<Item = Self> {
-        let of_waiter = |name, waiter| [Self::Turn(name, waiter), Self::Next(name, waiter)];
+        let of_waiter = |name, waiter| [Self::Wake(name, waiter), Self::Head(name, waiter)];
         let of = move |name| WAITERS.into_iter().flat_map(move |waiter| of_waiter(name, waiter));
-        let forced = OWNERS.into_iter().map(Self::Forced);
+        let forced = OWNERS.into_iter().map(Self::ForceUnlocked);
         RESOURCES
             .into_iter()
             .flat_map(move |name| of(name).chain([Self::Release(name), Self::Latch(name)]))
@@ -70,9 +70,9 @@ impl Topic {
         names::notice_channel(&match self {
             Self::Release(name) => resource(name),
             Self::Latch(name) => names::latch(&resource(name)),
-            Self::Turn(name, waiter) => names::turn(&resource(name), &owner(waiter)),
-            Self::Next(name, waiter) => names::next(&resource(name), &owner(waiter)),
-            Self::Forced(name) => names::forced(owner(name).client().unwrap_or_default()),
+            Self::Wake(name, waiter) => names::wake(&resource(name), &owner(waiter)),
+            Self::Head(name, waiter) => names::head(&resource(name), &owner(waiter)),
+            Self::ForceUnlocked(name) => names::force_unlocked(owner(name).client().unwrap_or_default()),
         })
     }
 }
