@@ -132,7 +132,7 @@ pub(crate) enum RenewalOutcome {
     /// No quorum; the lease stays as it is.
     Failed,
     /// A quorum can never be had again.
-    Gone,
+    Revoked,
     /// A quorum came after the end of the lease, or the lease ended meanwhile.
     TooLate,
 }
@@ -177,7 +177,7 @@ pub(crate) enum LatchEnd {
     NoQuorum,
     Closed,
     /// Others use it with another count.
-    OtherCount,
+    CountMismatch,
     /// The settings cannot be.
     Refused,
     /// It was dropped.

@@ -25,7 +25,7 @@ impl<'a> LatchWait<'a> {
             Ok(false) => LatchEnd::TimedOut,
             Err(Error::NoQuorum(_)) => LatchEnd::NoQuorum,
             Err(Error::Closed(_)) => LatchEnd::Closed,
-            Err(Error::Config(ConfigError::CountMismatch { .. })) => LatchEnd::OtherCount,
+            Err(Error::Config(ConfigError::CountMismatch { .. })) => LatchEnd::CountMismatch,
             Err(Error::Config(_) | Error::LeaseLost(_)) => LatchEnd::Refused,
         };
     }

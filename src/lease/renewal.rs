@@ -149,7 +149,7 @@ pub(crate) async fn renew_now(
     tracing::debug!(%resource, id = %owner, %token, ?outcome, "renewal on request");
     match outcome {
         Some(RenewalOutcome::Renewed) => Ok(renewal.tally.is_proven()),
-        Some(RenewalOutcome::Gone) => {
+        Some(RenewalOutcome::Revoked) => {
             leases.lose(lease, LossReason::Revoked);
             lease.ensure(context.now())?;
             Ok(false)

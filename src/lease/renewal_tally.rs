@@ -42,11 +42,11 @@ impl RenewalTally {
         self.tally.vote(node, matches!(answer, Answer::Renewed { .. }));
     }
 
-    /// The outcome as far as the nodes decide it: `Renewed` may be too late for the lease.
+    /// Returns the outcome by the answers alone. A `Renewed` may still be too late for the lease.
     pub(super) fn outcome(&self) -> Option<RenewalOutcome> {
         match self.tally.result() {
             TallyResult::Won => Some(RenewalOutcome::Renewed),
-            TallyResult::Lost if self.is_gone() => Some(RenewalOutcome::Gone),
+            TallyResult::Lost if self.is_out_of_reach() => Some(RenewalOutcome::Revoked),
             // Not before all have answered: until then, the lease may turn out to be gone.
             TallyResult::Lost if self.open().is_empty() => Some(RenewalOutcome::Failed),
             _ => None,
@@ -70,7 +70,7 @@ impl RenewalTally {
 
     /// Whether no renewal can get a quorum any more, because too many nodes refuse it for good or are held by one other
     /// lease id. If several lease ids hold nodes, their votes are split, and they are about to roll back.
-    fn is_gone(&self) -> bool {
+    fn is_out_of_reach(&self) -> bool {
         let of = |one: &Option<LeaseId>| self.taken.iter().filter(|other| *other == one).count();
         let taken = self.taken.iter().map(of).max().unwrap_or(0);
         self.electorate.nodes() - (self.gone.len() + taken).min(self.electorate.nodes())
@@ -121,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_gone_once_a_quorum_is_out_of_reach_for_good() {
+    fn a_renewal_ends_as_revoked_when_no_quorum_is_possible() {
         let theirs = || held(Some("theirs"));
         assert_eq!(outcome(&[Answer::Gone, Answer::Gone]), None);
-        assert_eq!(outcome(&[Answer::Gone, theirs(), theirs()]), Some(RenewalOutcome::Gone));
+        assert_eq!(outcome(&[Answer::Gone, theirs(), theirs()]), Some(RenewalOutcome::Revoked));
         let foreign = || held(None);
-        assert_eq!(outcome(&[foreign(), foreign(), foreign()]), Some(RenewalOutcome::Gone));
-        // Split between two, who are about to give their votes back.
-        let split = [theirs(), theirs(), held(Some("another's")), held(Some("another's"))];
+        assert_eq!(outcome(&[foreign(), foreign(), foreign()]), Some(RenewalOutcome::Revoked));
+        // The votes are split between two owners, which are about to roll back.
+        let split = [theirs(), theirs(), held(Some("third")), held(Some("third"))];
         assert_eq!(outcome(&split), None);
         // Readers need not be the same.
         let readers = || held_by(Some(LeaseId::of_readers()));

@@ -221,7 +221,7 @@ fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
         RenewalOutcome::Failed => {
             leases.renewals.set(lease.id, leases.context.now() + retry_delay(lease.ttl()))
         }
-        RenewalOutcome::Gone => drop(leases.lose(lease, LossReason::Revoked)),
+        RenewalOutcome::Revoked => drop(leases.lose(lease, LossReason::Revoked)),
         // The expiry ends it.
         RenewalOutcome::TooLate if expiry::has_its_own_timer() => {}
         RenewalOutcome::TooLate => drop(leases.lose(lease, LossReason::Expired)),

@@ -1,4 +1,4 @@
-//! The words that labels are made of.
+//! The values of labels.
 
 use crate::{
     algorithm::attempt::FailureReason,
@@ -8,7 +8,7 @@ use crate::{
     values::NodeError,
 };
 
-/// Every end of an attempt.
+/// All outcomes of an attempt.
 pub(super) const ATTEMPT_ENDS: [AttemptEnd; 5] = [
     AttemptEnd::Acquired,
     AttemptEnd::Failed(FailureReason::Contended),
@@ -17,10 +17,10 @@ pub(super) const ATTEMPT_ENDS: [AttemptEnd; 5] = [
     AttemptEnd::Cancelled,
 ];
 
-/// Every way to lock.
+/// All modes of a lease.
 pub(super) const MODES: [Mode; 3] = [Mode::Exclusive, Mode::Shared, Mode::Permit];
 
-/// Every reason for which a lease is lost: to unlock it is none.
+/// All reasons for which a lease is lost. An unlock is no loss.
 pub(super) const LOSS_REASONS: [LossReason; 6] = [
     LossReason::Expired,
     LossReason::HoldLimit,
@@ -30,9 +30,9 @@ pub(super) const LOSS_REASONS: [LossReason; 6] = [
     LossReason::Closed(ClosedReason::Forked),
 ];
 
-/// Every end of a renewal.
+/// All outcomes of a renewal.
 pub(super) const RENEWAL_ENDS: [RenewalOutcome; 4] =
-    [RenewalOutcome::Renewed, RenewalOutcome::Failed, RenewalOutcome::Gone, RenewalOutcome::TooLate];
+    [RenewalOutcome::Renewed, RenewalOutcome::Failed, RenewalOutcome::Revoked, RenewalOutcome::TooLate];
 
 pub(super) fn of_attempt(end: AttemptEnd) -> &'static str {
     match end {
@@ -75,7 +75,7 @@ pub(super) fn of_latch(end: LatchEnd) -> &'static str {
         LatchEnd::TimedOut => "timed_out",
         LatchEnd::NoQuorum => "no_quorum",
         LatchEnd::Closed => "closed",
-        LatchEnd::OtherCount => "other_count",
+        LatchEnd::CountMismatch => "count_mismatch",
         LatchEnd::Refused => "refused",
         LatchEnd::Cancelled => "cancelled",
     }
@@ -105,7 +105,7 @@ pub(super) fn of_renewal(outcome: RenewalOutcome) -> &'static str {
     match outcome {
         RenewalOutcome::Renewed => "renewed",
         RenewalOutcome::Failed => "failed",
-        RenewalOutcome::Gone => "gone",
+        RenewalOutcome::Revoked => "revoked",
         RenewalOutcome::TooLate => "too_late",
     }
 }
@@ -118,7 +118,7 @@ pub(super) fn of_operation(operation: OperationKind) -> &'static str {
     }
 }
 
-/// What a node said to a lock, a write-back or a renewal.
+/// Returns the label of an answer to a lock, a write-back or a renewal.
 pub(super) fn of_answer(answer: &Answer) -> &'static str {
     match answer.told() {
         Answer::Granted { .. } | Answer::WrittenBack | Answer::Renewed { .. } => "granted",
@@ -128,7 +128,7 @@ pub(super) fn of_answer(answer: &Answer) -> &'static str {
         Answer::Abstains(_) | Answer::RenewedInQuarantine(_) => "abstained",
         Answer::WrongQuorum { .. } => "wrong_quorum",
         Answer::Error(error) => of_error(error),
-        // To other operations.
+        // An answer to another operation.
         _ => "protocol",
     }
 }

@@ -7,8 +7,9 @@ use ::metrics::{Gauge, SharedString};
 use super::{
     label,
     metric::{
-        ABANDONED, ARRIVALS, ATTEMPTS, CONNECTIONS, HOLD, LATCH_WAIT, LEASES, LOSSES, MARGIN, QUARANTINED,
-        RECONNECTS, RENEWAL, RENEWALS, UNDELIVERED, VOTES, WAIT, WAITING,
+        ARRIVALS, ATTEMPTS, CONNECTIONS, HOLD, LATCH_WAIT, LEASES_DROPPED, LEASES_HELD, LEASES_LOST,
+        LOCK_CALLS_IN_FLIGHT, MARGIN, QUARANTINED, RECONNECTS, RENEWAL, RENEWALS, UNLOCKS_PENDING, VOTES,
+        WAIT,
     },
 };
 use crate::{
@@ -20,9 +21,9 @@ use crate::{
     },
 };
 
-/// Records what a client does with the recorder in use.
+/// Records the events of a client with the installed recorder.
 ///
-/// Each event looks the recorder up, because a program may install one for a part of the program alone.
+/// The recorder is looked up at each event, because a program may install a recorder for a part of its code.
 #[derive(Debug)]
 pub(crate) struct Meter {
     quorum: SharedString,
@@ -34,10 +35,10 @@ impl Meter {
     pub(crate) fn new(quorum: &str, nodes: Vec<Arc<str>>) -> Self {
         super::describe();
         let meter = Self { quorum: SharedString::from_shared(quorum.into()), nodes };
-        // A counter that is still 0 differs from one that is not measured.
-        label::MODES.into_iter().for_each(|mode| meter.leases(mode).increment(0.0));
-        meter.waiting().increment(0.0);
-        for zero in [ABANDONED, ARRIVALS] {
+        // A series must begin at 0. Otherwise, the first event would be no increase.
+        label::MODES.into_iter().for_each(|mode| meter.leases_held(mode).increment(0.0));
+        meter.lock_calls_in_flight().increment(0.0);
+        for zero in [LEASES_DROPPED, ARRIVALS] {
             zero.counter([meter.quorum()]).increment(0);
         }
         meter.count_attempts(label::ATTEMPT_ENDS, 0);
@@ -68,16 +69,16 @@ impl Meter {
 
     fn count_losses(&self, reasons: impl IntoIterator<Item = LossReason>, by: u64) {
         for reason in reasons {
-            LOSSES.counter([self.quorum(), label::of_loss(reason).into()]).increment(by);
+            LEASES_LOST.counter([self.quorum(), label::of_loss(reason).into()]).increment(by);
         }
     }
 
-    fn leases(&self, mode: Mode) -> Gauge {
-        LEASES.gauge([self.quorum(), label::of_mode(mode).into()])
+    fn leases_held(&self, mode: Mode) -> Gauge {
+        LEASES_HELD.gauge([self.quorum(), label::of_mode(mode).into()])
     }
 
-    fn waiting(&self) -> Gauge {
-        WAITING.gauge([self.quorum()])
+    fn lock_calls_in_flight(&self) -> Gauge {
+        LOCK_CALLS_IN_FLIGHT.gauge([self.quorum()])
     }
 
     fn quarantined(&self, node: &Arc<str>, is_quarantined: bool) {
@@ -89,7 +90,7 @@ impl Monitor for Meter {
     fn dials(&self, node: &Arc<str>) {
         CONNECTIONS.gauge(self.of_node(node)).increment(0.0);
         RECONNECTS.counter(self.of_node(node)).increment(0);
-        UNDELIVERED.gauge(self.of_node(node)).increment(0.0);
+        UNLOCKS_PENDING.gauge(self.of_node(node)).increment(0.0);
     }
 
     fn connected(&self, node: &Arc<str>, again: bool) {
@@ -108,12 +109,9 @@ impl Monitor for Meter {
     }
 
     fn undelivered_changed(&self, node: &Arc<str>, change: i64) {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a client has far fewer than 2^52 undelivered unlocks"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "a client has far fewer than 2^52 pending unlocks")]
         let change = change as f64;
-        UNDELIVERED.gauge(self.of_node(node)).increment(change);
+        UNLOCKS_PENDING.gauge(self.of_node(node)).increment(change);
     }
 }
 
@@ -129,7 +127,7 @@ impl Observer for Meter {
         VOTES.counter([quorum, node_label, operation_label.into(), answer_label.into()]).increment(1);
         match (operation, answer.told()) {
             (_, Answer::Abstains(_) | Answer::RenewedInQuarantine(_)) => self.quarantined(node, true),
-            // A node that answers a lock votes. Renewals may count before that.
+            // A node that answers a lock is out of quarantine. A node may grant renewals before.
             (OperationKind::Lock, Answer::Granted { .. } | Answer::Held(_) | Answer::Queued(_)) => {
                 self.quarantined(node, false);
             }
@@ -138,7 +136,7 @@ impl Observer for Meter {
     }
 
     fn lease_granted(&self, lease: &Arc<dyn ObservedLease>) {
-        self.leases(lease.mode()).increment(1.0);
+        self.leases_held(lease.mode()).increment(1.0);
     }
 
     fn renewed(&self, renewed: &Renewed) {
@@ -151,12 +149,12 @@ impl Observer for Meter {
     }
 
     fn lease_ended(&self, lease: &dyn ObservedLease, end: LeaseEnd, lasted: Duration) {
-        self.leases(lease.mode()).decrement(1.0);
+        self.leases_held(lease.mode()).decrement(1.0);
         let (mode, how) = (label::of_mode(lease.mode()), label::of_lease(end));
         HOLD.histogram([self.quorum(), mode.into(), how.into()]).record(lasted);
         match end {
             LeaseEnd::Unlocked => {}
-            LeaseEnd::Dropped => ABANDONED.counter([self.quorum()]).increment(1),
+            LeaseEnd::Dropped => LEASES_DROPPED.counter([self.quorum()]).increment(1),
             LeaseEnd::Lost(reason) => self.count_losses([reason], 1),
         }
     }
@@ -171,11 +169,11 @@ impl Observer for Meter {
     }
 
     fn call_began(&self) {
-        self.waiting().increment(1.0);
+        self.lock_calls_in_flight().increment(1.0);
     }
 
     fn call_ended(&self, mode: Mode, end: CallEnd, waited: Duration) {
-        self.waiting().decrement(1.0);
+        self.lock_calls_in_flight().decrement(1.0);
         let (mode, outcome) = (label::of_mode(mode), label::of_call(end));
         WAIT.histogram([self.quorum(), mode.into(), outcome.into()]).record(waited);
     }

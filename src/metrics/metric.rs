@@ -24,11 +24,11 @@ pub struct Metric {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A number that only grows.
+    /// A count that only grows.
     Counter,
-    /// A number that goes up and down.
+    /// A value that grows and shrinks.
     Gauge,
-    /// A distribution: of seconds, or of shares from 0 to 1.
+    /// A distribution of seconds, or of shares from 0 to 1.
     Histogram,
 }
 
@@ -78,38 +78,38 @@ macro_rules! metrics {
 
 metrics! {
     ATTEMPTS = counter "redquorum_attempts_total" ["quorum", "outcome"]
-        "attempts to acquire a lease, by how they ended";
-    VOTES = counter "redquorum_votes_total" ["quorum", "node", "question", "answer"]
-        "answers of nodes to locks, write-backs and renewals, silence included";
+        "attempts to acquire a lease, by outcome";
+    VOTES = counter "redquorum_votes_total" ["quorum", "node", "operation", "answer"]
+        "answers of nodes to locks, write-backs and renewals, with the reason if a node gave no answer";
     WAIT = seconds "redquorum_wait_seconds" ["quorum", "mode", "outcome"]
-        "seconds from a call to lock to its end";
-    WAITING = gauge "redquorum_waiting" ["quorum"]
-        "calls to lock that go on at present";
-    LEASES = gauge "redquorum_leases" ["quorum", "mode"]
-        "leases that are held at present";
+        "seconds from the start of a lock call to its end";
+    LOCK_CALLS_IN_FLIGHT = gauge "redquorum_lock_calls_in_flight" ["quorum"]
+        "lock calls that have not returned yet";
+    LEASES_HELD = gauge "redquorum_leases_held" ["quorum", "mode"]
+        "leases that are held now";
     HOLD = seconds "redquorum_hold_seconds" ["quorum", "mode", "end"]
         "seconds from the grant of a lease to its end";
     RENEWALS = counter "redquorum_renewals_total" ["quorum", "outcome"]
-        "renewals, by how they ended";
+        "renewals, by outcome";
     RENEWAL = seconds "redquorum_renewal_seconds" ["quorum"]
         "seconds from the first request of a renewal to its decision";
     MARGIN = ratio "redquorum_renewal_margin_ratio" ["quorum"]
-        "what was left of the validity when a renewal had its quorum, as a share of the ttl";
-    LOSSES = counter "redquorum_losses_total" ["quorum", "reason"]
-        "leases that were lost, by reason";
-    ABANDONED = counter "redquorum_abandoned_total" ["quorum"]
-        "leases whose last guard was dropped, and not unlocked";
+        "validity left when a renewal had its quorum, as a share of the ttl";
+    LEASES_LOST = counter "redquorum_leases_lost_total" ["quorum", "reason"]
+        "leases that ended before their unlock, by reason";
+    LEASES_DROPPED = counter "redquorum_leases_dropped_total" ["quorum"]
+        "leases whose last guard was dropped instead of unlocked";
     ARRIVALS = counter "redquorum_latch_arrivals_total" ["quorum"]
-        "arrivals at latches that a quorum keeps, repeated ones too";
+        "arrivals at latches that a quorum has recorded, including repeated arrivals";
     LATCH_WAIT = seconds "redquorum_latch_wait_seconds" ["quorum", "outcome"]
-        "seconds from a call that waits for a latch to its end";
+        "seconds from the start of a latch wait to its end";
     QUARANTINED = gauge "redquorum_node_quarantined" ["quorum", "node"]
-        "whether a node is in quarantine, by its last word on that";
+        "1 if the node's last report is that it is in quarantine, else 0";
     CONNECTIONS = gauge "redquorum_node_connections" ["quorum", "node"]
-        "connections to a node at present, one for each client of the process";
+        "connections to a node, one for each client of the process";
     RECONNECTS = counter "redquorum_node_reconnects_total" ["quorum", "node"]
-        "connections to a node that were made anew";
-    UNDELIVERED = gauge "redquorum_unlocks_undelivered" ["quorum", "node"]
+        "connections to a node after the first";
+    UNLOCKS_PENDING = gauge "redquorum_unlocks_pending" ["quorum", "node"]
         "unlocks that a node has not confirmed yet";
 }
 

@@ -13,23 +13,23 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::runtime::Runtime;
 
 // The names of metrics, as OBSERVABILITY.md has them.
-pub(crate) const ABANDONED: &str = "redquorum_abandoned_total";
+pub(crate) const LEASES_DROPPED: &str = "redquorum_leases_dropped_total";
 pub(crate) const ARRIVALS: &str = "redquorum_latch_arrivals_total";
 pub(crate) const ATTEMPTS: &str = "redquorum_attempts_total";
 pub(crate) const CONNECTIONS: &str = "redquorum_node_connections";
 pub(crate) const HOLD: &str = "redquorum_hold_seconds";
 pub(crate) const LATCH_WAIT: &str = "redquorum_latch_wait_seconds";
-pub(crate) const LEASES: &str = "redquorum_leases";
-pub(crate) const LOSSES: &str = "redquorum_losses_total";
+pub(crate) const LEASES_HELD: &str = "redquorum_leases_held";
+pub(crate) const LEASES_LOST: &str = "redquorum_leases_lost_total";
 pub(crate) const MARGIN: &str = "redquorum_renewal_margin_ratio";
 pub(crate) const QUARANTINED: &str = "redquorum_node_quarantined";
 pub(crate) const RECONNECTS: &str = "redquorum_node_reconnects_total";
 pub(crate) const RENEWAL: &str = "redquorum_renewal_seconds";
 pub(crate) const RENEWALS: &str = "redquorum_renewals_total";
-pub(crate) const UNDELIVERED: &str = "redquorum_unlocks_undelivered";
+pub(crate) const UNLOCKS_PENDING: &str = "redquorum_unlocks_pending";
 pub(crate) const VOTES: &str = "redquorum_votes_total";
 pub(crate) const WAIT: &str = "redquorum_wait_seconds";
-pub(crate) const WAITING: &str = "redquorum_waiting";
+pub(crate) const LOCK_CALLS_IN_FLIGHT: &str = "redquorum_lock_calls_in_flight";
 
 /// The figures of one test.
 #[derive(Clone, Debug)]

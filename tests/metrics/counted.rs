@@ -1,4 +1,4 @@
-//! What happens is counted as what it is, once.
+//! Each event of a client is counted once, under the right metric and labels.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use redquorum::{
 use tokio::{runtime::Builder, time::sleep};
 
 use crate::figures::{
-    ABANDONED, ARRIVALS, ATTEMPTS, Figures, HOLD, LATCH_WAIT, LEASES, LOSSES, MARGIN, RENEWAL, RENEWALS,
-    VOTES, WAIT, WAITING, measured,
+    ARRIVALS, ATTEMPTS, Figures, HOLD, LATCH_WAIT, LEASES_DROPPED, LEASES_HELD, LEASES_LOST,
+    LOCK_CALLS_IN_FLIGHT, MARGIN, RENEWAL, RENEWALS, VOTES, WAIT, measured,
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -34,27 +34,27 @@ fn a_lock_and_its_unlock_are_one_attempt_one_call_and_one_lease() {
     measure(async |figures| {
         let quorum = client(&MemoryCluster::new(3));
         let guard = quorum.red_lock("r").lock().await.unwrap();
-        assert_eq!((figures.sum(LEASES, &[]), figures.sum(WAITING, &[])), (1.0, 0.0));
+        assert_eq!((figures.sum(LEASES_HELD, &[]), figures.sum(LOCK_CALLS_IN_FLIGHT, &[])), (1.0, 0.0));
         sleep(Duration::from_secs(5)).await;
         guard.unlock().await.unwrap();
         assert_eq!(figures.sum(ATTEMPTS, &[]), 1.0);
         assert_eq!(figures.sum(ATTEMPTS, &[("outcome", "acquired"), ("quorum", "redquorum")]), 1.0);
-        assert_eq!(figures.sum(VOTES, &[("question", "lock"), ("answer", "granted")]), 3.0);
+        assert_eq!(figures.sum(VOTES, &[("operation", "lock"), ("answer", "granted")]), 3.0);
         assert_eq!(figures.sum(VOTES, &[]), 3.0, "each node has voted once");
         assert_eq!(figures.sum(VOTES, &[("node", "memory:1")]), 1.0);
         assert_eq!(figures.sum(&count(WAIT), &[]), 1.0);
         assert_eq!(figures.sum(&count(WAIT), &[("outcome", "acquired")]), 1.0);
         assert_eq!(figures.sum(&format!("{HOLD}_sum"), &[("end", "unlocked")]), 5.0);
-        assert_eq!((figures.sum(LEASES, &[]), figures.sum(ABANDONED, &[])), (0.0, 0.0));
+        assert_eq!((figures.sum(LEASES_HELD, &[]), figures.sum(LEASES_DROPPED, &[])), (0.0, 0.0));
     });
 }
 
 #[test]
-fn what_is_read_is_counted_apart_and_what_tasks_share_as_one_lease() {
+fn shared_leases_have_their_own_mode_and_a_joined_lease_counts_once() {
     measure(async |figures| {
         let lock = client(&MemoryCluster::new(3)).rw_lock("r");
         let (first, second) = (lock.read().await.unwrap(), lock.read().await.unwrap());
-        let leases = |mode| figures.sum(LEASES, &[("mode", mode)]);
+        let leases = |mode| figures.sum(LEASES_HELD, &[("mode", mode)]);
         assert_eq!((leases("shared"), leases("exclusive")), (1.0, 0.0));
         first.unlock().await.unwrap();
         second.unlock().await.unwrap();
@@ -71,11 +71,11 @@ fn what_is_read_is_counted_apart_and_what_tasks_share_as_one_lease() {
 }
 
 #[test]
-fn permits_are_counted_apart_from_leases_and_so_are_latches() {
+fn permits_have_their_own_mode_and_latches_their_own_metrics() {
     measure(async |figures| {
         let cluster = MemoryCluster::new(3);
         let quorum = client(&cluster);
-        let leases = |mode| figures.sum(LEASES, &[("mode", mode)]);
+        let leases = |mode| figures.sum(LEASES_HELD, &[("mode", mode)]);
         let lock = quorum.red_lock("gpu").lock().await.unwrap();
         let gpus = quorum.semaphore("gpu", 2);
         let permits = [gpus.acquire().await.unwrap(), gpus.acquire().await.unwrap()];
@@ -101,17 +101,20 @@ fn permits_are_counted_apart_from_leases_and_so_are_latches() {
     });
 }
 
-/// Else, the first loss of a process would be a series that begins at 1, in which nobody sees an
-/// increase.
+/// Otherwise, the first loss of a process would begin a series at 1, which is no increase.
 #[test]
-fn whatever_may_be_counted_is_there_from_the_start_as_nothing() {
+fn counters_start_at_0_with_each_label_when_a_client_connects() {
     measure(async |figures| {
         let _quorum = client(&MemoryCluster::new(3));
         let page = figures.page();
         for (metric, label, values) in [
             (ATTEMPTS, "outcome", &["acquired", "held", "no_quorum", "expired", "cancelled"][..]),
-            (RENEWALS, "outcome", &["renewed", "failed", "gone", "too_late"]),
-            (LOSSES, "reason", &["expired", "hold_limit", "revoked", "shutdown", "runtime_ended", "forked"]),
+            (RENEWALS, "outcome", &["renewed", "failed", "revoked", "too_late"]),
+            (
+                LEASES_LOST,
+                "reason",
+                &["expired", "hold_limit", "revoked", "shutdown", "runtime_ended", "forked"],
+            ),
         ] {
             for value in values {
                 let line = format!("{metric}{{quorum=\"redquorum\",{label}=\"{value}\"}} 0");
@@ -122,7 +125,7 @@ fn whatever_may_be_counted_is_there_from_the_start_as_nothing() {
 }
 
 #[test]
-fn what_others_hold_is_counted_by_how_the_call_ended() {
+fn calls_on_a_held_resource_are_counted_by_their_outcome() {
     measure(async |figures| {
         let cluster = MemoryCluster::new(3);
         let held = client(&cluster).red_lock("r").lock().await.unwrap();
@@ -136,17 +139,17 @@ fn what_others_hold_is_counted_by_how_the_call_ended() {
             assert_eq!(figures.sum(&count(WAIT), &[("outcome", outcome)]), calls, "{outcome}");
         }
         assert_eq!(figures.sum(&format!("{WAIT}_sum"), &[("outcome", "timed_out")]), 2.0);
-        assert_eq!((figures.sum(WAITING, &[]), figures.sum(LEASES, &[])), (0.0, 1.0));
+        assert_eq!((figures.sum(LOCK_CALLS_IN_FLIGHT, &[]), figures.sum(LEASES_HELD, &[])), (0.0, 1.0));
         held.unlock().await.unwrap();
     });
 }
 
 #[test]
-fn a_lease_is_abandoned_when_its_last_guard_is_dropped_while_it_is_held() {
+fn a_lease_counts_as_dropped_if_its_last_guard_is_dropped_while_held() {
     measure(async |figures| {
         let quorum = client(&MemoryCluster::new(3));
         drop(quorum.red_lock("r").lock().await.unwrap());
-        assert_eq!(figures.sum(ABANDONED, &[]), 1.0);
+        assert_eq!(figures.sum(LEASES_DROPPED, &[]), 1.0);
         assert_eq!(figures.sum(&count(HOLD), &[("end", "dropped")]), 1.0);
         let lost = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
         sleep(TTL).await;
@@ -156,13 +159,13 @@ fn a_lease_is_abandoned_when_its_last_guard_is_dropped_while_it_is_held() {
         drop(quorum.red_lock("r").owned_by(&owner).lock().await.unwrap());
         assert_eq!(figures.sum(&count(WAIT), &[("outcome", "reentered")]), 1.0);
         outer.unlock().await.unwrap();
-        assert_eq!(figures.sum(ABANDONED, &[]), 1.0, "neither what was lost nor one of several holds");
-        assert_eq!(figures.sum(LEASES, &[]), 0.0);
+        assert_eq!(figures.sum(LEASES_DROPPED, &[]), 1.0, "neither a lost lease nor one of several holds");
+        assert_eq!(figures.sum(LEASES_HELD, &[]), 0.0);
     });
 }
 
 #[test]
-fn losses_are_counted_once_by_their_reason() {
+fn a_loss_is_counted_once_by_its_reason() {
     measure(async |figures| {
         let cluster = MemoryCluster::new(3);
         let quorum = client(&cluster);
@@ -182,15 +185,15 @@ fn losses_are_counted_once_by_their_reason() {
         assert_eq!(reason, LossReason::Closed(ClosedReason::ShutDown));
         drop((fixed, longest, revoked, shut_down));
         for reason in ["expired", "hold_limit", "revoked", "shutdown"] {
-            assert_eq!(figures.sum(LOSSES, &[("reason", reason)]), 1.0, "{reason}");
+            assert_eq!(figures.sum(LEASES_LOST, &[("reason", reason)]), 1.0, "{reason}");
         }
         assert_eq!(figures.sum(&count(HOLD), &[("end", "lost")]), 4.0);
-        assert_eq!((figures.sum(LEASES, &[]), figures.sum(ABANDONED, &[])), (0.0, 0.0));
+        assert_eq!((figures.sum(LEASES_HELD, &[]), figures.sum(LEASES_DROPPED, &[])), (0.0, 0.0));
     });
 }
 
 #[test]
-fn a_renewal_is_counted_with_what_was_left_of_the_validity() {
+fn a_renewal_records_the_validity_that_was_left() {
     measure(async |figures| {
         let guard = client(&MemoryCluster::new(3)).red_lock("r").lock().await.unwrap();
         sleep(TTL).await;
@@ -199,7 +202,7 @@ fn a_renewal_is_counted_with_what_was_left_of_the_validity() {
         assert!((2.0..=3.0).contains(&renewals), "at every third of the ttl: {renewals}");
         assert_eq!(figures.sum(RENEWALS, &[]), renewals);
         assert_eq!(figures.sum(&count(RENEWAL), &[]), renewals);
-        assert_eq!(figures.sum(VOTES, &[("question", "renew"), ("answer", "granted")]), renewals * 3.0);
+        assert_eq!(figures.sum(VOTES, &[("operation", "renew"), ("answer", "granted")]), renewals * 3.0);
         let margin = figures.sum(&format!("{MARGIN}_sum"), &[]) / figures.sum(&count(MARGIN), &[]);
         assert!((0.6..0.67).contains(&margin), "two thirds, less the drift: {margin}");
         guard.unlock().await.unwrap();
@@ -207,7 +210,7 @@ fn a_renewal_is_counted_with_what_was_left_of_the_validity() {
 }
 
 #[test]
-fn quorums_are_told_apart_by_their_names_and_no_label_names_a_resource() {
+fn the_quorum_is_a_label_and_the_resource_is_not() {
     measure(async |figures| {
         for name in ["eu", "us"] {
             let quorum = Quorum::builder().name(name).connect_in_memory(&MemoryCluster::new(3)).unwrap();

@@ -9,7 +9,9 @@ use redquorum::{
 use redquorum_tests::{Cluster, Server, eventually};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::figures::{CONNECTIONS, Figures, MARGIN, QUARANTINED, RECONNECTS, UNDELIVERED, VOTES, measured};
+use crate::figures::{
+    CONNECTIONS, Figures, MARGIN, QUARANTINED, RECONNECTS, UNLOCKS_PENDING, VOTES, measured,
+};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -62,10 +64,10 @@ fn an_unlock_is_undelivered_until_the_server_has_confirmed_it() {
         let frozen = cluster.server(2);
         frozen.freeze().await;
         guard.unlock().await.unwrap();
-        becomes(&figures, UNDELIVERED, frozen, 1.0).await;
+        becomes(&figures, UNLOCKS_PENDING, frozen, 1.0).await;
         frozen.thaw().await;
-        becomes(&figures, UNDELIVERED, frozen, 0.0).await;
-        assert_eq!(figures.sum(UNDELIVERED, &[]), 0.0);
+        becomes(&figures, UNLOCKS_PENDING, frozen, 0.0).await;
+        assert_eq!(figures.sum(UNLOCKS_PENDING, &[]), 0.0);
         quorum.shutdown().await;
     });
 }
