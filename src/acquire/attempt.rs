@@ -230,7 +230,7 @@ impl<'a> AttemptDriver<'a> {
 
     fn on_answer(&mut self, node: usize, kind: RequestKind, answer: Answer) {
         let checked = self.requests.checked;
-        tracing::trace!(resource = %checked.resource, id = %self.requests.owner, node, asked = ?kind, ?answer, "vote");
+        tracing::trace!(resource = %checked.resource, id = %self.requests.owner, node, operation = ?kind, ?answer, "vote");
         self.context.observer.answered(node, kind.operation(), &answer);
         let (answer, has_waiters) = answer.into_parts();
         if has_waiters.is_some() {

@@ -145,7 +145,7 @@ impl LeaderObserver {
             let shown = match asked {
                 Ok(view) => self.see(view),
                 Err(error) => {
-                    tracing::debug!(election = %self.checked.resource, %error, "nobody to observe");
+                    tracing::debug!(election = %self.checked.resource, %error, "no leader");
                     self.pace(None);
                     None
                 }

@@ -39,10 +39,10 @@ pub(crate) async fn force_unlock(
     let (tally, _) = UnlockTally::count(context, replies, deadline, |tally| tally.open.is_empty()).await;
     let replies = tally.node_replies(context);
     if tally.is_confirmed() {
-        tracing::warn!(resource = %checked.resource, %replies, "unlocked by force");
+        tracing::warn!(resource = %checked.resource, %replies, "force-unlocked");
         return Ok(replies);
     }
-    tracing::warn!(resource = %checked.resource, %replies, "partly unlocked by force");
+    tracing::warn!(resource = %checked.resource, %replies, "force-unlocked without a quorum");
     Err(NoQuorum::new(Goal::ForceUnlock(checked.resource.clone()), replies).into())
 }
 

@@ -118,7 +118,7 @@ pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error
         if !has_quorum {
             return Err(misfit.into());
         }
-        tracing::warn!(%misfit, "a node is refused; the others are a quorum");
+        tracing::warn!(%misfit, "node refused; remaining nodes form a quorum");
     }
     if has_quorum {
         return Ok(());

@@ -135,7 +135,7 @@ fn blocked_until(context: &ClientContext, undelivered: &[Vec<PendingUnlocks>]) -
 fn report(context: &ClientContext, undelivered: &[Vec<PendingUnlocks>]) -> ShutdownReport {
     let shutdown = ShutdownReport::of(context, undelivered);
     if shutdown.is_complete() {
-        tracing::debug!("shut down");
+        tracing::debug!("shutdown complete");
     } else {
         tracing::warn!(report = %shutdown, "shutdown incomplete");
     }

@@ -208,7 +208,7 @@ async fn a_lock_traces_its_votes_and_its_win() {
     for vote in &votes {
         assert_eq!(vote.level, Level::TRACE);
         vote.names(&guard);
-        assert_eq!(vote.field("asked"), "Lock");
+        assert_eq!(vote.field("operation"), "Lock");
         assert!(vote.field("answer").starts_with("Granted"), "{vote:?}");
     }
     let mut nodes: Vec<_> = votes.iter().map(|vote| vote.field("node").to_owned()).collect();
@@ -422,7 +422,7 @@ async fn an_unlock_by_force_is_warned_of() {
     let cluster = MemoryCluster::new(3);
     let _guard = client(&cluster).red_lock("r").lock().await.unwrap();
     crate::admin::force_unlock(&client(&cluster), "r").await.unwrap();
-    let forced = traces.one("unlocked by force");
+    let forced = traces.one("force-unlocked");
     assert_eq!(forced.level, Level::WARN);
     assert_eq!(forced.field("resource"), "r");
     names_nodes(forced.field("replies"), 3);
@@ -563,7 +563,7 @@ async fn the_same_calls_trace_every_level_to_a_subscriber_that_wants_it() {
     let traces = Traces::begin();
     trace_something_of_each_level().await;
     for message in
-        ["vote", "acquired", "failed", "rollback", "renewal", "unlock", "unlocked by force", "lease lost"]
+        ["vote", "acquired", "failed", "rollback", "renewal", "unlock", "force-unlocked", "lease lost"]
     {
         assert!(!traces.of(message).is_empty(), "{message}");
     }

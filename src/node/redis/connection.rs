@@ -160,7 +160,7 @@ impl RedisConnection {
                 }
                 Err(error) if error.is_unrecoverable_error() => return Err(error),
                 Err(error) => {
-                    tracing::warn!(error = %classify(&error), "a node refuses subscriptions: waiters poll");
+                    tracing::warn!(error = %classify(&error), "node refuses subscriptions: waiters poll");
                 }
             }
         }

@@ -53,7 +53,7 @@ impl ConnectionNotices {
 
     /// Reports that a dial has failed.
     pub(super) fn unreachable(&self, error: &NodeError) {
-        tracing::debug!(node = %self.node, %error, "a node cannot be reached");
+        tracing::debug!(node = %self.node, %error, "node unreachable");
         self.violation(error);
     }
 
@@ -62,8 +62,8 @@ impl ConnectionNotices {
         if let Some(before) = self.last.unseen_change(connection, now) {
             tracing::warn!(
                 node = %self.node, incarnation = ?connection.incarnation, ?before,
-                "another server answers at a node's address, and is in no quarantine: does its name \
-                 lead to several servers?"
+                "another server answers at a node's address without a quarantine: does the name lead to \
+                 several servers?"
             );
         }
         self.is_connected = true;
@@ -80,7 +80,7 @@ impl ConnectionNotices {
     /// Reports that the connection to this incarnation is broken.
     pub(super) fn broken(&mut self, incarnation: Option<Incarnation>, error: &NodeError, now: Instant) {
         self.last.seen = incarnation.map(|incarnation| (incarnation, now));
-        tracing::debug!(node = %self.node, %error, "the connection to a node is broken");
+        tracing::debug!(node = %self.node, %error, "connection to a node broken");
         self.violation(error);
         self.disconnected();
     }
