@@ -1,4 +1,4 @@
-//! Latches.
+//! Latches: the public type, and its calls.
 
 mod call;
 mod latch_wait;
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The largest number of arrivals that open a latch.
-const MOST: u32 = 1_024;
+const MAX_ARRIVALS: u32 = 1_024;
 
 /// The default of [`Latch::retention`], and its bounds.
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
@@ -65,10 +65,10 @@ pub struct Latch {
 }
 
 impl Quorum {
-    /// A latch that `arrivals` arrivals open (1 to 1,024), with the quorum's settings; nothing is sent yet. Use a new
-    /// name for each occasion.
+    /// Returns a latch that `arrivals` arrivals open (1 to 1,024), with the quorum's settings. Nothing is sent yet. Use
+    /// a new name for each occasion.
     ///
-    /// A name or a number that cannot be is an error of the first call. The name is one of latches alone.
+    /// An invalid name or number is an error of the first call. A lock and a latch of the same name are independent.
     pub fn latch(&self, name: impl AsRef<[u8]>, arrivals: u32) -> Latch {
         let client = Arc::clone(self.client());
         let id = client.context.owners.fresh().as_bytes().into();
@@ -78,31 +78,33 @@ impl Quorum {
 }
 
 impl Latch {
-    /// The time for which nodes keep the latch after the last call that uses it (default: 24 h; 1 s to 30 days). Where
-    /// callers differ, the longest time counts.
+    /// Sets the time for which nodes keep the latch after the last call that uses it (default: 24 h; 1 s to 30 days).
+    /// If calls differ, the longest time counts.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
         self
     }
 
-    /// Arrives: done when a quorum of nodes has recorded the arrival. It does not wait for the latch to open. Repeated
-    /// calls of this value, or a clone, count once.
+    /// Arrives: returns when a quorum of nodes has recorded the arrival, and does not wait for the latch to open.
+    /// Repeated calls of this value, or of a clone, count once.
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if no quorum could be asked for the quorum timeout (one ttl of the quorum's locks): repeat
-    /// it. [`Error::Config`] if name, number or [`retention`](Self::retention) cannot be, nodes have recorded another
-    /// number of arrivals (`CountMismatch`), or the client is read-only; [`Error::Closed`] after a shutdown.
+    /// * [`Error::NoQuorum`] if no quorum answers for the quorum timeout (one ttl of the quorum's locks): repeat the
+    ///   call.
+    /// * [`Error::Config`] if name, number or [`retention`](Self::retention) is invalid, if nodes have recorded a
+    ///   different number of arrivals (`CountMismatch`), or if the client is read-only.
+    /// * [`Error::Closed`] after a shutdown.
     ///
     /// # Cancel safety
     ///
-    /// The arrival may have been recorded, or may yet be: repeat it.
+    /// The nodes may have recorded the arrival, or may yet record it: repeat the call.
     pub async fn arrive(&self) -> Result<(), Error> {
         self.arrive_by(Arc::clone(&self.id)).await
     }
 
-    /// Arrives under a name of the caller (1 to 48 bytes), which counts once, whichever process uses it: for processes
-    /// that are restarted.
+    /// Arrives under a name of the caller (1 to 48 bytes). The name counts once in all processes together, so a
+    /// restarted process can repeat its arrival.
     ///
     /// # Errors
     ///
@@ -120,8 +122,7 @@ impl Latch {
         self.arrive_by(id.into()).await
     }
 
-    /// Waits until the latch is open, for as long as a quorum of nodes can be asked. Nodes in quarantine cannot be
-    /// asked.
+    /// Waits until the latch is open, for as long as a quorum of nodes answers. Nodes in quarantine do not count.
     ///
     /// # Errors
     ///
@@ -129,7 +130,7 @@ impl Latch {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future changes nothing.
+    /// Dropping the future has no effect on the latch.
     pub async fn wait(&self) -> Result<(), Error> {
         // Without a deadline, the wait ends with an open latch or an error, so the loop ends in its first round.
         while !self.wait_until(None).await? {}
@@ -140,7 +141,7 @@ impl Latch {
     ///
     /// # Errors
     ///
-    /// As [`arrive`](Self::arrive); [`Error::NoQuorum`] also if no quorum has answered when the time is over.
+    /// As [`arrive`](Self::arrive); [`Error::NoQuorum`] also if no quorum has answered when the time ends.
     ///
     /// # Cancel safety
     ///
@@ -149,8 +150,8 @@ impl Latch {
         self.wait_until(Some(wait)).await
     }
 
-    /// The number of arrivals so far, as a quorum of nodes has recorded them; of an open latch, the number that opens
-    /// it.
+    /// Returns the number of arrivals that a quorum of nodes has recorded, or the number that opens the latch if the
+    /// latch is open.
     ///
     /// # Errors
     ///
@@ -159,11 +160,11 @@ impl Latch {
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing, but that nodes keep the latch for longer.
+    /// The only effect of the call is that nodes keep the latch for longer.
     pub async fn arrivals(&self) -> Result<u32, Error> {
         let mut call = self.call(Arrivals::new(), false)?;
         call.ask(|_| false).await?;
-        if !call.view.is_kept() {
+        if !call.view.is_recorded() {
             return Err(call.no_quorum());
         }
         Ok(call.arrived())
@@ -173,8 +174,8 @@ impl Latch {
         let mut call = self.call(Arrivals::from([id]), true)?;
         let arrived = async {
             loop {
-                call.ask(LatchView::is_kept).await?;
-                if call.view.is_kept() {
+                call.ask(LatchView::is_recorded).await?;
+                if call.view.is_recorded() {
                     call.spread();
                     return Ok(());
                 }
@@ -199,7 +200,7 @@ impl Latch {
         waited
     }
 
-    /// Whether the latch is open; without a limit, it is.
+    /// Whether the latch opened within `wait`. Without a limit, the result is true or an error.
     async fn until_open(&self, wait: Option<Duration>) -> Result<bool, Error> {
         let context = &*self.client.context;
         let mut call = self.call(Arrivals::new(), true)?;
@@ -217,14 +218,14 @@ impl Latch {
         let context = &*self.client.context;
         context.ensure_open()?;
         let latch = self.name.clone()?;
-        // One that only looks keeps nothing for longer.
+        // A read-only client does not prolong the retention.
         let is_read_only = context.settings.is_read_only();
         if changes && is_read_only {
             return Err(ConfigError::ReadOnly.into());
         }
         let count = self.count;
-        if count == 0 || count > MOST {
-            return Err(out_of_range("arrivals", count, format!("1 to {MOST}")).into());
+        if count == 0 || count > MAX_ARRIVALS {
+            return Err(out_of_range("arrivals", count, format!("1 to {MAX_ARRIVALS}")).into());
         }
         if !(SHORTEST_RETENTION..=LONGEST_RETENTION).contains(&self.retention) {
             let expected = format!("{SHORTEST_RETENTION:?} to {LONGEST_RETENTION:?}");

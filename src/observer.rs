@@ -1,4 +1,14 @@
-//! Who is told what becomes of calls, attempts and leases.
+//! The observer, which receives the events of calls, attempts, leases and connections.
+//!
+//! ```text
+//!   a lock call                                    a lease
+//!     call_began                                     lease_granted
+//!       attempt_began                                  answered, renewed   (each renewal)
+//!         answered, ...                              lease_ended
+//!       attempt_ended, attempt_lost
+//!     call_ended                                   a latch
+//!                                                    arrived_at_latch, waited_for_latch
+//! ```
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,63 +20,63 @@ use crate::{
     values::{FencingToken, LeaseId},
 };
 
-/// A lease, as an observer sees it.
-#[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "only the simulator looks at all of it"))]
+/// A lease, as the observer receives it.
+#[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "only the simulator uses all of it"))]
 pub(crate) trait ObservedLease: fmt::Debug + Send + Sync {
-    /// As [`Observer::attempt_began`] has named its attempt.
+    /// Returns the number of the attempt, from [`Observer::attempt_began`].
     fn attempt(&self) -> u64;
 
-    #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only metrics tell modes apart"))]
+    #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only metrics distinguish modes"))]
     fn mode(&self) -> Mode;
 
     fn token(&self) -> FencingToken;
 
-    /// As of now: renewals move it.
+    /// Returns the present end of the validity, which renewals move.
     fn valid_until(&self) -> Instant;
 }
 
-/// Is told what becomes of calls, attempts and leases, at the very moment, and of connections.
+/// A receiver of the events of a client, at the time of each event.
 ///
-/// It decides nothing: a client works the same without it.
+/// The observer has no influence: a client behaves the same without an observer.
 pub(crate) trait Observer: Monitor {
-    /// An attempt begins; nothing has been sent yet. What is returned names it from now on.
+    /// Handles the begin of an attempt, before its first request. Returns a number that identifies the attempt.
     fn attempt_began(&self, _resources: &Resources, _owner: &LeaseId) -> u64 {
         0
     }
 
-    /// The attempt is taken back.
+    /// Handles the rollback of an attempt.
     fn attempt_lost(&self, _attempt: u64) {}
 
-    /// The attempt is decided, or nobody waits for it any more.
+    /// Handles the end of an attempt: its outcome, or its cancellation.
     fn attempt_ended(&self, _end: AttemptEnd) {}
 
-    /// A node has answered, or has been given up.
+    /// Handles the answer of a node, or its timeout.
     fn answered(&self, _node: usize, _operation: OperationKind, _answer: &Answer) {}
 
-    /// The attempt was won and becomes a lease. Not in care yet: if this panics, the lease is over
-    /// by its ttl.
+    /// Handles the grant of a lease to a won attempt. The lease is not registered yet, so the ttl ends the lease if this
+    /// panics.
     fn lease_granted(&self, _lease: &Arc<dyn ObservedLease>) {}
 
-    /// A renewal of a lease is decided.
+    /// Handles the outcome of a renewal.
     fn renewed(&self, _renewed: &Renewed) {}
 
-    /// The lease has left the active phase, so long after it was granted.
+    /// Handles the end of the active phase of a lease, which was granted the time `lasted` before.
     fn lease_ended(&self, _lease: &dyn ObservedLease, _end: LeaseEnd, _lasted: Duration) {}
 
-    /// A client has arrived at a latch.
+    /// Handles an arrival at a latch.
     fn arrived_at_latch(&self) {}
 
-    /// A call has waited for a latch, so long.
+    /// Handles the end of a latch wait, after the time `waited`.
     fn waited_for_latch(&self, _end: LatchEnd, _waited: Duration) {}
 
-    /// A call to lock begins.
+    /// Handles the begin of a lock call.
     fn call_began(&self) {}
 
-    /// It has ended, after so long.
+    /// Handles the end of a lock call, after the time `waited`.
     fn call_ended(&self, _mode: Mode, _end: CallEnd, _waited: Duration) {}
 }
 
-/// An observer that ignores everything.
+/// An observer that ignores all events.
 #[derive(Debug)]
 pub(crate) struct NoObserver;
 
@@ -74,14 +84,14 @@ impl Monitor for NoObserver {}
 
 impl Observer for NoObserver {}
 
-/// How resources are locked.
+/// The mode of a lease on one or more resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// One of them at least is had alone.
+    /// At least one resource is exclusive.
     Exclusive,
-    /// All of them are shared.
+    /// All resources are shared.
     Shared,
-    /// It is a slot of a semaphore.
+    /// The resource is a slot of a semaphore.
     Permit,
 }
 
@@ -97,12 +107,12 @@ impl Mode {
     }
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptEnd {
     Acquired,
     Failed(FailureReason),
-    /// It was dropped.
+    /// The future was dropped.
     Cancelled,
 }
 
@@ -114,48 +124,48 @@ pub(crate) enum OperationKind {
     Renew,
 }
 
-/// How a renewal went.
+/// The result of a renewal, with its measurements.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "only metrics measure renewals"))]
 pub(crate) struct Renewed {
     pub(crate) outcome: RenewalOutcome,
     pub(crate) took: Duration,
-    /// What was left of the validity when it had its quorum, if it had, as a share of the ttl.
+    /// The validity left when the renewal had its quorum, as a share of the ttl; `None` without a quorum.
     pub(crate) margin: Option<f64>,
 }
 
-/// How a renewal ended.
+/// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RenewalOutcome {
-    /// The lease is valid for longer now.
+    /// The lease is extended.
     Renewed,
-    /// No quorum; the lease stays as it is.
+    /// No quorum renewed. The lease stays as it is.
     Failed,
-    /// A quorum can never be had again.
+    /// No quorum can renew any more. The lease is lost.
     Revoked,
-    /// A quorum came after the end of the lease, or the lease ended meanwhile.
+    /// The quorum answered after the lease had ended, by its validity or otherwise.
     TooLate,
 }
 
-/// How a lease ended.
+/// The end of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseEnd {
-    /// Its last guard was unlocked.
+    /// The last guard was unlocked.
     Unlocked,
-    /// Its last guard was dropped.
+    /// The last guard was dropped.
     Dropped,
     Lost(LossReason),
 }
 
-/// How a call to lock ended.
+/// The outcome of a lock call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallEnd {
     Acquired,
-    /// It has entered a lease of its owner again.
+    /// A hold on a lease of the same owner.
     Reentered,
-    /// It shares a lease that other tasks of its client read under.
+    /// A hold on a shared lease of other tasks of this client.
     Joined,
-    /// Others hold a resource, and it did not wait.
+    /// Another lease holds a resource, and the call does not wait.
     Held,
     TimedOut,
     NoQuorum,
@@ -164,22 +174,22 @@ pub(crate) enum CallEnd {
     LeaseLost,
     Closed,
     Refused,
-    /// It was dropped.
+    /// The future was dropped.
     Cancelled,
 }
 
-/// How a call that waited for a latch ended.
+/// The outcome of a latch wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LatchEnd {
-    /// It is open.
+    /// The latch is open.
     Open,
     TimedOut,
     NoQuorum,
     Closed,
-    /// Others use it with another count.
+    /// Nodes have recorded the latch with a different count.
     CountMismatch,
-    /// The settings cannot be.
+    /// The settings are invalid.
     Refused,
-    /// It was dropped.
+    /// The future was dropped.
     Cancelled,
 }

@@ -49,7 +49,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-/// One attempt. It never reads a clock and never sends a request.
+/// One attempt. The driver reads the clock and sends the requests.
 ///
 /// # Invariants
 ///
@@ -72,7 +72,7 @@ pub(crate) struct Attempt {
 #[derive(Clone, Copy, Debug)]
 enum AttemptPhase {
     Locking,
-    /// A quorum has granted, which fixes this token.
+    /// The write-back of this token, which the grants of a quorum have fixed.
     Confirming(u64),
     /// Rolled back. Further votes decide between the two reasons of a failure.
     AwaitingReason,
@@ -101,7 +101,7 @@ impl Attempt {
         }
     }
 
-    /// Whether the client attempts without a turn, as it knows of no waiters.
+    /// Whether the client attempts without a turn, because its cache has no waiters.
     pub(crate) fn is_newcomer(&self) -> bool {
         self.plan.is_newcomer()
     }
@@ -115,8 +115,8 @@ impl Attempt {
         self.lock.record(node, vote);
     }
 
-    /// Handles the queue node's answer to a newcomer: waiters come first, or there are none, so a newcomer that was
-    /// deferred has its turn.
+    /// Handles the queue node's answer to a newcomer. With waiters, the attempt is deferred; without waiters, a deferred
+    /// newcomer has its turn.
     pub(crate) fn on_queue(&mut self, has_waiters: bool) {
         if has_waiters {
             self.queue.is_deferred |= self.plan.yields_to_waiters();
@@ -125,8 +125,8 @@ impl Attempt {
         }
     }
 
-    /// Handles a refusal for another resource than the one whose turn the attempt may have: the turn of that other
-    /// resource may be another waiter's, which must not wait for this attempt.
+    /// Handles a refusal for a resource whose turn the attempt does not have. That resource may be the turn of another
+    /// waiter, which must not wait for this attempt.
     pub(crate) fn refused_elsewhere(&mut self) {
         self.queue.is_refused_elsewhere = true;
     }
@@ -141,8 +141,8 @@ impl Attempt {
         self.confirmation.on_write_back(node, is_confirmed);
     }
 
-    /// Returns the decision at `now`. The driver calls it again after every step but the last two, after every event,
-    /// and at the time of an [`AttemptStep::Wait`].
+    /// Returns the decision at `now`. The driver calls this after every event, at the time of an
+    /// [`AttemptStep::Wait`], and after every step except `Acquired` and `Failed`.
     pub(crate) fn step(&mut self, now: Instant) -> AttemptStep {
         self.start = self.validity_start(now);
         self.lock.expire(now);
@@ -310,16 +310,16 @@ impl Attempt {
         }
     }
 
-    /// Asks the nodes again that deferred the attempt, once it has its turn, or once a newcomer's queue node is lost.
+    /// Asks the deferring nodes again, once the attempt has its turn, or once the queue node of a newcomer is lost.
     fn ask_deferring(&mut self, now: Instant) -> Option<AttemptStep> {
         let deferring = self.lock.deferring();
         let may_ask = (self.queue.has_turn || self.is_queue_lost(now)) && !self.queue.is_refused_elsewhere;
         (may_ask && !deferring.is_empty()).then(|| self.ask_again(deferring, now))
     }
 
-    /// Asks the nodes again that refuse a client that has its turn, instead of giving the turn back: most likely, their
-    /// keys are those of a lease whose unlock is on its way, or of attempts that are being rolled back. The attempt asks
-    /// until the end of the hedge, and not again if a quorum names one holder both times.
+    /// Asks the refusing nodes again if the attempt has its turn, until the end of the hedge, instead of giving the turn
+    /// back. Most likely, the keys there belong to a lease whose unlock is on its way, or to attempts that are rolling
+    /// back. If a quorum names one holder both times, the attempt asks no further time.
     fn ask_refusing(&mut self, now: Instant) -> Option<AttemptStep> {
         // If a silent queue node was awaited first, the hedge starts after that node.
         let until = self.queue.hedge_at.max(self.hedge_end());
@@ -347,8 +347,8 @@ impl Attempt {
         AttemptStep::Lock { nodes, has_turn: true }
     }
 
-    /// A newcomer without votes, or that was deferred, waits until the end of the hedge for its queue node, which may
-    /// grant.
+    /// Returns the wait of a newcomer for its queue node, until the end of the hedge: if no node has granted, or a node
+    /// has deferred the newcomer, a grant of the queue node may still decide.
     fn wait_for_queue_node(&self, now: Instant) -> Option<AttemptStep> {
         let Plan::AllAtOnce(queue_node) = self.plan else { return None };
         let until = self.hedge_end();
@@ -358,13 +358,13 @@ impl Attempt {
         (is_open && may_win && now < until).then(|| AttemptStep::Wait(until.min(self.end())))
     }
 
-    /// Returns the end of the time for silent nodes, once a quorum has answered and part of it has refused: the clients
-    /// with the other votes may wait for the same nodes.
+    /// Returns the end of the wait for silent nodes, once a quorum has answered and a part of it has refused. The wait
+    /// is limited because the clients with the other votes may wait for the same nodes.
     fn split_until(&self) -> Option<Instant> {
         self.lock.is_split().then(|| self.lock.asked_at() + self.split_patience.time(&self.config))
     }
 
-    /// Whether the queue node of a newcomer was asked, and cannot answer, or not before the end of the hedge.
+    /// Whether the queue node of a newcomer has failed, or has not answered by the end of the hedge.
     fn is_queue_lost(&self, now: Instant) -> bool {
         let Plan::AllAtOnce(queue_node) = self.plan else { return false };
         match self.lock.vote(queue_node) {
@@ -397,7 +397,7 @@ impl Attempt {
         self.lock.vote(node) == Some(LockVote::Refused)
     }
 
-    /// Whether the attempt is over, even if it has its quorum.
+    /// Whether the time of the attempt has ended, with or without a quorum.
     fn is_too_late(&self, now: Instant) -> bool {
         let is_late = now >= self.end();
         mutation::altered(Mutation::SkipLastValidityCheck, is_late, |is_late| is_late && !self.has_quorum())
@@ -409,14 +409,14 @@ impl Attempt {
         result == TallyResult::Won
     }
 
-    /// Returns the start of the validity: before the first byte, whatever is answered.
+    /// Returns the start of the validity, which is before the first byte for any answers.
     fn validity_start(&self, now: Instant) -> Instant {
         mutation::altered(Mutation::StartAfterFirstAnswer, self.start, |start| {
             if self.lock.answered().len() <= 1 { now } else { start }
         })
     }
 
-    /// Returns the end of the attempt, whatever is answered.
+    /// Returns the time at which the attempt ends for any answers.
     fn end(&self) -> Instant {
         let end = self.end_of_validity().min(self.start + self.config.attempt_timeout);
         self.plan.too_late_from().map_or(end, |from| end.min(from))

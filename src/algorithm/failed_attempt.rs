@@ -32,14 +32,14 @@ pub(crate) struct Deferral {
     pub(crate) rank: u32,
     /// The time after which the client attempts again without a wake.
     pub(crate) patience: Duration,
-    /// The holder by that node, as far as it names one, and the rest of the ttl.
+    /// The holder that the node names, if any, and the rest of its ttl.
     pub(crate) holder: Option<(Option<LeaseId>, Duration)>,
 }
 
-/// The resource that a lock of several was refused for.
+/// The resource for which a lock of a group was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RefusedResource {
     pub(crate) index: usize,
-    /// Whether the queue node or a quorum has refused. Single keys may be those of attempts that are being rolled back.
+    /// Whether the queue node or a quorum has refused. A single key may belong to an attempt that is rolling back.
     pub(crate) is_sure: bool,
 }

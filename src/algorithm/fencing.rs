@@ -1,24 +1,23 @@
-//! The fencing token of a quorum.
+//! The fencing token of a lease, out of the votes of a quorum.
 
 use crate::{
     algorithm::node_set::NodeSet,
     mutation::{self, Mutation},
 };
 
-/// The votes for a lease's token, and who has confirmed it.
+/// The votes for the token of a lease, and the nodes that have confirmed the token.
 ///
-/// Each node that grants votes one more than the largest token it knows. The token is the largest
-/// vote; a node confirms it by having voted it or by a write-back, which raises its counter to it.
-/// A lease is granted once a quorum has confirmed.
+/// A node that grants votes for its counter plus 1. The token is the largest vote. A node confirms the token by a vote
+/// for it, or by a write-back, which raises the node's counter to the token. A lease is granted once a quorum has
+/// confirmed the token.
 ///
-/// Why tokens increase: two confirming quorums share a node; there one confirmation came first, and
-/// a vote given after it is larger. So of two leases the later has the larger token, whatever the
-/// clocks say.
+/// Tokens increase because two quorums of confirmations share a node. At that node the confirmation of the later lease
+/// follows that of the earlier lease, and each later vote is larger. Clocks have no part in this.
 ///
 /// # Invariants
 ///
-/// 1. The token is fixed at the first quorum of grants and never changes: a larger vote that comes
-///    late neither confirms it nor replaces it.
+/// 1. The token is fixed at the first quorum of grants and never changes. A larger vote that arrives later neither
+///    confirms nor replaces the token.
 #[derive(Clone, Debug)]
 pub(crate) struct Fencing {
     votes: Vec<Option<u64>>,
@@ -31,14 +30,14 @@ impl Fencing {
         Self { votes: vec![None; nodes], token: None, written_back: NodeSet::EMPTY }
     }
 
-    /// A node granted, with this vote. Its first vote stands.
+    /// Records the vote of a node that granted. The first vote of a node counts.
     pub(crate) fn vote(&mut self, node: usize, vote: u64) {
         if let Some(slot) = self.votes.get_mut(node) {
             slot.get_or_insert(vote);
         }
     }
 
-    /// Fixes the token: the largest vote so far. `None` if there is none.
+    /// Fixes the token to the largest vote, and returns it; `None` without votes.
     pub(crate) fn fix(&mut self) -> Option<u64> {
         if self.token.is_none() {
             self.token = self.votes.iter().flatten().copied().max();
@@ -46,19 +45,19 @@ impl Fencing {
         self.token
     }
 
-    /// A node has confirmed a write-back of the token.
+    /// Records the confirmation of a write-back.
     pub(crate) fn written_back(&mut self, node: usize) {
         self.written_back.insert(node);
     }
 
-    /// Nodes at which the token is confirmed.
+    /// Returns the nodes that have confirmed the token.
     pub(crate) fn confirmed(&self) -> NodeSet {
         let voted = self.votes_where(|vote, token| vote == token);
         let confirmed = voted.union(self.written_back);
         mutation::altered(Mutation::NoWriteBack, confirmed, |_| self.votes_where(|_, _| true))
     }
 
-    /// Nodes that granted with a smaller vote and have not confirmed the token yet.
+    /// Returns the nodes that granted with a smaller vote and have not confirmed the token.
     pub(crate) fn below(&self) -> NodeSet {
         self.votes_where(|vote, token| vote < token).without(self.written_back)
     }
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_the_largest_vote_and_those_below_it_get_a_write_back() {
+    fn the_token_is_the_largest_vote_and_smaller_votes_need_a_write_back() {
         let mut fencing = Fencing::new(5);
         fencing.vote(0, 7);
         fencing.vote(1, 9);
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_vote_confirms_if_equal_but_a_larger_one_changes_nothing() {
+    fn a_late_vote_confirms_if_equal_and_is_ignored_if_larger() {
         let mut fencing = Fencing::new(5);
         fencing.vote(0, 9);
         fencing.fix();

@@ -17,7 +17,7 @@ pub(crate) fn named(vote: &NodeReply) -> Option<(Option<&LeaseId>, Duration)> {
     }
 }
 
-/// Whether a vote says neither that the resource is free nor what holds it.
+/// Whether a vote neither reports the resource as free nor names its holder.
 pub(crate) fn is_unknown(vote: &NodeReply) -> bool {
     *vote != NodeReply::Done && named(vote).is_none()
 }

@@ -1,9 +1,15 @@
-//! What nodes say of a latch, and what follows from it.
+//! The state of a latch, merged from the answers of nodes.
 //!
-//! Arrivals are a set that only grows, and no clock decides. So a node that knows of enough
-//! arrivals knows that the latch is open, by however few nodes. That it *stays* open for all who
-//! look takes a quorum that knows it: a client that asks another quorum meets a node of this one
-//! (Attiya, Bar-Noy, Dolev: Sharing memory robustly in message-passing systems, 1995).
+//! ```text
+//!   shut ──────────────────────────► open ─────────────────────────────► open for every later call
+//!          the arrivals of any nodes        a quorum has recorded that
+//!          add up to the count              the latch is open
+//! ```
+//!
+//! Arrivals are a set that only grows, and no clock decides. Therefore the latch is open once the arrivals of any
+//! nodes add up to the count. The latch *stays* open for every client once a quorum has recorded so, because each
+//! other quorum has a node of this one (Attiya, Bar-Noy, Dolev: Sharing memory robustly in message-passing systems,
+//! 1995).
 
 use crate::{
     algorithm::{node_set::NodeSet, tally::Electorate},
@@ -11,139 +17,139 @@ use crate::{
     values::Arrivals,
 };
 
-/// What one client knows of a latch.
+/// The state of a latch, by the answers that one call has received.
 #[derive(Debug)]
 pub(crate) struct LatchView {
     electorate: Electorate,
-    /// So many arrivals open it.
+    /// The number of arrivals that open the latch.
     count: usize,
     arrivals: Arrivals,
     is_open: bool,
-    /// Whether a node that has answered in this round may not know of all arrivals.
-    is_lacking: bool,
-    /// In this round of questions: what nodes were told, and what they say.
-    tells_open: bool,
+    /// Whether a node that has answered in this round may lack an arrival.
+    lacks_arrivals: bool,
+    /// Whether the requests of this round report the latch as open. The fields below are the answers to this round.
+    has_sent_open: bool,
     open: NodeSet,
-    kept: NodeSet,
+    recorded: NodeSet,
     refused: NodeSet,
     failed: NodeSet,
-    other_count: Option<u32>,
+    count_mismatch: Option<u32>,
 }
 
-/// What one node says.
+/// The answer of one node.
 #[derive(Debug)]
 pub(crate) enum LatchAnswer {
     Open,
     Arrived(Arrivals),
-    OtherCount(u32),
-    /// It must not vote, or has not answered in time.
-    Nothing,
+    CountMismatch(u32),
+    /// An abstention, an error, or no answer in time.
+    NoVote,
 }
 
 impl LatchView {
     pub(crate) fn new(electorate: Electorate, count: usize, arrivals: Arrivals) -> Self {
-        let nobody = NodeSet::EMPTY;
+        let none = NodeSet::EMPTY;
         Self {
             electorate,
             count,
             arrivals,
             is_open: false,
-            tells_open: false,
-            is_lacking: true,
-            open: nobody,
-            kept: nobody,
-            refused: nobody,
-            failed: nobody,
-            other_count: None,
+            has_sent_open: false,
+            lacks_arrivals: true,
+            open: none,
+            recorded: none,
+            refused: none,
+            failed: none,
+            count_mismatch: None,
         }
     }
 
-    /// All nodes are asked, and told what is known.
-    pub(crate) fn asks(&mut self) {
-        (self.tells_open, self.is_lacking) = (self.is_open, false);
-        (self.open, self.kept) = (NodeSet::EMPTY, NodeSet::EMPTY);
+    /// Begins a round, which sends the arrivals recorded so far to all nodes.
+    pub(crate) fn begin_round(&mut self) {
+        (self.has_sent_open, self.lacks_arrivals) = (self.is_open, false);
+        (self.open, self.recorded) = (NodeSet::EMPTY, NodeSet::EMPTY);
         (self.refused, self.failed) = (NodeSet::EMPTY, NodeSet::EMPTY);
     }
 
-    pub(crate) fn hears(&mut self, node: usize, answer: LatchAnswer) {
+    pub(crate) fn on_answer(&mut self, node: usize, answer: LatchAnswer) {
         match answer {
             LatchAnswer::Open => {
                 self.is_open = true;
                 self.open.insert(node);
-                self.kept.insert(node);
+                self.recorded.insert(node);
             }
             LatchAnswer::Arrived(arrivals) => {
                 let (told, known) = (arrivals.len(), self.arrivals.len());
                 self.arrivals.extend(arrivals);
-                self.is_lacking |=
-                    told < self.arrivals.len() || (known < self.arrivals.len() && !self.kept.is_empty());
+                self.lacks_arrivals |=
+                    told < self.arrivals.len() || (known < self.arrivals.len() && !self.recorded.is_empty());
                 self.is_open |= self.arrivals.len() >= self.count;
-                self.kept.insert(node);
+                self.recorded.insert(node);
             }
-            LatchAnswer::OtherCount(count) => {
-                self.other_count = Some(count);
+            LatchAnswer::CountMismatch(count) => {
+                self.count_mismatch = Some(count);
                 self.refused.insert(node);
             }
-            LatchAnswer::Nothing => self.failed.insert(node),
+            LatchAnswer::NoVote => self.failed.insert(node),
         }
     }
 
-    /// What to tell nodes of arrivals: nothing that all who answered know, a quorum at least, or that
-    /// matters no more.
-    pub(crate) fn untold(&self) -> Arrivals {
-        if (self.is_lacking || !self.is_kept()) && !self.is_open {
+    /// Returns the arrivals to send in the next round: none if a quorum, and every node that answered, has all of them,
+    /// or if the latch is open.
+    pub(crate) fn arrivals_to_send(&self) -> Arrivals {
+        if (self.lacks_arrivals || !self.is_recorded()) && !self.is_open {
             self.arrivals.clone()
         } else {
             Arrivals::new()
         }
     }
 
-    /// How many have arrived, as far as it is known.
+    /// Returns the number of recorded arrivals, or the count of an open latch.
     pub(crate) fn arrived(&self) -> usize {
         if self.is_open { self.count } else { self.arrivals.len() }
     }
 
-    /// Whether enough have arrived, as far as it is known.
+    /// Whether the recorded arrivals open the latch.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Whether a quorum keeps what it was told in this round.
-    pub(crate) fn is_kept(&self) -> bool {
-        self.electorate.is_quorum(self.kept)
+    /// Whether a quorum has recorded the request of this round.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.electorate.is_quorum(self.recorded)
     }
 
-    /// Whether a quorum knows that the latch is open.
+    /// Whether a quorum has recorded that the latch is open.
     pub(crate) fn is_known_open(&self) -> bool {
         let is_known = self.electorate.is_quorum(self.open);
         mutation::altered(Mutation::PassWithoutRecord, is_known, |_| self.is_open)
     }
 
-    /// Whether the latch is open, and nodes have yet to be told.
-    pub(crate) fn has_news(&self) -> bool {
-        self.is_open && !self.tells_open
+    /// Whether the latch is open, and this round did not report that.
+    pub(crate) fn has_unsent_opening(&self) -> bool {
+        self.is_open && !self.has_sent_open
     }
 
-    /// Whether it is open, and a node has said otherwise in this round.
-    pub(crate) fn is_unknown_to_some(&self) -> bool {
-        let is_unknown = self.is_open && self.kept.len() > self.open.len();
+    /// Whether the latch is open, and a node that answered this round has not recorded that.
+    pub(crate) fn must_spread_opening(&self) -> bool {
+        let is_unknown = self.is_open && self.recorded.len() > self.open.len();
         mutation::altered(Mutation::PassWithoutRecord, is_unknown, |_| false)
     }
 
-    /// Whether no node may answer any more that has been asked.
-    pub(crate) fn is_heard_out(&self) -> bool {
-        self.kept.len() + self.refused.len() + self.failed.len() >= self.electorate.nodes()
+    /// Whether every node has answered, or failed.
+    pub(crate) fn has_all_answers(&self) -> bool {
+        self.recorded.len() + self.refused.len() + self.failed.len() >= self.electorate.nodes()
     }
 
-    /// A count that others gave, if a node has told one.
-    pub(crate) fn some_other_count(&self) -> Option<u32> {
-        self.other_count.filter(|_| !self.refused.is_empty())
+    /// Returns the different count that any node has recorded in this round.
+    pub(crate) fn any_count_mismatch(&self) -> Option<u32> {
+        self.count_mismatch.filter(|_| !self.refused.is_empty())
     }
 
-    /// The count that others gave, if so many nodes know another that no quorum can take this one.
-    pub(crate) fn other_count(&self) -> Option<u32> {
+    /// Returns the different count that nodes have recorded, if no quorum can accept this count any more.
+    pub(crate) fn count_mismatch(&self) -> Option<u32> {
         let spare = self.electorate.nodes() - self.electorate.needed();
-        self.other_count.filter(|_| self.refused.len() > spare)
+        self.count_mismatch.filter(|_| self.refused.len() > spare)
     }
 }
 
@@ -160,41 +166,41 @@ mod tests {
     fn view(nodes: usize, count: usize) -> LatchView {
         let electorate = Electorate::new(nodes, Electorate::majority(nodes));
         let mut view = LatchView::new(electorate, count, arrivals(&[]));
-        view.asks();
+        view.begin_round();
         view
     }
 
     #[test]
-    fn the_union_opens_it_and_then_a_quorum_has_to_know() {
+    fn a_latch_opens_by_the_union_of_arrivals_and_stays_open_by_a_quorum() {
         let mut view = view(3, 2);
-        view.hears(0, LatchAnswer::Arrived(arrivals(&["a"])));
-        assert!(!view.is_open() && !view.is_kept());
-        view.hears(1, LatchAnswer::Arrived(arrivals(&["b"])));
-        assert!(view.is_open() && view.is_kept() && view.has_news() && !view.is_known_open());
-        view.asks();
-        view.hears(0, LatchAnswer::Open);
-        assert!(!view.is_known_open() && !view.has_news());
-        view.hears(2, LatchAnswer::Open);
+        view.on_answer(0, LatchAnswer::Arrived(arrivals(&["a"])));
+        assert!(!view.is_open() && !view.is_recorded());
+        view.on_answer(1, LatchAnswer::Arrived(arrivals(&["b"])));
+        assert!(view.is_open() && view.is_recorded() && view.has_unsent_opening() && !view.is_known_open());
+        view.begin_round();
+        view.on_answer(0, LatchAnswer::Open);
+        assert!(!view.is_known_open() && !view.has_unsent_opening());
+        view.on_answer(2, LatchAnswer::Open);
         assert!(view.is_known_open());
     }
 
     #[test]
-    fn the_same_arrival_counts_once_wherever_it_is_told() {
+    fn an_arrival_counts_once_at_any_number_of_nodes() {
         let mut view = view(5, 2);
-        (0..5).for_each(|node| view.hears(node, LatchAnswer::Arrived(arrivals(&["a"]))));
-        assert!(view.is_heard_out() && !view.is_open());
+        (0..5).for_each(|node| view.on_answer(node, LatchAnswer::Arrived(arrivals(&["a"]))));
+        assert!(view.has_all_answers() && !view.is_open());
         assert_eq!(view.arrived(), 1);
     }
 
     #[test]
-    fn another_count_is_told_once_no_quorum_can_take_this_one() {
+    fn a_count_mismatch_is_reported_when_no_quorum_can_accept_the_count() {
         let mut view = view(3, 2);
-        view.hears(0, LatchAnswer::OtherCount(7));
-        assert_eq!(view.other_count(), None);
-        view.hears(1, LatchAnswer::Nothing);
-        assert_eq!(view.other_count(), None);
-        view.hears(2, LatchAnswer::OtherCount(7));
-        assert_eq!(view.other_count(), Some(7));
-        assert!(view.is_heard_out());
+        view.on_answer(0, LatchAnswer::CountMismatch(7));
+        assert_eq!(view.count_mismatch(), None);
+        view.on_answer(1, LatchAnswer::NoVote);
+        assert_eq!(view.count_mismatch(), None);
+        view.on_answer(2, LatchAnswer::CountMismatch(7));
+        assert_eq!(view.count_mismatch(), Some(7));
+        assert!(view.has_all_answers());
     }
 }

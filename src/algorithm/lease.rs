@@ -1,29 +1,28 @@
-//! How long a lease lasts.
+//! The validity of a lease over time.
 
 use std::time::Duration;
 
 use crate::{algorithm::validity::Validity, clock::Instant};
 
-/// The time of one lease: until when it is certainly valid, and what may extend it.
+/// The end of one lease, which renewals extend.
 ///
 /// # Invariants
 ///
 /// 1. `valid_until` never decreases.
-/// 2. A lease that is over never becomes valid again: somebody else may have held the resource
-///    since.
+/// 2. A lease that has ended never becomes valid again, because another client may have held the resource since.
 /// 3. `valid_until` never passes the start plus `hold_at_most`.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseTime {
     ttl: Duration,
     validity: Validity,
     valid_until: Instant,
-    /// When the round that made it valid started.
+    /// The start of the round that the validity counts from.
     renewed_at: Instant,
     hold_until: Option<Instant>,
 }
 
 impl LeaseTime {
-    /// A lease whose attempt started at `start`.
+    /// The times of a lease that was granted to an attempt from `start`.
     pub(crate) fn granted(
         start: Instant,
         ttl: Duration,
@@ -44,12 +43,12 @@ impl LeaseTime {
         self.valid_until
     }
 
-    /// What is left at `now` of the longest that it may last, if that has an end.
+    /// Returns the time from `now` to the end by `hold_at_most`, if that is limited.
     pub(crate) fn hold_left(&self, now: Instant) -> Option<Duration> {
         self.hold_until.map(|end| end.saturating_duration_since(now))
     }
 
-    /// When the round began that made it valid.
+    /// Returns the start of the round that the validity counts from.
     pub(crate) fn renewed_at(&self) -> Instant {
         self.renewed_at
     }
@@ -58,14 +57,13 @@ impl LeaseTime {
         now < self.valid_until
     }
 
-    /// Whether the end is that of `hold_at_most`, which no renewal moves.
-    pub(crate) fn is_at_its_longest(&self) -> bool {
+    /// Whether `hold_at_most` ends the lease, so that no renewal extends it.
+    pub(crate) fn is_at_hold_limit(&self) -> bool {
         self.hold_until.is_some_and(|hold_until| hold_until <= self.valid_until)
     }
 
-    /// A renewal round that started at `start` has its quorum at `now`: whether it counted.
-    ///
-    /// It counts only inside the old validity (invariant 2).
+    /// Handles a quorum at `now` for a renewal that started at `start`. Returns whether the renewal counts, which it
+    /// does only inside the old validity (invariant 2).
     pub(crate) fn renew(&mut self, start: Instant, now: Instant) -> bool {
         if !self.is_valid(now) {
             return false;
@@ -75,14 +73,12 @@ impl LeaseTime {
         true
     }
 
-    /// When a key is over that a node has written or prolonged at `at` for the lease, whatever the
-    /// rate of its clock.
-    pub(crate) fn key_over(&self, at: Instant) -> Instant {
+    /// Returns the latest expiry of a key that a node wrote or prolonged at `at`, for any clock rate within the drift.
+    pub(crate) fn latest_key_expiry(&self, at: Instant) -> Instant {
         at + self.validity.seen_by_any(self.ttl)
     }
 
-    /// When the next renewal is due: a third of the ttl after the last one started, so that two may
-    /// fail.
+    /// Returns the time of the next renewal: a third of the ttl after the start of the last. Thus two renewals may fail.
     pub(crate) fn renewal_due(&self) -> Instant {
         self.renewed_at + self.ttl / 3
     }
@@ -117,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_that_started_earlier_never_shortens() {
+    fn a_renewal_that_started_earlier_never_shortens_a_lease() {
         let mut lease = lease(None);
         assert!(lease.renew(at(500), at(510)));
         assert!(lease.renew(at(400), at(520)));
@@ -125,11 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn max_hold_is_the_end_whatever_is_renewed() {
+    fn max_hold_ends_a_renewed_lease() {
         let mut lease = lease(Some(Duration::from_millis(1500)));
-        assert!(!lease.is_at_its_longest());
+        assert!(!lease.is_at_hold_limit());
         assert!(lease.renew(at(900), at(910)));
         assert_eq!(lease.valid_until(), at(1500));
-        assert!(lease.is_at_its_longest());
+        assert!(lease.is_at_hold_limit());
     }
 }

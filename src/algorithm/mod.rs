@@ -1,11 +1,11 @@
-//! What is decided, and nothing else: time, randomness and identities are arguments, decisions are
-//! return values.
+//! The decisions of the protocol, as pure state machines: time, randomness and identities are arguments, and decisions
+//! are return values.
 //!
 //! ```text
 //!   answers, timeouts, the time            what to send next, or the decision
 //!  ───────────────────────────► Attempt ─────────────────────────────────────►
 //!                                 │ two rounds: lock, then write-back
-//!                               Round ── who was asked, until when
+//!                               Round ── the nodes that were asked, and their deadlines
 //!                                 │
 //!                               Tally ── votes over all configured nodes
 //! ```

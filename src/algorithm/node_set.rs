@@ -21,7 +21,7 @@ impl NodeSet {
         Self::EMPTY.with(node)
     }
 
-    /// A node past [`MOST_NODES`] is no member and cannot become one.
+    /// Whether the node is a member. A node past [`MOST_NODES`] cannot be a member.
     pub(crate) fn contains(self, node: usize) -> bool {
         self.0 & Self::bit(node) != 0
     }

@@ -10,7 +10,7 @@ use crate::{
 /// The times by which one call waits for a quorum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuorumWait {
-    /// When the call began.
+    /// The begin of the call.
     pub(crate) start: Instant,
     /// The quorum timeout of the call.
     pub(crate) timeout: Duration,
@@ -22,7 +22,7 @@ pub(crate) struct QuorumWait {
 
 /// A period in which no attempt of a queue of calls had a quorum.
 ///
-/// Any call of the queue makes the attempts; each call gives up by its own quorum timeout.
+/// The call with the turn makes the attempts. Each call gives up by its own quorum timeout.
 #[derive(Clone, Debug)]
 pub(crate) struct Outage {
     /// The begin of the first of the attempts.
@@ -30,7 +30,7 @@ pub(crate) struct Outage {
     last: FailedAttempt,
     /// The end of the last attempt.
     seen_at: Instant,
-    /// The time at which enough nodes leave quarantine, as they reported it to the last attempt.
+    /// The time at which enough nodes leave quarantine, as the nodes reported to the last attempt.
     quarantined_until: Option<Instant>,
     /// Whether a call needs the result of one more attempt.
     is_attempt_wanted: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Outage {
 pub(crate) enum OutageStep {
     /// Wait for the end of the next attempt, at most until this time.
     WaitUntil(Instant),
-    /// Ask the call with the turn for an attempt, and wait for its end, at most until this time.
+    /// Request an attempt of the call with the turn, and wait for the end of that attempt, at most until this time.
     WantAttempt(Instant),
     /// Give up, because of this attempt.
     GiveUp(FailedAttempt),
@@ -76,9 +76,9 @@ impl Outage {
         until.map_or(end, |until| until.max(end))
     }
 
-    /// Returns the next step of a call that makes no attempt. The call gives up only after an attempt at its deadline,
-    /// because the nodes may have come back since an older attempt. The attempt has the settings of another call, so the
-    /// call waits for it at most for its own node timeout.
+    /// Returns the next step of a call that makes no attempt itself. The call gives up only after an attempt at its
+    /// deadline, because the nodes may have come back since an older attempt. That attempt has the settings of another
+    /// call, so this call waits for the attempt at most for the node timeout of its own settings.
     pub(crate) fn step(&mut self, wait: &QuorumWait, now: Instant) -> OutageStep {
         let deadline = self.deadline(wait);
         let end = deadline + wait.node_timeout;
@@ -96,7 +96,7 @@ impl Outage {
         &self.last
     }
 
-    /// Whether a call needs the result of an attempt now, whatever the pacing of the call with the turn.
+    /// Whether a call needs the result of an attempt now, earlier than the pacing of the call with the turn.
     pub(crate) fn is_attempt_wanted(&self) -> bool {
         self.is_attempt_wanted
     }

@@ -1,10 +1,11 @@
 //! The queue node order.
 
 /// Returns the nodes in the order in which they take the role of the queue node of a resource: by a hash of resource and
-/// address (rendezvous hashing, Thaler and Ravishankar 1998). So all clients agree without messages, and resources
+/// address (rendezvous hashing, Thaler and Ravishankar 1998). Thus all clients agree without messages, and resources
 /// spread over the nodes.
 ///
-/// Clients that use different addresses for a node may order the nodes differently. This costs order, never exclusion.
+/// Clients that use different addresses for a node may order the nodes differently. A difference costs order, never
+/// exclusion.
 pub(crate) fn rendezvous_order<'a>(
     resource: &[u8],
     addresses: impl IntoIterator<Item = &'a str>,
@@ -18,9 +19,9 @@ pub(crate) fn rendezvous_order<'a>(
     ranked.into_iter().map(|(_, node)| node).collect()
 }
 
-/// FNV-1a over resource, a separator and address, finished with the mixer of `SplitMix64`, since
-/// FNV alone leaves the last bytes badly mixed. Part of the protocol in a small way: changing it
-/// puts old and new clients into different queues.
+/// Returns the FNV-1a hash of resource, separator and address, finished by the mixer of `SplitMix64`, since FNV alone
+/// mixes the last bytes badly. The hash is part of the protocol: a change puts old and new clients into different
+/// queues.
 fn rank(resource: &[u8], address: &[u8]) -> u64 {
     let bytes = resource.iter().chain([&0xff]).chain(address);
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -1,15 +1,14 @@
-//! Until when what a client leaves on nodes keeps others from a resource.
+//! The time for which keys that a client leaves on nodes block a resource.
 
 use std::collections::BTreeMap;
 
 use crate::{algorithm::tally::Electorate, clock::Instant};
 
-/// Until when too few nodes are free of some resource to be a quorum; `None` if there is no such
-/// resource.
+/// Returns the time from which each resource has a quorum of nodes without a key, or `None` if that is so already.
 ///
-/// `left`: a node, a resource that it may still have a key for, and when that key is over at the
-/// latest. It does not matter whose keys they are: those of two attempts on one resource, each at a
-/// minority, can keep others from a quorum together.
+/// An element of `left` is a node, a resource of which the node may have a key, and the latest expiry of that key. The
+/// keys of a resource count together, whichever lease they belong to: two attempts that each left keys at a minority of
+/// nodes can together block a quorum.
 pub(crate) fn blocks_until<R: Ord>(
     electorate: Electorate,
     left: impl IntoIterator<Item = (usize, R, Instant)>,
@@ -43,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_at_a_minority_block_nobody() {
+    fn keys_at_a_minority_block_no_quorum() {
         assert_eq!(of_five(&[]), None);
         assert_eq!(of_five(&[(0, "r", 9), (1, "r", 9)]), None);
         assert_eq!(of_five(&[(0, "r", 9), (1, "r", 9), (1, "r", 8), (2, "s", 9)]), None, "of one resource");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// A node is slow if its response time is more than this multiple of the response time of a quorum ...
+/// The multiple of the response time of a quorum above which a node is slow.
 const SLOW_FACTOR: u32 = 4;
 
-/// ... and more than that by at least this time.
+/// The least difference from the response time of a quorum above which a node is slow.
 const MIN_DIFFERENCE: Duration = Duration::from_millis(1);
 
 /// The weight of the last response in the moving average.

@@ -1,4 +1,4 @@
-//! One question to the nodes, and when to stop waiting for each.
+//! One round of requests, with a deadline for each node.
 
 use crate::{
     algorithm::{
@@ -8,14 +8,14 @@ use crate::{
     clock::Instant,
 };
 
-/// One question to the nodes: who was asked, until when each is waited for, and the count.
+/// One round: the nodes that were asked, their deadlines, and the tally of their votes.
 ///
-/// A node that lets its time pass is counted as denying; the decision waits for it only if its vote
+/// A node that has not answered by its deadline counts as denying. The result waits for a deadline only if that vote
 /// decides.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     tally: Tally,
-    /// Nodes asked at the same time share a deadline; there are few such groups.
+    /// The nodes by deadline. Nodes that were asked at the same time share a deadline, so there are few groups.
     asked: Vec<(NodeSet, Instant)>,
 }
 
@@ -24,14 +24,14 @@ impl Round {
         Self { tally: Tally::new(electorate), asked: Vec::new() }
     }
 
-    /// These nodes are being asked, and waited for until `deadline`.
+    /// Records a request to these nodes, which may answer until `deadline`.
     pub(crate) fn ask(&mut self, nodes: NodeSet, deadline: Instant) {
         if !nodes.is_empty() {
             self.asked.push((nodes, deadline));
         }
     }
 
-    /// These nodes, which have all answered, are being asked once more.
+    /// Records another request to these nodes, which have all answered.
     pub(crate) fn ask_again(&mut self, nodes: NodeSet, deadline: Instant) {
         for node in nodes.iter() {
             self.tally.reopen(node);
@@ -46,12 +46,12 @@ impl Round {
         self.tally.vote(node, granted);
     }
 
-    /// A node gave no vote.
+    /// Records a node without a vote.
     pub(crate) fn abstain(&mut self, node: usize) {
         self.tally.abstain(node);
     }
 
-    /// Counts the nodes as denied whose time is over at `now`, and returns them.
+    /// Counts the nodes as denying whose deadline has passed at `now`, and returns these nodes.
     pub(crate) fn expire(&mut self, now: Instant) -> NodeSet {
         let late = self.overdue(now);
         for node in late.iter() {
@@ -68,22 +68,22 @@ impl Round {
         self.tally.granted()
     }
 
-    /// Nodes that were asked, voted or not.
+    /// Returns the nodes that were asked, with or without a vote.
     pub(crate) fn asked(&self) -> NodeSet {
         self.asked.iter().fold(NodeSet::EMPTY, |all, (nodes, _)| all.union(*nodes))
     }
 
-    /// Nodes that were asked and whose vote is open.
+    /// Returns the nodes that were asked and have no vote.
     pub(crate) fn pending(&self) -> NodeSet {
         self.asked().intersection(self.tally.open())
     }
 
-    /// Nodes that could still grant: asked or not, their vote is open.
+    /// Returns the nodes without a vote, asked or not: these may still grant.
     pub(crate) fn open(&self) -> NodeSet {
         self.tally.open()
     }
 
-    /// When the next node's time is over.
+    /// Returns the earliest deadline of a node without a vote.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let open = self.tally.open();
         self.asked
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_lets_its_time_pass_counts_as_denying() {
+    fn a_node_counts_as_denying_after_its_deadline() {
         let mut round = Round::new(Electorate::new(3, 2));
         round.ask(NodeSet::first(3), at(10));
         round.vote(0, true);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_not_yet_asked_may_still_grant_and_has_no_deadline() {
+    fn an_unasked_node_may_still_grant_and_has_no_deadline() {
         let mut round = Round::new(Electorate::new(3, 2));
         round.ask(NodeSet::only(1), at(5));
         round.vote(1, true);

@@ -1,11 +1,11 @@
-//! Counting votes.
+//! The electorate, and the tally of votes in a round.
 
 use crate::{
     algorithm::node_set::NodeSet,
     mutation::{self, Mutation},
 };
 
-/// How many nodes there are, and how many votes win.
+/// The number of configured nodes, and the number of votes that is a quorum.
 ///
 /// # Invariants
 ///
@@ -16,23 +16,23 @@ pub(crate) struct Electorate {
     needed: usize,
 }
 
-/// Where a count stands.
+/// The result of a tally so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TallyResult {
-    /// More votes may decide it.
+    /// Further votes decide.
     Pending,
-    /// Enough nodes granted.
+    /// A quorum granted.
     Won,
-    /// Not enough nodes can grant any more.
+    /// No quorum can grant any more.
     Lost,
 }
 
-/// The votes counted so far in one round, over all *configured* nodes, not over those that answer.
+/// The votes of one round, out of all *configured* nodes instead of the answering nodes.
 ///
 /// # Invariants
 ///
-/// 1. A node has one vote: its first stands, whatever comes after it, so a duplicated reply cannot
-///    make a quorum. Only one that denied can be [asked again](Self::reopen).
+/// 1. A node has one vote, and the first vote counts, so a duplicated reply cannot make a quorum. Only a node that
+///    denied can be [asked again](Self::reopen).
 /// 2. A tally that is won stays won.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
@@ -47,7 +47,7 @@ impl Electorate {
         mutation::altered(Mutation::HalfIsQuorum, nodes / 2 + 1, |majority| (majority - 1).max(1))
     }
 
-    /// `needed` must be a majority and at most `nodes`; the builder has checked it.
+    /// An electorate in which `needed` is a majority and at most `nodes`. The builder has checked both.
     pub(crate) fn new(nodes: usize, needed: usize) -> Self {
         debug_assert!(nodes > 0 && needed >= Self::majority(nodes) && needed <= nodes, "{needed} of {nodes}");
         Self { nodes, needed }
@@ -61,7 +61,7 @@ impl Electorate {
         self.needed
     }
 
-    /// How many nodes may be missing: without one more, there is no quorum.
+    /// Returns the largest number of nodes that may be missing from a quorum.
     pub(crate) fn spare(self) -> usize {
         self.nodes - self.needed
     }
@@ -70,7 +70,7 @@ impl Electorate {
         NodeSet::first(self.nodes)
     }
 
-    /// Whether so many nodes decide.
+    /// Whether these nodes are a quorum.
     pub(crate) fn is_quorum(self, nodes: NodeSet) -> bool {
         nodes.len() >= self.needed
     }
@@ -87,7 +87,7 @@ impl Tally {
         }
     }
 
-    /// A node gave no vote, which counts as one against.
+    /// Records a node without a vote, which counts as a denial.
     pub(crate) fn abstain(&mut self, node: usize) {
         if mutation::is_on(Mutation::QuorumOfAnswering) {
             self.electorate.needed = Electorate::majority(self.electorate.nodes - self.denied.len() - 1);
@@ -95,12 +95,12 @@ impl Tally {
         self.vote(node, false);
     }
 
-    /// A node that denied is asked once more, and may vote anew.
+    /// Removes the denial of a node that is asked again.
     pub(crate) fn reopen(&mut self, node: usize) {
         self.denied.remove(node);
     }
 
-    /// Decided as soon as it can be: an even split does not wait for anybody.
+    /// Returns the result, as early as the votes decide: an even split waits for no further vote.
     pub(crate) fn result(&self) -> TallyResult {
         if self.electorate.is_quorum(self.granted) {
             TallyResult::Won
@@ -115,7 +115,7 @@ impl Tally {
         self.granted
     }
 
-    /// Nodes whose vote is still open.
+    /// Returns the nodes without a vote.
     pub(crate) fn open(&self) -> NodeSet {
         self.electorate.all().without(self.granted).without(self.denied)
     }
@@ -125,8 +125,7 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// `votes`: one letter for each vote in order of arrival, `+` granted, `-` denied, by nodes 0,
-    /// 1, 2, ...
+    /// The result after `votes` of nodes 0, 1, 2 ... in order of arrival: `+` granted, `-` denied.
     fn result(nodes: usize, votes: &str) -> TallyResult {
         let mut tally = Tally::new(Electorate::new(nodes, Electorate::majority(nodes)));
         for (node, vote) in votes.chars().enumerate() {
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_is_decided_by_the_earliest_vote_that_can_decide_it() {
+    fn the_earliest_decisive_vote_decides_a_round() {
         let table = "
             1 .     Pending   nothing is decided without votes
             1 +     Won       a single node is its own majority
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicated_or_contradicting_vote_of_a_node_does_not_count() {
+    fn a_second_vote_of_a_node_does_not_count() {
         let mut tally = Tally::new(Electorate::new(3, 2));
         tally.vote(0, true);
         tally.vote(0, true);

@@ -1,21 +1,20 @@
-//! The window in which a lease is certainly alive on its nodes.
+//! The validity of a lease: the time in which its keys certainly exist on the nodes.
 
 use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// Slack for the granularity of clocks: Redis counts a key's life in whole milliseconds and freezes
-/// time for the length of a script.
+/// The margin for the granularity of clocks: Redis counts the ttl of a key in whole milliseconds, and its time stands
+/// still during a script.
 pub(crate) const MARGIN: Duration = Duration::from_millis(2);
 
 /// The rule that turns a ttl into a validity: `valid_until = start + ttl * (1 - drift) - 2 ms`.
 ///
-/// `start` is read before the first byte of the attempt leaves. Let every clock's rate be off by at
-/// most ε. A key that a node keeps for `ttl` of its own time lives at least `ttl / (1 + ε)` of real
-/// time; a client that counts `v` sees at most `v / (1 - ε)` of real time pass. So
-/// `v <= ttl * (1 - ε) / (1 + ε)` keeps the lease inside the key's life, and since
-/// `(1 - ε) / (1 + ε) >= 1 - 2ε`, a drift of 2ε does. The customary one percent, from the Redis
-/// documentation's page on distributed locks, covers half a percent on each side.
+/// `start` is read before the first byte of the attempt is sent. Let the rate of every clock be off by at most ε. A key
+/// that a node keeps for `ttl` of the node's time exists for at least `ttl / (1 + ε)` of real time. While a client
+/// counts `v`, at most `v / (1 - ε)` of real time passes. Therefore the lease ends before its keys if
+/// `v <= ttl * (1 - ε) / (1 + ε)`. Since `(1 - ε) / (1 + ε) >= 1 - 2ε`, a drift of 2ε suffices. The customary drift of
+/// one percent, from the page on distributed locks of the Redis documentation, allows half a percent on each side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
     drift_ppm: u32,
@@ -24,14 +23,13 @@ pub(crate) struct Validity {
 impl Validity {
     const PPM: u32 = 1_000_000;
 
-    /// `None` unless `0 <= drift < 0.5`. Rounded up to whole parts per million.
+    /// The validity by a drift, which is rounded up to whole parts per million; `None` unless `0 <= drift < 0.5`.
     pub(crate) fn with_drift(drift: f64) -> Option<Self> {
         if !(0.0..0.5).contains(&drift) {
             return None;
         }
         let mut drift_ppm = 0;
-        // The smallest whole number of millionths that is not below it; no cast can lose anything
-        // here.
+        // Searches for the smallest number of millionths that is not below the drift, so that no cast rounds.
         let mut step = Self::PPM;
         while step > 0 {
             if f64::from(drift_ppm + step) / f64::from(Self::PPM) < drift {
@@ -45,28 +43,26 @@ impl Validity {
         Some(Self { drift_ppm })
     }
 
-    /// How long a lease of this ttl is certainly alive, counted from its start; zero if nothing is
-    /// left.
+    /// Returns the validity of a lease of this ttl, counted from its start; zero if drift and margin exceed the ttl.
     pub(crate) fn window(self, ttl: Duration) -> Duration {
         ttl.saturating_sub(self.drift_of(ttl)).saturating_sub(MARGIN)
     }
 
-    /// Rounded up, which is against us; 128 bits hold any Duration times a million.
+    /// Returns the drift over a duration, rounded up to be safe. 128 bits hold any `Duration` times a million.
     fn drift_of(self, duration: Duration) -> Duration {
         from_nanos((duration.as_nanos() * u128::from(self.drift_ppm)).div_ceil(u128::from(Self::PPM)))
     }
 
-    /// How long the fastest clock has to count until the slowest one has counted `duration`: each
-    /// may be off by half of the drift, so it is that times `(2 + drift) / (2 - drift)`, and a
-    /// margin for granularity.
+    /// Returns the time that the fastest clock counts until the slowest clock has counted `duration`. Each clock may be
+    /// off by half of the drift, so the result is `duration * (2 + drift) / (2 - drift)`, and the margin.
     pub(crate) fn seen_by_any(self, duration: Duration) -> Duration {
         let (fast, slow) = (2 * Self::PPM + self.drift_ppm, 2 * Self::PPM - self.drift_ppm);
         let nanos = (duration.as_nanos() * u128::from(fast)).div_ceil(u128::from(slow));
         from_nanos(nanos).saturating_add(MARGIN)
     }
 
-    /// How long the clock of a node has to count to be past every lease of this ttl that the node
-    /// has kept, or a client has relied upon.
+    /// Returns the time that the clock of a node counts until every lease of this ttl has ended, on the node and for
+    /// its holder.
     pub(crate) fn outlasting(self, duration: Duration) -> Duration {
         duration.saturating_add(self.drift_of(duration)).saturating_add(MARGIN)
     }
@@ -75,7 +71,7 @@ impl Validity {
         start + self.window(ttl)
     }
 
-    /// The smallest whole number of milliseconds whose window is at least `least`.
+    /// Returns the smallest ttl in whole milliseconds whose validity is at least `least`.
     pub(crate) fn least_ttl(self, least: Duration) -> Duration {
         let share = f64::from(Self::PPM - self.drift_ppm) / f64::from(Self::PPM);
         let estimate = (least + MARGIN).div_f64(share).as_millis();
@@ -109,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_a_tiny_ttl_and_nothing_underflows() {
+    fn the_window_of_a_tiny_ttl_is_zero() {
         let validity = Validity::with_drift(0.49).unwrap();
         for ttl in
             [Duration::ZERO, Duration::from_nanos(1), Duration::from_millis(2), Duration::from_millis(3)]
@@ -120,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_that_is_no_share_below_one_half_is_refused() {
+    fn a_drift_outside_0_to_one_half_is_refused() {
         for drift in [-0.01, 0.5, 1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(Validity::with_drift(drift), None, "{drift}");
         }
@@ -130,8 +126,8 @@ mod tests {
     }
 
     proptest! {
-        /// The timing rule itself: a slow client and a fast node, each off by half the drift, and
-        /// the lease is over before the key is.
+        /// The timing rule itself: with a slow client and a fast node, each off by half the drift, the lease ends before
+        /// the key.
         #[test]
         fn a_lease_ends_before_its_key_at_both_extremes_of_the_rates(
             millis in 3_u32..86_400_000, ppm in 0_u32..400_000,
@@ -153,7 +149,7 @@ mod tests {
         }
 
         #[test]
-        fn the_least_ttl_leaves_what_was_asked_for(millis in 1_u64..10_000, ppm in 0_u32..499_999) {
+        fn the_window_of_the_least_ttl_is_as_long_as_asked_for(millis in 1_u64..10_000, ppm in 0_u32..499_999) {
             let validity = Validity { drift_ppm: ppm };
             let least = Duration::from_millis(millis);
             prop_assert!(validity.window(validity.least_ttl(least)) >= least);
@@ -161,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_clock_has_seen_what_the_fastest_waits_for() {
+    fn the_slowest_clock_counts_the_duration_while_the_fastest_waits() {
         for (drift, millis) in [(0.0, 2_002.0), (0.01, 2_022.1), (0.2, 2_446.45)] {
             let waits = Validity::with_drift(drift).unwrap().seen_by_any(Duration::from_secs(2));
             let error = (waits.as_secs_f64() * 1000.0 - millis).abs();

@@ -104,7 +104,7 @@ impl WaiterSchedule {
         }
     }
 
-    /// Handles a wake: the node says that this waiter is first in its queue.
+    /// Handles a wake: this waiter is first in the queue of the node.
     pub(crate) fn woken(&mut self, node: usize, now: Instant) {
         self.holder_check.released(node);
         self.end_enqueue_only();

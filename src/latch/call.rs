@@ -53,56 +53,57 @@ impl<'a> LatchCall<'a> {
         Self { context, latch, count, retention, settings, view, votes, failures }
     }
 
-    /// Makes one round: sends the known arrivals to every node, and records those that the nodes answer. The round ends
-    /// if the view is enough, if all nodes have answered, or a while after a quorum has.
+    /// Makes one round: sends the recorded arrivals to every node, and merges the arrivals in their answers. The round
+    /// ends if the view `is_enough`, if all nodes have answered, or an eighth of a node timeout after a quorum has.
     pub(super) async fn ask(&mut self, is_enough: impl Fn(&LatchView) -> bool) -> Result<(), Error> {
         let context = self.context;
         let begun = context.now();
         let node_timeout = self.settings.rules.node_timeout;
         let mut deadline = begun + node_timeout;
-        let known = self.known();
-        self.view.asks();
+        let request = self.request();
+        self.view.begin_round();
         self.votes.fill(NodeReply::Failed(NodeError::TimedOut));
-        let mut asked = send_to_all(context, Operation::Latch(known), deadline);
-        while !self.view.is_heard_out() && !is_enough(&self.view) {
-            let FanoutEvent::Answer { node, answer, .. } = asked.next(&*context.clock, deadline).await else {
+        let mut fanout = send_to_all(context, Operation::Latch(request), deadline);
+        while !self.view.has_all_answers() && !is_enough(&self.view) {
+            let FanoutEvent::Answer { node, answer, .. } = fanout.next(&*context.clock, deadline).await
+            else {
                 break;
             };
             if let Some(vote) = self.votes.get_mut(node) {
                 *vote = NodeReply::from(&answer);
             }
-            let was_kept = self.view.is_kept();
-            self.view.hears(node, latch_answer(answer));
-            if self.view.is_kept() && !was_kept {
+            let was_recorded = self.view.is_recorded();
+            self.view.on_answer(node, latch_answer(answer));
+            if self.view.is_recorded() && !was_recorded {
                 deadline = deadline.min(context.now() + node_timeout / GRACE_SHARE);
             }
         }
-        if self.view.is_kept() {
+        if self.view.is_recorded() {
             self.failures = ConsecutiveFailures { pauses: 0, since: None };
         } else {
             self.failures.since.get_or_insert(begun);
         }
-        match self.view.other_count() {
+        match self.view.count_mismatch() {
             Some(recorded) => Err(self.count_mismatch(recorded)),
             None => Ok(()),
         }
     }
 
-    fn known(&self) -> node::Latch {
+    fn request(&self) -> node::Latch {
         node::Latch {
             latch: self.latch.clone(),
             count: self.count,
             is_open: self.view.is_open(),
-            arrivals: self.view.untold(),
+            arrivals: self.view.arrivals_to_send(),
             ttl: self.retention,
         }
     }
 
-    /// Sends to all nodes that the latch is open, if one did not have that. No call waits for the answers.
+    /// Reports the open latch to all nodes, if a node has not recorded that. No call waits for the answers.
     pub(super) fn spread(&self) {
-        if self.view.is_unknown_to_some() {
+        if self.view.must_spread_opening() {
             let deadline = self.context.now() + self.settings.rules.node_timeout;
-            drop(send_to_all(self.context, Operation::Latch(self.known()), deadline));
+            drop(send_to_all(self.context, Operation::Latch(self.request()), deadline));
         }
     }
 
@@ -116,15 +117,15 @@ impl<'a> LatchCall<'a> {
         let pacing = self.settings.pacing;
         let mut poll = pacing.first_poll;
         loop {
-            self.ask(|view| view.is_known_open() || view.has_news()).await?;
+            self.ask(|view| view.is_known_open() || view.has_unsent_opening()).await?;
             if self.view.is_known_open() {
                 self.spread();
                 return Ok(());
             }
-            if self.view.has_news() {
+            if self.view.has_unsent_opening() {
                 continue;
             }
-            if !self.view.is_kept() {
+            if !self.view.is_recorded() {
                 self.pause_without_quorum().await?;
                 continue;
             }
@@ -158,9 +159,9 @@ impl<'a> LatchCall<'a> {
         Ok(())
     }
 
-    /// The error for a lack of a quorum; or for another number of arrivals, if any node has recorded that.
+    /// Returns the error for the lack of a quorum, or for a different count if any node has recorded one.
     pub(super) fn no_quorum(&self) -> Error {
-        if let Some(recorded) = self.view.some_other_count() {
+        if let Some(recorded) = self.view.any_count_mismatch() {
             return self.count_mismatch(recorded);
         }
         let replies = self.context.replies(self.votes.iter().cloned());
@@ -186,7 +187,7 @@ fn latch_answer(answer: Answer) -> LatchAnswer {
     match answer {
         Answer::Open => LatchAnswer::Open,
         Answer::Arrived(arrivals) => LatchAnswer::Arrived(arrivals),
-        Answer::OtherCount(count) => LatchAnswer::OtherCount(count),
-        _ => LatchAnswer::Nothing,
+        Answer::OtherCount(count) => LatchAnswer::CountMismatch(count),
+        _ => LatchAnswer::NoVote,
     }
 }

@@ -1,4 +1,4 @@
-//! One call that waits for a latch, as the observer receives it.
+//! The report of a latch wait to the observer.
 
 use crate::{
     client::context::ClientContext,
@@ -7,7 +7,7 @@ use crate::{
     observer::LatchEnd,
 };
 
-/// A call that waits. Its drop, for whatever reason, reports its end to the observer.
+/// A call that waits. The drop reports its end to the observer, also if the call is cancelled.
 pub(super) struct LatchWait<'a> {
     context: &'a ClientContext,
     begun: Instant,

@@ -260,7 +260,7 @@ impl ActiveLease {
             let unlock = Unlock { resources, owner, notify: true, tombstone, is_awaited };
             let executed_by = renewed_at.unwrap_or(self.since) + self.terms.node_timeout;
             let request = Request::one(Operation::Unlock(unlock), until);
-            let request = request.blocks_until(state.time.key_over(executed_by));
+            let request = request.blocks_until(state.time.latest_key_expiry(executed_by));
             requests.push((kind, request.clone()));
             request
         };

@@ -10,7 +10,7 @@ use crate::{
     clock::Instant,
 };
 
-/// The token of an attempt, and the tally of its confirmations: by grants with this vote, and by write-backs.
+/// The token of an attempt, and the tally of confirmations: grants with this vote, and write-backs.
 ///
 /// # Invariants
 ///
@@ -33,7 +33,7 @@ impl Confirmation {
         self.fencing.vote(node, vote);
     }
 
-    /// Fixes the token, and returns it. `None` if no node has granted.
+    /// Fixes the token, and returns the token; `None` if no node has granted.
     pub(super) fn fix_token(&mut self) -> Option<u64> {
         self.fencing.fix()
     }
@@ -46,8 +46,8 @@ impl Confirmation {
         self.round.vote(node, is_confirmed);
     }
 
-    /// Counts the grants so far. A node that has not confirmed can do so only by a write-back, or by a grant if its
-    /// vote is still `open`.
+    /// Counts the confirmations by grants. Any other node can confirm only by a write-back, or by a grant if its vote is
+    /// still `open`.
     pub(super) fn count(&mut self, open: NodeSet) {
         for node in self.fencing.confirmed().iter() {
             self.round.vote(node, true);
@@ -57,14 +57,14 @@ impl Confirmation {
         }
     }
 
-    /// Returns the nodes that need a write-back and have not been asked for it, and records the request.
+    /// Returns the nodes to send a write-back to, which have not been sent one before, and records the request.
     pub(super) fn ask(&mut self, deadline: Instant) -> NodeSet {
         let nodes = self.fencing.below().without(self.round.asked());
         self.round.ask(nodes, deadline);
         nodes
     }
 
-    /// Counts nodes as denying whose time to answer is over.
+    /// Counts the nodes as denying whose deadline has passed.
     pub(super) fn expire(&mut self, now: Instant) {
         self.round.expire(now);
     }
@@ -73,7 +73,7 @@ impl Confirmation {
         self.round.result()
     }
 
-    /// Returns the end of the time of the next node to answer.
+    /// Returns the earliest deadline of a node.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.round.next_deadline()
     }

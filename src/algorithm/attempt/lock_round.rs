@@ -16,17 +16,17 @@ use crate::{
 /// A node's vote in the lock round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockVote {
-    /// The node has locked, with this vote for the token.
+    /// A grant, with this vote for the token.
     Granted(u64),
-    /// The node refused: it has no key of the attempt.
+    /// A refusal. The node has no key of the attempt.
     Refused,
-    /// The node refused in favour of waiters: it has no key of the attempt.
+    /// A refusal in favour of waiters. The node has no key of the attempt.
     Deferred,
-    /// The node answered with an error: no request of the attempt is under way there.
+    /// An error as the answer. No request of the attempt is under way to the node.
     Error,
-    /// The node has not received a request of the attempt.
+    /// No request of the attempt was sent to the node.
     NotSent,
-    /// No reliable answer: the node may have granted, or may grant yet.
+    /// No reliable answer. The node may have granted, or may yet grant.
     NoAnswer,
 }
 
@@ -83,7 +83,7 @@ impl LockRound {
         self.round.ask_again(nodes, now + self.node_timeout);
     }
 
-    /// Counts nodes as denying whose time to answer is over.
+    /// Counts the nodes as denying whose deadline has passed.
     pub(super) fn expire(&mut self, now: Instant) {
         self.round.expire(now);
     }
@@ -138,17 +138,17 @@ impl LockRound {
         self.nodes_where(|vote| matches!(vote, LockVote::Granted(_) | LockVote::Refused | LockVote::Deferred))
     }
 
-    /// Whether a quorum has answered and part of it has refused.
+    /// Whether a quorum has answered and a part of these nodes has refused.
     pub(super) fn is_split(&self) -> bool {
         !self.refusing().is_empty() && self.electorate.is_quorum(self.answered())
     }
 
-    /// Returns the end of the time of the next node to answer.
+    /// Returns the earliest deadline of a node without an answer.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.round.next_deadline()
     }
 
-    /// As [`Attempt::to_roll_back`](super::Attempt::to_roll_back).
+    /// Returns the result of [`Attempt::to_roll_back`](super::Attempt::to_roll_back).
     pub(super) fn to_roll_back(&self) -> impl Iterator<Item = (usize, bool)> {
         let asked = mutation::altered(Mutation::RollbackSkipsSilent, self.round.asked(), |_| NodeSet::EMPTY);
         self.votes.iter().enumerate().filter_map(move |(node, vote)| match vote {

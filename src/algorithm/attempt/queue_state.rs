@@ -12,11 +12,11 @@ use crate::clock::Instant;
 pub(super) struct QueueState {
     /// Whether the queue node has granted, or has no waiters.
     pub(super) has_turn: bool,
-    /// Whether the queue node has waiters, which come before this newcomer.
+    /// Whether the queue node has deferred this newcomer in favour of waiters.
     pub(super) is_deferred: bool,
-    /// Whether the attempt was refused for another resource than the one whose turn it may have.
+    /// Whether the attempt was refused for a resource whose turn it does not have.
     pub(super) is_refused_elsewhere: bool,
-    /// The time at which the next queue node is asked although the last one has not answered.
+    /// The time of the request to the next queue node if the last one has not answered.
     pub(super) hedge_at: Instant,
 }
 

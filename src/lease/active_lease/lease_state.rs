@@ -87,7 +87,7 @@ impl LeaseState {
             LeasePhase::Lost(reason) => Some(reason),
             LeasePhase::Unlocked => Some(LossReason::Unlocked),
             _ if self.time.is_valid(now) => None,
-            _ if self.time.is_at_its_longest() => Some(LossReason::HoldLimit),
+            _ if self.time.is_at_hold_limit() => Some(LossReason::HoldLimit),
             _ => Some(LossReason::Expired),
         }
     }
