@@ -8,47 +8,47 @@ use crate::{
     inspection::{Listing, LockName},
 };
 
-/// As [`crate::admin::init`]; blocks.
+/// Calls [`crate::admin::init`], and blocks until the result.
 ///
 /// # Errors
 ///
-/// As there; [`AdminError::Config`] (`NoRuntime`) if the thread cannot be started.
+/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread cannot be started.
 pub fn init(quorum: &QuorumBuilder) -> Result<(), AdminError> {
     Runtime::start()?.wait(admin::init(quorum))
 }
 
-/// As [`crate::admin::init_if_needed`]; blocks.
+/// Calls [`crate::admin::init_if_needed`], and blocks until the result.
 ///
 /// # Errors
 ///
-/// As there; [`AdminError::Config`] (`NoRuntime`) if the thread cannot be started.
+/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread cannot be started.
 pub fn init_if_needed(quorum: &QuorumBuilder) -> Result<InitOutcome, AdminError> {
     Runtime::start()?.wait(admin::init_if_needed(quorum))
 }
 
-/// As [`crate::admin::reconfigure`]; blocks.
+/// Calls [`crate::admin::reconfigure`], and blocks until the result.
 ///
 /// # Errors
 ///
-/// As there; [`AdminError::Config`] (`NoRuntime`) if the thread cannot be started.
+/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread cannot be started.
 pub fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), AdminError> {
     Runtime::start()?.wait(admin::reconfigure(from, to))
 }
 
-/// As [`crate::admin::force_unlock`]; blocks.
+/// Calls [`crate::admin::force_unlock`], and blocks until the result.
 ///
 /// # Errors
 ///
-/// As there.
+/// The errors of that call.
 pub fn force_unlock(quorum: &Quorum, resource: impl AsRef<[u8]>) -> Result<NodeReplies, Error> {
     quorum.runtime().wait(admin::force_unlock(quorum.client(), resource))
 }
 
-/// As [`crate::admin::list`]; blocks.
+/// Calls [`crate::admin::list`], and blocks until the result.
 ///
 /// # Errors
 ///
-/// As there.
+/// The errors of that call.
 pub fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Result<Listing, Error> {
     quorum.runtime().wait(admin::list(quorum.client(), is_wanted))
 }

@@ -1,4 +1,4 @@
-//! The calls of each type, as those of its async twin. A test compares both.
+//! The calls of each blocking type. A test compares them with the calls of the async type.
 
 use std::{ops::Deref, time::Duration};
 
@@ -27,13 +27,13 @@ forward!(crate::Quorum {
 });
 
 impl Quorum {
-    /// As [`crate::Quorum::multi_lock`].
+    /// Calls [`crate::Quorum::multi_lock`].
     #[must_use]
     pub fn multi_lock<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> MultiLock {
         self.runtime.wrap(self.inner.multi_lock(resources))
     }
 
-    /// As [`crate::Quorum::any_of`].
+    /// Calls [`crate::Quorum::any_of`].
     #[must_use]
     pub fn any_of<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> AnyOf {
         self.runtime.wrap(self.inner.any_of(resources))
@@ -48,7 +48,7 @@ impl Quorum {
     }
 }
 
-/// The calls of a lock whose guard is exclusive.
+/// Implements the calls of a lock with an exclusive guard.
 macro_rules! exclusive {
     ($($lock:ident -> $guard:ident;)*) => { $(
         forward!(crate::$lock {
@@ -59,12 +59,13 @@ macro_rules! exclusive {
         });
 
         impl $lock {
-            #[doc = concat!("As [`crate::", stringify!($lock), "::run`]. Nothing stops the closure when the lease is lost: it has")]
-            /// to call `ensure`.
+            #[doc = concat!("Locks and runs the closure, as [`crate::", stringify!($lock), "::run`].")]
+            ///
+            /// Nothing stops the closure at the loss of the lease, so call `ensure` in the closure.
             ///
             /// # Errors
             ///
-            /// As there.
+            /// The errors of that call.
             pub fn run<T>(&self, work: impl FnOnce(&$guard) -> T) -> Result<T, Error> {
                 let guard = self.lock()?;
                 let value = work(&guard);
@@ -87,13 +88,13 @@ forward!(crate::MultiLock { set owned_by(owner: &Owner); });
 forward!(crate::MultiQuorumLock { set owned_by(owner: &Owner); });
 
 impl MultiLock {
-    /// As [`crate::MultiLock::and_read`].
+    /// Calls [`crate::MultiLock::and_read`].
     #[must_use]
     pub fn and_read<R: AsRef<[u8]>>(self, resources: impl IntoIterator<Item = R>) -> Self {
         Self { inner: self.inner.and_read(resources), runtime: self.runtime }
     }
 
-    /// As [`crate::MultiLock::across`].
+    /// Calls [`crate::MultiLock::across`].
     #[must_use]
     pub fn across<L: Into<crate::MultiLock>>(
         locks: impl IntoIterator<Item = Blocking<L>>,
@@ -116,11 +117,13 @@ forward!(crate::RwLock {
 });
 
 impl RwLock {
-    /// As [`crate::RwLock::run_read`]. Nothing stops the closure when the lease is lost: it has to call `ensure`.
+    /// Locks and runs the closure, as [`crate::RwLock::run_read`].
+    ///
+    /// Nothing stops the closure at the loss of the lease, so call `ensure` in the closure.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of that call.
     pub fn run_read<T>(&self, work: impl FnOnce(&ReadGuard) -> T) -> Result<T, Error> {
         let guard = self.read()?;
         let value = work(&guard);
@@ -128,11 +131,13 @@ impl RwLock {
         Ok(value)
     }
 
-    /// As [`crate::RwLock::run_write`]. Nothing stops the closure when the lease is lost: it has to call `ensure`.
+    /// Locks and runs the closure, as [`crate::RwLock::run_write`].
+    ///
+    /// Nothing stops the closure at the loss of the lease, so call `ensure` in the closure.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of that call.
     pub fn run_write<T>(&self, work: impl FnOnce(&LockGuard) -> T) -> Result<T, Error> {
         let guard = self.write()?;
         let value = work(&guard);
@@ -141,7 +146,7 @@ impl RwLock {
     }
 }
 
-/// The calls of everything that derefs to a lease.
+/// Implements the calls of types that deref to a lease.
 macro_rules! leases {
     ($($type:ty;)*) => { $(
         impl Deref for Blocking<$type> {
@@ -161,7 +166,8 @@ macro_rules! leases {
         });
 
         impl Blocking<$type> {
-            /// As [`lost`](Self::lost), for at most `wait`: `None` if the lease is not lost by then.
+            /// Waits for the loss of the lease for at most `wait`, and returns `None` after that. Like
+            /// [`lost`](Self::lost) otherwise.
             #[must_use]
             pub fn lost_within(&self, wait: Duration) -> Option<LeaseLost> {
                 self.runtime.wait_for(wait, self.inner.lost())
@@ -190,7 +196,7 @@ forward!(crate::MultiLockGuard {
     end unlock() -> Vec<NodeReplies>;
 });
 
-/// For what does not wait: `leases`, `is_valid`, `ensure`, `remaining`.
+/// Gives access to the methods that do not wait: `leases`, `is_valid`, `ensure`, `remaining`.
 impl Deref for MultiLockGuard {
     type Target = crate::MultiLockGuard;
 
@@ -200,7 +206,8 @@ impl Deref for MultiLockGuard {
 }
 
 impl MultiLockGuard {
-    /// As [`lost`](Self::lost), for at most `wait`: `None` if no lease is lost by then.
+    /// Waits for the loss of any lease for at most `wait`, and returns `None` after that. Like [`lost`](Self::lost)
+    /// otherwise.
     #[must_use]
     pub fn lost_within(&self, wait: Duration) -> Option<LeaseLost> {
         self.runtime.wait_for(wait, self.inner.lost())
@@ -216,41 +223,43 @@ forward!(crate::Semaphore {
 });
 
 impl Semaphore {
-    /// As [`crate::Semaphore::acquire_many`]; blocks.
+    /// Calls [`crate::Semaphore::acquire_many`], and blocks until the result.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of that call.
     pub fn acquire_many(&self, permits: u32) -> Result<Vec<Permit>, Error> {
         let permits = self.runtime.wait(self.inner.acquire_many(permits))?;
         Ok(self.wrap_all(permits))
     }
 
-    /// As [`crate::Semaphore::try_acquire_many`]; blocks.
+    /// Calls [`crate::Semaphore::try_acquire_many`], and blocks until the result.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of that call.
     pub fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<Permit>>, Error> {
         let permits = self.runtime.wait(self.inner.try_acquire_many(permits))?;
         Ok(permits.map(|permits| self.wrap_all(permits)))
     }
 
-    /// As [`crate::Semaphore::try_acquire_many_for`]; blocks.
+    /// Calls [`crate::Semaphore::try_acquire_many_for`], and blocks until the result.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of that call.
     pub fn try_acquire_many_for(&self, permits: u32, wait: Duration) -> Result<Option<Vec<Permit>>, Error> {
         let permits = self.runtime.wait(self.inner.try_acquire_many_for(permits, wait))?;
         Ok(permits.map(|permits| self.wrap_all(permits)))
     }
 
-    /// As [`crate::Semaphore::run`]. Nothing stops the closure when the lease is lost: it has to call `ensure`.
+    /// Locks and runs the closure, as [`crate::Semaphore::run`].
+    ///
+    /// Nothing stops the closure at the loss of the lease, so call `ensure` in the closure.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of that call.
     pub fn run<T>(&self, work: impl FnOnce(&Permit) -> T) -> Result<T, Error> {
         let permit = self.acquire()?;
         let value = work(&permit);
@@ -258,11 +267,11 @@ impl Semaphore {
         Ok(value)
     }
 
-    /// As [`crate::Semaphore::slot_resource`].
+    /// Calls [`crate::Semaphore::slot_resource`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of that call.
     pub fn slot_resource(&self, slot: usize) -> Result<Resource, ConfigError> {
         self.inner.slot_resource(slot)
     }
@@ -275,7 +284,7 @@ impl Semaphore {
 forward!(crate::Permit { end release() -> NodeReplies; });
 
 impl Permit {
-    /// As [`crate::Permit::slot`].
+    /// Calls [`crate::Permit::slot`].
     #[must_use]
     pub fn slot(&self) -> usize {
         self.inner.slot()
@@ -300,11 +309,11 @@ forward!(crate::election::Election {
 });
 
 impl Election {
-    /// As [`crate::election::Election::observe`].
+    /// Calls [`crate::election::Election::observe`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of that call.
     pub fn observe(&self) -> Result<Leaders, Error> {
         self.runtime.enter(|| self.inner.observe()).map(|leaders| self.runtime.wrap(leaders))
     }
@@ -316,7 +325,7 @@ forward!(crate::election::Leadership {
 });
 
 impl Leadership {
-    /// As [`crate::election::Leadership::term`].
+    /// Calls [`crate::election::Leadership::term`].
     #[must_use]
     pub fn term(&self) -> FencingToken {
         self.inner.term()
@@ -324,7 +333,7 @@ impl Leadership {
 }
 
 impl Leaders {
-    /// As [`next`](Iterator::next), for at most `wait`: `Ok(None)` after a shutdown.
+    /// Waits for the next leader or value for at most `wait`. Returns `Ok(None)` after a shutdown.
     ///
     /// # Errors
     ///
@@ -334,7 +343,7 @@ impl Leaders {
     }
 }
 
-/// Blocks until there is a new leader or value. Ends after a shutdown.
+/// Blocks until the next leader or value. The iterator ends after a shutdown.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

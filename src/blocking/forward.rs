@@ -1,8 +1,8 @@
 //! The macro that forwards calls to the async API.
 
-/// Implements calls of `Blocking<T>` by those of `T` with the same name and arguments:
+/// Implements calls of `Blocking<T>` by the calls of `T` with the same names and arguments:
 ///
-/// | word | the async method | here |
+/// | word | async method | blocking method |
 /// |---|---|---|
 /// | `set` | `fn(self, ..) -> Self` | the same |
 /// | `make` | `fn(&self, ..) -> T` | wraps `T` |
@@ -21,7 +21,7 @@ macro_rules! forward {
     };
     (@ $doc:ty;) => {};
     (@ $doc:ty; set $name:ident($($arg:ident: $of:ty),*); $($rest:tt)*) => {
-        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`].")]
+        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`].")]
         #[must_use]
         pub fn $name(self $(, $arg: $of)*) -> Self {
             Self { inner: self.inner.$name($($arg),*), runtime: self.runtime }
@@ -29,7 +29,7 @@ macro_rules! forward {
         forward!(@ $doc; $($rest)*);
     };
     (@ $doc:ty; make $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
-        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`].")]
+        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`].")]
         #[must_use]
         pub fn $name(&self $(, $arg: $of)*) -> Blocking<$out> {
             self.runtime.wrap(self.inner.$name($($arg),*))
@@ -37,28 +37,28 @@ macro_rules! forward {
         forward!(@ $doc; $($rest)*);
     };
     (@ $doc:ty; wait $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
-        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`]; blocks.")]
+        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.")]
         pub fn $name(&self $(, $arg: $of)*) -> $out {
             self.runtime.wait(self.inner.$name($($arg),*))
         }
         forward!(@ $doc; $($rest)*);
     };
     (@ $doc:ty; call $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
-        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`]; blocks.\n\n# Errors\n\nAs there.")]
+        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.\n\n# Errors\n\nThe errors of that call.")]
         pub fn $name(&self $(, $arg: $of)*) -> Result<$out, Error> {
             self.runtime.wait(self.inner.$name($($arg),*))
         }
         forward!(@ $doc; $($rest)*);
     };
     (@ $doc:ty; guard $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
-        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`]; blocks.\n\n# Errors\n\nAs there.")]
+        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.\n\n# Errors\n\nThe errors of that call.")]
         pub fn $name(&self $(, $arg: $of)*) -> Result<Blocking<$out>, Error> {
             self.runtime.wait(self.inner.$name($($arg),*)).map(|guard| self.runtime.wrap(guard))
         }
         forward!(@ $doc; $($rest)*);
     };
     (@ $doc:ty; maybe $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
-        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`]; blocks.\n\n# Errors\n\nAs there.")]
+        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.\n\n# Errors\n\nThe errors of that call.")]
         pub fn $name(&self $(, $arg: $of)*) -> Result<Option<Blocking<$out>>, Error> {
             let guard = self.runtime.wait(self.inner.$name($($arg),*))?;
             Ok(guard.map(|guard| self.runtime.wrap(guard)))
@@ -66,14 +66,14 @@ macro_rules! forward {
         forward!(@ $doc; $($rest)*);
     };
     (@ $doc:ty; end $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
-        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`]; blocks.\n\n# Errors\n\nAs there.")]
+        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.\n\n# Errors\n\nThe errors of that call.")]
         pub fn $name(self $(, $arg: $of)*) -> Result<$out, Error> {
             self.runtime.wait(self.inner.$name($($arg),*))
         }
         forward!(@ $doc; $($rest)*);
     };
     (@ $doc:ty; turn $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
-        #[doc = concat!("As [`", stringify!($doc), "::", stringify!($name), "`]; blocks.\n\n# Errors\n\nAs there.")]
+        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.\n\n# Errors\n\nThe errors of that call.")]
         pub fn $name(self $(, $arg: $of)*) -> Result<Blocking<$out>, Error> {
             let Self { inner, runtime } = self;
             runtime.wait(inner.$name($($arg),*)).map(|guard| runtime.wrap(guard))

@@ -1,4 +1,4 @@
-//! The same locks without async: for threads, and for programs that have no tokio runtime.
+//! The same locks without async, for threads and for programs that have no tokio runtime.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -8,45 +8,42 @@
 //! let quorum = Quorum::in_memory(5)?;
 //!
 //! let guard = quorum.red_lock("invoice:42").lock()?; // waits its turn; renewed while the guard lives
-//! guard.ensure()?; // an error once the lease is over
+//! guard.ensure()?; // an error after the end of the lease
 //! println!("charging invoice 42 with token {}", guard.fencing_token());
 //! guard.unlock()?;
-//! quorum.shutdown(); // at the end: says which nodes have not confirmed
+//! quorum.shutdown(); // at the end: returns the nodes that have not confirmed
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Every type is [`Blocking<T>`](Blocking) of its async twin, with the same calls, settings, errors and promises: each
-//! page of the async API holds here, too. The wrapper decides nothing by itself. Plain values, options, errors,
-//! inspections, [`QuorumBuilder`], [`Owner`](crate::Owner) and [`MemoryCluster`] are the same types. Guards deref to
-//! the async [`Lease`](crate::Lease), for what does not wait: [`ensure`](crate::Lease::ensure),
-//! [`fencing_token`](crate::Lease::fencing_token) and the like. A method that both have (`lost`, `renew`) is the one of
-//! the blocking guard, and blocks.
+//! Every type is a [`Blocking<T>`](Blocking) of an async type `T`, with the same calls, settings, errors and promises.
+//! The documentation of the async API holds for both, because the wrapper only forwards calls. Plain values, options,
+//! errors, inspections, [`QuorumBuilder`], [`Owner`](crate::Owner) and [`MemoryCluster`] are the same types. Guards
+//! deref to the async [`Lease`](crate::Lease) for methods that do not wait, such as [`ensure`](crate::Lease::ensure) and
+//! [`fencing_token`](crate::Lease::fencing_token). If both have a method (`lost`, `renew`), the method of the blocking
+//! guard applies, and blocks.
 //!
 //! # Threads
 //!
-//! Every [`Quorum`] has one thread of its own. Connections, watchdog and unlocks go on there, so a
-//! lease is renewed while its holder computes, or sleeps, and what is dropped is unlocked without
-//! waiting. The thread ends after the last clone, lock, guard, lease and stream of leaders is gone and
-//! what had to be delivered to the nodes has been confirmed or is past its time.
+//! Every [`Quorum`] has a thread of its own, which runs connections, watchdog and unlocks. Therefore a lease is renewed
+//! while its holder computes or sleeps, and a dropped guard is unlocked without waiting. The thread ends after the drop
+//! of the last clone, lock, guard, lease and stream of leaders, once each message that must be delivered is confirmed
+//! or has expired.
 //!
-//! A call blocks the thread that makes it, and may be made from any: inside of a tokio runtime it
-//! neither panics nor needs that runtime. But it is the thread that is blocked, with all the tasks
-//! on it. Two tasks of one single-threaded runtime that wait for each other's locks in this way
-//! wait for ever; in async code the async API is better, or `spawn_blocking`.
+//! A call blocks the calling thread, and any thread may call. Inside of a tokio runtime, a call neither panics nor needs
+//! that runtime, but all tasks on the thread are blocked. Two tasks of a single-threaded runtime that wait for each
+//! other's locks in this way wait for ever. In async code use the async API, or `spawn_blocking`.
 //!
-//! A call that blocks cannot be cancelled. One that must end has a deadline
-//! ([`try_lock_for`](RedLock::try_lock_for), [`lost_within`](Lease::lost_within),
-//! [`next_within`](Leaders::next_within)), and [`shutdown`](Quorum::shutdown) from another thread ends all calls that
-//! wait.
+//! A blocked call cannot be cancelled. Use the calls with a deadline ([`try_lock_for`](RedLock::try_lock_for),
+//! [`lost_within`](Lease::lost_within), [`next_within`](Leaders::next_within)), or end all waiting calls by
+//! [`shutdown`](Quorum::shutdown) from another thread.
 //!
-//! # Hearing of a loss
+//! # The loss of a lease
 //!
-//! The loss of a lease does not stop the code that works under it, because nothing can stop a thread. Call
-//! [`ensure`](crate::Lease::ensure), or [`is_valid`](crate::Lease::is_valid), between two steps: both only read the
-//! clock. [`while_valid`](crate::Lease::while_valid) shows through the deref, but is async: it does nothing unless its
-//! future is polled, so threads use `ensure`, or a thread that waits for [`lost`](Lease::lost). A [`Lease`] can be sent
-//! to that thread:
+//! The loss of a lease does not stop the code under the lease, because nothing can stop a thread. Call
+//! [`ensure`](crate::Lease::ensure) or [`is_valid`](crate::Lease::is_valid) between two steps: both only read the clock.
+//! The deref also shows [`while_valid`](crate::Lease::while_valid), but that is async and does nothing unless polled. Use
+//! `ensure` instead, or a thread that waits for [`lost`](Lease::lost). A [`Lease`] can be sent to that thread:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,10 +53,10 @@
 //! let has_to_stop = Arc::new(AtomicBool::new(false));
 //! let (lease, stop) = (guard.lease(), Arc::clone(&has_to_stop));
 //! let watcher = std::thread::spawn(move || {
-//!     lease.lost(); // also once it is unlocked, so the thread ends
+//!     lease.lost(); // ready after the unlock, too, so the thread ends
 //!     stop.store(true, Ordering::SeqCst);
 //! });
-//! // ... work that looks at `has_to_stop` ...
+//! // ... work that checks `has_to_stop` ...
 //! guard.unlock()?;
 //! # watcher.join().unwrap();
 //! # assert!(has_to_stop.load(Ordering::SeqCst));
@@ -67,11 +64,11 @@
 //! # }
 //! ```
 //!
-//! # At the end of a program
+//! # The end of a program
 //!
-//! A process that ends takes the thread with it, and the unlocks of guards that were just dropped
-//! may not have been sent: then the ttl ends those locks. [`shutdown`](Quorum::shutdown) waits until a quorum
-//! has confirmed each of them; so does [`unlock`](LockGuard::unlock) for its own.
+//! The end of the process also ends the thread. If the unlocks of guards that were dropped last were not sent before,
+//! the ttl ends these locks. [`shutdown`](Quorum::shutdown) waits until a quorum has confirmed every unlock, and
+//! [`unlock`](LockGuard::unlock) waits for its own confirmation.
 
 pub mod admin;
 mod calls;
@@ -83,10 +80,10 @@ use std::fmt;
 use self::runtime::Runtime;
 use crate::{MemoryCluster, QuorumBuilder, error::Error};
 
-/// A type of the async API, for threads: its calls block the thread that makes them.
+/// A type of the async API for threads. Its calls block the calling thread.
 #[derive(Clone)]
 pub struct Blocking<T> {
-    // Before the runtime, because fields are dropped in this order: a guard that is dropped hands its unlock to the
+    // Declared before the runtime, because fields are dropped in this order: the drop of a guard gives the unlock to the
     // connections of the runtime.
     inner: T,
     runtime: Runtime,
@@ -124,14 +121,14 @@ impl<T: fmt::Debug> fmt::Debug for Blocking<T> {
     }
 }
 
-/// No leader was seen in time.
+/// The error of a wait that ended without a new leader or value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no leader was seen in time")]
 #[non_exhaustive]
 pub struct TimedOut;
 
 impl QuorumBuilder {
-    /// Connects as [`connect`](Self::connect) does, for threads: the client works on a thread of its own.
+    /// Connects for threads, as [`connect`](Self::connect) otherwise. The client works on a thread of its own.
     ///
     /// # Errors
     ///
@@ -144,8 +141,8 @@ impl QuorumBuilder {
 }
 
 impl Quorum {
-    /// A client of in-memory nodes of its own, for tests and first steps, as [`crate::Quorum::in_memory`]. Time is real
-    /// time: in a tokio runtime whose time is paused, use the async API.
+    /// Returns a client with in-memory nodes of its own, for tests and first steps, as [`crate::Quorum::in_memory`]. Time
+    /// is real time: in a tokio runtime with paused time, use the async API.
     ///
     /// # Errors
     ///
@@ -154,8 +151,8 @@ impl Quorum {
         Self::connect_in_memory(crate::Quorum::builder(), &MemoryCluster::new(nodes))
     }
 
-    /// A client of in-memory nodes that other clients share, async clients too, as
-    /// [`QuorumBuilder::connect_in_memory`]. Time is real time, as of [`in_memory`](Self::in_memory).
+    /// Returns a client of in-memory nodes that other clients share, including async clients, as
+    /// [`QuorumBuilder::connect_in_memory`]. Time is real time, as with [`in_memory`](Self::in_memory).
     ///
     /// # Errors
     ///

@@ -16,17 +16,16 @@ use tokio::{
 use super::{Blocking, Quorum};
 use crate::{error::ConfigError, quorum::shutdown};
 
-/// A runtime on a thread of its own: everything of a quorum that goes on by itself (connections,
-/// watchdog, expiry, unlocks that must be delivered) goes on there, whatever the callers' threads
-/// do.
+/// The runtime of a quorum, on a thread of its own. The thread runs the background work of the quorum (connections,
+/// watchdog, expiry, unlocks that must be delivered), independent of the threads of callers.
 ///
-/// It lives as long as anything has a clone of it. Then its thread, and no other, shuts the quorum
-/// down, so that whatever was dropped last is still unlocked, and ends the runtime. So a clone may
-/// be dropped anywhere, in async code too, where dropping a runtime panics.
+/// After the drop of the last clone, the thread shuts the quorum down, so that the guards that were dropped last are
+/// still unlocked, and ends the runtime. Since only the thread drops the runtime, a clone may be dropped in async code,
+/// where the drop of a runtime panics.
 ///
-/// The runtime of a lock across quorums keeps the threads of all of them. Futures are awaited on the first: what wakes a
-/// future happens on the thread of its own quorum. A group of no locks has no thread, and is refused before anything is
-/// waited for.
+/// A lock across quorums keeps the threads of all its quorums. Its futures are polled in the context of the first
+/// thread, and woken by the thread of their own quorum. A group without locks has no thread, and is refused before any
+/// wait.
 #[derive(Clone, Debug)]
 pub(super) struct Runtime {
     threads: Vec<Arc<Thread>>,
@@ -35,24 +34,25 @@ pub(super) struct Runtime {
 #[derive(Debug)]
 struct Thread {
     handle: Handle,
-    /// What the thread shuts down in the end; nothing until a quorum is connected.
+    /// The quorum that the thread shuts down at its end; empty until the connect.
     served: Arc<OnceLock<crate::Quorum>>,
-    /// Closed with the last clone.
+    /// The sender that the drop of the last clone closes.
     _in_use: watch::Sender<()>,
 }
 
 impl Runtime {
-    /// Starts the thread.
+    /// Starts the thread, and waits until its runtime exists.
     pub(super) fn start() -> Result<Self, ConfigError> {
         let (in_use, unused) = watch::channel(());
         let served = Arc::default();
-        let (tell, told) = mpsc::sync_channel(1);
+        let (handle_sender, handle_receiver) = mpsc::sync_channel(1);
         let serving = {
             let served = Arc::clone(&served);
-            move || serve(&tell, unused, &served)
+            move || serve(&handle_sender, unused, &served)
         };
         let started = thread::Builder::new().name("redquorum".to_owned()).spawn(serving);
-        let handle = started.and_then(|_| told.recv().unwrap_or_else(|_| Err(io::Error::other("it ended"))));
+        let handle = started
+            .and_then(|_| handle_receiver.recv().unwrap_or_else(|_| Err(io::Error::other("it ended"))));
         match handle {
             Ok(handle) => Ok(Self { threads: vec![Arc::new(Thread { handle, served, _in_use: in_use })] }),
             Err(error) => {
@@ -65,7 +65,7 @@ impl Runtime {
         }
     }
 
-    /// The runtime of several quorums, each thread once.
+    /// Returns the runtime of several quorums, with each thread once.
     pub(super) fn joined(runtimes: impl IntoIterator<Item = Self>) -> Self {
         let mut threads: Vec<Arc<Thread>> = Vec::new();
         for thread in runtimes.into_iter().flat_map(|runtime| runtime.threads) {
@@ -76,7 +76,7 @@ impl Runtime {
         Self { threads }
     }
 
-    /// The client that this thread serves from now on, until its last clone is gone.
+    /// Makes the thread serve a quorum, until the last clone of the returned client is dropped.
     pub(super) fn serve(self, quorum: crate::Quorum) -> Quorum {
         if let Some(thread) = self.threads.first() {
             thread.served.get_or_init(|| quorum.clone());
@@ -88,18 +88,17 @@ impl Runtime {
         Blocking { inner, runtime: self.clone() }
     }
 
-    /// Waits for a future of the async API, and parks the caller's thread meanwhile.
+    /// Waits for a future of the async API, and parks the calling thread meanwhile.
     ///
-    /// The future is polled here, while all that wakes it happens on the runtime. So it may borrow,
-    /// is inside of the caller's spans, and needs nothing of the thread that it blocks: neither is
-    /// it a runtime's `block_on`, which panics in async code, nor does it wait for a runtime whose
-    /// thread this may be.
+    /// The calling thread polls the future, and the runtime wakes it. Thus the future may borrow, and runs inside of
+    /// the caller's spans. The call needs no runtime of the calling thread: it neither uses `block_on` of a runtime,
+    /// which panics in async code, nor waits for a runtime whose thread may be the calling thread.
     pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
         let _entered = self.threads.first().map(|thread| thread.handle.enter());
         wait(future)
     }
 
-    /// [`wait`](Self::wait), so long at most.
+    /// Waits for a future, for at most `patience`.
     pub(super) fn wait_for<F: Future>(&self, patience: Duration, future: F) -> Option<F::Output> {
         let thread = self.threads.first()?;
         let clock = &thread.served.get()?.client().context.clock;
@@ -120,30 +119,29 @@ impl Runtime {
 
 /// Waits for a future, on any thread.
 fn wait<F: Future>(future: F) -> F::Output {
-    // The budget that a task of the caller may have used up would leave it waiting for ever.
+    // Unconstrained, because a task of the caller may have used up its budget, and the future would wait for ever.
     pollster::block_on(tokio::task::unconstrained(future))
 }
 
-/// What the thread does.
+/// Runs the thread: the runtime until the last clone is dropped, then the shutdown of the quorum.
 fn serve(
-    tell: &mpsc::SyncSender<io::Result<Handle>>,
+    handle_sender: &mpsc::SyncSender<io::Result<Handle>>,
     mut unused: watch::Receiver<()>,
     served: &OnceLock<crate::Quorum>,
 ) {
-    // Made here, because where it cannot be told about it is dropped, which must not happen in
-    // async code.
+    // The runtime is made on this thread, because a runtime that cannot be returned must not be dropped in async code.
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return tell.send(Err(error)).unwrap_or_default(),
+        Err(error) => return handle_sender.send(Err(error)).unwrap_or_default(),
     };
-    if tell.send(Ok(runtime.handle().clone())).is_err() {
+    if handle_sender.send(Ok(runtime.handle().clone())).is_err() {
         return;
     }
     runtime.block_on(async {
         while unused.changed().await.is_ok() {}
         if let Some(quorum) = served.get() {
             quorum.shutdown_within(Duration::ZERO).await;
-            // Nobody waits for this thread, so what must be delivered has all its time.
+            // No call waits for this thread, so the remaining messages may take until they expire.
             shutdown::drained(&quorum.client().context).await;
         }
     });
@@ -155,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// Ready when the thread has let go of what it served, which is the last that it does.
+    /// Waits until the thread has dropped the quorum, which is its last act.
     async fn ended(served: &Weak<OnceLock<crate::Quorum>>) {
         while served.strong_count() > 0 {
             tokio::task::yield_now().await;
@@ -164,7 +162,7 @@ mod tests {
 
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "a thread that never ends is found by real time")]
-    async fn the_thread_ends_after_the_last_clone_and_not_before() {
+    async fn the_thread_ends_after_the_drop_of_the_last_clone() {
         let runtime = Runtime::start().unwrap();
         let quorum = runtime.enter(|| crate::Quorum::in_memory(3)).unwrap();
         drop(runtime.clone().serve(quorum.clone()));
