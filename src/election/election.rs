@@ -1,4 +1,4 @@
-//! An election.
+//! The election: campaigns, queries and observers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,17 +17,17 @@ use crate::{
     values::{NodeReply, Resource},
 };
 
-/// An election, from [`Quorum::election`]: for campaigns, to ask for the leader, and to observe.
+/// An election, from [`Quorum::election`]: to campaign, to query the leader, and to observe.
 ///
 /// The leader is the candidate that holds the lock on the name of the election, and the term of the leader is the
-/// fencing token of that lock. So there is at most one leader at a time, under the assumptions of the [crate's
+/// fencing token of that lock. Thus there is at most one leader at a time, under the assumptions of the [crate's
 /// promises](crate#what-is-promised-and-on-what-it-rests), and every leader has a larger term than the leader before.
 ///
 /// An `Election` is a description, cheap to clone, and may be used again and by several tasks at once. Each campaign is
 /// a candidate of its own, and never re-entrant, even in the scope of an [`Owner`](crate::Owner).
 ///
-/// An operator removes a leader that hangs by [`force_unlock`](crate::admin::force_unlock) of the name. The leader
-/// learns of that within a round trip, or at its next renewal.
+/// To depose a leader that hangs, an operator [force-unlocks](crate::admin::force_unlock) the name. The client of the
+/// leader receives the loss within a round trip, or at its next renewal.
 ///
 /// A candidate that leads for as long as possible campaigns in a loop:
 ///
@@ -39,7 +39,7 @@ use crate::{
 /// let quorum = Quorum::in_memory(5)?;
 /// let election = quorum.election("scheduler");
 /// loop {
-///     let leadership = election.campaign("host-7").await?; // waits while another leads
+///     let leadership = election.campaign("host-7").await?; // waits while another candidate leads
 ///     match leadership.while_valid(schedule(leadership.term())).await {
 ///         Ok(()) => break,
 ///         Err(lost) => eprintln!("deposed: {lost}"), // and campaign again
@@ -65,11 +65,9 @@ pub struct Election {
 }
 
 impl Quorum {
-    /// The election of this name, with the quorum's settings: to campaign in, or only to observe;
-    /// nothing is sent yet.
+    /// Returns the election of this name, with the quorum's settings. Nothing is sent yet.
     ///
-    /// The name is a resource like that of a lock: do not lock it otherwise. A name that cannot be
-    /// one is an error of the first use.
+    /// The name is a resource, which no lock of the program may use. An invalid name is an error of the first use.
     pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
         let resources = Resource::new(name).map(|name| [name].into()).map_err(ConfigError::from);
         let mut request = LockRequest::new(Arc::clone(self.client()), resources);
@@ -80,16 +78,17 @@ impl Quorum {
 
 impl Election {
     /// Replaces all options of the election: what these options leave open comes from the quorum. After the crash of a
-    /// leader, no other candidate leads for the ttl. A leader that was not renewed would step down after a ttl, so
-    /// campaigns and [`observe`](Self::observe) refuse [`without_renewal`](LockOptions::without_renewal) with
-    /// [`Error::Config`]. [`leader`](Self::leader) accepts it.
+    /// leader, no other candidate leads for the ttl. A leader without renewals would step down after a ttl, so campaigns
+    /// and [`observe`](Self::observe) refuse [`without_renewal`](LockOptions::without_renewal) with [`Error::Config`].
+    /// [`leader`](Self::leader) accepts that option.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.request.settings = options;
         self
     }
 
-    /// Waits until this candidate leads and a quorum of nodes records its value, such as an address (at most 64 KiB): a
-    /// client that asks for the leader from then on sees it. A candidate that is deposed before that campaigns again.
+    /// Waits until this candidate leads and a quorum of nodes has recorded its value, such as an address (at most
+    /// 64 KiB). Every later query of the leader returns this value or a later one. A candidate that is deposed before
+    /// that campaigns again.
     ///
     /// # Errors
     ///
@@ -104,14 +103,14 @@ impl Election {
         let value = self.checked_value(value)?;
         loop {
             let leadership = self.begin(self.request.lock().await?, value.clone());
-            if self.show(&leadership).await? {
+            if self.publish(&leadership).await? {
                 return Ok(leadership);
             }
         }
     }
 
-    /// Makes one attempt: `None` if another candidate leads, or a lock of another kind has the name. The leadership
-    /// must be bound to a name, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    /// Makes one attempt, and returns `None` if another candidate leads, or a lock of another kind has the name. The
+    /// leadership must be bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
@@ -125,11 +124,12 @@ impl Election {
         let value = self.checked_value(value)?;
         let Some(guard) = self.request.try_lock().await? else { return Ok(None) };
         let leadership = self.begin(guard, value);
-        leadership.show().await?;
+        leadership.publish().await?;
         Ok(Some(leadership))
     }
 
-    /// As [`campaign`](Self::campaign), for at most `wait`: `None` if another candidate led for all that time.
+    /// Campaigns for at most `wait`, like [`campaign`](Self::campaign) otherwise. Returns `None` if another candidate led
+    /// for all that time.
     ///
     /// # Errors
     ///
@@ -151,25 +151,25 @@ impl Election {
             let left = deadline.saturating_duration_since(context.now());
             let Some(guard) = self.request.lock_for(left).await? else { return Ok(None) };
             let leadership = self.begin(guard, value.clone());
-            let shown = tokio::select! {
+            let is_published = tokio::select! {
                 biased;
-                shown = self.show_until(&leadership, deadline) => shown?,
+                published = self.publish_until(&leadership, deadline) => published?,
                 () = context.sleep_until(Some(deadline)) => {
                     let replies = context.same_replies(&NodeReply::Pending);
                     return Err(NoQuorum::new(Goal::Proclaim(leadership.resource().clone()), replies).into());
                 }
             };
-            if shown {
+            if is_published {
                 return Ok(Some(leadership));
             }
         }
     }
 
-    /// Asks the nodes for the leader: the candidate that holds the lock on a quorum of nodes, with the last value that
-    /// it proclaimed there. `None` if no candidate leads.
+    /// Queries the nodes for the leader: the candidate that holds the lock on a quorum of nodes, with the last value that
+    /// the candidate proclaimed there. Returns `None` if no candidate leads.
     ///
-    /// It was true when the nodes answered. While a leader proclaims a new value, a second call may return the old
-    /// value after the first call returned the new one; [`observe`](Self::observe) never goes back.
+    /// The result was true when the nodes answered. While a leader proclaims a new value, a second call may return the
+    /// old value after a first call returned the new value. The values of [`observe`](Self::observe) never go back.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -179,7 +179,7 @@ impl Election {
     /// let election = quorum.election("scheduler");
     /// assert_eq!(election.leader().await?, None);
     /// let leadership = election.campaign("host-7").await?;
-    /// let leader = election.leader().await?.expect("somebody leads");
+    /// let leader = election.leader().await?.expect("host-7 leads");
     /// assert_eq!((leader.value(), leader.term()), (&b"host-7"[..], leadership.term()));
     /// # Ok(())
     /// # }
@@ -192,13 +192,14 @@ impl Election {
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing.
+    /// Dropping the future has no effect on the nodes.
     pub async fn leader(&self) -> Result<Option<Leader>, Error> {
-        let view = leader_query::ask(self.context(), &self.request.checked_to_read()?).await?;
+        let view = leader_query::query(self.context(), &self.request.checked_to_read()?).await?;
         Ok(view.leader.as_ref().map(Leader::new))
     }
 
-    /// The present leader, if there is one, and then every later leader or value. Ends with the client.
+    /// Returns the stream of the present leader, if any, and every later leader or value. The stream ends with the
+    /// client.
     ///
     /// # Errors
     ///
@@ -231,19 +232,19 @@ impl Election {
         Leadership::begin(&self.request.client, guard, value)
     }
 
-    /// Shows the leader to observers, until no quorum has recorded the value for the quorum timeout of this election:
-    /// then another candidate may do better. Returns whether it was shown; a leader that is deposed is not.
-    async fn show(&self, leadership: &Leadership) -> Result<bool, Error> {
+    /// Sends the value of a new leader until a quorum has recorded it, for at most the quorum timeout of this election:
+    /// after that, another candidate may reach a quorum. Returns false if the leader is deposed before.
+    async fn publish(&self, leadership: &Leadership) -> Result<bool, Error> {
         let settings = self.request.checked()?.settings;
-        self.show_until(leadership, self.context().now() + settings.quorum_timeout).await
+        self.publish_until(leadership, self.context().now() + settings.quorum_timeout).await
     }
 
-    async fn show_until(&self, leadership: &Leadership, deadline: Instant) -> Result<bool, Error> {
+    async fn publish_until(&self, leadership: &Leadership, deadline: Instant) -> Result<bool, Error> {
         let CheckedRequest { settings, .. } = self.request.checked()?;
         let context = self.context();
         let mut delay = settings.pacing.floor;
         loop {
-            let no_quorum: NoQuorum = match leadership.show().await {
+            let no_quorum: NoQuorum = match leadership.publish().await {
                 Ok(()) => return Ok(true),
                 Err(Error::NoQuorum(error)) => error,
                 Err(_) => return Ok(false),

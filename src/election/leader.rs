@@ -1,4 +1,4 @@
-//! The leader of an election, as observers see it.
+//! The leader of an election, as queries and observers return it.
 
 use std::{
     borrow::Cow,
@@ -12,10 +12,10 @@ use crate::{node::Proclamation, values::FencingToken};
 /// The leader of an election, from [`Election::leader`](crate::election::Election::leader) and
 /// [`Election::observe`](crate::election::Election::observe).
 ///
-/// The leader was elected, and a quorum of nodes had its lock when they answered. The leader may have deposed itself up
-/// to a ttl before, because nodes keep a lock for longer than the leader relies on it, most of all if they executed
-/// renewals whose answers were lost. When a program reads this value, another candidate may lead: the
-/// [`term`](Self::term) distinguishes the acts of this leader from those of a later leader.
+/// The leader was elected, and a quorum of nodes had its lock when these nodes answered. The leader may have deposed
+/// itself up to a ttl before: nodes keep the lock for longer than the validity, most of all after renewals whose answers
+/// were lost. When a program reads this value, another candidate may lead. The [`term`](Self::term) distinguishes the
+/// acts of this leader from the acts of a later leader.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
@@ -25,30 +25,35 @@ pub struct Leader {
 }
 
 impl Leader {
-    pub(super) fn new(said: &Proclamation) -> Self {
-        Self { value: Arc::clone(&said.value), term: FencingToken::new(said.term), since: said.since }
+    pub(super) fn new(proclamation: &Proclamation) -> Self {
+        Self {
+            value: Arc::clone(&proclamation.value),
+            term: FencingToken::new(proclamation.term),
+            since: proclamation.since,
+        }
     }
 
-    /// The value that the leader proclaimed, as bytes.
+    /// Returns the value that the leader proclaimed, as bytes.
     #[must_use]
     pub fn value(&self) -> &[u8] {
         &self.value
     }
 
-    /// The value that the leader proclaimed, as text; `U+FFFD` stands for what is not UTF-8.
+    /// Returns the value that the leader proclaimed, as text, with `U+FFFD` for bytes that are not UTF-8.
     #[must_use]
     pub fn value_str(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.value)
     }
 
-    /// The fencing token of the leadership: larger than that of every earlier leader, as long as the nodes remember
-    /// their counters.
+    /// Returns the fencing token of the leadership: larger than the token of every earlier leader, as long as the nodes
+    /// remember their counters.
     #[must_use]
     pub fn term(&self) -> FencingToken {
         self.term
     }
 
-    /// The time of the election by the clock of the *leader*, in whole milliseconds: for people, not to be compared.
+    /// Returns the time of the election by the clock of the *leader*, in whole milliseconds. The time is for display, not
+    /// for comparisons.
     #[must_use]
     pub fn since(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH.checked_add(self.since).unwrap_or(SystemTime::UNIX_EPOCH)

@@ -1,4 +1,4 @@
-//! The leader of an election, as a quorum of nodes sees it.
+//! The query for the leader of an election.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     values::{LeaseId, NodeError, NodeReply},
 };
 
-/// The leader of an election, as a quorum of nodes sees it.
+/// The leader of an election, by the answers of a quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LeaderView {
     /// The leader's last proclamation; `None` if there is no leader, or the leader has proclaimed nothing yet.
@@ -26,8 +26,8 @@ pub(super) struct LeaderView {
 
 /// The answers of the nodes to one query.
 ///
-/// The leader is the lease id that q nodes name as the holder. A value is proclaimed when q nodes keep it, and two quorums
-/// share a node: so among any q nodes that name the holder, one has the last proclaimed value or a later one.
+/// The leader is the lease id that q nodes name as the holder. A value is proclaimed when q nodes have recorded it. Since
+/// two quorums share a node, among any q nodes that name the holder, one has the last proclaimed value or a later value.
 struct LeaderQuery {
     electorate: Electorate,
     answers: Vec<Answer>,
@@ -39,8 +39,8 @@ struct LeaderQuery {
 ///
 /// # Cancel safety
 ///
-/// It changes nothing.
-pub(super) async fn ask(context: &ClientContext, checked: &CheckedRequest) -> Result<LeaderView, Error> {
+/// Dropping the future has no effect on the nodes.
+pub(super) async fn query(context: &ClientContext, checked: &CheckedRequest) -> Result<LeaderView, Error> {
     let deadline = context.now() + checked.settings.rules.node_timeout;
     let request = Request::one(Operation::Observe(Observe { resource: checked.resource.clone() }), deadline);
     let replies = context.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
@@ -75,7 +75,7 @@ impl LeaderQuery {
         }
     }
 
-    /// The view of a quorum, once the answers decide it, whatever the remaining nodes would answer.
+    /// Returns the view once it is decided for any answers of the remaining nodes.
     fn view(&self) -> Option<LeaderView> {
         let needed = self.electorate.needed();
         let seen = || {
@@ -90,9 +90,9 @@ impl LeaderQuery {
         };
         let count = |seen: &ObserveAnswer| seen.owner.as_ref().map_or(0, |owner| supporters(owner).count());
         if let Some(holder) = seen().find(|seen| count(seen) >= needed).and_then(|seen| seen.owner.as_ref()) {
-            let said = supporters(holder).filter_map(|seen| seen.said.as_ref());
-            let said = said.filter(|said| is_said_by(said, holder));
-            let leader = said.max_by_key(|said| (said.term, said.number)).cloned();
+            let proclamations = supporters(holder).filter_map(|seen| seen.said.as_ref());
+            let own = proclamations.filter(|proclamation| is_by(proclamation, holder));
+            let leader = own.max_by_key(|proclamation| (proclamation.term, proclamation.number)).cloned();
             let mut remaining: Vec<_> = supporters(holder).filter_map(|seen| seen.remaining).collect();
             remaining.sort_unstable_by(|one, other| other.cmp(one));
             return Some(LeaderView { leader, remaining: remaining.into_iter().nth(needed - 1) });
@@ -104,9 +104,9 @@ impl LeaderQuery {
     }
 }
 
-/// Whether a proclamation is the lock holder's.
-fn is_said_by(said: &Proclamation, holder: &LeaseId) -> bool {
-    mutation::altered(Mutation::ObserveWithoutLock, said.owner == *holder, |_| true)
+/// Whether a proclamation belongs to the holder of the lock.
+fn is_by(proclamation: &Proclamation, holder: &LeaseId) -> bool {
+    mutation::altered(Mutation::ObserveWithoutLock, proclamation.owner == *holder, |_| true)
 }
 
 #[cfg(test)]
@@ -114,9 +114,8 @@ mod tests {
     use super::*;
     use crate::node::operation::samples::{owner, said};
 
-    /// One word a node: the holder's letter or `-`, the letter of the candidate that proclaimed
-    /// there or `-`, and the number of what it said; `?` for a node that has not answered, `!` for
-    /// one that has failed.
+    /// The query after these answers, one word for each node: the letter of the holder or `-`, the letter of the candidate
+    /// that proclaimed there or `-`, and the number of the value; `?` for no answer yet, `!` for a failure.
     fn leader_query(nodes: &str) -> LeaderQuery {
         let nodes: Vec<&str> = nodes.split(' ').collect();
         let mut query = LeaderQuery::new(Electorate::new(nodes.len(), Electorate::majority(nodes.len())));
@@ -136,7 +135,7 @@ mod tests {
         query
     }
 
-    /// Leader and number of the view, `-` for a vacancy, nothing if it is undecided.
+    /// The leader and the number in the view, `-` for no leader, empty if undecided.
     fn shown(nodes: &str) -> String {
         match leader_query(nodes).view() {
             None => String::new(),
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_leader_is_whom_a_quorum_names_as_holder_and_its_last_value_counts() {
+    fn the_leader_is_the_holder_of_a_quorum_with_its_last_value() {
         for (nodes, expected) in [
             ("aa1 aa2 aa1 ? ?", "a2"),
             ("aa1 aa1 ab9 -- b-", "a1"),
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_lasts_as_long_as_a_quorum_keeps_it() {
+    fn the_remaining_time_is_that_of_a_quorum() {
         let view = leader_query("aa9 aa3 aa5 aa7 --").view().unwrap();
         assert_eq!(view.remaining, Some(Duration::from_secs(5)));
     }

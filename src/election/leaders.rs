@@ -1,4 +1,4 @@
-//! The leaders of an election, one after the other.
+//! The stream of leaders of an election.
 
 use std::{
     fmt,
@@ -28,21 +28,21 @@ use crate::{
     values::Resource,
 };
 
-/// The leaders of an election, from [`Election::observe`](crate::election::Election::observe): the present leader, if
-/// there is one, and then every change of leader or value.
+/// The stream of leaders of an election, from [`Election::observe`](crate::election::Election::observe): the present
+/// leader, if any, and then every change of leader or value.
 ///
-/// The nodes send a notice of each change. The client also asks the nodes again after a connection was broken, and from
-/// time to time, so a lost notice only delays a change. If changes follow one another quickly, only the last may be
-/// shown. Terms never go back, and neither do the values of one leader.
+/// The nodes send a notice of each change. The client also queries the nodes after a broken connection, and at
+/// intervals, so a lost notice only delays a change. If changes follow quickly, the stream may return only the last.
+/// Terms never go back, and neither do the values of a leader.
 ///
-/// The absence of a leader is *not* shown. An observer would learn of it late, and of its end late, too, so no program
-/// may act on it: take a leader for gone only when the next leader is shown. To ask for the present leader, call
-/// [`Election::leader`](crate::election::Election::leader).
+/// The stream does *not* return the absence of a leader. An observer would receive both its begin and its end late, so no
+/// program may act on the absence: a leader ends when the stream returns the next leader. To query the present leader,
+/// call [`Election::leader`](crate::election::Election::leader).
 ///
-/// The stream ends only when the client is closed, such as by a shutdown. While no quorum answers, the stream waits. It
-/// keeps the connections of the client. Dropping it unsubscribes.
+/// The stream ends only when the client is closed, such as by a shutdown. While no quorum answers, the stream waits. The
+/// stream keeps the connections of the client, and its drop unsubscribes.
 ///
-/// `Leaders` is a [`Stream`], and has a [`next`](Self::next) of its own.
+/// `Leaders` is a [`Stream`], and has a [`next`](Self::next) method for use without that trait.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -62,7 +62,7 @@ use crate::{
 #[must_use = "nothing is observed unless it is polled"]
 pub struct Leaders {
     resource: Resource,
-    /// Never locked: the mutex makes it possible to share what is only used by exclusive reference.
+    /// The state, in a mutex that is never locked: the mutex makes the stream `Sync`, while all access is exclusive.
     leaders: Mutex<BoxStream<'static, Leader>>,
 }
 
@@ -71,13 +71,13 @@ struct LeaderObserver {
     client: Arc<Client>,
     checked: CheckedRequest,
     wake: Arc<NoticeWaker>,
-    /// Subscriptions at every node: no change goes unnoticed while they stand. There is none for releases, because a
-    /// release shows no leader.
+    /// The subscriptions at every node, by which a client receives every change. Releases have no subscription, because
+    /// a release shows no leader.
     _subscriptions: Vec<Subscription>,
-    /// Term and number of the last proclamation that was shown.
+    /// The term and number of the last proclamation that was returned.
     last: Option<(u64, u64)>,
     not_before: Instant,
-    /// The time of the next question without a notice.
+    /// The time of the next query without a notice.
     poll_at: Instant,
     poll: Duration,
 }
@@ -97,7 +97,7 @@ impl Leaders {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future loses no change.
     pub async fn next(&mut self) -> Option<Leader> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
@@ -129,7 +129,7 @@ impl LeaderObserver {
         Self { client, checked, wake, _subscriptions, last: None, not_before: now, poll_at: now, poll }
     }
 
-    /// The next change; `None` once the client is closed.
+    /// Returns the next change; `None` once the client is closed.
     async fn next(&mut self) -> Option<Leader> {
         loop {
             tokio::select! {
@@ -137,27 +137,27 @@ impl LeaderObserver {
                 () = self.context().closed() => return None,
                 () = self.due() => {}
             }
-            let asked = tokio::select! {
+            let answered = tokio::select! {
                 biased;
                 () = self.context().closed() => return None,
-                asked = leader_query::ask(self.context(), &self.checked) => asked,
+                view = leader_query::query(self.context(), &self.checked) => view,
             };
-            let shown = match asked {
-                Ok(view) => self.see(view),
+            let change = match answered {
+                Ok(view) => self.record(view),
                 Err(error) => {
-                    tracing::debug!(election = %self.checked.resource, %error, "no leader");
+                    tracing::debug!(election = %self.checked.resource, %error, "leader query failed");
                     self.pace(None);
                     None
                 }
             };
-            if let Some(said) = shown {
-                return Some(Leader::new(&said));
+            if let Some(proclamation) = change {
+                return Some(Leader::new(&proclamation));
             }
         }
     }
 
-    /// Ready at a notice or at the next poll, and not sooner after the last time than the floor:
-    /// the notices of several nodes come one by one.
+    /// Waits for a notice or the next poll, and at least for the floor since the last query, because the notices of
+    /// several nodes arrive one by one.
     async fn due(&self) {
         self.context().clock.sleep_until(self.not_before).await;
         tokio::select! {
@@ -167,9 +167,9 @@ impl LeaderObserver {
         }
     }
 
-    /// What is new in it.
-    fn see(&mut self, view: LeaderView) -> Option<Proclamation> {
-        let now = view.leader.as_ref().map(|said| (said.term, said.number));
+    /// Returns the leader of the view, if leader or value is new.
+    fn record(&mut self, view: LeaderView) -> Option<Proclamation> {
+        let now = view.leader.as_ref().map(|leader| (leader.term, leader.number));
         let is_new = mutation::altered(Mutation::ObserveBackwards, now > self.last, |_| now != self.last);
         if is_new {
             self.poll = self.checked.settings.pacing.first_poll;
@@ -182,8 +182,8 @@ impl LeaderObserver {
         view.leader
     }
 
-    /// When to ask again: with a growing and jittered poll, but no later than the leader's lock can
-    /// end.
+    /// Sets the time of the next query: by a growing and jittered poll, at the latest when the lock of the leader can
+    /// expire.
     fn pace(&mut self, remaining: Option<Duration>) {
         let pacing = self.checked.settings.pacing;
         let poll = self.poll.mul_f64(0.5 + self.context().jitter());

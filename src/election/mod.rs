@@ -4,14 +4,14 @@
 //! campaign ── lock ── proclaim the value ──▶ Leadership ── while_valid, lost, proclaim, resign
 //!                          │ again at every third of the ttl
 //!                          ▼
-//!                     nodes: the lock, and beside it who leads, in which term, with which value
+//!                     nodes: the lock, and beside it lease id, term and value of the leader
 //!                          │ notices
 //!                          ▼
-//! leader, observe ── who holds the lock on q nodes, and what that owner said ──▶ Leader
+//! leader, observe ── the holder of the lock on q nodes, and its last value ──▶ Leader
 //! ```
 //!
-//! The leader is the holder of the lock on the election's name, and its term is the lock's fencing
-//! token: all that is true of locks is true of leaders. What is added is the value.
+//! The leader is the holder of the lock on the name of the election. The term of the leader is the fencing token of that
+//! lock. Thus the promises of locks are promises of elections, and an election only adds the value.
 
 #[expect(clippy::module_inception, reason = "a file is named after its type")]
 mod election;

@@ -23,11 +23,11 @@ use crate::{
     values::NodeReply,
 };
 
-/// The value of one leader, which is sent to the nodes repeatedly: so a node that lost the value gets it again.
+/// The value of one leader. The value is sent repeatedly, so that a node that lost it receives it again.
 #[derive(Debug)]
 pub(super) struct Publisher {
     lease: Arc<ActiveLease>,
-    /// The leader's time of day at its election, since the epoch, in whole milliseconds as nodes keep it.
+    /// The time of the election by the leader's clock: the time since the epoch, in whole milliseconds.
     since: Duration,
     latest: Mutex<Latest>,
 }
@@ -56,7 +56,7 @@ impl Publisher {
         *latest = Latest { number: latest.number + 1, value };
     }
 
-    /// Sends the value to all nodes, and waits until a quorum keeps it, or cannot.
+    /// Sends the value to all nodes, and waits until a quorum has recorded it, or no quorum can.
     ///
     /// # Cancel safety
     ///
@@ -94,7 +94,7 @@ impl Publisher {
 
     fn submit(&self, context: &ClientContext, until: Instant) -> Vec<(usize, Reply)> {
         let Latest { number, value } = lock(&self.latest).clone();
-        let said = Proclamation {
+        let proclamation = Proclamation {
             owner: self.lease.terms.owner.clone(),
             term: self.lease.terms.token.as_u64(),
             number,
@@ -102,13 +102,14 @@ impl Publisher {
             since: self.since,
         };
         let (resource, ttl) = (self.lease.terms.resource.clone(), self.lease.ttl());
-        let request = Request::one(Operation::Proclaim(Proclaim { resource, said, ttl }), until);
+        let request =
+            Request::one(Operation::Proclaim(Proclaim { resource, said: proclamation, ttl }), until);
         context.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect()
     }
 }
 
-/// Sends the value just after each renewal of the watchdog, whose third of the ttl began earlier: if the renewal restores
-/// the lock of a node that lost it, the value follows.
+/// Sends the value just after each renewal of the watchdog, because a renewal may restore the lock of a node that lost its
+/// data, and the value has to follow. The renewal precedes, since its third of the ttl began earlier.
 async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
     let (context, lease) = (&*leases.context, &publisher.lease);
     loop {
@@ -118,7 +119,7 @@ async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
             _ = expiry::lost(&leases, lease) => return,
             () = context.clock.sleep_until(next) => {}
         }
-        // The answers are not needed: a node that did not take the value gets it again.
+        // The answers are not needed, because a node that did not record the value receives it again.
         drop(publisher.submit(context, context.now() + lease.terms.node_timeout));
     }
 }

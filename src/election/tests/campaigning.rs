@@ -15,7 +15,7 @@ use crate::{
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_leads_at_once_and_is_seen_before_it_knows() {
+async fn a_candidate_is_returned_by_queries_before_its_campaign_returns() {
     let cluster = MemoryCluster::new(5);
     let election = election_on(&cluster);
     assert_eq!(leading(&election).await, None);
@@ -29,7 +29,7 @@ async fn a_candidate_leads_at_once_and_is_seen_before_it_knows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_campaign_with_a_limit_ends_when_the_time_is_over() {
+async fn a_campaign_with_a_limit_ends_after_the_limit() {
     let cluster = MemoryCluster::new(3);
     let leadership = election_on(&cluster).campaign("host-1").await.unwrap();
     let start = tokio::time::Instant::now();
@@ -65,7 +65,7 @@ async fn the_next_candidate_leads_as_soon_as_the_leader_resigns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_dropped_resigns() {
+async fn a_dropped_leadership_resigns() {
     let cluster = MemoryCluster::new(3);
     let election = election_on(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();
@@ -76,7 +76,7 @@ async fn a_leader_that_is_dropped_resigns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_campaign_never_enters_the_leadership_of_its_own_task_again() {
+async fn a_campaign_never_re_enters_a_leadership_of_its_task() {
     let cluster = MemoryCluster::new(3);
     let election = election_on(&cluster);
     Owner::new()
@@ -90,7 +90,7 @@ async fn a_campaign_never_enters_the_leadership_of_its_own_task_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_campaign_that_is_dropped_leaves_nothing() {
+async fn a_dropped_campaign_leaves_no_key() {
     let cluster = MemoryCluster::new(3);
     let election = election_on(&cluster);
     all_behave(&cluster, &Behaviour::Hanging);
@@ -112,7 +112,7 @@ async fn a_campaign_that_is_dropped_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_is_not_told_that_it_leads_before_a_quorum_shows_it() {
+async fn a_campaign_does_not_return_before_a_quorum_records_the_value() {
     let cluster = MemoryCluster::new(3);
     let election = election_on(&cluster);
     let mut campaign = Box::pin(election.campaign("host-1"));
@@ -128,7 +128,7 @@ async fn a_candidate_is_not_told_that_it_leads_before_a_quorum_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_that_is_deposed_before_it_is_seen_campaigns_again() {
+async fn a_candidate_that_is_deposed_before_its_value_is_recorded_campaigns_again() {
     let cluster = MemoryCluster::new(3);
     let election = election_on(&cluster).options(LockOptions::new().quorum_timeout(10 * TTL));
     let mut campaign = Box::pin(election.campaign("host-1"));
@@ -149,7 +149,7 @@ async fn a_candidate_that_is_deposed_before_it_is_seen_campaigns_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_attempt_without_a_quorum_that_shows_the_value_is_an_error_and_taken_back() {
+async fn one_attempt_whose_value_no_quorum_records_fails_and_rolls_back() {
     let cluster = MemoryCluster::new(3);
     let election = election_on(&cluster);
     let mut attempt = Box::pin(election.try_campaign("host-1"));
@@ -162,7 +162,7 @@ async fn one_attempt_without_a_quorum_that_shows_the_value_is_an_error_and_taken
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_work_is_told_at_the_first_use() {
+async fn invalid_settings_are_an_error_of_the_first_use() {
     let cluster = MemoryCluster::new(1);
     let quorum = client(&cluster);
     let too_long = vec![0; 64 * 1024 + 1];
@@ -185,7 +185,7 @@ async fn what_cannot_work_is_told_at_the_first_use() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_quorum_there_is_an_error_and_never_nobody() {
+async fn a_query_without_a_quorum_is_an_error() {
     let cluster = MemoryCluster::new(3);
     let election = election_on(&cluster);
     for node in 0..2 {
@@ -202,7 +202,7 @@ async fn without_a_quorum_there_is_an_error_and_never_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_of_the_same_name_is_nobodys_leadership() {
+async fn a_lock_of_the_same_name_is_no_leadership() {
     let cluster = MemoryCluster::new(3);
     let election = election_on(&cluster);
     let _guard = client(&cluster).red_lock("e").lock().await.unwrap();

@@ -17,7 +17,7 @@ use crate::{
 const WINDOW: Duration = Duration::from_millis(29_698);
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_leads_on_while_a_minority_is_gone() {
+async fn a_leader_leads_on_without_a_minority() {
     let cluster = MemoryCluster::new(5);
     let election = election_on(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();
@@ -32,7 +32,7 @@ async fn a_leader_leads_on_while_a_minority_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_deposes_itself_by_its_deadline_and_before_the_nodes_would_elect_another() {
+async fn a_leader_deposes_itself_before_the_nodes_elect_another_candidate() {
     let cluster = MemoryCluster::new(5);
     let election = election_on(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();
@@ -89,7 +89,7 @@ async fn a_leader_changes_its_value_and_keeps_its_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_that_no_quorum_keeps_is_said_to_be_so_and_is_told_again() {
+async fn a_value_that_no_quorum_records_is_an_error_and_sent_again() {
     let cluster = MemoryCluster::new(3);
     let election = election_on(&cluster);
     let leadership = election.campaign("old").await.unwrap();
@@ -118,7 +118,7 @@ async fn nodes_that_forgot_the_leader_know_it_again_after_a_third_of_the_ttl() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_a_leader_that_resigned_is_seen_by_nobody_and_gone_after_a_ttl() {
+async fn the_value_of_a_resigned_leader_is_not_returned_and_expires() {
     let cluster = MemoryCluster::new(3);
     let election = election_on(&cluster);
     election.campaign("host-1").await.unwrap().resign().await.unwrap();
@@ -137,7 +137,7 @@ async fn what_is_left_of_a_leader_that_resigned_is_seen_by_nobody_and_gone_after
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_said_for_a_leader_once_it_has_resigned_or_is_dropped() {
+async fn no_value_is_sent_after_a_leader_resigned_or_was_dropped() {
     let cluster = MemoryCluster::new(3);
     let election = election_on(&cluster);
     for is_dropped in [true, false] {
@@ -157,7 +157,7 @@ async fn nothing_is_said_for_a_leader_once_it_has_resigned_or_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_task_keeps_the_client_when_its_leader_is_gone() {
+async fn no_task_keeps_the_client_after_its_leadership() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let context = Arc::downgrade(&quorum.client().context);
@@ -184,7 +184,7 @@ async fn a_shutdown_ends_a_leadership() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_unlocked_by_force_is_deposed_at_its_next_renewal() {
+async fn a_force_unlocked_leader_is_deposed_at_its_next_renewal() {
     let cluster = MemoryCluster::new(3);
     let election = election_on(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();

@@ -26,7 +26,7 @@ async fn is_quiet(leaders: &mut Leaders) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_sees_the_present_leader_and_then_every_change() {
+async fn an_observer_receives_the_present_leader_and_every_change() {
     let cluster = MemoryCluster::new(5);
     let first = election_on(&cluster).campaign("host-1").await.unwrap();
     let mut leaders = election_on(&cluster).observe().unwrap();
@@ -45,7 +45,7 @@ async fn an_observer_sees_the_present_leader_and_then_every_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_that_comes_first_sees_the_first_leader() {
+async fn an_observer_before_the_election_receives_the_first_leader() {
     let cluster = MemoryCluster::new(3);
     let mut leaders = election_on(&cluster).observe().unwrap();
     is_quiet(&mut leaders).await;
@@ -54,7 +54,7 @@ async fn an_observer_that_comes_first_sees_the_first_leader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observation_that_is_dropped_unsubscribes() {
+async fn a_dropped_observer_unsubscribes() {
     let cluster = MemoryCluster::new(3);
     let election = election_on(&cluster);
     let leaders = [election.observe().unwrap(), election.observe().unwrap()];
@@ -64,7 +64,7 @@ async fn an_observation_that_is_dropped_unsubscribes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observation_ends_with_the_shutdown_and_with_nothing_else() {
+async fn only_a_shutdown_ends_an_observer() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let mut leaders = quorum.election("e").observe().unwrap();
@@ -83,7 +83,7 @@ async fn an_observation_ends_with_the_shutdown_and_with_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_notice_told_is_seen_at_the_next_poll() {
+async fn a_change_without_a_notice_is_returned_by_the_next_poll() {
     let cluster = MemoryCluster::new(3);
     let mut leaders = election_on(&cluster).observe().unwrap();
     assert!(leaders.next().now_or_never().is_none());
@@ -99,7 +99,7 @@ async fn what_no_notice_told_is_seen_at_the_next_poll() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_is_quiet_while_nothing_changes() {
+async fn an_observer_sends_few_queries_without_changes() {
     let cluster = MemoryCluster::new(5);
     let _leadership = election_on(&cluster).campaign("host-1").await.unwrap();
     let mut leaders = election_on(&cluster).observe().unwrap();
@@ -133,7 +133,7 @@ async fn asks_while_a_value_is_under_way(leaders: &mut Leaders, cluster: &Memory
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_never_goes_back_to_a_value_that_was_there_before() {
+async fn an_observer_never_returns_an_earlier_value() {
     let cluster = MemoryCluster::new(3);
     let mut leaders = election_on(&cluster).observe().unwrap();
     assert_eq!(asks_while_a_value_is_under_way(&mut leaders, &cluster).await, ["1", "2"]);
