@@ -69,7 +69,7 @@ pub(crate) struct WaiterConfig {
 ///
 /// # Invariants
 ///
-/// 1. A wake during an attempt is kept, but leads to [`Plan::Queued`]: the wake may be older than the
+/// 1. A wake during an attempt is kept, but leads to [`Plan::QueueNodeFirst`]: the wake may be older than the
 ///    refusal.
 /// 2. No failure causes a busy loop. Attempts without a quorum keep [`Pacing::floor`] apart unless an
 ///    event arrives. Split votes wait for increasing delays.

@@ -1,4 +1,4 @@
-//! Making a quorum, and remaking it: what an administrator decides.
+//! The acts of an administrator: making a quorum, moving it, and force-unlocking a resource.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,26 +17,26 @@ use crate::{
     values::{Fingerprint, NodeError, NodeReplies, NodeReply, Refusal, Resource},
 };
 
-/// The number of times that a move begins anew because an old node came back to its old configuration meanwhile.
+/// The number of restarts of a move, one whenever an old node returned to its old configuration during the move.
 const MOST_ROUNDS: usize = 3;
 
-/// What [`init_if_needed`] did.
+/// The outcome of [`init_if_needed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InitOutcome {
-    /// It made a quorum of these nodes, all of which were new.
+    /// A new quorum of these nodes, all of which were new.
     Created,
-    /// The nodes are this quorum already. The reply of a node is `Done` if the node knows the quorum, `Refused` with
-    /// `Quarantined` if the node knew nothing and joins after a quarantine, anything else if it could not be asked.
+    /// The existing quorum of these nodes. The reply of a node is `Done` if the node belongs to the quorum already,
+    /// `Refused` with `Quarantined` if the node had no metadata and joins after a quarantine, and any other if the node gave no answer.
     AlreadyDone(NodeReplies),
 }
 
-/// Makes a new quorum of these nodes: an administrator's act, once. Every node has to be there (nodes that are about
-/// to start are waited for, up to the connect timeout), and none may have been in a quorum before.
+/// Makes a new quorum of these nodes. An administrator calls this once. Every node has to answer within the connect
+/// timeout, so nodes may be about to start, and no node may have been in a quorum before.
 ///
-/// It distinguishes new nodes from nodes that have lost everything, which no client can. Nodes that no `init` has
-/// admitted vote only after a quarantine of `max_ttl` and a little more; nodes of this configuration that are still in
-/// the quarantine which began with their first client are admitted, too.
+/// The call declares these nodes to be new, because no client can distinguish a new node from a node that has lost its
+/// data. Without `init`, a node votes only after a quarantine of `max_ttl` and a little more. If nodes of this
+/// configuration are still in the quarantine that began with their first client, this call admits them, too.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -52,10 +52,11 @@ pub enum InitOutcome {
 ///
 /// # Errors
 ///
-/// With nothing changed: [`AdminError::NotNew`] if a node belongs to a quorum, or may have voted in this one;
-/// [`AdminError::Config`] if the settings cannot work, a node's clock is off by more than an hour, or two addresses
-/// lead to one server. [`AdminError::Incomplete`] if a node did not answer. Nodes are asked first, so other nodes have
-/// been admitted, as their replies say, only if a node failed in between, or another `init` ran meanwhile.
+/// * [`AdminError::NotNew`] if a node belongs to a quorum, or may have voted in this one. Nothing is changed.
+/// * [`AdminError::Config`] if the settings are invalid, if the clock of a node is off by more than an hour, or if two
+///   addresses lead to one server. Nothing is changed.
+/// * [`AdminError::Incomplete`] if a node did not answer. The call inspects all nodes first. Therefore it has admitted
+///   some nodes, according to their replies, only if a node failed after that, or another `init` ran meanwhile.
 ///
 /// # Cancel safety
 ///
@@ -70,31 +71,34 @@ pub(super) async fn init_with(client: &Client) -> Result<(), AdminError> {
     let answers = dry_run(context).await?;
     refuse_known(context, &answers, None)?;
     every_answered(context, &answers)?;
-    // From here on nodes may change, so an error reports the nodes of another `init`, too.
+    // The nodes may change from here on, so an error also reports nodes that another `init` has admitted.
     every(context, &ask_all_nodes(context, init_operation(context, false)).await)
 }
 
-/// As [`init`], and no error if the nodes are this quorum already: for jobs that are repeated, such as a deployment.
+/// Makes a quorum as [`init`] does, unless the nodes are this quorum already. It is for repeated jobs, such as a
+/// deployment.
 ///
-/// Where any node knows the quorum, nodes that know nothing may have forgotten it: they are registered, and wait out a
-/// quarantine. **It is not for the start of every service.** Where no node knows the quorum (there is one node, or all
-/// have lost their data at once), nothing distinguishes forgotten nodes from new ones: they vote at once, beside the
-/// leases that they forgot.
+/// If any node belongs to the quorum, nodes without metadata may have lost it: these nodes are registered, and vote after
+/// a quarantine.
+///
+/// **Do not call this at every start of a service.** If no node has metadata (there is one node, or all nodes have lost
+/// their data at once), nothing distinguishes these nodes from new ones: they vote at once, although they may have
+/// forgotten leases.
 ///
 /// # Errors
 ///
-/// As [`init`]; [`AdminError::NotNew`] only for nodes of another quorum, and [`AdminError::Incomplete`] only where no
-/// node knows this one.
+/// As [`init`], but [`AdminError::NotNew`] only for nodes of another quorum, and [`AdminError::Incomplete`] only if no
+/// node belongs to this one.
 ///
 /// # Cancel safety
 ///
-/// Nodes that were admitted or registered stay so. Call it again.
+/// Nodes that were admitted or registered stay so. Repeat the call.
 pub async fn init_if_needed(quorum: &QuorumBuilder) -> Result<InitOutcome, AdminError> {
     init_if_needed_with(&*quorum.start_to_change()?).await
 }
 
-/// Makes a quorum of nodes none of which belongs to one, unless they are this quorum already. Where a single node
-/// knows the quorum, nodes that know nothing may have forgotten it: they are registered, as by a client.
+/// Makes a quorum of new nodes, unless the nodes are this quorum already. If a single node belongs to the quorum, nodes
+/// without metadata may have lost it, and are registered as by a client.
 pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, AdminError> {
     let context = &*client.context;
     let ours = fingerprint_of(context);
@@ -117,51 +121,54 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
     if made.iter().all(is_ours) { Ok(InitOutcome::Created) } else { Err(incomplete(context, &made)) }
 }
 
-/// Moves a quorum to other nodes or settings: other nodes, another number of votes, another `max_ttl`. It takes one
-/// `max_ttl`, during which no client gets a new lock of the quorum.
+/// Moves a quorum to other nodes or settings, such as the number of votes or `max_ttl`. The move takes one `max_ttl`, in
+/// which no client acquires a lock of the quorum.
 ///
 /// # Errors
 ///
-/// [`AdminError::Config`] if the settings of either builder cannot work, or two addresses of one builder lead to one
-/// server; also if nodes could not distinguish the two configurations: then the new one needs a
-/// [`name`](QuorumBuilder::name) of its own. [`AdminError::Incomplete`] if so many old nodes did not answer that they
-/// could still be a quorum, with the others closed; or if a new node did not answer. The same call again goes on from
-/// there.
+/// * [`AdminError::Config`] if the settings of either builder are invalid, or if two addresses of one builder lead to
+///   one server. Also if nodes could not distinguish the two configurations: then the new configuration needs a
+///   [`name`](QuorumBuilder::name) of its own.
+/// * [`AdminError::Incomplete`] if the old nodes that did not answer could still be a quorum (the other old nodes are
+///   closed then), or if a new node did not answer. The same call again continues from there.
 ///
 /// # Cancel safety
 ///
-/// Nodes that are closed stay closed; the same call again goes on from there.
+/// Closed nodes stay closed. The same call again continues from there.
 pub async fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), AdminError> {
     let new = to.start_to_change()?;
     let old = from.start_to_change()?;
     move_nodes(&old, &new, &to.settings.name).await
 }
 
-/// Unlocks a resource for any holder, on every node that answers.
+/// Force-unlocks a resource: unlocks it for any holder, on every node that answers.
 ///
-/// It is for an operator, when a holder is known to be gone and its ttl is too long to wait for. It does not ask the
-/// holder, which may still be working: then there are two, and only the token distinguishes them.
+/// An operator calls this if a holder is known to have stopped and its ttl is too long to wait for. The holder is not
+/// asked. If it still works, two clients use the resource, and only their tokens distinguish them.
 ///
-/// From now on the nodes refuse renewals of the holder, and notify its client, which asks them: the client learns of
-/// the loss within a round trip, or where that notice is lost, at its next renewal (a third of its ttl after the last
-/// one), or without renewal at its end. Of more than 128 readers, one may be renewed by nodes that could not be
-/// reached, or had lost its key.
+/// From then on, the nodes refuse renewals of the holder, and notify its client, which renews at once and so receives
+/// the loss within a round trip. Exceptions:
+///
+/// * **If that notice is lost**, the client receives the loss at its next renewal (a third of the ttl after the last
+///   one), or without renewal at the end of the lease.
+/// * **If the resource has more than 128 readers**, a reader may be renewed by nodes that were unreachable, or had lost
+///   its key.
 ///
 /// # Errors
 ///
-/// [`Error::NoQuorum`] if fewer nodes than a quorum have confirmed within a node timeout: the resource may still be
-/// locked. [`Error::Config`], [`Error::Closed`].
+/// [`Error::NoQuorum`] if fewer nodes than a quorum confirmed within a node timeout. The resource may still be locked.
+/// [`Error::Config`], [`Error::Closed`].
 ///
 /// # Cancel safety
 ///
-/// Once polled, the deletion is on its way to all nodes, whether or not the future is dropped. What keeps renewals from
-/// nodes that did not have the key follows when the nodes have answered which leases they have.
+/// From the first poll on, the deletion is on its way to all nodes, also if the future is dropped. The tombstones, by
+/// which nodes without the key refuse renewals, follow after the nodes have named their leases.
 pub async fn force_unlock(quorum: &Quorum, resource: impl AsRef<[u8]>) -> Result<NodeReplies, Error> {
     let request = quorum.request(resource);
     force_unlock::force_unlock(request.context(), &request.checked()?).await
 }
 
-/// Returns the settings by which nodes refuse clients of another quorum, as one line.
+/// Returns the fingerprint: the settings by which nodes refuse clients of another quorum, as one line.
 ///
 /// # Errors
 ///
@@ -239,7 +246,7 @@ async fn close(
     }
     let is_open = |answer: &&Answer| match answer {
         Answer::Registered(_) => false,
-        // An earlier call has opened it.
+        // An earlier call has opened this node.
         Answer::WrongQuorum { fingerprint } => fingerprint != to,
         _ => true,
     };
@@ -288,8 +295,8 @@ async fn inspect_started(context: &ClientContext) -> Result<Vec<Answer>, AdminEr
     Ok(answers)
 }
 
-/// Returns an error unless every node has answered. Its replies show nodes that did as `NotAsked`, because nothing but an
-/// inspection was sent to them.
+/// Returns an error unless every node has answered. In the error, the reply of a node that answered is `NotAsked`,
+/// because only an inspection was sent to the node.
 fn every_answered(context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
     let is_fine = |answer: &Answer| has_answered(answer) || is_done(answer);
     if answers.iter().all(is_fine) {
@@ -311,7 +318,7 @@ fn has_answered(answer: &Answer) -> bool {
     matches!(answer, Answer::Inspected(_))
 }
 
-/// The configuration to which a node belongs, by its answer.
+/// Returns the configuration that a node belongs to, by its answer.
 fn fingerprint_in(answer: &Answer) -> Option<&Fingerprint> {
     match answer {
         Answer::Inspected(inspection) => inspection.fingerprint.as_ref(),
@@ -330,7 +337,7 @@ fn is_done(answer: &Answer) -> bool {
     matches!(answer, Answer::Registered(_))
 }
 
-/// The reply for a node that had no metadata, by the answer to its registration.
+/// Returns the reply of a node that had no metadata, by the answer to its registration.
 fn joining(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Registered(Registration { quarantine: Some(remaining), .. }) => {
@@ -340,7 +347,7 @@ fn joining(answer: &Answer) -> NodeReply {
     }
 }
 
-/// Refuses nodes that belong to a quorum, unless it is the one that is allowed.
+/// Returns an error if a node belongs to a quorum other than the allowed one.
 fn refuse_known(
     context: &ClientContext,
     answers: &[Answer],
@@ -360,7 +367,7 @@ async fn ask_all_nodes(context: &ClientContext, operation: Operation) -> Vec<Ans
     collect(context, send_to_all(context, operation, deadline), deadline).await
 }
 
-/// Returns the answer by which the node belongs to the quorum, if one of the two is.
+/// Returns the one of two answers by which the node belongs to the quorum, if any.
 fn better(opened: Answer, made: Answer) -> Answer {
     if is_done(&made) { made } else { opened }
 }
@@ -373,8 +380,8 @@ fn incomplete(context: &ClientContext, answers: &[Answer]) -> AdminError {
     AdminError::Incomplete(context.replies(answers.iter().map(NodeReply::from)))
 }
 
-/// The error of two configurations of different nodes that nodes cannot distinguish: an old node that is not reached would
-/// accept clients of the old configuration.
+/// Returns the error of two configurations of different nodes that have one fingerprint: an old node that the move does
+/// not reach would accept clients of the old configuration.
 fn same_configuration(name: &str) -> ConfigError {
     let expected = "a name of its own for the new configuration, because its other settings are those of the old one \
                     and its nodes are not";
