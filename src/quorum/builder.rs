@@ -1,4 +1,4 @@
-//! Building a client of a quorum.
+//! The builder of a client.
 
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
@@ -25,16 +25,16 @@ use crate::{
 #[cfg(feature = "__command")]
 pub(crate) mod effective;
 
-/// The nodes of a quorum and the settings that all of its locks share.
+/// The nodes of a quorum, and the settings that all of its locks share.
 ///
-/// All clients of a quorum must agree on name, nodes, votes needed, `max_ttl`, attempt timeout and drift, and be of
-/// versions of this crate that speak the same protocol. Nodes check all of these but the addresses. Clients must agree
-/// on the restart guard too, which nodes do not check. Ranges are checked by [`connect`](Self::connect).
+/// All clients of a quorum must agree on name, nodes, votes needed, `max_ttl`, attempt timeout, drift and restart guard,
+/// and be of versions of this crate with the same protocol. Nodes check all of these except the addresses and the
+/// restart guard. [`connect`](Self::connect) checks the ranges.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is connected"]
 pub struct QuorumBuilder {
     nodes: Vec<NodeSource>,
-    /// What is wrong with certificates is an error of `connect`.
+    /// The TLS settings. An error in a certificate is an error of `connect`.
     #[cfg(feature = "tls")]
     tls: Result<Tls, ConfigError>,
     pub(crate) settings: QuorumSettings,
@@ -58,20 +58,20 @@ impl QuorumBuilder {
         }
     }
 
-    /// Adds nodes by url, such as `redis://10.0.0.1:6379`: independent masters, none a replica of
-    /// another. An odd number is best; one gives a plain single-node lock.
+    /// Adds nodes by url, such as `redis://10.0.0.1:6379`. The nodes are independent masters, no node a replica of
+    /// another node. An odd number is best. A single node gives a plain single-node lock.
     ///
     /// | url | leads to |
     /// |---|---|
     /// | `redis://[user:password@]host[:port][/database]` | a server, over TCP |
     /// | `rediss://...`, the same | a server, behind TLS: with the feature `tls` |
-    /// | `unix:///path[?db=1&user=name&pass=word]` | a server on this machine, by its socket |
-    /// | `redis+sentinel://[user:password@]host[:port],.../name[?db=1&sentinel_user=name&sentinel_pass=word]` | the present master of the set that these Sentinels know by this name; user, password and database are the master's |
-    /// | `rediss+sentinel://...`, the same | that master, behind TLS, as are its Sentinels |
+    /// | `unix:///path[?db=1&user=name&pass=word]` | a server on this machine, by a socket |
+    /// | `redis+sentinel://[user:password@]host[:port],.../name[?db=1&sentinel_user=name&sentinel_pass=word]` | the present master of the set of this name at these Sentinels; user, password and database are those of the master |
+    /// | `rediss+sentinel://...`, the same | the same, with master and Sentinels behind TLS |
     ///
-    /// The port is 6379, that of a Sentinel 26379, and the database 0 unless they say otherwise.
-    /// What has a meaning in urls has to be escaped in names and passwords: `@` is `%40`. A
-    /// failover among Sentinels costs a quarantine, and [REDIS.md] says what it needs.
+    /// By default, the port is 6379, the port of a Sentinel 26379, and the database 0. Characters with a meaning in urls
+    /// must be escaped in names and passwords: `@` is `%40`. A failover among Sentinels costs a quarantine, and has
+    /// requirements that [REDIS.md] lists.
     ///
     /// [REDIS.md]: https://github.com/redquorum/redquorum/blob/main/docs/REDIS.md#a-node-behind-sentinel
     pub fn nodes<S: Into<String>>(mut self, urls: impl IntoIterator<Item = S>) -> Self {
@@ -79,13 +79,12 @@ impl QuorumBuilder {
         self
     }
 
-    /// Adds the nodes that the environment variable `REDQUORUM_NODES` names: urls, separated by blanks or commas. A
-    /// comma that is not followed by a new `scheme://` is part of a url, which may name several Sentinels.
+    /// Adds the nodes of the environment variable `REDQUORUM_NODES`: urls, separated by blanks or commas. A comma without
+    /// a `scheme://` after it is part of a url, because a url may name several Sentinels.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if the variable is not set, or names no node. The urls themselves are checked by
-    /// [`connect`](Self::connect).
+    /// [`Error::Config`] if the variable is not set, or names no node. [`connect`](Self::connect) checks the urls.
     pub fn nodes_from_env(self) -> Result<Self, Error> {
         let urls = node_urls(&std::env::var_os(NODES_VARIABLE).unwrap_or_default().to_string_lossy());
         if urls.is_empty() {
@@ -97,25 +96,24 @@ impl QuorumBuilder {
         Ok(self.nodes(urls))
     }
 
-    /// Adds nodes by clients of the crate `redis`: with their addresses, credentials, databases and TLS. Each node has
-    /// connections of its own; the settings of TCP sockets are not taken over.
+    /// Adds nodes by clients of the crate `redis`, with their addresses, credentials, databases and TLS. Each node has
+    /// connections of its own, without the clients' settings of TCP sockets.
     ///
-    /// The clients are of the version that [`unstable_redis::redis`](crate::unstable_redis::redis) is, so this method
-    /// may change in any version. Behind TLS, what that crate requires has to be there: one of its TLS features, and
-    /// for rustls a crypto provider.
+    /// The clients have the version of [`unstable_redis::redis`](crate::unstable_redis::redis), so this method may change
+    /// in any version. For TLS, enable a TLS feature of that crate, and for rustls install a crypto provider.
     #[cfg(feature = "unstable-redis")]
     pub fn clients(mut self, clients: impl IntoIterator<Item = redis::Client>) -> Self {
         self.nodes.extend(clients.into_iter().map(|client| NodeSource::Client(Box::new(client))));
         self
     }
 
-    /// Certificates of CAs (PEM) to trust behind TLS, in place of those of the system (default). Called again, it adds
-    /// more. For nodes with `rediss://` and `rediss+sentinel://`.
+    /// Adds certificates of CAs (PEM) to trust for nodes with `rediss://` and `rediss+sentinel://`, instead of the
+    /// certificates of the system (default).
     ///
-    /// TLS is made by rustls, with the crypto provider that the process has installed, or with *ring*. The certificate
-    /// of a server has to be valid for the host as it stands in the url, or as a Sentinel names it; this check cannot
-    /// be switched off. On Linux, `SSL_CERT_FILE` and `SSL_CERT_DIR` say where the certificates of the system are. PEM
-    /// that holds no certificate is an error of [`connect`](Self::connect).
+    /// The TLS library is rustls, with the crypto provider that the process has installed, or with *ring*. The
+    /// certificate of a server has to be valid for the host in the url, or for the host that a Sentinel names. This check
+    /// cannot be switched off. On Linux, `SSL_CERT_FILE` and `SSL_CERT_DIR` are the places of the system's certificates.
+    /// PEM without a certificate is an error of [`connect`](Self::connect).
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -138,8 +136,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// The certificate to show to servers that ask for one behind TLS, as PEM: its chain, with the certificate itself
-    /// first, and its private key without a passphrase (default: none). PEM that cannot be used is an error of
+    /// Sets the certificate for servers that request a client certificate, as PEM: the chain, beginning with the
+    /// certificate, and the private key without a passphrase (default: none). Invalid PEM is an error of
     /// [`connect`](Self::connect).
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
@@ -148,86 +146,87 @@ impl QuorumBuilder {
         self
     }
 
-    /// TLS as a settings file describes it.
+    /// Sets TLS by the values of a settings file.
     #[cfg(all(feature = "tls", feature = "settings"))]
     pub(crate) fn tls(mut self, tls: Tls) -> Self {
         self.tls = Ok(tls);
         self
     }
 
-    /// The name of the quorum (default: `redquorum`; 1 to 64 letters, digits, `-`, `_` or `.`). The name distinguishes
-    /// quorums in errors, and a lock [across quorums](crate::MultiLock::across) orders the quorums by name first: give
-    /// each quorum a name of its own.
+    /// Sets the name of the quorum (default: `redquorum`; 1 to 64 letters, digits, `-`, `_` or `.`). Give each quorum a
+    /// name of its own, because the name distinguishes quorums in errors, and a lock [across
+    /// quorums](crate::MultiLock::across) orders the quorums by name first.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
         self
     }
 
-    /// The label of this client, for people (default: `host:pid`; 1 to 48 bytes of characters that print). The label is
-    /// part of every [lease id](crate::LeaseId::label), so of errors, traces, inspections and keys, and of the name of
-    /// every connection (`CLIENT LIST`). Nothing depends on it.
+    /// Sets the label of this client, for people (default: `host:pid`; 1 to 48 bytes of printable characters). The label
+    /// is part of every [lease id](crate::LeaseId::label) in errors, traces, inspections and keys, and of the name of
+    /// every connection (`CLIENT LIST`). No behaviour depends on the label.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.settings.label = Some(label.into());
         self
     }
 
-    /// The number of nodes that have to grant (default and least: a majority of the configured nodes; at most all). A
-    /// larger number survives more nodes that forget votes, and fewer nodes that are down.
+    /// Sets the number of nodes that have to grant (default and least: a majority of the configured nodes; at most all).
+    /// With a larger number, more nodes may forget votes, and fewer may be down.
     pub fn votes_needed(mut self, votes: usize) -> Self {
         self.settings.votes_needed = Some(votes);
         self
     }
 
-    /// The ttl of locks that set none (default: 30 s; from 4 ms, with the default drift, to `max_ttl`).
+    /// Sets the ttl of locks without a ttl of their own (default: 30 s; from 4 ms, with the default drift, to `max_ttl`).
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.settings.ttl = ttl;
         self
     }
 
-    /// The longest ttl of any lock (default: 60 s; at most ten years). A node that may have forgotten votes gives none
-    /// for this time and a little longer.
+    /// Sets the longest ttl of any lock (default: 60 s; at most ten years). A node that may have forgotten votes gives no
+    /// votes for this time and a little longer.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.settings.max_ttl = max_ttl;
         self
     }
 
-    /// The share of a ttl by which clocks may disagree (default: 0.01, half a percent for each side; 0 to below 0.5). A
-    /// larger share makes leases end earlier.
+    /// Sets the share of a ttl by which clocks may disagree (default: 0.01, half a percent for each side; 0 to below
+    /// 0.5). With a larger share, leases end earlier.
     pub fn drift(mut self, drift: f64) -> Self {
         self.settings.drift = drift;
         self
     }
 
-    /// The time to wait for the answer of one node (default: a tenth of a lock's ttl, at most 1 s; above zero, and
-    /// below the ttl). A lock with a ttl that is not longer is refused, unless the lock sets a [node
+    /// Sets the time to wait for the answer of one node (default: a tenth of a lock's ttl, at most 1 s; above zero, and
+    /// below the ttl). A lock with a shorter or equal ttl is refused, unless the lock sets a [node
     /// timeout](crate::LockOptions::node_timeout) of its own.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.settings.node_timeout = Some(node_timeout);
         self
     }
 
-    /// The time after which an attempt without a quorum fails (default: 2 s; above zero, at most `max_ttl`).
+    /// Sets the time after which an attempt without a quorum fails (default: 2 s; above zero, at most `max_ttl`).
     pub fn attempt_timeout(mut self, attempt_timeout: Duration) -> Self {
         self.settings.attempt_timeout = attempt_timeout;
         self
     }
 
-    /// The time for which [`connect`](Self::connect) and [`admin::init`](crate::admin::init) wait for nodes that do not
-    /// answer yet (default: 5 s).
+    /// Sets the time for which [`connect`](Self::connect) and [`admin::init`](crate::admin::init) wait for nodes that do
+    /// not answer yet (default: 5 s).
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.settings.connect_timeout = connect_timeout;
         self
     }
 
-    /// The least time for which a node remembers the fencing counter of a resource after the last vote, write-back or
-    /// renewal (default: 1 h; no less than `max_ttl` and 1 s, at most ten years).
+    /// Sets the least time for which a node remembers the fencing counter of a resource after the last vote, write-back
+    /// or renewal (default: 1 h; no less than `max_ttl` and 1 s, at most ten years).
     pub fn counter_ttl(mut self, counter_ttl: Duration) -> Self {
         self.settings.counter_ttl = counter_ttl;
         self
     }
 
-    /// The guard against nodes that may have forgotten votes (default: [`RestartGuard::PerConnection`]). All clients of
-    /// a quorum should have the same guard: a client with [`RestartGuard::Off`] takes the votes of nodes in quarantine.
+    /// Sets the guard against nodes that may have forgotten votes (default: [`RestartGuard::PerConnection`]). All clients
+    /// of a quorum should have the same guard: a client with [`RestartGuard::Off`] counts the votes of nodes in
+    /// quarantine.
     pub fn restart_guard(mut self, restart_guard: RestartGuard) -> Self {
         self.settings.restart_guard = restart_guard;
         self
@@ -235,48 +234,49 @@ impl QuorumBuilder {
 
     /// Lets every node without metadata vote at once, as a new node: for tests, examples and first steps.
     ///
-    /// This setting is wrong wherever a node may lose its data: a node that was flushed, or restarted empty, looks like
-    /// a new node, and exclusion is broken unseen. Make a quorum that matters by [`admin::init`](crate::admin::init),
-    /// once.
+    /// Do not use this setting if a node may lose its data: a node that was flushed, or restarted empty, looks like a new
+    /// node, and exclusion is broken without a sign. Make a production quorum once, by
+    /// [`admin::init`](crate::admin::init).
     pub fn admit_new_nodes(mut self) -> Self {
         self.settings.admits_new = true;
         self
     }
 
-    /// Makes a client that changes nothing: it writes no metadata to a node that has none, and so begins no quarantine
-    /// there.
+    /// Makes a client that changes no node: the client writes no metadata to a node without metadata, and so begins no
+    /// quarantine there.
     ///
-    /// Calls that read work: inspections, lists, health, the leader of an election and its observers, the arrivals of a
-    /// latch, the free permits of a semaphore. A call that would change a node is [`Error::Config`] (`ReadOnly`),
-    /// before anything is sent: locks of every kind, permits, campaigns, arriving at a latch and waiting for one, and
-    /// [`force_unlock`](crate::admin::force_unlock). So is a call of [`admin`](crate::admin) that makes or moves a
-    /// quorum, as [`AdminError::Config`](crate::error::AdminError::Config).
+    /// Calls that only read are available: inspections, lists, health, the leader of an election and its observers, the
+    /// arrivals of a latch, the free permits of a semaphore. Calls that change a node return [`Error::Config`]
+    /// (`ReadOnly`) before they send a request: locks of every kind, permits, campaigns, arrivals at a latch, waits for a
+    /// latch, and [`force_unlock`](crate::admin::force_unlock). Calls of [`admin`](crate::admin) that make or move a
+    /// quorum return [`AdminError::Config`](crate::error::AdminError::Config).
     pub fn read_only(mut self) -> Self {
         self.settings.is_read_only = true;
         self
     }
 
-    /// Connects to the nodes, and returns when a quorum of nodes has answered. The other nodes get as much time again,
-    /// at most an eighth of the node timeout, and are dialled on in the background. While there is no quorum yet, nodes
-    /// that cannot be reached are dialled again until the connect timeout: so a program may start together with its
-    /// servers.
+    /// Connects to the nodes, and returns when a quorum of nodes has answered.
     ///
-    /// The client works on the tokio runtime of this call, which needs timers and IO, and has to run for as long as the
-    /// client is used.
+    /// The remaining nodes get as much time again, at most an eighth of the node timeout, and are dialled in the
+    /// background after that. Without a quorum, the call dials unreachable nodes again until the connect timeout, so a
+    /// program may start together with its servers.
+    ///
+    /// The client works on the tokio runtime of this call. The runtime needs timers and IO, and has to run for as long as
+    /// the client is used.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if the settings cannot work, or there is no tokio runtime (`NoRuntime`), before anything is
-    /// sent; or if a node can be none and the others are no quorum: a node of a quorum with other settings
-    /// (`WrongQuorum`); a server whose clock is off by more than an hour, that does not permit `INFO`, or that is a
-    /// Sentinel or part of a Redis Cluster (`Server`). Also, whatever the other nodes are, if two addresses lead to one
-    /// server (`Server`). [`Error::NoQuorum`] if fewer nodes than a quorum answered within the connect timeout, or at
-    /// once if enough nodes refuse it for reasons that do not pass by themselves, such as a wrong password. Between the
-    /// two, `Config` comes first.
+    /// * [`Error::Config`] before any request, if the settings are invalid or there is no tokio runtime (`NoRuntime`).
+    /// * [`Error::Config`] if a node is unfit, and the remaining nodes are no quorum. Unfit are a node of a quorum with
+    ///   other settings (`WrongQuorum`), and a server whose clock is off by more than an hour, that does not permit
+    ///   `INFO`, or that is a Sentinel or part of a Redis Cluster (`Server`).
+    /// * [`Error::Config`] for any remaining nodes, if two addresses lead to one server (`Server`).
+    /// * [`Error::NoQuorum`] if fewer nodes than a quorum answered within the connect timeout, or at once if enough nodes
+    ///   refuse the client for a lasting reason, such as a wrong password. `Config` takes precedence.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connections; nothing is left on the nodes.
+    /// Dropping the future closes the connections, and leaves no key on the nodes.
     pub async fn connect(self) -> Result<Quorum, Error> {
         let settings = self.checked()?;
         let registers = settings.registration();
@@ -285,12 +285,12 @@ impl QuorumBuilder {
         Ok(Quorum::new(client))
     }
 
-    /// Connects to in-memory nodes, with these settings; urls are not used. Its time is that of tokio, so a test may
-    /// pause it.
+    /// Connects to in-memory nodes with these settings, without the urls. The time is that of tokio, so a test may pause
+    /// the time.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if the settings cannot work, or there is no tokio runtime (`NoRuntime`).
+    /// [`Error::Config`] if the settings are invalid, or there is no tokio runtime (`NoRuntime`).
     pub fn connect_in_memory(self, cluster: &MemoryCluster) -> Result<Quorum, Error> {
         let settings = self.settings.check(cluster.nodes())?;
         let nodes = cluster.connect(&settings.parameters, settings.is_read_only());
@@ -305,7 +305,7 @@ impl QuorumBuilder {
         self.settings.check(self.nodes.len())
     }
 
-    /// Begins to connect to the nodes for a change of the quorum. No observer receives anything: an administrator is no
+    /// Begins to connect to the nodes for a change of the quorum, without an observer, because an administrator is no
     /// client of the quorum.
     pub(crate) fn start_to_change(&self) -> Result<Arc<Client>, ConfigError> {
         let settings = self.checked()?;
@@ -336,7 +336,7 @@ impl QuorumBuilder {
         Ok(Client::start(nodes, settings, dependencies))
     }
 
-    /// The observer of a client of these nodes.
+    /// Returns the observer of a client of these nodes.
     #[cfg(feature = "metrics")]
     fn observer(&self, nodes: Vec<Arc<str>>) -> Arc<dyn Observer> {
         Arc::new(crate::metrics::Meter::new(&self.settings.name, nodes))
@@ -349,7 +349,7 @@ impl QuorumBuilder {
         Arc::new(NoObserver)
     }
 
-    /// Returns the ways to the nodes, which have different addresses.
+    /// Returns the connectors of the nodes, and refuses equal addresses.
     pub(crate) fn routes(&self) -> Result<Vec<Route>, ConfigError> {
         #[cfg(feature = "tls")]
         let mut security = Security::new(self.tls.clone()?);

@@ -1,4 +1,4 @@
-//! Connecting to a quorum: the answers of the nodes, and whether they make a quorum.
+//! The connect to a quorum: collects the answers of the nodes until a quorum has answered.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     values::{Fingerprint, NodeError, NodeReply, Resource},
 };
 
-/// The time after which a node that failed is asked again.
+/// The time after which a failed node is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// The least time to wait for the remaining nodes after a quorum has answered.
@@ -41,15 +41,15 @@ impl ConnectProgress {
         self.answered.len() == self.answers.len()
     }
 
-    /// Returns the next step where no quorum is possible. Nodes that are as quick as those that have answered still
-    /// get the time to answer: otherwise the error would report them as silent.
+    /// Returns the next step if no quorum is possible. Nodes that are as quick as the answering nodes still get the time
+    /// to answer, because the error would report these nodes as silent otherwise.
     pub(super) fn end(&self) -> ConnectStep {
         if self.is_complete() { ConnectStep::Done } else { ConnectStep::Grace }
     }
 }
 
-/// Asks every node for its metadata, and asks nodes that fail again until they answer. Ends at the step
-/// [`Done`](ConnectStep::Done), or when the connect timeout is over.
+/// Asks every node for its metadata, and asks a failed node again until the node answers. Ends at the step
+/// [`Done`](ConnectStep::Done), or at the connect timeout.
 pub(super) async fn gather(
     context: &ClientContext,
     resource: Resource,
@@ -94,17 +94,17 @@ pub(super) async fn gather(
     progress.answers
 }
 
-/// Returns how much longer to wait for the remaining nodes if a quorum took this time to answer: enough for nodes that
-/// are as quick, and little for a silent node.
+/// Returns the time to wait for the remaining nodes after a quorum took this time to answer: enough for nodes that are
+/// as quick, and little for a silent node.
 fn grace(context: &ClientContext, took: Duration) -> Duration {
     let node_timeout = context.settings.node_timeout_for(context.settings.ttl);
     took.max(SHORTEST_GRACE).min(node_timeout / HEDGE_SHARE)
 }
 
-/// Waits until a quorum of different servers has answered, and refuses nodes that cannot be one.
+/// Waits until a quorum of different servers has answered, and refuses unfit nodes.
 ///
-/// The remaining nodes get a little longer. A node that connects later registers, and its registration refuses what does
-/// not fit. Without a restart guard no node registers, so the client waits for every node.
+/// The remaining nodes get a little longer. An unfit node that connects later is refused by its registration. Without a
+/// restart guard there is no registration, so the client waits for every node.
 pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error> {
     let resource = Resource::internal(*b"redquorum:connect");
     let answers = gather(context, resource, |progress| next(context, progress)).await;
@@ -145,7 +145,7 @@ fn next(context: &ClientContext, progress: &ConnectProgress) -> ConnectStep {
     if lasting > electorate.spare() { progress.end() } else { ConnectStep::Wait }
 }
 
-/// Returns the number of nodes that have answered and fit.
+/// Returns the number of fit nodes that have answered.
 fn fitting(context: &ClientContext, answers: &[Answer]) -> usize {
     let fits = |(node, answer): &(usize, &Answer)| {
         matches!(answer, Answer::Inspected(_)) && misfit(context, *node, answer).is_none()
@@ -153,8 +153,8 @@ fn fitting(context: &ClientContext, answers: &[Answer]) -> usize {
     answers.iter().enumerate().filter(fits).count()
 }
 
-/// Whether a node failed for a reason that lasts. A server that is still starting refuses connections, or loads its
-/// data: that passes by itself.
+/// Whether a node failed for a lasting reason. A server that is still starting, and refuses connections or loads its data,
+/// has no lasting reason.
 pub(super) fn is_lasting(answer: &Answer) -> bool {
     let Answer::Error(error) = answer else { return false };
     let error = if let NodeError::Handshake(error) = error { error } else { error };
@@ -175,7 +175,7 @@ pub(super) fn is_lasting(answer: &Answer) -> bool {
     )
 }
 
-/// Returns the error of a node that lasts, if it has one.
+/// Returns the lasting error of a node, if any.
 fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<ConfigError> {
     let node = Arc::clone(context.nodes.get(node)?.address());
     let ours = &context.settings.parameters.fingerprint;
@@ -200,7 +200,7 @@ fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<Confi
     }
 }
 
-/// Refuses two addresses that lead to one server.
+/// Returns an error if two addresses lead to one server.
 pub(super) fn refuse_same_server(context: &ClientContext, answers: &[Answer]) -> Result<(), ConfigError> {
     let mut known: Vec<(&Arc<str>, &Incarnation)> = Vec::new();
     for (node, answer) in context.nodes.iter().zip(answers) {

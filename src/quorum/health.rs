@@ -9,9 +9,9 @@ use crate::{
     values::Resource,
 };
 
-/// The health of a quorum, from [`Quorum::health`]: the nodes that vote, and the reasons of those that do not.
+/// The health of a quorum, from [`Quorum::health`]: the nodes that vote, and the reasons of the nodes that do not vote.
 ///
-/// It was true when the nodes answered. A later lock asks the nodes anew.
+/// The report was true when the nodes answered. A later lock asks the nodes anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     nodes: Vec<NodeInspection>,
@@ -19,11 +19,11 @@ pub struct Health {
 }
 
 impl Quorum {
-    /// Asks every node whether it would vote for a lock of this client now: for health checks of a service, and for
-    /// people.
+    /// Returns for every node whether the node would vote for a lock of this client now: for health checks of a service,
+    /// and for people.
     ///
-    /// Waits until all nodes have answered, at most a node timeout. The call never fails: a node that does not answer
-    /// is part of the report. After a shutdown, no node answers.
+    /// The call waits until all nodes have answered, for at most a node timeout, and never fails: a node without an
+    /// answer is part of the report. After a shutdown, no node answers.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -37,7 +37,7 @@ impl Quorum {
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing.
+    /// Dropping the future has no effect on the nodes.
     pub async fn health(&self) -> Health {
         let context = &self.client().context;
         let settings = &context.settings;
@@ -56,20 +56,20 @@ impl Health {
         self.voting() >= self.needed
     }
 
-    /// The number of nodes that vote.
+    /// Returns the number of nodes that vote.
     #[must_use]
     pub fn voting(&self) -> usize {
         self.nodes.iter().filter(|node| votes(node)).count()
     }
 
-    /// The number of votes that a lock needs.
+    /// Returns the number of votes that a lock needs.
     #[must_use]
     pub fn needed(&self) -> usize {
         self.needed
     }
 
-    /// The view of each node, in the order in which the nodes were named. A node does not vote because of its
-    /// [error](NodeInspection::holder) or its [abstention](NodeInspection::abstention).
+    /// Returns the answer of each node, in the order in which the nodes were named. A node that does not vote has an
+    /// [error](NodeInspection::holder) or an [abstention](NodeInspection::abstention).
     pub fn nodes(&self) -> impl Iterator<Item = &NodeInspection> {
         self.nodes.iter()
     }

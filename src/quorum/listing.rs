@@ -1,4 +1,4 @@
-//! Lists of all that is locked.
+//! The list of all locks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,22 +28,22 @@ use crate::{
 /// The number of resources that are inspected at once.
 const MAX_CONCURRENT: usize = 64;
 
-/// Everything that is locked, from [`admin::list`](crate::admin::list).
+/// All locks that nodes list, from [`admin::list`](crate::admin::list).
 ///
-/// It was true when the nodes answered, and may be out of date on return.
+/// The list was true when the nodes answered, and may be out of date on return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
     locks: Vec<(LockName, Inspection)>,
     silent: BTreeMap<Arc<str>, NodeError>,
 }
 
-/// The meaning of a key on a node.
+/// The kind of lock that a key on a node belongs to, with its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LockName {
-    /// A resource: of a lock, an election, or readers and writers.
+    /// A resource of a lock, an election, or readers and writers.
     Resource(Resource),
-    /// One slot of a semaphore: a permit.
+    /// A slot of a semaphore, which is a permit.
     #[non_exhaustive]
     Slot {
         /// The semaphore.
@@ -51,17 +51,17 @@ pub enum LockName {
         /// The slot, from 0.
         slot: usize,
     },
-    /// The lock of the clients that acquire several permits of a semaphore: one client after the other.
+    /// The lock of a semaphore by which clients that acquire several permits take turns.
     #[non_exhaustive]
     MultiPermit {
         /// The semaphore.
         semaphore: Resource,
     },
-    /// The lock of the clients that watch for releases of all slots of a semaphore, or of all resources of an
-    /// [`AnyOf`](crate::AnyOf): one client after the other.
+    /// The lock of the release watcher: the one client that listens for the releases of all slots of a semaphore, or of
+    /// all resources of an [`AnyOf`](crate::AnyOf).
     #[non_exhaustive]
     ReleaseWatcher {
-        /// The semaphore; of an `AnyOf`, the names of its resources, with commas between.
+        /// The semaphore, or the names of the resources of an `AnyOf`, separated by commas.
         name: Resource,
     },
 }
@@ -78,7 +78,7 @@ impl LockName {
             .map_or(Self::Resource(key), |semaphore| Self::MultiPermit { semaphore })
     }
 
-    /// The resource's, or the semaphore's.
+    /// Returns the name of the resource, or of the semaphore.
     #[must_use]
     pub fn name(&self) -> &Resource {
         match self {
@@ -101,12 +101,13 @@ impl fmt::Display for LockName {
     }
 }
 
-/// Returns all that is locked, if `is_wanted`: asks every node for the names of its locks, and then about each that is
-/// wanted, as [`Quorum::inspect`] does.
+/// Returns all locks for which `is_wanted` returns true. The call gets the names of all locks from every node, and then
+/// inspects each wanted lock, as [`Quorum::inspect`] does.
 ///
-/// A node looks through all of its keys, in steps of about a hundred, by `SCAN`: the user needs [that
-/// permission](crate::error::NodeError::ScanForbidden). Each step may take a node timeout. What is locked or unlocked
-/// meanwhile may be listed or not; what is locked all the while, at a node that answers, is listed.
+/// A node goes through all of its keys by `SCAN`, in steps of about a hundred, so the user needs [that
+/// permission](crate::error::NodeError::ScanForbidden). Each step may take a node timeout. The list has every lock that
+/// is held for the whole time of the call at a node that answers. A lock that is acquired or unlocked meanwhile may be
+/// missing.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -127,11 +128,11 @@ impl fmt::Display for LockName {
 ///
 /// # Errors
 ///
-/// [`Error::NoQuorum`] if fewer nodes than a quorum listed all their locks; [`Error::Closed`].
+/// [`Error::NoQuorum`] if fewer nodes than a quorum listed all of their locks; [`Error::Closed`].
 ///
 /// # Cancel safety
 ///
-/// It changes nothing.
+/// Dropping the future has no effect on the nodes.
 pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Result<Listing, Error> {
     let context = &*quorum.client().context;
     context.ensure_open()?;
@@ -149,7 +150,7 @@ pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Res
     let names = merged(scans.into_iter().map(|(keys, _)| keys)).filter(|(name, _)| is_wanted(name));
     let inspections = names.map(|(name, key)| inspect_listed(context, &errors, name, key));
     let locks: Vec<_> = stream::iter(inspections).buffered(MAX_CONCURRENT).collect().await;
-    // A lock may have been unlocked since it was listed.
+    // A listed lock may have been unlocked since.
     let is_held_anywhere =
         |(_, inspection): &(LockName, Inspection)| inspection.nodes().any(NodeInspection::is_held);
     let locks: Vec<_> = locks.into_iter().filter(is_held_anywhere).collect();
@@ -167,7 +168,7 @@ fn merged(keys: impl Iterator<Item = BTreeSet<Resource>>) -> impl Iterator<Item 
     named.into_iter()
 }
 
-/// Returns all keys that a node lists, step by step, and the error by which it stopped.
+/// Returns all keys that a node lists step by step, and the error by which the list ended.
 async fn scan(context: &ClientContext, node: usize) -> (BTreeSet<Resource>, Option<NodeError>) {
     let (mut keys, mut cursor) = (BTreeSet::new(), 0);
     loop {
@@ -220,12 +221,13 @@ fn deadline(context: &ClientContext) -> Instant {
 }
 
 impl Listing {
-    /// What a node at least has, in the order of the names: also where no quorum has it, as [`Inspection::state`] shows.
+    /// Returns the locks that at least one node has, in the order of the names. [`Inspection::state`] shows whether a
+    /// quorum has the lock.
     pub fn locks(&self) -> impl Iterator<Item = (&LockName, &Inspection)> {
         self.locks.iter().map(|(name, inspection)| (name, inspection))
     }
 
-    /// The nodes that did not list everything, by address, and why.
+    /// Returns the nodes that did not list all of their keys, by address, with the errors.
     pub fn silent(&self) -> impl Iterator<Item = (&str, &NodeError)> {
         self.silent.iter().map(|(node, error)| (&**node, error))
     }

@@ -1,4 +1,4 @@
-//! A client of a quorum.
+//! The client of a quorum.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,23 +13,23 @@ use crate::{
     values::{InvalidResource, Resource},
 };
 
-/// A client of a quorum of independent nodes. Cheap to clone; all clones share its connections and tasks.
+/// A client of a quorum of independent nodes. The client is cheap to clone, and all clones share connections and tasks.
 ///
-/// A client works on the tokio runtime that it was connected on. Its tasks end after the last clone, lock, guard, lease
-/// and stream of leaders is gone and what had to be delivered to the nodes has been confirmed or is past its time.
+/// The client works on the tokio runtime of the connect. The tasks end after the drop of the last clone, lock, guard,
+/// lease and stream of leaders, once each message that must be delivered is confirmed or has expired.
 #[derive(Clone, Debug)]
 pub struct Quorum {
     client: Arc<Client>,
 }
 
 impl Quorum {
-    /// Settings for a quorum, to be completed with its nodes.
+    /// Returns a builder with the default settings, to be completed with the nodes.
     pub fn builder() -> QuorumBuilder {
         QuorumBuilder::new()
     }
 
-    /// A quorum of in-memory nodes of its own, for tests, examples and first steps. Time is
-    /// tokio's, so that a test may pause it.
+    /// Returns a client with in-memory nodes of its own, for tests, examples and first steps. The time is that of tokio,
+    /// so a test may pause the time.
     ///
     /// # Errors
     ///
@@ -42,32 +42,32 @@ impl Quorum {
         Self { client }
     }
 
-    /// The lock of one resource, with the quorum's settings; nothing is sent yet.
+    /// Returns the lock of one resource, with the quorum's settings. Nothing is sent yet.
     ///
-    /// A resource that cannot be one is an error of the first use.
+    /// An invalid resource is an error of the first use.
     pub fn red_lock(&self, resource: impl AsRef<[u8]>) -> RedLock {
         RedLock::new(Arc::clone(&self.client), Resource::new(resource).map_err(ConfigError::from))
     }
 
-    /// The lock of one resource that has many readers or one writer, with the quorum's settings;
-    /// nothing is sent yet.
+    /// Returns the lock of one resource with many readers or one writer, with the quorum's settings. Nothing is sent yet.
     ///
-    /// A resource that cannot be one is an error of the first use.
+    /// An invalid resource is an error of the first use.
     pub fn rw_lock(&self, resource: impl AsRef<[u8]>) -> RwLock {
         RwLock::new(Arc::clone(&self.client), Resource::new(resource).map_err(ConfigError::from))
     }
 
-    /// The lock of several resources, all or none, with the quorum's settings; nothing is sent yet.
+    /// Returns the lock of several resources, all or none, with the quorum's settings. Nothing is sent yet.
     ///
-    /// Their order does not matter. An empty group, one of more than 1,000 resources, or one with a
-    /// resource twice is an error of the first use.
+    /// The order of the resources does not matter. An empty group, a group of more than 1,000 resources, or a group that
+    /// names a resource twice is an error of the first use.
     pub fn multi_lock<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> MultiLock {
         MultiLock::new(Arc::clone(&self.client), resources)
     }
 
-    /// Asks every node which lease holds a resource, and reports the view of the quorum with the answer of each node.
+    /// Inspects a resource at every node, and returns the state by the quorum with the answer of each node.
     ///
-    /// It was true when the nodes answered, and may be out of date on return. To act on it, take the lock.
+    /// The state was true when the nodes answered, and may be out of date on return. Lock the resource before you act on
+    /// the state.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -82,18 +82,18 @@ impl Quorum {
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout: a node that does not answer is
-    /// never taken for one where the resource is free. [`Error::Config`] if the name cannot be one; [`Error::Closed`].
+    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout, because a node without an answer
+    /// never counts as one where the resource is free. [`Error::Config`] if the name is invalid; [`Error::Closed`].
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing.
+    /// Dropping the future has no effect on the nodes.
     pub async fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, Error> {
         let request = self.request(resource);
         inspection::inspect(request.context(), &request.checked_to_read()?).await
     }
 
-    /// A request for one resource, with the settings of the quorum. A reserved name is accepted if it is that of a
+    /// Returns a request for one resource, with the settings of the quorum. A reserved name is accepted if it names a
     /// lock, such as the slot of a semaphore.
     pub(super) fn request(&self, resource: impl AsRef<[u8]>) -> LockRequest {
         let resource = resource.as_ref();
@@ -107,8 +107,7 @@ impl Quorum {
         LockRequest::new(Arc::clone(&self.client), resources)
     }
 
-    /// Ends every lease of this client, lets nothing new begin, and waits for the nodes to confirm
-    /// it, as [`shutdown_within`](Self::shutdown_within) does with a grace of three seconds.
+    /// Shuts the client down, as [`shutdown_within`](Self::shutdown_within) with a grace of three seconds.
     ///
     /// # Cancel safety
     ///
@@ -117,24 +116,22 @@ impl Quorum {
         self.shutdown_within(GRACE).await
     }
 
-    /// Ends every lease of this client, lets nothing new begin, and says which nodes have not
-    /// confirmed it.
+    /// Shuts the client down: ends every lease, refuses new calls, and returns the nodes that have not confirmed every
+    /// unlock.
     ///
-    /// Guards that are alive lose their lease; calls that wait end with
-    /// [`Error::Closed`]. Attempts under way are taken back, and waited
-    /// for as long as nobody polls or drops them, at most an attempt timeout.
+    /// Live guards lose their lease, and waiting calls return [`Error::Closed`]. Attempts under way are rolled back. If
+    /// the future of an attempt is neither polled nor dropped, the call waits for that rollback for at most an attempt
+    /// timeout.
     ///
-    /// It returns at once when every unlock is confirmed. Nodes that do not answer are waited for
-    /// until `grace` is over, counted from the call; beyond that, only while a lease may keep
-    /// others from its resource because no quorum is free of it. Such a lease is over by its own
-    /// ttl, a node timeout after its last renewal.
+    /// The call returns once every unlock is confirmed, and otherwise at the end of `grace`, counted from the call. It
+    /// waits longer only while a lease may block its resource, because no quorum of nodes has confirmed the unlock. The
+    /// keys of that lease expire with their ttl, a node timeout after the last renewal.
     ///
-    /// What is open then goes on in the background as long as the runtime runs, for `max_ttl` at
-    /// most.
+    /// Unconfirmed unlocks continue in the background while the runtime runs, for at most `max_ttl`.
     ///
     /// # Cancel safety
     ///
-    /// The leases end at the first poll; dropped later, the unlocks go on in the background.
+    /// The leases end at the first poll. If the future is dropped after that, the unlocks continue in the background.
     pub async fn shutdown_within(&self, grace: Duration) -> ShutdownReport {
         shutdown::shutdown(&self.client, grace).await
     }

@@ -9,11 +9,11 @@ use crate::{
     node::PendingUnlocks, values::Resource,
 };
 
-/// The time that [`Quorum::shutdown`](crate::Quorum::shutdown) waits for nodes on which no lease depends.
+/// The grace of [`Quorum::shutdown`](crate::Quorum::shutdown): the wait for unlocks that block no resource.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
-/// The time between two looks at the unconfirmed unlocks, while a lease keeps a shutdown waiting beyond its grace. That
-/// takes a majority of nodes that do not answer.
+/// The time between two checks of the unconfirmed unlocks, while a lease blocks its resource beyond the grace. This
+/// happens only if a majority of nodes does not answer.
 const RECHECK_DELAY: Duration = Duration::from_millis(50);
 
 /// The number of resources of a node that a message names.
@@ -21,8 +21,8 @@ const MAX_NAMED: usize = 3;
 
 /// The unlocks that a shutdown has left unconfirmed, from [`Quorum::shutdown`](crate::Quorum::shutdown).
 ///
-/// No lease is valid any more: each has been unlocked at a quorum, or its own ttl is over. Unconfirmed unlocks
-/// continue in the background while the runtime runs. A key whose unlock is never confirmed ends with its ttl.
+/// No lease is valid any more: each lease has been unlocked at a quorum, or its ttl has ended. Unconfirmed unlocks
+/// continue in the background while the runtime runs. A key without a confirmed unlock expires with its ttl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShutdownReport {
     unconfirmed: Vec<(Arc<str>, Vec<Resource>)>,
@@ -36,14 +36,14 @@ impl ShutdownReport {
         self.unconfirmed.is_empty() && self.stalled_calls == 0
     }
 
-    /// The nodes that have not confirmed every unlock, by address, and the resources: an unlock of them, or the removal of
+    /// Returns the nodes that have not confirmed every unlock, by address, with the resources whose unlock, or removal of
     /// a queue entry, is on its way to the node.
     pub fn unconfirmed(&self) -> impl Iterator<Item = (&str, &[Resource])> {
         self.unconfirmed.iter().map(|(node, resources)| (&**node, &**resources))
     }
 
-    /// The number of attempts and queue entries that could not be rolled back, because the futures of their calls are
-    /// neither polled nor dropped.
+    /// Returns the number of attempts and queue entries that could not be rolled back, because the futures of their calls
+    /// are neither polled nor dropped.
     #[must_use]
     pub fn stalled_calls(&self) -> usize {
         self.stalled_calls
@@ -88,11 +88,11 @@ impl fmt::Display for ShutdownReport {
 }
 
 /// Ends every lease, rolls back every attempt, and waits as
-/// [`Quorum::shutdown_within`](crate::Quorum::shutdown_within) says.
+/// [`Quorum::shutdown_within`](crate::Quorum::shutdown_within) does.
 ///
 /// # Cancel safety
 ///
-/// As there.
+/// The same as there.
 pub(crate) async fn shutdown(client: &Client, grace: Duration) -> ShutdownReport {
     let context = &*client.context;
     let patient_until = context.now() + grace;
@@ -105,24 +105,24 @@ pub(crate) async fn shutdown(client: &Client, grace: Duration) -> ShutdownReport
     loop {
         let now = context.now();
         let undelivered: Vec<_> = context.nodes.iter().map(|node| node.undelivered()).collect();
-        let until = blocked_until(context, &undelivered).map_or(patient_until, |end| end.max(patient_until));
+        let until = blocks_until(context, &undelivered).map_or(patient_until, |end| end.max(patient_until));
         if until <= now {
             return report(context, &undelivered);
         }
-        let look = if now < patient_until { patient_until } else { until.min(now + RECHECK_DELAY) };
-        if let Either::Left(_) = select(&mut drained, context.clock.sleep_until(look)).await {
+        let next_check = if now < patient_until { patient_until } else { until.min(now + RECHECK_DELAY) };
+        if let Either::Left(_) = select(&mut drained, context.clock.sleep_until(next_check)).await {
             return report(context, &[]);
         }
     }
 }
 
-/// Closes the nodes, at the call. Ready when no node has an undelivered unlock, or all of these have expired.
+/// Closes the nodes at the call. Ready when every unlock has been delivered or has expired.
 pub(crate) fn drained(context: &ClientContext) -> impl Future<Output = Vec<()>> {
     join_all(context.nodes.iter().map(|node| node.close()))
 }
 
-/// The time until which undelivered unlocks may keep other clients from a resource.
-fn blocked_until(context: &ClientContext, undelivered: &[Vec<PendingUnlocks>]) -> Option<Instant> {
+/// Returns the time until which undelivered unlocks may block a resource.
+fn blocks_until(context: &ClientContext, undelivered: &[Vec<PendingUnlocks>]) -> Option<Instant> {
     let left = undelivered.iter().enumerate().flat_map(|(node, undelivered)| {
         undelivered.iter().flat_map(move |undelivered| {
             let end = undelivered.blocks_until.into_iter();

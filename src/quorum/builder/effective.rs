@@ -1,4 +1,4 @@
-//! What settings come to.
+//! The effective settings of a quorum.
 
 use std::time::Duration;
 
@@ -8,31 +8,31 @@ use crate::{
     node::{RestartGuard, redis::NodeConnector},
 };
 
-/// Settings of a quorum as they are used, with the defaults of those that were not given.
+/// The settings that a client of a quorum uses, with defaults for the settings that were not given.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EffectiveSettings {
-    /// How many nodes have to grant.
+    /// The number of nodes that have to grant.
     pub votes_needed: usize,
-    /// The ttl of locks that set none.
+    /// The ttl of locks without a ttl of their own.
     pub ttl: Duration,
-    /// The longest ttl that any lock may have.
+    /// The longest ttl of any lock.
     pub max_ttl: Duration,
-    /// How long a node's answer is waited for by locks that set no ttl.
+    /// The time that a lock without a ttl of its own waits for the answer of a node.
     pub node_timeout: Duration,
-    /// How long nodes that do not answer yet are waited for.
+    /// The time to wait for nodes that do not answer yet.
     pub connect_timeout: Duration,
-    /// The share of a ttl that clocks may disagree by.
+    /// The share of a ttl by which clocks may disagree.
     pub drift: f64,
-    /// When a node is asked whether it may have forgotten votes.
+    /// The guard against nodes that may have forgotten votes.
     pub restart_guard: RestartGuard,
 }
 
-/// Returns what these settings amount to, for programs that show or judge them.
+/// Returns the effective settings of a builder, for programs that display or check them.
 ///
 /// # Errors
 ///
-/// [`ConfigError`] if the settings cannot work.
+/// [`ConfigError`] if the settings are invalid.
 pub fn effective(quorum: &QuorumBuilder) -> Result<EffectiveSettings, ConfigError> {
     let settings = quorum.checked()?;
     Ok(EffectiveSettings {
@@ -46,12 +46,11 @@ pub fn effective(quorum: &QuorumBuilder) -> Result<EffectiveSettings, ConfigErro
     })
 }
 
-/// Returns what makes plain connections to the nodes, in the order in which these were named: for programs that look
-/// at servers.
+/// Returns the connectors of the nodes, in the order in which the nodes were named, for programs that inspect servers.
 ///
 /// # Errors
 ///
-/// [`ConfigError`] if the nodes cannot be nodes of a quorum.
+/// [`ConfigError`] if the nodes are invalid.
 pub fn connectors(quorum: &QuorumBuilder) -> Result<Vec<NodeConnector>, ConfigError> {
     let (routes, runtime) = (quorum.routes()?, runtime()?);
     Ok(routes.into_iter().map(|route| NodeConnector::new(route, runtime.clone())).collect())
