@@ -1,4 +1,4 @@
-//! The client on which all locks work, and its background tasks.
+//! The client of all locks, with its background tasks.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::{
     node::Node,
 };
 
-/// A client: the state that all of its locks, guards and leases share, and the tasks that end with it. A `Quorum` is a
-/// handle of one.
+/// A client: the state that all locks, guards and leases of the client share, and the tasks that end with the client. A
+/// `Quorum` is a handle of a client.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) context: Arc<ClientContext>,
@@ -50,7 +50,7 @@ impl Client {
         self.leases.lose_all(LossReason::Closed(ClosedReason::ShutDown));
     }
 
-    /// Ends the watchdog alone, as a panic in it would.
+    /// Ends only the watchdog, as a panic in the watchdog would.
     #[cfg(test)]
     pub(crate) fn stop_watchdog(&self) {
         self.tasks[0].abort();

@@ -24,21 +24,21 @@ pub(super) struct CoalescedReadLeases(Mutex<LeaseTable>);
 #[derive(Debug, Default)]
 struct LeaseTable {
     leases: HashMap<Resources, Arc<CoalescedReadLease>>,
-    /// The number of entries at which unused ones are removed.
+    /// The number of entries at which unused entries are removed.
     sweep_at: usize,
 }
 
-/// A read lease that tasks of one client share: those that arrive while it is acquired, or for as long again.
+/// A read lease that tasks of one client share: the tasks that arrive during the acquisition, or for as long again.
 #[derive(Debug, Default)]
 pub(super) struct CoalescedReadLease {
-    /// Admits the task that acquires the lease, or is about to join it.
+    /// The entrance of a task that acquires or joins the lease.
     pub(super) entrance: Entrance,
     lease: Mutex<Weak<ActiveLease>>,
 }
 
 impl CoalescedReadLeases {
-    /// Returns the lease that the tasks of such a request share. Only requests of the usual kind share one: for
-    /// reading alone, with the ttl of the quorum, renewed without an end.
+    /// Returns the lease that tasks share for a request. Only requests that read all of their resources, with the ttl of
+    /// the quorum and renewals without an end, share a lease.
     pub(super) fn get(&self, ttl: Duration, checked: &CheckedRequest) -> Option<Arc<CoalescedReadLease>> {
         let CheckedLock { rules, hold_at_most, is_renewed, .. } = checked.settings;
         let is_usual = rules.ttl == ttl && is_renewed && hold_at_most.is_none();

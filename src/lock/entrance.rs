@@ -8,11 +8,11 @@ use crate::{client::context::ClientContext, clock::Instant, error::Error};
 #[derive(Debug, Default)]
 pub(super) struct Entrance(Mutex<()>);
 
-/// The right of the task that has entered. If it is dropped, the next task enters.
+/// The permission of the task that has entered. Its drop lets the next task enter.
 pub(super) type Entered<'a> = MutexGuard<'a, ()>;
 
 impl Entrance {
-    /// Waits for the tasks ahead: `None` if that takes until the deadline.
+    /// Waits for the tasks ahead, and returns `None` if the deadline is earlier.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl Entrance {
         }
     }
 
-    /// Waits for the tasks ahead, for as long as that takes.
+    /// Waits for the tasks ahead without a deadline.
     pub(super) async fn enter(&self) -> Entered<'_> {
         self.0.lock().await
     }

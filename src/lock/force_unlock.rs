@@ -1,4 +1,4 @@
-//! Unlocking by force.
+//! The force-unlock of a resource.
 
 use std::collections::BTreeSet;
 
@@ -16,9 +16,9 @@ use crate::{
 
 /// Unlocks the resource for any holder, and waits until every node has answered or timed out.
 ///
-/// A node that lost the key, or cannot be reached now, would accept the holder's next renewal. So every lease id that a
-/// node names is unlocked by name as well, at every node and until it is delivered: that leaves a tombstone everywhere.
-/// Readers are never unlocked as a whole, because later readers have the same key.
+/// A node that lost the key, or is unreachable now, would accept the holder's next renewal. Therefore every lease id that
+/// a node names is also unlocked by id, at every node and until delivered, which leaves a tombstone at every node. Readers
+/// are never unlocked as a whole, because later readers have the same key.
 pub(crate) async fn force_unlock(
     context: &ClientContext,
     checked: &CheckedRequest,
@@ -46,7 +46,7 @@ pub(crate) async fn force_unlock(
     Err(NoQuorum::new(Goal::ForceUnlock(checked.resource.clone()), replies).into())
 }
 
-/// Returns the lease ids that the nodes name as holders, and whether each is a reader's.
+/// Returns the lease ids that the nodes name as holders, and whether each belongs to a reader.
 fn named_owners(answers: Vec<Answer>) -> BTreeSet<(LeaseId, bool)> {
     let owners = |answer| {
         let Answer::Inspected(inspection) = answer else { return Vec::new() };

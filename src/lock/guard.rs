@@ -16,31 +16,31 @@ use crate::{
     values::{NodeReplies, NodeReply, Refusal},
 };
 
-/// An exclusive lease on a resource or a group, for as long as it is valid and this guard lives. What can be done
-/// with the lease are the methods of [`Lease`].
+/// The guard of an exclusive lease on a resource or a group. The guard derefs to [`Lease`], which has the methods of the
+/// lease. The lease is held for as long as it is valid and this guard lives.
 ///
-/// Dropping it unlocks without waiting: the unlock is handed to the client's connections on the spot, and renewal
-/// stops at once. That needs no runtime context and works in a panic or a cancelled future. Where it cannot work
-/// (the process is killed, the runtime of the client is gone, the guard is leaked) the ttl ends the lease.
-/// [`unlock`](Self::unlock) does the same and returns the replies of the nodes.
+/// The drop unlocks without waiting: it submits the unlock to the client's connections, and renewal stops at once. The
+/// drop needs no runtime context, and works in a panic or a cancelled future. If the drop cannot send the unlock (the
+/// process is killed, the runtime of the client has ended, the guard is leaked), the ttl ends the lease.
+/// [`unlock`](Self::unlock) unlocks too, and returns the replies of the nodes.
 ///
-/// A guard is a claim about time, not a wall: a process that is paused between a look at the guard and its next
-/// action may act after the end of the lease. Give its [`fencing_token`](Lease::fencing_token) to whatever the
-/// lock protects, and have the store refuse late writers, as [`Fence`](crate::Fence) does.
+/// A guard is a statement about time, not a barrier: a process that is paused between a check of the guard and its next
+/// write may write after the end of the lease. Give the [`fencing_token`](Lease::fencing_token) to the store that the
+/// lock protects, and let the store refuse late writers, as [`Fence`](crate::Fence) does.
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct LockGuard {
     lease: Lease,
-    /// Whether the hold of this guard is given back by [`unlock`](Self::unlock), or belongs to another lease.
+    /// Whether [`unlock`](Self::unlock) has given back the hold of this guard, or the hold belongs to another lease.
     is_given_back: bool,
     /// The entry by which the owner of the guard re-enters the lease.
     own_lease: Option<Arc<OwnLease>>,
 }
 
-/// A lease for reading, which other readers share, for as long as it is valid and this guard lives. What can be done
-/// with the lease are the methods of [`Lease`].
+/// The guard of a shared lease, which is held together with other readers for as long as it is valid and this guard
+/// lives. The guard derefs to [`Lease`], which has the methods of the lease.
 ///
-/// Dropping it unlocks, as dropping a [`LockGuard`] does. There is no way from a reader to a writer but to unlock
-/// first: two readers would wait for each other.
+/// The drop unlocks, as the drop of a [`LockGuard`] does. A reader has to unlock before it can write, because two readers
+/// that upgrade would wait for each other.
 ///
 /// ```compile_fail,E0599
 /// # async fn downgrade(guard: redquorum::ReadGuard) {
@@ -51,7 +51,7 @@ pub struct LockGuard {
 pub struct ReadGuard(LockGuard);
 
 impl LockGuard {
-    /// The guard of one hold of a lease.
+    /// The guard of a hold of a lease.
     pub(crate) fn new(client: Arc<Client>, active: Arc<ActiveLease>) -> Self {
         Self { lease: Lease { client, active }, is_given_back: false, own_lease: None }
     }
@@ -59,38 +59,39 @@ impl LockGuard {
     /// Unlocks, and waits up to a node timeout for a quorum to confirm. `Ok` means that the lease was valid until
     /// the call.
     ///
-    /// The replies say which nodes have confirmed so far. Too few confirmations are no error, since the work was
-    /// protected: the unlock goes on in the background until the last key of the lease has expired, except on a
-    /// node that will always refuse it (a key of another type, a missing permission).
-    /// [`NodeReplies::has_quorum`](crate::error::NodeReplies::has_quorum) tells whether a quorum has confirmed.
+    /// The replies show the nodes that have confirmed so far, and
+    /// [`NodeReplies::has_quorum`](crate::error::NodeReplies::has_quorum) whether these are a quorum. Too few
+    /// confirmations are no error, because the work was protected. The unlock continues in the background until the last
+    /// key of the lease has expired, except on a node that refuses it for good (a key of another type, a missing
+    /// permission).
     ///
     /// If the lease has other guards (a re-entry of an [`Owner`](crate::Owner), or tasks that share a lease to read),
     /// only this guard is given back, and the resource stays locked. The replies are then the last replies of the nodes
-    /// about the lease, and say nothing about an unlock.
+    /// about the lease, without an unlock.
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] if the lease was over before, and no other: another client may have held the resource
-    /// meanwhile.
+    /// Only [`Error::LeaseLost`], if the lease had ended before: another client may have held the resource meanwhile.
     ///
     /// # Cancel safety
     ///
-    /// The unlock is handed to all nodes before the first `await`. A future that is dropped before its first poll
-    /// drops the guard, which unlocks.
+    /// The unlock is submitted to all nodes before the first `await`. If the future is dropped before its first poll, the
+    /// drop of the guard unlocks.
     pub async fn unlock(mut self) -> Result<NodeReplies, Error> {
         self.is_given_back = true;
         Ok(unlock::unlock(&self.lease.client.leases, &self.lease.active).await?)
     }
 
-    /// Becomes a reader: other clients may read from now on, and no writer comes between, so what was written is
-    /// what is read. The exclusive lease ends at the call, and the lease of the reader has a token of its own.
+    /// Turns the exclusive lease into a shared lease. Other clients may read from then on, and no writer comes between,
+    /// so this client reads its own writes. The exclusive lease ends at the call, and the shared lease has a token of its
+    /// own.
     ///
-    /// It takes one round trip to a quorum, within the validity of the exclusive lease.
+    /// The call takes one round trip to a quorum, within the validity of the exclusive lease.
     ///
     /// # Errors
     ///
-    /// After any error, this guard does not hold the resource any more. [`Error::Config`] (`HeldMoreThanOnce`) if
-    /// the lease has several guards: only this guard is given back. [`Error::LeaseLost`] if the lease was over
+    /// After any error, this guard does not hold the resource any more. [`Error::Config`] (`HeldMoreThanOnce`) if the
+    /// lease has several guards, of which only this guard is given back. [`Error::LeaseLost`] if the lease had ended
     /// before. [`Error::NoQuorum`] if no quorum answered in time.
     ///
     /// # Cancel safety
@@ -117,7 +118,7 @@ impl LockGuard {
         let checked = read_request(context, &lease)?;
         self.is_given_back = true;
         let transferred = client.leases.transfer(&lease)?;
-        // Every node swaps one key for the other in one step, and a quorum has done so before the write lease is over.
+        // Every node replaces the key in one step, and a quorum has done so before the end of the write lease.
         let outcome = attempt_to_downgrade(context, &checked, &lease.terms.owner, lease.valid_until()).await;
         let read = match outcome {
             AttemptOutcome::Acquired(acquired) => {
@@ -146,7 +147,7 @@ impl LockGuard {
         Ok(value)
     }
 
-    /// The same guard, of a lease that its owner can re-enter.
+    /// Returns the guard of a lease that its owner can re-enter.
     pub(super) fn of_owner(mut self, own_lease: Arc<OwnLease>) -> Self {
         own_lease.record(&self.lease.active);
         self.own_lease = Some(own_lease);
@@ -207,12 +208,12 @@ impl ReadGuard {
 
     /// Unlocks, as [`LockGuard::unlock`] does.
     ///
-    /// If other tasks of the client share the lease, only this guard is given back, and the lease goes on. The replies
-    /// are then the last replies of the nodes about the lease, and say nothing about an unlock.
+    /// If other tasks of the client share the lease, only this guard is given back, and the lease continues. The replies
+    /// are then the last replies of the nodes about the lease, without an unlock.
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] if the lease was over before, and no other.
+    /// Only [`Error::LeaseLost`], if the lease had ended before.
     ///
     /// # Cancel safety
     ///
@@ -236,8 +237,8 @@ impl fmt::Debug for ReadGuard {
     }
 }
 
-/// The request for the read lease that follows a write lease: the same settings, with what is left of the longest time
-/// that the write lease may last.
+/// Returns the request for the read lease that follows a write lease: with the same settings, and the rest of
+/// `hold_at_most`.
 fn read_request(context: &ClientContext, lease: &ActiveLease) -> Result<CheckedRequest, Error> {
     let mut options = LockOptions::new().ttl(lease.ttl()).node_timeout(lease.terms.node_timeout);
     options.hold_at_most = lease.hold_left(context.now());

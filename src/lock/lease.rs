@@ -1,4 +1,4 @@
-//! A lease, as its guard and other tasks see it.
+//! The public handle of a lease.
 
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -13,13 +13,13 @@ use crate::{
     values::{FencingToken, LeaseId, NodeReplies, Resource},
 };
 
-/// A lease, as its guard and other tasks see it.
+/// The handle of a lease. All guards deref to `Lease`, so its methods are methods of every guard.
 ///
-/// Guards deref to it: what any guard can do stands here. A `Lease` that [`lease`](Self::lease) returns does not
-/// keep the lease: when the guard is gone, the resource is unlocked even if such values are left. Of several
-/// guards of one [`Owner`](crate::Owner), the last one unlocks.
+/// A `Lease` that [`lease`](Self::lease) returns does not keep the lease: after the drop of the guard, the resource is
+/// unlocked although the handle lives. If an [`Owner`](crate::Owner) has several guards of one lease, the drop of the
+/// last guard unlocks.
 ///
-/// It is not `Clone`: guards deref to it, so `guard.clone()` would compile and keep nothing.
+/// `Lease` is not `Clone`, because `guard.clone()` would compile by the deref, and keep nothing.
 ///
 /// ```compile_fail,E0599
 /// # async fn clone(guard: redquorum::LockGuard) {
@@ -33,45 +33,45 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The same lease, for another task. It does not keep the lease.
+    /// Returns a handle of the same lease, for another task. The handle does not keep the lease.
     #[must_use]
     pub fn lease(&self) -> Self {
         Self { client: Arc::clone(&self.client), active: Arc::clone(&self.active) }
     }
 
-    /// The token by which a store refuses late writers. It grows with each lease on the resource, as long as the
-    /// nodes remember their counters; readers may share one.
+    /// Returns the token by which a store refuses late writers. The token grows with each lease on the resource, as long
+    /// as the nodes remember their counters. Readers may share a token.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.active.terms.token
     }
 
-    /// The resource; of a group, the first.
+    /// Returns the resource, or the first resource of a group.
     #[must_use]
     pub fn resource(&self) -> &Resource {
         &self.active.terms.resource
     }
 
-    /// All resources, in order: one, or those of a group.
+    /// Returns all resources of the lease, in order.
     #[must_use]
     pub fn resources(&self) -> &[Resource] {
         &self.active.terms.resources
     }
 
-    /// The name of the lease on the nodes, as inspections and errors show it.
+    /// Returns the lease id, which inspections and errors show.
     #[must_use]
     pub fn id(&self) -> &LeaseId {
         &self.active.terms.owner
     }
 
-    /// The number of guards: more than 1 after a re-entry of its [`Owner`](crate::Owner), or where tasks of one
+    /// Returns the number of guards: more than 1 after a re-entry of the [`Owner`](crate::Owner), or if tasks of one
     /// client share a lease to read.
     #[must_use]
     pub fn holds(&self) -> u32 {
         self.active.holds()
     }
 
-    /// The time for which the lease is certainly valid without another renewal: zero from its end on.
+    /// Returns the time for which the lease is certainly valid without a further renewal: zero from its end on.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.active.remaining(self.client.context.now())
@@ -87,31 +87,30 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`], and no other.
+    /// Only [`Error::LeaseLost`].
     pub fn ensure(&self) -> Result<(), Error> {
         Ok(self.active.ensure(self.client.context.now())?)
     }
 
-    /// Ready when the lease is over, no later than the end of its validity: on a timer of its own, whatever
-    /// happens to renewal, connections or nodes.
+    /// Waits for the end of the lease, and is ready no later than the end of its validity. The future has a timer of its
+    /// own, which depends on no renewal, connection or node.
     ///
-    /// A future makes progress only when it is polled: code that blocks its thread receives the loss late, and has
-    /// to call [`ensure`](Self::ensure).
+    /// A future makes progress only if it is polled. Code that blocks its thread receives the loss late, and has to call
+    /// [`ensure`](Self::ensure).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future changes nothing.
+    /// Dropping the future has no effect on the lease.
     pub async fn lost(&self) -> LeaseLost {
         expiry::lost(&self.client.leases, &self.active).await
     }
 
-    /// Ready when the lease is valid for at most `left` without another renewal: at once if that is so already, or
-    /// if the lease is over. Each renewal postpones it. While the nodes answer and `left` is well below two thirds
-    /// of the ttl, it is never ready.
+    /// Waits until the lease is valid for at most `left` without a further renewal. The future is ready at once if that
+    /// is so already, or if the lease has ended. Each renewal postpones that time, so the future is never ready while the
+    /// nodes answer and `left` is well below two thirds of the ttl.
     ///
-    /// It is for work that takes time to stop, and must have stopped by the end: begin to stop when this is
-    /// ready, usually a millisecond or two after the instant. The end itself is announced by
-    /// [`lost`](Self::lost), and never late.
+    /// Use this for work that takes time to stop, and must have stopped by the end of the lease. The future is usually
+    /// ready a millisecond or two after the instant, while [`lost`](Self::lost) reports the end itself, never late.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -132,17 +131,17 @@ impl Lease {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future changes nothing.
+    /// Dropping the future has no effect on the lease.
     pub async fn expiring_within(&self, left: Duration) {
         expiry::within(&self.client.context, &self.active, left).await;
     }
 
-    /// Runs a future until it is done or the lease is lost. `Ok` means that the lease was valid until the future
-    /// was done.
+    /// Runs a future until the future is done or the lease is lost. `Ok` means that the lease was valid until the end of
+    /// the future.
     ///
-    /// The work takes no step after the end of the lease, also if its thread was blocked at that moment. A future that
-    /// blocks its thread itself past the end of the lease is not stopped, and its output is dropped. Tasks
-    /// that the future spawned run on and can call [`ensure`](Self::ensure).
+    /// The future is not polled after the end of the lease, also if the thread was blocked at that moment. If the future
+    /// itself blocks the thread past the end of the lease, the future is not stopped, and its output is dropped. Tasks
+    /// that the future spawned continue, and can call [`ensure`](Self::ensure).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -159,11 +158,11 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`], and no other; the future is dropped at the `await` where it is.
+    /// Only [`Error::LeaseLost`]. The future is dropped at its present `await`.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it drops the work at the `await` where it is. The lease goes on.
+    /// The drop of the returned future drops the work at its present `await`. The lease continues.
     pub async fn while_valid<F: Future>(&self, work: F) -> Result<F::Output, Error> {
         unless_lost(self.lost(), || self.ensure(), work).await
     }
@@ -172,25 +171,24 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] if the lease is over. [`Error::NoQuorum`] if too few nodes renewed it: the lease stays
-    /// valid until its own end.
+    /// [`Error::LeaseLost`] if the lease has ended. [`Error::NoQuorum`] if too few nodes renewed the lease, which stays
+    /// valid until its present end.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the renewals that were sent: keys may live up to one ttl longer than the lease
-    /// says, and the unlock deletes them.
+    /// Dropping the future leaves the renewals that were sent. Keys may exist for up to one ttl longer than the lease,
+    /// and the unlock deletes these keys.
     pub async fn renew(&self) -> Result<(), Error> {
         renew_now(&self.client.leases, &self.active, RenewalReason::Time).await.map(drop)
     }
 
-    /// Renews the lease, and returns whether it is proven, without any clock, that no later lease on the resource
-    /// was granted before this call; for a reader, no later lease of a writer. `false` is no loss: too few nodes
-    /// can exclude a later lease, for instance because failed attempts of other clients raised their counters.
+    /// Renews the lease, and returns whether a quorum proves, without any clock, that no later lease on the resource was
+    /// granted before this call; for a reader, no later lease of a writer. `false` is no loss. It means that too few
+    /// nodes can exclude a later lease, for instance because failed attempts of other clients raised their counters.
     ///
-    /// It is a renewal in which each node also reports whether its counter is above the token of this lease, or
-    /// for a reader, whether the resource has been read there without a break since. A quorum of nodes where that
-    /// is so proves that no later lease had been granted when the renewal began. The nodes have to remember their
-    /// counters.
+    /// In this renewal, each node also reports whether its counter is not above the token of this lease, or for a reader,
+    /// whether the resource has had readers there without a break since this lease. A quorum of these nodes proves that no later lease had
+    /// been granted when the renewal began. The nodes have to remember their counters.
     ///
     /// # Errors
     ///
@@ -203,15 +201,16 @@ impl Lease {
         renew_now(&self.client.leases, &self.active, RenewalReason::Proof).await
     }
 
-    /// The last reply of each node about the lease: how many nodes could fail before the lease is in danger.
+    /// Returns the last reply of each node about the lease, which shows the number of nodes that could fail before the
+    /// lease is in danger.
     #[must_use]
     pub fn node_replies(&self) -> NodeReplies {
         self.active.node_replies(&self.client.context)
     }
 }
 
-/// Runs a future until it is done, or until one of the leases is lost that `ensure` looks at. The future is polled only
-/// while they are valid, and its output counts only if they still are.
+/// Runs a future until the future is done, or until `ensure` reports a loss. The future is polled only while `ensure`
+/// succeeds, and its output counts only if `ensure` succeeds after that.
 pub(super) async fn unless_lost<F: Future>(
     lost: impl Future<Output = LeaseLost>,
     ensure: impl Fn() -> Result<(), Error>,

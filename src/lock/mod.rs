@@ -1,4 +1,4 @@
-//! Locks of one resource or several, their guards, and who holds them.
+//! Locks of one or several resources, their guards, and the inspection of holders.
 
 pub(crate) mod client;
 mod coalesced_read_lease;

@@ -19,10 +19,10 @@ use crate::{
 
 /// The lock of several resources of one quorum, all or none: one lease, one token.
 ///
-/// The resources are locked together, by one request to each node. So there is no order to keep and no deadlock, but
-/// a large group waits until all its resources are free at once: a steady load of locks on single resources of the
-/// group can keep it waiting without an end. A group has at most 1,000 resources, because each node locks all of them
-/// in one step, in which it serves no other client.
+/// One request to each node locks all resources together. Therefore no order is necessary and no deadlock is possible,
+/// but a group waits until all of its resources are free at once: a steady load of locks on single resources of the group
+/// can keep the group waiting without an end. A group has at most 1,000 resources, because each node locks all of them in
+/// one step, in which the node serves no other client.
 ///
 /// [`MultiLock::across`] locks resources of several quorums.
 ///
@@ -41,7 +41,7 @@ use crate::{
 #[must_use = "a lock does nothing until it is locked"]
 pub struct MultiLock {
     request: LockRequest,
-    /// The resources as they were named, and whether each is shared.
+    /// The resources in the order of the call, and whether each is shared.
     named: Result<Vec<(Resource, bool)>, ConfigError>,
 }
 
@@ -58,11 +58,11 @@ impl MultiLock {
     /// Joins locks of several quorums into one: a lease and a token for each quorum, all or none.
     ///
     /// The quorums are locked one after the other, in an order that all clients share: by their
-    /// [names](crate::QuorumBuilder::name) and the addresses of their nodes. So no two groups wait for each other in
-    /// a circle, if quorums have names of their own and all clients write the addresses alike. Locks of one client
-    /// form one group of that quorum; they must have the same options and the same owner.
+    /// [names](crate::QuorumBuilder::name) and the addresses of their nodes. Thus no groups wait for each other in a
+    /// circle if each quorum has a name of its own and all clients spell the addresses alike. Locks of one client form
+    /// one group of that quorum, and must have the same options and the same owner.
     ///
-    /// What is wrong with the group is an error of its first call.
+    /// An invalid group is an error of its first call.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -83,7 +83,8 @@ impl MultiLock {
         MultiQuorumLock::new(locks.into_iter().map(Into::into))
     }
 
-    /// Adds resources that are only read: shared with other readers. A group of them alone is shared as a whole.
+    /// Adds resources that are only read, and shared with other readers. A group of shared resources alone is shared as a
+    /// whole.
     pub fn and_read<R: AsRef<[u8]>>(self, resources: impl IntoIterator<Item = R>) -> Self {
         self.and(resources, true)
     }
@@ -98,7 +99,7 @@ impl MultiLock {
         Self::of_request(self.request, named)
     }
 
-    /// The same group with the resources of another one.
+    /// Returns this group with the resources of another group added.
     pub(super) fn joined(self, other: Self) -> Self {
         let named = self.named.and_then(|mut named| {
             named.extend(other.named?);
@@ -107,21 +108,21 @@ impl MultiLock {
         Self::of_request(self.request, named)
     }
 
-    /// Replaces the settings, all of them: what these options leave open comes from the quorum.
+    /// Replaces all options of the lock. Settings that the options leave open come from the quorum.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.request.settings = options;
         self
     }
 
-    /// Lets this owner re-enter, as [`RedLock::owned_by`] does: exactly this group. A group of which the owner holds
-    /// only some resources is another group, and waits for them.
+    /// Lets this owner re-enter exactly this group, as [`RedLock::owned_by`] does. A group of which the owner holds only
+    /// some resources is another group, and waits for these resources.
     pub fn owned_by(mut self, owner: &Owner) -> Self {
         self.request.reentry = ReentryMode::Of(owner.clone());
         self
     }
 
-    /// Locks all resources, and waits while another client holds any of them. The call waits in the queue of the
-    /// resource that it was refused for, and in no other.
+    /// Locks all resources, and waits while another client holds any of them. The call waits only in the queue of the
+    /// resource for which the attempt was refused.
     ///
     /// # Errors
     ///
@@ -134,7 +135,8 @@ impl MultiLock {
         self.request.lock().await
     }
 
-    /// Locks all resources, and waits for at most `wait`: `None` if another client had any of them for all that time.
+    /// Locks all resources, and waits for at most `wait`. Returns `None` if another client had any resource for all that
+    /// time.
     ///
     /// # Errors
     ///
@@ -147,8 +149,8 @@ impl MultiLock {
         self.request.lock_for(wait).await
     }
 
-    /// Makes one attempt: `None` if another client holds any of the resources, or waits for it. The guard must be bound
-    /// to a name, as [`RedLock::try_lock`] shows.
+    /// Makes one attempt, and returns `None` if another client holds any of the resources, or waits for it. The guard must
+    /// be bound to a variable, as [`RedLock::try_lock`] shows.
     ///
     /// # Errors
     ///
@@ -184,7 +186,7 @@ impl MultiLock {
     }
 }
 
-/// A group of one resource.
+/// Makes a group of one resource.
 impl From<RedLock> for MultiLock {
     fn from(lock: RedLock) -> Self {
         let request = lock.into_request();

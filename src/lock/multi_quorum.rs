@@ -20,8 +20,8 @@ use crate::{
 
 /// The lock of resources of several quorums, all or none, from [`MultiLock::across`].
 ///
-/// The quorums are locked one after the other, in an order that all clients share. While a quorum is waited for, the
-/// leases of the quorums before it are renewed. If a quorum cannot be locked, the quorums before it are unlocked.
+/// The quorums are locked one after the other, in an order that all clients share. While the call waits for a quorum, the
+/// leases of the quorums before are renewed. If a quorum cannot be locked, the quorums before are unlocked.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is locked"]
 pub struct MultiQuorumLock {
@@ -29,14 +29,15 @@ pub struct MultiQuorumLock {
     groups: Result<Vec<MultiLock>, ConfigError>,
 }
 
-/// The leases of a [`MultiQuorumLock`], one for each quorum, for as long as all of them are valid and this guard lives.
+/// The guard of the leases of a [`MultiQuorumLock`], one lease for each quorum, for as long as all leases are valid and
+/// this guard lives.
 ///
-/// Dropping it unlocks everything without waiting, as dropping a [`LockGuard`] does. There is no common token:
-/// tokens of different quorums are not comparable, so each of the [`leases`](Self::leases) has its own.
+/// The drop unlocks all resources without waiting, as the drop of a [`LockGuard`] does. Since tokens of different quorums
+/// are not comparable, there is no common token, and each of the [`leases`](Self::leases) has a token of its own.
 #[derive(Debug)]
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct MultiLockGuard {
-    /// One for each quorum; never empty.
+    /// The guards, one for each quorum, at least one.
     guards: Vec<LockGuard>,
 }
 
@@ -45,8 +46,8 @@ impl MultiQuorumLock {
         Self { groups: grouped(locks) }
     }
 
-    /// Replaces the settings at each quorum, all of them: what these options leave open comes from each quorum. Without
-    /// renewal, the leases of the first quorums may end during the wait for the last ones.
+    /// Replaces all options at each quorum. Settings that the options leave open come from each quorum. Without renewal,
+    /// the leases of the first quorums may end during the wait for the last quorums.
     #[expect(clippy::needless_pass_by_value, reason = "as the setters of other locks")]
     pub fn options(self, options: LockOptions) -> Self {
         self.each(|request| request.settings = options.clone())
@@ -61,9 +62,9 @@ impl MultiQuorumLock {
     ///
     /// # Errors
     ///
-    /// As [`MultiLock::lock`]; [`Error::LeaseLost`] if the lease of one quorum is lost while another quorum is waited for.
-    /// [`Error::Config`] (`Group`) also if two clients of one quorum are in the group, quorums have the same name and
-    /// nodes, or locks of one client differ in options or owner. After any error, nothing stays locked.
+    /// As [`MultiLock::lock`]; [`Error::LeaseLost`] if the lease of one quorum is lost during the wait for another quorum.
+    /// [`Error::Config`] (`Group`) also if two clients of one quorum are in the group, if quorums have the same name and
+    /// nodes, or if locks of one client differ in options or owner. After any error, no resource stays locked.
     ///
     /// # Cancel safety
     ///
@@ -76,13 +77,14 @@ impl MultiQuorumLock {
         MultiLockGuard::of_valid(guards)
     }
 
-    /// Locks the resources of all quorums, and waits for at most `wait`: `None` if another client had any of them for all
-    /// that time.
+    /// Locks the resources of all quorums, and waits for at most `wait`. Returns `None` if another client had any resource
+    /// for all that time.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for) and [`lock`](Self::lock). The quorums are locked one after
-    /// the other: [`Error::NoQuorum`] also if the first ones leave to another less time than its nodes take to answer.
+    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for) and [`lock`](Self::lock). Since the quorums are locked
+    /// one after the other, [`Error::NoQuorum`] also if the first quorums leave a later quorum less time than its nodes
+    /// take to answer.
     ///
     /// # Cancel safety
     ///
@@ -102,8 +104,8 @@ impl MultiQuorumLock {
         MultiLockGuard::of_valid(guards).map(Some)
     }
 
-    /// Makes one attempt at each quorum: `None` if another client holds any of the resources, or waits for it. The guard
-    /// must be bound to a name, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    /// Makes one attempt at each quorum, and returns `None` if another client holds any of the resources, or waits for it.
+    /// The guard must be bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
@@ -128,12 +130,12 @@ impl MultiQuorumLock {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock), and then the closure is not called; [`Error::LeaseLost`] if any lease was lost before the
-    /// closure returned.
+    /// The errors of [`lock`](Self::lock), after which the closure is not called; [`Error::LeaseLost`] if any lease was
+    /// lost before the closure returned.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the closure at the `await` where it is, and unlocks.
+    /// Dropping the future drops the closure at its present `await`, and unlocks.
     pub async fn run<T>(&self, work: impl AsyncFnOnce(&MultiLockGuard) -> T) -> Result<T, Error> {
         let guard = self.lock().await?;
         let value = guard.while_valid(work(&guard)).await?;
@@ -154,20 +156,20 @@ impl MultiQuorumLock {
 }
 
 impl MultiLockGuard {
-    /// The guard of leases of which all are still valid: the wait for the last quorum may have outlasted the lease of
-    /// the first.
+    /// Returns the guard if all leases are still valid. The wait for the last quorum may have been longer than the
+    /// validity of the first lease.
     fn of_valid(guards: Vec<LockGuard>) -> Result<Self, Error> {
         let guard = Self { guards };
         guard.ensure()?;
         Ok(guard)
     }
 
-    /// The leases, one for each quorum, in the order in which the quorums were locked.
+    /// Returns the leases, one for each quorum, in the order in which the quorums were locked.
     pub fn leases(&self) -> impl Iterator<Item = &Lease> {
         self.guards.iter().map(|guard| &**guard)
     }
 
-    /// The time for which all leases are certainly valid without another renewal: zero once one of them is over.
+    /// Returns the time for which all leases are certainly valid without a further renewal: zero after the first end.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.leases().map(Lease::remaining).min().unwrap_or_default()
@@ -183,35 +185,35 @@ impl MultiLockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] of the first lease that is over, and no other.
+    /// Only [`Error::LeaseLost`], of the first lease that has ended.
     pub fn ensure(&self) -> Result<(), Error> {
         self.leases().try_for_each(Lease::ensure)
     }
 
-    /// Ready when the first of the leases is over; see [`Lease::lost`].
+    /// Waits for the first end of a lease; see [`Lease::lost`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future changes nothing.
+    /// Dropping the future has no effect on the lease.
     pub async fn lost(&self) -> LeaseLost {
         first_loss(&self.guards).await
     }
 
-    /// Ready when any lease is valid for at most `left` without another renewal; see [`Lease::expiring_within`].
+    /// Waits until any lease is valid for at most `left` without a further renewal; see [`Lease::expiring_within`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future changes nothing.
+    /// Dropping the future has no effect on the lease.
     pub async fn expiring_within(&self, left: Duration) {
         let watches = self.leases().map(|lease| Box::pin(lease.expiring_within(left)));
         select_all(watches).await;
     }
 
-    /// Runs a future until it is done or any lease is lost, as [`Lease::while_valid`] does.
+    /// Runs a future until the future is done or any lease is lost, as [`Lease::while_valid`] does.
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`], and no other; the future is dropped at the `await` where it is.
+    /// Only [`Error::LeaseLost`]. The future is dropped at its present `await`.
     ///
     /// # Cancel safety
     ///
@@ -224,7 +226,7 @@ impl MultiLockGuard {
     ///
     /// # Errors
     ///
-    /// The first error, after all were tried.
+    /// The first error, after the renewals of all leases.
     ///
     /// # Cancel safety
     ///
@@ -233,11 +235,11 @@ impl MultiLockGuard {
         join_all(self.leases().map(Lease::renew)).await.into_iter().collect()
     }
 
-    /// Unlocks everything, and returns the replies of the nodes, quorum by quorum; see [`LockGuard::unlock`].
+    /// Unlocks all resources, and returns the replies of the nodes, quorum by quorum; see [`LockGuard::unlock`].
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] of the first lease that was over before, after all were unlocked.
+    /// Only [`Error::LeaseLost`], of the first lease that had ended before, after the unlocks of all leases.
     ///
     /// # Cancel safety
     ///
@@ -251,7 +253,7 @@ async fn first_loss(guards: &[LockGuard]) -> LeaseLost {
     select_all(guards.iter().map(|guard| Box::pin(guard.lost()))).await.0
 }
 
-/// Runs a future while all of the leases are valid.
+/// Runs a future while all leases are valid.
 async fn while_all_valid<F: Future>(guards: &[LockGuard], work: F) -> Result<F::Output, Error> {
     if guards.is_empty() {
         return Ok(work.await);
@@ -260,7 +262,7 @@ async fn while_all_valid<F: Future>(guards: &[LockGuard], work: F) -> Result<F::
     unless_lost(first_loss(guards), ensure, work).await
 }
 
-/// One group for each client, in the order of their quorums.
+/// Returns one group for each client, in the order of their quorums.
 fn grouped(locks: impl Iterator<Item = MultiLock>) -> Result<Vec<MultiLock>, ConfigError> {
     let mut groups: Vec<MultiLock> = Vec::new();
     for lock in locks {
@@ -291,7 +293,7 @@ fn grouped(locks: impl Iterator<Item = MultiLock>) -> Result<Vec<MultiLock>, Con
     Ok(groups)
 }
 
-/// Refuses two locks of one client that cannot be one group.
+/// Returns an error if two locks of one client cannot be one group.
 fn ensure_alike(one: &LockRequest, other: &LockRequest) -> Result<(), ConfigError> {
     if one.settings == other.settings && one.reentry.is_same(&other.reentry) {
         return Ok(());

@@ -15,15 +15,14 @@ use crate::{
     values::Resource,
 };
 
-/// The lock of one resource: held by at most one lease at a time among all clients of the quorum, under the
-/// assumptions of the [crate's promises](crate#what-is-promised-and-on-what-it-rests) about clocks and nodes that
-/// remember.
+/// The lock of one resource. At most one lease of all clients of the quorum is valid at a time, under the assumptions of
+/// the [crate's promises](crate#what-is-promised-and-on-what-it-rests) about clocks and nodes that remember.
 ///
-/// It is a description, cheap to clone. Each successful call returns a guard of a lease with a token of its own.
-/// Several tasks may use one value at once. It is not re-entrant (a second `lock` while the first guard lives waits
-/// for it), except for an explicit [`Owner`].
+/// A `RedLock` is a description, cheap to clone, and several tasks may use one value at once. Each successful call
+/// returns a guard of a lease with a token of its own. The lock is not re-entrant, except for an explicit [`Owner`]: a
+/// second `lock` waits while the first guard lives.
 ///
-/// A future borrows the lock, so a spawned task has to own it:
+/// A future borrows the lock, so a spawned task has to own the lock:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -47,7 +46,7 @@ impl RedLock {
         Self { request: LockRequest::new(client, resource.map(|resource| [resource].into())) }
     }
 
-    /// The lock by which readers share the resource.
+    /// Returns the lock by which readers share the resource.
     pub(super) fn of_readers(self) -> Self {
         let resources = self.request.resources.map(Resources::shared);
         Self { request: LockRequest { resources, ..self.request } }
@@ -57,14 +56,14 @@ impl RedLock {
         self.request
     }
 
-    /// Replaces the settings, all of them: what these options leave open comes from the quorum.
+    /// Replaces all options of the lock. Settings that the options leave open come from the quorum.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.request.settings = options;
         self
     }
 
-    /// Lets this owner re-enter: while it holds the resource, its locks re-enter (default: the owner of the
-    /// surrounding [`scope`](Owner::scope), if there is one).
+    /// Lets this owner re-enter: while the owner holds the resource, the calls of this lock re-enter (default: the owner
+    /// of the surrounding [`scope`](Owner::scope), if any).
     pub fn owned_by(mut self, owner: &Owner) -> Self {
         self.request.reentry = ReentryMode::Of(owner.clone());
         self
@@ -72,39 +71,42 @@ impl RedLock {
 
     /// Locks, and waits while another client holds the lock or is ahead in the queue.
     ///
-    /// Waiters are served in the order in which they arrived, and an unlock wakes one of them. The order is that of
-    /// clients; each client has one place for all its tasks. It holds while nodes are well, and not beside other
-    /// libraries; [GUARANTEES.md] has every exception.
+    /// Waiters are served in order of arrival, and an unlock wakes one waiter. The order is that of clients, because each
+    /// client has one queue entry for all of its tasks. [GUARANTEES.md] lists all exceptions, such as failing nodes and
+    /// other libraries.
     ///
     /// [GUARANTEES.md]: https://github.com/redquorum/redquorum/blob/main/docs/GUARANTEES.md#order-among-waiters
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if no quorum could be asked for the [quorum timeout](LockOptions::quorum_timeout) of
-    /// this lock; while another client holds the lock, the call waits without a limit. [`Error::Config`] if the
-    /// settings or the name cannot work, or (`WouldDeadlock`) if the owner of the call reads the resource.
-    /// [`Error::LeaseLost`] if the call was to re-enter a lease that is lost. [`Error::Closed`] after a shutdown.
+    /// * [`Error::NoQuorum`] if no quorum answers for the [quorum timeout](LockOptions::quorum_timeout) of this lock.
+    ///   While another client holds the lock, the call waits without a limit.
+    /// * [`Error::Config`] if the settings or the name are invalid, or (`WouldDeadlock`) if the owner of the call reads
+    ///   the resource.
+    /// * [`Error::LeaseLost`] if the call would re-enter a lost lease.
+    /// * [`Error::Closed`] after a shutdown.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in the queue and rolls back what was asked of the nodes: nothing of it
-    /// is left on a node after one round trip, or after one ttl on a node that cannot be reached.
+    /// Dropping the future withdraws the queue entry, and rolls the attempt back. No key of the attempt is left on a node
+    /// after one round trip, or after one ttl on an unreachable node.
     ///
-    /// A future that is kept and not polled delays no other call for long. If it could go on and is not polled for
-    /// an eighth of the quorum's node timeout while other tasks of this client want the resource, or else for the
-    /// quorum's attempt timeout, then what it began is rolled back. If it is polled again, it begins anew.
+    /// A future that is not polled delays no other call for long. If the future was woken and is not polled for an eighth
+    /// of the quorum's node timeout while other tasks of this client want the resource, or else for the quorum's attempt
+    /// timeout, the attempt is rolled back. When the future is polled again, it makes a new attempt.
     pub async fn lock(&self) -> Result<LockGuard, Error> {
         self.request.lock().await
     }
 
-    /// Locks, and waits for at most `wait`: `None` if another client had the lock for all that time.
+    /// Locks, and waits for at most `wait`. Returns `None` if another client had the lock for all that time.
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if no quorum answered to the last attempt within `wait`, so that it is not known whether
-    /// another client has the lock; otherwise as [`lock`](Self::lock). An attempt that the resource's queue node puts
-    /// off, because the lock is held or other clients wait, asks no other node: for `None`, the answer of this node is enough.
-    /// A `wait` that is shorter than a round trip ends with `NoQuorum`; [`try_lock`](Self::try_lock) is for no wait.
+    /// [`Error::NoQuorum`] if no quorum answered to the last attempt within `wait`, so that the holder is unknown;
+    /// otherwise as [`lock`](Self::lock). If the queue node of the resource defers the attempt, because the lock is held
+    /// or other clients wait, the attempt asks no other node. Therefore the answer of the queue node suffices for `None`.
+    /// A `wait` that is shorter than a round trip ends with `NoQuorum`. To lock without a wait, call
+    /// [`try_lock`](Self::try_lock).
     ///
     /// # Cancel safety
     ///
@@ -113,10 +115,10 @@ impl RedLock {
         self.request.lock_for(wait).await
     }
 
-    /// Makes one attempt: `None` if another client holds the lock, or waits for it.
+    /// Makes one attempt, and returns `None` if another client holds the lock, or waits for it.
     ///
-    /// The guard must be bound to a name. In `if lock.try_lock().await?.is_some() { work() }` the guard is dropped
-    /// before the block begins, so another client can have the lock while `work` runs. This keeps the lock:
+    /// The guard must be bound to a variable. In `if lock.try_lock().await?.is_some() { work() }` the guard is dropped
+    /// before the block begins, so another client can have the lock while `work` runs. The following code keeps the lock:
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -124,7 +126,7 @@ impl RedLock {
     /// # let quorum = redquorum::Quorum::in_memory(3)?;
     /// # fn work() {}
     /// if let Some(_guard) = quorum.red_lock("report").try_lock().await? {
-    ///     work(); // `_guard` lives until the end of the block; `_` alone would be no name
+    ///     work(); // `_guard` lives until the end of the block; `_` alone would drop the guard
     /// }
     /// # Ok(())
     /// # }
@@ -133,7 +135,7 @@ impl RedLock {
     /// # Errors
     ///
     /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout; otherwise as
-    /// [`lock`](Self::lock). For `None`, the answer of the resource's queue node is enough, as for
+    /// [`lock`](Self::lock). The answer of the queue node suffices for `None`, as in
     /// [`try_lock_for`](Self::try_lock_for).
     ///
     /// # Cancel safety
@@ -146,11 +148,11 @@ impl RedLock {
     /// Locks as [`lock`](Self::lock) does, runs a closure, and unlocks. `Ok` means that the lease was valid until the
     /// closure returned.
     ///
-    /// The lease is renewed while the closure runs. If the lease is lost, the closure is dropped at the `await` where
-    /// it is. Code between two awaits, and tasks that the closure spawned, run on and can call
-    /// [`ensure`](crate::Lease::ensure). If the lease is lost before the closure returns, its value is dropped: a
-    /// closure whose value is needed in any case stores it itself. If the closure panics, the panic goes on and the
-    /// resource is unlocked.
+    /// The lease is renewed while the closure runs. If the lease is lost, the closure is dropped at its present `await`.
+    /// Code between two awaits, and tasks that the closure spawned, continue and can call
+    /// [`ensure`](crate::Lease::ensure). If the lease is lost before the closure returns, the value is dropped: store
+    /// the value inside of the closure if it is needed in any case. If the closure panics, the resource is unlocked, and
+    /// the panic continues.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -164,12 +166,12 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock), and then the closure is not called; [`Error::LeaseLost`] if the lease was lost before
-    /// the closure returned.
+    /// The errors of [`lock`](Self::lock), after which the closure is not called; [`Error::LeaseLost`] if the lease was
+    /// lost before the closure returned.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the closure at the `await` where it is, and unlocks.
+    /// Dropping the future drops the closure at its present `await`, and unlocks.
     pub async fn run<T>(&self, work: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, Error> {
         self.lock().await?.run(work).await
     }

@@ -16,17 +16,17 @@ use crate::{
 
 /// The lock of one resource with many readers at once, or one writer.
 ///
-/// A writer does what [`RedLock`] does on the same resource, so both exclude each other. Readers share
-/// the resource: at most one kind of lease is valid at any time, under the assumptions of the
-/// [crate's promises](crate#what-is-promised-and-on-what-it-rests). Waiters are served in the order of arrival, so a
-/// stream of readers does not keep a writer waiting for ever, and the reverse.
+/// A writer locks as [`RedLock`] does on the same resource, so both exclude each other. Readers share the resource. Either
+/// readers or one writer have valid leases at any time, under the assumptions of the [crate's
+/// promises](crate#what-is-promised-and-on-what-it-rests). Waiters are served in order of arrival, so a stream of readers
+/// does not keep a writer waiting for ever, nor a stream of writers a reader.
 ///
-/// Readers have fencing tokens, too. A reader that was granted before a writer's attempt began has a smaller token than
-/// that writer, and a reader after the writer has a larger one; readers between two writers may have the same.
+/// Readers have fencing tokens, too. A reader that was granted before the attempt of a writer began has a smaller token
+/// than that writer, and a reader after the writer has a larger token. Readers between two writers may have equal tokens.
 ///
-/// Tasks of one client that read at the same time share a lease where that keeps no writer waiting, if no [`Owner`] is
-/// involved and the ttl is the quorum's. If a thousand tasks begin to read at once, and none is done before the last of
-/// them has entered, they cost the nodes as much as one.
+/// Tasks of one client that read at the same time share a lease if no writer has to wait for that, no [`Owner`] is
+/// involved, and the ttl is that of the quorum. If a thousand tasks begin to read at once, and no task ends before the
+/// last has entered, they cost the nodes as much as one task.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -54,13 +54,13 @@ impl RwLock {
         Self { reader: writer.clone().of_readers(), writer }
     }
 
-    /// Replaces the settings, all of them: what these options leave open comes from the quorum.
+    /// Replaces all options of the lock. Settings that the options leave open come from the quorum.
     pub fn options(self, options: LockOptions) -> Self {
         Self { reader: self.reader.options(options.clone()), writer: self.writer.options(options) }
     }
 
-    /// Lets this owner re-enter, as [`RedLock::owned_by`] does. An owner that writes may read
-    /// and write again, an owner that reads may read again, both at once, no matter which clients wait.
+    /// Lets this owner re-enter, as [`RedLock::owned_by`] does. An owner that writes may read and write again, and an
+    /// owner that reads may read again. A re-entry passes all waiters.
     pub fn owned_by(self, owner: &Owner) -> Self {
         Self { reader: self.reader.owned_by(owner), writer: self.writer.owned_by(owner) }
     }
@@ -78,8 +78,8 @@ impl RwLock {
         self.reader.lock().await.map(ReadGuard::new)
     }
 
-    /// Makes one attempt to lock for reading: `None` if a writer holds the lock, or waits for it. The guard must be bound
-    /// to a name, as [`RedLock::try_lock`] shows.
+    /// Makes one attempt to lock for reading, and returns `None` if a writer holds the lock, or waits for it. The guard
+    /// must be bound to a variable, as [`RedLock::try_lock`] shows.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl RwLock {
         Ok(self.reader.try_lock().await?.map(ReadGuard::new))
     }
 
-    /// Locks for reading, and waits for at most `wait`: `None` if other clients had the lock for all that time.
+    /// Locks for reading, and waits for at most `wait`. Returns `None` if other clients had the lock for all that time.
     ///
     /// # Errors
     ///
@@ -105,7 +105,8 @@ impl RwLock {
         Ok(self.reader.try_lock_for(wait).await?.map(ReadGuard::new))
     }
 
-    /// Reads as [`RedLock::run`] does: `Ok` means that no client wrote until the closure returned.
+    /// Locks for reading, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that no client wrote until the
+    /// closure returned.
     ///
     /// # Errors
     ///
@@ -135,8 +136,8 @@ impl RwLock {
         self.writer.lock().await
     }
 
-    /// Makes one attempt to lock for writing: `None` if other clients have the lock, or wait for it. The guard must be
-    /// bound to a name, as [`RedLock::try_lock`] shows.
+    /// Makes one attempt to lock for writing, and returns `None` if other clients have the lock, or wait for it. The guard
+    /// must be bound to a variable, as [`RedLock::try_lock`] shows.
     ///
     /// # Errors
     ///
@@ -149,7 +150,7 @@ impl RwLock {
         self.writer.try_lock().await
     }
 
-    /// Locks for writing, and waits for at most `wait`: `None` if other clients had the lock for all that time.
+    /// Locks for writing, and waits for at most `wait`. Returns `None` if other clients had the lock for all that time.
     ///
     /// # Errors
     ///
@@ -162,8 +163,8 @@ impl RwLock {
         self.writer.try_lock_for(wait).await
     }
 
-    /// Writes as [`RedLock::run`] does: `Ok` means that no other client read or wrote until the
-    /// closure returned.
+    /// Locks for writing, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that no other client read or
+    /// wrote until the closure returned.
     ///
     /// # Errors
     ///

@@ -83,7 +83,7 @@ impl fmt::Display for ShutdownReport {
                 self.stalled_calls
             )?;
         }
-        write!(f, "; what is unconfirmed ends with its ttl")
+        write!(f, "; unconfirmed keys expire with their ttl")
     }
 }
 

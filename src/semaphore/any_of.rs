@@ -64,7 +64,7 @@ impl AnyOf {
         }
     }
 
-    /// Replaces the settings, all of them: what these options leave open comes from the quorum.
+    /// Replaces all options. Settings that the options leave open come from the quorum.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.request.settings = options;
         self

@@ -119,7 +119,7 @@ impl Semaphore {
         Self { request, slots: Arc::new(Mutex::new(FirstSlots { released: Vec::new(), next })) }
     }
 
-    /// Replaces the settings, all of them: what these options leave open comes from the quorum.
+    /// Replaces all options. Settings that the options leave open come from the quorum.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.request.settings = options;
         self

@@ -54,7 +54,7 @@ fn s60_a_dead_minority_delays_a_shutdown_by_its_grace() {
             assert!(!shutdown.is_complete());
             assert_eq!(
                 shutdown.to_string(),
-                "sim:4 has not confirmed the unlock of r; what is unconfirmed ends with its ttl"
+                "sim:4 has not confirmed the unlock of r; unconfirmed keys expire with their ttl"
             );
         }));
     }
