@@ -1,4 +1,4 @@
-//! The holder of a resource, by an inspection that changes nothing.
+//! The inspection of a resource: its holder and waiters, by the answers of the nodes.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -15,29 +15,29 @@ use crate::{
     values::{LeaseId, NodeReply, Refusal},
 };
 
-/// A resource as a quorum sees it, from [`Quorum::inspect`](crate::Quorum::inspect), and the answer of each node behind
-/// it.
+/// The state of a resource by the answers of a quorum, with the answer of each node, from
+/// [`Quorum::inspect`](crate::Quorum::inspect).
 ///
-/// It was true when the nodes answered, and may be out of date on return.
+/// The state was true when the nodes answered, and may be out of date on return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     nodes: Vec<NodeInspection>,
     needed: usize,
 }
 
-/// A quorum's view of a resource.
+/// The state of a resource by the answers of a quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockState {
-    /// A quorum names one lease.
+    /// One lease, which a quorum names.
     Held,
-    /// A quorum has readers, which share the resource.
+    /// Readers, which share the resource at a quorum.
     Shared,
-    /// No lease has a quorum, even if all nodes that did not answer, or may have lost votes, had the same lease. Some
-    /// nodes may have leases all the same, of attempts that are under way.
+    /// No lease with a quorum, even if all nodes that did not answer, or may have lost votes, had the same lease. Single
+    /// nodes may nevertheless have leases, of attempts under way.
     Free,
-    /// It depends on nodes that did not answer, or are in quarantine: with them, a lease may have a quorum. Not to be
-    /// taken for free.
+    /// Unknown, because a lease may have a quorum with the nodes that did not answer or are in quarantine. Do not treat
+    /// the resource as free.
     Unclear,
 }
 
@@ -46,7 +46,7 @@ impl Inspection {
         Self { nodes, needed }
     }
 
-    /// The quorum's view.
+    /// Returns the state by the answers of a quorum.
     #[must_use]
     pub fn state(&self) -> LockState {
         let silent = self.nodes().filter(|node| node.may_be_held()).count();
@@ -64,27 +64,28 @@ impl Inspection {
         }
     }
 
-    /// The id of the lease that a quorum names, as [`Lease::id`](crate::Lease::id) shows it to the holder; for readers, an
-    /// id for which [`LeaseId::is_of_readers`] holds. `None` also for a key of another program.
+    /// Returns the id of the lease that a quorum names, which the holder has as [`Lease::id`](crate::Lease::id). For
+    /// readers, [`LeaseId::is_of_readers`] of the id is true. For a key of another program, the result is `None`, too.
     #[must_use]
     pub fn holder(&self) -> Option<&LeaseId> {
         self.named()?.id()
     }
 
-    /// The number of guards of the holder, or of readers: the largest on which a quorum agrees; 0 if no lease is named.
+    /// Returns the number of guards of the holder, or of readers: the largest number that a quorum has at least, and 0 if
+    /// no lease is named.
     #[must_use]
     pub fn holds(&self) -> u32 {
         self.agreed(NodeInspection::holds).unwrap_or(0)
     }
 
-    /// The time for which a quorum keeps the lease without a renewal; `None` if no lease is named.
+    /// Returns the time for which a quorum keeps the lease without a renewal; `None` if no lease is named.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.agreed(|node| node.remaining().unwrap_or(Duration::MAX))
     }
 
-    /// The fencing counter that a quorum has reached: the token of the last lease, or more after
-    /// attempts that failed. `None` where too few nodes have one (any more).
+    /// Returns the fencing counter that a quorum has reached: the token of the last lease, or more after failed attempts.
+    /// `None` if too few nodes have a counter (any more).
     #[must_use]
     pub fn counter(&self) -> Option<u64> {
         let mut counters: Vec<u64> = self.nodes().filter_map(NodeInspection::counter).collect();
@@ -92,7 +93,7 @@ impl Inspection {
         counters.into_iter().nth(self.needed - 1)
     }
 
-    /// The readers that a quorum names, of those that [each node names](NodeInspection::readers).
+    /// Returns the readers that a quorum names, out of the readers that [each node names](NodeInspection::readers).
     pub fn readers(&self) -> impl Iterator<Item = &LeaseId> {
         let mut named: BTreeMap<&LeaseId, usize> = BTreeMap::new();
         for (lease, _) in self.nodes().flat_map(NodeInspection::readers) {
@@ -101,13 +102,13 @@ impl Inspection {
         named.into_iter().filter(|(_, nodes)| *nodes >= self.needed).map(|(lease, _)| lease)
     }
 
-    /// The number of clients that wait for the resource, on the node where most clients wait.
+    /// Returns the number of clients that wait for the resource, at the node with the longest wait queue.
     #[must_use]
     pub fn waiters(&self) -> u32 {
         self.longest_queue().map_or(0, NodeInspection::waiters)
     }
 
-    /// The first waiter of that node.
+    /// Returns the first waiter of that node.
     #[must_use]
     pub fn first_waiter(&self) -> Option<&LeaseId> {
         self.longest_queue()?.first_waiter()
@@ -117,13 +118,13 @@ impl Inspection {
         self.nodes().max_by_key(|node| node.waiters())
     }
 
-    /// The number of nodes that agree with the quorum: on the lease or, if none is named, that the resource is free.
+    /// Returns the number of nodes that agree with the quorum: on the lease, or on a free resource if no lease is named.
     #[must_use]
     pub fn agreeing(&self) -> usize {
         self.nodes().filter(|node| node.holder().is_ok()).count() - self.differing().count()
     }
 
-    /// The nodes that answered otherwise than the quorum.
+    /// Returns the nodes whose answer differs from that of the quorum.
     pub fn differing(&self) -> impl Iterator<Item = &NodeInspection> {
         let named = self.named();
         self.nodes().filter(move |node| match named {
@@ -133,30 +134,30 @@ impl Inspection {
         })
     }
 
-    /// The number of nodes that make a quorum.
+    /// Returns the number of nodes that make a quorum.
     #[must_use]
     pub fn needed(&self) -> usize {
         self.needed
     }
 
-    /// The view of each node, in the order in which the nodes were named.
+    /// Returns the answer of each node, in the order in which the nodes were named.
     pub fn nodes(&self) -> impl Iterator<Item = &NodeInspection> {
         self.nodes.iter()
     }
 
-    /// The value that a quorum has at least: the q-th largest among the nodes that name the holder.
+    /// Returns the value that a quorum has at least: the q-th largest of the nodes that name the holder.
     fn agreed<T: Ord>(&self, of: impl Fn(&NodeInspection) -> T) -> Option<T> {
         let mut values: Vec<T> = self.supporters(self.named()?).map(of).collect();
         values.sort_unstable_by(|one, other| other.cmp(one));
         values.into_iter().nth(self.needed - 1)
     }
 
-    /// One of the nodes that make a quorum for a lease.
+    /// Returns one of the nodes that make a quorum for a lease.
     fn named(&self) -> Option<&NodeInspection> {
         self.nodes().find(|node| self.supporters(node).count() >= self.needed)
     }
 
-    /// The nodes that have the same lease as this one; none if it has none.
+    /// Returns the nodes with the same lease as this node; none if this node has no lease.
     fn supporters<'a>(&'a self, one: &'a NodeInspection) -> impl Iterator<Item = &'a NodeInspection> {
         self.nodes().filter(move |other| one.is_held() && other.is_held() && one.id() == other.id())
     }
@@ -184,7 +185,7 @@ pub(crate) async fn inspect(context: &ClientContext, checked: &CheckedRequest) -
     Ok(Inspection { nodes: by_node(context, start, heard), needed })
 }
 
-/// The view of each node, by the answers to a request that was sent at `start`.
+/// Returns the inspections by the answers to a request that was sent at `start`.
 pub(crate) fn by_node(
     context: &ClientContext,
     start: Instant,
@@ -197,7 +198,7 @@ pub(crate) fn by_node(
     nodes.collect()
 }
 
-/// The reply of a node to an inspection: in quarantine, the node would refuse a lock.
+/// Returns the reply of a node to an inspection. In quarantine, the node would refuse a lock.
 fn reply(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Inspected(InspectAnswer { abstention: Some(abstention), .. }) => {
@@ -215,8 +216,8 @@ mod tests {
         values::NodeError,
     };
 
-    /// One word a node: a letter and a digit for an owner and its remaining seconds, `-` free, `?`
-    /// silent, `q` in quarantine.
+    /// The inspection by one word for each node: a letter and a digit for a lease and its remaining seconds, `-` for a
+    /// free resource, `?` for no answer, `q` for a quarantine.
     fn view(nodes: &str) -> Inspection {
         let held = |held: &str| HolderInfo {
             owner: Some(LeaseId::from_wire(&held.as_bytes()[..1])),

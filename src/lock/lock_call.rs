@@ -1,4 +1,4 @@
-//! One call to lock, as the observer receives it.
+//! The report of a lock call to the observer.
 
 use crate::{
     client::context::ClientContext,
@@ -7,7 +7,7 @@ use crate::{
     observer::{CallEnd, Mode},
 };
 
-/// A call to lock. Its drop, for whatever reason, reports its end to the observer.
+/// A lock call. The drop reports its end to the observer, also if the call is cancelled.
 #[derive(Debug)]
 pub(crate) struct LockCall<'a> {
     context: &'a ClientContext,
@@ -22,8 +22,8 @@ impl<'a> LockCall<'a> {
         Self { context, mode, begun: context.now(), end: CallEnd::Cancelled }
     }
 
-    /// Records the outcome of the call; `without` is the end of a call that got no lock because other clients
-    /// have it.
+    /// Records the outcome of the call. `without` is the outcome of a call that returns no guard, because other clients
+    /// have the lock.
     pub(crate) fn ended(&mut self, outcome: Result<Option<CallEnd>, &Error>, without: CallEnd) {
         self.end = match outcome {
             Ok(end) => end.unwrap_or(without),

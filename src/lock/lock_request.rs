@@ -33,8 +33,8 @@ use crate::{
     values::NodeReply,
 };
 
-/// A request to one quorum for some resources, all or none: of a [`RedLock`](super::RedLock) for one resource, of a
-/// [`MultiLock`](super::MultiLock) for a group.
+/// A request to one quorum for some resources, all or none: one resource of a [`RedLock`](super::RedLock), or the group
+/// of a [`MultiLock`](super::MultiLock).
 #[derive(Clone, Debug)]
 pub(crate) struct LockRequest {
     pub(crate) client: Arc<Client>,
@@ -47,7 +47,7 @@ pub(crate) struct LockRequest {
 /// The owner whose lease a lock request re-enters.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum ReentryMode {
-    /// The owner in whose scope the task is, if there is one.
+    /// The owner of the innermost scope of the task, if any.
     #[default]
     OfScope,
     /// This owner.
@@ -67,7 +67,7 @@ impl ReentryMode {
     }
 }
 
-/// The guard that a call to lock returns, and how the call got it.
+/// The guard of a lock call, and the way in which the call acquired it.
 #[derive(Debug)]
 pub(crate) struct Locked {
     pub(crate) guard: LockGuard,
@@ -75,7 +75,7 @@ pub(crate) struct Locked {
 }
 
 impl Locked {
-    /// The same, of a lease that its owner can re-enter.
+    /// Returns the same for a lease that its owner can re-enter.
     fn of_owner(self, own: &Arc<OwnLease>) -> Self {
         Self { guard: self.guard.of_owner(Arc::clone(own)), ..self }
     }
@@ -100,7 +100,7 @@ impl LockRequest {
         }
     }
 
-    /// Locks, and waits for at most `wait`: `None` if other clients held one of the resources for that time.
+    /// Locks, and waits for at most `wait`. Returns `None` if other clients held one of the resources for that time.
     pub(crate) async fn lock_for(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
         self.lock_until(Some(wait)).await
     }
@@ -122,8 +122,8 @@ impl LockRequest {
         locked
     }
 
-    /// Locks for a call that also waits for something else, and that itself reports to the observer and has a task that
-    /// rolls it back. It polls rarely unless it is woken.
+    /// Locks on behalf of another call, which has other waits as well, reports to the observer, and has its own entry at
+    /// the stall watchdog. Without a wake, this call polls rarely.
     ///
     /// # Cancel safety
     ///
@@ -138,7 +138,7 @@ impl LockRequest {
         }
     }
 
-    /// Makes one attempt: `None` if other clients hold one of the resources.
+    /// Makes one attempt, and returns `None` if other clients hold one of the resources.
     pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, Error> {
         let checked = self.checked()?;
         let (resource, mode) = (&checked.resource, Mode::of(&checked.resources));
@@ -154,7 +154,7 @@ impl LockRequest {
         locked
     }
 
-    /// Runs the work until it is done. Work that was rolled back because the future was not polled starts again.
+    /// Runs the work to its end. If the work was rolled back because the future was not polled, the work starts again.
     async fn until_done<T: Send + 'static>(
         &self,
         checked: &CheckedRequest,
@@ -234,12 +234,12 @@ impl LockRequest {
         Ok(locked.map(|locked| locked.of_owner(&own)))
     }
 
-    /// Re-enters the lease of an owner, if the owner has one: by a renewal with the new number of holds that reaches its
-    /// quorum. Nodes keep no number of holds of readers, and receive nothing.
+    /// Re-enters the lease of an owner, if any, by a renewal that sends the new number of holds to a quorum. Nodes keep no
+    /// number of holds of readers, so a re-entry of a reader sends no request.
     ///
     /// # Errors
     ///
-    /// As [`OwnLease::join`], and those of a renewal.
+    /// The errors of [`OwnLease::join`], and of a renewal.
     ///
     /// # Cancel safety
     ///
@@ -254,7 +254,7 @@ impl LockRequest {
         Ok(Some(Locked { guard, end: CallEnd::Reentered }))
     }
 
-    /// Returns the read lease that tasks of this client share for such a request, if they share one.
+    /// Returns the read lease that tasks of this client share for this request, if any.
     fn coalesced(&self, checked: &CheckedRequest) -> Option<Arc<CoalescedReadLease>> {
         self.client.read_leases.get(self.context().settings.ttl, checked)
     }

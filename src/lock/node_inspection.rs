@@ -1,4 +1,4 @@
-//! One node's view of a resource.
+//! The inspection of a resource at one node.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use crate::{
     values::{LeaseId, NodeError, Refusal},
 };
 
-/// A resource on one node, and whether the node votes, from
+/// The state of a resource on one node, and whether the node votes, from
 /// [`Inspection::nodes`](crate::inspection::Inspection::nodes).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInspection {
@@ -50,19 +50,18 @@ impl NodeInspection {
         }
     }
 
-    /// The node's address, without a password.
+    /// Returns the address of the node, without a password.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The id of the lease that holds the resource on the node; for readers, an id for which
-    /// [`LeaseId::is_of_readers`] holds. `None` if the node has no lease, or (see [`is_held`](Self::is_held)) a key of
-    /// another program.
+    /// Returns the id of the lease on the node. For readers, [`LeaseId::is_of_readers`] of the id is true. `None` if the
+    /// node has no lease, or (see [`is_held`](Self::is_held)) a key of another program.
     ///
     /// # Errors
     ///
-    /// The reason why the node did not answer.
+    /// The error because of which the node did not answer.
     pub fn holder(&self) -> Result<Option<&LeaseId>, &NodeError> {
         self.held.as_ref().map(|held| held.as_ref().and_then(|held| held.owner.as_ref()))
     }
@@ -73,14 +72,14 @@ impl NodeInspection {
         self.held().is_some()
     }
 
-    /// The number of guards, or of readers; 0 if the node has no lease.
+    /// Returns the number of guards, or of readers; 0 if the node has no lease.
     #[must_use]
     pub fn holds(&self) -> u32 {
         self.held().map_or(0, |held| held.holds)
     }
 
-    /// The time for which the node keeps the lease without a renewal. `None` if the node has no lease, or a key without
-    /// a ttl.
+    /// Returns the time for which the node keeps the lease without a renewal. `None` if the node has no lease, or a key
+    /// without a ttl.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.held()?.remaining
@@ -94,48 +93,51 @@ impl NodeInspection {
         self.held()?.owner.as_ref()
     }
 
-    /// The fencing counter of the resource on the node: the largest vote that the node has given, or to which its
-    /// counter was raised. No token that the node confirmed is above it. The counter may be above all tokens, because
-    /// votes of failed attempts raise it, too. `None` if the node has no counter (any more), or did not answer.
+    /// Returns the fencing counter of the resource on the node: the largest vote of the node, or the token of a later
+    /// write-back. The counter is at least every token that the node has confirmed, and may be above all tokens, because
+    /// the votes of failed attempts raise the counter, too. `None` if the node has no counter (any more), or did not
+    /// answer.
     #[must_use]
     pub fn counter(&self) -> Option<u64> {
         self.counter
     }
 
-    /// The reason why the node would not vote for a lock of this client now: [`Refusal::Quarantined`] after a restart,
-    /// a flush or a promotion, and while the node is new. `None` if the node votes, or did not answer.
+    /// Returns the reason for which the node would not vote for a lock of this client now: [`Refusal::Quarantined`] after
+    /// a restart, a flush or a promotion, and while the node is new. `None` if the node votes, or did not answer.
     #[must_use]
     pub fn abstention(&self) -> Option<&Refusal> {
         self.abstention.as_ref()
     }
 
-    /// The lease ids of the readers on the node, and the time for which the node keeps each lease without a renewal:
-    /// the leases with the shortest times, at most 16.
+    /// Returns the lease ids of the readers on the node, with the time for which the node keeps each lease without a
+    /// renewal. The list has the leases with the shortest times, at most 16.
     pub fn readers(&self) -> impl Iterator<Item = (&LeaseId, Duration)> {
         self.readers.iter().map(|(owner, left)| (owner, *left))
     }
 
-    /// The number of clients in the wait queue of the resource on the node. Usually one node keeps the wait queue, and
-    /// all other nodes report 0.
+    /// Returns the number of clients in the wait queue of the resource on the node. Usually one node keeps the wait
+    /// queue, and all other nodes report 0.
     #[must_use]
     pub fn waiters(&self) -> u32 {
         self.waiters.as_ref().map_or(0, |waiters| waiters.count)
     }
 
-    /// The first waiter in the wait queue on the node. Its [label](LeaseId::label) is that of the waiting client.
+    /// Returns the first waiter in the wait queue on the node. The [label](LeaseId::label) of its id names the waiting
+    /// client.
     #[must_use]
     pub fn first_waiter(&self) -> Option<&LeaseId> {
         self.waiters.as_ref().map(|waiters| &waiters.first)
     }
 
-    /// Whether the node may have a lease that its answer does not show: it did not answer, or may have lost votes.
+    /// Whether the node may have a lease that is not in its answer, because the node did not answer or may have lost
+    /// votes.
     pub(super) fn may_be_held(&self) -> bool {
-        // A node to which no client has written metadata yet has no lock either, so an empty one counts as free.
+        // A node to which no client has written metadata has no lease either, so the node counts as free.
         let may_have_lost = matches!(self.abstention, Some(Refusal::Quarantined { remaining: Some(_) }));
         self.held.is_err() || (may_have_lost && !self.is_held())
     }
 
-    /// The time from the request to the answer of the node: a round trip, the wait behind earlier requests on the
+    /// Returns the time from the request to the answer of the node: a round trip, the wait behind earlier requests on the
     /// connection, and other work of this client in between. `None` if the node itself did not answer.
     #[must_use]
     pub fn latency(&self) -> Option<Duration> {
@@ -143,7 +145,7 @@ impl NodeInspection {
     }
 }
 
-/// The time for which a key stays, in words.
+/// Returns the text of the time until a key expires.
 struct Remaining(Option<Duration>);
 
 impl fmt::Display for Remaining {

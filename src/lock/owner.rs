@@ -22,23 +22,23 @@ tokio::task_local! {
     static CURRENT: Owner;
 }
 
-/// A handle by which a program locks again what it holds.
+/// The handle of a re-entrant caller, by which a program locks a resource again while it holds the resource.
 ///
-/// Re-entrancy is explicit: a lock taken [`owned_by`](crate::RedLock::owned_by) an owner, or inside of its
-/// [`scope`](Self::scope), re-enters the lease that the owner has on the resource. If the owner has no lease, the lock
-/// waits like any other. A thread or a task is never an owner by itself.
+/// Re-entrancy is explicit. A lock that is [`owned_by`](crate::RedLock::owned_by) an owner, or called inside of its
+/// [`scope`](Self::scope), re-enters the lease that the owner has on the resource. If the owner has no lease, the call
+/// waits like any other call. A thread or a task is never an owner by itself.
 ///
-/// Each hold has a guard of its own with the *same* fencing token. Guards may be dropped in any order, and the last
-/// guard unlocks. Ttl, renewal and `hold_at_most` are those of the first hold: a re-entry does not extend the lease.
-/// Once the lease is lost, further locks of the owner on the resource return [`Error::LeaseLost`] until all guards of
-/// the lease are gone.
+/// Each hold has a guard of its own with the *same* fencing token. Guards may be dropped in any order, and the drop of
+/// the last guard unlocks. Ttl, renewal and `hold_at_most` are the settings of the first hold, so a re-entry does not
+/// extend the lease. If the lease is lost, further calls of the owner on the resource return [`Error::LeaseLost`] until
+/// the drop of all guards of the lease.
 ///
-/// An owner lives in one process; a clone is the same owner. Two tasks that use one owner take turns in locking, and
-/// then hold the resource *together*: an owner permits re-entry, and does not keep its own tasks apart.
+/// An owner belongs to one process, and a clone is the same owner. Two tasks with one owner lock one after the other, and
+/// then hold the resource *together*: an owner permits re-entry, and does not exclude its own tasks.
 ///
-/// An owner re-enters exactly what it holds, one resource or one group. A group of which the owner holds only a part is
-/// another request, and waits for that part like the request of another client. A re-entry is one renewal by a quorum,
-/// tried once; a re-entry of a lease that only reads sends nothing.
+/// An owner re-enters exactly the resource or the group that it holds. A group of which the owner holds only a part is
+/// another request, and waits for that part like the request of another client. A re-entry is one attempt of a renewal by
+/// a quorum. A re-entry of a lease that only reads sends no request.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -57,39 +57,39 @@ pub struct Owner {
     leases: Arc<Mutex<HashMap<Key, Arc<OwnLease>>>>,
 }
 
-/// The key of a lease: its client and its resources, however they are locked.
+/// The key of a lease: client and resources, in any mode.
 type Key = (Uuid, Resources);
 
-/// The lease that an owner has on some resources, if it has one.
+/// The lease of an owner on some resources, if any.
 #[derive(Debug, Default)]
 pub(super) struct OwnLease {
-    /// Admits the task of the owner that locks, re-enters or downgrades.
+    /// The entrance of the tasks of the owner that lock, re-enter or downgrade.
     pub(super) entrance: Entrance,
-    /// The outage that the task with the entrance meets, for the tasks that wait to enter.
+    /// The outage by the attempts of the task that has entered, for the tasks that wait to enter.
     pub(super) outage: FollowedOutage,
     lease: Mutex<Weak<ActiveLease>>,
 }
 
 impl Owner {
-    /// An owner that holds nothing.
+    /// Returns an owner without a hold.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Runs a future in which every lock is this owner's, unless it names another one.
+    /// Runs a future in which this owner owns every lock without an owner of its own.
     ///
     /// Tasks that the future spawns are not in the scope.
     ///
     /// # Cancel safety
     ///
-    /// As that of the future.
+    /// The same as for the future.
     pub async fn scope<F: Future>(&self, future: F) -> F::Output {
         CURRENT.scope(self.clone(), future).await
     }
 
-    /// Runs a closure in which every lock that this thread takes by the [blocking
-    /// API](crate::blocking) is this owner's, unless it names another one.
+    /// Runs a closure in which this owner owns every lock of this thread by the [blocking API](crate::blocking) without
+    /// an owner of its own.
     #[cfg(feature = "blocking")]
     pub fn sync_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(self.clone(), work)
@@ -100,15 +100,15 @@ impl Owner {
         Arc::ptr_eq(&self.leases, &other.leases)
     }
 
-    /// The owner whose scope this task is in.
+    /// Returns the owner of the innermost scope of this task.
     pub(super) fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    /// Returns the lease of this owner on some resources of a client, however they are locked.
+    /// Returns the lease of this owner on some resources of a client, in any mode.
     pub(super) fn lease_on(&self, context: &ClientContext, resources: &Resources) -> Arc<OwnLease> {
         let mut leases = lock(&self.leases);
-        // An entry without a lease and without a task is not needed any more.
+        // Entries without a lease and without a task are not needed any more.
         leases.retain(|_, own| Arc::strong_count(own) > 1 || lock(&own.lease).strong_count() > 0);
         let key = (context.owners.client(), resources.clone().exclusive());
         Arc::clone(leases.entry(key).or_default())
@@ -116,12 +116,12 @@ impl Owner {
 }
 
 impl OwnLease {
-    /// Adds a hold to the lease: `None` if there is no lease. The caller has to give the hold back.
+    /// Adds a hold to the lease, which the caller has to give back; `None` if there is no lease.
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] if the lease is over and a guard of it is left, [`ConfigError::WouldDeadlock`] if the lease
-    /// reads what is to be written.
+    /// [`Error::LeaseLost`] if the lease has ended and one of its guards lives, [`ConfigError::WouldDeadlock`] if the
+    /// lease reads a resource that the call writes.
     pub(super) fn join(&self, wanted: &Resources, now: Instant) -> Result<Option<Arc<ActiveLease>>, Error> {
         let lease = lock(&self.lease).upgrade();
         let Some(lease) = lease.filter(|lease| lease.holds() > 0) else { return Ok(None) };
