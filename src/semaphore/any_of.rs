@@ -1,4 +1,4 @@
-//! Any one of several resources.
+//! The lock of any one of several resources.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,13 +17,15 @@ const MAX_CANDIDATES: usize = 64;
 
 /// The lock of any one of several resources, whichever is free first.
 ///
-/// The lease is an ordinary lease on that resource, which the guard [names](crate::Lease::resource): it excludes, and is
-/// excluded by, every other lock on the resource. A client that finds none free waits in the queues of up to three of the
-/// resources, drawn at random, and takes the first that becomes free. After some 500 ms it also competes for the role of
-/// the *release watcher*, one client among those that want the same resources, which listens for the release of all of
-/// them. So clients that wait for one resource alone keep their order, and between clients that wait for any there is none.
+/// The lease is an ordinary lease on one resource, which the guard [names](crate::Lease::resource). The lease excludes
+/// every other lock on that resource.
 ///
-/// Such a lock is never re-entrant, also in the scope of an [`Owner`](crate::Owner).
+/// A client that finds no vacant resource waits in the queues of up to three random resources, and takes the first that
+/// becomes free. After some 500 ms the client also competes for the role of the *release watcher*: one client for each set
+/// of resources listens for the release of all of them. Clients that wait for a single resource keep their order. Clients
+/// that wait for any of several have no order.
+///
+/// The lock is never re-entrant, also in the scope of an [`Owner`](crate::Owner).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -43,9 +45,9 @@ pub struct AnyOf {
 }
 
 impl Quorum {
-    /// The lock of any one of several resources, with the quorum's settings; nothing is sent yet.
+    /// Returns the lock of any one of several resources, with the quorum's settings. Nothing is sent yet.
     ///
-    /// None, more than 64, or one of them twice is an error of the first use.
+    /// No resources, more than 64, or a repeated resource are an error of the first use.
     pub fn any_of<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> AnyOf {
         AnyOf::new(Arc::clone(self.client()), resources)
     }
@@ -74,8 +76,8 @@ impl AnyOf {
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock); [`Error::Config`] (`Group`) if there are no resources or more than 64, or a
-    /// resource stands twice.
+    /// As [`RedLock::lock`](crate::RedLock::lock); [`Error::Config`] (`Group`) if there are no resources or more than 64, or
+    /// if a resource is repeated.
     ///
     /// # Cancel safety
     ///
@@ -84,7 +86,8 @@ impl AnyOf {
         Ok(self.request.lock(None).await?.1)
     }
 
-    /// Locks one of the resources, and waits for at most `wait`: `None` if other clients had all of them for all that time.
+    /// Locks one of the resources, and waits for at most `wait`. Returns `None` if other clients had all resources for all
+    /// that time.
     ///
     /// # Errors
     ///
@@ -97,8 +100,9 @@ impl AnyOf {
         Ok(self.request.lock_for(None, wait).await?.map(|(_, guard)| guard))
     }
 
-    /// Makes one attempt, at one resource and then at those that a node reports as free: `None` if other clients have all
-    /// of them, or come first. The guard must be bound to a name, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    /// Attempts one resource, and then the resources that a node reports as vacant. Returns `None` if other clients have
+    /// all resources, or are ahead. The guard must be bound to a variable, as
+    /// [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
@@ -111,7 +115,7 @@ impl AnyOf {
         Ok(self.request.try_lock(None).await?.map(|(_, guard)| guard))
     }
 
-    /// Locks one of the resources, runs a closure, and unlocks, as [`RedLock::run`](crate::RedLock::run) does; the guard
+    /// Locks one of the resources, runs a closure, and unlocks, as [`RedLock::run`](crate::RedLock::run) does. The guard
     /// [names](crate::Lease::resource) the resource.
     ///
     /// # Errors
@@ -138,7 +142,7 @@ fn candidates(resources: Result<Vec<Resource>, InvalidResource>) -> Result<Candi
     }
     let name = resources.first().cloned().ok_or_else(group_of_none)?;
     let names: Vec<&[u8]> = resources.iter().map(Resource::as_bytes).collect();
-    // Clients of another set with the same id share one release watcher, which costs time alone.
+    // Clients of different sets with the same id share one release watcher, which costs only time.
     let mut set_id = names.join(&b',');
     set_id.truncate(LONGEST_RESOURCE);
     let set_id = Resource::internal(set_id);

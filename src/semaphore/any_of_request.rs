@@ -41,7 +41,7 @@ pub(super) struct AnyOfRequest {
 pub(super) struct Candidates {
     /// The name of the whole set, for logs and errors.
     pub(super) name: Resource,
-    /// A name that is equal in all clients with the same set. The lock of the release watcher derives from it.
+    /// A name that is equal in all clients with the same set. The name of the release watcher's lock contains the id.
     pub(super) set_id: Resource,
     pub(super) count: usize,
     pub(super) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
@@ -96,7 +96,7 @@ impl AnyOfRequest {
         self.call("lock", CallEnd::TimedOut, first, work).await
     }
 
-    /// Tries once. Returns `None` if other clients hold all candidates.
+    /// Attempts candidates without a wait. Returns `None` if other clients hold all candidates.
     pub(super) async fn try_lock(&self, first: Option<usize>) -> Result<Option<LockedCandidate>, Error> {
         let work = |any_of: CheckedAnyOf| async move { any_of.try_lock().await }.boxed();
         self.call("try_lock", CallEnd::Held, first, work).await

@@ -1,4 +1,4 @@
-//! Locks of any one of several resources, and semaphores, whose slots are resources.
+//! Locks of any one of several resources, and semaphores, which lock any one of their slots.
 
 mod any_of;
 mod any_of_request;

@@ -1,4 +1,4 @@
-//! A limited number of permits.
+//! The semaphore and its permits.
 
 use std::{
     fmt,
@@ -29,28 +29,28 @@ const MAX_PERMITS: u32 = 1_024;
 /// The largest number of permits that are acquired at once.
 const MAX_PERMITS_AT_ONCE: usize = 64;
 
-/// A number of permits among all clients of the quorum: at most so many are valid at a time, under the assumptions of the
-/// [crate's promises](crate#what-is-promised-and-on-what-it-rests).
+/// A semaphore: a number of permits for all clients of the quorum. At most this number of permits is valid at a time,
+/// under the assumptions of the [crate's promises](crate#what-is-promised-and-on-what-it-rests).
 ///
-/// Each permit is an ordinary lease on one of the *slots* of the semaphore, which are numbered from 0. So it is renewed, lost
-/// and fenced as every lease is, and no node counts permits: with a count at each of three nodes, two of three votes would
-/// admit half as many permits again.
+/// Each permit is an ordinary lease on one of the *slots* of the semaphore, which are numbered from 0. Therefore a permit
+/// is renewed, lost and fenced as every lease is. No node counts permits, because two of three votes by a count at each of
+/// three nodes would admit half as many permits again.
 ///
-/// The number of permits is the caller's, as in tokio. If callers differ, no more permits are valid than the largest number
-/// says. To change the number, roll out the new number; a slot beyond a smaller number is free once its permit ends. The
-/// command `redquorum inspect` shows slots in use beyond a number.
+/// The caller sets the number of permits, as in tokio. If callers differ, the largest number is the limit of valid permits.
+/// To change the number, roll out the new number. A slot beyond a smaller number is free once its permit ends. The command
+/// `redquorum inspect` shows slots in use beyond a number.
 ///
-/// A client that finds no slot free waits in the queues of three slots, drawn at random, or of all slots if there are fewer.
-/// After some 500 ms it also competes for the role of the *release watcher*: one client at a time listens for the release of
-/// every slot, and the others sleep. Between clients that wait for the same slots the order is that of
-/// [`RedLock::lock`](crate::RedLock::lock). Between clients that wait for different slots there is none: with more than three
-/// slots, a client that comes later may be served earlier, again and again.
+/// A client that finds no vacant slot waits in the queues of three random slots, or of all slots if there are fewer. After
+/// some 500 ms the client also competes for the role of the *release watcher*: this one client listens for the release of
+/// every slot, and all other clients sleep. Clients that wait for the same slots are served in the order of
+/// [`RedLock::lock`](crate::RedLock::lock). Clients that wait for different slots have no order: with more than three slots,
+/// later clients may be served earlier, repeatedly.
 ///
-/// A permit is never re-entered. Two clients that acquire one permit after the other may wait for each other: they need
-/// [`acquire_many`](Semaphore::acquire_many). [`hold_at_most`](LockOptions::hold_at_most) bounds the time of a permit.
+/// A permit is never re-entered. Two clients that each acquire permits one after the other may wait for each other. They
+/// need [`acquire_many`](Semaphore::acquire_many). [`hold_at_most`](LockOptions::hold_at_most) limits the time of a permit.
 ///
-/// Keep the semaphore, rather than make a new one for each permit: it begins with the slot that it released last, which is
-/// most often free.
+/// Use one semaphore value for all permits instead of a new value for each: a value begins with the slot that it released
+/// last, which is usually vacant.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -83,11 +83,11 @@ struct FirstSlots {
     next: usize,
 }
 
-/// A permit of a [`Semaphore`], for as long as its lease is valid and this value lives. What can be done with the lease are the
-/// methods of [`Lease`]. Dropping it releases the permit, as dropping a [`LockGuard`] unlocks.
+/// A permit of a [`Semaphore`], for as long as its lease is valid and this value lives. The permit derefs to [`Lease`],
+/// which has the methods of the lease. The drop releases the permit, as the drop of a [`LockGuard`] unlocks.
 ///
-/// A store that is written under permits keeps one row for each slot: it refuses a slot that is not below the number of
-/// permits, and a token below the token in the slot's row. Tokens of different slots are not comparable.
+/// A store that is written under permits needs a row for each slot. The store refuses a slot that is not below the number
+/// of permits, and a token below the token in the row of the slot. Tokens of different slots are not comparable.
 #[must_use = "dropping a permit releases it at once: bind it to a name, `_` is none"]
 pub struct Permit {
     guard: LockGuard,
@@ -101,10 +101,9 @@ struct SlotReturn {
 }
 
 impl Quorum {
-    /// A semaphore of `permits` permits (1 to 1,024), with the quorum's settings; nothing is sent yet.
+    /// Returns a semaphore of `permits` permits (1 to 1,024), with the quorum's settings. Nothing is sent yet.
     ///
-    /// A name or a number that cannot be is an error of the first call. The name is one of semaphores alone: a lock of the
-    /// same name has nothing to do with it.
+    /// An invalid name or number is an error of the first call. A lock and a semaphore of the same name are independent.
     pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> Semaphore {
         Semaphore::new(Arc::clone(self.client()), Resource::new(name).map_err(ConfigError::from), permits)
     }
@@ -125,11 +124,11 @@ impl Semaphore {
         self
     }
 
-    /// Acquires a permit, and waits while there is none.
+    /// Acquires a permit, and waits while no slot is vacant.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock); [`Error::Config`] (`OutOfRange`) if the number of permits cannot be.
+    /// As [`RedLock::lock`](crate::RedLock::lock); [`Error::Config`] (`OutOfRange`) if the number of permits is invalid.
     ///
     /// # Cancel safety
     ///
@@ -139,7 +138,7 @@ impl Semaphore {
         Ok(self.permit(locked))
     }
 
-    /// Acquires a permit, and waits for at most `wait`: `None` if there was none for all that time.
+    /// Acquires a permit, and waits for at most `wait`. Returns `None` if no slot was vacant for all that time.
     ///
     /// # Errors
     ///
@@ -152,8 +151,8 @@ impl Semaphore {
         Ok(self.request.lock_for(self.first(), wait).await?.map(|locked| self.permit(locked)))
     }
 
-    /// Makes one attempt, at one slot and then at those that a node reports as free: `None` if there is no permit, or other
-    /// clients come first. The permit must be bound to a name, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    /// Attempts one slot, and then the slots that a node reports as vacant. Returns `None` if there is no permit, or other
+    /// clients are ahead. The permit must be bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
@@ -166,24 +165,24 @@ impl Semaphore {
         Ok(self.request.try_lock(self.first()).await?.map(|locked| self.permit(locked)))
     }
 
-    /// Acquires `permits` permits (1 to 64, and no more than the semaphore has), all or none, and waits until it has them.
+    /// Acquires `permits` permits (1 to 64, and at most the number of the semaphore), all or none, and waits until all are
+    /// acquired.
     ///
-    /// Clients that acquire several permits do so one after the other, in the order of
-    /// [`RedLock::lock`](crate::RedLock::lock): each keeps the permits that it has until it has them all. So they do not wait
-    /// for each other in a circle, and a client that wants many permits delays the clients behind it. Clients that acquire
-    /// a single permit take part as ever.
+    /// Clients that acquire several permits take turns, in the order of [`RedLock::lock`](crate::RedLock::lock). The client
+    /// with the turn keeps its permits until it has all of them. Therefore no clients wait for each other in a circle, and a
+    /// client that needs many permits delays the clients behind. Clients that acquire a single permit need no turn.
     ///
-    /// A caller that has a permit of this semaphore must not wait for more permits by this call, because it may wait for its
-    /// own. A permit that ends while the rest is waited for is acquired anew. Leases that are [not
-    /// renewed](crate::LockOptions::without_renewal) may end again and again, if the rest takes longer than they last.
+    /// A caller that has a permit of this semaphore must not wait for more permits by this call, because the call may wait
+    /// for the caller's own permit. A permit that ends during the wait for the rest is acquired anew. Leases [without
+    /// renewal](crate::LockOptions::without_renewal) may end repeatedly, if the rest takes longer than their validity.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire); [`Error::Config`] (`OutOfRange`) if the number cannot be.
+    /// As [`acquire`](Self::acquire); [`Error::Config`] (`OutOfRange`) if the number is invalid.
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire`](Self::acquire): the permits that it has are released.
+    /// As [`acquire`](Self::acquire). Permits that were acquired before are released.
     pub async fn acquire_many(&self, permits: u32) -> Result<Vec<Permit>, Error> {
         let (wanted, name) = self.checked_number(permits)?;
         if mutation::is_on(Mutation::ParallelPermits) {
@@ -195,18 +194,20 @@ impl Semaphore {
             tokio::select! {
                 biased;
                 acquired = self.collect(wanted) => return acquired,
-                // Another client collects by now: two clients that keep what they have might wait for each other.
+                // The turn is lost, so another client may collect permits. If both kept theirs, they might wait for each
+                // other.
                 _ = turn.lost() => {}
             }
         }
     }
 
-    /// As [`acquire_many`](Self::acquire_many), for at most `wait`: `None` if there were fewer permits for all that time.
-    /// Before it returns `None`, the call asks the nodes once more, for at most a node timeout: whether a quorum answers.
+    /// Acquires several permits for at most `wait`, like [`acquire_many`](Self::acquire_many) otherwise. Returns `None` if
+    /// fewer permits were free for all that time. Before that, the call checks whether a quorum answers, for at most a node
+    /// timeout.
     ///
     /// # Errors
     ///
-    /// As [`acquire_many`](Self::acquire_many); [`Error::NoQuorum`] if no quorum answers when the time is over.
+    /// As [`acquire_many`](Self::acquire_many); [`Error::NoQuorum`] if no quorum answers at the end of the time.
     ///
     /// # Cancel safety
     ///
@@ -223,19 +224,20 @@ impl Semaphore {
                 Either::Left((acquired, _)) => Some(acquired),
                 Either::Right(_) => None,
             };
-        // The permits that the call had are released by now.
+        // The permits of this call are released at this point.
         match acquired {
             Some(acquired) => acquired.map(Some),
-            // Whether other clients have the permits, or no quorum answers, the nodes have to say.
+            // The answers decide whether other clients have the permits, or no quorum answers.
             None => self.available_permits().await.map(|_| None),
         }
     }
 
-    /// Makes one attempt for `permits` permits: `None` if fewer are free, or another client is acquiring several.
+    /// Makes one attempt for `permits` permits, and returns `None` if fewer are free, or another client has the turn to
+    /// acquire several.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire); [`Error::Config`] (`OutOfRange`) if the number cannot be.
+    /// As [`try_acquire`](Self::try_acquire); [`Error::Config`] (`OutOfRange`) if the number is invalid.
     ///
     /// # Cancel safety
     ///
@@ -246,7 +248,7 @@ impl Semaphore {
         let Some(_turn) = turn.try_lock().await? else { return Ok(None) };
         let mut permits: Vec<Permit> = Vec::with_capacity(wanted);
         while permits.len() < wanted {
-            // Attempts at once may refuse each other a slot, so a round that acquires any is followed by another.
+            // Simultaneous attempts may refuse each other a slot. Therefore another round follows a round that acquired any.
             let before = permits.len();
             for attempt in join_all((before..wanted).map(|_| self.try_acquire())).await {
                 permits.extend(attempt?);
@@ -275,7 +277,8 @@ impl Semaphore {
         Ok(value)
     }
 
-    /// The number of slots that a quorum reports as free, and not waited for. It may be out of date on return.
+    /// Returns the number of slots that a quorum reports as vacant: free, and without waiters. The number may be out of
+    /// date on return.
     ///
     /// # Errors
     ///
@@ -284,16 +287,16 @@ impl Semaphore {
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing.
+    /// Dropping the future has no effect on the nodes.
     pub async fn available_permits(&self) -> Result<usize, Error> {
         self.request.vacant().await
     }
 
-    /// The resource of a slot, to [inspect](Quorum::inspect) or [force-unlock](crate::admin::force_unlock).
+    /// Returns the resource of a slot, to [inspect](Quorum::inspect) or [force-unlock](crate::admin::force_unlock).
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] if the semaphore has no such slot, or cannot be.
+    /// [`ConfigError`] if the semaphore has no slot of this number, or is invalid.
     pub fn slot_resource(&self, slot: usize) -> Result<Resource, ConfigError> {
         let Candidates { count, resource_at, .. } = self.request.candidates.clone()?;
         if slot >= count {
