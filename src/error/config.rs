@@ -226,7 +226,7 @@ mod tests {
     use crate::values::Fingerprint;
 
     fn refusal(node: &str, client: &str) -> String {
-        let difference = Fingerprint::new(client).beside(&Fingerprint::new(node)).into();
+        let difference = Fingerprint::new(client).difference_from(&Fingerprint::new(node)).into();
         ConfigError::WrongQuorum { node: "redis://a:6379".into(), difference }.to_string()
     }
 
