@@ -9,16 +9,16 @@ use crate::{
     values::{Fingerprint, LONGEST_LABEL, Label},
 };
 
-/// The precision of the time from which a lost counter counts. If a node forgot its counters twice within
-/// less time, it would give the same votes again.
+/// The precision of the time from which a lost counter counts. A node that forgot its counters twice within
+/// less time would give the same votes again.
 const COUNTER_PRECISION: Duration = Duration::from_secs(1);
 
 /// The version of what all clients and nodes of a quorum must agree on beside its settings: the names of
-/// keys, the cases in which a tombstone is left, the party that checks a counter's ttl. It grows with every
+/// keys, the cases in which a tombstone is left, the party that checks a counter's ttl. The version grows with every
 /// version of this crate that changes one of them.
 const PROTOCOL: u32 = 3;
 
-/// The longest `max_ttl` and counter ttl: ten years. It keeps every sum of times far below the largest
+/// The longest `max_ttl` and counter ttl: ten years. The limit keeps every sum of times far below the largest
 /// [`Duration`].
 const MAX_TTL_LIMIT: Duration = Duration::from_secs(3650 * 24 * 3600);
 
@@ -49,7 +49,7 @@ pub(crate) struct CheckedQuorum {
     pub(crate) validity: Validity,
     pub(crate) ttl: Duration,
     pub(crate) max_ttl: Duration,
-    /// The node timeout of all locks. If it is not set, each lock derives its own from its ttl.
+    /// The node timeout of all locks. Without one, each lock derives a node timeout from its ttl.
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) attempt_timeout: Duration,
     pub(crate) connect_timeout: Duration,

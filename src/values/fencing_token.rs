@@ -31,7 +31,7 @@ const LARGEST: u64 = (1 << 53) - 1;
 #[cfg_attr(feature = "serde", serde(try_from = "u64", into = "u64"))]
 pub struct FencingToken(u64);
 
-/// The error of a number or a text that is no [`FencingToken`](crate::FencingToken).
+/// The error of a number or a text that is no [`FencingToken`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is no fencing token: expected a whole number from 1 to {LARGEST}")]
 #[non_exhaustive]
