@@ -5,16 +5,16 @@
 //! build [`is_on`] is `false` and costs nothing.
 //!
 //! A mutation has to break the code that runs, so the hooks are in production code. A hook changes
-//! one thing: it wraps the result of a pure function ([`altered`]), or is the only hook of a small
-//! function that is named after the rule. The rules of a node have no hooks: `node/state/broken.rs`
-//! is a node that breaks one rule.
+//! one thing: it wraps the result of a pure function ([`altered`]), or is alone in a small function
+//! that is named after the rule. No function has two hooks. The rules of a node have no hooks:
+//! `node/state/broken.rs` is a node that breaks one rule.
 
 /// A rule that is broken, named after the effect.
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests break rules"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Mutation {
     /// An attempt with the lease id of the attempt before.
-    ReuseOwnerId,
+    ReuseLeaseId,
     /// A lease from a quorum that is complete only after the end of validity.
     SkipLastValidityCheck,
     /// A quorum of half of the nodes.
@@ -159,17 +159,17 @@ pub(crate) fn altered<T>(mutation: Mutation, value: T, broken: impl FnOnce(T) ->
 #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "most tests that break rules are simulations"))]
 #[must_use = "the rule is restored when the guard is dropped"]
 #[derive(Debug)]
-pub(crate) struct Broken(Option<Mutation>);
+pub(crate) struct MutationGuard(Option<Mutation>);
 
 /// Breaks a rule, or no rule, on this thread until the guard is dropped.
 #[cfg(test)]
 #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "most tests that break rules are simulations"))]
-pub(crate) fn break_rule(mutation: Option<Mutation>) -> Broken {
-    Broken(ON.replace(mutation))
+pub(crate) fn break_rule(mutation: Option<Mutation>) -> MutationGuard {
+    MutationGuard(ON.replace(mutation))
 }
 
 #[cfg(test)]
-impl Drop for Broken {
+impl Drop for MutationGuard {
     fn drop(&mut self) {
         ON.set(self.0);
     }

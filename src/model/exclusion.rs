@@ -31,7 +31,7 @@ fn leases_do_not_overlap_when_a_deferred_client_retries() {
 #[test]
 fn a_late_rollback_deletes_the_next_vote_of_a_reused_lease_id() {
     let bounds = Bounds { attempts: [2, 1, 0], ..BOUNDS };
-    shortest_break(bounds, Rules::without(Mutation::ReuseOwnerId));
+    shortest_break(bounds, Rules::without(Mutation::ReuseLeaseId));
 }
 
 #[test]

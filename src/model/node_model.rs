@@ -146,7 +146,7 @@ impl NodeModel {
     pub(super) fn execute(&mut self, model: &Protocol, request: Request, now: u8) -> Option<FromNode> {
         let Request { of, message } = request;
         let owner = match model.rules.broken_rule {
-            Some(BrokenRule::Mutation(Mutation::ReuseOwnerId)) => AttemptId { number: 1, ..of },
+            Some(BrokenRule::Mutation(Mutation::ReuseLeaseId)) => AttemptId { number: 1, ..of },
             _ => of,
         };
         let operation = request.operation(owner, model.bounds.is_reader(of), model.ttl());

@@ -3,7 +3,7 @@
 use crate::{
     algorithm::tally::Electorate,
     model::NODES,
-    mutation::{self, Broken, Mutation},
+    mutation::{self, Mutation, MutationGuard},
     node::RestartGuard,
 };
 
@@ -48,7 +48,7 @@ impl Rules {
     }
 
     /// Breaks the rule in the crate's code, on this thread, until the guard is dropped.
-    pub(super) fn break_for_nodes(self) -> Broken {
+    pub(super) fn break_for_nodes(self) -> MutationGuard {
         mutation::break_rule(match self.broken_rule {
             Some(BrokenRule::Mutation(rule)) => Some(rule),
             _ => None,

@@ -153,7 +153,7 @@ fn a_reader_that_unlocks_for_all_admits_a_writer() {
 
 #[test]
 fn a_late_rollback_removes_the_next_reader_of_a_reused_lease_id() {
-    shortest_break(Bounds { attempts: [1, 2, 0], ..EXCLUSION }, Rules::without(Mutation::ReuseOwnerId));
+    shortest_break(Bounds { attempts: [1, 2, 0], ..EXCLUSION }, Rules::without(Mutation::ReuseLeaseId));
 }
 
 #[test]

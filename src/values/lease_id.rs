@@ -127,7 +127,7 @@ impl LeaseIds {
 
     /// Returns a lease id that no other attempt has.
     pub(crate) fn fresh(&self) -> LeaseId {
-        let step = mutation::altered(Mutation::ReuseOwnerId, 1, |_| 0);
+        let step = mutation::altered(Mutation::ReuseLeaseId, 1, |_| 0);
         let number = self.next.fetch_add(step, Ordering::Relaxed);
         LeaseId(format!("{}:{number}", self.name).into_bytes().into())
     }

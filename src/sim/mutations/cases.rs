@@ -210,7 +210,7 @@ pub(in crate::sim) fn is_out_of_turn(report: &Report) -> bool {
 }
 
 /// Whether the resource was free for longer than a hand-off takes.
-pub(super) fn is_hand_over_slow(report: &Report) -> bool {
+pub(super) fn is_hand_off_slow(report: &Report) -> bool {
     let mut unlocked = None;
     report.history.entries().iter().any(|entry| match entry.event {
         Event::Ended { .. } => {

@@ -36,7 +36,7 @@ enum Symptom {
     /// Two turns of a process while another process waits for one.
     OutOfTurn,
     /// A free resource with waiters, until a waiter notices without a wake.
-    SlowHandOver,
+    SlowHandOff,
     /// A reader that waits for another reader.
     ReadersSerialized,
     /// A writer that waits for readers that arrived later.
@@ -57,7 +57,7 @@ impl Symptom {
             }
             Self::LeaseLost => unless(cases::has_lost_lease(&report), report),
             Self::OutOfTurn => unless(cases::is_out_of_turn(&report), report),
-            Self::SlowHandOver => unless(cases::is_hand_over_slow(&report), report),
+            Self::SlowHandOff => unless(cases::is_hand_off_slow(&report), report),
             Self::ReadersSerialized => unless(readers::are_readers_serialized(&report), report),
             Self::WriterOvertaken => unless(readers::is_writer_overtaken(&report), report),
         }
@@ -81,7 +81,7 @@ impl fmt::Display for Symptom {
             Self::Broken(promise) | Self::BrokenBeyond(promise) => promise.fmt(f),
             Self::LeaseLost => f.write_str("a lease eroded"),
             Self::OutOfTurn => f.write_str("two turns while another waits"),
-            Self::SlowHandOver => f.write_str("a free lock without a holder"),
+            Self::SlowHandOff => f.write_str("a free lock without a holder"),
             Self::ReadersSerialized => f.write_str("readers that wait for each other"),
             Self::WriterOvertaken => f.write_str("a writer that later readers pass"),
         }
@@ -109,9 +109,9 @@ fn breaks(mutation: Mutation, promise: Promise) {
 }
 
 #[test]
-fn a_reused_owner_id_is_caught() {
+fn a_reused_lease_id_is_caught() {
     let schedules = Schedules::tolerated().nodes([3]).processes(2..=3).faults(1, 10);
-    is_caught(Mutation::ReuseOwnerId, Symptom::Broken(Promise::Exclusion), &Case::strategy(&schedules));
+    is_caught(Mutation::ReuseLeaseId, Symptom::Broken(Promise::Exclusion), &Case::strategy(&schedules));
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_node_that_grants_out_of_turn_is_caught() {
 
 #[test]
 fn a_node_that_wakes_nobody_is_caught() {
-    is_caught(Mutation::NoWake, Symptom::SlowHandOver, &cases::of_a_queue());
+    is_caught(Mutation::NoWake, Symptom::SlowHandOff, &cases::of_a_queue());
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn s23_a_late_rollback_deletes_nothing_of_the_next_attempt() {
     // The key of the first attempt refuses the second attempt. With a reused lease id, the second
     // attempt would take that key for its own.
     assert!(granted(&report, 0).is_empty() && granted(&report, 2).len() == 1);
-    assert!(breaks(&breaking(Mutation::ReuseOwnerId, late_rollback), Promise::Exclusion));
+    assert!(breaks(&breaking(Mutation::ReuseLeaseId, late_rollback), Promise::Exclusion));
 }
 
 /// A cancelled lock that arrives after its own rollback.
