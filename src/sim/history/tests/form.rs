@@ -57,7 +57,7 @@ fn resources_are_present_sorted_and_unique() {
         assert!(Script::new().began(1, 1, names).is_malformed().contains("unsorted"), "{names}");
     }
     let event = Event::Began { attempt: AttemptId::new(1), resources: Vec::new(), shared: Vec::new() };
-    assert!(Script::new().note(1, event).is_malformed().contains("none"));
+    assert!(Script::new().note(1, event).is_malformed().contains("missing"));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn shared_resources_are_sorted_and_among_the_resources() {
     for shared in ["c", "b a", "b b"] {
         let [resources, shared] = ["a b", shared].map(|names| names.split(' ').map(resource).collect());
         let event = Event::Began { attempt: AttemptId::new(1), resources, shared };
-        assert!(Script::new().note(1, event).is_malformed().starts_with("what is shared"));
+        assert!(Script::new().note(1, event).is_malformed().starts_with("the shared resources"));
     }
 }
 
