@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{commands, environment::read_environment, exit};
+
+/// The end of the help of one command.
+const SHARED_OPTIONS: &str =
+    "Options of the quorum (--node, --config ...) and of the output (--json, -v): redquorum help";
 
 /// Locks that survive the loss of a minority of Redis masters, from a shell.
 #[derive(Debug, Parser)]
@@ -34,10 +38,22 @@ impl Arguments {
     ///
     /// The first argument that cannot be understood, or the requested help.
     pub(crate) fn of_this_process() -> Result<Self, clap::Error> {
-        let mut command = read_environment(Self::command(), &|name| std::env::var_os(name));
+        let command = read_environment(Self::command(), &|name| std::env::var_os(name));
+        let mut command = hide_shared_options(command);
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
     }
+}
+
+/// Replaces the shared options in the help of each command by one line. The help of the whole has
+/// them.
+fn hide_shared_options(command: clap::Command) -> clap::Command {
+    let shared: Vec<Arg> = command
+        .get_arguments()
+        .filter(|option| option.is_global_set())
+        .map(|option| option.clone().hide(true))
+        .collect();
+    command.mut_subcommands(|command| command.args(shared.clone()).after_help(SHARED_OPTIONS))
 }
 
 /// The options that all commands share.

@@ -1,6 +1,6 @@
-//! What is printed without any servers: help, completions, manual pages.
+//! The output that needs no server: help, completions, manual pages.
 //!
-//! Help texts are compared with the files in `help/`; `REDQUORUM_TEST_WRITE=1` writes them anew.
+//! Help texts are compared with the files in `help/`; `REDQUORUM_TEST_WRITE=1` rewrites the files.
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use super::{
     scratch::Scratch,
 };
 
-async fn shows(words: &[&str], name: &str) {
+/// Compares the help of a command with its file.
+async fn matches_file(words: &[&str], name: &str) {
     let shown = output(redquorum(words.iter().chain(&["--help"]))).await;
     assert_eq!((code(&shown), stderr(&shown)), (0, String::new()));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/help").join(format!("{name}.txt"));
@@ -21,12 +22,12 @@ async fn shows(words: &[&str], name: &str) {
 }
 
 #[tokio::test]
-async fn the_help_of_the_whole_is_as_written_down() {
-    shows(&[], "redquorum").await;
+async fn the_help_of_the_whole_matches_its_file() {
+    matches_file(&[], "redquorum").await;
 }
 
 #[tokio::test]
-async fn the_help_of_every_command_is_as_written_down() {
+async fn the_help_of_every_command_matches_its_file() {
     for command in [
         "run",
         "elect",
@@ -42,22 +43,48 @@ async fn the_help_of_every_command_is_as_written_down() {
         "completions",
         "man",
     ] {
-        shows(&[command], command).await;
+        matches_file(&[command], command).await;
+    }
+}
+
+/// The shared options work for each command, but only the help of the whole lists them.
+#[tokio::test]
+async fn the_help_of_a_command_replaces_shared_options_by_one_line() {
+    for help in [&["run", "--help"][..], &["run", "-h"], &["help", "run"]] {
+        let shown = stdout(&output(redquorum(help)).await);
+        let (own, shared) = (shown.find("--held-exit").unwrap(), shown.find("--node").unwrap());
+        assert!(own < shared, "{shown}");
+        assert!(shown.trim_end().ends_with("(--json, -v): redquorum help"), "{shown}");
+        assert_eq!(
+            (shown.matches("--node").count(), shown.contains("--admit-new-nodes")),
+            (1, false),
+            "{shown}"
+        );
+    }
+    for help in [&["help"][..], &["--help"], &["-h"]] {
+        let shown = stdout(&output(redquorum(help)).await);
+        for option in
+            ["--node", "--config", "--label", "--ca", "--key", "--admit-new-nodes", "--json", "--verbose"]
+        {
+            assert!(shown.contains(option), "{option}: {shown}");
+        }
     }
 }
 
 #[tokio::test]
-async fn completions_are_there_for_every_shell() {
+async fn completions_exist_for_every_shell() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = output(redquorum(["completions", shell])).await;
         assert_eq!(code(&script), 0, "{}", stderr(&script));
-        assert!(stdout(&script).contains("kill-after"), "{shell}");
-        assert!(!stdout(&script).contains("exec-child"), "{shell} would complete what is not for people");
+        for option in ["kill-after", "admit-new-nodes"] {
+            assert!(stdout(&script).contains(option), "{shell}: {option}");
+        }
+        assert!(!stdout(&script).contains("exec-child"), "{shell} would complete an internal command");
     }
 }
 
 #[tokio::test]
-async fn manual_pages_are_printed_or_written_one_for_each_command() {
+async fn manual_pages_are_printed_or_written_per_command() {
     let page = output(redquorum(["man"])).await;
     assert!(stdout(&page).contains(".TH redquorum 1"), "{}", stdout(&page));
     let scratch = Scratch::new();
@@ -66,6 +93,10 @@ async fn manual_pages_are_printed_or_written_one_for_each_command() {
     for page in ["redquorum.1", "redquorum-run.1", "redquorum-elect.1", "redquorum-observe.1"] {
         assert!(scratch.read(page).contains(".SH NAME"), "{page}");
     }
+    assert!(
+        scratch.read("redquorum-run.1").contains(r"admit\-new\-nodes"),
+        "the page has the shared options"
+    );
     assert!(!scratch.path().join("redquorum-exec-child.1").exists());
     let nowhere = output(redquorum(["man", "/nowhere"])).await;
     assert_eq!(code(&nowhere), 74, "{}", stderr(&nowhere));

@@ -1,4 +1,4 @@
-//! The files of `examples/recipes/files`, with the command as it is.
+//! The files of `examples/recipes/files`, run with the built command.
 
 use std::{
     collections::BTreeSet,
@@ -21,24 +21,24 @@ mod cron;
 mod kubernetes;
 mod systemd;
 
-/// The name of the machine, where a file asks for it.
+/// The host name for files that use one.
 const HOST: &str = "host-1";
 
-/// The text of a file without its comments.
+/// Returns the text of a file without its comments.
 fn recipe(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/recipes/files").join(name);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     text.lines().filter(|line| !line.starts_with('#')).map(|line| line.to_owned() + "\n").collect()
 }
 
-/// A machine on which the command is installed, and programs for it to run: a quorum of three
-/// servers, and a directory in the place of `/usr/local/bin` and `/etc`.
+/// A machine with the command and programs to run: a quorum of three servers, and a directory in place
+/// of `/usr/local/bin` and `/etc`.
 struct Machine {
     cluster: Cluster,
     scratch: Scratch,
 }
 
-/// Notes what it was told, and ends when the file `go` is there.
+/// A program that notes its token and arguments, and ends when the file `go` exists.
 const REPORT: &str =
     "echo \"$REDQUORUM_FENCING_TOKEN $*\" >> noted; until [ -e go ]; do /bin/sleep 0.01; done";
 const SCHEDULER: &str = "echo \"$REDQUORUM_TERM\" >> noted; exec /bin/sleep 1000";
@@ -61,18 +61,18 @@ impl Machine {
         machine
     }
 
-    /// The same text with the paths of this machine.
+    /// Replaces the paths of a text by those of this machine.
     fn here(&self, text: &str) -> String {
         let directory = format!("{}/", self.scratch.path().display());
         text.replace("/usr/local/bin/", &directory).replace("/etc/", &directory)
     }
 
-    /// A command of a file, with the variables of that file and no others.
+    /// Returns a command of a file, with the variables of that file only.
     fn command(&self, words: &[String], variables: &[(String, String)]) -> Command {
         let path = format!("{}:/usr/bin:/bin", self.scratch.path().display());
         let mut words = words.iter().map(|word| self.here(word));
         let program = words.next().unwrap();
-        // Looked for in the PATH that it gets, and not in that of the test.
+        // The program is searched in the PATH of the command, not of the test.
         let program = match program.as_str() {
             "sh" => "/bin/sh".to_owned(),
             path if path.contains('/') => path.to_owned(),
@@ -86,7 +86,8 @@ impl Machine {
         command
     }
 
-    /// Runs a job on two hosts at once: how it ended where it ran, and where it was held.
+    /// Runs a job on two hosts at once. Returns the output of the host that ran it, and of the host that
+    /// found the lock held.
     async fn run_on_two_hosts(&self, job: impl Fn() -> Command) -> (Output, Output) {
         let first = job().spawn().unwrap();
         self.noted(1).await;
@@ -95,12 +96,12 @@ impl Machine {
         (ended(first).await, second)
     }
 
-    /// What the programs have noted, once there are so many lines.
+    /// Waits for `count` lines of the notes of the programs.
     async fn noted(&self, count: usize) -> Vec<String> {
         self.scratch.lines("noted", count).await
     }
 
-    /// How a leader ends at SIGTERM, after it has begun to work.
+    /// Sends SIGTERM to a leader that has started its work, and returns the output.
     async fn terminate_leader(&self, leader: Child) -> Output {
         let term = self.noted(1).await.remove(0);
         assert!(term.parse::<u64>().is_ok(), "{term}");
@@ -108,14 +109,14 @@ impl Machine {
         ended(leader).await
     }
 
-    /// What leads, as others see it.
+    /// Returns the value of the leader.
     async fn leader(&self, election: &str) -> String {
         let shown = output(on(&self.cluster, ["observe", election, "--once"])).await;
         assert_eq!(code(&shown), 0, "{}", stderr(&shown));
         stdout(&shown).trim_end().rsplit('\t').next().unwrap().to_owned()
     }
 
-    /// Sees what a report has noted, and that its lock was kept for longer than clocks differ.
+    /// Asserts that the report ran once with its token, and kept its lock for longer than clocks differ.
     async fn ran_once_with_its_token_and_slept(&self) {
         let noted = self.noted(1).await;
         let token: Vec<&str> = noted[0].split(' ').collect();
@@ -124,12 +125,13 @@ impl Machine {
     }
 }
 
-/// Sees that the command reads each of these variables: its help has it, or the library's settings
-/// have, which the command reads.
+/// Asserts that the command reads each of these variables. The help or the library's settings, which
+/// the command reads, contain the name.
 async fn are_read(variables: &[(String, String)], command: &str) {
     let help = output(redquorum([command, "--help"])).await;
+    let shared = output(redquorum(["--help"])).await;
     let settings = include_str!("../../../src/settings/mod.rs");
-    let text = stdout(&help) + settings;
+    let text = stdout(&help) + &stdout(&shared) + settings;
     let is_part = |letter: char| letter.is_ascii_uppercase() || letter == '_';
     let known: BTreeSet<&str> = text.split(|letter| !is_part(letter)).collect();
     for (name, _) in variables.iter().filter(|(name, _)| name.starts_with("REDQUORUM_")) {
@@ -137,8 +139,8 @@ async fn are_read(variables: &[(String, String)], command: &str) {
     }
 }
 
-/// Sees that no label is set: one of more than 48 bytes is refused, and names of hosts may have more.
-/// The label that is not set has such a name, shortened.
+/// Asserts that no label is set. A label of more than 48 bytes is refused, and a host name may be
+/// longer. The default label contains the host name, shortened.
 fn names_of_hosts_are_no_labels(variables: &[(String, String)]) {
     assert!(variables.iter().all(|(name, _)| name != "REDQUORUM_LABEL"), "{variables:?}");
 }
