@@ -1,6 +1,6 @@
 //! Tests of the command `redquorum`, as a process, on real Redis servers.
 //!
-//! `REDQUORUM_TEST_SERVERS=containers` or `=processes` says what the servers run as.
+//! `REDQUORUM_TEST_SERVERS=containers` or `=processes` selects the form of the servers.
 
 #![allow(clippy::disallowed_methods, reason = "real servers and processes need real time")]
 

@@ -12,7 +12,7 @@ async fn made() -> Cluster {
 }
 
 #[tokio::test]
-async fn locks_are_measured_and_nothing_is_left_of_them() {
+async fn a_benchmark_measures_locks_and_leaves_no_key() {
     let cluster = made().await;
     let bench = output(plainly(&cluster, ["--json", "bench", "--tasks", "3", "--duration", "300ms"])).await;
     assert_eq!(code(&bench), 0, "{}", stderr(&bench));
@@ -33,7 +33,7 @@ async fn locks_are_measured_and_nothing_is_left_of_them() {
 }
 
 #[tokio::test]
-async fn a_table_has_a_line_for_locks_unlocks_and_each_node() {
+async fn the_table_of_a_benchmark_lists_locks_unlocks_and_nodes() {
     let cluster = made().await;
     cluster.server(2).kill().await;
     let bench = output(plainly(&cluster, ["bench", "--tasks", "1", "--duration", "200ms"])).await;
@@ -49,7 +49,7 @@ async fn a_table_has_a_line_for_locks_unlocks_and_each_node() {
 }
 
 #[tokio::test]
-async fn nodes_that_do_not_vote_are_counted_and_fail() {
+async fn a_benchmark_without_votes_counts_failures_and_fails() {
     let cluster = Cluster::start(3).await;
     let bench = output(plainly(&cluster, ["bench", "--tasks", "2", "--duration", "200ms"])).await;
     assert_eq!(code(&bench), 69, "{}", stdout(&bench));

@@ -1,4 +1,4 @@
-//! Where nodes and settings come from.
+//! The sources of nodes and settings.
 
 use redquorum_tests::Cluster;
 
@@ -7,11 +7,11 @@ use super::{
     scratch::Scratch,
 };
 
-/// Nobody answers there.
-const NOBODY: &str = "redis://127.0.0.1:1";
+/// An address without a server.
+const NO_SERVER: &str = "redis://127.0.0.1:1";
 
 #[tokio::test]
-async fn arguments_go_before_the_environment_and_that_before_the_file() {
+async fn arguments_override_the_environment_which_overrides_the_file() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let node = cluster.server(0).url();
@@ -21,9 +21,9 @@ async fn arguments_go_before_the_environment_and_that_before_the_file() {
         std::fs::write(&path, format!("nodes = [{node:?}]\nname = \"from-the-file\"\n")).unwrap();
         path
     };
-    let file = written(NOBODY);
+    let file = written(NO_SERVER);
     for (node_argument, variable, expected) in
-        [(Some(node.as_str()), NOBODY, 0), (None, node.as_str(), 0), (Some(NOBODY), node.as_str(), 69)]
+        [(Some(node.as_str()), NO_SERVER, 0), (None, node.as_str(), 0), (Some(NO_SERVER), node.as_str(), 69)]
     {
         let mut command = redquorum(["--config", &file]);
         command.args(node_argument.map(|node| ["--node", node]).into_iter().flatten());
@@ -44,7 +44,7 @@ async fn arguments_go_before_the_environment_and_that_before_the_file() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_file_is_told_with_its_place() {
+async fn an_error_in_a_file_names_the_place() {
     let scratch = Scratch::new();
     let file = scratch.file("redquorum.toml");
     for (text, exit, named) in [

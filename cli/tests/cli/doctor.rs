@@ -1,4 +1,4 @@
-//! `redquorum doctor`, on servers with which something is wrong.
+//! `redquorum doctor` on servers with faults.
 
 use std::process::Output;
 
@@ -11,21 +11,21 @@ use super::{
     scratch::Scratch,
 };
 
-/// Enough for what is not about clocks.
+/// The arguments for checks that do not concern clocks.
 const QUICK: [&str; 5] = ["--json", "doctor", "--all", "--watch", "0"];
 
 fn builder(cluster: &Cluster) -> QuorumBuilder {
     Quorum::builder().nodes(cluster.urls())
 }
 
-/// Servers that are a quorum.
+/// Starts servers and initialises them as a quorum.
 async fn made(options: ServerOptions) -> Cluster {
     let cluster = Cluster::start_with(3, options).await;
     admin::init(&builder(&cluster)).await.unwrap();
     cluster
 }
 
-/// The level and the words of a check: of a node by its port, or of all together.
+/// Returns the level and the text of a check, of the node with this port, or of all nodes.
 #[track_caller]
 fn found(doctor: &Output, check: &str, port: Option<u16>) -> (String, String) {
     let findings = json(doctor);
@@ -47,7 +47,7 @@ fn summary(doctor: &Output) -> Value {
     json(doctor).pop().unwrap()
 }
 
-/// Whatever the doctor tried is gone: deleted, or if the user may not do that, by its ttl.
+/// Waits until no key of the doctor is left: deleted, or without that permission, ended by its ttl.
 async fn is_left_clean(cluster: &Cluster) {
     for server in cluster.servers() {
         eventually(SOON, "only the metadata is left", async || server.keys().await == ["redquorum:node"])
@@ -56,7 +56,7 @@ async fn is_left_clean(cluster: &Cluster) {
 }
 
 #[tokio::test]
-async fn a_sound_quorum_is_told_so_in_a_line_and_line_by_line_if_that_is_asked_for() {
+async fn a_sound_quorum_is_reported_in_one_line_or_by_check() {
     let cluster = made(ServerOptions::default()).await;
     let brief = stdout(&output(plainly(&cluster, ["doctor"])).await);
     assert!(brief.lines().all(|line| !line.starts_with("ok ")), "{brief}");
@@ -64,7 +64,7 @@ async fn a_sound_quorum_is_told_so_in_a_line_and_line_by_line_if_that_is_asked_f
         text.lines().last().is_some_and(|line| line.starts_with("3 nodes, ") && line.ends_with(end))
     };
     assert!(is_last(&brief, ", 0 failures; sound"), "{brief}");
-    // Who looks here for a lock that came back finds what ends it.
+    // The note helps a user whose deleted lock came back.
     let notes: Vec<&str> = brief.lines().filter(|line| line.starts_with("note  ")).collect();
     let [note] = *notes else { panic!("{brief}") };
     for words in ["`redquorum force-unlock NAME`", "DEL", "forceUnlock", "next renewal"] {
@@ -75,8 +75,7 @@ async fn a_sound_quorum_is_told_so_in_a_line_and_line_by_line_if_that_is_asked_f
     let doctor = output(plainly(&cluster, ["doctor", "--all"])).await;
     assert_eq!((code(&doctor), stderr(&doctor)), (0, String::new()), "{}", stdout(&doctor));
     let text = stdout(&doctor);
-    // These servers are on one machine, and nothing else is worth a warning but what a machine
-    // under load does to latency.
+    // The servers are on one machine, which is a warning. Load may add warnings about latency.
     let odd = text.lines().filter(|line| !line.starts_with("ok ") && !line.contains("  latency "));
     let odd: Vec<&str> =
         odd.filter(|line| !line.contains("  drift ") && !line.starts_with("note ")).collect();
@@ -91,7 +90,7 @@ async fn a_sound_quorum_is_told_so_in_a_line_and_line_by_line_if_that_is_asked_f
 }
 
 #[tokio::test]
-async fn warnings_fail_where_that_is_asked_for() {
+async fn strict_turns_warnings_into_failures() {
     let cluster = made(ServerOptions::default()).await;
     let doctor = output(plainly(&cluster, ["--json", "doctor", "--strict", "--watch", "0"])).await;
     assert_eq!(code(&doctor), 81);
@@ -99,7 +98,7 @@ async fn warnings_fail_where_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_evicts_and_one_that_is_full_are_found() {
+async fn evicting_and_full_servers_are_found() {
     let cluster = made(ServerOptions::default()).await;
     let (evicting, full) = (cluster.server(0), cluster.server(2));
     evicting.command(&["CONFIG", "SET", "maxmemory", "100mb"]).await;
@@ -114,7 +113,7 @@ async fn a_server_that_evicts_and_one_that_is_full_are_found() {
 }
 
 #[tokio::test]
-async fn a_replica_and_the_master_it_follows_are_found() {
+async fn a_replica_and_its_master_are_found() {
     let cluster = made(ServerOptions::default()).await;
     let (master, replica) = (cluster.server(0), cluster.server(1));
     let port = master.port().to_string();
@@ -144,7 +143,7 @@ async fn one_server_under_two_addresses_is_found() {
 }
 
 #[tokio::test]
-async fn a_dead_node_and_a_hung_one_are_found() {
+async fn dead_and_hung_nodes_are_found() {
     let cluster = made(ServerOptions::default()).await;
     let (dead, hung) = (cluster.server(0), cluster.server(1));
     dead.kill().await;
@@ -156,10 +155,10 @@ async fn a_dead_node_and_a_hung_one_are_found() {
     finds(&doctor, "quorum", None, "fail", "1 of 3 nodes votes, 2 needed");
 }
 
-/// The user of docs/REDIS.md, who may not read settings, and with one thing after the other taken
-/// away.
+/// The user of docs/REDIS.md, without the permission to read settings, loses one permission after
+/// another.
 #[tokio::test]
-async fn what_the_user_may_not_do_is_found() {
+async fn missing_permissions_are_found() {
     const RULES: &[&str] = &[
         "resetkeys",
         "resetchannels",
@@ -236,9 +235,9 @@ async fn what_the_user_may_not_do_is_found() {
     is_left_clean(&cluster).await;
 }
 
-/// What a restart guard makes up for, and without one nothing does.
+/// These settings are harmless only with a restart guard.
 #[tokio::test]
-async fn without_a_restart_guard_settings_that_lose_votes_are_found() {
+async fn settings_that_lose_votes_are_found_without_a_restart_guard() {
     let cluster = Cluster::start_with(3, ServerOptions::persistent()).await;
     let (lazy, forgetful) = (cluster.server(1), cluster.server(2));
     lazy.command(&["CONFIG", "SET", "appendfsync", "everysec"]).await;
@@ -256,7 +255,7 @@ async fn without_a_restart_guard_settings_that_lose_votes_are_found() {
 }
 
 #[tokio::test]
-async fn nodes_that_are_not_initialised_and_nodes_of_another_quorum_are_found() {
+async fn uninitialised_nodes_and_nodes_of_another_quorum_are_found() {
     let cluster = Cluster::start(3).await;
     let new = output(plainly(&cluster, QUICK)).await;
     assert_eq!(code(&new), 81);
@@ -272,7 +271,7 @@ async fn nodes_that_are_not_initialised_and_nodes_of_another_quorum_are_found() 
 }
 
 #[tokio::test]
-async fn a_node_that_restarted_is_found_before_and_in_its_quarantine() {
+async fn a_restarted_node_is_found_before_and_in_quarantine() {
     let cluster = made(ServerOptions::persistent()).await;
     let node = cluster.server(1);
     node.restart_keeping_data().await;
@@ -287,7 +286,7 @@ async fn a_node_that_restarted_is_found_before_and_in_its_quarantine() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_work_are_an_error_and_no_finding() {
+async fn invalid_settings_are_an_error_and_no_finding() {
     let cluster = Cluster::start(1).await;
     let url = &cluster.urls()[0];
     let doctor = output(redquorum(["--node", url, "--node", url, "doctor"])).await;

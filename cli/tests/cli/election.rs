@@ -1,4 +1,4 @@
-//! Leaders, and those who watch them.
+//! `redquorum elect` and `redquorum observe`.
 
 use std::{io::Write, os::unix::process::ExitStatusExt};
 
@@ -14,7 +14,7 @@ use super::{
     scratch::Scratch,
 };
 
-/// A candidate that notes its term when it leads.
+/// Starts a candidate that notes its term when it leads.
 fn candidate(cluster: &Cluster, scratch: &Scratch, name: &str, more: &[&str]) -> Child {
     let script = format!("echo $REDQUORUM_TERM >> {}; exec sleep 1000", scratch.file(name));
     let mut command = on(cluster, ["elect", "e", "--value", name]);
@@ -71,7 +71,7 @@ async fn leadership_passes_from_process_to_process_and_observers_see_it() {
 }
 
 #[tokio::test]
-async fn one_who_is_deposed_stops_its_command_and_campaigns_again() {
+async fn a_deposed_leader_stops_its_command_and_campaigns_again() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let leader = candidate(&cluster, &scratch, "leader", &["--ttl", "2s", "--quorum-timeout", "30s"]);
@@ -107,7 +107,7 @@ async fn a_command_that_ends_by_itself_ends_the_leadership_or_is_started_again()
 }
 
 #[tokio::test]
-async fn a_signal_that_the_command_survives_ends_no_candidacy_unless_it_is_a_demand() {
+async fn a_survived_signal_ends_the_candidacy_only_if_it_demands_an_end() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let script = format!(
@@ -130,16 +130,16 @@ async fn a_signal_that_the_command_survives_ends_no_candidacy_unless_it_is_a_dem
 }
 
 #[tokio::test]
-async fn an_observer_whose_reader_does_not_read_can_be_ended() {
+async fn an_observer_with_a_full_pipe_ends_by_signal() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
-    // Longer than what is written to a pipe at once or not at all.
+    // Longer than an atomic write to a pipe.
     let value = "v".repeat(3 * 4096);
     let script = format!("echo >> {}; exec sleep 1000", scratch.file("leads"));
     let leader = on(&cluster, ["elect", "e", "--value", &value, "--", "sh", "-c", &script]).spawn().unwrap();
     scratch.lines("leads", 1).await;
     let (reader, mut writer) = std::io::pipe().unwrap();
-    // What a pipe takes on Linux.
+    // The capacity of a pipe on Linux.
     let capacity = 64 * 1024;
     writer.write_all(&vec![b'.'; capacity - 4096]).unwrap();
     let mut observer = on(&cluster, ["observe", "e"]);

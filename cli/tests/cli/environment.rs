@@ -1,4 +1,4 @@
-//! What a command finds in its environment, and what redquorum takes from its own.
+//! The environment of the command, and the variables of redquorum's options.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::{
 const SHOW: &str = "echo \"$REDQUORUM_RESOURCE/$REDQUORUM_FENCING_TOKEN/$REDQUORUM_TERM\"";
 
 #[tokio::test]
-async fn the_command_is_told_the_name_and_the_token() {
+async fn the_command_receives_the_name_and_the_token() {
     let cluster = Cluster::start(3).await;
     let mut last = 0;
     for _ in 0..3 {
@@ -30,7 +30,7 @@ async fn the_command_is_told_the_name_and_the_token() {
 }
 
 #[tokio::test]
-async fn several_names_are_one_lease_with_one_token() {
+async fn several_names_have_one_lease_with_one_token() {
     let cluster = Cluster::start(3).await;
     let held = "redis-cli -u $NODE EXISTS b a";
     let script = format!("{SHOW}; {held}");
@@ -51,7 +51,7 @@ async fn several_names_are_one_lease_with_one_token() {
 }
 
 #[tokio::test]
-async fn a_leader_is_told_its_term() {
+async fn the_command_of_a_leader_receives_the_term() {
     let cluster = Cluster::start(3).await;
     let elect = output(on(&cluster, ["elect", "e", "--value", "v", "--", "sh", "-c", SHOW])).await;
     assert_eq!(code(&elect), 0, "{}", stderr(&elect));
@@ -61,9 +61,9 @@ async fn a_leader_is_told_its_term() {
     assert!(words[2].parse::<u64>().is_ok(), "{shown}");
 }
 
-/// The outer one has a slot, and leads; the inner one has neither.
+/// The outer redquorum has a slot, or leads; the inner one has neither.
 #[tokio::test]
-async fn a_redquorum_in_a_redquorum_takes_and_tells_nothing_of_the_outer_lock() {
+async fn a_nested_redquorum_ignores_the_variables_of_the_outer_lock() {
     let cluster = Cluster::start(3).await;
     let shown = "echo \"$REDQUORUM_RESOURCE/${REDQUORUM_SLOT-none}/${REDQUORUM_TERM-none}\"";
     let inner = format!("{shown}; '{}' run inner -c '{shown}'", env!("CARGO_BIN_EXE_redquorum"));
@@ -80,10 +80,10 @@ async fn a_redquorum_in_a_redquorum_takes_and_tells_nothing_of_the_outer_lock() 
     assert!(stdout(&unlock).starts_with("gpu is free"), "it is no slot: {}", stdout(&unlock));
 }
 
-/// What is to be done here is not to be done by every redquorum below as well; what quorum there is
-/// and how to print is the same for all.
+/// The options of one call must not apply to nested calls. The quorum and the output are the same for
+/// all calls.
 #[tokio::test]
-async fn a_command_inherits_which_quorum_it_is_and_not_what_one_invocation_does() {
+async fn a_command_inherits_the_quorum_but_no_option_of_the_call() {
     let cluster = Cluster::start(1).await;
     let show = "env | sed -n 's/^\\(REDQUORUM_[^=]*\\)=.*/\\1/p'";
     let doing = [
@@ -120,7 +120,7 @@ async fn a_command_inherits_which_quorum_it_is_and_not_what_one_invocation_does(
 }
 
 #[tokio::test]
-async fn options_are_taken_from_the_environment_unless_the_command_line_has_them() {
+async fn options_come_from_the_environment_unless_given_as_arguments() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
@@ -132,7 +132,7 @@ async fn options_are_taken_from_the_environment_unless_the_command_line_has_them
         let run = output(run).await;
         (code(&run), stderr(&run))
     };
-    let held = "somebody else holds job";
+    let held = "another client holds job: --wait 0 makes one attempt";
     let now = ("REDQUORUM_WAIT", "0");
     for (variables, arguments, exit, words) in [
         (&[now][..], &["job"][..], 75, held),
@@ -140,12 +140,22 @@ async fn options_are_taken_from_the_environment_unless_the_command_line_has_them
         (&[now, ("REDQUORUM_HELD_EXIT", "1")], &["job", "--held-exit", "2"], 2, held),
         (&[now, ("REDQUORUM_HELD_EXIT", "")], &["job"], 75, held),
         (&[now, ("REDQUORUM_JSON", "yes")], &["job"], 75, "{\"error\":{\"kind\":\"held\""),
-        (&[now, ("REDQUORUM_JSON", "false")], &["job"], 75, "redquorum: somebody"),
+        (&[now, ("REDQUORUM_JSON", "false")], &["job"], 75, "redquorum: another client"),
         (&[now, ("REDQUORUM_SHARED", "0")], &["job", "-n", "2"], 0, ""),
         (&[now, ("REDQUORUM_CA", "/nowhere/ca.pem")], &["job"], 74, "/nowhere/ca.pem"),
         (&[("REDQUORUM_WAIT", "1s")], &["job", "--wait", "0"], 75, held),
-        (&[("REDQUORUM_WAIT", "1")], &["job"], 64, "what the environment variable REDQUORUM_WAIT says"),
-        (&[now, ("REDQUORUM_JSON", "perhaps")], &["job"], 64, "environment variable REDQUORUM_JSON says"),
+        (
+            &[("REDQUORUM_WAIT", "1")],
+            &["job"],
+            64,
+            "comes from the environment variable REDQUORUM_WAIT: correct",
+        ),
+        (
+            &[now, ("REDQUORUM_JSON", "perhaps")],
+            &["job"],
+            64,
+            "the environment variable REDQUORUM_JSON: correct",
+        ),
     ] {
         let (status, said) = told(variables, arguments).await;
         assert_eq!(status, exit, "{variables:?} {arguments:?}: {said}");
@@ -155,7 +165,7 @@ async fn options_are_taken_from_the_environment_unless_the_command_line_has_them
 }
 
 #[tokio::test]
-async fn logs_are_what_the_environment_asks_for_unless_a_flag_does() {
+async fn rust_log_decides_about_logs_without_a_flag() {
     let cluster = Cluster::start(1).await;
     let logged = async |variable: &str, flags: &[&str]| {
         let mut run = run(&cluster, flags, "true");

@@ -1,4 +1,4 @@
-//! Two runs of one name never overlap.
+//! The exclusion of runs with one name.
 
 use futures::future::join_all;
 use redquorum_tests::Cluster;
@@ -9,12 +9,12 @@ use super::{
 };
 
 #[tokio::test]
-async fn of_many_runs_at_once_none_overlaps_another_and_tokens_grow() {
+async fn concurrent_runs_do_not_overlap_and_tokens_grow() {
     const RUNS: usize = 16;
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let notes = scratch.file("notes");
-    // The sleep lets others in, if anything does.
+    // The sleep gives overlapping runs time to appear.
     let script = format!(
         "echo b $REDQUORUM_FENCING_TOKEN >> {notes}; sleep 0.02; echo e $REDQUORUM_FENCING_TOKEN >> {notes}"
     );
@@ -32,10 +32,10 @@ async fn of_many_runs_at_once_none_overlaps_another_and_tokens_grow() {
     }
 }
 
-/// Those that share wait for each other, which ends only if they run at once; the one that does not
-/// finds none of them.
+/// Shared runs wait for each other, so they end only if they overlap. The exclusive run finds no shared
+/// run.
 #[tokio::test]
-async fn runs_that_share_a_name_run_together_and_one_that_does_not_runs_alone() {
+async fn shared_runs_overlap_and_an_exclusive_run_does_not() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let [met, inside] = ["met", "inside"].map(|name| scratch.file(name));
@@ -51,9 +51,9 @@ async fn runs_that_share_a_name_run_together_and_one_that_does_not_runs_alone() 
     }
 }
 
-/// Each counts those at work in a file, which it locks for the moment of counting.
+/// Each run counts the running ones in a file, which is locked during the count.
 #[tokio::test]
-async fn of_two_hundred_runs_of_sixteen_processes_no_more_work_at_a_time_than_there_are_permits() {
+async fn two_hundred_runs_of_sixteen_processes_never_exceed_the_permits() {
     const PERMITS: usize = 4;
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
@@ -82,7 +82,7 @@ async fn of_two_hundred_runs_of_sixteen_processes_no_more_work_at_a_time_than_th
 }
 
 #[tokio::test]
-async fn a_run_that_does_not_wait_for_a_permit_says_that_all_are_in_use() {
+async fn a_run_without_waiting_reports_that_all_permits_are_in_use() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let [begun, end] = ["begun", "end"].map(|name| scratch.file(name));
@@ -104,14 +104,18 @@ async fn a_run_that_does_not_wait_for_a_permit_says_that_all_are_in_use() {
     let (_, (refused, shown, unlocked)) = futures::future::join(held, other).await;
     assert_eq!(
         (code(&refused), &*stderr(&refused)),
-        (75, "redquorum: job has 1 permit, and all are in use\n")
+        (
+            75,
+            "redquorum: job has 1 permit, and all are in use: --wait 0 makes one attempt, and a longer --wait \
+          waits\n"
+        )
     );
     assert!(stdout(&shown).contains("slot 0 of job is held by "), "{}", stdout(&shown));
     assert!(stdout(&unlocked).contains("unlocked on 3 of 3 nodes"), "{}", stdout(&unlocked));
 }
 
 #[tokio::test]
-async fn permits_of_several_names_or_that_cannot_be_are_refused() {
+async fn permits_of_several_names_or_out_of_range_are_refused() {
     let cluster = Cluster::start(1).await;
     for permits in ["0", "2000"] {
         let refused = output(run(&cluster, &["-n", permits, "a"], "true")).await;
@@ -121,5 +125,9 @@ async fn permits_of_several_names_or_that_cannot_be_are_refused() {
     assert_eq!(code(&refused), 64, "{}", stderr(&refused));
     let refused = output(run(&cluster, &["-n", "4", "a", "b"], "true")).await;
     assert_eq!(code(&refused), 64);
-    assert!(stderr(&refused).contains("-n is for one name"), "{}", stderr(&refused));
+    assert!(
+        stderr(&refused).contains("-n 4 with 2 names: a semaphore cannot be part of a group; give one name"),
+        "{}",
+        stderr(&refused)
+    );
 }

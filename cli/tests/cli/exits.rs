@@ -1,4 +1,4 @@
-//! How the command ends, as its exit status tells. Losses, leaders and signals are told elsewhere.
+//! The exit statuses. `loss`, `election` and `signals` have those of losses, leaders and signals.
 
 use redquorum_tests::{Cluster, eventually};
 
@@ -9,7 +9,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn what_the_command_ends_with_is_passed_on() {
+async fn the_exit_status_of_the_command_is_passed_on() {
     let cluster = Cluster::start(3).await;
     for expected in [0, 7] {
         let run = output(run(&cluster, &["job"], &format!("echo done; exit {expected}"))).await;
@@ -19,7 +19,7 @@ async fn what_the_command_ends_with_is_passed_on() {
 }
 
 #[tokio::test]
-async fn a_text_is_run_by_the_shell_as_a_command_is() {
+async fn a_text_is_run_by_the_shell() {
     let cluster = Cluster::start(1).await;
     for arguments in [
         &["run", "job", "-c", "echo \"$REDQUORUM_RESOURCE\" | tr j J; exit 7"][..],
@@ -32,14 +32,14 @@ async fn a_text_is_run_by_the_shell_as_a_command_is() {
 }
 
 #[tokio::test]
-async fn a_command_that_a_signal_ended_is_told_as_a_shell_does() {
+async fn a_signal_that_ends_the_command_becomes_a_shell_status() {
     let cluster = Cluster::start(1).await;
     let run = output(run(&cluster, &["job"], "kill -KILL $$")).await;
     assert_eq!(code(&run), 128 + 9, "{}", stderr(&run));
 }
 
 #[tokio::test]
-async fn a_command_that_is_not_there_or_cannot_be_executed_is_told_as_a_shell_does() {
+async fn a_missing_or_unexecutable_command_has_the_status_of_a_shell() {
     let cluster = Cluster::start(1).await;
     let missing = output(on(&cluster, ["run", "job", "--", "no-such-command-anywhere"])).await;
     assert_eq!(code(&missing), 127);
@@ -55,7 +55,7 @@ async fn a_command_that_is_not_there_or_cannot_be_executed_is_told_as_a_shell_do
 }
 
 #[tokio::test]
-async fn what_others_hold_is_told_at_once_or_after_the_wait() {
+async fn a_held_lock_is_reported_at_once_or_after_the_wait() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
@@ -68,7 +68,8 @@ async fn what_others_hold_is_told_at_once_or_after_the_wait() {
     let other = output(run(&cluster, &["job", "--wait", "0", "--json"], "true")).await;
     assert_eq!(
         stderr(&other),
-        "{\"error\":{\"kind\":\"held\",\"exit\":75,\"message\":\"somebody else holds job\"}}\n"
+        "{\"error\":{\"kind\":\"held\",\"exit\":75,\"message\":\"another client holds job: --wait 0 makes \
+         one attempt, and a longer --wait waits\"}}\n"
     );
     for wait in ["0", "300ms"] {
         let other =
@@ -82,7 +83,7 @@ async fn what_others_hold_is_told_at_once_or_after_the_wait() {
 }
 
 #[tokio::test]
-async fn what_others_hold_is_told_in_a_line_and_on_a_terminal_node_by_node() {
+async fn a_held_lock_is_reported_in_a_line_or_node_by_node() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
@@ -91,12 +92,12 @@ async fn what_others_hold_is_told_in_a_line_and_on_a_terminal_node_by_node() {
     let waiter = run(&cluster, &["Grüße", "--wait", "1s"], "true");
     let in_terminal = on_a_terminal(&waiter);
     let line = stderr(&output(waiter).await);
-    assert!(line.starts_with("redquorum: Grüße was not free within 1.0s; 127.0.0.1:"), "{line}");
+    assert!(line.starts_with("redquorum: Grüße was not free within --wait 1.0s; 127.0.0.1:"), "{line}");
     assert_eq!(line.lines().count(), 1, "{line}");
     let shown = stdout(&output(in_terminal).await);
     let of_nodes = shown.lines().filter(|line| line.starts_with("  127.0.0.1:"));
     assert_eq!(of_nodes.count(), 3, "{shown}");
-    let is_told = |line: &str| line.ends_with("redquorum: Grüße was not free within 1.0s");
+    let is_told = |line: &str| line.ends_with("redquorum: Grüße was not free within --wait 1.0s");
     assert!(shown.lines().any(is_told), "{shown}");
     let inspected = stdout(&output(on(&cluster, ["inspect", "Grüße"])).await);
     assert!(inspected.contains("Grüße is held by "), "{inspected}");
@@ -115,12 +116,12 @@ async fn the_holders_of_several_names_and_of_permits_are_named() {
     for (arguments, not_free, holder) in [
         (
             &["free", "job"][..],
-            "free, job were not all free at once within 300.0ms; job is held by web-1/",
+            "free, job were not all free at once within --wait 300.0ms; job is held by web-1/",
             "web-1/",
         ),
         (
             &["gpu", "-n", "1"],
-            "gpu has 1 permit, and none was free within 300.0ms; slot 0 of gpu is held by web-2/",
+            "gpu has 1 permit, and none was free within --wait 300.0ms; slot 0 of gpu is held by web-2/",
             "web-2/",
         ),
     ] {
@@ -133,9 +134,9 @@ async fn the_holders_of_several_names_and_of_permits_are_named() {
 }
 
 #[tokio::test]
-async fn a_wait_that_ends_while_nobody_holds_it_is_no_quorum() {
+async fn a_wait_without_a_holder_ends_with_no_quorum() {
     let cluster = Cluster::start(3).await;
-    // Nobody has made them a quorum, so they are in quarantine.
+    // The nodes are not initialised, so they are in quarantine.
     let run = output(plainly(&cluster, ["run", "job", "--wait", "1s", "--", "echo", "ran"])).await;
     assert_eq!((code(&run), stdout(&run)), (69, String::new()), "{}", stderr(&run));
     assert!(
@@ -146,7 +147,7 @@ async fn a_wait_that_ends_while_nobody_holds_it_is_no_quorum() {
 }
 
 #[tokio::test]
-async fn what_others_hold_is_held_also_with_a_node_missing() {
+async fn a_held_lock_is_reported_with_a_minority_of_dead_nodes() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
@@ -162,7 +163,7 @@ async fn what_others_hold_is_held_also_with_a_node_missing() {
 }
 
 #[tokio::test]
-async fn without_a_quorum_nothing_is_run() {
+async fn no_command_runs_without_a_quorum() {
     let cluster = Cluster::start(3).await;
     for server in cluster.some(0..2) {
         server.kill().await;
@@ -172,7 +173,7 @@ async fn without_a_quorum_nothing_is_run() {
 }
 
 #[tokio::test]
-async fn arguments_that_cannot_work_are_a_usage_error() {
+async fn invalid_arguments_are_a_usage_error() {
     let cluster = Cluster::start(1).await;
     for (arguments, named) in [
         (&["run", "--no-such-option"][..], "--no-such-option"),
@@ -198,7 +199,7 @@ async fn arguments_that_cannot_work_are_a_usage_error() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_work_are_a_configuration_error() {
+async fn invalid_settings_are_a_configuration_error() {
     let cluster = Cluster::start(1).await;
     let long = output(run(&cluster, &["job", "--ttl", "10m"], "true")).await;
     assert_eq!(code(&long), 78, "{}", stderr(&long));
@@ -208,7 +209,7 @@ async fn settings_that_cannot_work_are_a_configuration_error() {
 }
 
 #[tokio::test]
-async fn output_that_nobody_reads_ends_quietly() {
+async fn a_closed_output_ends_the_command_quietly() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let leader = on(&cluster, ["elect", "e", "--value", "v", "--ttl", "2s", "--", "sh", "-c"])
@@ -219,8 +220,8 @@ async fn output_that_nobody_reads_ends_quietly() {
     let mut observer = on(&cluster, ["observe", "e"]);
     let mut observer = observer.spawn().unwrap();
     drop(observer.stdout.take());
-    // The line that is there may have gone into the pipe before it was closed: then the next leader
-    // is what cannot be told.
+    // The first line may have been written before the pipe was closed. Then the line of the next leader
+    // fails.
     drop(leader);
     let next =
         on(&cluster, ["elect", "e", "--value", "w", "--ttl", "1s", "--", "sleep", "1000"]).spawn().unwrap();

@@ -12,11 +12,11 @@ use super::{
 };
 
 #[tokio::test]
-async fn new_nodes_are_made_a_quorum_once_and_vote_at_once() {
+async fn new_nodes_are_initialised_once_and_vote_at_once() {
     let cluster = Cluster::start(3).await;
     let made = output(plainly(&cluster, ["init"])).await;
     assert_eq!(code(&made), 0, "{}", stderr(&made));
-    assert_eq!(stdout(&made).matches("new: it votes from now on").count(), 3);
+    assert_eq!(stdout(&made).matches("new: votes from now on").count(), 3);
     assert!(stdout(&made).contains("name=redquorum nodes=3 needed=2"), "{}", stdout(&made));
     let run = output(plainly(&cluster, ["run", "--wait", "0", "job", "--", "true"])).await;
     assert_eq!(code(&run), 0, "{}", stderr(&run));
@@ -28,7 +28,7 @@ async fn new_nodes_are_made_a_quorum_once_and_vote_at_once() {
 }
 
 #[tokio::test]
-async fn with_a_node_missing_no_other_is_changed_and_it_is_named() {
+async fn init_names_a_missing_node_and_changes_no_other() {
     let cluster = Cluster::start(3).await;
     cluster.server(1).kill().await;
     let failed = output(plainly(&cluster, ["init"])).await;
@@ -43,7 +43,7 @@ async fn with_a_node_missing_no_other_is_changed_and_it_is_named() {
 }
 
 #[tokio::test]
-async fn as_json_the_nodes_are_named_without_their_passwords() {
+async fn the_json_of_init_names_nodes_without_passwords() {
     let options = ServerOptions::default().password("secret");
     let cluster = Cluster::start_with(3, options).await;
     let made = output(plainly(&cluster, ["--json", "init"])).await;
@@ -55,14 +55,14 @@ async fn as_json_the_nodes_are_named_without_their_passwords() {
 }
 
 #[tokio::test]
-async fn if_needed_a_quorum_is_made_once_and_what_knows_nothing_joins() {
+async fn if_needed_initialises_once_and_lets_empty_nodes_join() {
     let cluster = Cluster::start(3).await;
     let made = output(plainly(&cluster, ["init", "--if-needed"])).await;
     assert_eq!(code(&made), 0, "{}", stderr(&made));
-    assert_eq!(stdout(&made).matches("new: it votes from now on").count(), 3);
+    assert_eq!(stdout(&made).matches("new: votes from now on").count(), 3);
     let again = output(plainly(&cluster, ["init", "--if-needed"])).await;
     assert_eq!(code(&again), 0, "{}", stderr(&again));
-    assert_eq!(stdout(&again).matches("it knows the quorum").count(), 3);
+    assert_eq!(stdout(&again).matches("initialised before").count(), 3);
     cluster.server(1).restart_empty().await;
     let joined = output(plainly(&cluster, ["--json", "init", "--if-needed"])).await;
     assert_eq!(code(&joined), 0, "{}", stderr(&joined));
@@ -73,7 +73,7 @@ async fn if_needed_a_quorum_is_made_once_and_what_knows_nothing_joins() {
 }
 
 #[tokio::test]
-async fn who_makes_a_quorum_is_told_which_node_is_waited_for() {
+async fn init_names_the_node_that_it_waits_for() {
     let cluster = Cluster::start(3).await;
     cluster.server(1).freeze().await;
     let scratch = Scratch::new();
@@ -90,9 +90,9 @@ async fn who_makes_a_quorum_is_told_which_node_is_waited_for() {
     }
 }
 
-/// What a newcomer tries first: to run something, to look, and then to make the quorum.
+/// A new user may run and inspect before the quorum is initialised.
 #[tokio::test]
-async fn new_nodes_can_be_made_a_quorum_whatever_command_was_tried_before() {
+async fn new_nodes_can_be_initialised_after_any_command() {
     let cluster = Cluster::start(3).await;
     for arguments in [
         &["inspect", "job"][..],
@@ -116,7 +116,7 @@ async fn new_nodes_can_be_made_a_quorum_whatever_command_was_tried_before() {
     assert_eq!(code(&run), 0, "{}", stderr(&run));
 }
 
-/// Starts a command, and waits until it has found a node that cannot be reached.
+/// Starts a command, and waits until the command reports an unreachable node.
 async fn refused_at_first(mut command: Command) -> Child {
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
@@ -133,7 +133,7 @@ async fn refused_at_first(mut command: Command) -> Child {
 }
 
 #[tokio::test]
-async fn what_starts_before_its_nodes_waits_for_them() {
+async fn a_command_that_starts_before_its_nodes_waits() {
     let cluster = Cluster::start(3).await;
     for command in [
         plainly(&cluster, ["-vv", "init"]),

@@ -16,7 +16,7 @@ use super::{
     terminal::{on_a_terminal, on_a_terminal_of, screen},
 };
 
-/// A client on a quorum of these nodes, which are made one.
+/// Initialises the nodes as a quorum, and connects a client.
 async fn client(cluster: &Cluster) -> Quorum {
     let builder = || Quorum::builder().nodes(cluster.urls());
     admin::init(&builder()).await.unwrap();
@@ -24,7 +24,7 @@ async fn client(cluster: &Cluster) -> Quorum {
 }
 
 #[tokio::test]
-async fn a_lock_is_shown_node_by_node_with_the_quorums_conclusion_below() {
+async fn a_lock_is_shown_by_node_with_a_conclusion() {
     let cluster = Cluster::start(3).await;
     let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
     let shown = output(plainly(&cluster, ["inspect", "job"])).await;
@@ -45,7 +45,7 @@ async fn a_lock_is_shown_node_by_node_with_the_quorums_conclusion_below() {
 }
 
 #[tokio::test]
-async fn as_json_a_lock_is_one_object_and_a_dead_node_has_an_error_in_it() {
+async fn the_json_of_a_lock_has_the_error_of_a_dead_node() {
     let cluster = Cluster::start(3).await;
     let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
     cluster.server(2).kill().await;
@@ -66,7 +66,7 @@ async fn as_json_a_lock_is_one_object_and_a_dead_node_has_an_error_in_it() {
 }
 
 #[tokio::test]
-async fn readers_are_shown_in_words_and_not_by_the_name_that_stands_for_all_of_them() {
+async fn readers_are_shown_without_their_internal_owner() {
     let cluster = Cluster::start(3).await;
     let one = client(&cluster).await;
     let other = Quorum::builder().nodes(cluster.urls()).connect().await.unwrap();
@@ -75,7 +75,7 @@ async fn readers_are_shown_in_words_and_not_by_the_name_that_stands_for_all_of_t
     assert_eq!(code(&refused), 75, "{}", stderr(&refused));
     let why = stderr(&refused);
     assert!(why.contains("held by readers for ") && !why.contains("redquorum:shared"), "{why}");
-    // A quorum of nodes, or one alone, has readers.
+    // First all nodes have readers, then only one node.
     for deleted in [0..0, 0..2] {
         for server in cluster.some(deleted.clone()) {
             server.command(&["DEL", "job"]).await;
@@ -94,14 +94,14 @@ async fn readers_are_shown_in_words_and_not_by_the_name_that_stands_for_all_of_t
     drop(readers);
 }
 
-/// The next object that a command prints.
+/// Returns the next object on standard output.
 async fn next_object(lines: &mut Lines<BufReader<ChildStdout>>) -> Value {
     let line = tokio::time::timeout(SOON, lines.next_line()).await.unwrap().unwrap().unwrap();
     serde_json::from_str(&line).unwrap()
 }
 
 #[tokio::test]
-async fn who_watches_is_told_each_change_once_and_an_interrupt_ends_it() {
+async fn watch_prints_each_change_once_until_an_interrupt() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let mut watching = plainly(&cluster, ["--json", "inspect", "job", "--watch=50ms"]).spawn().unwrap();
@@ -109,7 +109,7 @@ async fn who_watches_is_told_each_change_once_and_an_interrupt_ends_it() {
     assert_eq!(next_object(&mut lines).await["state"], "free");
     for _ in 0..2 {
         let guard = quorum.red_lock("job").lock().await.unwrap();
-        // The nodes may be seen before and after they have granted.
+        // An inspection may fall between the grants of two nodes.
         let (owner, mut seen) = (guard.id().to_string(), 0);
         let held = loop {
             let held = next_object(&mut lines).await;
@@ -140,7 +140,7 @@ async fn who_watches_is_told_each_change_once_and_an_interrupt_ends_it() {
 }
 
 #[tokio::test]
-async fn who_watches_a_semaphore_is_told_the_slots_that_change_and_waits_for_a_quorum_that_is_gone() {
+async fn watch_prints_changed_slots_and_waits_for_a_lost_quorum() {
     let cluster = Cluster::start(1).await;
     let quorum = client(&cluster).await;
     let mut watching =
@@ -155,14 +155,14 @@ async fn who_watches_a_semaphore_is_told_the_slots_that_change_and_waits_for_a_q
     cluster.server(0).kill().await;
     let mut said = BufReader::new(watching.stderr.take().unwrap()).lines();
     let told = tokio::time::timeout(SOON, said.next_line()).await.unwrap().unwrap().unwrap();
-    // The server may end while it is asked.
+    // The server may end before or during an inspection.
     let is_gone = told.contains("unreachable") || told.contains("the connection broke");
     assert!(told.starts_with("{\"notice\"") && is_gone, "{told}");
     assert!(watching.try_wait().unwrap().is_none(), "it waits for the node");
 }
 
 #[tokio::test]
-async fn on_a_terminal_what_is_watched_is_drawn_over() {
+async fn watch_redraws_on_a_terminal() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let guard = quorum.red_lock("job").lock().await.unwrap();
@@ -188,7 +188,7 @@ async fn on_a_terminal_what_is_watched_is_drawn_over() {
 }
 
 #[tokio::test]
-async fn what_nobody_holds_is_free() {
+async fn a_lock_without_a_holder_is_free() {
     let cluster = Cluster::start(3).await;
     drop(client(&cluster).await);
     let shown = output(plainly(&cluster, ["inspect", "job"])).await;
@@ -197,10 +197,10 @@ async fn what_nobody_holds_is_free() {
 }
 
 #[tokio::test]
-async fn what_depends_on_a_silent_node_is_unclear_and_what_is_split_is_free() {
+async fn a_lock_is_unclear_by_a_silent_node_and_free_if_split() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
-    // Not renewed, which would write it back.
+    // A renewal would restore the deleted keys.
     let options = LockOptions::new().without_renewal();
     let _guard = quorum.red_lock("job").options(options).lock().await.unwrap();
     let conclusion = async || {
@@ -211,7 +211,7 @@ async fn what_depends_on_a_silent_node_is_unclear_and_what_is_split_is_free() {
     for server in cluster.some(1..3) {
         server.command(&["DEL", "job"]).await;
     }
-    // Of another kind: two fields.
+    // A hash with two fields is a lock of another kind.
     cluster.server(1).command(&["HSET", "job", "a", "1", "b", "1"]).await;
     assert_eq!(conclusion().await, "job is free: 2 of 3 nodes have a holder, but no 2 the same one");
     cluster.server(2).kill().await;
@@ -219,7 +219,7 @@ async fn what_depends_on_a_silent_node_is_unclear_and_what_is_split_is_free() {
 }
 
 #[tokio::test]
-async fn what_is_shown_fits_a_terminal_of_80_columns() {
+async fn the_output_fits_a_terminal_of_80_columns() {
     let cluster = Cluster::start(5).await;
     let guard = client(&cluster).await.red_lock("nightly-report").lock().await.unwrap();
     cluster.server(4).kill().await;
@@ -241,9 +241,9 @@ async fn what_is_shown_fits_a_terminal_of_80_columns() {
 }
 
 #[tokio::test]
-async fn a_node_in_quarantine_is_told_so() {
+async fn a_node_in_quarantine_is_reported() {
     let cluster = Cluster::start(3).await;
-    // Nobody has made them a quorum, and nobody has registered with them either.
+    // The nodes are not initialised, and no client has registered.
     let shown = stdout(&output(plainly(&cluster, ["inspect", "job"])).await);
     assert_eq!(shown.matches(": abstains: no client has registered with it ").count(), 3, "{shown}");
     drop(Quorum::builder().nodes(cluster.urls()).connect().await.unwrap());
@@ -254,7 +254,7 @@ async fn a_node_in_quarantine_is_told_so() {
 }
 
 #[tokio::test]
-async fn without_a_quorum_nothing_is_said_of_a_lock() {
+async fn inspect_prints_no_result_without_a_quorum() {
     let cluster = Cluster::start(3).await;
     drop(client(&cluster).await);
     for server in cluster.some(1..3) {
@@ -265,7 +265,7 @@ async fn without_a_quorum_nothing_is_said_of_a_lock() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_nothing_is_unlocked_by_force_unless_it_is_meant() {
+async fn force_unlock_needs_yes_without_a_terminal() {
     let cluster = Cluster::start(3).await;
     let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
     let refused = output(plainly(&cluster, ["force-unlock", "job"])).await;
@@ -285,7 +285,7 @@ async fn without_a_terminal_nothing_is_unlocked_by_force_unless_it_is_meant() {
 }
 
 #[tokio::test]
-async fn what_was_unlocked_by_force_is_told_as_json_with_who_held_it() {
+async fn the_json_of_force_unlock_names_the_former_holder() {
     let cluster = Cluster::start(3).await;
     let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
     let unlock = || output(plainly(&cluster, ["--json", "force-unlock", "-y", "job"]));
@@ -297,7 +297,7 @@ async fn what_was_unlocked_by_force_is_told_as_json_with_who_held_it() {
 }
 
 #[tokio::test]
-async fn on_a_terminal_it_is_shown_who_holds_it_and_only_a_yes_unlocks() {
+async fn force_unlock_shows_the_holder_and_unlocks_after_yes_only() {
     let cluster = Cluster::start(3).await;
     let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
     for (answer, status, is_kept) in [("no\n", 83, true), ("yes\n", 0, false)] {
@@ -313,7 +313,7 @@ async fn on_a_terminal_it_is_shown_who_holds_it_and_only_a_yes_unlocks() {
 }
 
 #[tokio::test]
-async fn a_yes_is_about_the_holder_that_was_shown() {
+async fn a_yes_applies_to_the_shown_holder_only() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let shown = quorum.red_lock("job").lock().await.unwrap();
@@ -337,7 +337,7 @@ async fn a_yes_is_about_the_holder_that_was_shown() {
 }
 
 #[tokio::test]
-async fn slots_that_are_in_use_beyond_those_shown_are_told() {
+async fn slots_in_use_beyond_the_permit_count_are_reported() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let gpus = quorum.semaphore("gpu", 4);
@@ -346,7 +346,8 @@ async fn slots_that_are_in_use_beyond_those_shown_are_told() {
         ("4", ""),
         (
             "2",
-            "redquorum: 2 slots of gpu in use beyond these, up to slot 3: others count more than 2 permits\n",
+            "redquorum: 2 slots of gpu in use beyond 2 permits, up to slot 3: other clients count more permits; \
+             use the same number everywhere\n",
         ),
     ] {
         let shown = output(plainly(&cluster, ["inspect", "gpu", "-n", permits])).await;

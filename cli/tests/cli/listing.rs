@@ -11,7 +11,7 @@ use super::{
     terminal::{on_a_terminal_of, screen},
 };
 
-/// A client on a quorum of these nodes that calls itself so.
+/// Connects a client with this label to a quorum of these nodes.
 async fn client(cluster: &Cluster, label: &str) -> Quorum {
     let builder = || Quorum::builder().nodes(cluster.urls());
     admin::init_if_needed(&builder()).await.unwrap();
@@ -28,7 +28,7 @@ fn address(server: &Server) -> String {
 }
 
 #[tokio::test]
-async fn locks_readers_queues_permits_and_nodes_that_differ_are_listed() {
+async fn list_shows_locks_readers_queues_permits_and_differing_nodes() {
     let cluster = Cluster::start(3).await;
     let (web, job) = (client(&cluster, "web-1").await, client(&cluster, "job-2").await);
     let _readers =
@@ -88,7 +88,7 @@ async fn locks_readers_queues_permits_and_nodes_that_differ_are_listed() {
 }
 
 #[tokio::test]
-async fn among_many_keys_all_locks_are_found_in_many_small_steps() {
+async fn all_locks_among_many_keys_are_found_in_small_steps() {
     let cluster = Cluster::start(1).await;
     let _made = client(&cluster, "web").await;
     let server = cluster.server(0);
@@ -108,7 +108,7 @@ async fn among_many_keys_all_locks_are_found_in_many_small_steps() {
 }
 
 #[tokio::test]
-async fn a_user_without_scan_is_told_which_permission_is_missing_and_keys_of_others_are_left_out() {
+async fn list_names_the_missing_scan_permission_and_omits_foreign_keys() {
     let cluster = Cluster::start(1).await;
     let made = client(&cluster, "web").await;
     let server = cluster.server(0);
@@ -130,7 +130,7 @@ async fn a_user_without_scan_is_told_which_permission_is_missing_and_keys_of_oth
 }
 
 #[tokio::test]
-async fn on_a_terminal_a_lock_has_one_line_that_fits_and_where_there_is_room_all_of_it() {
+async fn a_lock_has_one_line_that_fits_the_terminal() {
     let cluster = Cluster::start(5).await;
     let label = "billing-worker-7.eu-central-1.internal:4711";
     let (web, job) = (client(&cluster, label).await, client(&cluster, "job-2").await);
@@ -185,7 +185,7 @@ async fn on_a_terminal_a_lock_has_one_line_that_fits_and_where_there_is_room_all
 }
 
 #[tokio::test]
-async fn on_a_terminal_it_is_told_who_is_next() {
+async fn a_terminal_shows_the_first_waiter() {
     let cluster = Cluster::start(3).await;
     let (web, job) = (client(&cluster, "web-1").await, client(&cluster, "job-2").await);
     let _held = web.red_lock("held").lock().await.unwrap();
@@ -199,8 +199,8 @@ async fn on_a_terminal_it_is_told_who_is_next() {
     waiter.abort();
 }
 
-/// How many columns a text takes: what is not ASCII here is twice as wide, but for the mark of what was
-/// left out.
+/// Returns the number of columns of a text. Characters outside of ASCII are twice as wide, except for
+/// the mark of an omission.
 fn columns_of(text: &str) -> usize {
     text.chars().map(|char| if char.is_ascii() || char == '…' { 1 } else { 2 }).sum()
 }
@@ -214,7 +214,7 @@ async fn top_needs_a_terminal_and_no_json() {
     }
 }
 
-/// Reads until this is on the screen.
+/// Reads until the screen shows this text.
 async fn shows(written: &mut tokio::process::ChildStdout, said: &mut Vec<u8>, what: &str) {
     let reads = async {
         while !screen(80, said).contains(what) {
@@ -225,7 +225,7 @@ async fn shows(written: &mut tokio::process::ChildStdout, said: &mut Vec<u8>, wh
 }
 
 #[tokio::test]
-async fn top_draws_what_is_locked_again_and_again_and_gives_the_terminal_back() {
+async fn top_redraws_the_locks_and_restores_the_terminal() {
     const ALTERNATE: (&str, &str) = ("\u{1b}[?1049h", "\u{1b}[?1049l");
     let cluster = Cluster::start(3).await;
     let web = client(&cluster, "web-1").await;
@@ -258,7 +258,7 @@ async fn top_draws_what_is_locked_again_and_again_and_gives_the_terminal_back() 
 }
 
 #[tokio::test]
-async fn top_says_that_nodes_are_away_and_goes_on() {
+async fn top_reports_missing_nodes_and_continues() {
     let cluster = Cluster::start(3).await;
     let web = client(&cluster, "web-1").await;
     let _held = web.red_lock("first").lock().await.unwrap();

@@ -1,4 +1,4 @@
-//! What becomes of a command whose lease is about to end.
+//! The end of a command whose lease is about to end.
 
 use std::{
     cell::Cell,
@@ -15,8 +15,8 @@ use super::{
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// What a lease ends earlier than its keys by, at least: a hundredth, and 2 ms.
-const EARLIER: Duration = Duration::from_millis(32);
+/// The minimum time by which a lease ends before its keys: a hundredth of the ttl, and 2 ms.
+const LEASE_ENDS_BEFORE_KEYS: Duration = Duration::from_millis(32);
 
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
@@ -27,8 +27,8 @@ async fn remaining(server: &Server, resource: &str) -> Duration {
     Duration::from_millis(remaining.try_into().unwrap_or(0))
 }
 
-/// Freezes two of three servers just after a renewal. Returns when the validity ends at the latest:
-/// that of the keys which the frozen servers had then, less the drift.
+/// Freezes two of three servers just after a renewal. Returns the latest end of the validity: the end of
+/// the keys on the frozen servers, less the drift.
 async fn freeze_a_majority(cluster: &Cluster, resource: &str) -> Duration {
     let [first, second] = [cluster.server(0), cluster.server(1)];
     let before = Cell::new(remaining(first, resource).await);
@@ -44,16 +44,15 @@ async fn freeze_a_majority(cluster: &Cluster, resource: &str) -> Duration {
         server.freeze().await;
     }
     assert!(now() + TTL / 2 < end, "the machine is too slow: the next renewal may have come between");
-    end - EARLIER
+    end - LEASE_ENDS_BEFORE_KEYS
 }
 
-/// A command that notes every few milliseconds that it is there, whatever it does when it is asked
-/// to end.
+/// Returns a script that notes the time every few milliseconds, and handles SIGTERM with `on_term`.
 fn noting(scratch: &Scratch, on_term: &str) -> String {
     format!("trap '{on_term}' TERM; while :; do date +%s%N >> {}; sleep 0.005; done", scratch.file("notes"))
 }
 
-/// The last time that the command noted.
+/// Returns the last time that the command noted.
 fn last_note(scratch: &Scratch) -> Duration {
     let notes = scratch.read("notes");
     let nanos = notes.lines().filter_map(|note| note.parse().ok()).max().unwrap();
@@ -61,7 +60,7 @@ fn last_note(scratch: &Scratch) -> Duration {
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_listen_is_killed_before_its_lease_ends() {
+async fn a_command_that_ignores_sigterm_is_killed_before_the_lease_ends() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let run = run(&cluster, &["job", "--ttl", "3s"], &noting(&scratch, "")).spawn().unwrap();
@@ -82,7 +81,7 @@ async fn a_command_that_does_not_listen_is_killed_before_its_lease_ends() {
 }
 
 #[tokio::test]
-async fn a_command_that_listens_has_its_grace_to_end_in() {
+async fn a_command_that_handles_sigterm_has_its_grace() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let on_term = format!("date +%s%N > {}; exit 0", scratch.file("asked"));
@@ -98,10 +97,10 @@ async fn a_command_that_listens_has_its_grace_to_end_in() {
 }
 
 #[tokio::test]
-async fn what_a_stopped_command_leaves_in_its_group_does_not_work_on() {
+async fn the_group_of_a_stopped_command_is_killed() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
-    // The inner one ignores what the outer one obeys.
+    // The inner shell ignores SIGTERM, and the outer one obeys.
     let script = format!(
         "(trap '' TERM; {}) & trap 'exit 0' TERM; wait",
         noting(&scratch, "").replacen("trap '' TERM; ", "", 1)
@@ -116,7 +115,7 @@ async fn what_a_stopped_command_leaves_in_its_group_does_not_work_on() {
 }
 
 #[tokio::test]
-async fn without_a_question_it_is_killed_in_time() {
+async fn on_loss_kill_kills_before_the_lease_ends() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let on_term = format!("touch {}", scratch.file("asked"));
@@ -131,7 +130,7 @@ async fn without_a_question_it_is_killed_in_time() {
 }
 
 #[tokio::test]
-async fn a_loss_that_is_ignored_is_told_and_the_command_runs_on() {
+async fn an_ignored_loss_is_reported_and_the_command_runs_on() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let go = scratch.file("go");
@@ -152,7 +151,7 @@ async fn a_loss_that_is_ignored_is_told_and_the_command_runs_on() {
 }
 
 #[tokio::test]
-async fn a_command_whose_lock_is_taken_away_is_killed_at_the_next_renewal() {
+async fn a_command_with_a_revoked_lock_is_killed_at_the_next_renewal() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let run = run(&cluster, &["job", "--ttl", "3s"], &noting(&scratch, "")).spawn().unwrap();

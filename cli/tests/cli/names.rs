@@ -1,4 +1,4 @@
-//! Names of any bytes: as JSON, as arguments, and in commands that are shown to be typed.
+//! Names of any bytes: in JSON, as arguments, and in shown commands.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
@@ -11,7 +11,7 @@ use super::{
     redquorum::{SOON, code, json, output, plainly, stderr},
 };
 
-/// Names, and how a shell is told of each.
+/// Names with their quoted forms for a shell.
 const NAMES: [(&[u8], &str); 16] = [
     (b"job:1", "job:1"),
     (b"two words", "'two words'"),
@@ -31,7 +31,7 @@ const NAMES: [(&[u8], &str); 16] = [
     (b"a\xfe", "$'a\\xFE'"),
 ];
 
-/// One node on which all of them are locked.
+/// Starts one node with a client.
 async fn scene() -> (Cluster, Quorum) {
     let cluster = Cluster::start(1).await;
     let builder = || Quorum::builder().nodes(cluster.urls());
@@ -40,7 +40,7 @@ async fn scene() -> (Cluster, Quorum) {
     (cluster, quorum)
 }
 
-/// The name that an object is about.
+/// Returns the bytes of the resource of an object.
 fn named(told: &Value) -> Vec<u8> {
     let Some(hex) = told.get("resource_hex") else {
         return told["resource"].as_str().unwrap().as_bytes().to_vec();
@@ -52,7 +52,7 @@ fn named(told: &Value) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn every_name_is_told_as_json_so_that_it_can_be_given_back() {
+async fn every_name_survives_the_json_output() {
     let (cluster, quorum) = scene().await;
     let mut held = Vec::new();
     for (name, _) in NAMES {
@@ -90,7 +90,7 @@ async fn every_name_is_told_as_json_so_that_it_can_be_given_back() {
 }
 
 #[tokio::test]
-async fn what_a_leader_says_of_itself_is_told_byte_for_byte() {
+async fn the_value_of_a_leader_is_printed_without_loss() {
     let (cluster, quorum) = scene().await;
     let mut told = Vec::new();
     for value in [&b"v\xff"[..], b"v\xfe", b"plain"] {
@@ -106,7 +106,7 @@ async fn what_a_leader_says_of_itself_is_told_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_pattern_is_of_the_name_as_it_is() {
+async fn a_pattern_matches_the_unquoted_name() {
     let (cluster, quorum) = scene().await;
     let _held = [quorum.red_lock("it's").lock().await.unwrap(), quorum.red_lock("its").lock().await.unwrap()];
     let listed = json(&output(plainly(&cluster, ["--json", "list", "it's"])).await).remove(0);
@@ -116,7 +116,7 @@ async fn a_pattern_is_of_the_name_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_shown_can_be_typed_whatever_the_name() {
+async fn a_shown_command_can_be_typed_for_any_name() {
     let (cluster, quorum) = scene().await;
     let _slot = quorum.semaphore("my gpu", 1).acquire().await.unwrap();
     let shown = async |arguments: &[&str], name: &[u8]| {

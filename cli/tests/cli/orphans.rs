@@ -1,4 +1,4 @@
-//! redquorum as the first process of a container.
+//! The command as the first process of a container.
 
 use std::process::Stdio;
 
@@ -14,7 +14,7 @@ use super::{
     scratch::Scratch,
 };
 
-/// The command as the first process of a container, which ends with it.
+/// Returns the command as the first process of a new container. The container ends with the command.
 fn in_a_container(plain: &Command) -> Command {
     let plain = plain.as_std();
     let mut container = Command::new("unshare");
@@ -29,12 +29,12 @@ fn in_a_container(plain: &Command) -> Command {
 }
 
 #[tokio::test]
-async fn as_the_first_process_of_a_container_it_buries_what_the_command_has_orphaned() {
+async fn the_first_process_of_a_container_reaps_orphans() {
     let cluster = Cluster::start(1).await;
     for arguments in [&["run", "job"][..], &["elect", "job", "--value", "v"]] {
         let scratch = Scratch::new();
         let file = scratch.file("orphan");
-        // Its parent ends at once, and it soon after that. The number is gone when it is buried.
+        // The parent of the orphan ends at once, and the orphan soon after. A reaped process has no id.
         let script = format!(
             "sh -c 'sleep 0.05 & echo $! > {file}'; orphan=$(cat {file}); tries=0\n\
              while [ -e /proc/$orphan ]; do\n\
@@ -48,11 +48,11 @@ async fn as_the_first_process_of_a_container_it_buries_what_the_command_has_orph
 }
 
 #[tokio::test]
-async fn a_candidate_buries_orphans_also_while_it_rests_before_its_command_is_started_again() {
+async fn a_candidate_reaps_orphans_during_the_restart_pause() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let (started, buried) = (scratch.file("started"), scratch.file("buried"));
-    // Each time an orphan ends when the command has, and another process notes when it is gone.
+    // Each orphan ends after the command, and a second process notes the time of the reaping.
     let script = format!(
         "date +%s%N >> {started}\n\
          (orphan=$(sh -c 'sleep 0.05 > /dev/null & echo $!')\n\
@@ -60,7 +60,7 @@ async fn a_candidate_buries_orphans_also_while_it_rests_before_its_command_is_st
     );
     let mut elect = on(&cluster, ["elect", "job", "--value", "v", "--restart"]);
     let elect = in_a_container(elect.args(["-c", &script])).spawn().unwrap();
-    // It rests for a second. What is buried only when that is over is so at once before the next start.
+    // The pause lasts a second. A late reaping would come just before the next start.
     let is_buried_meanwhile = || {
         let times = |name| -> Vec<u64> { scratch.read(name).lines().map(|at| at.parse().unwrap()).collect() };
         let (started, buried) = (times("started"), times("buried"));
@@ -92,7 +92,7 @@ async fn a_signal_ends_the_first_process_of_a_container_also_while_it_connects()
         let mut said = BufReader::new(container.stderr.take().unwrap()).lines();
         let connects = async {
             while let Some(line) = said.next_line().await.unwrap() {
-                // Said once it has tried for a second.
+                // The report comes after a second of attempts.
                 if line.starts_with("redquorum: no quorum: 1 of 3 nodes answers") {
                     return;
                 }
@@ -105,13 +105,13 @@ async fn a_signal_ends_the_first_process_of_a_container_also_while_it_connects()
     }
 }
 
-/// The first process of a container, by its number outside of it.
+/// Returns the process id of the first process of a container, as seen from outside.
 async fn first_process(container: &Child) -> u32 {
     let unshare = container.id().unwrap();
     let children = format!("/proc/{unshare}/task/{unshare}/children");
     let first = || -> Option<u32> {
         let first = std::fs::read_to_string(&children).ok()?.split_whitespace().next()?.parse().ok()?;
-        // Before that it is not this program yet.
+        // The process runs this program only after its exec.
         let program = std::fs::read_to_string(format!("/proc/{first}/comm")).ok()?;
         (program.trim() == "redquorum").then_some(first)
     };

@@ -1,4 +1,4 @@
-//! What is said of a wait while there is no quorum.
+//! The reports of a wait without a quorum.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ fn lines(child: &mut Child) -> Lines<BufReader<ChildStderr>> {
     BufReader::new(child.stderr.take().unwrap()).lines()
 }
 
-/// The next line on standard error; each is about a quorum, so none is there twice.
+/// Returns the next line on standard error. Each line is about a quorum, and none is repeated.
 async fn next(lines: &mut Lines<BufReader<ChildStderr>>) -> String {
     let line = tokio::time::timeout(SOON, lines.next_line()).await.expect("a line comes soon");
     line.unwrap().expect("there is one")
 }
 
 #[tokio::test]
-async fn a_wait_for_nodes_in_quarantine_says_so_once_and_again_when_another_node_is_missing() {
+async fn a_wait_reports_quarantines_once_and_again_after_a_change() {
     let cluster = Cluster::start(3).await;
-    // Nobody has made them a quorum.
+    // The nodes are not initialised.
     let job = ["--json", "run", "job", "--quorum-timeout", "50s", "--", "true"];
     let mut waiter = plainly(&cluster, job).spawn().unwrap();
     let mut said = lines(&mut waiter);
@@ -39,12 +39,12 @@ async fn a_wait_for_nodes_in_quarantine_says_so_once_and_again_when_another_node
     assert!(first.starts_with("no quorum: 0 of 3 nodes vote, 2 needed; "), "{first}");
     assert!(first.contains(&format!("127.0.0.1:{quarantined}: in quarantine for ")), "{first}");
     cluster.server(0).kill().await;
-    // Any look in between has found a little less of the quarantine left.
+    // Each inspection in between finds a shorter rest of the quarantine.
     let second = message().await;
     assert!(second.contains(&format!("; 127.0.0.1:{dead}: ")), "{second}");
     assert!(!second.contains(&format!("; 127.0.0.1:{dead}: in quarantine")), "{second}");
     assert!(second.contains(&format!("127.0.0.1:{quarantined}: in quarantine for ")), "{second}");
-    // Fewer than a quorum answer at all now, and the one that does is in quarantine all the same.
+    // Now fewer nodes than a quorum answer, and the answering node is still in quarantine.
     cluster.server(1).kill().await;
     let third = message().await;
     assert!(third.starts_with("no quorum: 0 of 3 nodes vote, 2 needed; "), "{third}");
@@ -55,7 +55,7 @@ async fn a_wait_for_nodes_in_quarantine_says_so_once_and_again_when_another_node
 }
 
 #[tokio::test]
-async fn a_wait_says_when_the_quorum_is_lost_and_when_it_is_back() {
+async fn a_wait_reports_the_loss_and_return_of_the_quorum() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let holder = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
@@ -85,7 +85,7 @@ async fn a_wait_says_when_the_quorum_is_lost_and_when_it_is_back() {
     }
     let mut back = next(&mut said).await;
     if back.starts_with("redquorum: no quorum: ") {
-        // One of them is looked at before the other is back.
+        // An inspection may find one node before the other has returned.
         back = next(&mut said).await;
     }
     assert_eq!(back, "redquorum: there is a quorum again: enough nodes vote");
@@ -93,20 +93,20 @@ async fn a_wait_says_when_the_quorum_is_lost_and_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_node_that_never_answers_costs_a_run_nothing() {
+async fn a_silent_node_does_not_delay_a_run() {
     let cluster = Cluster::start(5).await;
     let made = output(plainly(&cluster, ["init"])).await;
     assert_eq!(code(&made), 0, "{}", stderr(&made));
     cluster.server(4).freeze().await;
     let watch = Stopwatch::start();
     let run = output(on(&cluster, ["run", "job", "--", "true"])).await;
-    // To wait for the node at the end would be told of as well.
+    // A wait for the node at the end would be reported as well.
     assert_eq!((code(&run), stderr(&run)), (0, String::new()), "{watch:?}");
     assert!(watch.undelayed() < Duration::from_secs(2), "{watch:?}");
 }
 
 #[tokio::test]
-async fn a_wait_for_connections_says_who_does_not_answer() {
+async fn a_wait_for_connections_names_silent_nodes() {
     let cluster = Cluster::start(3).await;
     for server in cluster.some(0..2) {
         server.freeze().await;
@@ -124,7 +124,7 @@ async fn a_wait_for_connections_says_who_does_not_answer() {
 }
 
 #[tokio::test]
-async fn a_wait_for_connections_says_when_enough_answer() {
+async fn a_wait_for_connections_reports_the_quorum() {
     let cluster = Cluster::start(3).await;
     for server in cluster.some(0..2) {
         server.freeze().await;

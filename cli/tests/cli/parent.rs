@@ -9,7 +9,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn a_command_whose_redquorum_is_killed_is_killed_with_it_and_with_all_its_group() {
+async fn a_killed_redquorum_takes_the_group_of_its_command_along() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let (first, second) = (scratch.file("first"), scratch.file("second"));
@@ -25,7 +25,7 @@ async fn a_command_whose_redquorum_is_killed_is_killed_with_it_and_with_all_its_
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_in_its_group_lives_on_when_the_command_has_ended_by_itself() {
+async fn the_group_of_a_command_that_ended_by_itself_lives_on() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let script = format!("sleep 1000 > /dev/null 2>&1 & echo $! > {}", scratch.file("left"));

@@ -1,4 +1,4 @@
-//! A terminal whose settings and whose flow a test has in its hands.
+//! A pseudo-terminal with settings and flow under the control of a test.
 
 use std::{
     fs::File,
@@ -19,10 +19,10 @@ use super::redquorum::SOON;
 
 const ROWS: u16 = 24;
 
-/// A terminal, and all that was written to it.
+/// A terminal with its whole output.
 pub(super) struct Pty {
     keyboard: File,
-    /// The side of programs. As long as it is open here, the terminal does not hang up.
+    /// The side of programs. The terminal does not hang up while this side is open.
     programs: File,
     columns: u16,
     written: Arc<Mutex<Vec<u8>>>,
@@ -43,7 +43,7 @@ impl Pty {
         Self { keyboard, programs: both.slave.into(), columns, written }
     }
 
-    /// Starts a command on it.
+    /// Starts a command on the terminal.
     pub(super) fn spawn(&self, mut command: Command) -> Child {
         let end = || Stdio::from(self.programs.try_clone().unwrap());
         command.stdin(end()).stdout(end()).stderr(end()).env("TERM", "xterm").spawn().unwrap()
@@ -53,12 +53,12 @@ impl Pty {
         tcgetattr(&self.programs).unwrap()
     }
 
-    /// Lets nobody write to it any more: writes wait.
+    /// Blocks all writes to the terminal.
     pub(super) fn stop(&self) {
         tcflow(&self.programs, FlowArg::TCOOFF).unwrap();
     }
 
-    /// Lets programs write again.
+    /// Unblocks writes.
     pub(super) fn go_on(&self) {
         tcflow(&self.programs, FlowArg::TCOON).unwrap();
     }
@@ -71,19 +71,20 @@ impl Pty {
         self.written.lock().unwrap().clone()
     }
 
-    /// The same as lines of text.
+    /// Returns the whole output as lines of text.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.written()).replace("\r\n", "\n")
     }
 
-    /// What stands on it, of which a program that has the whole screen has its own.
+    /// Returns the content of the screen, including the alternate one.
     pub(super) fn screen(&self) -> vt100::Parser {
         let mut screen = vt100::Parser::new(ROWS, self.columns, 0);
         screen.process(&self.written());
         screen
     }
 
-    /// Waits until this stands there.
+    /// Waits until the screen shows this text.
+
     pub(super) async fn shows(&self, words: &str) {
         let is_shown = async || self.screen().screen().contents().contains(words);
         eventually(SOON, &format!("{words:?} is shown"), is_shown).await;

@@ -20,7 +20,7 @@ impl Scene {
         let scene = Self { cluster: Cluster::start(4).await, scratch: Scratch::new() };
         let urls = scene.cluster.urls();
         for (name, urls) in [("old", &urls[..3]), ("new", &urls[1..])] {
-            // Short, as a move takes as long as a lease may last.
+            // The ttl is short, because a move waits for the longest lease.
             let text = format!(
                 "name = {name:?}\nnodes = {urls:?}\nttl = '1s'\nmax_ttl = '1s'\n\
                  attempt_timeout = '600ms'\n"
@@ -36,12 +36,12 @@ impl Scene {
         let (old, new) = (self.scratch.file("old.toml"), self.scratch.file("new.toml"));
         let mut command = redquorum(["reconfigure", "--from", &old, "--to", &new]);
         command.args(arguments);
-        // Neither says anything of the two.
+        // The variables have no effect on the two configurations.
         command.env("REDQUORUM_NODES", "redis://127.0.0.1:1").env("REDQUORUM_NAME", "environment");
         command
     }
 
-    /// How a command under a lock ends that has the settings of this file.
+    /// Returns the exit status of a run with the settings of this file.
     async fn locks(&self, name: &str) -> i32 {
         let config = self.scratch.file(&format!("{name}.toml"));
         code(&output(redquorum(["--config", &config, "run", "job", "--wait", "0", "-c", "true"])).await)
@@ -53,7 +53,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn a_quorum_is_moved_when_that_is_meant_and_its_old_clients_are_refused() {
+async fn a_confirmed_move_succeeds_and_refuses_old_clients() {
     let scene = Scene::start().await;
     let refused = output(scene.reconfigure(&[])).await;
     assert_eq!(code(&refused), 64);
@@ -76,7 +76,7 @@ async fn a_quorum_is_moved_when_that_is_meant_and_its_old_clients_are_refused() 
 }
 
 #[tokio::test]
-async fn on_a_terminal_it_is_shown_what_changes_and_only_a_yes_moves_it() {
+async fn reconfigure_shows_the_changes_and_moves_after_yes_only() {
     let scene = Scene::start().await;
     for (answer, status, names) in [("no\n", 83, ("old", "new")), ("yes\n", 0, ("new", "old"))] {
         let mut asked = on_a_terminal(&scene.reconfigure(&[])).spawn().unwrap();
@@ -94,7 +94,7 @@ async fn on_a_terminal_it_is_shown_what_changes_and_only_a_yes_moves_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_told_before_anything_is_changed() {
+async fn invalid_moves_are_refused_before_any_change() {
     let scene = Scene::start().await;
     let (old, empty) = (scene.scratch.file("old.toml"), scene.scratch.file("empty.toml"));
     std::fs::write(&empty, "name = 'empty'\n").unwrap();
@@ -105,8 +105,8 @@ async fn what_cannot_work_is_told_before_anything_is_changed() {
         (&*empty, &[][..], 78, "empty.toml: no nodes"),
         ("/nowhere.toml", &[], 74, "/nowhere.toml: "),
         (&same_name, &[], 78, "expected a name of its own for the new configuration"),
-        (&empty, &["--node", "redis://a"], 64, "give no --node or --config"),
-        (&empty, &["--config", "a.toml"], 64, "give no --node or --config"),
+        (&empty, &["--node", "redis://a"], 64, "leave out --node and --config"),
+        (&empty, &["--config", "a.toml"], 64, "leave out --node and --config"),
     ] {
         let mut command = redquorum(["reconfigure", "--yes", "--from", &old, "--to", to]);
         command.args(arguments);
@@ -118,11 +118,11 @@ async fn what_cannot_work_is_told_before_anything_is_changed() {
 }
 
 #[tokio::test]
-async fn with_a_new_node_missing_it_is_told_that_it_goes_on_with_the_next_call() {
+async fn a_move_without_a_new_node_continues_with_the_next_call() {
     let scene = Scene::start().await;
     scene.cluster.server(3).kill().await;
     let failed = output(scene.reconfigure(&["--yes"])).await;
     assert_eq!(code(&failed), 69, "{}", stderr(&failed));
     let said = stderr(&failed);
-    assert!(said.contains(&scene.node(3)) && said.contains("call it again: it goes on from here"), "{said}");
+    assert!(said.contains(&scene.node(3)) && said.contains("run it again: it continues from here"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! The command as a process.
+//! The command as a process, for all tests.
 
 use std::{
     ffi::OsStr,
@@ -11,11 +11,11 @@ use redquorum_tests::{Cluster, Server, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-/// Longer than anything here takes on a machine under load.
+/// A time limit that no step of these tests reaches on a loaded machine.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
-/// The command with these arguments: without anything of the tester's environment or terminal,
-/// ended with the test.
+/// Returns the command with these arguments, isolated from the environment and the terminal of the
+/// test run, and killed when dropped.
 pub(super) fn redquorum<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redquorum"));
     command.args(arguments).kill_on_drop(true).process_group(0);
@@ -31,33 +31,33 @@ pub(super) fn redquorum<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>)
     command
 }
 
-/// The command on the nodes of a cluster, which it admits if they are new.
+/// Returns the command on the nodes of a cluster. New nodes are admitted.
 pub(super) fn on<S: AsRef<OsStr>>(cluster: &Cluster, arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = redquorum(["--admit-new-nodes"]);
     command.args(arguments).env("REDQUORUM_NODES", cluster.urls().join(","));
     command
 }
 
-/// The command on the nodes of a cluster as they are.
+/// Returns the command on the nodes of a cluster, without admitting new nodes.
 pub(super) fn plainly<S: AsRef<OsStr>>(cluster: &Cluster, arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = redquorum(arguments);
     command.env("REDQUORUM_NODES", cluster.urls().join(","));
     command
 }
 
-/// `redquorum run` with these arguments on the nodes of a cluster, and a script of the shell as its
-/// command.
+/// Returns `redquorum run` with these arguments on the nodes of a cluster, and with a shell script as
+/// its command.
 pub(super) fn run(cluster: &Cluster, arguments: &[&str], script: &str) -> Command {
     let mut command = on(cluster, ["run"]);
     command.args(arguments).args(["--", "sh", "-c", script]);
     command
 }
 
-/// What came of a process that ends soon.
+/// Waits for the end of a process.
 ///
 /// # Panics
 ///
-/// It does not.
+/// If the process does not end [soon](SOON).
 pub(super) async fn ended(child: Child) -> Output {
     tokio::time::timeout(SOON, child.wait_with_output()).await.expect("the process ends soon").unwrap()
 }
@@ -75,7 +75,7 @@ pub(super) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The objects on standard output, one to a line.
+/// Returns the objects on standard output, one per line.
 pub(super) fn json(output: &Output) -> Vec<serde_json::Value> {
     let object = |line: &str| {
         serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}; {}", stderr(output)))
@@ -83,7 +83,11 @@ pub(super) fn json(output: &Output) -> Vec<serde_json::Value> {
     stdout(output).lines().map(object).collect()
 }
 
-/// The exit status, with what was said if there is none.
+/// Returns the exit status.
+///
+/// # Panics
+///
+/// With standard error, if a signal ended the process.
 pub(super) fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or_else(|| panic!("{:?}: {}", output.status, stderr(output)))
 }
@@ -94,16 +98,16 @@ pub(super) fn send(pid: u32, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// The letter that the system has for what a process does: `S` for sleeping, `T` for stopped;
-/// `None` if it is gone or waits to be buried.
+/// Returns the system's letter for the state of a process: `S` for sleeping, `T` for stopped. `None` if
+/// the process has ended, reaped or not.
 pub(super) fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(')').next()?.trim_start().chars().next().filter(|state| *state != 'Z')
 }
 
-/// Waits until nobody holds a resource on any of these servers.
+/// Waits until no server has a key of the resource.
 pub(super) async fn is_free(servers: &[Server], resource: &str) {
-    let what = format!("nobody holds {resource}");
+    let what = format!("{resource} is free");
     eventually(SOON, &what, async || {
         for server in servers {
             if server.query::<bool>(cmd("EXISTS").arg(resource)).await {

@@ -1,4 +1,4 @@
-//! A directory in which commands leave what a test looks at.
+//! The directory of a test, for files of the commands.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,7 +9,7 @@ use redquorum_tests::eventually;
 
 use super::redquorum::SOON;
 
-/// A directory of one test, gone with it.
+/// A directory of one test, deleted when dropped.
 #[derive(Debug)]
 pub(super) struct Scratch(PathBuf);
 
@@ -27,12 +27,12 @@ impl Scratch {
         &self.0
     }
 
-    /// The path of a file, for a command.
+    /// Returns the path of a file, for a command.
     pub(super) fn file(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 
-    /// What a file has, nothing if it is not there.
+    /// Returns the content of a file, empty if the file does not exist.
     pub(super) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.0.join(name)).unwrap_or_default()
     }
@@ -42,7 +42,7 @@ impl Scratch {
         eventually(SOON, &format!("{name} is there"), async || self.0.join(name).exists()).await;
     }
 
-    /// The lines of a file once there are so many.
+    /// Waits for `count` lines of a file.
     pub(super) async fn lines(&self, name: &str, count: usize) -> Vec<String> {
         let whole = |text: &str| text.matches('\n').count() >= count;
         eventually(SOON, &format!("{name} has {count} lines"), async || whole(&self.read(name))).await;

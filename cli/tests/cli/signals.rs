@@ -1,4 +1,4 @@
-//! Signals: passed on to the command, and what comes of them.
+//! Signals, and their effects on the command and on a wait.
 
 use redquorum_tests::{Cluster, eventually};
 use rustix::process::Signal;
@@ -19,7 +19,7 @@ const FORWARDED: [(Signal, &str); 7] = [
 ];
 
 #[tokio::test]
-async fn signals_reach_the_command_which_decides_what_to_do() {
+async fn signals_reach_the_command_which_handles_them() {
     let cluster = Cluster::start(1).await;
     for (signal, name) in FORWARDED {
         let scratch = Scratch::new();
@@ -42,7 +42,7 @@ async fn signals_reach_the_command_which_decides_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_signal_that_ends_the_command_is_told_as_a_shell_does() {
+async fn a_signal_that_ends_the_command_becomes_a_shell_status() {
     let cluster = Cluster::start(1).await;
     for (signal, number) in [(Signal::TERM, 15), (Signal::INT, 2), (Signal::USR1, 10)] {
         let scratch = Scratch::new();
@@ -57,7 +57,7 @@ async fn a_signal_that_ends_the_command_is_told_as_a_shell_does() {
 }
 
 #[tokio::test]
-async fn a_signal_while_waiting_ends_the_wait_and_leaves_nothing() {
+async fn a_signal_ends_a_wait_and_leaves_no_key() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let script = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
@@ -83,7 +83,7 @@ async fn a_signal_while_waiting_ends_the_wait_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_command_is_stopped_and_continued_and_keeps_its_lock_meanwhile() {
+async fn a_stopped_command_keeps_its_lock_until_continued() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let script = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
@@ -91,7 +91,7 @@ async fn a_command_is_stopped_and_continued_and_keeps_its_lock_meanwhile() {
     let child: u32 = scratch.lines("ready", 1).await[0].parse().unwrap();
     send(run.id().unwrap(), Signal::TSTP);
     eventually(SOON, "it is stopped", async || state(child) == Some('T')).await;
-    // Longer than a lease that nobody renews.
+    // Longer than a lease without renewals.
     tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
     assert_eq!(state(child), Some('T'));
     let other = output(super::redquorum::run(&cluster, &["job", "--wait", "0"], "true")).await;
@@ -103,7 +103,7 @@ async fn a_command_is_stopped_and_continued_and_keeps_its_lock_meanwhile() {
 }
 
 #[tokio::test]
-async fn what_was_ignored_at_the_start_stays_ignored() {
+async fn a_signal_ignored_at_the_start_stays_ignored() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let plain = run(&cluster, &["job"], &format!("echo $$ > {}; exec sleep 1000", scratch.file("ready")));

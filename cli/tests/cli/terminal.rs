@@ -1,4 +1,4 @@
-//! A command on a terminal.
+//! The command on a terminal.
 
 use std::process::Stdio;
 
@@ -10,12 +10,12 @@ use super::{
     scratch::Scratch,
 };
 
-/// The command on a terminal of its own, in the foreground, as `script` makes one.
+/// Returns the command in the foreground of a new terminal, created by `script`.
 pub(super) fn on_a_terminal(command: &tokio::process::Command) -> tokio::process::Command {
     on_a_terminal_of(24, 100, command)
 }
 
-/// The same with so many rows and columns.
+/// As [`on_a_terminal`], with a size.
 pub(super) fn on_a_terminal_of(
     rows: u16,
     columns: u16,
@@ -38,7 +38,7 @@ pub(super) fn on_a_terminal_of(
 }
 
 #[tokio::test]
-async fn an_interactive_command_reads_from_the_terminal_and_gets_its_interrupts() {
+async fn an_interactive_command_receives_the_input_and_interrupts_of_the_terminal() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let script = format!("read line; echo got $line; echo $$ > {}; exec sleep 1000", scratch.file("ready"));
@@ -46,7 +46,7 @@ async fn an_interactive_command_reads_from_the_terminal_and_gets_its_interrupts(
     let mut keys = shown.stdin.take().unwrap();
     keys.write_all(b"a line\n").await.unwrap();
     let child: u32 = scratch.lines("ready", 1).await[0].parse().unwrap();
-    // Ctrl-C, which the terminal sends to whom it belongs.
+    // Ctrl-C, which the terminal sends to the foreground group.
     keys.write_all(b"\x03").await.unwrap();
     let shown = ended(shown).await;
     assert!(stdout(&shown).contains("got a line"), "{}", stdout(&shown));
@@ -55,7 +55,7 @@ async fn an_interactive_command_reads_from_the_terminal_and_gets_its_interrupts(
 }
 
 #[tokio::test]
-async fn who_waits_on_a_terminal_is_told_what_for() {
+async fn a_wait_on_a_terminal_shows_the_holder() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let holder = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
@@ -73,7 +73,7 @@ async fn who_waits_on_a_terminal_is_told_what_for() {
     assert!(stdout(&ended(help).await).contains("\x1b["), "the help has colours on a terminal");
 }
 
-/// What stands on a terminal of 24 rows after all that was written to it.
+/// Returns the content of a terminal of 24 rows after this output.
 pub(super) fn screen(columns: u16, written: &[u8]) -> String {
     let mut terminal = vt100::Parser::new(24, columns, 0);
     terminal.process(written);
@@ -81,7 +81,7 @@ pub(super) fn screen(columns: u16, written: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn who_gives_up_a_wait_finds_the_terminal_as_it_was() {
+async fn an_interrupted_wait_leaves_a_clean_terminal() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let holder = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
@@ -107,7 +107,7 @@ async fn who_gives_up_a_wait_finds_the_terminal_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_message_is_written_above_the_line_that_moves() {
+async fn a_message_is_written_above_the_animated_line() {
     let cluster = Cluster::start(1).await;
     let bench = on(&cluster, ["bench", "--duration", "1s", "--tasks", "1"]);
     let shown = ended(on_a_terminal(&bench).spawn().unwrap()).await;
@@ -117,7 +117,7 @@ async fn a_message_is_written_above_the_line_that_moves() {
     assert!(!screen.contains("measuring for"), "{screen}");
 }
 
-/// The same command below a shell, with what that does around it.
+/// Returns the command as a child of a shell with this script.
 fn in_a_shell(script: &str, command: &tokio::process::Command) -> tokio::process::Command {
     let mut shell = tokio::process::Command::new("bash");
     shell.args(["-c", script]).arg(command.as_std().get_program()).args(command.as_std().get_args());
@@ -126,11 +126,11 @@ fn in_a_shell(script: &str, command: &tokio::process::Command) -> tokio::process
 }
 
 #[tokio::test]
-async fn a_job_that_is_stopped_on_its_terminal_stops_as_a_whole_and_goes_on() {
+async fn a_job_on_a_terminal_stops_and_continues_as_a_whole() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let script = format!("echo $$ $PPID > {}; exec sleep 1000", scratch.file("ready"));
-    // A shell with jobs, which continues this one when it is told to.
+    // A shell with job control, which continues the job after a line of input.
     let shell = in_a_shell(r#"set -m; "$0" "$@"; read -r line; fg"#, &run(&cluster, &["job"], &script));
     let mut shown = on_a_terminal(&shell).spawn().unwrap();
     let mut keys = shown.stdin.take().unwrap();
@@ -147,7 +147,7 @@ async fn a_job_that_is_stopped_on_its_terminal_stops_as_a_whole_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_stopped_leaves_the_terminal_as_it_was_and_shows_itself_again() {
+async fn a_stopped_wait_clears_the_terminal_and_shows_again() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let holder = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
@@ -182,14 +182,14 @@ async fn a_wait_that_is_stopped_leaves_the_terminal_as_it_was_and_shows_itself_a
 }
 
 #[tokio::test]
-async fn without_a_shell_that_would_continue_it_a_job_does_not_stop() {
+async fn a_job_without_a_shell_continues_after_ctrl_z() {
     let cluster = Cluster::start(1).await;
     for script in [r#"exec "$0" "$@""#, r#""$0" "$@"; exit $?"#] {
         let scratch = Scratch::new();
-        // It tells of each time that it was continued. It starts no process: one that is stopped
-        // between vfork and exec would hold it up, so that it would not stop itself, and nobody
-        // would know. And it waits for nothing: a signal that comes just before a shell waits is
-        // not acted on until the wait is over.
+        // The command notes each SIGCONT. It starts no process, because a child that is stopped
+        // between vfork and exec would block the shell, which then would not stop. It waits for
+        // nothing, because a shell handles a signal that arrives just before a wait only after the
+        // wait.
         let command = format!(
             "trap 'echo >> {}' CONT; echo $$ > {}; while :; do :; done",
             scratch.file("continued"),
@@ -209,7 +209,7 @@ async fn without_a_shell_that_would_continue_it_a_job_does_not_stop() {
 }
 
 #[tokio::test]
-async fn a_terminal_that_lets_nobody_write_from_the_background_saves_no_command() {
+async fn a_terminal_with_tostop_does_not_save_the_command() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let script = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.02; done", scratch.file("ready"));
@@ -217,7 +217,7 @@ async fn a_terminal_that_lets_nobody_write_from_the_background_saves_no_command(
     let shown =
         on_a_terminal(&in_a_shell(r#"stty tostop; set -m; "$0" "$@"; exit $?"#, &run)).spawn().unwrap();
     let command: u32 = scratch.lines("ready", 1).await[0].parse().unwrap();
-    // So the lease is not renewed, of which something is said.
+    // Without renewals, redquorum writes notices to the terminal.
     cluster.server(0).freeze().await;
     eventually(SOON, "the command is killed", async || state(command).is_none()).await;
     cluster.server(0).thaw().await;

@@ -1,21 +1,21 @@
-//! Nodes behind TLS, and where the files come from.
+//! Nodes with TLS, and the sources of the certificate files.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use redquorum_tests::{Cluster, Kind, Port, ServerOptions};
 
 use super::redquorum::{code, output, redquorum, stderr};
 
-/// A server that asks for certificates, and the files of its clients.
+/// A server that requires certificates, and the files of its clients.
 struct Scene {
     cluster: Cluster,
     port: Port,
 }
 
 impl Scene {
-    /// The files: `ca.pem`, which vouches for `node.pem` with `node.key`, and `other.pem`, a CA of its
-    /// own.
+    /// Creates the files: `ca.pem`, which signs `node.pem` with `node.key`, and `other.pem`, another
+    /// CA.
     async fn start() -> Self {
-        // The files are read by the server.
+        // The server has to be able to read the files.
         let cluster = Cluster::start_as(Kind::Processes, 1, ServerOptions::default()).await;
         let params = |name: &str, is_ca| {
             let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -47,8 +47,8 @@ impl Scene {
         scene
     }
 
-    /// `run` with a configuration file that has this table `[tls]`, in a directory beside that of the
-    /// files.
+    /// Returns `run` with a configuration file with this table `[tls]`, in a directory beside that of
+    /// the files.
     fn run(&self, table: &str, arguments: &[&str]) -> tokio::process::Command {
         let directory = self.cluster.directory().join("configured");
         std::fs::create_dir_all(&directory).unwrap();
@@ -63,7 +63,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn files_on_the_command_line_replace_those_of_the_configuration_one_by_one() {
+async fn each_certificate_option_overrides_its_setting() {
     let scene = Scene::start().await;
     let own = "certificate = \"../node.pem\"\nkey = \"../node.key\"";
     let all = "ca = \"../ca.pem\"\n".to_owned() + own;
@@ -81,13 +81,13 @@ async fn files_on_the_command_line_replace_those_of_the_configuration_one_by_one
     }
 }
 
-/// What is said of a certificate without its key, or a key without its certificate.
+/// The error for a certificate without its key, or a key without its certificate.
 const HALF: &str = "redquorum: tls: a certificate needs its key, and a key its certificate: name both, as `certificate` \
                     and `key` in the table [tls] of the file, or by REDQUORUM_CERT and REDQUORUM_KEY; the options are \
                     --ca FILE, and together --cert FILE and --key FILE\n";
 
 #[tokio::test]
-async fn files_that_cannot_be_used_are_named() {
+async fn unusable_files_are_named() {
     let scene = Scene::start().await;
     for (arguments, exit, named) in [
         (&["--ca", "nowhere.pem"][..], 74, "redquorum: nowhere.pem: "),
@@ -102,7 +102,7 @@ async fn files_that_cannot_be_used_are_named() {
     }
 }
 
-/// Each of the two quorums has a CA of its own, which vouches for nobody of the other.
+/// Each of the two quorums has its own CA, which signs no certificate of the other.
 #[tokio::test]
 async fn a_quorum_is_moved_to_nodes_with_other_certificates() {
     let (old, new) = (Scene::start().await, Scene::start().await);
@@ -136,7 +136,7 @@ async fn a_quorum_is_moved_to_nodes_with_other_certificates() {
         }
         output(command).await
     };
-    // The second one finds what the first has done.
+    // The second call finds the result of the first.
     for by_variables in [false, true] {
         let moved = reconfigure(by_variables).await;
         assert_eq!(code(&moved), 0, "{by_variables}: {}", stderr(&moved));

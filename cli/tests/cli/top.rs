@@ -1,4 +1,4 @@
-//! `redquorum top` and the terminal that it draws on.
+//! `redquorum top` on a terminal.
 
 use redquorum::{Quorum, admin};
 use redquorum_tests::{Cluster, eventually};
@@ -10,12 +10,12 @@ use super::{
     redquorum::{SOON, plainly, send},
 };
 
-/// How a process ended.
+/// Returns the exit status of a process.
 async fn status(mut top: Child) -> Option<i32> {
     tokio::time::timeout(SOON, top.wait()).await.expect("it ends soon").unwrap().code()
 }
 
-/// Three nodes, and a client that has the lock `job`.
+/// Starts three nodes, and a client that holds the lock `job`.
 async fn scene() -> (Cluster, Quorum) {
     let cluster = Cluster::start(3).await;
     let builder = || Quorum::builder().nodes(cluster.urls());
@@ -25,7 +25,7 @@ async fn scene() -> (Cluster, Quorum) {
 }
 
 #[tokio::test]
-async fn however_it_ends_the_terminal_has_the_settings_that_it_had() {
+async fn every_end_of_top_restores_the_terminal() {
     let (cluster, quorum) = scene().await;
     let _held = quorum.red_lock("job").lock().await.unwrap();
     for (end, exit) in [("q", 0), ("\u{1b}", 0), ("\u{3}", 0), ("INT", 130), ("TERM", 143), ("HUP", 129)] {
@@ -54,7 +54,7 @@ async fn however_it_ends_the_terminal_has_the_settings_that_it_had() {
 }
 
 #[tokio::test]
-async fn an_error_leaves_the_settings_of_the_terminal_alone_and_stays_readable() {
+async fn an_error_restores_the_terminal_and_stays_readable() {
     let (cluster, quorum) = scene().await;
     drop(quorum);
     for server in cluster.some(1..3) {
@@ -70,7 +70,7 @@ async fn an_error_leaves_the_settings_of_the_terminal_alone_and_stays_readable()
 }
 
 #[tokio::test]
-async fn on_a_terminal_to_which_nobody_can_write_a_signal_or_a_key_ends_it() {
+async fn signals_and_keys_end_top_on_a_blocked_terminal() {
     let (cluster, quorum) = scene().await;
     let _held = quorum.red_lock("job").lock().await.unwrap();
     for (key, exit) in [(None, 143), (Some("q"), 0)] {
@@ -79,7 +79,7 @@ async fn on_a_terminal_to_which_nobody_can_write_a_signal_or_a_key_ends_it() {
         let top = pty.spawn(plainly(&cluster, ["top", "--interval", "50ms"]));
         pty.shows("job      held  web-1").await;
         pty.stop();
-        // Each look is drawn, as the time that is left is another.
+        // Each refresh is drawn, because the remaining ttl differs.
         match key {
             None => send(top.id().unwrap(), Signal::TERM),
             Some(key) => pty.press(key),
@@ -90,7 +90,7 @@ async fn on_a_terminal_to_which_nobody_can_write_a_signal_or_a_key_ends_it() {
 }
 
 #[tokio::test]
-async fn a_terminal_that_is_stopped_for_a_while_is_drawn_on_again() {
+async fn top_redraws_after_a_blocked_terminal() {
     let (cluster, quorum) = scene().await;
     let held = quorum.red_lock("job").lock().await.unwrap();
     let pty = Pty::open(80);
@@ -107,7 +107,7 @@ async fn a_terminal_that_is_stopped_for_a_while_is_drawn_on_again() {
 }
 
 #[tokio::test]
-async fn logs_stay_off_the_screen_and_are_told_after_it() {
+async fn logs_are_written_after_the_screen_of_top() {
     let (cluster, quorum) = scene().await;
     let _held = quorum.red_lock("job").lock().await.unwrap();
     let pty = Pty::open(80);

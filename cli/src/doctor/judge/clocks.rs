@@ -33,7 +33,8 @@ fn offset(reading: &ClockReading) -> Finding {
     let direction = if *ahead < 0.0 { "behind" } else { "ahead of" };
     let found =
         format!("{} {direction} this machine, give or take {}", time(ahead.abs()), time(*error_bound));
-    let advice = "set the wrong clock; stop the node's server before, because a step ends keys early";
+    let advice =
+        "set the wrong clock; a node's only while its server is stopped, because a step ends keys early";
     match ahead.abs() - error_bound {
         off if off > MAX_OFFSET => {
             Finding::fail("clock", format!("{found}: the registration is refused"), advice)

@@ -4,7 +4,7 @@ use redquorum_tests::{Kind, Port, ServerOptions};
 
 use super::*;
 
-/// How the script ends for these hosts.
+/// Runs the script for these hosts.
 async fn script(directory: &Path, hosts: &[&str]) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/recipes/files/certificates.sh");
     let mut make = Command::new(script);
@@ -12,7 +12,7 @@ async fn script(directory: &Path, hosts: &[&str]) -> Output {
     output(make).await
 }
 
-/// Runs the script for these hosts; its output.
+/// Runs the script for these hosts successfully, and returns the output.
 async fn make(directory: &Path, hosts: &[&str]) -> String {
     let made = script(directory, hosts).await;
     assert_eq!(code(&made), 0, "{}", stderr(&made));
@@ -21,13 +21,13 @@ async fn make(directory: &Path, hosts: &[&str]) -> String {
 
 const THIS_MACHINE: [&str; 2] = ["localhost", "127.0.0.1"];
 
-/// All files of a directory, hidden ones too.
+/// Returns all files of a directory, including hidden ones.
 fn files(directory: &Path) -> BTreeMap<OsString, Vec<u8>> {
     let entries = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
     entries.map(|entry| (entry.file_name(), std::fs::read(entry.path()).unwrap())).collect()
 }
 
-/// The words of the line that shows how to call this program, with a port of this machine.
+/// Returns the words of the shown call of this program, with a port of this machine.
 fn shown(text: &str, program: &str, port: &Port) -> Vec<String> {
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix(program));
     let line = line.unwrap_or_else(|| panic!("no {program} in {text}")).trim_end_matches("...");
@@ -35,15 +35,15 @@ fn shown(text: &str, program: &str, port: &Port) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_server_with_the_certificates_is_reached_with_them_and_not_without() {
-    // The files are read by the server.
+async fn a_server_accepts_only_clients_with_certificates() {
+    // The server has to be able to read the files.
     let cluster = Cluster::start_as(Kind::Processes, 1, ServerOptions::default()).await;
     let (scratch, port) = (Scratch::new(), Port::reserve());
     let told = make(scratch.path(), &THIS_MACHINE).await;
     let options = shown(&told, "redis-server", &port);
     let pairs = options.chunks(2).map(|pair| [pair[0].strip_prefix("--").unwrap(), &pair[1]]);
     let (of_port, of_files): (Vec<_>, Vec<_>) = pairs.partition(|[name, _]| *name == "tls-port");
-    // The port comes last: with it, the server reads its files.
+    // The port is set last, because the server reads its files then.
     for settings in [of_files, of_port] {
         cluster.server(0).command(&[&["CONFIG", "SET"], settings.as_flattened()].concat()).await;
     }
@@ -82,9 +82,9 @@ async fn a_server_with_the_certificates_is_reached_with_them_and_not_without() {
     assert_eq!(status(client.clone()).await.0, 0, "the server trusts the renewed one");
 }
 
-/// A server would not start with a key that is not its certificate's.
+/// A server does not start with a key that does not fit its certificate.
 #[tokio::test]
-async fn a_renewal_that_fails_leaves_all_files_as_they_were() {
+async fn a_failed_renewal_leaves_all_files_unchanged() {
     let scratch = Scratch::new();
     make(scratch.path(), &THIS_MACHINE).await;
     let authority = scratch.read("ca.key");
@@ -105,7 +105,7 @@ async fn a_renewal_that_fails_leaves_all_files_as_they_were() {
 }
 
 #[tokio::test]
-async fn a_certificate_without_its_key_is_not_made_anew() {
+async fn a_certificate_without_its_key_is_not_replaced() {
     let scratch = Scratch::new();
     std::fs::write(scratch.file("ca.key"), "kept").unwrap();
     let ended = script(scratch.path(), &THIS_MACHINE).await;
@@ -113,7 +113,7 @@ async fn a_certificate_without_its_key_is_not_made_anew() {
 }
 
 #[tokio::test]
-async fn a_host_stands_in_the_url_as_urls_have_it_and_comes_without_a_port() {
+async fn a_host_is_escaped_for_urls_and_has_no_port() {
     let scratch = Scratch::new();
     for host in ["::1", "[::1]"] {
         let told = make(scratch.path(), &[host, "10.0.0.1"]).await;
@@ -134,7 +134,7 @@ async fn a_host_stands_in_the_url_as_urls_have_it_and_comes_without_a_port() {
 }
 
 #[tokio::test]
-async fn without_a_host_it_says_how_it_is_called() {
+async fn the_script_without_a_host_prints_its_usage() {
     let told = script(Path::new("/nowhere"), &[]).await;
     assert!(code(&told) == 64 && stderr(&told).starts_with("usage: "), "{}", stderr(&told));
 }

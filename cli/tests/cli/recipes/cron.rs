@@ -11,7 +11,7 @@ fn job(line: &str) -> (Vec<&str>, &str) {
 }
 
 #[tokio::test]
-async fn a_line_of_cron_runs_its_job_on_one_of_two_hosts() {
+async fn a_cron_line_runs_its_job_on_one_of_two_hosts() {
     let text = recipe("redquorum-report.cron");
     let is_variable = |line: &&str| line.starts_with(|letter: char| letter.is_ascii_uppercase());
     let (variables, jobs): (Vec<_>, Vec<_>) = text.lines().partition(is_variable);
@@ -29,7 +29,7 @@ async fn a_line_of_cron_runs_its_job_on_one_of_two_hosts() {
         let (ran, held) = machine.run_on_two_hosts(|| machine.command(&words, &variables)).await;
         assert_eq!(code(&ran), 0, "{}", stderr(&ran));
         assert_eq!(code(&held), 75, "{}", stderr(&held));
-        assert!(stderr(&held).contains("somebody else holds nightly-report"), "{}", stderr(&held));
+        assert!(stderr(&held).contains("another client holds nightly-report"), "{}", stderr(&held));
         machine.ran_once_with_its_token_and_slept().await;
     }
 }

@@ -13,7 +13,7 @@ fn words(list: &Value, variables: &[(String, String)]) -> Vec<String> {
     words.map(|word| expanded(word, variables)).collect()
 }
 
-/// The text with what `$(NAME)` stands for.
+/// Replaces `$(NAME)` by the variables.
 fn expanded(text: &str, variables: &[(String, String)]) -> String {
     let text = variables
         .iter()
@@ -22,7 +22,7 @@ fn expanded(text: &str, variables: &[(String, String)]) -> String {
     text
 }
 
-/// The variables of a container, in their order, as one may use those before it.
+/// Returns the variables of a container in order, because a variable may use earlier ones.
 fn variables(list: &Value) -> Vec<(String, String)> {
     let mut variables = Vec::new();
     for variable in list.as_array().unwrap() {
@@ -39,7 +39,7 @@ fn variables(list: &Value) -> Vec<(String, String)> {
     variables
 }
 
-/// Neither an image that runs as root nor one that is broken into gets more than the scheduler needs.
+/// An image that runs as root, or is compromised, has only the privileges that the scheduler needs.
 #[test]
 fn the_pod_has_no_privilege() {
     let deployment: Value = serde_saphyr::from_str(&recipe("kubernetes.yaml")).unwrap();
@@ -49,7 +49,7 @@ fn the_pod_has_no_privilege() {
         (&user["runAsNonRoot"], &user["seccompProfile"]["type"]),
         (&true.into(), &"RuntimeDefault".into())
     );
-    // An image may name its user, of which a kubelet cannot tell that it is not root.
+    // If an image names its user, a kubelet cannot verify that the user is not root.
     assert!(user["runAsUser"].as_u64().is_some_and(|user| user > 0), "{user}");
     let of_container = serde_json::json!({
         "allowPrivilegeEscalation": false,

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A unit: its settings in their order, whatever the section.
+/// A unit, with the settings of all sections in order.
 struct Unit(Vec<(String, String)>);
 
 impl Unit {
@@ -23,7 +23,7 @@ impl Unit {
         assigned.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
-    /// What it runs, as systemd takes it apart: words in single quotes are one, and `$$` is a `$`.
+    /// Returns the command as systemd parses it: single quotes enclose one word, and `$$` is a `$`.
     fn words(&self) -> Vec<String> {
         let line = self.only("ExecStart");
         assert!(!line.contains(['%', '\\']), "this test knows no such escapes: {line}");
@@ -46,13 +46,13 @@ async fn a_timer_runs_its_service_on_one_of_two_hosts() {
     let (ran, held) = machine.run_on_two_hosts(|| machine.command(&unit.words(), &unit.variables())).await;
     assert_eq!(code(&ran), 0, "{}", stderr(&ran));
     assert_eq!(code(&held).to_string(), unit.only("SuccessExitStatus"), "{}", stderr(&held));
-    assert!(stderr(&held).contains("somebody else holds nightly-report"), "{}", stderr(&held));
+    assert!(stderr(&held).contains("another client holds nightly-report"), "{}", stderr(&held));
     machine.ran_once_with_its_token_and_slept().await;
     let timer = Unit::read("redquorum-report.timer");
     assert!(timer.only("OnCalendar").starts_with("*-*-* "));
 }
 
-/// systemd signals the command alone (`KillMode=mixed`), which passes it on.
+/// systemd signals redquorum only (`KillMode=mixed`), which passes the signal on.
 #[tokio::test]
 async fn a_service_leads_until_it_is_stopped() {
     let unit = Unit::read("redquorum-scheduler.service");
@@ -69,9 +69,9 @@ async fn a_service_leads_until_it_is_stopped() {
     assert_eq!(code(&nobody), 80, "it has resigned: {}", stderr(&nobody));
 }
 
-/// It would be started every five seconds, for ever.
+/// Without the exception, systemd would restart the service every five seconds without limit.
 #[tokio::test]
-async fn a_service_with_settings_that_cannot_work_is_not_started_again() {
+async fn a_service_with_invalid_settings_is_not_restarted() {
     let unit = Unit::read("redquorum-scheduler.service");
     let machine = Machine::new().await;
     let prevented: Vec<&str> = unit.only("RestartPreventExitStatus").split(' ').collect();
