@@ -101,8 +101,8 @@ impl From<ConfigError> for Failure {
                  file (--config FILE)",
             ),
             ConfigError::Tls { .. } => {
-                let remedy = "correct --ca FILE, or --cert FILE and --key FILE, which belong together";
-                Self::new(Exit::Config, format!("{error}; {remedy}"))
+                let options = "the options are --ca FILE, and together --cert FILE and --key FILE";
+                Self::new(Exit::Config, format!("{error}; {options}"))
             }
             ConfigError::File { path, line: None, .. } if !is_readable(path) => Self::new(Exit::Io, error),
             // These values come from arguments, not from settings.

@@ -78,7 +78,7 @@ impl ForceUnlock {
             if consent == Consent::Ask {
                 app.messages.flush();
                 if !ask(&before).await? {
-                    return Err(Failure::new(Exit::Declined, "nothing was unlocked: the answer was not yes"));
+                    return Err(Failure::new(Exit::Declined, "nothing was unlocked: the answer was no"));
                 }
                 // The answer applies to the shown holder only, and may have taken a while.
                 let now = self.inspect(quorum).await?;

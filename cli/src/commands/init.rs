@@ -121,7 +121,7 @@ impl fmt::Display for InitOutput {
             table.add_row([node.as_str(), self.absent.get(node).map_or(state, String::as_str)]);
         }
         writeln!(f, "{}", table.trim_fmt())?;
-        let outcome = if self.was_made { "quorum initialised" } else { "the quorum was initialised before" };
+        let outcome = if self.was_made { "quorum initialised" } else { "the quorum exists already" };
         write!(f, "{outcome}: {}", self.fingerprint)
     }
 }

@@ -86,7 +86,7 @@ impl Reconfigure {
             Consent::Ask => {
                 app.messages.flush();
                 if !consent::ask(change.question(longest)).await? {
-                    return Err(Failure::new(Exit::Declined, "nothing was changed: the answer was not yes"));
+                    return Err(Failure::new(Exit::Declined, "nothing was changed: the answer was no"));
                 }
             }
         }

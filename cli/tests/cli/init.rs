@@ -122,7 +122,7 @@ async fn refused_at_first(mut command: Command) -> Child {
     let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
     let is_refused = async {
         while let Some(line) = lines.next_line().await.unwrap() {
-            if line.contains("cannot be reached") {
+            if line.contains("node unreachable") {
                 return;
             }
         }

@@ -69,7 +69,7 @@ async fn a_service_leads_until_it_is_stopped() {
     assert_eq!(code(&nobody), 80, "it has resigned: {}", stderr(&nobody));
 }
 
-/// Without the exception, systemd would restart the service every five seconds without limit.
+/// Without `RestartPreventExitStatus`, systemd would restart the service every five seconds without limit.
 #[tokio::test]
 async fn a_service_with_invalid_settings_is_not_restarted() {
     let unit = Unit::read("redquorum-scheduler.service");
