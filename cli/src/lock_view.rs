@@ -312,7 +312,6 @@ impl fmt::Display for LockView {
 }
 
 /// Shortens an owner or a label for a row of a terminal, so that owners stay distinguishable.
-
 pub(crate) fn short(owner: &str) -> Cow<'_, str> {
     const WHOLE: usize = 16;
     const BEGINNING: usize = 8;

@@ -67,7 +67,6 @@ impl Residue {
 }
 
 /// Returns the resource in the braces of derived keys.
-
 fn braced(resource: &str) -> String {
     if resource.contains('{') { resource.to_owned() } else { format!("{{{resource}}}") }
 }

@@ -9,7 +9,7 @@
 //!   redquorum died ───────────────────► the guardian kills the group
 //! ```
 //!
-//! [`Rule`](rule::Rule) decides, and [`Job`] performs. The loop waits for time, the command and signals
+//! [`Rule`] decides, and [`Job`] performs. The loop waits for time, the command and signals
 //! only, because a slow terminal or disk must not delay a signal.
 
 use std::{ffi::OsString, time::Duration};

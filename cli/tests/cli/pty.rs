@@ -84,7 +84,6 @@ impl Pty {
     }
 
     /// Waits until the screen shows this text.
-
     pub(super) async fn shows(&self, words: &str) {
         let is_shown = async || self.screen().screen().contents().contains(words);
         eventually(SOON, &format!("{words:?} is shown"), is_shown).await;

@@ -14,7 +14,6 @@ local function try(command, ...)
 end
 -- The writes come first, because a server without memory accepts writes of a script that has tried to
 -- delete. All keys are deleted at the end of this script, and otherwise end by their ttl.
-
 try('set', text, '1', 'PX', '1000')
 try('set', counter, '1', 'PX', '1000')
 try('info', 'server')

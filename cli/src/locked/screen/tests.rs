@@ -1,4 +1,4 @@
-//! What the screen looks like, and what keys do to it.
+//! Tests of the screen: its drawings, and its keys.
 
 use ratatui::{
     Terminal,
@@ -90,9 +90,9 @@ fn an_empty_or_tiny_screen_is_drawn() {
 #[test]
 fn a_failure_is_shown_above_the_last_rows() {
     let mut screen = screen();
-    screen.show_failure("no quorum tells what is locked".to_owned());
+    screen.show_failure("no quorum lists the locks".to_owned());
     let lines = drawn(&mut screen, 80, 24);
-    assert_eq!(lines[1], "no quorum tells what is locked");
+    assert_eq!(lines[1], "no quorum lists the locks");
     assert!(lines.iter().any(|line| line.starts_with("catalogue ")), "{lines:?}");
     screen.show(rows(), Vec::new());
     assert!(drawn(&mut screen, 80, 24)[1].starts_with("resource "));
