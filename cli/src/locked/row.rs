@@ -86,8 +86,8 @@ impl Row {
         let resource = lock.name().as_bytes();
         let (kind, view) = match lock {
             LockName::Slot { slot, .. } => ("slot", LockView::of_slot(resource, *slot, found)),
-            LockName::MultiPermit { .. } => ("turn", LockView::new(resource, found)),
-            LockName::ReleaseWatcher { .. } => ("look-out", LockView::new(resource, found)),
+            LockName::MultiPermit { .. } => ("multi_permit", LockView::new(resource, found)),
+            LockName::ReleaseWatcher { .. } => ("release_watcher", LockView::new(resource, found)),
             _ => ("resource", LockView::new(resource, found)),
         };
         let state = found.state();
