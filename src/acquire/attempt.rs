@@ -46,8 +46,8 @@ pub(super) async fn attempt(
     AttemptDriver::new(context, requests, plan, SplitPatience::Hedge, entries).drive().await
 }
 
-/// Makes the attempt of a writer that downgrades its lease, until this instant: later, other clients may have held the
-/// resource.
+/// Makes the attempt of a writer that downgrades its lease. The attempt ends at this instant, because other clients may
+/// hold the resource after that.
 ///
 /// # Cancel safety
 ///
@@ -89,11 +89,11 @@ pub(crate) async fn attempt_once(
 /// The kind of a request, by which its answer is read.
 #[derive(Clone, Copy, Debug)]
 enum RequestKind {
-    /// To lock, as a newcomer.
+    /// A lock of a newcomer.
     Lock,
-    /// To lock, at the turn of the client.
+    /// A lock at the turn of the client.
     Take,
-    /// To lock, or else to enter the wait queue.
+    /// A lock at a queue node, which enters the wait queue if deferred.
     Enqueue,
     WriteBack,
 }
@@ -107,7 +107,7 @@ impl RequestKind {
     }
 }
 
-/// Drives an [`Attempt`]: sends the requests that it decides on, and passes the answers to it.
+/// The driver of an [`Attempt`], which sends the requests of its decisions and passes the answers to the attempt.
 struct AttemptDriver<'a> {
     context: &'a ClientContext,
     /// The number of the attempt by the observer.
@@ -122,7 +122,7 @@ struct AttemptDriver<'a> {
     cleanup: Cleanup,
 }
 
-/// The work that is left for the end of an attempt, or for its drop.
+/// The remaining work at the end of an attempt, or at its drop.
 ///
 /// # Invariants
 ///
@@ -131,7 +131,7 @@ struct AttemptDriver<'a> {
 struct Cleanup {
     needs_rollback: bool,
     needs_report: bool,
-    /// Keeps a shutdown waiting until the attempt is rolled back, or its lease is in the care of the client.
+    /// Keeps a shutdown waiting until the attempt is rolled back, or its lease is registered.
     in_flight: Option<InFlightGuard>,
 }
 
@@ -291,7 +291,7 @@ impl<'a> AttemptDriver<'a> {
         self.attempt.on_holder(self.evidence.is_held(self.context.settings.electorate));
     }
 
-    /// Handles the refusal of a newcomer in favour of waiters. That of the queue node decides the attempt.
+    /// Handles the refusal of a newcomer in favour of waiters. A refusal by the queue node decides the attempt.
     fn on_deferral(&mut self, node: usize, queued: &Queued) {
         self.evidence.deferred(queued.resource);
         if queued.resource != self.queue_node.index {
@@ -326,7 +326,7 @@ impl<'a> AttemptDriver<'a> {
         }
         let AttemptRequests { checked, owner, .. } = &self.requests;
         tracing::debug!(resource = %checked.resource, id = %owner, ?nodes, "rollback");
-        // Last, because an observer is any code: if it panics, no key is left on a node.
+        // Reported last, because an observer is foreign code: if it panics, no key is left on a node.
         self.context.observer.attempt_lost(self.number);
     }
 
@@ -335,7 +335,7 @@ impl<'a> AttemptDriver<'a> {
         self.close_replies();
         let AttemptRequests { checked, owner, .. } = &self.requests;
         tracing::debug!(resource = %checked.resource, id = %owner, %token, "acquired");
-        // After the reports: if an observer panics there, the attempt is rolled back.
+        // Disarmed after the reports, so that a panic of the observer rolls the attempt back.
         self.cleanup.needs_rollback = false;
         let settings = &checked.settings;
         let time = LeaseTime::granted(
@@ -394,14 +394,14 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Returns the deferral of a newcomer that was refused: to the wait queue of the resource that it was refused for,
-    /// whose queue node may not have answered. The newcomer may be first there.
+    /// Returns the deferral of a refused newcomer: to the wait queue of the resource for which it was refused. The queue
+    /// node may not have answered, and the newcomer may be first in that queue.
     fn deferral_of_newcomer(&self, node: usize) -> Deferral {
         let patience = self.context.settings.parameters.hand_over;
         Deferral { node, is_queued: false, rank: 0, patience, holder: None }
     }
 
-    /// Records the silence of the queue node, if the attempt has waited a hedge for it.
+    /// Records the queue node as silent, if the attempt has waited a hedge for its answer.
     fn note_silent_queue_node(&self, took: Duration) {
         if let Some(node) = self.queue_node.node
             && took >= self.requests.checked.settings.rules.hedge()
@@ -412,7 +412,7 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Distinguishes the nodes that timed out from those that the attempt did not wait for.
+    /// Records the pending nodes as timed out. The attempt did not wait for the remaining nodes without an answer.
     fn close_replies(&mut self) {
         for node in self.evidence.time_out(self.attempt.pending()).iter() {
             self.context.observer.answered(node, OperationKind::Lock, &Answer::Error(NodeError::TimedOut));
@@ -443,8 +443,8 @@ fn holder_in(answer: &Answer) -> Option<&Holder> {
     }
 }
 
-/// Whether a node may execute the lock after the unlock, by whether it has answered the lock: then the unlock leaves a
-/// tombstone.
+/// Whether a node may execute the lock after the unlock, because the node has not answered the lock. If so, the unlock
+/// leaves a tombstone.
 fn may_land_yet(has_answered: bool) -> bool {
     mutation::altered(Mutation::NoTombstoneForLock, !has_answered, |_| false)
 }

@@ -20,7 +20,7 @@ pub(crate) struct CheckedRequest {
     pub(crate) settings: CheckedLock,
     /// The queue node order of each resource, computed on first use.
     queue_nodes: Arc<[OnceLock<Vec<usize>>]>,
-    /// Whether the resource is known to be held: then a waiter enters the wait queue at once.
+    /// Whether the resource is known to be held, so that a waiter enters the wait queue at once.
     pub(super) is_known_held: bool,
 }
 
@@ -31,12 +31,12 @@ impl CheckedRequest {
         Ok(Self { resource, resources, settings, queue_nodes, is_known_held: false })
     }
 
-    /// The same request, for resources that are known to be held.
+    /// Returns the same request for resources that are known to be held.
     pub(super) fn known_held(self) -> Self {
         Self { is_known_held: true, ..self }
     }
 
-    /// Returns a resource by its index.
+    /// Returns the resource of this index.
     pub(super) fn resource_at(&self, index: usize) -> &Resource {
         self.resources.get(index).unwrap_or(&self.resource)
     }
@@ -52,7 +52,7 @@ impl CheckedRequest {
         self.queue_nodes(context, index).first().copied()
     }
 
-    /// Returns the plan of a client that knows of no waiters.
+    /// Returns the plan of a client whose cache has no waiters.
     pub(super) fn first_contact(&self, context: &ClientContext) -> Plan {
         Plan::AllAtOnce(self.queue_node(context, 0).unwrap_or_default())
     }

@@ -11,9 +11,8 @@ use crate::{
     values::{NodeReply, Resource},
 };
 
-/// The outcome of the last attempt of a waiting call, and the queues in which the call waits behind other calls of its
-/// client. At the deadline of the call, they distinguish a resource that another client holds from a quorum that did not
-/// answer.
+/// The outcome of the last attempt of a waiting call, and the local queues in which the call waits behind other calls of
+/// its client. At the deadline of the call, both distinguish a held resource from the lack of a quorum.
 #[derive(Debug, Default)]
 pub(crate) struct LastAttempt {
     outcome: Mutex<LastOutcome>,
@@ -22,19 +21,18 @@ pub(crate) struct LastAttempt {
 
 #[derive(Clone, Debug, Default)]
 enum LastOutcome {
-    /// The call has not made an attempt: other calls of this client come first.
+    /// No attempt of the call, because other calls of this client are ahead.
     #[default]
     None,
-    /// The first attempt has begun, and has no outcome yet.
+    /// A first attempt in flight, without an outcome.
     Begun,
-    /// Another lease holds the resource, or other waiters come first: a quorum answered, or the queue node alone put the
-    /// attempt off.
+    /// A refusal by a quorum, or a deferral by the queue node: another lease holds the resource, or waiters are ahead.
     Contended,
     NoQuorum(NoQuorum),
 }
 
 impl LastAttempt {
-    /// The attempts of this queue count for the call.
+    /// Adds a queue whose attempts count for the call.
     pub(super) fn waits_in(&self, queue: &Arc<SharedOutage>) {
         lock(&self.queues).push(Arc::clone(queue));
     }
@@ -55,11 +53,11 @@ impl LastAttempt {
         };
     }
 
-    /// Decides the outcome of a call whose time is over: `Ok` if other clients had the resource.
+    /// Decides the outcome of a call at its deadline: `Ok` if other clients had the resource.
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if no quorum answered to the last attempt of the call, or to that of a call before it.
+    /// [`Error::NoQuorum`] if no quorum answered to the last attempt of the call, or of a call ahead.
     pub(crate) fn at_deadline(&self, context: &ClientContext, resource: &Resource) -> Result<(), Error> {
         let has_asked = match lock(&self.outcome).clone() {
             LastOutcome::None => false,

@@ -34,11 +34,11 @@ pub(super) struct LocalWaiter {
     hint: u64,
     /// The end of the quarantines that left the last attempt without a quorum, as reported by the nodes.
     quarantined_until: Option<Instant>,
-    /// Whether an attempt is in flight. If a task finds this set, the task before was dropped during its attempt.
+    /// Whether an attempt is in flight. If set at the begin of an attempt, the task before was dropped during its attempt.
     is_attempting: bool,
 }
 
-/// One waiter of one resource: its schedule, its queue entries and the queue node order.
+/// The waiter of one resource: the schedule, the queue entries and the queue node order.
 #[derive(Debug)]
 struct WaiterState {
     schedule: WaiterSchedule,
@@ -47,9 +47,9 @@ struct WaiterState {
 }
 
 impl LocalWaiter {
-    /// Waits for the time of the next attempt, and returns its plan. An attempt is also due when quarantines end that
-    /// left the attempt before without a quorum. While no quorum answers, the last attempt is due at the end of the
-    /// quorum timeout: of this call, or of a call that waits behind.
+    /// Waits for the time of the next attempt, and returns the plan of that attempt. If quarantines left the attempt
+    /// before without a quorum, an attempt is also due at their end. While no quorum answers, the last attempt is due at
+    /// the end of the quorum timeout, of this call or of a call behind.
     pub(super) async fn until_next_attempt(
         &mut self,
         context: &ClientContext,
@@ -128,8 +128,8 @@ impl LocalWaiter {
         outage.attempt_failed(failed, begun, now, self.quarantined_until);
         let index = failed.refused.map_or(0, |refused| refused.index);
         match &mut self.state {
-            // A waiter of a group that is refused for another resource waits for that resource alone. In both queues, the
-            // waiter would keep other clients from the free resource.
+            // If a group is refused for a different resource, its waiter moves to the queue of that resource. In both
+            // queues, the waiter would block the free resource.
             Some(state) if is_elsewhere(state, failed.refused) => {
                 let mut other = WaiterState::begin(context, checked, index, notifier);
                 other.entries.take_arrival_of(&state.entries);
@@ -155,7 +155,7 @@ impl LocalWaiter {
         if !schedule.wants_holder_check() {
             return;
         }
-        // A group may be refused for another of its resources than the resource of its queue entry.
+        // The group may be refused for a different resource than the resource of its queue entry.
         let index = refused.map_or_else(|| entries.index(), |refused| refused.index);
         let resource = checked.resource_at(index);
         let start = context.now();
@@ -201,7 +201,7 @@ impl WaiterState {
         let mut schedule = WaiterSchedule::new(config, now);
         let mut entries = QueueEntries::new(context, checked, index, notifier);
         match order.first() {
-            // The first attempt enters the queue, once the subscription stands or its time is over.
+            // The first attempt enters the queue, after the subscription or its deadline.
             Some(queue_node) if checked.is_known_held => {
                 entries.listen(*queue_node);
                 schedule.request_attempt(now + settings.rules.node_timeout / LISTENING_SHARE);
@@ -250,7 +250,7 @@ impl WaiterState {
     }
 }
 
-/// Whether a waiter was certainly refused for another resource than the resource of its queue entry.
+/// Whether a waiter was certainly refused for a different resource than the resource of its queue entry.
 fn is_elsewhere(state: &WaiterState, refused: Option<RefusedResource>) -> bool {
     refused.is_some_and(|refused| refused.is_sure && refused.index != state.entries.index())
 }
@@ -266,7 +266,7 @@ fn vote_of(answer: &Answer) -> NodeReply {
     }
 }
 
-/// Returns the reader whose time ends first, of the readers that a node names.
+/// Returns the reader whose key expires first, of the readers that a node names.
 fn first_reader(answer: &Answer) -> Option<LeaseId> {
     let Answer::Inspected(inspection) = answer else { return None };
     inspection.readers.first().map(|(owner, _)| owner.clone())

@@ -1,4 +1,4 @@
-//! Getting a lease: attempts, and waiting for those that may succeed.
+//! The acquisition of a lease: attempts, and the wait for the next attempt.
 
 pub(crate) mod any_of;
 pub(crate) mod attempt;

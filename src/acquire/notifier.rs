@@ -20,15 +20,15 @@ pub(super) struct Notifier {
 /// The notices since the waiter's task last took them: the nodes of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Notifications {
-    /// Nodes with a new subscription. Notices before it may have been missed.
+    /// Nodes with a new subscription. Earlier notices may have been missed.
     pub(super) subscribed: NodeSet,
     /// Nodes that wake this waiter.
     pub(super) wakes: NodeSet,
-    /// Nodes in whose queue the waiter is one of the first two.
+    /// Nodes at which the waiter is one of the first two of the queue.
     pub(super) nexts: NodeSet,
     /// Nodes at which the resource was unlocked.
     pub(super) releases: NodeSet,
-    /// Nodes whose connection is broken, so that no wake can arrive.
+    /// Nodes with a broken connection, so that no wake can arrive.
     pub(super) interrupted: NodeSet,
 }
 

@@ -17,7 +17,7 @@ pub(crate) enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
-    /// Returns the result for a client that makes no other attempt: `None` if another client holds the resource.
+    /// Returns the result for a client that makes no further attempt: `None` if another client holds the resource.
     pub(crate) fn of_only_attempt(
         self,
         context: &ClientContext,
@@ -32,7 +32,7 @@ impl AttemptOutcome {
 }
 
 impl FailedAttempt {
-    /// The error of a failed attempt that is not repeated. Contention is no error of `try_lock`, which looks at the
+    /// Returns the error of a failed attempt that is not repeated. Contention is no error of `try_lock`, which checks the
     /// reason first.
     pub(crate) fn into_error(self, context: &ClientContext, checked: &CheckedRequest) -> Error {
         match context.ensure_open() {
@@ -41,7 +41,7 @@ impl FailedAttempt {
         }
     }
 
-    /// The lack of a quorum in an attempt to lock this resource.
+    /// Returns the error of an attempt to lock this resource without a quorum.
     pub(crate) fn to_no_quorum(&self, resource: &Resource) -> NoQuorum {
         let (goal, replies) = (Goal::Lock(resource.clone()), self.replies.clone());
         match self.reason {

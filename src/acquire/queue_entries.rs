@@ -14,9 +14,9 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// The entries of one waiter in the wait queues of the nodes. The drop withdraws all of them.
+/// The entries of one waiter in the wait queues of the nodes. The drop withdraws all entries.
 ///
-/// The waiter enters a queue only where it has subscribed to its wake. A deferral tells it which node that is.
+/// The waiter enters a queue only at a node where it has subscribed to its wake. A deferral names the queue node.
 pub(super) struct QueueEntries {
     queue: WaitQueue,
     waiter: QueuedWaiter,
@@ -32,9 +32,9 @@ pub(super) struct QueueEntries {
 /// The wait queue that a waiter is in, as constants.
 struct WaitQueue {
     resource: Resource,
-    /// The index of the resource among those that are locked together.
+    /// The index of the resource in its group.
     index: usize,
-    /// Whether the waiter is to share the resource.
+    /// Whether the waiter locks the resource as a reader.
     is_shared: bool,
     /// The time for which a queue node keeps an entry without a request.
     entry_ttl: Duration,
@@ -45,8 +45,8 @@ struct WaitQueue {
 /// # Invariants
 ///
 /// 1. A node that may have an entry with this `id` is in `entered`.
-/// 2. `arrival` is that of the first deferral with an entry, so every node puts the waiter at the same place. It is 0
-///    before.
+/// 2. `arrival` is the arrival of the first deferral with an entry, so that every node gives the waiter the same place;
+///    0 before that deferral.
 struct QueuedWaiter {
     id: LeaseId,
     arrival: u64,
@@ -60,9 +60,9 @@ struct QueuedWaiter {
 /// 1. The subscriptions to releases exist only while the waiter is one of the first two.
 struct WaiterSubscriptions {
     notifier: Arc<Notifier>,
-    /// By node: to the wake, and to the notice that the waiter is one of the first two.
+    /// The subscriptions by node: to the wake, and to the notice that the waiter is one of the first two.
     wakes: BTreeMap<usize, Vec<Subscription>>,
-    /// At the queue node, and at the next one in the queue node order.
+    /// The subscriptions to releases, at the queue node and at the next node of the queue node order.
     releases: Vec<Subscription>,
 }
 
@@ -94,7 +94,7 @@ impl QueueEntries {
         }
     }
 
-    /// Returns the index of the resource in whose queue the waiter is.
+    /// Returns the index of the resource of the queue.
     pub(super) fn index(&self) -> usize {
         self.queue.index
     }
@@ -104,7 +104,7 @@ impl QueueEntries {
         self.enqueue_only = enqueue_only;
     }
 
-    /// Takes the arrival of the same waiter in another queue.
+    /// Takes over the arrival of the same waiter in a former queue.
     pub(super) fn take_arrival_of(&mut self, other: &Self) {
         self.waiter.arrival = other.waiter.arrival;
     }
@@ -174,7 +174,7 @@ impl QueueEntries {
         }
     }
 
-    /// Ends the subscriptions to releases: two other waiters are first.
+    /// Ends the subscriptions to releases, because two other waiters are ahead.
     pub(super) fn ignore_releases(&mut self) {
         self.subscriptions.releases.clear();
     }

@@ -1,4 +1,4 @@
-//! One record of outages for the calls of a client that wait in the same queue.
+//! The outage that the calls in one local queue share.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,8 +18,8 @@ use crate::{
 
 /// The result of the last attempt of one queue of calls: an outage, if no quorum answered.
 ///
-/// The call with the turn makes the attempts. The calls behind it read the outage here, so each call can end by its
-/// own quorum timeout.
+/// The call with the turn makes the attempts. The calls behind read the outage here, so that each call ends by its own
+/// quorum timeout.
 #[derive(Debug, Default)]
 pub(crate) struct SharedOutage {
     found: Mutex<Found>,
@@ -32,19 +32,19 @@ pub(crate) struct SharedOutage {
 /// The result of the last attempt of a queue.
 #[derive(Clone, Debug, Default)]
 enum Found {
-    /// The queue has made no attempt.
+    /// No attempt so far.
     #[default]
     Nothing,
-    /// The first attempt has begun, and has no result yet.
+    /// A first attempt in flight, without a result.
     FirstAttempt,
-    /// The attempt acquired the lock, or was refused: by a quorum, or by the queue node, which puts off alone.
+    /// A lease, a refusal by a quorum, or a deferral by the queue node.
     Quorum,
     /// No quorum answered.
     Outage(Box<Outage>),
 }
 
-/// The outage for the calls of one owner. These calls enter a queue one at a time, and a call that writes enters another
-/// queue than a call that reads.
+/// The outage of the calls of one owner. These calls enter a queue one at a time. Calls that write and calls that read
+/// enter different queues.
 #[derive(Debug, Default)]
 pub(crate) struct FollowedOutage {
     /// The outage of the queue that the last call entered.
@@ -60,7 +60,7 @@ impl SharedOutage {
         }
     }
 
-    /// An attempt has failed.
+    /// Handles the failure of an attempt.
     pub(super) fn attempt_failed(
         &self,
         failed: &FailedAttempt,
@@ -74,18 +74,18 @@ impl SharedOutage {
         let is_outage = outage.is_some();
         *found = outage.map_or(Found::Quorum, |outage| Found::Outage(Box::new(outage)));
         drop(found);
-        // The end of an outage wakes no call: each call looks again at its own deadline.
+        // The end of an outage wakes no call, because each call checks the outage at its own deadline.
         if is_outage {
             self.attempt_failed.notify_waiters();
         }
     }
 
-    /// An attempt has acquired the lock.
+    /// Handles an acquired lock.
     pub(super) fn end(&self) {
         *lock(&self.found) = Found::Quorum;
     }
 
-    /// The time at which the quorum timeout of a call is over; `None` without an outage.
+    /// Returns the end of the quorum timeout of a call; `None` without an outage.
     pub(super) fn deadline(&self, wait: &QuorumWait) -> Option<Instant> {
         lock(&self.found).outage().map(|outage| outage.deadline(wait))
     }
@@ -100,7 +100,7 @@ impl SharedOutage {
         self.attempt_wanted.notified().await;
     }
 
-    /// Ready when an outage outlasts the quorum timeout of a call without the turn; returns the attempt that shows the
+    /// Waits until an outage outlasts the quorum timeout of a call without the turn. Returns the attempt that shows the
     /// outage.
     ///
     /// # Cancel safety
@@ -108,7 +108,7 @@ impl SharedOutage {
     /// Dropping the future leaves nothing behind, except that an attempt may begin early.
     pub(crate) async fn outlasts(&self, context: &ClientContext, wait: &QuorumWait) -> FailedAttempt {
         loop {
-            // Before the step, so that an attempt that ends after the step wakes this call.
+            // Subscribed before the step, so that an attempt that ends after the step wakes this call.
             let attempt_failed = self.attempt_failed.notified();
             let until = match self.step(wait, context.now()) {
                 None => None,
@@ -185,29 +185,29 @@ impl Found {
 }
 
 impl FollowedOutage {
-    /// A call enters the queue of this outage. The outage of the owner's earlier calls continues there.
+    /// Handles a call that enters the queue of this outage. The outage of the owner's earlier calls continues there.
     pub(crate) fn follow(&self, outage: &Arc<SharedOutage>) {
         let earlier = std::mem::replace(&mut *lock(&self.followed), Arc::clone(outage));
         outage.go_on(&earlier);
         self.changed.notify_waiters();
     }
 
-    /// The call makes one attempt, without a queue.
+    /// Handles a call that makes one attempt without a queue.
     pub(crate) fn attempt_begins(&self) {
         lock(&self.followed).attempt_begins();
     }
 
-    /// The attempt acquired the lock or was refused. After an attempt without a quorum, nothing is recorded.
+    /// Handles an attempt that acquired the lock or was refused. An attempt without a quorum is not recorded here.
     pub(crate) fn attempt_ends(&self) {
         lock(&self.followed).end();
     }
 
-    /// As [`SharedOutage::at_deadline`].
+    /// Decides the outcome of a call as [`SharedOutage::at_deadline`] does.
     pub(crate) fn at_deadline(&self, context: &ClientContext, resource: &Resource) -> Result<(), Error> {
         lock(&self.followed).at_deadline(context, resource, false)
     }
 
-    /// As [`SharedOutage::outlasts`], for a call that has not entered its queue yet.
+    /// Waits as [`SharedOutage::outlasts`] does, for a call that has not entered its queue yet.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! The rollback of calls whose futures are kept and not polled.
+//! The stall watchdog, which rolls back calls whose futures are not polled.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,47 +23,48 @@ use crate::{
     node::Resources,
 };
 
-/// The watchdog of a client that rolls back stalled calls: calls that are ready to go on, and are not polled, as in a
-/// `select!` in a loop.
+/// The stall watchdog of a client. It rolls back stalled calls, which were woken and are not polled, as in a `select!` in
+/// a loop.
 ///
-/// Such a call would block the tasks of this process that wait for its turn, and other clients that need its votes. A
-/// call is overdue if it was woken and has not been polled since: for a hand-over, if other tasks of this client want
-/// the same resources, and for an attempt timeout otherwise. A call that waits and is not woken costs nothing.
+/// A stalled call blocks the tasks of this process that wait for its turn, and other clients that need its votes. A call
+/// is overdue a hand-over after its wake if other tasks of this client want the same resources, and an attempt timeout
+/// after its wake otherwise. A waiting call without a wake costs no check.
 #[derive(Default)]
 pub(super) struct StallWatchdog {
     calls: Mutex<BTreeMap<u64, Arc<dyn WatchedCall>>>,
     next: AtomicU64,
-    /// Whether the task of the watchdog will check the calls, because one was woken.
+    /// Whether the task of the watchdog will check the calls, because a call was woken.
     is_armed: AtomicBool,
     armed: Notify,
 }
 
-/// A call in the care of the watchdog, whatever its result.
+/// A call that is registered with the watchdog, with a result of any type.
 trait WatchedCall: Send + Sync {
-    /// Counts a check. Returns the number of checks that found the call due since it was last polled, this one included;
+    /// Counts a check. Returns the number of checks since the last poll that found the call due, including this check;
     /// `None` if the call is not due.
     fn count_due(&self) -> Option<u32>;
 
     fn resources(&self) -> &Resources;
 
-    /// Drops the work of the call, unless the call was polled since it was found due this number of times.
+    /// Drops the work of the call, unless the call was polled since the check with this number.
     fn roll_back(&self, due: u32);
 }
 
-/// The state of a call that runs. Its caller finishes it or the watchdog rolls it back, never both: the work is taken
+/// The state of a running call. Either the caller ends the work or the watchdog rolls it back, because both take the work
 /// out under one mutex.
 struct CallState<T> {
     waiters: Arc<Waiters>,
     resources: Resources,
-    /// `None` once the call is done or rolled back.
+    /// The work, until the call is done or rolled back.
     work: Mutex<Option<BoxFuture<'static, T>>>,
     caller: AtomicWaker,
-    /// 0 if the call has been polled since it was woken. Otherwise 1, and 1 more for each check that found it due.
+    /// The number 0 if the call was polled since its last wake; otherwise 1, and 1 more for each check that found the call
+    /// due.
     due: AtomicU32,
 }
 
 /// Runs the work of a call on these resources. Returns `None` if the watchdog rolled the call back, because this future
-/// was kept and not polled.
+/// was not polled.
 ///
 /// # Cancel safety
 ///
@@ -114,8 +115,8 @@ impl StallWatchdog {
 
     /// Rolls back overdue calls. Returns whether any call is due.
     ///
-    /// The watchdog counts checks and not time: a process that was suspended makes up for one check when it resumes, and
-    /// its calls are polled before the next check.
+    /// The watchdog counts checks instead of time. After a suspended process resumes, one check is late, and the calls are
+    /// polled before the next check.
     fn check(&self, waiters: &Waiters) -> bool {
         self.is_armed.store(false, Ordering::SeqCst);
         let calls: Vec<_> = lock(&self.calls).values().cloned().collect();
@@ -123,7 +124,7 @@ impl StallWatchdog {
         if due_calls.is_empty() {
             return false;
         }
-        // Without the mode: readers block writers, and writers block readers.
+        // Compared without the mode, because readers block writers, and writers block readers.
         let name = |call: &Arc<dyn WatchedCall>| call.resources().clone().exclusive();
         let mut wanted: HashMap<Resources, usize> = HashMap::new();
         for call in &calls {
@@ -170,7 +171,7 @@ impl<T: Send + 'static> CallState<T> {
 
     fn end(&self) {
         let left = lock(&self.work).take();
-        // Outside of the mutex: the drop rolls the attempt back.
+        // Dropped outside of the mutex, because the drop rolls the attempt back.
         drop(left);
     }
 }

@@ -1,4 +1,4 @@
-//! The tasks of one client that wait, and its calls that lock.
+//! The waiting tasks of one client, and its calls in flight.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -15,7 +15,7 @@ use crate::{
     node::Resources,
 };
 
-/// The tasks of one client that wait, by their resources.
+/// The waiting tasks of one client, by resources.
 ///
 /// One task at a time has the [`LocalWaiter`] and attempts to lock. The other tasks queue behind that task in FIFO
 /// order. The tasks pass on the turn to attempt, never the lease, because each lease has a token of its own.
@@ -61,7 +61,7 @@ impl Waiters {
 }
 
 impl LocalPlace<'_> {
-    /// Returns the outage that the attempts of this queue meet.
+    /// Returns the outage by the attempts of this queue.
     pub(crate) fn outage(&self) -> &Arc<SharedOutage> {
         &self.queue.outage
     }
