@@ -1,4 +1,4 @@
-//! An active lease, shared by its guard, the watchdog and the expiry.
+//! The active lease, which guard, watchdog and expiry share.
 
 use std::{
     sync::{Arc, Mutex},
@@ -29,21 +29,21 @@ use self::{
 mod lease_span;
 mod lease_state;
 
-/// A lease that was acquired, until its unlock.
+/// An acquired lease, until its unlock.
 ///
 /// # Invariants
 ///
-/// 1. A lease that has left [`LeasePhase::Active`] never returns to it.
+/// 1. A lease never returns to [`LeasePhase::Active`].
 /// 2. A renewal is counted as unanswered before it is submitted, and the unlock is submitted after the phase has left
 ///    `Active`: so the tombstone of the unlock refuses a renewal that races with the unlock.
 #[derive(Debug)]
 pub(crate) struct ActiveLease {
     pub(crate) id: LeaseNumber,
     pub(crate) terms: LeaseTerms,
-    /// The time of its registration with the client's leases.
+    /// The time of the registration with the leases of the client.
     pub(crate) since: Instant,
-    /// The time until which tasks that arrive to read may join it: as long again as the lease took to acquire. So they
-    /// keep a writer waiting no longer than a lease of their own would.
+    /// The time until which arriving readers may join the lease: as long again as the acquisition took. Thus these
+    /// readers keep a writer waiting no longer than by a lease of their own.
     pub(crate) joinable_until: Instant,
     observer: Arc<dyn Observer>,
     state: Mutex<LeaseState>,
@@ -55,7 +55,7 @@ pub(crate) struct ActiveLease {
 /// The constant part of a lease.
 #[derive(Debug)]
 pub(crate) struct LeaseTerms {
-    /// The attempt that acquired it, by the number of the observer.
+    /// The attempt that acquired the lease, by the number of the observer.
     pub(crate) attempt: u64,
     /// The first of the resources, which names the lease in errors and logs.
     pub(crate) resource: Resource,
@@ -84,11 +84,11 @@ pub(crate) struct Acquired {
 pub(crate) enum UnlockOutcome {
     /// Other holds remain.
     Active,
-    /// It was the last hold.
+    /// The last hold was given back.
     Unlocked,
-    /// The validity was over, and the lease still active: this call ended it.
+    /// The validity had ended, and this call has ended the active lease.
     Lost(LossReason),
-    /// The lease had ended before.
+    /// An earlier call had ended the lease.
     Over(LossReason),
 }
 
@@ -120,7 +120,7 @@ impl ActiveLease {
         lock(&self.state).time.ttl()
     }
 
-    /// Whether nodes keep the number of holds. They keep none of readers.
+    /// Whether nodes keep the number of holds, which they do except for readers.
     pub(crate) fn counts_holds(&self) -> bool {
         !self.terms.resources.are_all_shared()
     }
@@ -129,17 +129,17 @@ impl ActiveLease {
         lock(&self.state).holds
     }
 
-    /// Whether the lease is neither unlocked nor lost. Its validity may be over.
+    /// Whether the lease is neither unlocked nor lost. The validity may have ended.
     pub(crate) fn is_held(&self) -> bool {
         lock(&self.state).phase == LeasePhase::Active
     }
 
-    /// `Ok` while the lease is certainly valid.
+    /// Returns `Ok` while the lease is certainly valid.
     pub(crate) fn ensure(&self, now: Instant) -> Result<(), LeaseLost> {
         self.loss_at(now).map_or(Ok(()), |reason| Err(self.lost(reason)))
     }
 
-    /// The time for which the lease is certainly valid: zero from its end on.
+    /// Returns the time for which the lease is certainly valid: zero from its end on.
     pub(crate) fn remaining(&self, now: Instant) -> Duration {
         let state = lock(&self.state);
         match state.loss_at(now) {
@@ -148,12 +148,12 @@ impl ActiveLease {
         }
     }
 
-    /// What is left at `now` of the longest time that the lease may last, if that is limited.
+    /// Returns the time from `now` to the end by `hold_at_most`, if that is limited.
     pub(crate) fn hold_left(&self, now: Instant) -> Option<Duration> {
         lock(&self.state).time.hold_left(now)
     }
 
-    /// The reason of the loss, if the lease is lost at `now`.
+    /// Returns the reason of the loss, if the lease is lost at `now`.
     pub(crate) fn loss_at(&self, now: Instant) -> Option<LossReason> {
         lock(&self.state).loss_at(now)
     }
@@ -162,7 +162,7 @@ impl ActiveLease {
         LeaseLost { resource: self.terms.resource.clone(), reason }
     }
 
-    /// Ready at the next change of phase or validity. Create it before you read either.
+    /// Waits for the next change of phase or validity. Create the future before you read either.
     pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.changed.notified()
     }
@@ -181,8 +181,7 @@ impl ActiveLease {
         was_held
     }
 
-    /// Adds a hold, unless the last hold has been given back. A lost lease takes holds, too: their guards report the
-    /// loss.
+    /// Adds a hold, unless the last hold has been given back. A lost lease accepts holds, whose guards report the loss.
     pub(crate) fn enter(&self) -> bool {
         let mut state = lock(&self.state);
         let is_entered = state.holds > 0;
@@ -192,8 +191,9 @@ impl ActiveLease {
         is_entered
     }
 
-    /// Removes a hold. With the last hold, the lease leaves the active phase: as unlocked, or as lost if its validity is
-    /// over. The caller that gets [`UnlockOutcome::Unlocked`] or [`UnlockOutcome::Lost`] has to submit the unlock.
+    /// Removes a hold. With the last hold, the lease leaves the active phase: as lost if its validity has ended, and as
+    /// unlocked otherwise. A caller that gets [`UnlockOutcome::Unlocked`] or [`UnlockOutcome::Lost`] has to submit the
+    /// unlock.
     pub(crate) fn leave(&self, now: Instant) -> UnlockOutcome {
         let mut state = lock(&self.state);
         state.holds = state.holds.saturating_sub(1);
@@ -209,7 +209,7 @@ impl ActiveLease {
         left
     }
 
-    /// Ends the span of the lease, and logs a loss in it.
+    /// Ends the span of the lease, after a log event in the span if the lease is lost.
     pub(super) fn end_span(&self, end: LeaseEnd) {
         self.span.end(
             || {
@@ -224,7 +224,7 @@ impl ActiveLease {
         );
     }
 
-    /// The queue node, and what it has answered.
+    /// Returns the queue node with its last answer.
     pub(crate) fn queue_node(&self) -> QueueNodeView {
         lock(&self.state).queue_node
     }
@@ -232,8 +232,8 @@ impl ActiveLease {
     /// Handles the quorum of a renewal that started at `start`. Returns whether the renewal counts.
     pub(crate) fn renewed(&self, start: Instant, clock: &dyn Clock) -> bool {
         let mut state = lock(&self.state);
-        // The clock is read under the mutex: with an older time, a lease could be extended after a guard has found it
-        // over.
+        // The clock is read under the mutex. With an older time, a renewal could extend the lease after a guard has
+        // reported its end.
         let counts = state.phase == LeasePhase::Active && state.time.renew(start, clock.now());
         drop(state);
         if counts {
@@ -242,14 +242,14 @@ impl ActiveLease {
         counts
     }
 
-    /// Submits the unlock to every node that may have the key. Call it only after [`lose`](Self::lose) or
-    /// [`leave`](Self::leave) has ended the lease.
+    /// Submits the unlock to every node that may have the key. The caller has ended the lease before, by
+    /// [`lose`](Self::lose) or [`leave`](Self::leave).
     pub(crate) fn submit_unlock(&self, nodes: &[Arc<dyn Node>], until: Instant) -> Vec<(usize, Reply)> {
         let mut state = lock(&self.state);
         let late = state.take_late();
         let is_awaited = state.queue_node.knows_of_waiters();
         type UnlockKind = (Tombstone, Option<Instant>);
-        // Mostly one request is for all nodes.
+        // Usually all nodes receive the same request.
         let mut requests: Vec<(UnlockKind, Request)> = Vec::with_capacity(1);
         let mut unlock = |tombstone, renewed_at: Option<Instant>| {
             let kind = (tombstone, renewed_at);
@@ -283,13 +283,13 @@ impl ActiveLease {
         replies
     }
 
-    /// Returns the renewal for one node, and counts it as unanswered there: `None` if the lease is not active any more.
+    /// Returns the renewal for a node, and counts the renewal as unanswered there; `None` if the lease is not active.
     pub(crate) fn begin_renewal(&self, node: usize, ttl: Duration, now: Instant) -> Option<Renew> {
         let mut state = lock(&self.state);
         if state.phase != LeasePhase::Active {
             return None;
         }
-        // The answer to the lock is recorded first: the node's answer to this renewal is a later one.
+        // The answer to the lock is recorded first, because the node's answer to this renewal is later.
         let late = state.take_late();
         if let Some(node_state) = state.nodes.get_mut(node) {
             node_state.renewal_begins(now);
@@ -311,8 +311,7 @@ impl ActiveLease {
         }
     }
 
-    /// Keeps the replies to renewals for which no call waits any longer. Their answers are taken when the state of the
-    /// nodes is used next.
+    /// Keeps the replies to renewals without a waiting call. The next use of the node states reads the answers.
     pub(crate) fn keep_late(&self, replies: Vec<(usize, Reply)>) {
         let late = replies.into_iter().map(|(node, reply)| (node, OperationKind::Renew, reply));
         lock(&self.state).late.extend(late);
@@ -328,7 +327,7 @@ impl ActiveLease {
         late.report(&*self.observer);
     }
 
-    /// The last reply of each node about the lease.
+    /// Returns the last reply of each node about the lease.
     pub(crate) fn node_replies(&self, context: &ClientContext) -> NodeReplies {
         let mut state = lock(&self.state);
         let late = state.take_late();

@@ -1,4 +1,4 @@
-//! The end of leases, by a timer of its own.
+//! The expiry: the timers that end leases.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use crate::{
     mutation::{self, Mutation},
 };
 
-/// Ends every lease whose validity is over, and unlocks it everywhere.
+/// Ends each lease at the end of its validity, and unlocks the lease at all nodes.
 ///
-/// This task is separate from the watchdog, so that no renewal can delay the end of a lease. Guards do not depend on it:
-/// they read the clock themselves.
+/// This task is separate from the watchdog, so that no renewal can delay the end of a lease. Guards do not depend on the
+/// task, because they read the clock.
 pub(crate) async fn run(leases: Arc<Leases>) {
     if !has_its_own_timer() {
         return;
@@ -24,7 +24,7 @@ pub(crate) async fn run(leases: Arc<Leases>) {
             let Some(lease) = leases.get(id) else { continue };
             match lease.loss_at(now) {
                 Some(reason) => drop(leases.lose(&lease, reason)),
-                // Renewed meanwhile.
+                // The lease was renewed meanwhile.
                 None => leases.expiries.set(id, lease.valid_until()),
             }
         }
@@ -41,13 +41,13 @@ pub(crate) async fn run(leases: Arc<Leases>) {
     }
 }
 
-/// Whether the end of a lease has a timer of its own: always, except with a mutation. So a renewal that is too late does
-/// not have to end the lease.
+/// Whether the end of a lease has a timer of its own, as it always has without a mutation. With the timer, a late renewal
+/// does not have to end the lease.
 pub(crate) fn has_its_own_timer() -> bool {
     !mutation::is_on(Mutation::LossOnlyByRenewal)
 }
 
-/// Ready when the lease is over, no later than the end of its validity, by a timer of the caller.
+/// Waits for the end of the lease, by a timer of the caller, and is ready no later than the end of the validity.
 pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
     let context = &*leases.context;
     let early = context.clock.granularity();
@@ -57,11 +57,10 @@ pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
     loop {
         let changed = lease.changed();
         let mut changed = std::pin::pin!(changed);
-        // From here on no change is missed, so the clock is read after this.
+        // Subscribed before the clock is read, so that no change is missed.
         changed.as_mut().enable();
         if let Some(reason) = lease.loss_at(context.now() + early) {
-            // Timers are set early by their granularity. A task that has received the loss must not find the lease
-            // valid afterwards.
+            // Timers are set early by their granularity, and the lease must not be valid after its loss is reported.
             leases.lose(lease, reason);
             return lease.lost(reason);
         }
@@ -74,13 +73,12 @@ pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
     }
 }
 
-/// Ready when no more than `left` of the validity is left, however often renewals move its end
-/// before.
+/// Waits until at most `left` of the validity remains. Each renewal postpones that time.
 pub(crate) async fn within(context: &ClientContext, lease: &ActiveLease, left: Duration) {
     loop {
         let changed = lease.changed();
         let mut changed = std::pin::pin!(changed);
-        // From here on no change is missed, so the clock is read after this.
+        // Subscribed before the clock is read, so that no change is missed.
         changed.as_mut().enable();
         if lease.remaining(context.now()) <= left {
             return;

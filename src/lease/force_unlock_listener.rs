@@ -1,4 +1,4 @@
-//! The notices of nodes that leases of this client were unlocked by force.
+//! The listener for force-unlocks of leases of this client.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::{
     node::{Listener, Notice, Subscription, names},
 };
 
-/// Receives the notices of nodes that leases of this client were unlocked by force. A notice is a hint: the watchdog
-/// then renews, and only the answers of the nodes end a lease.
+/// The listener for the nodes' notices that leases of this client were force-unlocked. After a notice, the watchdog renews
+/// the leases, and only the answers to these renewals end a lease.
 #[derive(Debug, Default)]
 pub(super) struct ForceUnlockListener(Notify);
 
@@ -22,15 +22,15 @@ impl ForceUnlockListener {
         nodes.map(|node| node.subscribe(&topic, Arc::clone(self) as _)).collect()
     }
 
-    /// Ready when a notice has arrived since the last call, or during it.
+    /// Waits for a notice since the last call.
     pub(super) fn notified(&self) -> Notified<'_> {
         self.0.notified()
     }
 }
 
 impl Listener for ForceUnlockListener {
-    /// Handles a notice. What happened before a subscription began shows at the next renewal: a renewal at once would
-    /// be a cost of every first lock.
+    /// Handles a notice. The next renewal finds force-unlocks before the subscription, because a renewal at once would be
+    /// a cost of every first lock.
     fn notice(&self, notice: Notice) {
         if notice == Notice::Released {
             self.0.notify_one();

@@ -26,8 +26,8 @@ pub(crate) struct LeaseTimers {
 struct DueActions {
     by_time: BTreeSet<(Instant, LeaseNumber)>,
     by_lease: BTreeMap<LeaseNumber, Instant>,
-    /// The time until which the task sleeps. It stays if the action at that time is removed, so that locks that come and
-    /// go within a ttl do not wake the task.
+    /// The time until which the task sleeps. The time stays if the action at that time is removed, so that short locks do
+    /// not wake the task.
     armed: Option<Instant>,
 }
 
@@ -63,8 +63,8 @@ impl LeaseTimers {
         taken
     }
 
-    /// Returns the time until which the task may sleep. Call it before each sleep. If nothing is due any more, the time
-    /// stays: a lock that is gone before the task runs is mostly followed by another.
+    /// Returns the time until which the task may sleep. The task calls this before each sleep. If no lease is due any
+    /// more, the time stays, because another lock usually follows a short lock.
     pub(crate) fn arm(&self, now: Instant) -> Option<Instant> {
         let mut due = lock(&self.due);
         let before = due.armed.filter(|armed| *armed > now);
@@ -72,7 +72,7 @@ impl LeaseTimers {
         due.armed
     }
 
-    /// Ready if an action became due earlier than all before, since the last call or during it.
+    /// Waits for an action that is due earlier than all others, since the last call.
     pub(crate) async fn earlier(&self) {
         self.earlier.notified().await;
     }

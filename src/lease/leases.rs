@@ -27,11 +27,12 @@ pub(crate) struct Leases {
     pub(crate) context: Arc<ClientContext>,
     pub(super) renewals: LeaseTimers,
     pub(super) expiries: LeaseTimers,
-    /// In the order in which a shutdown ends them.
+    /// The active leases, in the order in which a shutdown ends them.
     active: Mutex<BTreeMap<LeaseNumber, Arc<ActiveLease>>>,
     next: AtomicU64,
     pub(super) force_unlock_listener: Arc<ForceUnlockListener>,
-    /// Made for the first lease: a client that never holds a lease needs no channel at a node.
+    /// The listener for force-unlocks. It is made for the first lease, because a client without leases needs no channel at
+    /// a node.
     force_unlock_subscriptions: OnceLock<Vec<Subscription>>,
 }
 
@@ -48,15 +49,15 @@ impl Leases {
         }
     }
 
-    /// Registers the lease of a won attempt: from now on it is renewed, and ends in time.
+    /// Registers the lease of a won attempt with watchdog and expiry.
     pub(crate) fn adopt(&self, mut acquired: Acquired) -> Arc<ActiveLease> {
         let context = &self.context;
         let in_flight = acquired.in_flight.take();
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let observer = Arc::clone(&context.observer);
         let lease = Arc::new(ActiveLease::new(id, acquired, context.now(), observer));
-        // The observer is first, since it may be foreign code: if it panics, there is no guard, and nothing may renew
-        // the lease.
+        // The report is first, since the observer may be foreign code. After a panic there is no guard, and the watchdog
+        // must not renew the lease.
         let observed: Arc<dyn ObservedLease> = Arc::clone(&lease) as _;
         context.observer.lease_granted(&observed);
         lock(&self.active).insert(id, Arc::clone(&lease));
@@ -73,7 +74,7 @@ impl Leases {
         lease
     }
 
-    /// Makes the renewal of every lease due now, because one of them was unlocked by force.
+    /// Makes the renewal of every lease due now, because a lease was force-unlocked.
     pub(super) fn renew_all(&self) {
         let now = self.context.now();
         let leases: Vec<_> = lock(&self.active).keys().copied().collect();
@@ -84,7 +85,7 @@ impl Leases {
         lock(&self.active).get(&id).cloned()
     }
 
-    /// Ends a lease as lost, and unlocks it at all nodes. Returns whether it was held until now.
+    /// Ends a lease as lost, and unlocks the lease at all nodes. Returns whether the lease was active until now.
     pub(crate) fn lose(&self, lease: &ActiveLease, reason: LossReason) -> bool {
         let is_lost = lease.lose(reason);
         if is_lost {
@@ -101,8 +102,8 @@ impl Leases {
         }
     }
 
-    /// Gives a hold back. With the last hold, this ends the lease as `end` says, without waiting for the answers to its
-    /// unlock. The next lock receives the answer of the queue node.
+    /// Gives a hold back. With the last hold, the lease ends as `end`, without a wait for the answers to the unlock. The
+    /// next lock reads the answer of the queue node.
     pub(crate) fn leave_without_waiting(&self, lease: &ActiveLease, end: LeaseEnd) -> UnlockOutcome {
         let left = lease.leave(self.context.now());
         let replies = match left {
@@ -114,8 +115,8 @@ impl Leases {
         left
     }
 
-    /// Handles the end of the active phase of a lease: deregisters it, unlocks it at all nodes, and reports its end. The
-    /// report is last, since the observer may be foreign code: if it panics, nothing is left on a node.
+    /// Handles the end of the active phase of a lease: deregisters the lease, unlocks it at all nodes, and reports the end.
+    /// The report is last, since the observer may be foreign code: a panic leaves no key on a node.
     pub(super) fn end(&self, lease: &ActiveLease, end: LeaseEnd) -> Vec<(usize, Reply)> {
         self.deregister(lease);
         let replies = self.submit_unlock(lease);
@@ -123,8 +124,7 @@ impl Leases {
         replies
     }
 
-    /// Ends a lease whose one hold goes over to another lease. Its unlock is submitted when the returned value is
-    /// dropped.
+    /// Ends a lease and transfers its only hold to another lease. The drop of the returned value submits the unlock.
     pub(crate) fn transfer(&self, lease: &Arc<ActiveLease>) -> Result<Transferred<'_>, LeaseLost> {
         match lease.leave(self.context.now()) {
             UnlockOutcome::Lost(reason) => {
@@ -157,7 +157,7 @@ impl Leases {
     }
 }
 
-/// An ended lease whose hold goes over to another lease. Its drop submits the unlock.
+/// An ended lease whose hold is transferred to another lease. The drop submits the unlock.
 #[derive(Debug)]
 pub(crate) struct Transferred<'a> {
     leases: &'a Leases,

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// The first delay of an answer after another answer.
+/// The first delay between two answers.
 const FIRST_DELAY: Duration = Duration::from_millis(1);
 
-/// The factor between one delay and the next. With this factor, a flood gets seven answers in its first second at the
-/// default ttl, and then two per second.
+/// The factor between successive delays. With this factor, a flood of notices gets seven answers in the first second at
+/// the default ttl, and then two per second.
 const GROWTH: u32 = 4;
 
-/// The limit for the rate at which notices are answered. An answer is a renewal of all leases at every node, and any
-/// program that may publish could request that without an end.
+/// The limit for the rate of answers to notices. An answer is a renewal of all leases at every node, and any program that
+/// may publish could request renewals without an end.
 ///
-/// After a quiet time, a notice is answered at once. Each node sends a notice of one force-unlock, one after the other,
-/// and the first notice may arrive before the other nodes have unlocked anything. So the delays begin short, and grow
-/// while notices arrive: the delay of an answer is about the age of the burst, and at most the longest delay.
+/// After a quiet time, a notice is answered at once. For one force-unlock, the nodes send their notices one after the
+/// other, and the first notice may arrive before the other nodes have unlocked. Therefore the delays begin short, and
+/// grow while notices arrive: the delay of an answer is about the age of the burst, and at most the longest delay.
 ///
 /// # Invariants
 ///

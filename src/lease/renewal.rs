@@ -1,4 +1,4 @@
-//! One renewal of one lease.
+//! The renewal of a lease.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,8 +19,8 @@ use crate::{
 
 /// One renewal of one lease.
 ///
-/// A renewal is an acquisition by the same owner, and the same rule applies: a quorum of all
-/// configured nodes, inside the validity, which then counts from the start of this round.
+/// A renewal is an acquisition with the same lease id, under the same rule: a quorum of all configured nodes within the
+/// validity. The new validity counts from the start of this round.
 #[derive(Debug)]
 pub(crate) struct Renewal {
     pub(crate) lease: Arc<ActiveLease>,
@@ -35,23 +35,23 @@ pub(crate) struct Renewal {
 /// The reason of a renewal on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RenewalReason {
-    /// To be valid for longer.
+    /// An extension of the validity.
     Time,
-    /// To be valid for longer, and to know whether a later lease was granted.
+    /// An extension of the validity, with a proof that no later lease was granted.
     Proof,
-    /// To send the number of holds. The end of the lease stays.
+    /// A report of the number of holds. The end of the lease stays.
     Holds,
 }
 
 impl Renewal {
-    /// A renewal that is sent after `start`. It extends a lease that the watchdog renews. Any other lease is only
-    /// queried, unless the caller sets `extends`.
+    /// A renewal that is sent after `start`. The renewal extends a lease with renewals by the watchdog. Any other lease is
+    /// only queried, unless the caller sets `extends`.
     pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
         let (tally, extends) = (RenewalTally::new(electorate), lease.terms.is_renewed);
         Self { lease, start, tally, extends, outcome: None, margin: None }
     }
 
-    /// The ttl to send: what is left of the lease if the renewal does not extend it.
+    /// Returns the ttl to send: the rest of the validity if the renewal does not extend the lease.
     pub(crate) fn ttl(&self, now: Instant) -> Duration {
         if self.extends { self.lease.ttl() } else { self.lease.valid_until().saturating_duration_since(now) }
     }
@@ -75,8 +75,8 @@ impl Renewal {
         self.outcome
     }
 
-    /// Whether the quorum answered inside the old validity. If so, this extends the lease, unless the renewal is for
-    /// something else.
+    /// Whether the quorum answered inside the old validity. If so, this extends the lease, unless the renewal has another
+    /// reason.
     fn counts(&mut self, clock: &dyn Clock) -> bool {
         if self.extends {
             let left = self.lease.remaining(clock.now());
@@ -87,8 +87,8 @@ impl Renewal {
         }
     }
 
-    /// The report for the observer, once the outcome is decided. A renewal that only sends the number of holds has
-    /// none.
+    /// Returns the report for the observer, once the outcome is decided. A renewal that only sends the number of holds has
+    /// no report.
     pub(crate) fn report(&self, now: Instant) -> Option<Renewed> {
         let outcome = self.outcome.filter(|_| self.extends)?;
         Some(Renewed { outcome, took: now.saturating_duration_since(self.start), margin: self.margin })
@@ -99,7 +99,7 @@ impl Renewal {
 ///
 /// # Cancel safety
 ///
-/// Dropping the future leaves the renewals that were sent. They never shorten a lease, and its unlock deletes them.
+/// Dropping the future leaves the renewals that were sent. Renewals never shorten a lease, and the unlock deletes the keys.
 pub(crate) async fn renew_now(
     leases: &Leases,
     lease: &Arc<ActiveLease>,

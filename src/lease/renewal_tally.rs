@@ -17,9 +17,9 @@ pub(super) struct RenewalTally {
     tally: Tally,
     /// The nodes that had given no larger token before this round.
     proofs: NodeSet,
-    /// The nodes that refuse the lease for good, because it was unlocked there.
+    /// The nodes that refuse the lease for good, because a tombstone of the lease is there.
     gone: NodeSet,
-    /// The lease ids that hold the resource at nodes that lost the lease: `None` for a lock of some other kind.
+    /// The lease ids at nodes that lost the lease: `None` for a lock of another kind.
     taken: Vec<Option<LeaseId>>,
 }
 
@@ -47,13 +47,13 @@ impl RenewalTally {
         match self.tally.result() {
             TallyResult::Won => Some(RenewalOutcome::Renewed),
             TallyResult::Lost if self.is_out_of_reach() => Some(RenewalOutcome::Revoked),
-            // Not before all have answered: until then, the lease may turn out to be gone.
+            // A failure needs the answers of all nodes, because a later answer may show that no quorum is possible.
             TallyResult::Lost if self.open().is_empty() => Some(RenewalOutcome::Failed),
             _ => None,
         }
     }
 
-    /// The nodes that have not answered yet.
+    /// Returns the nodes that have not answered yet.
     pub(super) fn open(&self) -> NodeSet {
         self.tally.open()
     }
@@ -68,8 +68,8 @@ impl RenewalTally {
         self.electorate.is_quorum(self.proofs.union(self.open()))
     }
 
-    /// Whether no renewal can get a quorum any more, because too many nodes refuse it for good or are held by one other
-    /// lease id. If several lease ids hold nodes, their votes are split, and they are about to roll back.
+    /// Whether no renewal can get a quorum any more, because too many nodes refuse the lease for good or have one other
+    /// lease. If nodes have several other leases, their votes are split, and these leases are about to be rolled back.
     fn is_out_of_reach(&self) -> bool {
         let of = |one: &Option<LeaseId>| self.taken.iter().filter(|other| *other == one).count();
         let taken = self.taken.iter().map(of).max().unwrap_or(0);

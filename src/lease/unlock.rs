@@ -1,4 +1,4 @@
-//! Unlocking a lease, or one of its holds.
+//! The unlock of a lease, and the return of a hold.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     values::NodeReplies,
 };
 
-/// Gives one hold back, and waits until a quorum has confirmed or cannot. The last hold unlocks the lease.
+/// Gives a hold back, and waits until a quorum has confirmed, or none can. The return of the last hold unlocks the lease.
 ///
 /// # Errors
 ///
@@ -60,20 +60,20 @@ async fn confirm_unlock(
     if tally.found_nothing() { Err(lease.lost(LossReason::Revoked)) } else { Ok(node_replies) }
 }
 
-/// Sends the number of holds that are left, and waits for a quorum.
+/// Sends the number of remaining holds, and waits for a quorum.
 async fn renew_holds(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<NodeReplies, LeaseLost> {
     let renewed = match lease.counts_holds() {
         true => renew_now(leases, lease, RenewalReason::Holds).await,
         false => Ok(false),
     };
     match renewed {
-        // The nodes had no lease. Any other loss is later than the return of this hold, and not the guard's.
+        // The nodes had no lease. Any other loss is later than the return of this hold, and no loss of this guard.
         Err(Error::LeaseLost(lost)) if lost.reason == LossReason::Revoked => Err(lost),
         _ => Ok(lease.node_replies(&leases.context)),
     }
 }
 
-/// Sends the number of holds that are left, without waiting.
+/// Sends the number of remaining holds, without waiting.
 pub(crate) fn submit_holds(context: &ClientContext, lease: &ActiveLease) {
     if !lease.counts_holds() {
         return;

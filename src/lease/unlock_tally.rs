@@ -18,14 +18,14 @@ pub(crate) struct UnlockTally {
     deleted: NodeSet,
     /// The nodes that did not have the lease (any more).
     absent: NodeSet,
-    /// Whether the resource has waiters, as each node reports that reports it.
+    /// Whether the resource has waiters, by each node that reports so.
     pub(super) has_waiters: Vec<(usize, bool)>,
     votes: Vec<NodeReply>,
     pub(crate) open: NodeSet,
 }
 
 impl UnlockTally {
-    /// Counts answers until `is_enough`, or the deadline. Returns the replies that are still open, too.
+    /// Counts answers until `is_enough`, or the deadline. Also returns the outstanding replies.
     pub(crate) async fn count(
         context: &ClientContext,
         replies: Vec<(usize, Reply)>,
@@ -52,7 +52,7 @@ impl UnlockTally {
         Self {
             electorate: context.settings.electorate,
             deleted: NodeSet::EMPTY,
-            // A node that needs no unlock never received anything of the lease.
+            // A node that needs no unlock has received no request of the lease.
             absent: context.settings.electorate.all().without(asked),
             has_waiters: Vec::new(),
             votes: (0..nodes).map(vote).collect(),
@@ -69,21 +69,21 @@ impl UnlockTally {
         }
         match answer {
             Answer::Unlocked { deleted: 0 } => self.absent.insert(node),
-            // A node that deleted nothing now may have deleted the lease when the unlock was sent before: no evidence
-            // of a loss.
+            // A node that deletes no key now may have deleted the key by an earlier unlock, so this is no evidence of a
+            // loss.
             Answer::Unlocked { .. } | Answer::UnlockedBefore => self.deleted.insert(node),
             _ => {}
         }
     }
 
-    /// Handles the deadline: the nodes that have not answered have timed out.
+    /// Handles the deadline: records the nodes without an answer as timed out.
     fn time_out(&mut self) {
         for vote in self.votes.iter_mut().filter(|vote| **vote == NodeReply::Pending) {
             *vote = NodeReply::Failed(NodeError::TimedOut);
         }
     }
 
-    /// The reply of each node. A node to which nothing of the lease was sent has nothing to unlock.
+    /// Returns the reply of each node. A node that was sent no request of the lease has no key to unlock.
     pub(crate) fn node_replies(&self, context: &ClientContext) -> NodeReplies {
         context.replies(self.votes.iter().map(|reply| match reply {
             NodeReply::NotAsked => NodeReply::Done,

@@ -27,9 +27,9 @@ const WINDOW_SHARE: u32 = 60;
 /// The share of a ttl after which a failed renewal is tried again.
 const RETRY_SHARE: u32 = 12;
 
-/// Renews the leases of one client, each at a third of its ttl, until it is dropped.
+/// Renews the leases of one client, each at a third of its ttl, until the drop of the future.
 ///
-/// Every node has at most one renewal call in flight, independent of the other nodes: so a slow node delays no other
+/// Every node has at most one renewal call in flight, independent of the other nodes, so that a slow node delays no other
 /// node.
 pub(crate) async fn run(leases: Arc<Leases>) {
     let mut nodes: Vec<NodeRenewals> = leases.context.nodes.iter().map(|_| NodeRenewals::default()).collect();
@@ -68,8 +68,8 @@ pub(crate) async fn run(leases: Arc<Leases>) {
 #[derive(Debug)]
 struct RenewalBatch {
     renewals: Mutex<Vec<Renewal>>,
-    /// The time at which the next renewal of its leases is due. A node to which this batch was not sent by then is too
-    /// slow, and does not get it.
+    /// The time of the next renewal of the leases. A node that was not sent the batch before that time is too slow, and
+    /// misses the batch.
     stale_at: Instant,
 }
 
@@ -96,7 +96,7 @@ fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<RenewalBatch>> {
     if first.is_empty() {
         return Vec::new();
     }
-    // A call is sent anyway, so leases that are due soon are part of it.
+    // A call is sent anyway, and includes the leases that are due soon.
     let soon = leases.renewals.take_due(now + window);
     let due: Vec<Arc<ActiveLease>> = first.into_iter().chain(soon).filter_map(|id| leases.get(id)).collect();
     let electorate = leases.context.settings.electorate;
@@ -111,14 +111,14 @@ fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<RenewalBatch>> {
         .collect()
 }
 
-/// The time within which leases are renewed together. It is also the longest delay of the answer to a force-unlock,
-/// since it is a small part of the time to the next renewal.
+/// Returns the time within which leases are renewed together. This time is also the longest delay of the answer to a
+/// force-unlock, since it is a small part of the time to the next renewal.
 fn window(leases: &Leases) -> Duration {
     leases.context.settings.ttl / WINDOW_SHARE
 }
 
-/// Ready when a notice of a force-unlock is there and may be answered. An earlier notice waits, since none is taken
-/// before.
+/// Waits for a notice of a force-unlock, and for the time at which it may be answered. The notice is not taken before that
+/// time.
 async fn force_unlocked(leases: &Leases, not_before: Instant) {
     if leases.context.now() < not_before {
         leases.context.clock.sleep_until(not_before).await;
@@ -176,7 +176,7 @@ impl NodeRenewals {
         self.in_flight.as_ref().map(|in_flight| in_flight.deadline)
     }
 
-    /// Times out an overdue call. The node may still execute it.
+    /// Records an overdue call as timed out. The node may still execute that call.
     fn give_up(&mut self, leases: &Leases, node: usize) {
         if self.deadline().is_some_and(|deadline| deadline <= leases.context.now()) {
             self.end(leases, node, |operations| vec![Answer::Error(NodeError::TimedOut); operations]);
@@ -232,7 +232,7 @@ fn retry_delay(ttl: Duration) -> Duration {
     ttl / RETRY_SHARE
 }
 
-/// Ready when a node has answered.
+/// Waits for the answer of any node.
 async fn next_answer(leases: &Leases, nodes: &mut [NodeRenewals]) {
     poll_fn(|context| {
         let mut answered = Poll::Pending;

@@ -21,9 +21,9 @@ pub(super) struct LeaseState {
     pub(super) holds: u32,
     /// By node.
     pub(super) nodes: Vec<NodeLeaseState>,
-    /// Replies to the lock and to renewals for which no call waits.
+    /// The replies to the lock and to renewals without a waiting call.
     pub(super) late: Vec<(usize, OperationKind, Reply)>,
-    /// The queue node, and what it has answered.
+    /// The queue node with its last answer.
     pub(super) queue_node: QueueNodeView,
 }
 
@@ -34,13 +34,13 @@ pub(super) enum LeasePhase {
     Lost(LossReason),
 }
 
-/// Answers that arrived after the calls that had waited for them.
+/// The answers that arrived after the end of their calls.
 #[must_use = "the observer has not received them"]
 pub(super) struct LateAnswers(Vec<(usize, OperationKind, Answer)>);
 
 impl LateAnswers {
-    /// Reports the answers to the observer. Do not call it under the mutex: a recorder of metrics is foreign code, and
-    /// a loss must not wait for it.
+    /// Reports the answers to the observer. The caller does not hold the mutex, because a recorder of metrics is foreign
+    /// code, and a loss must not wait for that code.
     pub(super) fn report(self, observer: &dyn Observer) {
         for (node, operation, answer) in self.0 {
             observer.answered(node, operation, &answer);
@@ -51,16 +51,16 @@ impl LateAnswers {
 /// The state of a lease at one node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeLeaseState {
-    /// Its last answer about the lease.
+    /// The last answer of the node about the lease.
     pub(crate) vote: NodeReply,
-    /// Whether anything of the lease may have reached the node.
+    /// Whether a request of the lease may have reached the node.
     pub(crate) is_touched: bool,
-    /// The number of locks and renewals that the node may still execute: it has not answered them, or with an error that
-    /// may be a proxy's.
+    /// The number of locks and renewals that the node may still execute: without an answer, or with an error that may come
+    /// from a proxy.
     pub(crate) unanswered: u32,
-    /// Whether a renewal was sent to the node: then it may have the key and still execute something unanswered.
+    /// Whether a renewal was sent to the node. If so, the node may have the key and still execute unanswered requests.
     pub(crate) was_renewed: bool,
-    /// The time of the last renewal that was sent to the node or may still be.
+    /// The time of the last renewal that was sent to the node or may yet be sent.
     pub(crate) renewed_at: Option<Instant>,
     /// The time of the last renewal that the node has answered: the value of `renewed_at` if the next renewal turns out
     /// to be unsent.
@@ -75,7 +75,7 @@ impl NodeLeaseState {
         }
         self.unanswered += 1;
         self.was_renewed = true;
-        // An unanswered renewal may still be executed, whatever the outcome of this one.
+        // An unanswered renewal may still be executed, for any outcome of this renewal.
         self.sent_at = self.renewed_at;
         self.renewed_at = Some(now);
     }
@@ -92,7 +92,7 @@ impl LeaseState {
         }
     }
 
-    /// Takes and records the answers that have arrived to requests for which no call waits.
+    /// Takes and records the answers that have arrived to requests without a waiting call.
     pub(super) fn take_late(&mut self) -> LateAnswers {
         let mut taken = Vec::new();
         self.late.retain_mut(|(node, operation, reply)| match reply.now_or_never() {
