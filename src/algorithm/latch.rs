@@ -79,10 +79,10 @@ impl LatchView {
                 self.recorded.insert(node);
             }
             LatchAnswer::Arrived(arrivals) => {
-                let (told, known) = (arrivals.len(), self.arrivals.len());
+                let (reported, recorded_before) = (arrivals.len(), self.arrivals.len());
                 self.arrivals.extend(arrivals);
-                self.lacks_arrivals |=
-                    told < self.arrivals.len() || (known < self.arrivals.len() && !self.recorded.is_empty());
+                self.lacks_arrivals |= reported < self.arrivals.len()
+                    || (recorded_before < self.arrivals.len() && !self.recorded.is_empty());
                 self.is_open |= self.arrivals.len() >= self.count;
                 self.recorded.insert(node);
             }

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_of_another_call_is_awaited_no_longer_than_an_own_one() {
+    fn a_call_waits_for_the_attempt_of_another_call_as_for_its_own() {
         let mut outage = outage(&[10, 11], None);
         assert!(matches!(outage.step(&wait(0), at(12)), OutageStep::WantAttempt(_)));
         assert!(matches!(outage.step(&wait(0), at(13)), OutageStep::GiveUp(_)));

@@ -59,7 +59,7 @@ use crate::{
 /// | the loss of a minority of nodes | the same leader leads on |
 /// | the loss of a majority of nodes | none until a quorum of nodes is back; the leader deposes itself by the end of its validity |
 #[derive(Clone, Debug)]
-#[must_use = "an election does nothing until a candidate campaigns or somebody observes"]
+#[must_use = "an election does nothing without a campaign or an observer"]
 pub struct Election {
     request: LockRequest,
 }

@@ -174,24 +174,24 @@ impl fmt::Display for Inspection {
 pub(crate) async fn inspect(context: &ClientContext, checked: &CheckedRequest) -> Result<Inspection, Error> {
     let start = context.now();
     let deadline = start + checked.settings.rules.node_timeout;
-    let heard =
+    let answers =
         collect_with_times(context, send_inspect(context, &checked.resource, deadline), deadline).await;
-    let answered = heard.iter().filter(|(answer, _)| matches!(answer, Answer::Inspected(_))).count();
+    let answered = answers.iter().filter(|(answer, _)| matches!(answer, Answer::Inspected(_))).count();
     let needed = context.settings.electorate.needed();
     if answered < needed {
-        let replies = context.replies(heard.iter().map(|(answer, _)| reply(answer)));
+        let replies = context.replies(answers.iter().map(|(answer, _)| reply(answer)));
         return Err(NoQuorum::new(Goal::Inspect(checked.resource.clone()), replies).into());
     }
-    Ok(Inspection { nodes: by_node(context, start, heard), needed })
+    Ok(Inspection { nodes: by_node(context, start, answers), needed })
 }
 
 /// Returns the inspections by the answers to a request that was sent at `start`.
 pub(crate) fn by_node(
     context: &ClientContext,
     start: Instant,
-    heard: Vec<(Answer, Option<Instant>)>,
+    answers: Vec<(Answer, Option<Instant>)>,
 ) -> Vec<NodeInspection> {
-    let nodes = context.nodes.iter().zip(heard).map(|(node, (answer, at))| {
+    let nodes = context.nodes.iter().zip(answers).map(|(node, (answer, at))| {
         let latency = at.map(|at| at.saturating_duration_since(start));
         NodeInspection::new(Arc::clone(node.address()), answer, latency)
     });
