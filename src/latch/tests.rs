@@ -37,7 +37,7 @@ async fn a_wait_that_ends_before_any_node_has_answered_has_no_quorum() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_opens_for_all_who_wait_when_so_many_have_arrived() {
+async fn a_latch_opens_for_all_waiting_calls_at_its_count() {
     let cluster = MemoryCluster::new(3);
     let clients: Vec<Quorum> = (0..4).map(|_| client(&cluster)).collect();
     let latches: Vec<_> = clients.iter().map(|quorum| quorum.latch("l", 3)).collect();
@@ -60,7 +60,7 @@ async fn it_opens_for_all_who_wait_when_so_many_have_arrived() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_arrival_by_name_counts_once_whoever_makes_it() {
+async fn an_arrival_by_name_counts_once_for_all_clients() {
     let cluster = MemoryCluster::new(3);
     let (one, other) = (client(&cluster), client(&cluster));
     one.latch("l", 2).arrive_as("job 1").await.unwrap();
@@ -118,7 +118,7 @@ async fn whoever_passes_has_told_a_quorum() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_quorum_nothing_opens_and_the_error_says_who_did_not_answer() {
+async fn without_a_quorum_the_error_has_the_replies_of_silent_nodes() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     quorum.latch("l", 1).arrive().await.unwrap();
@@ -149,7 +149,7 @@ async fn a_call_goes_on_while_no_quorum_answers_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_hangs_delays_nobody_for_long() {
+async fn a_hanging_node_delays_a_latch_only_briefly() {
     let cluster = MemoryCluster::new(3);
     server(&cluster, 0).behave(Behaviour::Hanging);
     let (one, other) = (client(&cluster).latch("l", 2), client(&cluster).latch("l", 2));
@@ -163,7 +163,7 @@ async fn a_node_that_hangs_delays_nobody_for_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_count_is_refused_with_both() {
+async fn a_count_mismatch_is_an_error_with_both_counts() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     quorum.latch("l", 3).arrive().await.unwrap();
@@ -186,7 +186,7 @@ async fn a_latch_that_stays_shut_is_no_error_of_a_wait_with_a_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_kept_for_so_long_after_the_last_arrival_or_look() {
+async fn a_latch_is_kept_for_its_retention_after_the_last_call() {
     let cluster = MemoryCluster::new(3);
     let latch = |name: &str| client(&cluster).latch(name, 2).retention(60 * SECOND);
     latch("left").arrive().await.unwrap();
@@ -204,7 +204,7 @@ async fn it_is_kept_for_so_long_after_the_last_arrival_or_look() {
 
 /// Each passes at once, and so it is in use all the time.
 #[tokio::test(start_paused = true)]
-async fn an_open_latch_is_kept_while_somebody_passes_and_nobody_shortens_that() {
+async fn calls_prolong_the_retention_of_an_open_latch_and_never_shorten_it() {
     let cluster = MemoryCluster::new(3);
     let latch = || client(&cluster).latch("l", 1).retention(60 * SECOND);
     latch().arrive().await.unwrap();
@@ -241,7 +241,7 @@ async fn whoever_passes_tells_those_that_do_not_know() {
 
 /// Two clients began with different counts, where no quorum saw both.
 #[tokio::test(start_paused = true)]
-async fn that_no_quorum_has_one_count_is_told() {
+async fn nodes_with_different_counts_are_an_error() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     for (count, away) in [(3, [1, 2]), (2, [0, 2])] {
@@ -270,7 +270,7 @@ async fn a_client_that_only_looks_may_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_minority_that_forgets_changes_nothing_and_a_majority_keeps_it_shut_for_a_quarantine() {
+async fn a_latch_survives_one_forgetful_node_and_stays_shut_after_two() {
     let cluster = MemoryCluster::new(3);
     let (one, other) = (client(&cluster), client(&cluster));
     one.latch("l", 2).arrive().await.unwrap();
@@ -286,7 +286,7 @@ async fn a_minority_that_forgets_changes_nothing_and_a_majority_keeps_it_shut_fo
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_is_refused() {
+async fn invalid_settings_are_refused() {
     let quorum = client(&MemoryCluster::new(1));
     for given in [0, 1_025] {
         let refused = quorum.latch("l", given).arrive().await.unwrap_err();

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quorum_decides_and_silence_is_neither_free_nor_held_nor_is_what_may_have_been_forgotten() {
+    fn a_quorum_decides_and_unknown_votes_are_neither_free_nor_held() {
         for (nodes, state) in [
             ("a1 a2 a3 - -", LockState::Held),
             ("a1 a2 b3 - -", LockState::Free),

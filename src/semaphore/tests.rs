@@ -33,7 +33,7 @@ fn slots(permits: &[Permit]) -> BTreeSet<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_are_so_many_permits_for_all_clients_and_each_has_a_slot() {
+async fn all_clients_share_the_permits_and_each_permit_has_a_slot() {
     let cluster = MemoryCluster::new(3);
     let (one, other) = (client(&cluster), client(&cluster));
     let [mine, theirs] = [&one, &other].map(|quorum| quorum.semaphore("s", 3));
@@ -83,7 +83,7 @@ async fn many_tasks_of_many_clients_are_all_served_and_leave_nothing() {
 
 /// Without another node to query, or without an answer, the call does not wait.
 #[tokio::test(start_paused = true)]
-async fn a_try_that_is_refused_says_so_at_once() {
+async fn a_refused_try_acquire_returns_at_once() {
     let cluster = MemoryCluster::new(5);
     let (one, other) = (client(&cluster), client(&cluster));
     for permits in [1, 40] {
@@ -103,7 +103,7 @@ async fn a_try_that_is_refused_says_so_at_once() {
 
 /// A node in quarantine does not know what is held, so it does not say what is vacant.
 #[tokio::test(start_paused = true)]
-async fn what_nodes_have_forgotten_is_not_available() {
+async fn available_permits_is_an_error_after_a_majority_forgot_votes() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let semaphore = quorum.semaphore("s", 4);
@@ -148,7 +148,7 @@ async fn the_slot_that_was_released_last_is_tried_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_permit_of_a_process_that_is_gone_ends_with_its_ttl_and_the_process_is_told() {
+async fn a_permit_without_renewal_is_lost_and_its_slot_free_after_the_ttl() {
     let cluster = MemoryCluster::new(3);
     let (one, other) = (client(&cluster), client(&cluster));
     let fixed = LockOptions::new().ttl(TTL).without_renewal();
@@ -239,7 +239,7 @@ async fn nothing_comes<T>(what: impl Future<Output = T>, lasts: Duration) {
 /// Each waiter is in the queues of three slots only, but gets whichever slot is released, because one waiter after the
 /// other is the release watcher.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_gets_the_next_released_slot_whichever_it_is() {
+async fn a_waiter_gets_the_next_released_slot_of_any_index() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     let semaphore = quorum.semaphore("s", 400);

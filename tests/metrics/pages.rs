@@ -28,7 +28,7 @@ fn code(cell: &str) -> Vec<&str> {
 }
 
 #[test]
-fn the_table_of_the_page_is_what_is_measured() {
+fn the_table_of_the_page_lists_all_metrics() {
     let rows = PAGE.lines().filter(|line| line.starts_with("| `redquorum_"));
     let documented: Vec<(String, String, Vec<&str>)> = rows
         .map(|row| {
@@ -97,7 +97,7 @@ impl Recorder for Descriptions {
 }
 
 #[test]
-fn a_description_has_the_kind_and_the_unit_that_the_name_promises() {
+fn a_description_has_the_kind_and_unit_of_the_name() {
     let descriptions = Descriptions::default();
     ::metrics::with_local_recorder(&descriptions, redquorum::metrics::describe);
     let described = descriptions.0.into_inner().unwrap();
@@ -138,7 +138,7 @@ fn asked(query: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn the_dashboard_shows_everything_that_is_measured_and_asks_for_nothing_else() {
+fn the_dashboard_queries_exactly_the_existing_metrics() {
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     let queries = [strings(&dashboard, "expr"), strings(&dashboard, "query")].concat();
     let asked: BTreeSet<_> = queries.into_iter().flat_map(asked).collect();
@@ -146,7 +146,7 @@ fn the_dashboard_shows_everything_that_is_measured_and_asks_for_nothing_else() {
 }
 
 #[test]
-fn every_panel_of_the_dashboard_has_a_title_a_description_and_the_chosen_datasource() {
+fn every_dashboard_panel_has_title_description_and_datasource() {
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     assert!(dashboard["schemaVersion"].as_u64().unwrap() >= 39);
     let variables = dashboard["templating"]["list"].as_array().unwrap();
@@ -185,7 +185,7 @@ fn labels_asked(query: &str) -> Vec<(&str, Vec<&str>)> {
 }
 
 #[test]
-fn alerts_ask_only_for_what_is_measured_with_the_labels_that_it_has() {
+fn alerts_query_existing_metrics_by_existing_labels() {
     let rules: Value = serde_saphyr::from_str(ALERTS).unwrap();
     let groups = rules["groups"].as_array().unwrap();
     let rules: Vec<&Value> = groups.iter().flat_map(|group| group["rules"].as_array().unwrap()).collect();

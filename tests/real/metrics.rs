@@ -30,7 +30,7 @@ async fn becomes(figures: &Figures, name: &str, server: &Server, value: f64) {
 }
 
 #[test]
-fn a_server_that_goes_and_comes_back_empty_is_seen_to_do_so() {
+fn a_server_that_restarts_empty_shows_in_connections_and_quarantine() {
     measured(&runtime(), async |figures| {
         let cluster = Cluster::start(3).await;
         // Clients that trust nobody: an empty server is one that has forgotten.
@@ -56,7 +56,7 @@ fn a_server_that_goes_and_comes_back_empty_is_seen_to_do_so() {
 }
 
 #[test]
-fn an_unlock_is_undelivered_until_the_server_has_confirmed_it() {
+fn an_unlock_is_pending_until_the_server_has_confirmed_it() {
     measured(&runtime(), async |figures| {
         let cluster = Cluster::start(3).await;
         let quorum = builder(&cluster).connect().await.unwrap();
@@ -74,7 +74,7 @@ fn an_unlock_is_undelivered_until_the_server_has_confirmed_it() {
 
 /// Everything that is measured, and what a run tells of it.
 #[test]
-fn a_run_tells_what_is_documented_and_nothing_else() {
+fn a_run_records_exactly_the_documented_metrics() {
     measured(&runtime(), async |figures| {
         let cluster = Cluster::start(3).await;
         let quorum = builder(&cluster).connect().await.unwrap();

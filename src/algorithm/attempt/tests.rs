@@ -116,7 +116,7 @@ fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
 }
 
 #[test]
-fn a_majority_of_faults_is_no_quorum_even_if_the_others_refuse() {
+fn a_majority_of_faults_is_no_quorum_if_the_remaining_nodes_refuse() {
     let mut attempt = attempt(5, Plan::AllAtOnce(0));
     attempt.step(at(0));
     for (node, lock_vote) in [(0, LockVote::NotSent), (1, LockVote::Refused), (2, LockVote::Error)] {
@@ -164,7 +164,7 @@ fn no_vote_wins_after_the_rollback() {
 }
 
 #[test]
-fn the_queue_node_is_asked_for_a_turn_and_the_others_to_lock() {
+fn the_queue_node_is_asked_for_a_turn_and_other_nodes_to_lock() {
     let mut attempt = attempt(5, Plan::QueueNodeFirst(vec![3, 1, 0, 2, 4]));
     assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(3));
     assert_eq!(attempt.step(at(0)), AttemptStep::Wait(at(125)));
@@ -307,7 +307,7 @@ fn a_client_at_its_turn_asks_refusing_nodes_again_with_growing_pauses_for_a_hedg
 }
 
 #[test]
-fn a_resource_that_a_quorum_holds_for_another_lease_is_asked_for_once_more() {
+fn an_attempt_asks_once_more_if_a_quorum_names_another_lease() {
     let mut attempt = attempt(5, Plan::Woken(3));
     attempt.step(at(0));
     attempt.step(at(0));

@@ -90,7 +90,7 @@ async fn drop_after(polls: usize, name: &str, call: Call) -> bool {
 
 /// At every single poll of every call.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_on_any_node_wherever_a_public_future_is_dropped() {
+async fn a_dropped_public_future_leaves_no_key_on_any_node() {
     for (name, call) in CALLS {
         let mut waits = 0;
         for polls in 0..MOST_POLLS {

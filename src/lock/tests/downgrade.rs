@@ -15,7 +15,7 @@ use crate::{
 const TTL: Duration = Duration::from_secs(30);
 
 #[tokio::test(start_paused = true)]
-async fn who_downgrades_lets_readers_in_and_no_writer_between() {
+async fn a_downgrade_admits_readers_and_no_writer_between() {
     let cluster = MemoryCluster::new(3);
     let [one, reader, writer] = std::array::from_fn(|_| client(&cluster).rw_lock("r"));
     let guard = one.write().await.unwrap();
@@ -36,7 +36,7 @@ async fn who_downgrades_lets_readers_in_and_no_writer_between() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_a_node_that_is_silent_it_works_and_leaves_nothing_there() {
+async fn a_downgrade_with_a_silent_node_succeeds_and_leaves_no_key_there() {
     let cluster = MemoryCluster::new(3);
     let lock = client(&cluster).rw_lock("r");
     let guard = lock.write().await.unwrap();
@@ -95,7 +95,7 @@ async fn dropped_on_the_way_it_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_unlocked_by_force_does_not_read_on() {
+async fn a_force_unlocked_writer_cannot_downgrade() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let guard = quorum.rw_lock("r").write().await.unwrap();
@@ -112,7 +112,7 @@ fn lost_by(downgraded: Result<ReadGuard, Error>) -> LossReason {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_had_the_resource_for_as_long_as_it_may_does_not_read_on() {
+async fn a_writer_at_its_hold_limit_cannot_downgrade() {
     let lock = client(&MemoryCluster::new(3)).rw_lock("r").options(LockOptions::new().hold_at_most(TTL));
     let guard = lock.write().await.unwrap();
     pass(TTL).await;

@@ -15,7 +15,7 @@ const LEFT: Duration = Duration::from_secs(6);
 const GRANULE: Duration = Duration::from_millis(1);
 
 #[tokio::test(start_paused = true)]
-async fn it_is_told_when_so_much_is_left_of_a_lease_that_nobody_renews() {
+async fn the_warning_arrives_at_its_time_for_a_lease_without_renewal() {
     let cluster = MemoryCluster::new(5);
     let start = tokio::time::Instant::now();
     let guard = lease_without_renewal(&cluster, TTL).await;
@@ -25,7 +25,7 @@ async fn it_is_told_when_so_much_is_left_of_a_lease_that_nobody_renews() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewals_put_it_off_for_as_long_as_there_are_any() {
+async fn renewals_postpone_the_warning() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     let mut expiring = Box::pin(guard.expiring_within(LEFT));
@@ -42,7 +42,7 @@ async fn renewals_put_it_off_for_as_long_as_there_are_any() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_at_the_last_moment_puts_it_off_as_well() {
+async fn a_renewal_at_the_last_moment_postpones_the_warning() {
     let cluster = MemoryCluster::new(3);
     let start = tokio::time::Instant::now();
     let guard = lease_without_renewal(&cluster, TTL).await;
@@ -56,7 +56,7 @@ async fn a_renewal_at_the_last_moment_puts_it_off_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_told_at_once_where_less_is_left_and_when_the_lease_is_taken_away() {
+async fn the_warning_arrives_at_once_if_little_is_left_or_after_a_loss() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     assert_eq!(guard.expiring_within(TTL).now_or_never(), Some(()));
@@ -87,7 +87,7 @@ async fn the_first_lease_of_a_group_to_expire_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_is_told_as_the_holder_of_a_lock_is() {
+async fn a_leader_receives_the_warning_of_its_lease() {
     let cluster = MemoryCluster::new(3);
     let leadership =
         client(&cluster).election("e").options(LockOptions::new().ttl(TTL)).campaign("me").await.unwrap();

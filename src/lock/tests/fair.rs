@@ -52,7 +52,7 @@ fn attempts(cluster: &MemoryCluster) -> Vec<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_resource_is_locked_and_nobody_is_left_queued() {
+async fn a_lock_of_a_free_resource_leaves_no_queue_entry() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     let guard = quorum.red_lock(R).lock().await.unwrap();
@@ -200,7 +200,7 @@ async fn a_client_with_more_tasks_goes_to_the_end_of_the_queue_after_each_of_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_try_finds_others_queued_and_does_not_join_them() {
+async fn try_lock_yields_to_waiters_and_enters_no_queue() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let other = client(&cluster);
@@ -259,7 +259,7 @@ async fn a_group_waits_in_the_queue_of_the_resource_that_refused_it() {
 
 /// The queue node is one of a bare quorum.
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_others_wait_for_is_renewed_by_a_bare_quorum() {
+async fn a_lease_with_waiters_is_renewed_by_a_bare_quorum() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let waiting = wait(&client(&cluster));

@@ -64,7 +64,7 @@ async fn a_renewed_lease_outlives_many_ttls_and_stops_being_renewed_with_its_gua
 /// The end of a lease has a timer of its own, which a renewal task that died cannot take
 /// along.
 #[tokio::test(start_paused = true)]
-async fn loss_is_announced_by_the_deadline_even_if_the_watchdog_is_gone() {
+async fn a_loss_is_reported_in_time_without_the_watchdog() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     let start = tokio::time::Instant::now();
@@ -134,7 +134,7 @@ async fn nodes_that_lost_the_key_get_it_back_by_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn max_hold_ends_a_lease_however_often_it_is_renewed() {
+async fn max_hold_ends_a_lease_in_spite_of_renewals() {
     let cluster = MemoryCluster::new(3);
     let start = tokio::time::Instant::now();
     let hold_at_most = Duration::from_secs(100);
@@ -164,7 +164,7 @@ async fn a_lease_that_a_quorum_took_away_is_lost_at_the_next_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_unlocked_by_force_is_lost_and_frees_the_resource_at_once() {
+async fn a_force_unlocked_lease_is_lost_and_its_resource_free_at_once() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     let waiting = client(&cluster).red_lock("r");
@@ -181,7 +181,7 @@ async fn a_lease_unlocked_by_force_is_lost_and_frees_the_resource_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_never_renewed_is_told_of_force_too_and_ends_no_later_for_being_asked() {
+async fn a_lease_without_renewal_receives_a_force_unlock_and_ends_no_later() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     let fixed = LockOptions::new().ttl(TTL).without_renewal();
@@ -234,7 +234,7 @@ async fn lost_resolves_at_once_for_a_lease_that_is_over_and_never_for_one_that_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_ends_every_lease_and_what_is_called_afterwards_is_refused() {
+async fn a_shutdown_ends_every_lease_and_refuses_later_calls() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let guard = quorum.red_lock("r").lock().await.unwrap();
@@ -305,7 +305,7 @@ async fn renewals_that_a_slow_node_has_not_come_to_are_dropped_instead_of_piling
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unlock_by_force_reaches_a_lease_whose_nodes_the_operator_mostly_cannot_reach() {
+async fn a_force_unlock_revokes_a_lease_on_nodes_that_the_operator_cannot_reach() {
     let cluster = MemoryCluster::new(5);
     let down = Behaviour::Failing(NodeError::Unreachable("down".into()));
     let all_down = |nodes: [usize; 2]| nodes.map(|node| server(&cluster, node).behave(down.clone()));
@@ -346,7 +346,7 @@ impl Observer for Panicking {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_nobody_can_have_because_its_observer_panics_is_not_renewed() {
+async fn a_lease_is_not_renewed_after_its_observer_panics() {
     let cluster = MemoryCluster::new(3);
     let settings = Quorum::builder().settings.check(3).unwrap();
     let nodes = cluster.connect(&settings.parameters, false);

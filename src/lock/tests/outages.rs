@@ -139,7 +139,7 @@ async fn each_call_for_a_permit_ends_by_its_own_quorum_timeout() {
 
 /// The turn passes from a task that gives up to one with more time, which has waited as long.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_gets_the_turn_from_another_counts_the_time_before() {
+async fn a_task_that_gets_the_turn_counts_the_time_before() {
     for (before, behind) in [(lock as Call, lock as Call), (read, read), (own, own), (own_read, own)] {
         let cluster = MemoryCluster::new(3);
         let (quorum, owner) = (client(&cluster), Owner::new());

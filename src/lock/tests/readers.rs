@@ -111,7 +111,7 @@ async fn readers_that_wait_one_behind_the_other_get_in_together_and_the_writer_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_keeps_new_readers_out_for_as_long_as_those_renew_who_read() {
+async fn a_waiting_writer_excludes_new_readers_while_readers_renew() {
     let cluster = MemoryCluster::new(3);
     let [(_a, long), (_b, writer)] = clients(&cluster);
     let held = long.read().await.unwrap();
@@ -137,7 +137,7 @@ async fn a_writer_that_gives_up_lets_readers_in_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_are_renewed_and_one_that_is_gone_ends_with_its_ttl() {
+async fn readers_are_renewed_and_a_killed_reader_ends_with_its_ttl() {
     let cluster = MemoryCluster::new(3);
     let [(_a, one), (_b, other), (_c, writer)] = clients(&cluster);
     let kept = one.read().await.unwrap();
@@ -174,7 +174,7 @@ async fn tasks_of_a_client_that_read_at_once_share_a_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_others_read_is_not_joined_for_long() {
+async fn a_shared_lease_is_joined_for_a_short_time_only() {
     let cluster = MemoryCluster::new(3);
     let [(_a, lock), (_b, writer)] = clients(&cluster);
     let first = lock.read().await.unwrap();
@@ -209,7 +209,7 @@ async fn reads_that_are_not_polled_do_not_delay_a_writer_of_another_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_reads_what_it_has_and_never_waits_for_itself() {
+async fn an_owner_re_enters_its_lease_to_read_and_never_waits_for_itself() {
     let cluster = MemoryCluster::new(3);
     let owner = Owner::new();
     let quorum = client(&cluster);
@@ -234,7 +234,7 @@ async fn an_owner_reads_what_it_has_and_never_waits_for_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn force_ends_all_readers_and_they_are_told() {
+async fn a_force_unlock_revokes_the_leases_of_all_readers() {
     let cluster = MemoryCluster::new(3);
     let [(_a, one), (_b, other), (admin, writer)] = clients(&cluster);
     let readers = [one.read().await.unwrap(), other.read().await.unwrap()];
@@ -266,7 +266,7 @@ async fn force_takes_nothing_from_readers_that_come_while_a_node_is_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_was_ended_by_force_does_not_come_back_at_a_node_that_never_had_it() {
+async fn a_force_unlocked_reader_is_not_renewed_at_a_node_without_its_key() {
     let cluster = MemoryCluster::new(3);
     let [(_a, one), (admin, _)] = clients(&cluster);
     server(&cluster, 1).behave(Behaviour::Refusing);
@@ -280,7 +280,7 @@ async fn a_reader_that_was_ended_by_force_does_not_come_back_at_a_node_that_neve
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_quorum_each_task_that_reads_is_told_after_its_own_time() {
+async fn without_a_quorum_each_reading_task_ends_after_its_own_timeout() {
     let cluster = MemoryCluster::new(3);
     all_behave(&cluster, &Behaviour::Failing(NodeError::Disconnected));
     let quorum = client(&cluster);
@@ -295,7 +295,7 @@ async fn without_a_quorum_each_task_that_reads_is_told_after_its_own_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_reads_goes_on_where_the_one_before_it_stood_in_the_queue() {
+async fn a_reading_task_takes_over_the_queue_entry_of_the_task_before() {
     let cluster = MemoryCluster::new(3);
     let [(_a, holder), (_b, reader), (_c, writer)] = clients(&cluster);
     let held = holder.write().await.unwrap();
@@ -314,7 +314,7 @@ async fn a_task_that_reads_goes_on_where_the_one_before_it_stood_in_the_queue() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_whose_read_lease_is_lost_is_told_so_when_it_wants_to_write() {
+async fn an_owner_with_a_lost_read_lease_gets_that_error_when_it_writes() {
     let cluster = MemoryCluster::new(3);
     let lock =
         client(&cluster).rw_lock("r").options(LockOptions::new().without_renewal()).owned_by(&Owner::new());
@@ -326,7 +326,7 @@ async fn an_owner_whose_read_lease_is_lost_is_told_so_when_it_wants_to_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_takes_some_resources_alone_and_shares_others() {
+async fn a_group_has_exclusive_and_shared_resources() {
     let cluster = MemoryCluster::new(3);
     let (quorum, other) = (client(&cluster), client(&cluster));
     let reader = other.rw_lock("a").read().await.unwrap();

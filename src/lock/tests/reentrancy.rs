@@ -81,7 +81,7 @@ async fn a_re_entry_without_a_quorum_fails_and_leaves_the_outer_hold_as_it_was()
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_loss_an_owner_is_told_until_all_its_guards_are_gone() {
+async fn after_a_loss_calls_of_an_owner_fail_until_all_guards_are_dropped() {
     let cluster = MemoryCluster::new(3);
     let owner = Owner::new();
     let lock = client(&cluster)
@@ -150,7 +150,7 @@ async fn an_attempt_of_an_owner_whose_other_task_waits_finds_the_resource_held()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_re_entry_ends_with_the_time_that_it_was_given() {
+async fn a_re_entry_ends_at_its_deadline() {
     let cluster = MemoryCluster::new(3);
     let lock = client(&cluster).red_lock("r").owned_by(&Owner::new());
     let outer = lock.lock().await.unwrap();
@@ -161,7 +161,7 @@ async fn a_re_entry_ends_with_the_time_that_it_was_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_loses_what_it_has_does_not_go_on_waiting_for_the_rest() {
+async fn a_group_that_loses_a_lease_stops_waiting_for_the_rest() {
     let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
     let named = |name: &str, cluster| Quorum::builder().name(name).connect_in_memory(cluster).unwrap();
     let quorums = [named("a", &clusters[0]), named("b", &clusters[1])];
@@ -185,7 +185,7 @@ async fn two_clients_of_one_quorum_make_no_group() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_is_taken_as_a_whole_or_not_at_all() {
+async fn a_group_is_locked_as_a_whole_or_not_at_all() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     let other = client(&cluster).red_lock("b").lock().await.unwrap();
@@ -217,7 +217,7 @@ async fn a_group_that_cannot_be_one_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_over_several_quorums_is_lost_with_any_of_them_and_given_back_as_a_whole() {
+async fn a_group_over_quorums_is_lost_and_unlocked_as_a_whole() {
     let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
     let named = |name: &str, cluster| Quorum::builder().name(name).connect_in_memory(cluster).unwrap();
     let quorums = [named("eu", &clusters[0]), named("us", &clusters[1])];
@@ -329,7 +329,7 @@ async fn work_that_blocks_its_thread_past_the_end_of_the_lease_returns_no_value(
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_is_done_while_the_lease_is_valid_and_dropped_when_it_is_lost() {
+async fn work_runs_while_the_lease_is_valid_and_is_dropped_at_the_loss() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     assert_eq!(guard.while_valid(async { 7 }).await, Ok(7));

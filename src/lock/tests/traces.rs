@@ -355,7 +355,7 @@ async fn an_unlock_is_traced_with_the_nodes_that_confirmed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_is_about_a_lease_names_its_resource_owner_and_token() {
+async fn events_of_a_lease_have_its_resource_id_and_token() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
@@ -417,7 +417,7 @@ async fn a_lease_has_one_span_from_its_grant_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unlock_by_force_is_warned_of() {
+async fn a_force_unlock_is_logged_as_a_warning() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
     let _guard = client(&cluster).red_lock("r").lock().await.unwrap();

@@ -79,7 +79,7 @@ async fn try_lock_for_takes_as_long_as_it_was_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lock_waits_without_limit_for_what_is_held() {
+async fn lock_waits_without_limit_for_a_held_resource() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").lock().await.unwrap();
     let lock =
@@ -149,7 +149,7 @@ async fn contenders_of_many_clients_all_get_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_left_subscribed() {
+async fn no_subscription_is_left_after_the_calls() {
     let cluster = MemoryCluster::new(3);
     let holder = client(&cluster);
     let guard = holder.red_lock("r").lock().await.unwrap();
@@ -190,7 +190,7 @@ async fn one_failure_after_a_long_wait_does_not_exhaust_the_quorum_timeout() {
 
 /// Of nodes that have told for how long they will not vote.
 #[tokio::test(start_paused = true)]
-async fn without_a_quorum_timeout_of_its_own_a_lock_waits_out_the_quarantine_of_nodes_and_comes_as_it_ends() {
+async fn a_lock_with_the_default_quorum_timeout_waits_for_the_end_of_quarantines() {
     let quarantine = Duration::from_millis(60_602);
     let late = Duration::from_millis(100);
     let cluster = MemoryCluster::new(3);
@@ -216,7 +216,7 @@ async fn without_a_quorum_timeout_of_its_own_a_lock_waits_out_the_quarantine_of_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quorum_timeout_that_was_set_ends_before_a_quarantine_and_the_error_has_what_is_left_of_it() {
+async fn a_set_quorum_timeout_ends_before_a_longer_quarantine() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     cluster.servers().iter().for_each(|server| server.forget());
@@ -236,7 +236,7 @@ async fn a_quorum_timeout_that_was_set_ends_before_a_quarantine_and_the_error_ha
 /// A future is polled until it waits for nodes, and then kept: its votes and its turn are taken
 /// back.
 #[tokio::test(start_paused = true)]
-async fn a_future_that_nobody_polls_keeps_neither_votes_nor_its_turn() {
+async fn a_future_that_is_not_polled_keeps_neither_votes_nor_turn() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     all_behave(&cluster, &Behaviour::Hanging);
@@ -254,7 +254,7 @@ async fn a_future_that_nobody_polls_keeps_neither_votes_nor_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_begins_anew_because_nobody_polled_it_says_how_long_it_has_waited() {
+async fn a_call_that_was_rolled_back_reports_its_whole_wait() {
     let cluster = MemoryCluster::new(3);
     let (quorum, other) = (client(&cluster), client(&cluster));
     let held = other.red_lock("r").lock().await.unwrap();
@@ -270,7 +270,7 @@ async fn a_call_that_begins_anew_because_nobody_polled_it_says_how_long_it_has_w
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_future_that_is_polled_late_goes_on_if_it_held_nobody_up() {
+async fn a_future_that_is_polled_late_continues_if_it_blocked_no_task() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     all_behave(&cluster, &Behaviour::Hanging);

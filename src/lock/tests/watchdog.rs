@@ -58,7 +58,7 @@ async fn sixty_four_leases_of_about_the_same_time_are_renewed_in_one_call_per_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn groups_are_renewed_in_calls_of_no_more_than_so_many_resources() {
+async fn groups_are_renewed_in_calls_of_limited_size() {
     let cluster = MemoryCluster::new(NODES);
     let quorum = client(&cluster);
     let mut guards = Vec::new();

@@ -100,7 +100,7 @@ async fn two_that_make_a_quorum_if_needed_at_the_same_time_have_both_made_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_overtaken_while_it_makes_a_quorum_does_not_say_that_nothing_was_changed() {
+async fn an_init_that_is_overtaken_does_not_report_unchanged_nodes() {
     let overtaken = administrator(&MemoryCluster::new(3), Some(Strangeness::Overtaken));
     let refused = init_with(&overtaken).await.unwrap_err();
     let AdminError::Incomplete(replies) = &refused else { panic!("{refused:?}") };

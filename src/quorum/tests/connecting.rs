@@ -85,7 +85,7 @@ async fn nodes_that_do_not_come_are_given_up_after_the_connect_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_pass_by_itself_is_said_at_once_unless_the_others_may_do_without() {
+async fn a_lasting_error_fails_the_connect_at_once_without_a_quorum() {
     let cluster = MemoryCluster::new(3);
     for error in [
         NodeError::NoAuth("WRONGPASS".into()),

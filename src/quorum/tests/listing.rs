@@ -24,7 +24,7 @@ fn shown(listing: &Listing) -> Vec<(String, LockState, usize, usize)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_any_node_has_is_there_once_with_the_nodes_that_differ() {
+async fn a_list_has_each_lock_of_any_node_once() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     for node in 0..4 {
@@ -72,7 +72,7 @@ async fn a_node_that_is_silent_is_named_and_is_waited_for_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_waiters_and_permits_are_told_as_what_they_are() {
+async fn a_list_distinguishes_readers_waiters_and_permits() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let readers = [quorum.rw_lock("shared").read().await.unwrap(), {
@@ -101,7 +101,7 @@ async fn readers_waiters_and_permits_are_told_as_what_they_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_is_wanted_is_asked_about() {
+async fn a_list_inspects_only_wanted_locks() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     for name in ["a", "b", "c"] {
