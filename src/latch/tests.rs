@@ -56,7 +56,7 @@ async fn a_latch_opens_for_all_waiting_calls_at_its_count() {
     assert!(start.elapsed() < Duration::from_millis(5), "{:?}: they are told", start.elapsed());
     latches[3].arrive().await.unwrap();
     assert_eq!(latches[0].arrivals().await.unwrap(), 3, "nothing is counted after it");
-    assert_eq!(server(&cluster, 0).subscriptions(), 0, "nobody listens any more");
+    assert_eq!(server(&cluster, 0).subscriptions(), 0, "no subscription is left");
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,7 +90,7 @@ async fn it_opens_though_no_node_knows_of_all_arrivals() {
     }
 }
 
-/// Two nodes know of one arrival, and the third of another. A client that passes by the first and the
+/// Two nodes have one arrival, and the third node a different arrival. A client that passes by the first and the
 /// third has told them both, so that the next one passes by the first two.
 async fn next_after_the_first_that_passes() -> Result<bool, Error> {
     let cluster = MemoryCluster::new(3);

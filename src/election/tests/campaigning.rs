@@ -120,7 +120,7 @@ async fn a_campaign_does_not_return_before_a_quorum_records_the_value() {
     assert!(campaign.as_mut().now_or_never().is_none());
     cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
     let early = tokio::time::timeout(3 * SECOND, campaign.as_mut()).await;
-    assert!(early.is_err(), "nobody can see it");
+    assert!(early.is_err(), "no quorum has recorded the value");
     thaw_all(&cluster);
     let leadership = campaign.await.unwrap();
     assert!(leadership.is_valid());

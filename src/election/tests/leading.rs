@@ -168,7 +168,7 @@ async fn no_task_keeps_the_client_after_its_leadership() {
     assert!(leadership.is_valid());
     drop((leadership, observation));
     pass(Duration::from_millis(1)).await;
-    assert!(context.upgrade().is_none(), "somebody keeps the connections");
+    assert!(context.upgrade().is_none(), "a task keeps the connections");
 }
 
 #[tokio::test(start_paused = true)]

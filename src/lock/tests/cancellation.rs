@@ -1,4 +1,4 @@
-//! Dropping every public future wherever it can wait.
+//! The drop of every public future at each of its waits.
 
 use std::{pin::pin, time::Duration};
 
@@ -88,7 +88,7 @@ async fn drop_after(polls: usize, name: &str, call: Call) -> bool {
     is_over
 }
 
-/// At every single poll of every call.
+/// Each call is dropped after each number of polls.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_public_future_leaves_no_key_on_any_node() {
     for (name, call) in CALLS {

@@ -1,4 +1,4 @@
-//! Being told some time before the end of a lease.
+//! The warning before the end of a lease.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const TTL: Duration = Duration::from_secs(30);
 /// 30 s less one percent and 2 ms.
 const WINDOW: Duration = Duration::from_millis(29_698);
 const LEFT: Duration = Duration::from_secs(6);
-/// What tokio's timers may be late by.
+/// The largest delay of tokio's timers.
 const GRANULE: Duration = Duration::from_millis(1);
 
 #[tokio::test(start_paused = true)]

@@ -13,18 +13,18 @@ use tokio::task::JoinHandle;
 
 const R: &str = "r";
 
-/// Waits in the background until it has the lock.
+/// Locks in the background.
 fn wait(quorum: &Quorum) -> JoinHandle<Result<LockGuard, Error>> {
     let lock = quorum.red_lock(R);
     tokio::spawn(async move { lock.lock().await })
 }
 
-/// Lets everybody do what they can without time passing for long.
+/// Lets all tasks proceed, in a short time.
 async fn settle() {
     pass(Duration::from_millis(5)).await;
 }
 
-/// Lets a waiter do what it can, and the others.
+/// Lets a waiter and all other tasks proceed.
 async fn keeps_waiting(waiting: &mut (impl Future + Unpin)) {
     tokio::select! {
         biased;
@@ -33,7 +33,7 @@ async fn keeps_waiting(waiting: &mut (impl Future + Unpin)) {
     }
 }
 
-/// How many wait in the queue at each node.
+/// Returns the length of the wait queue at each node.
 fn queued(cluster: &MemoryCluster) -> Vec<usize> {
     cluster.servers().iter().map(|server| server.waiters(R)).collect()
 }
@@ -257,7 +257,7 @@ async fn a_group_waits_in_the_queue_of_the_resource_that_refused_it() {
     assert_eq!((start.elapsed(), queued("s")), (Duration::ZERO, 0));
 }
 
-/// The queue node is one of a bare quorum.
+/// The queue node belongs to a bare quorum.
 #[tokio::test(start_paused = true)]
 async fn a_lease_with_waiters_is_renewed_by_a_bare_quorum() {
     let cluster = MemoryCluster::new(5);

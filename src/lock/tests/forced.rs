@@ -12,7 +12,7 @@ use crate::{
 const TTL: Duration = Duration::from_secs(30);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// A client that holds something, and what its notices are published to.
+/// A client with a lease, and the channel of its notices.
 struct Scene {
     cluster: MemoryCluster,
     quorum: Quorum,
@@ -27,13 +27,13 @@ impl Scene {
         Self { cluster, quorum, guard }
     }
 
-    /// Anybody publishes a notice at one node.
+    /// Publishes a notice at one node, as any program may.
     fn publish(&self, node: usize) {
         let topic = names::force_unlocked(self.quorum.client().context.owners.name());
         server(&self.cluster, node).publish(&topic);
     }
 
-    /// Ten thousand notices within each second; the client hears every one by itself.
+    /// Publishes ten thousand notices within each second, each of which the client receives on its own.
     async fn flood(&self, seconds: u64) {
         for at in 0..10_000 * seconds {
             self.publish(usize::try_from(at % 5).unwrap());
@@ -44,7 +44,7 @@ impl Scene {
         }
     }
 
-    /// How often a node was asked to renew since the last look.
+    /// Returns the number of renewals at a node since the last call.
     fn renewals(&self) -> usize {
         let log = server(&self.cluster, 4).take_log();
         log.iter().filter(|operation| matches!(operation, Operation::Renew(_))).count()
@@ -100,7 +100,7 @@ async fn the_last_notice_of_a_burst_is_not_lost() {
     }
 }
 
-/// The nodes are not equally far, so their notices of one force come one by one.
+/// The nodes have different latencies, so their notices of one force-unlock arrive one by one.
 #[tokio::test(start_paused = true)]
 async fn the_notices_of_several_nodes_are_answered_about_as_soon_as_they_come() {
     let scene = Scene::new().await;

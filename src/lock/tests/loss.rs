@@ -1,4 +1,4 @@
-//! How leases end, and when their holders learn it.
+//! The ends of leases, and the times at which holders receive them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,7 +40,7 @@ async fn a_lease_with_a_fixed_ttl_is_never_renewed_and_ends_on_time() {
     assert_eq!(lost.reason, LossReason::Expired);
 }
 
-/// Nothing is sent for a lease whose guard is dropped.
+/// The client sends no request for a lease after the drop of its guard.
 #[tokio::test(start_paused = true)]
 async fn a_renewed_lease_outlives_many_ttls_and_stops_being_renewed_with_its_guard() {
     let cluster = MemoryCluster::new(5);
@@ -74,7 +74,7 @@ async fn a_loss_is_reported_in_time_without_the_watchdog() {
     assert!(start.elapsed() <= WINDOW, "{:?}", start.elapsed());
 }
 
-/// Renewals that hang are no reason to be told late.
+/// Hanging renewals do not delay the report of a loss.
 #[tokio::test(start_paused = true)]
 async fn loss_is_announced_by_the_deadline_when_every_node_hangs() {
     let cluster = MemoryCluster::new(5);
@@ -176,7 +176,7 @@ async fn a_force_unlocked_lease_is_lost_and_its_resource_free_at_once() {
     assert!(waiting.await.unwrap().unwrap() > guard.fencing_token());
     assert_eq!(start.elapsed(), Duration::ZERO, "the waiter is woken");
     assert_eq!(guard.lost().await.reason, LossReason::Revoked);
-    assert_eq!(start.elapsed(), Duration::ZERO, "the holder is told");
+    assert_eq!(start.elapsed(), Duration::ZERO, "the holder receives the loss");
     assert_eq!(locked_nodes(&cluster), NONE, "renewals do not bring it back");
 }
 

@@ -30,7 +30,7 @@ enum Expected {
     NoQuorum,
 }
 
-/// What the rule says, read off the number of nodes of each kind alone.
+/// The outcome by the rule, computed only from the number of nodes of each kind.
 fn expected(mask: &[Behaviour]) -> Expected {
     let count = |wanted: &dyn Fn(&Behaviour) -> bool| mask.iter().filter(|one| wanted(one)).count();
     let needed = Electorate::majority(mask.len());
@@ -63,7 +63,7 @@ async fn try_lock_under(mask: &[Behaviour]) {
     };
     assert_eq!(found, expected(mask), "{mask:?}");
     if found == Expected::Locked {
-        assert_eq!(took, Duration::ZERO, "{mask:?}: nobody but a quorum is waited for");
+        assert_eq!(took, Duration::ZERO, "{mask:?}: the call waits for a quorum alone");
     }
     assert!(took <= NODE_TIMEOUT, "{mask:?}: took {took:?}");
     drop(outcome);

@@ -23,7 +23,7 @@ const LATE: Duration = Duration::from_millis(1100);
 /// A call that has not ended by then never ends.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// A call to lock, by its quorum timeout.
+/// A lock call with this quorum timeout.
 type Call = fn(&Quorum, &Owner, LockOptions) -> BoxFuture<'static, Result<(), Error>>;
 
 fn lock(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {

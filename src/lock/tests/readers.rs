@@ -31,7 +31,7 @@ async fn readers_share_what_a_writer_has_alone() {
     assert!(third.try_write().await.unwrap().is_none());
     assert!(third.try_write_for(Duration::from_millis(10)).await.unwrap().is_none());
     first.unlock().await.unwrap();
-    assert!(third.try_write().await.unwrap().is_none(), "somebody reads it yet");
+    assert!(third.try_write().await.unwrap().is_none(), "a reader holds the resource");
     second.unlock().await.unwrap();
     assert_eq!(locked_nodes(&cluster), NONE);
     let writer = third.write().await.unwrap();

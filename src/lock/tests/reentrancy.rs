@@ -126,7 +126,7 @@ async fn two_holds_that_are_given_back_at_once_are_both_unlocked_without_a_compl
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
-/// The hold was given back in time, so the guard hears nothing of the loss that comes afterwards.
+/// The hold was given back in time, so the guard does not report the later loss.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_given_back_while_the_lease_is_valid_is_no_loss() {
     let cluster = MemoryCluster::new(3);

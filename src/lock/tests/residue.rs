@@ -1,4 +1,4 @@
-//! What an unlock says and leaves where nodes answer with errors.
+//! The replies and the remaining keys of an unlock, if nodes answer with errors.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn errors_that_are_no_answer() -> [NodeError; 2] {
     [NodeError::CallFailed("ERR upstream failure".into()), NodeError::Protocol("half an answer".into())]
 }
 
-/// What the unlocks that came to a node leave there.
+/// Returns the tombstones of the unlocks at a node.
 fn left(cluster: &MemoryCluster, node: usize) -> Vec<Tombstone> {
     let unlocks = server(cluster, node).take_log().into_iter().filter_map(|entry| match entry {
         Operation::Unlock(unlock) => Some(unlock.tombstone),
@@ -28,7 +28,7 @@ async fn the_rollback_of_a_lock_that_a_proxy_may_deliver_yet_leaves_a_tombstone(
     for node_error in errors_that_are_no_answer() {
         let cluster = MemoryCluster::new(4);
         server(&cluster, 1).behave(Behaviour::Failing(NodeError::OutOfMemory));
-        // The last answer that is heard: with it, the attempt is lost.
+        // The last answer that the attempt receives, which decides its loss.
         server(&cluster, 2).behave(Behaviour::Failing(node_error.clone()));
         drop(client(&cluster).red_lock("r").try_lock().await.unwrap_err());
         assert_eq!(left(&cluster, 2), [Tombstone::IfMissing], "{node_error}");

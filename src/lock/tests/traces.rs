@@ -1,4 +1,4 @@
-//! What an operator finds in the traces.
+//! The spans and events in the traces.
 
 use std::{
     collections::BTreeMap,
@@ -64,7 +64,7 @@ struct Span {
     resource: Option<String>,
 }
 
-/// What a span says of a call, and of the lease that came of it.
+/// The fields of the span of a call, for the call and its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Named {
     mode: Option<String>,
@@ -148,7 +148,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
     }
 }
 
-/// What is traced on this thread.
+/// The spans and events of this thread.
 pub(crate) struct Traces {
     collector: Collector,
     _default: DefaultGuard,
@@ -178,7 +178,7 @@ impl Traces {
         traced.remove(0)
     }
 
-    /// What each call that has ended said of its lease.
+    /// Returns the lease fields of each ended call.
     fn named(&self) -> Vec<Named> {
         mutex::lock(&self.collector.1).clone()
     }
@@ -428,7 +428,7 @@ async fn a_force_unlock_is_logged_as_a_warning() {
     names_nodes(forced.field("replies"), 3);
 }
 
-/// What belongs to an attempt.
+/// Returns the events of attempts.
 fn of_attempts(traces: &Traces) -> Vec<Traced> {
     let messages = ["vote", "acquired", "failed", "rollback"];
     traces.all().into_iter().filter(|traced| messages.contains(&traced.field("message"))).collect()

@@ -1,4 +1,4 @@
-//! Waiting for what others hold.
+//! Waits for resources that other clients hold.
 
 use std::{
     pin::pin,
@@ -29,7 +29,7 @@ async fn a_waiter_wakes_at_once_on_unlock() {
     assert_eq!(start.elapsed(), Duration::ZERO, "woken, not polling");
 }
 
-/// A holder that ends without a notice delays nobody beyond its ttl.
+/// A killed holder delays waiters at most until its ttl ends.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_notices_are_lost_wakes_when_the_ttl_ends() {
     let cluster = MemoryCluster::new(5);
@@ -66,7 +66,7 @@ async fn tasks_of_one_client_get_their_turns_in_order_and_none_gets_the_token_of
     assert!(order.windows(2).all(|pair| pair[0].1 < pair[1].1), "{order:?}");
 }
 
-/// A wait ends at its deadline.
+/// A wait ends at the deadline.
 #[tokio::test(start_paused = true)]
 async fn try_lock_for_takes_as_long_as_it_was_given() {
     let cluster = MemoryCluster::new(3);
@@ -154,7 +154,7 @@ async fn no_subscription_is_left_after_the_calls() {
     let holder = client(&cluster);
     let guard = holder.red_lock("r").lock().await.unwrap();
     let lock = client(&cluster).red_lock("r");
-    // The client that holds something hears of what is unlocked by force.
+    // A client with a lease subscribes to notices of force-unlocks.
     assert_eq!(server(&cluster, 0).subscriptions(), 1);
     let (_, subscribed) = tokio::join!(lock.try_lock_for(Duration::from_secs(1)), async {
         pass(Duration::from_millis(10)).await;
@@ -188,7 +188,7 @@ async fn one_failure_after_a_long_wait_does_not_exhaust_the_quorum_timeout() {
     waiting.await.unwrap().unwrap();
 }
 
-/// Of nodes that have told for how long they will not vote.
+/// All nodes have reported the rest of their quarantine.
 #[tokio::test(start_paused = true)]
 async fn a_lock_with_the_default_quorum_timeout_waits_for_the_end_of_quarantines() {
     let quarantine = Duration::from_millis(60_602);

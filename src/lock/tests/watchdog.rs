@@ -1,4 +1,4 @@
-//! How renewals travel.
+//! The batches of renewals.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn lock_many(quorum: &Quorum, leases: usize, apart: Duration) -> Vec<LockG
     guards
 }
 
-/// How many leases each renewal call to a node has carried since the last look.
+/// Returns the number of leases in each renewal call to a node since the last call.
 fn renewal_calls(cluster: &MemoryCluster, node: usize) -> Vec<usize> {
     let renewals = |operations: &[Operation]| {
         operations.iter().filter(|operation| matches!(operation, Operation::Renew(_))).count()
@@ -110,7 +110,7 @@ async fn a_node_that_hangs_gets_its_next_renewal_call_when_the_one_under_way_is_
     let step = Duration::from_millis(10);
     pass(TTL / 3 + step).await;
     for node in 1..NODES {
-        assert_eq!(renewal_calls(&cluster, node), [64, 64, 1], "nobody else is delayed");
+        assert_eq!(renewal_calls(&cluster, node), [64, 64, 1], "no other node is delayed");
     }
     for under_way in 1..=3 {
         assert_eq!(server(&cluster, 0).swallowed(), under_way);

@@ -1,4 +1,4 @@
-//! What was said and seen in one run.
+//! The values that candidates proclaimed and observers received in one run.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ pub(super) struct Said {
     pub(super) number: u32,
 }
 
-/// What was said and seen in one run.
+/// The values that candidates proclaimed and observers received in one run.
 #[derive(Debug, Default)]
 pub(super) struct Story {
     said: Mutex<BTreeSet<Said>>,
