@@ -119,9 +119,9 @@ impl QueueEntries {
             lock,
             resource: self.queue.index,
             waiter: self.waiter.id.clone(),
-            ticket: self.waiter.arrival,
+            arrival: self.waiter.arrival,
             entry_ttl: enters.then_some(self.queue.entry_ttl),
-            only_waits: self.enqueue_only,
+            enqueue_only: self.enqueue_only,
         })
     }
 
@@ -133,9 +133,9 @@ impl QueueEntries {
     /// Handles a deferral. Returns whether the waiter has an entry at the node.
     pub(super) fn deferred(&mut self, queued: &Queued) -> bool {
         if self.waiter.arrival == 0 {
-            self.waiter.arrival = queued.ticket;
+            self.waiter.arrival = queued.arrival;
         }
-        queued.ticket > 0
+        queued.arrival > 0
     }
 
     /// Handles an acquired lock: entries at other nodes are withdrawn.

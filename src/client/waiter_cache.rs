@@ -73,7 +73,7 @@ impl WaiterCache {
             let patience = if is_silent(queue_node) { Duration::ZERO } else { patience };
             match replies.next(clock, clock.now() + patience).await {
                 FanoutEvent::Answer { answer, .. } => {
-                    let has_waiters = answer.is_awaited();
+                    let has_waiters = answer.has_waiters();
                     if has_waiters.is_some() {
                         responsiveness.answered(queue_node);
                     }
@@ -175,7 +175,7 @@ mod tests {
     async fn an_outstanding_reply_is_awaited() {
         for (answer, expected) in [
             (Answer::Unlocked { deleted: 1 }, None),
-            (Answer::Unlocked { deleted: 1 }.awaited(true), Some(0)),
+            (Answer::Unlocked { deleted: 1 }.with_waiters(true), Some(0)),
             (Answer::Error(NodeError::Disconnected), None),
         ] {
             let fixture = Fixture::default();
@@ -200,7 +200,7 @@ mod tests {
         let found = (fixture.resource_with_waiters("a").await, fixture.resource_with_waiters("a").await);
         assert_eq!(found, (None, None));
         assert_eq!(clock.now().saturating_duration_since(start), PATIENCE);
-        responder.answer(vec![Answer::Unlocked { deleted: 1 }.awaited(true)]);
+        responder.answer(vec![Answer::Unlocked { deleted: 1 }.with_waiters(true)]);
         assert_eq!(fixture.resource_with_waiters("a").await, Some(0));
     }
 

@@ -187,7 +187,7 @@ fn latch_answer(answer: Answer) -> LatchAnswer {
     match answer {
         Answer::Open => LatchAnswer::Open,
         Answer::Arrived(arrivals) => LatchAnswer::Arrived(arrivals),
-        Answer::OtherCount(count) => LatchAnswer::CountMismatch(count),
+        Answer::CountMismatch(count) => LatchAnswer::CountMismatch(count),
         _ => LatchAnswer::NoVote,
     }
 }

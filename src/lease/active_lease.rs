@@ -247,7 +247,7 @@ impl ActiveLease {
     pub(crate) fn submit_unlock(&self, nodes: &[Arc<dyn Node>], until: Instant) -> Vec<(usize, Reply)> {
         let mut state = lock(&self.state);
         let late = state.take_late();
-        let is_awaited = state.queue_node.knows_of_waiters();
+        let has_waiters = state.queue_node.knows_of_waiters();
         type UnlockKind = (Tombstone, Option<Instant>);
         // Usually all nodes receive the same request.
         let mut requests: Vec<(UnlockKind, Request)> = Vec::with_capacity(1);
@@ -257,7 +257,7 @@ impl ActiveLease {
                 return request.clone();
             }
             let (resources, owner) = (self.terms.resources.clone(), self.terms.owner.clone());
-            let unlock = Unlock { resources, owner, notify: true, tombstone, is_awaited };
+            let unlock = Unlock { resources, owner, notify: true, tombstone, has_waiters };
             let executed_by = renewed_at.unwrap_or(self.since) + self.terms.node_timeout;
             let request = Request::one(Operation::Unlock(unlock), until);
             let request = request.blocks_until(state.time.latest_key_expiry(executed_by));

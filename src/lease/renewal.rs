@@ -64,7 +64,7 @@ impl Renewal {
         clock: &dyn Clock,
     ) -> Option<RenewalOutcome> {
         self.lease.record_renewal(node, answer);
-        self.tally.record(node, answer.told());
+        self.tally.record(node, answer.without_waiters());
         if self.outcome.is_some() {
             return None;
         }

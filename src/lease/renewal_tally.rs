@@ -32,7 +32,7 @@ impl RenewalTally {
     pub(super) fn record(&mut self, node: usize, answer: &Answer) {
         match answer {
             Answer::Renewed { proves: true } => self.proofs.insert(node),
-            Answer::Gone => self.gone.insert(node),
+            Answer::Tombstone => self.gone.insert(node),
             // Readers need not be the same at two nodes.
             Answer::Held(holder) if !holder.owner.as_ref().is_some_and(LeaseId::is_of_readers) => {
                 self.taken.push(holder.owner.clone());
@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn a_renewal_ends_as_revoked_when_no_quorum_is_possible() {
         let theirs = || held(Some("theirs"));
-        assert_eq!(outcome(&[Answer::Gone, Answer::Gone]), None);
-        assert_eq!(outcome(&[Answer::Gone, theirs(), theirs()]), Some(RenewalOutcome::Revoked));
+        assert_eq!(outcome(&[Answer::Tombstone, Answer::Tombstone]), None);
+        assert_eq!(outcome(&[Answer::Tombstone, theirs(), theirs()]), Some(RenewalOutcome::Revoked));
         let foreign = || held(None);
         assert_eq!(outcome(&[foreign(), foreign(), foreign()]), Some(RenewalOutcome::Revoked));
         // The votes are split between two owners, which are about to roll back.

@@ -50,8 +50,8 @@ async fn confirm_unlock(
     let deadline = start + lease.terms.node_timeout;
     let (tally, open) = UnlockTally::count(context, replies, deadline, UnlockTally::is_decided).await;
     let mut queue_node = lease.queue_node();
-    for (node, is_awaited) in &tally.has_waiters {
-        queue_node.on_answer(context, &lease.terms.resources, *node, *is_awaited);
+    for (node, has_waiters) in &tally.has_waiters {
+        queue_node.on_answer(context, &lease.terms.resources, *node, *has_waiters);
     }
     queue_node.defer(context, &lease.terms.resources, open);
     let node_replies = tally.node_replies(context);

@@ -61,8 +61,8 @@ impl UnlockTally {
     }
 
     fn record(&mut self, node: usize, answer: Answer) {
-        let (answer, is_awaited) = answer.into_parts();
-        self.has_waiters.extend(is_awaited.map(|is_awaited| (node, is_awaited)));
+        let (answer, has_waiters) = answer.into_parts();
+        self.has_waiters.extend(has_waiters.map(|has_waiters| (node, has_waiters)));
         self.open.remove(node);
         if let Some(vote) = self.votes.get_mut(node) {
             *vote = NodeReply::from(&answer);

@@ -32,7 +32,7 @@ pub(crate) async fn force_unlock(
         let resources = checked.resources.clone();
         let resources = if is_reader { resources.shared() } else { resources.exclusive() };
         let unlock =
-            Unlock { resources, owner, notify: false, tombstone: Tombstone::Always, is_awaited: false };
+            Unlock { resources, owner, notify: false, tombstone: Tombstone::Always, has_waiters: false };
         let unlock = Request::one(Operation::Unlock(unlock), context.latest_expiry());
         context.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }

@@ -13,7 +13,7 @@ use crate::{
         owner::Owner,
         red_lock::RedLock,
     },
-    node::{Resources, request::LARGEST_GROUP},
+    node::{Resources, request::MAX_GROUP_SIZE},
     values::Resource,
 };
 
@@ -201,8 +201,8 @@ fn sorted(mut resources: Vec<(Resource, bool)>) -> Result<Resources, ConfigError
     if resources.is_empty() {
         return Err(group_of_none());
     }
-    if resources.len() > LARGEST_GROUP {
-        return Err(group_too_large(resources.len(), LARGEST_GROUP));
+    if resources.len() > MAX_GROUP_SIZE {
+        return Err(group_too_large(resources.len(), MAX_GROUP_SIZE));
     }
     resources.sort_unstable();
     match resources.iter().zip(resources.iter().skip(1)).find(|((one, _), (next, _))| one == next) {

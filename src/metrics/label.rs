@@ -120,10 +120,10 @@ pub(super) fn of_operation(operation: OperationKind) -> &'static str {
 
 /// Returns the label of an answer to a lock, a write-back or a renewal.
 pub(super) fn of_answer(answer: &Answer) -> &'static str {
-    match answer.told() {
+    match answer.without_waiters() {
         Answer::Granted { .. } | Answer::WrittenBack | Answer::Renewed { .. } => "granted",
         Answer::Held(_) | Answer::Queued(_) => "held",
-        Answer::Gone => "unlocked",
+        Answer::Tombstone => "unlocked",
         Answer::NotWrittenBack { .. } => "superseded",
         Answer::Abstains(_) | Answer::RenewedInQuarantine(_) => "abstained",
         Answer::WrongQuorum { .. } => "wrong_quorum",

@@ -125,7 +125,7 @@ impl Observer for Meter {
         let [quorum, node_label] = self.of_node(node);
         let (operation_label, answer_label) = (label::of_operation(operation), label::of_answer(answer));
         VOTES.counter([quorum, node_label, operation_label.into(), answer_label.into()]).increment(1);
-        match (operation, answer.told()) {
+        match (operation, answer.without_waiters()) {
             (_, Answer::Abstains(_) | Answer::RenewedInQuarantine(_)) => self.quarantined(node, true),
             // A node that answers a lock is out of quarantine. A node may grant renewals before.
             (OperationKind::Lock, Answer::Granted { .. } | Answer::Held(_) | Answer::Queued(_)) => {

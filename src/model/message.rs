@@ -117,7 +117,7 @@ impl Request {
             ToNode::WriteBack { token } => Operation::WriteBack(WriteBack { resources, owner, token }),
             ToNode::Renew { token, .. } => Operation::Renew(Renew { resources, owner, holds: 1, ttl, token }),
             ToNode::Unlock { notify, tombstone } => {
-                Operation::Unlock(Unlock { resources, owner, notify, tombstone, is_awaited: false })
+                Operation::Unlock(Unlock { resources, owner, notify, tombstone, has_waiters: false })
             }
         }
     }
@@ -132,9 +132,9 @@ pub(super) fn foreign_waiter(ttl: Duration) -> Operation {
         lock,
         resource: 0,
         waiter: owner("s"),
-        ticket: 0,
+        arrival: 0,
         entry_ttl,
-        only_waits: true,
+        enqueue_only: true,
     })
 }
 

@@ -86,7 +86,7 @@ impl NodeModel {
     pub(super) fn new(parameters: &QuorumParameters, counter: u64) -> Self {
         let mut state = NodeState::new(INCARNATION);
         if parameters.guard != RestartGuard::Off {
-            let init = Init { is_rehearsal: false, time: Duration::ZERO };
+            let init = Init { is_dry_run: false, time: Duration::ZERO };
             state.apply(parameters, &Operation::Init(init), NodeTime::from_epoch(0));
         }
         state.set_counter(resource(), Some(lasting_counter(counter)));
@@ -157,7 +157,7 @@ impl NodeModel {
         if !model.bounds.is_queued {
             // Marks refuse some clients for a while. The search tries every order of clients
             // anyway.
-            self.state.forget_marks();
+            self.state.clear_marks();
         }
         if !model.bounds.are_tokens_counted() {
             self.state.set_counter(resource(), Some(lasting_counter(0)));
@@ -177,7 +177,7 @@ impl NodeModel {
                 Some(FromNode::Renewed { round, counts })
             }
             (ToNode::Renew { round, .. }, _) => Some(FromNode::NotRenewed { round }),
-            (_, Answer::Held(_) | Answer::Queued(_) | Answer::Gone | Answer::Abstains(_)) => {
+            (_, Answer::Held(_) | Answer::Queued(_) | Answer::Tombstone | Answer::Abstains(_)) => {
                 Some(FromNode::Refused)
             }
             (message, answer) => panic!("a node answered {answer:?} to {message:?}"),

@@ -282,7 +282,7 @@ async fn what_nobody_has_or_waits_for_is_vacant(test_node: &TestNode) {
     let resources: Vec<_> = ["v1", "v2", "v3", "v4"].map(resource).into();
     let vacant = |most| {
         let resources = resources.clone();
-        Operation::Vacant(Vacant { resources, most, even_marked: false })
+        Operation::Vacant(Vacant { resources, most, ignores_marks: false })
     };
     test_node.ask(lock("v1", "1", 30_000, 0)).await;
     test_node.ask(lock("*v3", "1", 30_000, 0)).await;

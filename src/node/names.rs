@@ -39,7 +39,7 @@ const HEAD: &str = "redquorum:head:{";
 const FORCE_UNLOCKED: &str = "redquorum:force_unlocked:{";
 
 /// The script with these names in it: `$QUEUE` stands there for the text of one.
-pub(crate) fn spell_out(script: &str) -> String {
+pub(crate) fn substitute_names(script: &str) -> String {
     let names = [
         ("$METADATA", METADATA),
         ("$QUARANTINE", QUARANTINE),
@@ -198,7 +198,7 @@ pub(crate) fn is_of_waiter(topic: &Resource) -> bool {
     [WAKE, HEAD].iter().any(|prefix| topic.as_bytes().starts_with(prefix.as_bytes()))
 }
 
-/// The key of a resource's waiters, in the order of their tickets.
+/// The key of a resource's waiters, in the order of their arrivals.
 #[cfg(test)]
 pub(crate) fn queue(resource: &Resource) -> Vec<u8> {
     in_braces(QUEUE, resource)

@@ -9,15 +9,15 @@ use crate::{
 
 /// The most operations that travel in one call, so that no call keeps a server busy for more than a
 /// few milliseconds.
-pub(crate) const MOST_OPERATIONS: usize = 64;
+pub(crate) const MAX_OPERATIONS: usize = 64;
 
 /// The most resources that the operations of one call name, for the same reason: each takes a
 /// server some 10 to 30 microseconds.
-pub(crate) const MOST_RESOURCES: usize = 256;
+pub(crate) const MAX_RESOURCES: usize = 256;
 
 /// The most resources that one lock names. More than travel together otherwise, so that it
 /// travels alone; and few enough for each node to be done with it far within a node timeout.
-pub(crate) const LARGEST_GROUP: usize = 1000;
+pub(crate) const MAX_GROUP_SIZE: usize = 1000;
 
 /// The size of a call that is being put together.
 #[derive(Debug, Default)]
@@ -30,8 +30,8 @@ impl RequestSize {
     /// Takes so much more if that fits into the call, as whatever is the first always does.
     pub(crate) fn take(&mut self, operations: usize, resources: usize) -> bool {
         let taken = Self { operations: self.operations + operations, resources: self.resources + resources };
-        let fits = self.operations == 0
-            || (taken.operations <= MOST_OPERATIONS && taken.resources <= MOST_RESOURCES);
+        let fits =
+            self.operations == 0 || (taken.operations <= MAX_OPERATIONS && taken.resources <= MAX_RESOURCES);
         if fits {
             *self = taken;
         }
@@ -42,7 +42,7 @@ impl RequestSize {
 /// Some operations for one node, executed in order, each with its own answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// Shared by all nodes that are asked the same. One to [`MOST_OPERATIONS`].
+    /// Shared by all nodes that are asked the same. One to [`MAX_OPERATIONS`].
     pub(crate) operations: Arc<[Operation]>,
     /// Until when the request is of use. What is still unsent by then is dropped; an unlock must be
     /// delivered (kept over reconnections) until then.

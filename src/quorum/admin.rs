@@ -263,8 +263,8 @@ fn register(context: &ClientContext) -> Operation {
     Operation::Register(Register { new_nodes: NewNodes::Quarantine, time: context.clock.time_of_day() })
 }
 
-fn init_operation(context: &ClientContext, is_rehearsal: bool) -> Operation {
-    Operation::Init(Init { is_rehearsal, time: context.clock.time_of_day() })
+fn init_operation(context: &ClientContext, is_dry_run: bool) -> Operation {
+    Operation::Init(Init { is_dry_run, time: context.clock.time_of_day() })
 }
 
 /// Returns the answer of every node to an `init` that changes nothing. This compares the clocks, as a registration does.

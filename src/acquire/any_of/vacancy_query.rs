@@ -93,7 +93,7 @@ impl CheckedAnyOf {
         let mut fanout = Fanout::new();
         for (at, request) in requests.iter().enumerate() {
             let resources = request.candidates.iter().map(|index| (self.resource_at)(*index)).collect();
-            let vacant = Operation::Vacant(Vacant { resources, most, even_marked: ignores_marks });
+            let vacant = Operation::Vacant(Vacant { resources, most, ignores_marks });
             fanout.send(&context.nodes, request.node, at, Request::one(vacant, deadline));
         }
         let mut unanswered: Vec<usize> = requests.iter().flat_map(|request| request.chunks.clone()).collect();

@@ -55,7 +55,7 @@ impl<'a> AttemptRequests<'a> {
     /// Returns the unlock of a rollback, which wakes no waiter.
     pub(super) fn unlock(&self, tombstone: Tombstone) -> Operation {
         let (resources, owner) = (self.checked.resources.clone(), self.owner.clone());
-        Operation::Unlock(Unlock { resources, owner, notify: false, tombstone, is_awaited: false })
+        Operation::Unlock(Unlock { resources, owner, notify: false, tombstone, has_waiters: false })
     }
 
     /// Returns a request that a node has a node timeout to answer.

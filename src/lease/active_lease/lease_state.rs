@@ -110,10 +110,10 @@ impl LeaseState {
 
     /// Records an answer of a node.
     pub(super) fn record(&mut self, node: usize, answer: &Answer) {
-        if let Some(is_awaited) = answer.is_awaited() {
-            self.queue_node.record(node, is_awaited);
+        if let Some(has_waiters) = answer.has_waiters() {
+            self.queue_node.record(node, has_waiters);
         }
-        let answer = answer.told();
+        let answer = answer.without_waiters();
         let Some(node_state) = self.nodes.get_mut(node) else { return };
         node_state.vote = NodeReply::from(answer);
         match answer {

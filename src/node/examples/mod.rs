@@ -206,7 +206,7 @@ fn shown_answer(answer: &Answer) -> String {
             let owner = held.owner.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
             format!("held {} {owner} {}ms {}", held.resource, held.remaining.as_millis(), held.counter)
         }
-        Answer::Gone => "gone".to_owned(),
+        Answer::Tombstone => "tombstone".to_owned(),
         Answer::WrongQuorum { fingerprint } => format!("wrong_quorum {fingerprint}"),
         Answer::WrittenBack => "written_back".to_owned(),
         Answer::NotWrittenBack { counter } => format!("not_written_back {counter}"),

@@ -127,7 +127,7 @@ impl MemoryServer {
 
     /// Publishes a notice, as anybody may who can publish there.
     pub(crate) fn publish(&self, topic: &Resource) {
-        self.listeners.tell(topic);
+        self.listeners.notify(topic);
     }
 
     /// How many requests it has swallowed and not executed.

@@ -46,7 +46,7 @@ impl Listeners {
     }
 
     /// Tells all listeners of a resource that it was released.
-    pub(super) fn tell(&self, resource: &Resource) {
+    pub(super) fn notify(&self, resource: &Resource) {
         let listeners: Vec<_> = {
             let table = mutex::lock(&self.table);
             table.by_resource.get(resource).into_iter().flat_map(BTreeMap::values).map(Arc::clone).collect()

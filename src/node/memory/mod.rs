@@ -78,7 +78,7 @@ impl MemoryServer {
         let (answers, released) = self.execute(parameters, &request.operations);
         // With the mutex released: a listener may call a node at once.
         for resource in &released {
-            self.listeners.tell(resource);
+            self.listeners.notify(resource);
         }
         responder.answer(answers);
     }
@@ -94,7 +94,7 @@ impl MemoryServer {
         let mut released = Vec::new();
         for operation in operations {
             let listeners = |topic: &Resource| self.listeners.of(topic);
-            let outcome = memory.state.apply_before(&listeners, parameters, operation, now);
+            let outcome = memory.state.apply_with_listeners(&listeners, parameters, operation, now);
             if outcome.answer.is_not_registered() {
                 // There is no connection that would do it.
                 let register = Register { new_nodes: NewNodes::Quarantine, time: now.since_epoch() };

@@ -20,7 +20,7 @@ pub(crate) enum Answer {
     /// Withdrawal: it is not queued (any more).
     Withdrawn,
     /// Lock, renewal: this owner was unlocked here before; its tombstone says so.
-    Gone,
+    Tombstone,
     /// Any but unlocks, withdrawals, and what only looks: the node belongs to a quorum of another
     /// configuration.
     WrongQuorum { fingerprint: Fingerprint },
@@ -36,7 +36,7 @@ pub(crate) enum Answer {
     Unlocked { deleted: u32 },
     /// Granted, renewed or unlocked as it says, at a node where others are queued for one of the
     /// resources.
-    Awaited(Box<Self>),
+    WithWaiters(Box<Self>),
     /// Unlock, sent again after its connection broke: nothing was there, or it was deleted the
     /// first time.
     UnlockedBefore,
@@ -61,7 +61,7 @@ pub(crate) enum Answer {
     /// Latch: it is not, as far as this node knows, at which these have arrived.
     Arrived(Arrivals),
     /// Latch: so many open it, and not as many as the client says.
-    OtherCount(u32),
+    CountMismatch(u32),
     /// Registration, initialisation, reconfiguration: done.
     Registered(Registration),
     /// Initialisation: the node has metadata already.
@@ -72,21 +72,21 @@ pub(crate) enum Answer {
 
 impl Answer {
     /// The same, at a node where others are queued, or where they are not.
-    pub(crate) fn awaited(self, is_awaited: bool) -> Self {
-        if is_awaited { Self::Awaited(Box::new(self)) } else { self }
+    pub(crate) fn with_waiters(self, has_waiters: bool) -> Self {
+        if has_waiters { Self::WithWaiters(Box::new(self)) } else { self }
     }
 
     /// What it says of the request alone.
-    pub(crate) fn told(&self) -> &Self {
-        if let Self::Awaited(answer) = self { answer } else { self }
+    pub(crate) fn without_waiters(&self) -> &Self {
+        if let Self::WithWaiters(answer) = self { answer } else { self }
     }
 
     /// Of an unlock that may have been executed before, when its connection broke: that nothing was
     /// there says nothing.
-    pub(crate) fn may_have_been_before(&mut self) {
+    pub(crate) fn mark_resent(&mut self) {
         match self {
             Self::Unlocked { deleted: 0 } => *self = Self::UnlockedBefore,
-            Self::Awaited(answer) => answer.may_have_been_before(),
+            Self::WithWaiters(answer) => answer.mark_resent(),
             _ => {}
         }
     }
@@ -94,16 +94,16 @@ impl Answer {
     /// What it says of the request alone, and whether others are queued; `None` where that is not
     /// known.
     pub(crate) fn into_parts(self) -> (Self, Option<bool>) {
-        let is_awaited = self.is_awaited();
-        (if let Self::Awaited(answer) = self { *answer } else { self }, is_awaited)
+        let has_waiters = self.has_waiters();
+        (if let Self::WithWaiters(answer) = self { *answer } else { self }, has_waiters)
     }
 
     /// Whether others are queued; `None` where that is not known.
-    pub(crate) fn is_awaited(&self) -> Option<bool> {
+    pub(crate) fn has_waiters(&self) -> Option<bool> {
         match self {
             // Without an entry, it says how many are queued.
-            Self::Queued(Queued { ticket: 0, rank, .. }) => Some(*rank > 0),
-            Self::Awaited(_) | Self::Queued(_) => Some(true),
+            Self::Queued(Queued { arrival: 0, rank, .. }) => Some(*rank > 0),
+            Self::WithWaiters(_) | Self::Queued(_) => Some(true),
             Self::Granted { .. } | Self::Held(_) | Self::Renewed { .. } | Self::Unlocked { .. } => {
                 Some(false)
             }
@@ -144,7 +144,7 @@ impl Abstention {
 impl From<&Answer> for NodeReply {
     fn from(answer: &Answer) -> Self {
         match answer {
-            Answer::Awaited(answer) => Self::from(&**answer),
+            Answer::WithWaiters(answer) => Self::from(&**answer),
             Answer::Granted { .. }
             | Answer::WrittenBack
             | Answer::Renewed { .. }
@@ -157,7 +157,7 @@ impl From<&Answer> for NodeReply {
             | Answer::Listed(_)
             | Answer::Open
             | Answer::Arrived(_)
-            | Answer::OtherCount(_)
+            | Answer::CountMismatch(_)
             | Answer::Registered(_)
             | Answer::Inspected(_) => Self::Done,
             Answer::Held(Holder { owner, remaining, .. }) => {
@@ -167,7 +167,7 @@ impl From<&Answer> for NodeReply {
                 Self::Refused(Refusal::Held { by: owner.clone(), remaining: Some(*remaining) })
             }
             Answer::Queued(_) => Self::Refused(Refusal::Deferred),
-            Answer::Gone => Self::Refused(Refusal::RolledBack),
+            Answer::Tombstone => Self::Refused(Refusal::RolledBack),
             Answer::NotWrittenBack { .. } | Answer::NotLeader => Self::Refused(Refusal::Superseded),
             Answer::WrongQuorum { fingerprint } | Answer::AlreadyRegistered { fingerprint } => {
                 Self::Refused(Refusal::wrong_quorum(fingerprint))

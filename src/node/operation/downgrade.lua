@@ -1,10 +1,10 @@
--- downgrade.lua  KEYS resources, all of them shared  ARGV owner, ttl, writer  ->  vote | held index owner remaining counter | gone | abstains
+-- downgrade.lua  KEYS resources, all of them shared  ARGV owner, ttl, writer  ->  vote | held index owner remaining counter | tombstone | abstains
 node.arity.downgrade = 3
 function node.downgrade(resources, owner, ttl, writer)
   local seen = node.look_up_to_lock(resources, owner, writer)
   -- A writer that was unlocked by force must not read on.
-  if not seen.is_all_ours and node.is_any_gone(resources, writer) then
-    return { 'gone' }
+  if not seen.is_all_ours and node.has_any_tombstone(resources, writer) then
+    return { 'tombstone' }
   end
   if seen.other then
     return node.held_by_another(seen)

@@ -33,7 +33,7 @@ impl Operate for Downgrade {
         }
     }
 
-    fn taker(&self) -> Option<&LeaseId> {
+    fn acquiring_owner(&self) -> Option<&LeaseId> {
         Some(&self.lock.owner)
     }
 }

@@ -1,5 +1,5 @@
--- enqueue.lua  KEYS resources  ARGV owner, ttl, hint, waiter, ticket, entry ttl|0, index of the resource whose queue it is, only waits 0|1
---   ->  vote | awaited vote | queued index ticket rank patience [index owner remaining counter] | gone | abstains
+-- enqueue.lua  KEYS resources  ARGV owner, ttl, hint, waiter, arrival, entry ttl|0, index of the resource whose queue it is, only waits 0|1
+--   ->  vote | with_waiters vote | queued index arrival rank patience [index owner remaining counter] | tombstone | abstains
 
 -- Each key gets its ttl as a lock does: PEXPIRE does nothing to one that is missing, but fails if
 -- the user may not call it. Whether it was missing.
@@ -15,27 +15,27 @@ function node.set_with_ttl(name, score, waiter, entry_ttl)
   return left < 0
 end
 
--- Tickets are times in microseconds: so a ticket that another node gave is about where it belongs.
+-- Tickets are times in microseconds: so an arrival that another node gave is about where it belongs.
 -- Far ahead, it would put every later waiter there, too.
-function node.enter_queue(resource, waiter, ticket, entry_ttl)
+function node.enter_queue(resource, waiter, arrival, entry_ttl)
   local now = node.milliseconds()
-  if ticket == '0' then
+  if arrival == '0' then
     local last = redis.call('ZRANGE', $QUEUE .. resource .. '}', '-1', '-1', 'WITHSCORES')[2]
-    ticket = math.max(now * 1000, (tonumber(last) or 0) + 1)
+    arrival = math.max(now * 1000, (tonumber(last) or 0) + 1)
   else
     -- It has come, so it is not overdue any more.
     if node.woken(resource) == waiter then
       redis.pcall('DEL', $LAST_WOKEN .. resource .. '}')
     end
-    ticket = math.min(tonumber(ticket), (now + 3600000) * 1000)
+    arrival = math.min(tonumber(arrival), (now + 3600000) * 1000)
   end
-  if node.set_with_ttl($QUEUE .. resource .. '}', ticket, waiter, entry_ttl) then
+  if node.set_with_ttl($QUEUE .. resource .. '}', arrival, waiter, entry_ttl) then
     -- A waiter that was woken in a queue that is over was not woken in this one.
     redis.pcall('DEL', $LAST_WOKEN .. resource .. '}')
   end
   node.set_with_ttl($ENTRY_TTL .. resource .. '}', now + tonumber(entry_ttl), waiter, entry_ttl)
   node.set_dirty()
-  return ticket
+  return arrival
 end
 
 -- How long the entry before a waiter's, or the last of the queue, is kept, nil if there is none;
@@ -54,7 +54,7 @@ function node.ttl_before(resource, waiter)
 end
 
 node.arity.enqueue = 8
-function node.enqueue(resources, owner, ttl, hint, waiter, ticket, entry_ttl, index, only_waits)
+function node.enqueue(resources, owner, ttl, hint, waiter, arrival, entry_ttl, index, only_waits)
   local seen = node.look_up_to_lock(resources, owner)
   if resources.is_shared then
     node.yield_to_writer(resources, seen)
@@ -63,7 +63,7 @@ function node.enqueue(resources, owner, ttl, hint, waiter, ticket, entry_ttl, in
   local resource = resources[index + 1]
   local is_free, head = not seen.other and only_waits == '0', nil
   if is_free and not seen.is_all_ours and node.flags().is_dirty then
-    head = node.next_in_queue(resource, seen.ttls[index + 1], waiter, ticket)
+    head = node.next_in_queue(resource, seen.ttls[index + 1], waiter, arrival)
   end
   if is_free and (not head or head == waiter) then
     local vote = node.grant(resources, owner, ttl, hint, seen)
@@ -76,10 +76,10 @@ function node.enqueue(resources, owner, ttl, hint, waiter, ticket, entry_ttl, in
     return node.with_waiters(vote, has_waiters(resource))
   end
   local held = seen.other and node.held_by_another(seen)
-  local own_ticket = entry_ttl == '0' and 0 or node.enter_queue(resource, waiter, ticket, entry_ttl)
+  local own_arrival = entry_ttl == '0' and 0 or node.enter_queue(resource, waiter, arrival, entry_ttl)
   local left, rank = node.ttl_before(resource, waiter)
   if not held then
-    return { 'queued', index, own_ticket, rank, left or 0 }
+    return { 'queued', index, own_arrival, rank, left or 0 }
   end
-  return { 'queued', held[2], own_ticket, rank, left or held[4], unpack(held, 2, 5) }
+  return { 'queued', held[2], own_arrival, rank, left or held[4], unpack(held, 2, 5) }
 end

@@ -20,13 +20,13 @@ pub(crate) struct Enqueue {
     pub(crate) resource: usize,
     /// Who waits: the tasks of a client that wait for the same resources, one after the other.
     pub(crate) waiter: LeaseId,
-    /// The ticket that it was given before, here or by another node; 0 for the end of the queue.
-    pub(crate) ticket: u64,
+    /// The arrival that it was given before, here or by another node; 0 for the end of the queue.
+    pub(crate) arrival: u64,
     /// How long its entry is kept unless it asks again. `None`: it does not enter the queue.
     pub(crate) entry_ttl: Option<Duration>,
     /// Whether it only keeps its entry, and takes nothing: the node knows nothing of the lease that
     /// a quorum holds.
-    pub(crate) only_waits: bool,
+    pub(crate) enqueue_only: bool,
 }
 
 /// The entry of a waiter in the wait queue of a resource.
@@ -35,7 +35,7 @@ pub(crate) struct Queued {
     /// Which of the asked resources, by index: the one that is held, or in whose queue others are.
     pub(crate) resource: usize,
     /// The larger, the later its turn; 0 if it did not enter the queue.
-    pub(crate) ticket: u64,
+    pub(crate) arrival: u64,
     /// How many are before it in the queue. For a lock: 1 if anybody is queued, 0 if nobody is and
     /// it is to let others go first all the same.
     pub(crate) rank: u32,
@@ -52,16 +52,16 @@ impl Operate for Enqueue {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Self { lock, resource, waiter, ticket, entry_ttl, only_waits } = self;
-        let is_short = lock.is_of_one() && !only_waits;
+        let Self { lock, resource, waiter, arrival, entry_ttl, enqueue_only } = self;
+        let is_short = lock.is_of_one() && !enqueue_only;
         let arguments = match is_short {
             true => arguments.short_name("head"),
             false => arguments.name_for("enqueue", &lock.resources),
         };
         arguments.owner(&lock.owner).ttl(lock.ttl).number(lock.hint);
-        arguments.owner(waiter).number(*ticket).number(entry_ttl.map_or(0, whole_milliseconds));
+        arguments.owner(waiter).number(*arrival).number(entry_ttl.map_or(0, whole_milliseconds));
         if !is_short {
-            arguments.index(*resource).number(u8::from(*only_waits));
+            arguments.index(*resource).number(u8::from(*enqueue_only));
         }
     }
 
@@ -73,17 +73,17 @@ impl Operate for Enqueue {
         }
     }
 
-    fn taker(&self) -> Option<&LeaseId> {
+    fn acquiring_owner(&self) -> Option<&LeaseId> {
         Some(&self.lock.owner)
     }
 }
 
 impl Queued {
     pub(super) fn read(resources: &[Resource], fields: &[wire::Value]) -> Option<Self> {
-        let [resource, ticket, rank, patience, holder @ ..] = fields else { return None };
+        let [resource, arrival, rank, patience, holder @ ..] = fields else { return None };
         Some(Self {
             resource: wire::index(resources, resource)?,
-            ticket: wire::number(ticket)?,
+            arrival: wire::number(arrival)?,
             rank: u32::try_from(wire::number(rank)?).ok()?,
             patience: wire::milliseconds(patience)?,
             holder: if holder.is_empty() { None } else { Some(Holder::read(resources, holder)?) },

@@ -16,7 +16,7 @@ function node.force_unlock(resources)
         end
         redis.call('DEL', resource, readers)
         deleted = deleted + 1
-        pcall(node.unmark, resource)
+        pcall(node.delete_marks, resource)
         -- Before the notice, which may be forbidden: without the tombstone, the holder's next
         -- renewal would take it again.
         for _, owner in ipairs(owners) do

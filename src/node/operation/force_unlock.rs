@@ -27,7 +27,7 @@ impl Operate for ForceUnlock {
         unlocked(reply)
     }
 
-    fn is_for_others(&self, _: Option<Instant>) -> bool {
+    fn concerns_other_clients(&self, _: Option<Instant>) -> bool {
         true
     }
 }

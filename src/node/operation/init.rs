@@ -19,7 +19,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Init {
     /// Whether to say what would come of it, and change nothing.
-    pub(crate) is_rehearsal: bool,
+    pub(crate) is_dry_run: bool,
     /// The client's time of day, since the epoch: counters begin at the node's.
     pub(crate) time: Duration,
 }
@@ -31,7 +31,7 @@ impl Operate for Init {
 
     fn encode(&self, arguments: &mut Arguments<'_>, parameters: &QuorumParameters) {
         arguments.name("init", 0).bytes(parameters.fingerprint.as_str().as_bytes());
-        arguments.number(u8::from(!self.is_rehearsal)).time(self.time);
+        arguments.number(u8::from(!self.is_dry_run)).time(self.time);
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
@@ -43,7 +43,7 @@ impl Operate for Init {
         }
     }
 
-    fn is_for_others(&self, _: Option<Instant>) -> bool {
+    fn concerns_other_clients(&self, _: Option<Instant>) -> bool {
         true
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct Inspect {
     pub(crate) resource: Resource,
     /// How many readers are told, at most.
-    pub(crate) most_readers: u32,
+    pub(crate) max_readers: u32,
 }
 
 /// One resource as one node has it.
@@ -65,7 +65,7 @@ impl Operate for Inspect {
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
         arguments.name("inspect", 1);
-        arguments.number(u64::from(self.most_readers));
+        arguments.number(u64::from(self.max_readers));
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {

@@ -1,12 +1,12 @@
 -- latch.lua  KEYS one latch  ARGV count, open 0|1, arrivals: each its length, a colon and itself, ttl
---   ->  open | arrived id ... | other_count count | abstains
+--   ->  open | arrived id ... | count_mismatch count | abstains
 node.arity.latch = 4
 function node.latch(resources, count, is_open, arrivals, ttl)
   node.may_vote()
   local name = $LATCH .. resources[1] .. '}'
   local before = redis.call('HMGET', name, 'count', 'open')
   if before[1] and before[1] ~= count then
-    return { 'other_count', before[1] }
+    return { 'count_mismatch', before[1] }
   end
   local opens = is_open == '1'
   ttl = tonumber(ttl)

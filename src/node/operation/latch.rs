@@ -50,16 +50,16 @@ impl Operate for Latch {
                 let arrival = |value: &wire::Value| wire::bytes(value).map(Arc::from);
                 arrivals.iter().map(arrival).collect::<Option<_>>().map(Answer::Arrived)
             }
-            ScriptReply::Tagged(b"other_count", [count]) => {
+            ScriptReply::Tagged(b"count_mismatch", [count]) => {
                 let count = wire::number(count)?;
-                Some(Answer::OtherCount(u32::try_from(count).unwrap_or(u32::MAX)))
+                Some(Answer::CountMismatch(u32::try_from(count).unwrap_or(u32::MAX)))
             }
             ScriptReply::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
             _ => None,
         }
     }
 
-    fn may_be_long(&self) -> bool {
+    fn has_long_answer(&self) -> bool {
         true
     }
 }

@@ -45,7 +45,7 @@ impl Operate for List {
     }
 
     /// A server may tell more at once than it was asked for.
-    fn may_be_long(&self) -> bool {
+    fn has_long_answer(&self) -> bool {
         true
     }
 }

@@ -1,5 +1,5 @@
 -- lock.lua  KEYS resources  ARGV owner, ttl, hint  ->  vote | held index owner remaining counter
---   | queued index 0 rank 0 [index owner remaining counter] | gone | abstains
+--   | queued index 0 rank 0 [index owner remaining counter] | tombstone | abstains
 
 -- Locks what nobody else has, even if others wait: the vote. Where it is known that there is no
 -- mark, none is deleted.
@@ -32,7 +32,7 @@ function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
     if is_shared and is_shared[i] then
       node.share(resources[i], owner, seen.readers[i], vote, ttl)
     elseif not is_unmarked then
-      node.unmark(resources[i])
+      node.delete_marks(resources[i])
     end
   end
   return vote
@@ -44,12 +44,12 @@ function node.yield_to_waiters(resources, seen)
   local marked
   for i = 1, node.flags().is_dirty and #resources or 0 do
     local resource = resources[i]
-    local mark, turn_mark = $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}'
-    if redis.call('EXISTS', $QUEUE .. resource .. '}', mark, turn_mark) > 0 then
+    local mark, writer_mark = $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}'
+    if redis.call('EXISTS', $QUEUE .. resource .. '}', mark, writer_mark) > 0 then
       if node.has_waiters(resource) then
         return i - 1, 1
       end
-      if not marked and not seen.other and redis.call('EXISTS', mark, turn_mark) > 0 then
+      if not marked and not seen.other and redis.call('EXISTS', mark, writer_mark) > 0 then
         marked = i - 1
       end
     end
@@ -73,7 +73,7 @@ function node.lock_any(resources, owner, ttl, hint, gives_up)
     -- A client that is refused will wait. Where the mark cannot be written, nobody learns of that,
     -- and the answer is the same.
     if held[4] > 0 and not gives_up then
-      pcall(node.mark, resources[held[2] + 1], held[4])
+      pcall(node.set_yield_mark, resources[held[2] + 1], held[4])
     end
     return held
   end
@@ -89,7 +89,7 @@ function node.take(resources, owner, ttl, hint, gives_up)
   if not gives_up and is_one and seen.other and seen.other.owner == $SHARED and seen.other.remaining > 0 then
     node.require_functions('share')
     -- As far as it can be written, as above.
-    pcall(node.mark_turn, resources[seen.other.index + 1], seen.other.remaining)
+    pcall(node.set_writer_mark, resources[seen.other.index + 1], seen.other.remaining)
   elseif resources.is_shared then
     node.yield_to_writer(resources, seen)
   end

@@ -75,13 +75,13 @@ impl Operate for Lock {
             ScriptReply::Tagged(b"queued", fields) => {
                 Queued::read(&self.resources, fields).map(Answer::Queued)
             }
-            ScriptReply::Tagged(b"gone", []) => Some(Answer::Gone),
+            ScriptReply::Tagged(b"tombstone", []) => Some(Answer::Tombstone),
             ScriptReply::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
             ScriptReply::Tagged(..) => None,
         }
     }
 
-    fn taker(&self) -> Option<&LeaseId> {
+    fn acquiring_owner(&self) -> Option<&LeaseId> {
         Some(&self.owner)
     }
 }

@@ -1,5 +1,5 @@
--- lock.short.lua  KEYS one resource  ARGV owner, ttl, for `turn` and `head` hint, and for `head` waiter, ticket, entry ttl|0
---   ->  vote | awaited vote | held index owner remaining counter
+-- lock.short.lua  KEYS one resource  ARGV owner, ttl, for `turn` and `head` hint, and for `head` waiter, arrival, entry ttl|0
+--   ->  vote | with_waiters vote | held index owner remaining counter
 --
 --   lock  of a newcomer that waits, without a hint
 --   try   of a newcomer that does not wait, without a hint
@@ -62,6 +62,6 @@ repeat
   if done == 1 and queued then
     $SHORT_LEAVE
   end
-  answer = done == 1 and (queued and queued[2] and { 'awaited', vote } or vote)
+  answer = done == 1 and (queued and queued[2] and { 'with_waiters', vote } or vote)
     or { 'error', type(done) == 'table' and done.err or tostring(done) }
 until true

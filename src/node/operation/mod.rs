@@ -76,22 +76,22 @@ pub(crate) trait Operate {
 
     /// Whether it is about more than what this client has, or wants, at the node.
     /// `blocks_until`: as in a [`Request`](super::Request).
-    fn is_for_others(&self, _blocks_until: Option<Instant>) -> bool {
+    fn concerns_other_clients(&self, _blocks_until: Option<Instant>) -> bool {
         false
     }
 
     /// The owner whose lock it would take, keep or write back.
-    fn taker(&self) -> Option<&LeaseId> {
+    fn acquiring_owner(&self) -> Option<&LeaseId> {
         None
     }
 
     /// The owner whose lock it ends.
-    fn leaver(&self) -> Option<&LeaseId> {
+    fn releasing_owner(&self) -> Option<&LeaseId> {
         None
     }
 
     /// Whether its answer may be as long as what a leader says of itself.
-    fn may_be_long(&self) -> bool {
+    fn has_long_answer(&self) -> bool {
         false
     }
 }

@@ -46,7 +46,7 @@ impl Operate for Observe {
         }))
     }
 
-    fn may_be_long(&self) -> bool {
+    fn has_long_answer(&self) -> bool {
         true
     }
 }

@@ -33,7 +33,7 @@ impl Operate for Reconfigure {
         }
     }
 
-    fn is_for_others(&self, _: Option<Instant>) -> bool {
+    fn concerns_other_clients(&self, _: Option<Instant>) -> bool {
         true
     }
 }

@@ -1,10 +1,10 @@
--- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1 | renewed 0 | awaited, and one of these | renewed_in_quarantine [remaining] | held index owner remaining counter | gone
+-- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1 | renewed 0 | with_waiters, and one of these | renewed_in_quarantine [remaining] | held index owner remaining counter | tombstone
 node.arity.renew_any = 4
 function node.renew_any(resources, owner, holds, ttl, token)
   node.admit()
   token = node.integer(token)
-  if node.is_any_gone(resources, owner) then
-    return { 'gone' }
+  if node.has_any_tombstone(resources, owner) then
+    return { 'tombstone' }
   end
   local seen = node.look_up(resources, owner)
   if seen.other then
@@ -32,7 +32,7 @@ function node.renew_any(resources, owner, holds, ttl, token)
   node.write_owner(resources, owner, seen, values, holds, ttl)
   for i, is_shared in pairs(resources.is_shared or {}) do
     if is_shared then
-      node.prolong_mark(resources[i], node.share(resources[i], owner, seen.readers[i], epochs[i], ttl))
+      node.extend_yield_mark(resources[i], node.share(resources[i], owner, seen.readers[i], epochs[i], ttl))
     end
   end
   -- In quarantine they count as soon as every attempt is decided that the node may have voted in.

@@ -45,12 +45,12 @@ impl Operate for Renew {
                 Abstention::read(fields).map(Answer::RenewedInQuarantine)
             }
             ScriptReply::Tagged(b"held", holder) => Holder::read(&self.resources, holder).map(Answer::Held),
-            ScriptReply::Tagged(b"gone", []) => Some(Answer::Gone),
+            ScriptReply::Tagged(b"tombstone", []) => Some(Answer::Tombstone),
             ScriptReply::Tagged(..) | ScriptReply::Number(_) => None,
         }
     }
 
-    fn taker(&self) -> Option<&LeaseId> {
+    fn acquiring_owner(&self) -> Option<&LeaseId> {
         Some(&self.owner)
     }
 }

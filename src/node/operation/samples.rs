@@ -75,16 +75,16 @@ pub(crate) fn unlock_late(names: &str, by: &str, notify: bool) -> Operation {
 
 fn unlock_leaving(names: &str, by: &str, notify: bool, tombstone: Tombstone) -> Operation {
     let (resources, owner) = (resources(names), owner(by));
-    Operation::Unlock(Unlock { resources, owner, notify, tombstone, is_awaited: false })
+    Operation::Unlock(Unlock { resources, owner, notify, tombstone, has_waiters: false })
 }
 
 /// Locks for ten seconds when it is the waiter's turn; an entry ttl of 0 milliseconds is none.
-pub(crate) fn enqueue(names: &str, by: &str, waiter: &str, ticket: u64, entry_ttl: u64) -> Operation {
+pub(crate) fn enqueue(names: &str, by: &str, waiter: &str, arrival: u64, entry_ttl: u64) -> Operation {
     let (resources, ttl) = (resources(names), Duration::from_secs(10));
     let lock = Lock { resources, owner: owner(by), ttl, hint: 0, has_turn: true, gives_up: false };
     let entry_ttl = (entry_ttl > 0).then(|| Duration::from_millis(entry_ttl));
     let waiter = owner(waiter);
-    Operation::Enqueue(Enqueue { lock, resource: 0, waiter, ticket, entry_ttl, only_waits: false })
+    Operation::Enqueue(Enqueue { lock, resource: 0, waiter, arrival, entry_ttl, enqueue_only: false })
 }
 
 /// The same question of a client that does not wait.
@@ -102,7 +102,7 @@ pub(crate) fn force_unlock(names: &str) -> Operation {
 }
 
 pub(crate) fn inspect(name: &str) -> Operation {
-    Operation::Inspect(Inspect { resource: resource(name), most_readers: READERS_SHOWN })
+    Operation::Inspect(Inspect { resource: resource(name), max_readers: READERS_SHOWN })
 }
 
 /// Elected at the epoch's third second.

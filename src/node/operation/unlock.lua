@@ -1,5 +1,5 @@
 -- unlock.lua  KEYS resources  ARGV owner, kind (notify 0|1, tombstone 0|1 unless all was deleted|2,
---   and 1 if it is known that others wait)  ->  deleted | awaited deleted
+--   and 1 if it is known that others wait)  ->  deleted | with_waiters deleted
 
 -- What becomes of the mark of a resource that is free now. A turn mark stays: the writer whose turn it
 -- is comes now.
@@ -9,9 +9,9 @@ function node.passes_mark(resource, notifies, is_known)
   elseif not notifies then
     redis.pcall('DEL', $YIELD_MARK .. resource .. '}')
   elseif is_known then
-    node.mark(resource, node.hand_over)
+    node.set_yield_mark(resource, node.hand_over)
   else
-    node.mark(resource, node.hand_over, 'XX')
+    node.set_yield_mark(resource, node.hand_over, 'XX')
   end
 end
 

@@ -18,7 +18,7 @@ pub(crate) struct Unlock {
     pub(crate) notify: bool,
     pub(crate) tombstone: Tombstone,
     /// Whether the queue node has said that others wait: newcomers are to let them go first.
-    pub(crate) is_awaited: bool,
+    pub(crate) has_waiters: bool,
 }
 
 /// Whether an unlock leaves a tombstone, which refuses what lands later: the owner's requests that
@@ -43,7 +43,7 @@ impl Operate for Unlock {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Self { resources, owner, notify, tombstone, is_awaited } = self;
+        let Self { resources, owner, notify, tombstone, has_waiters } = self;
         if let Some(name) = self.shortest_name() {
             arguments.short_name(name).owner(owner);
             return;
@@ -53,7 +53,7 @@ impl Operate for Unlock {
         } else {
             arguments.name_for("unlock_any", resources);
         }
-        let mark = if *is_awaited { "1" } else { "" };
+        let mark = if *has_waiters { "1" } else { "" };
         arguments.owner(owner).joined(format_args!("{}{}{mark}", u8::from(*notify), *tombstone as u8));
     }
 
@@ -65,11 +65,11 @@ impl Operate for Unlock {
         true
     }
 
-    fn is_for_others(&self, blocks_until: Option<Instant>) -> bool {
+    fn concerns_other_clients(&self, blocks_until: Option<Instant>) -> bool {
         blocks_until.is_none()
     }
 
-    fn leaver(&self) -> Option<&LeaseId> {
+    fn releasing_owner(&self) -> Option<&LeaseId> {
         Some(&self.owner)
     }
 }
@@ -78,10 +78,10 @@ impl Unlock {
     /// The name of the usual unlock of one resource, with other names derived from that in the
     /// simplest way.
     fn shortest_name(&self) -> Option<&'static str> {
-        let Self { resources, notify, tombstone, is_awaited, .. } = self;
+        let Self { resources, notify, tombstone, has_waiters, .. } = self;
         let is_plain = matches!(&**resources, [resource] if !resource.as_bytes().contains(&b'{'));
         match (tombstone, resources.is_shared(0)) {
-            _ if !notify || *is_awaited || !is_plain => None,
+            _ if !notify || *has_waiters || !is_plain => None,
             (Tombstone::Never, false) => Some("release"),
             (Tombstone::Never, true) => Some("unshare"),
             (Tombstone::IfMissing, false) => Some("release_late"),

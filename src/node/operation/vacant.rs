@@ -14,7 +14,7 @@ pub(crate) struct Vacant {
     /// How many are told, at most.
     pub(crate) most: u32,
     /// Whether those are, too, at which newcomers let others go first.
-    pub(crate) even_marked: bool,
+    pub(crate) ignores_marks: bool,
 }
 
 impl Operate for Vacant {
@@ -23,7 +23,7 @@ impl Operate for Vacant {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        arguments.name("vacant", self.resources.len()).number(self.most).number(self.even_marked);
+        arguments.name("vacant", self.resources.len()).number(self.most).number(self.ignores_marks);
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {

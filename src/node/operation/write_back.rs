@@ -36,7 +36,7 @@ impl Operate for WriteBack {
         }
     }
 
-    fn taker(&self) -> Option<&LeaseId> {
+    fn acquiring_owner(&self) -> Option<&LeaseId> {
         Some(&self.owner)
     }
 }

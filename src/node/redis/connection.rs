@@ -112,7 +112,7 @@ impl RedisConnection {
     fn expect_next(&self) {
         let long = match self.unanswered.front() {
             Some((PendingReply::Call { operations, .. }, _)) => {
-                operations.iter().filter(|operation| operation.as_dyn().may_be_long()).count()
+                operations.iter().filter(|operation| operation.as_dyn().has_long_answer()).count()
             }
             _ => 0,
         };

@@ -51,7 +51,7 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
     ]
     .concat()
     .concat();
-    names::spell_out(&text)
+    names::substitute_names(&text)
 });
 
 /// The loop with the text of each short way in the place of its name. The short ways are no functions:
@@ -150,8 +150,8 @@ fn parse(operation: &Operation, answer: &Value) -> Option<Answer> {
         ScriptReply::Tagged(b"counter", [counter]) => {
             Some(Answer::Error(NodeError::InvalidCounter(text(counter)?.into())))
         }
-        ScriptReply::Tagged(b"awaited", [inner]) => {
-            parse(operation, inner).map(|answer| answer.awaited(true))
+        ScriptReply::Tagged(b"with_waiters", [inner]) => {
+            parse(operation, inner).map(|answer| answer.with_waiters(true))
         }
         ScriptReply::Tagged(b"wrong_quorum", [theirs]) => {
             fingerprint(theirs).map(|fingerprint| Answer::WrongQuorum { fingerprint })

@@ -51,8 +51,8 @@ impl Item {
 
     /// Whether the request concerns more than the keys and queue entries of this client at the node. An
     /// unlock does so if it may unlock keys of other clients.
-    pub(super) fn is_for_others(&self) -> bool {
-        self.operations.iter().any(|operation| operation.as_dyn().is_for_others(self.blocks_until))
+    pub(super) fn concerns_other_clients(&self) -> bool {
+        self.operations.iter().any(|operation| operation.as_dyn().concerns_other_clients(self.blocks_until))
     }
 
     /// Returns the resources of the request that the node has not confirmed, if the request must be
@@ -84,17 +84,17 @@ impl Item {
 
     /// Returns the lease ids whose keys the request would set, extend or write back.
     pub(super) fn takers(&self) -> impl Iterator<Item = &LeaseId> {
-        self.operations.iter().filter_map(|operation| operation.as_dyn().taker())
+        self.operations.iter().filter_map(|operation| operation.as_dyn().acquiring_owner())
     }
 
     /// Returns the lease ids whose keys the request deletes.
     pub(super) fn leavers(&self) -> impl Iterator<Item = &LeaseId> {
-        self.operations.iter().filter_map(|operation| operation.as_dyn().leaver())
+        self.operations.iter().filter_map(|operation| operation.as_dyn().releasing_owner())
     }
 
     pub(super) fn answer(self, mut answers: Vec<Answer>) {
         if self.was_sent {
-            answers.iter_mut().for_each(Answer::may_have_been_before);
+            answers.iter_mut().for_each(Answer::mark_resent);
         }
         self.responder.answer(answers);
     }

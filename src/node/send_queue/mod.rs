@@ -330,7 +330,7 @@ impl SendQueue {
     /// Whether a closing send queue need not send a request. A node that was never connected has no key of
     /// this client, and the client wants none there any longer.
     fn is_moot(&self, item: &Item, now: Instant) -> bool {
-        item.is_expired(now) || !(self.connection.was_up || item.is_for_others())
+        item.is_expired(now) || !(self.connection.was_up || item.concerns_other_clients())
     }
 
     /// Returns all unanswered requests.

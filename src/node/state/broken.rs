@@ -59,22 +59,22 @@ const RULES: &[(Mutation, BrokenRule)] = &[
     // Wait queues and marks.
     (M::IgnoreYieldMark, |node| {
         if let Operation::Lock(lock) = node.operation {
-            node.state.marks.retain(|resource, _| !lock.resources.contains(resource));
-            node.state.turn_marks.clear();
+            node.state.yield_marks.retain(|resource, _| !lock.resources.contains(resource));
+            node.state.writer_marks.clear();
         }
         node.execute()
     }),
     (M::IgnoreWriterMark, |node| {
         if let Operation::Lock(_) | Operation::Enqueue(_) = node.operation {
-            node.state.turn_marks.clear();
+            node.state.writer_marks.clear();
         }
         node.execute()
     }),
     (M::NoMarkRenewal, |node| {
-        let marks = node.state.marks.clone();
+        let marks = node.state.yield_marks.clone();
         let answer = node.execute();
         if let Operation::Renew(_) = node.operation {
-            node.state.marks = marks;
+            node.state.yield_marks = marks;
         }
         answer
     }),
@@ -217,13 +217,13 @@ impl BrokenNode<'_, '_> {
         };
         let counters = self.state.counters(resources, self.now)?;
         let answer = self.execute()?;
-        match answer.told() {
+        match answer.without_waiters() {
             Answer::Renewed { .. } => {}
             Answer::RenewedInQuarantine(abstention) if is_counted(*abstention) => {}
             _ => return Ok(answer),
         }
         let proves = is_provable(&counters, *token) && self.state.minimum_token()? <= *token;
-        Ok(Answer::Renewed { proves }.awaited(self.state.is_any_queued(resources, self.now)))
+        Ok(Answer::Renewed { proves }.with_waiters(self.state.is_any_queued(resources, self.now)))
     }
 
     /// Counts again what is forgotten of the renewed resources.
@@ -281,7 +281,7 @@ impl BrokenNode<'_, '_> {
         else {
             return Ok(answer);
         };
-        if matches!(answer.told(), Answer::Granted { .. }) || is_kept(&answer) {
+        if matches!(answer.without_waiters(), Answer::Granted { .. }) || is_kept(&answer) {
             self.end_at(resources, owner, self.now + *ttl);
         }
         Ok(answer)
@@ -320,17 +320,17 @@ impl BrokenNode<'_, '_> {
     }
 
     fn grant_out_of_turn(&mut self) -> Result<Answer, Answer> {
-        let Operation::Enqueue(Enqueue { lock, only_waits: false, .. }) = self.operation else {
+        let Operation::Enqueue(Enqueue { lock, enqueue_only: false, .. }) = self.operation else {
             return self.execute();
         };
         let Lock { resources, owner, .. } = lock;
-        let is_refused = self.state.is_gone(resources, owner, self.now);
+        let is_refused = self.state.has_tombstone(resources, owner, self.now);
         if is_refused || self.state.look_up(resources, owner, self.now).other.is_some() {
             return self.execute();
         }
         self.state.may_vote(self.parameters, self.now)?;
         let answer = self.state.grant(self.parameters, lock, self.now)?;
-        Ok(answer.awaited(self.state.is_any_queued(resources, self.now)))
+        Ok(answer.with_waiters(self.state.is_any_queued(resources, self.now)))
     }
 
     /// Withdraws and rolls back, and leaves the next waiter asleep.
@@ -347,7 +347,7 @@ impl BrokenNode<'_, '_> {
                 self.state.wait_queues = seen;
                 let answer = self.execute();
                 self.state.wait_queues.extend(hidden);
-                answer.map(|answer| answer.awaited(self.state.is_any_queued(resources, self.now)))
+                answer.map(|answer| answer.with_waiters(self.state.is_any_queued(resources, self.now)))
             }
             _ => self.execute(),
         }
@@ -370,7 +370,7 @@ impl BrokenNode<'_, '_> {
         let index = enqueue.resource;
         if let Some(resource) = enqueue.lock.resources.get(index)
             && enqueue.lock.resources.is_shared(index)
-            && matches!(answer.told(), Answer::Granted { .. })
+            && matches!(answer.without_waiters(), Answer::Granted { .. })
             && let Some(queue) = self.state.wait_queues.get_mut(resource)
             && let Some((woken, _)) = queue.woken.take()
         {
@@ -481,7 +481,7 @@ impl BrokenNode<'_, '_> {
 }
 
 fn is_kept(answer: &Answer) -> bool {
-    matches!(answer.told(), Answer::Renewed { .. } | Answer::RenewedInQuarantine(_))
+    matches!(answer.without_waiters(), Answer::Renewed { .. } | Answer::RenewedInQuarantine(_))
 }
 
 fn are_below(counters: &Counters, token: u64) -> bool {

@@ -53,17 +53,17 @@ pub(super) fn minimum_token_at(now: NodeTime) -> u64 {
 }
 
 /// How far a hint moves a counter, if it is below.
-pub(super) fn moved_by_hint(hint: u64, now: NodeTime) -> u64 {
+pub(super) fn hinted_counter(hint: u64, now: NodeTime) -> u64 {
     let cap = now.seconds().saturating_add(HINT_AHEAD).saturating_mul(STEPS_PER_SECOND);
     hint.saturating_sub(1).min(cap)
 }
 
 /// The number itself if it may stand in a counter.
-pub(super) fn usable(number: u64) -> Result<u64, Answer> {
-    if number > LARGEST_COUNTER { Err(used_up(number)) } else { Ok(number) }
+pub(super) fn check_counter(number: u64) -> Result<u64, Answer> {
+    if number > LARGEST_COUNTER { Err(invalid_counter(number)) } else { Ok(number) }
 }
 
-pub(super) fn used_up(number: u64) -> Answer {
+pub(super) fn invalid_counter(number: u64) -> Answer {
     Answer::Error(NodeError::InvalidCounter(number.to_string().into()))
 }
 
@@ -71,7 +71,9 @@ impl NodeState {
     pub(super) fn counters(&self, resources: &[Resource], now: NodeTime) -> Result<Counters, Answer> {
         let found = resources
             .iter()
-            .map(|resource| self.counter(resource, now).map(|counter| usable(counter.value)).transpose())
+            .map(|resource| {
+                self.counter(resource, now).map(|counter| check_counter(counter.value)).transpose()
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let largest = found.iter().copied().flatten().max().unwrap_or(0);
         Ok(Counters { found, largest })
@@ -95,6 +97,6 @@ impl NodeState {
     /// Votes are above it.
     pub(super) fn minimum_token(&self) -> Result<u64, Answer> {
         let metadata = self.metadata();
-        metadata.map_or(Ok(0), |metadata| usable(metadata.minimum_token))
+        metadata.map_or(Ok(0), |metadata| check_counter(metadata.minimum_token))
     }
 }

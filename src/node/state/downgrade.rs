@@ -19,14 +19,14 @@ impl NodeState {
     ) -> Result<Answer, Answer> {
         let Downgrade { lock, writer } = downgrade;
         let Lock { resources, owner, .. } = lock;
-        let is_gone = self.is_gone(resources, owner, now);
-        if !is_gone {
+        let has_tombstone = self.has_tombstone(resources, owner, now);
+        if !has_tombstone {
             self.counters(resources, now)?;
         }
         // A writer that was unlocked by force must not read on.
         let is_reader = resources.iter().all(|resource| self.is_reader(resource, owner, now));
-        if is_gone || (!is_reader && self.is_gone(resources, writer, now)) {
-            return Ok(Answer::Gone);
+        if has_tombstone || (!is_reader && self.has_tombstone(resources, writer, now)) {
+            return Ok(Answer::Tombstone);
         }
         let written: Vec<_> = resources
             .iter()
@@ -44,7 +44,7 @@ impl NodeState {
                 self.set_lock(&resource, Some(held));
                 continue;
             }
-            subscribers.tell(resource.clone());
+            subscribers.publish(resource.clone());
             self.wake_next(parameters, &resource, now, subscribers);
         }
         granted

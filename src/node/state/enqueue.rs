@@ -8,16 +8,16 @@ use crate::{
         parameters::QuorumParameters,
         state::{
             NodeState, NodeTime, Subscribers, WaitQueue,
-            wait_queue::{Asking, QueueEntry},
+            wait_queue::{QueueEntry, TurnRequest},
         },
         ttl::whole_milliseconds,
     },
     values::{LeaseId, Resource},
 };
 
-/// How far ahead of the node's time a ticket may be that another node gave, whose clock may be:
+/// How far ahead of the node's time an arrival may be that another node gave, whose clock may be:
 /// every later waiter has a larger one.
-const TICKET_AHEAD: Duration = Duration::from_secs(3600);
+const MAX_ARRIVAL_AHEAD: Duration = Duration::from_secs(3600);
 
 impl NodeState {
     /// Locks if it is the waiter's turn: the resources are free, and nobody is before it. A lock
@@ -29,19 +29,19 @@ impl NodeState {
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) -> Result<Answer, Answer> {
-        let Enqueue { lock, resource: index, waiter, ticket, entry_ttl, only_waits } = enqueue;
-        if self.is_gone(&lock.resources, &lock.owner, now) {
-            return Ok(Answer::Gone);
+        let Enqueue { lock, resource: index, waiter, arrival, entry_ttl, enqueue_only } = enqueue;
+        if self.has_tombstone(&lock.resources, &lock.owner, now) {
+            return Ok(Answer::Tombstone);
         }
         let Some(resource) = lock.resources.get(*index) else {
             return self.lock(parameters, lock, now, subscribers);
         };
         let lookup = self.look_up(&lock.resources, &lock.owner, now);
         let counter = self.counters(&lock.resources, now)?.largest;
-        let other = lookup.other.or_else(|| self.lets_writer_first(&lock.resources, &lock.owner, now));
-        let is_free = other.is_none() && !only_waits;
+        let other = lookup.other.or_else(|| self.yield_to_writer(&lock.resources, &lock.owner, now));
+        let is_free = other.is_none() && !enqueue_only;
         let asks_queue = is_free && !lookup.is_all_ours;
-        let asking = Some(Asking { waiter, ticket: *ticket });
+        let asking = Some(TurnRequest { waiter, arrival: *arrival });
         let head =
             asks_queue.then(|| self.next_in_queue(parameters, resource, asking, now, subscribers)).flatten();
         if is_free && head.as_ref().is_none_or(|head| head == waiter) {
@@ -53,10 +53,10 @@ impl NodeState {
                 // Readers behind it need not wait for it.
                 self.wake_next(parameters, resource, now, subscribers);
             }
-            return Ok(granted.awaited(self.wait_queue(resource, now).is_some()));
+            return Ok(granted.with_waiters(self.wait_queue(resource, now).is_some()));
         }
         let holder = other.map(|holder| Holder { counter, ..holder });
-        let ticket = entry_ttl.map_or(0, |entry_ttl| self.enter(resource, waiter, *ticket, entry_ttl, now));
+        let arrival = entry_ttl.map_or(0, |entry_ttl| self.enter(resource, waiter, *arrival, entry_ttl, now));
         let patience = self
             .ttl_before(resource, waiter, now, subscribers)
             .or_else(|| holder.as_ref().map(|holder| holder.remaining))
@@ -64,19 +64,19 @@ impl NodeState {
         let blocked = holder.as_ref().map_or(*index, |holder| holder.resource);
         Ok(Answer::Queued(Queued {
             resource: blocked,
-            ticket,
+            arrival,
             rank: self.rank(resource, waiter, now),
             patience,
             holder,
         }))
     }
 
-    /// Keeps an entry for so long, and returns its ticket.
+    /// Keeps an entry for so long, and returns its arrival.
     fn enter(
         &mut self,
         resource: &Resource,
         waiter: &LeaseId,
-        ticket: u64,
+        arrival: u64,
         entry_ttl: Duration,
         now: NodeTime,
     ) -> u64 {
@@ -86,20 +86,20 @@ impl NodeState {
             woken: None,
             expires_at: now + entry_ttl,
         });
-        let ticket = if ticket == 0 {
-            let last = queue.entries.last().map_or(0, |entry| entry.ticket);
+        let arrival = if arrival == 0 {
+            let last = queue.entries.last().map_or(0, |entry| entry.arrival);
             micros(now).max(last.saturating_add(1))
         } else {
             // It has come, so it is not overdue any more.
             queue.woken = queue.woken.filter(|(woken, _)| woken != waiter);
-            ticket.min(micros(now + TICKET_AHEAD))
+            arrival.min(micros(now + MAX_ARRIVAL_AHEAD))
         };
         queue.entries.retain(|entry| entry.waiter != *waiter);
-        queue.entries.push(QueueEntry { ticket, waiter: waiter.clone(), ends: now + entry_ttl });
+        queue.entries.push(QueueEntry { arrival, waiter: waiter.clone(), ends: now + entry_ttl });
         queue.entries.sort_unstable();
         queue.expires_at = queue.expires_at.max(now + entry_ttl);
         self.wait_queues.insert(resource.clone(), queue);
-        ticket
+        arrival
     }
 
     /// How many are before a waiter; all of them if it is not queued.

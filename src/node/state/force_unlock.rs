@@ -27,17 +27,17 @@ impl NodeState {
                 vec![held.owner.clone()]
             };
             self.set_lock(resource, None);
-            self.marks.remove(resource);
-            self.turn_marks.remove(resource);
+            self.yield_marks.remove(resource);
+            self.writer_marks.remove(resource);
             self.readers.remove(resource);
             for owner in &owners {
                 self.write_tombstone(parameters, resource, owner, now);
             }
             deleted += 1;
-            subscribers.tell(resource.clone());
+            subscribers.publish(resource.clone());
             self.wake_next(parameters, resource, now, subscribers);
             let clients = owners.iter().filter_map(LeaseId::client);
-            clients.for_each(|client| subscribers.tell(names::force_unlocked(client)));
+            clients.for_each(|client| subscribers.publish(names::force_unlocked(client)));
         }
         Answer::Unlocked { deleted }
     }

@@ -48,8 +48,8 @@ impl NodeState {
         owner: &LeaseId,
         now: NodeTime,
     ) -> Result<(bool, Counters), Answer> {
-        if self.is_gone(resources, owner, now) {
-            return Err(Answer::Gone);
+        if self.has_tombstone(resources, owner, now) {
+            return Err(Answer::Tombstone);
         }
         let HolderLookup { other, is_all_ours } = self.look_up(resources, owner, now);
         let counters = self.counters(resources, now)?;
@@ -60,7 +60,7 @@ impl NodeState {
     }
 
     /// Makes a resource the owner's; a ttl that ends later stays.
-    pub(super) fn own(
+    pub(super) fn write_owner(
         &mut self,
         resource: &Resource,
         owner: &LeaseId,

@@ -26,7 +26,7 @@ impl NodeState {
             return Err(Answer::AlreadyRegistered { fingerprint: fingerprint.clone() });
         }
         check_clock(init.time, now)?;
-        if !init.is_rehearsal {
+        if !init.is_dry_run {
             self.write_metadata(&parameters.fingerprint, 0, false);
             self.quarantine = None;
         }

@@ -27,7 +27,7 @@ impl NodeState {
         let waiters = entries.iter().filter(|entry| !entry.ends.is_past(now)).count();
         let count = u32::try_from(waiters).unwrap_or(u32::MAX);
         let first = entries.first().filter(|_| waiters > 0);
-        let shown = readers.into_iter().take(inspect.most_readers as usize);
+        let shown = readers.into_iter().take(inspect.max_readers as usize);
         Ok(Answer::Inspected(InspectAnswer {
             held,
             counter: counters.largest,

@@ -23,7 +23,7 @@ impl NodeState {
     pub(super) fn latch(&mut self, told: &Latch, now: NodeTime, subscribers: &mut Subscribers<'_>) -> Answer {
         self.latches.retain(|_, record| !record.expires_at.is_past(now));
         if let Some(record) = self.latches.get(&told.latch).filter(|record| record.count != told.count) {
-            return Answer::OtherCount(record.count);
+            return Answer::CountMismatch(record.count);
         }
         let expires_at = now + told.ttl;
         if let Some(record) = self.latches.get_mut(&told.latch) {
@@ -42,7 +42,7 @@ impl NodeState {
                 record.arrivals.extend(told.arrivals.iter().cloned());
                 record.is_open = told.is_open || record.arrivals.len() >= count as usize;
                 if record.is_open {
-                    subscribers.tell(names::latch(&told.latch));
+                    subscribers.publish(names::latch(&told.latch));
                 }
             }
         }

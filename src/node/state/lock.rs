@@ -8,7 +8,7 @@ use crate::{
         parameters::QuorumParameters,
         state::{
             NodeState, NodeTime, Subscribers,
-            counters::{Counters, LARGEST_COUNTER, moved_by_hint, used_up},
+            counters::{Counters, LARGEST_COUNTER, hinted_counter, invalid_counter},
             holder_lookup::HolderLookup,
         },
     },
@@ -27,26 +27,26 @@ impl NodeState {
     ) -> Result<Answer, Answer> {
         let Lock { resources, owner, has_turn, .. } = lock;
         let lookup = self.look_up(resources, owner, now);
-        if lookup.is_all_ours || self.is_gone(resources, owner, now) {
+        if lookup.is_all_ours || self.has_tombstone(resources, owner, now) {
             return self.grant(parameters, lock, now);
         }
         if *has_turn {
             return self.take(parameters, lock, lookup, now);
         }
         let counter = self.counters(resources, now)?.largest;
-        let awaited =
-            resources.iter().position(|resource| self.is_awaited(parameters, resource, now, subscribers));
+        let with_waiters =
+            resources.iter().position(|resource| self.has_waiters(parameters, resource, now, subscribers));
         let marked = || resources.iter().position(|resource| self.is_marked(resource, now));
         let is_free = lookup.other.is_none();
-        let Some(resource) = awaited.or_else(|| if is_free { marked() } else { None }) else {
+        let Some(resource) = with_waiters.or_else(|| if is_free { marked() } else { None }) else {
             if let Some(holder) = lookup.other.as_ref().filter(|_| !lock.gives_up) {
-                self.mark_held(parameters, resources, holder, now);
+                self.set_yield_mark(parameters, resources, holder, now);
             }
             return self.grant(parameters, lock, now);
         };
         let holder = lookup.other.map(|holder| Holder { counter, ..holder });
-        let rank = u32::from(awaited.is_some());
-        Ok(Answer::Queued(Queued { resource, ticket: 0, rank, patience: Duration::ZERO, holder }))
+        let rank = u32::from(with_waiters.is_some());
+        Ok(Answer::Queued(Queued { resource, arrival: 0, rank, patience: Duration::ZERO, holder }))
     }
 
     /// The lock of a waiter at its turn, as the queue node says.
@@ -62,11 +62,11 @@ impl NodeState {
         match lookup.other {
             // Of a group, others of its resources may have made the turn.
             Some(other) if !gives_up && resources.len() == 1 && !resources.is_shared(0) => {
-                self.mark_turn(parameters, resources, &other, now);
+                self.set_writer_mark(parameters, resources, &other, now);
             }
             Some(_) => {}
             None => {
-                if let Some(holder) = self.lets_writer_first(resources, owner, now) {
+                if let Some(holder) = self.yield_to_writer(resources, owner, now) {
                     return Err(Answer::Held(Holder { counter, ..holder }));
                 }
             }
@@ -90,9 +90,9 @@ impl NodeState {
         let epoch = |resource| self.readers(resource, now).map_or(0, |readers| readers.epoch);
         let largest_epoch = resources.iter().map(epoch).max().unwrap_or(0);
         let largest = counters.largest_or_start(now).max(largest_epoch);
-        let below = largest.max(minimum_token).max(moved_by_hint(*hint, now));
+        let below = largest.max(minimum_token).max(hinted_counter(*hint, now));
         if repeated.is_none() && below >= LARGEST_COUNTER {
-            return Err(used_up(below));
+            return Err(invalid_counter(below));
         }
         let vote = repeated.unwrap_or(below + 1);
         for ((resource, is_shared), found) in resources.each().zip(&counters.found) {
@@ -102,9 +102,9 @@ impl NodeState {
                 continue;
             }
             let stored = self.held(resource, now).map(|held| held.holds).filter(|_| repeated.is_some());
-            self.own(resource, owner, stored.unwrap_or(1), *ttl, now);
-            self.marks.remove(resource);
-            self.turn_marks.remove(resource);
+            self.write_owner(resource, owner, stored.unwrap_or(1), *ttl, now);
+            self.yield_marks.remove(resource);
+            self.writer_marks.remove(resource);
         }
         Ok(Answer::Granted { vote })
     }

@@ -82,9 +82,9 @@ pub(crate) struct NodeState {
     /// By the resource itself, too.
     wait_queues: BTreeMap<Resource, WaitQueue>,
     /// Until when newcomers let those go first who wait; by the resource itself.
-    marks: BTreeMap<Resource, NodeTime>,
+    yield_marks: BTreeMap<Resource, NodeTime>,
     /// Until when readers let a writer go first whose turn it is; by the resource itself.
-    turn_marks: BTreeMap<Resource, NodeTime>,
+    writer_marks: BTreeMap<Resource, NodeTime>,
     metadata: Option<NodeMetadata>,
     quarantine: Option<Quarantine>,
     /// Whether nobody has ever seen the node in a quorum: `true` from its first registration,
@@ -153,8 +153,8 @@ impl NodeState {
             leaders: BTreeMap::new(),
             latches: BTreeMap::new(),
             wait_queues: BTreeMap::new(),
-            marks: BTreeMap::new(),
-            turn_marks: BTreeMap::new(),
+            yield_marks: BTreeMap::new(),
+            writer_marks: BTreeMap::new(),
             metadata: None,
             quarantine: None,
             is_new: None,
@@ -196,11 +196,11 @@ impl NodeState {
         operation: &Operation,
         now: NodeTime,
     ) -> Outcome {
-        self.apply_before(&|_| 1, parameters, operation, now)
+        self.apply_with_listeners(&|_| 1, parameters, operation, now)
     }
 
     /// Executes one operation; `listeners` says how many listen to a topic.
-    pub(crate) fn apply_before(
+    pub(crate) fn apply_with_listeners(
         &mut self,
         listeners: &dyn Fn(&Resource) -> u32,
         parameters: &QuorumParameters,
@@ -275,8 +275,8 @@ impl NodeState {
         self.leaders.retain(|_, leader| !leader.expires_at.is_past(now));
         self.latches.retain(|_, record| !record.expires_at.is_past(now));
         self.wait_queues.retain(|_, wait_queue| !wait_queue.expires_at.is_past(now));
-        self.marks.retain(|_, until| !until.is_past(now));
-        self.turn_marks.retain(|_, until| !until.is_past(now));
+        self.yield_marks.retain(|_, until| !until.is_past(now));
+        self.writer_marks.retain(|_, until| !until.is_past(now));
         self.quarantine = self.quarantine(now);
     }
 
@@ -339,7 +339,7 @@ impl NodeState {
         self.tombstones.insert((names::shared_key_alias(resource), owner.clone()), now + parameters.max_ttl);
     }
 
-    fn is_gone(&self, resources: &[Resource], owner: &LeaseId, now: NodeTime) -> bool {
+    fn has_tombstone(&self, resources: &[Resource], owner: &LeaseId, now: NodeTime) -> bool {
         resources.iter().any(|resource| self.tombstone(resource, owner, now).is_some())
     }
 }

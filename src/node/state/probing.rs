@@ -11,10 +11,10 @@ impl NodeState {
         self.locks.keys().filter(|resource| self.held(resource, now).is_some()).cloned().collect()
     }
 
-    pub(crate) fn set_mark(&mut self, resource: &Resource, until: Option<NodeTime>) {
+    pub(crate) fn put_yield_mark(&mut self, resource: &Resource, until: Option<NodeTime>) {
         match until {
-            Some(until) => self.marks.insert(resource.clone(), until),
-            None => self.marks.remove(resource),
+            Some(until) => self.yield_marks.insert(resource.clone(), until),
+            None => self.yield_marks.remove(resource),
         };
     }
 
@@ -67,9 +67,9 @@ impl NodeState {
 #[cfg(redquorum_model)]
 impl NodeState {
     /// Lets newcomers and readers come when they like.
-    pub(crate) fn forget_marks(&mut self) {
-        self.marks.clear();
-        self.turn_marks.clear();
+    pub(crate) fn clear_marks(&mut self) {
+        self.yield_marks.clear();
+        self.writer_marks.clear();
     }
 
     /// The readers of a resource, or what is left of them, no matter who has the key.

@@ -31,7 +31,7 @@ impl NodeState {
         } else {
             self.leaders
                 .insert(resource.clone(), LeaderRecord { said: said.clone(), expires_at: now + *ttl });
-            subscribers.tell(names::leader(resource));
+            subscribers.publish(names::leader(resource));
         }
         Answer::Proclaimed
     }

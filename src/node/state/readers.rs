@@ -79,11 +79,16 @@ impl NodeState {
     }
 
     /// Those who wait for readers wait for as long as these stay.
-    pub(super) fn prolong_mark(&mut self, parameters: &QuorumParameters, resource: &Resource, now: NodeTime) {
+    pub(super) fn extend_yield_mark(
+        &mut self,
+        parameters: &QuorumParameters,
+        resource: &Resource,
+        now: NodeTime,
+    ) {
         // No longer than the longest ttl, as the sign that there are marks may end then.
         let longest = now + parameters.max_ttl;
         let until = self.readers(resource, now).map(|readers| readers.expires_at.min(longest));
-        if let (Some(until), Some(mark)) = (until, self.marks.get_mut(resource))
+        if let (Some(until), Some(mark)) = (until, self.yield_marks.get_mut(resource))
             && !mark.is_past(now)
         {
             *mark = until.max(*mark);

@@ -5,7 +5,7 @@ use crate::node::{
     parameters::{QuorumParameters, RestartGuard},
     state::{
         NodeState, NodeTime, Quarantine,
-        counters::{minimum_token_at, usable},
+        counters::{check_counter, minimum_token_at},
         guard::check_clock,
     },
 };
@@ -26,7 +26,7 @@ impl NodeState {
         let is_trusted = parameters.guard == RestartGuard::Off || (self.metadata.is_none() && admits_new);
         if self.metadata.is_none() || !(self.is_of(&self.incarnation) || is_trusted) {
             let minimum_token =
-                self.metadata.as_ref().map_or(Ok(0), |metadata| usable(metadata.minimum_token))?;
+                self.metadata.as_ref().map_or(Ok(0), |metadata| check_counter(metadata.minimum_token))?;
             // That of a new node stays: with votes from the next second on, they would be above the
             // minimum token that a restart within this second sets.
             let is_new = !is_trusted && self.metadata.is_none() && self.is_new.is_none();

@@ -5,7 +5,7 @@ use crate::node::{
     parameters::QuorumParameters,
     state::{
         NodeState, NodeTime,
-        counters::{LARGEST_COUNTER, start, usable},
+        counters::{LARGEST_COUNTER, check_counter, start},
     },
 };
 
@@ -17,7 +17,7 @@ impl NodeState {
         now: NodeTime,
     ) -> Result<Answer, Answer> {
         let Renew { resources, owner, holds, ttl, token } = renew;
-        let token = usable(*token)?;
+        let token = check_counter(*token)?;
         let (_, counters) = self.look_up_free(resources, owner, now)?;
         self.note_quorum(parameters, now);
         let abstention = self.abstention_from_renewals(parameters, now);
@@ -38,7 +38,7 @@ impl NodeState {
             let mut counter = found.map_or(regained, |found| found.max(token));
             if !is_shared {
                 self.count(parameters, resource, counter, now);
-                self.own(resource, owner, *holds, *ttl, now);
+                self.write_owner(resource, owner, *holds, *ttl, now);
                 continue;
             }
             // A run of readers that this begins has its phase at the token, or above all votes.
@@ -55,11 +55,13 @@ impl NodeState {
                 0
             };
             self.share(resource, owner, epoch, *ttl, now);
-            self.prolong_mark(parameters, resource, now);
+            self.extend_yield_mark(parameters, resource, now);
         }
-        let is_awaited = self.is_any_queued(resources, now);
-        Ok(abstention
-            .map_or_else(|| Answer::Renewed { proves }.awaited(is_awaited), Answer::RenewedInQuarantine))
+        let has_waiters = self.is_any_queued(resources, now);
+        Ok(abstention.map_or_else(
+            || Answer::Renewed { proves }.with_waiters(has_waiters),
+            Answer::RenewedInQuarantine,
+        ))
     }
 }
 

@@ -14,9 +14,9 @@ impl NodeState {
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) -> Answer {
-        let Unlock { resources, owner, notify, tombstone, is_awaited: leaves_mark } = unlock;
+        let Unlock { resources, owner, notify, tombstone, has_waiters: leaves_mark } = unlock;
         let mut deleted = 0_u32;
-        let mut is_awaited = false;
+        let mut has_waiters = false;
         for (resource, is_shared) in resources.each() {
             let was_ours = if is_shared {
                 self.unshare(resource, owner, now)
@@ -31,17 +31,17 @@ impl NodeState {
             // Others may share it yet.
             if was_ours && self.held(resource, now).is_none() {
                 // A turn mark stays: the writer whose turn it is comes now.
-                let was_marked = self.marks.remove(resource).is_some_and(|until| !until.is_past(now));
+                let was_marked = self.yield_marks.remove(resource).is_some_and(|until| !until.is_past(now));
                 if *notify {
                     // Waiters go before newcomers, if there are any that are known.
                     if was_marked || *leaves_mark {
-                        self.marks.insert(resource.clone(), now + parameters.hand_over);
+                        self.yield_marks.insert(resource.clone(), now + parameters.hand_over);
                     }
-                    subscribers.tell(resource.clone());
+                    subscribers.publish(resource.clone());
                 }
             }
             // Wherever it is free now: what is deleted elsewhere may not have been here.
-            is_awaited |= self.is_awaited(parameters, resource, now, subscribers);
+            has_waiters |= self.has_waiters(parameters, resource, now, subscribers);
         }
         let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());
         if *tombstone == Tombstone::Always || (*tombstone == Tombstone::IfMissing && !is_all_deleted) {
@@ -49,6 +49,6 @@ impl NodeState {
                 self.write_tombstone(parameters, resource, owner, now);
             }
         }
-        Answer::Unlocked { deleted }.awaited(is_awaited)
+        Answer::Unlocked { deleted }.with_waiters(has_waiters)
     }
 }

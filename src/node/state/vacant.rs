@@ -14,7 +14,7 @@ impl NodeState {
         let is_vacant = |resource: &Resource| {
             self.held(resource, now).is_none()
                 && self.wait_queue(resource, now).is_none()
-                && (vacant.even_marked || !self.is_marked(resource, now))
+                && (vacant.ignores_marks || !self.is_marked(resource, now))
         };
         let each = vacant.resources.iter().enumerate();
         let indices = each.filter(|(_, resource)| is_vacant(resource)).map(|(index, _)| index);

@@ -1,5 +1,5 @@
 //! The wait queue of a resource: waiters that are woken one at a time, in the order of their
-//! tickets.
+//! arrivals.
 
 use crate::{
     node::{
@@ -16,7 +16,7 @@ const TOLD: usize = 2;
 /// The waiters for a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WaitQueue {
-    /// In the order of their tickets, and of their names where these are equal.
+    /// In the order of their arrivals, and of their names where these are equal.
     pub(super) entries: Vec<QueueEntry>,
     /// The waiter that was woken last, and when it was for the first time.
     pub(super) woken: Option<(LeaseId, NodeTime)>,
@@ -26,7 +26,7 @@ pub(crate) struct WaitQueue {
 /// The entry of one waiter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueEntry {
-    pub(crate) ticket: u64,
+    pub(crate) arrival: u64,
     pub(crate) waiter: LeaseId,
     /// Until when it is kept.
     pub(crate) ends: NodeTime,
@@ -34,9 +34,9 @@ pub(crate) struct QueueEntry {
 
 /// A waiter that asks whether it is its turn.
 #[derive(Clone, Copy)]
-pub(super) struct Asking<'a> {
+pub(super) struct TurnRequest<'a> {
     pub(super) waiter: &'a LeaseId,
-    pub(super) ticket: u64,
+    pub(super) arrival: u64,
 }
 
 /// Those who hear what a node tells, and what they are told.
@@ -51,12 +51,12 @@ impl<'a> Subscribers<'a> {
         Self { count, notices: Vec::new() }
     }
 
-    pub(super) fn tell(&mut self, topic: Resource) {
+    pub(super) fn publish(&mut self, topic: Resource) {
         self.notices.push(topic);
     }
 
     /// Tells a topic to those who listen, if there are any.
-    fn tell_heard(&mut self, topic: Resource) -> bool {
+    fn publish_if_heard(&mut self, topic: Resource) -> bool {
         let is_heard = (self.count)(&topic) > 0;
         if is_heard {
             self.notices.push(topic);
@@ -81,14 +81,14 @@ impl NodeState {
 
     /// The waiter whose turn it is. It is woken, unless it is the one that asks, or waits to write
     /// what is shared: then it is told again that it is one of the first. The one that asks may be
-    /// out of the queue because it had a vote and gave it back: then its ticket counts. A waiter that
+    /// out of the queue because it had a vote and gave it back: then its arrival counts. A waiter that
     /// does not listen is gone, and is taken out. The second goes before a first that was woken and
     /// has not come for most of a hand-over, and is woken together with it from then on.
     pub(super) fn next_in_queue(
         &mut self,
         parameters: &QuorumParameters,
         resource: &Resource,
-        asking: Option<Asking<'_>>,
+        asking: Option<TurnRequest<'_>>,
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) -> Option<LeaseId> {
@@ -101,9 +101,11 @@ impl NodeState {
             let is_blocked = self.held(resource, now).is_some() && !names::is_reader(&head.waiter);
             let is_overdue =
                 !is_blocked && woken.is_some_and(|at| (at + parameters.hand_over * 3 / 4).is_past(now));
-            if let Some(Asking { waiter, ticket }) = asking {
+            if let Some(TurnRequest { waiter, arrival }) = asking {
                 let is_second = second.as_ref().is_none_or(|second| second == waiter);
-                if head.waiter == *waiter || (ticket > 0 && ticket < head.ticket) || (is_overdue && is_second)
+                if head.waiter == *waiter
+                    || (arrival > 0 && arrival < head.arrival)
+                    || (is_overdue && is_second)
                 {
                     return Some(waiter.clone());
                 }
@@ -111,7 +113,7 @@ impl NodeState {
             let topic = if is_blocked { names::head } else { names::wake };
             let is_there = !head.ends.is_past(now)
                 && ((is_blocked && asking.is_none())
-                    || subscribers.tell_heard(topic(resource, &head.waiter)));
+                    || subscribers.publish_if_heard(topic(resource, &head.waiter)));
             if is_there && is_blocked {
                 return Some(head.waiter);
             }
@@ -122,7 +124,7 @@ impl NodeState {
                     queue.woken = Some((head.waiter.clone(), now));
                 }
                 if let Some(second) = second.filter(|_| is_overdue) {
-                    subscribers.tell_heard(names::wake(resource, &second));
+                    subscribers.publish_if_heard(names::wake(resource, &second));
                 }
                 return Some(head.waiter);
             }
@@ -131,7 +133,7 @@ impl NodeState {
     }
 
     /// Whether anybody is queued; the first is woken then if the resource is free.
-    pub(super) fn is_awaited(
+    pub(super) fn has_waiters(
         &mut self,
         parameters: &QuorumParameters,
         resource: &Resource,
@@ -171,13 +173,13 @@ impl NodeState {
         } else if rank.is_some_and(|rank| rank < TOLD)
             && let Some(next) = queue.entries.get(TOLD - 1)
         {
-            subscribers.tell_heard(names::head(resource, &next.waiter));
+            subscribers.publish_if_heard(names::head(resource, &next.waiter));
         }
     }
 
     /// Sets when the waiter that was woken last was so for the first time, and returns that waiter.
     #[cfg(test)]
-    pub(crate) fn set_woken_at(&mut self, resource: &Resource, at: NodeTime) -> Option<LeaseId> {
+    pub(crate) fn set_last_woken_at(&mut self, resource: &Resource, at: NodeTime) -> Option<LeaseId> {
         let woken = self.wait_queues.get_mut(resource)?.woken.as_mut()?;
         woken.1 = at;
         Some(woken.0.clone())

@@ -5,7 +5,7 @@ use crate::node::{
     parameters::QuorumParameters,
     state::{
         NodeState, NodeTime,
-        counters::{start, usable},
+        counters::{check_counter, start},
     },
 };
 
@@ -17,7 +17,7 @@ impl NodeState {
         now: NodeTime,
     ) -> Result<Answer, Answer> {
         let WriteBack { resources, owner, token } = write_back;
-        let token = usable(*token)?;
+        let token = check_counter(*token)?;
         let lookup = self.look_up(resources, owner, now);
         let counters = self.counters(resources, now)?;
         let may_stand = resources.each().zip(&counters.found).all(|((resource, is_shared), found)| {

@@ -41,7 +41,7 @@ impl Node for Strange {
     fn call(&self, request: Request) -> Reply {
         match (&self.1, &request.operations[..]) {
             (Strangeness::Late, [Operation::Init(_)]) => return Reply::error(1, &NodeError::ClockOff(OFF)),
-            (Strangeness::Overtaken, [Operation::Init(init)]) if !init.is_rehearsal => {
+            (Strangeness::Overtaken, [Operation::Init(init)]) if !init.is_dry_run => {
                 drop(self.0.call(request.clone()));
             }
             _ => {}

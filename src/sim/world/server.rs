@@ -116,10 +116,10 @@ impl Server {
         let mut answers = Vec::with_capacity(operations.len());
         for operation in operations {
             if matches!(operation, Operation::Register(_)) && std::mem::take(&mut self.is_new) {
-                let init = Init { is_rehearsal: false, time: time.since_epoch() };
+                let init = Init { is_dry_run: false, time: time.since_epoch() };
                 self.state.apply(parameters, &Operation::Init(init), time);
             }
-            let outcome = self.state.apply_before(listeners, parameters, operation, time);
+            let outcome = self.state.apply_with_listeners(listeners, parameters, operation, time);
             answers.push(outcome.answer);
             released.extend(outcome.notices);
         }

@@ -81,8 +81,8 @@ end
 -- there: the node must not vote, or the owner was unlocked here before.
 function node.look_up_to_lock(resources, owner, writer)
   node.may_vote()
-  if node.is_any_gone(resources, owner) then
-    node.refuse({ 'gone' })
+  if node.has_any_tombstone(resources, owner) then
+    node.refuse({ 'tombstone' })
   end
   return node.look_up(resources, owner, writer)
 end

@@ -47,17 +47,17 @@ end
 -- The waiter whose turn it is, nil if there is no queue. It is woken, unless it is the one that
 -- asks, or waits for others to stop reading what is held: then it is told again that it is one of the
 -- first. The one that asks may be out of the queue because it had a vote and gave it back: then its
--- ticket counts. A waiter that does not listen is gone, and is taken out. The second goes before a
+-- arrival counts. A waiter that does not listen is gone, and is taken out. The second goes before a
 -- first that was woken and has not come for most of a hand-over, and is woken together with it from
 -- then on.
-function node.next_in_queue(resource, is_held, asking, ticket)
+function node.next_in_queue(resource, is_held, asking, arrival)
   while true do
     local queue = $QUEUE .. resource .. '}'
     local head, second = unpack(redis.call('ZRANGE', queue, '0', '1'))
     if not head or head == asking then
       return head
     end
-    if ticket and ticket ~= '0' and tonumber(ticket) < tonumber(redis.call('ZSCORE', queue, head)) then
+    if arrival and arrival ~= '0' and tonumber(arrival) < tonumber(redis.call('ZSCORE', queue, head)) then
       return asking
     end
     local woken, at = node.woken(resource)

@@ -86,15 +86,15 @@ end
 
 -- Those who wait for readers wait for as long as these stay. Where that cannot be written, others
 -- may come before them.
-function node.prolong_mark(resource, ttl)
+function node.extend_yield_mark(resource, ttl)
   if node.flags().is_dirty and redis.call('PTTL', $YIELD_MARK .. resource .. '}') < ttl then
-    pcall(node.mark, resource, ttl, 'XX')
+    pcall(node.set_yield_mark, resource, ttl, 'XX')
   end
 end
 
 -- Has those who share a resource let a writer go first whose turn it is, until that comes again.
-function node.mark_turn(resource, ttl)
-  node.mark(resource, ttl)
+function node.set_writer_mark(resource, ttl)
+  node.set_yield_mark(resource, ttl)
   redis.call('SET', $WRITER_MARK .. resource .. '}', '1', 'PX', math.min(4 * node.hand_over, node.max_ttl))
 end
 

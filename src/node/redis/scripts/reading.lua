@@ -27,7 +27,7 @@ function node.flags()
   return node.known_flags
 end
 
-function node.is_gone(resource, owner)
+function node.has_tombstone(resource, owner)
   local tombstone = node.flags().is_dirty and $TOMBSTONE .. braced(resource) .. ':' .. owner
   return tombstone and redis.call('EXISTS', tombstone) == 1
 end
@@ -67,7 +67,7 @@ end
 
 -- An answer, at a node where others are queued or where they are not.
 function node.with_waiters(answer, has_waiters)
-  return has_waiters and { 'awaited', answer } or answer
+  return has_waiters and { 'with_waiters', answer } or answer
 end
 
 -- Ends the operation that is being executed, and no other, with this answer. So does any error of a
@@ -95,9 +95,9 @@ function node.start()
   return node.time()[1] * 1000000
 end
 
-function node.is_any_gone(resources, owner)
+function node.has_any_tombstone(resources, owner)
   for i = 1, #resources do
-    if node.is_gone(resources[i], owner) then
+    if node.has_tombstone(resources[i], owner) then
       return true
     end
   end

@@ -21,7 +21,7 @@ end
 
 -- Makes newcomers yield to the waiters of a resource for this time; if `only_if` is `XX`, only where
 -- newcomers yield already. No longer than the node stays dirty for certain.
-function node.mark(resource, ttl, only_if)
+function node.set_yield_mark(resource, ttl, only_if)
   local mark, lasts = $YIELD_MARK .. resource .. '}', math.max(math.min(ttl, node.max_ttl), 1)
   if not only_if then
     redis.call('SET', mark, '1', 'PX', lasts)
@@ -32,7 +32,7 @@ function node.mark(resource, ttl, only_if)
 end
 
 -- A mark that stays is over by itself, so nothing depends on whether it may be deleted.
-function node.unmark(resource)
+function node.delete_marks(resource)
   if node.flags().is_dirty then
     redis.pcall('DEL', $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}')
   end

@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::{super::raw_connection::broken, *};
-use crate::node::{LONGEST_VALUE, Observe, ObserveAnswer, Proclaim, Proclamation, request::MOST_OPERATIONS};
+use crate::node::{LONGEST_VALUE, Observe, ObserveAnswer, Proclaim, Proclamation, request::MAX_OPERATIONS};
 
 /// Returns a connection through a proxy that sends `injected` to the client when the sender fires.
 async fn through_hop(server: &Server, injected: Vec<u8>) -> (RawConnection, oneshot::Sender<()>) {
@@ -73,10 +73,10 @@ async fn the_longest_answer_exceeds_no_limit() {
     };
     let proclaim = Proclaim { resource: r.clone(), said: said.clone(), ttl: Duration::from_secs(30) };
     assert_eq!(*fixture.call(Operation::Proclaim(proclaim)).await, [Answer::Proclaimed]);
-    let operations = vec![Operation::Observe(Observe { resource: r }); MOST_OPERATIONS];
+    let operations = vec![Operation::Observe(Observe { resource: r }); MAX_OPERATIONS];
     let until = fixture.clock.now() + Duration::from_secs(30);
     let answers = fixture.node.call(Request::new(operations, until)).await;
-    assert_eq!(answers.len(), MOST_OPERATIONS);
+    assert_eq!(answers.len(), MAX_OPERATIONS);
     for answer in &*answers {
         let Answer::Observed(ObserveAnswer { said: seen, .. }) = answer else { panic!("{answer:?}") };
         assert_eq!(*seen, Some(said.clone()));

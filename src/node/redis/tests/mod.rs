@@ -66,7 +66,7 @@ impl Fixture {
             owner,
             notify,
             tombstone: Tombstone::Never,
-            is_awaited: false,
+            has_waiters: false,
         }))
     }
 

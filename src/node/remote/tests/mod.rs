@@ -94,7 +94,7 @@ impl Fixture {
     fn unlock_for(&self, number: u32, time: Duration) -> Reply {
         let (resources, owner) = ([resource("r")].into(), owner(number));
         let unlock =
-            Unlock { resources, owner, notify: true, tombstone: Tombstone::Never, is_awaited: false };
+            Unlock { resources, owner, notify: true, tombstone: Tombstone::Never, has_waiters: false };
         self.node.call(Request::one(Operation::Unlock(unlock), self.clock.now() + time))
     }
 

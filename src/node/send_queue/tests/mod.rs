@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     node::{
         ForceUnlock, Inspect, Lock, Resources, Tombstone, Unlock, Withdraw,
-        request::{LARGEST_GROUP, MOST_OPERATIONS, MOST_RESOURCES},
+        request::{MAX_GROUP_SIZE, MAX_OPERATIONS, MAX_RESOURCES},
     },
     values::{LeaseId, Resource},
 };
@@ -48,12 +48,12 @@ fn unlock(number: u32) -> Unlock {
         owner: owner(number),
         notify: false,
         tombstone: Tombstone::Never,
-        is_awaited: false,
+        has_waiters: false,
     }
 }
 
 fn inspect() -> Operation {
-    Operation::Inspect(Inspect { resource: Resource::new("r").unwrap(), most_readers: 0 })
+    Operation::Inspect(Inspect { resource: Resource::new("r").unwrap(), max_readers: 0 })
 }
 
 fn one(operation: Operation) -> Request {
@@ -106,7 +106,7 @@ fn a_batch_and_the_calls_in_flight_are_limited() {
     let mut send_queue = up();
     let _replies: Vec<_> = (0..600).map(|number| send_queue.submit(one(lock(number)))).collect();
     for _ in 0..MAX_CALLS_IN_FLIGHT {
-        assert_eq!(send_queue.next_batch(at(0)).unwrap().1.len(), MOST_OPERATIONS);
+        assert_eq!(send_queue.next_batch(at(0)).unwrap().1.len(), MAX_OPERATIONS);
     }
     assert!(send_queue.next_batch(at(0)).is_none());
     assert!(!send_queue.needs_service(), "the next answer wakes the driver");
@@ -119,9 +119,9 @@ fn resources_of_a_batch_are_limited_and_a_larger_group_travels_alone() {
         let Operation::Lock(lock) = lock(number) else { panic!("no lock") };
         Operation::Lock(Lock { resources: (0..size).map(name).collect(), ..lock })
     };
-    let half = MOST_RESOURCES / 2;
+    let half = MAX_RESOURCES / 2;
     let groups =
-        [(1, half), (2, half), (3, half), (4, half + 1), (5, 1), (6, LARGEST_GROUP), (7, 1), (8, half)];
+        [(1, half), (2, half), (3, half), (4, half + 1), (5, 1), (6, MAX_GROUP_SIZE), (7, 1), (8, half)];
     let groups = groups.map(|(number, size)| group(number, size));
     let mut send_queue = up();
     let _replies = groups.clone().map(|group| send_queue.submit(one(group)));

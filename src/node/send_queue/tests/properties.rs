@@ -125,7 +125,7 @@ impl World {
 
     fn send(&mut self) {
         if let Some((id, operations)) = self.send_queue.next_batch(at(self.now)) {
-            assert!(self.is_up && operations.len() <= MOST_OPERATIONS);
+            assert!(self.is_up && operations.len() <= MAX_OPERATIONS);
             // The last requests in flight, of one operation each.
             let before = self.send_queue.in_flight.items().count() - operations.len();
             let items = self.send_queue.in_flight.items().skip(before).map(|(_, item)| item);

@@ -54,8 +54,8 @@ impl Node {
         self.init_at(false, self.fixture.now().since_epoch())
     }
 
-    fn init_at(&mut self, is_rehearsal: bool, time: Duration) -> Answer {
-        self.ask(&Operation::Init(Init { is_rehearsal, time }))
+    fn init_at(&mut self, is_dry_run: bool, time: Duration) -> Answer {
+        self.ask(&Operation::Init(Init { is_dry_run, time }))
     }
 
     /// Keeps its data.
@@ -168,7 +168,7 @@ fn a_node_that_may_have_voted_is_none_of_a_new_quorum() {
 fn a_node_in_its_first_quarantine_of_another_quorum_is_none_of_this_one() {
     let mut node = Node::in_first_quarantine();
     let other = QuorumParameters { fingerprint: Fingerprint::new("other"), ..parameters() };
-    let init = Operation::Init(Init { is_rehearsal: false, time: node.fixture.now().since_epoch() });
+    let init = Operation::Init(Init { is_dry_run: false, time: node.fixture.now().since_epoch() });
     let answer = node.fixture.state.apply(&other, &init, node.fixture.now()).answer;
     assert_eq!(answer, Answer::AlreadyRegistered { fingerprint: parameters().fingerprint });
 }
@@ -190,8 +190,8 @@ fn a_node_whose_clock_is_off_by_more_than_an_hour_is_not_admitted_and_left_as_it
     let before = node.fixture.state.clone();
     let off = Duration::from_secs(7200);
     let now = node.fixture.now().since_epoch();
-    for is_rehearsal in [true, false] {
-        assert_eq!(node.init_at(is_rehearsal, now + off), Answer::Error(NodeError::ClockOff(off)));
+    for is_dry_run in [true, false] {
+        assert_eq!(node.init_at(is_dry_run, now + off), Answer::Error(NodeError::ClockOff(off)));
     }
     assert_eq!(node.fixture.state, before);
 }

@@ -39,7 +39,7 @@ impl Fixture {
 
     fn init(&mut self) -> Answer {
         let time = self.now().since_epoch();
-        self.ask_guarded(&Operation::Init(Init { is_rehearsal: false, time }))
+        self.ask_guarded(&Operation::Init(Init { is_dry_run: false, time }))
     }
 
     fn restart(&mut self) {

@@ -7,8 +7,8 @@ use crate::node::{
 };
 
 /// Asks for a turn, as a reader's waiter.
-fn enqueue_to_read(by: &str, ticket: u64) -> Operation {
-    let Operation::Enqueue(entry) = enqueue("*a", by, by, ticket, 10_000) else { unreachable!() };
+fn enqueue_to_read(by: &str, arrival: u64) -> Operation {
+    let Operation::Enqueue(entry) = enqueue("*a", by, by, arrival, 10_000) else { unreachable!() };
     Operation::Enqueue(Enqueue { waiter: names::reader(&owner(by)), ..entry })
 }
 
@@ -57,7 +57,7 @@ fn a_reader_that_gets_in_wakes_the_next_and_a_writer_is_not_woken_while_others_r
     node.ask(&unlock("a", "writer", true, false));
     assert!(node.notices.contains(&turn(&one)) && !node.notices.contains(&turn(&two)));
     let granted = node.ask(&enqueue_to_read("one", 1));
-    assert!(matches!(granted.told(), Answer::Granted { .. }), "{granted:?}");
+    assert!(matches!(granted.without_waiters(), Answer::Granted { .. }), "{granted:?}");
     assert!(node.notices.contains(&turn(&two)));
     node.notices.clear();
     node.ask(&enqueue_to_read("two", 1));
@@ -86,7 +86,7 @@ fn readers_that_are_queued_let_a_writer_go_first_whose_turn_it_is_until_it_comes
     assert!(put_off(&node.ask(&asks)), "when nobody reads");
     assert!(matches!(node.ask(&lock("*a", "new", 5000, 0)), Answer::Queued(_)), "a newcomer");
     node.milliseconds += 401;
-    assert!(matches!(node.ask(&asks).told(), Answer::Granted { .. }), "it has not come");
+    assert!(matches!(node.ask(&asks).without_waiters(), Answer::Granted { .. }), "it has not come");
 
     node.ask(&take("a", "writer", 5000));
     node.ask(&unlock("*a", "two", true, false));
@@ -101,5 +101,5 @@ fn readers_give_way_to_no_writer_that_gives_up_and_to_no_group() {
     node.ask(&lock("*a", "one", 5000, 0));
     node.ask_in_vain(&giving_up(take("a", "writer", 5000)));
     node.ask_in_vain(&take("a b", "writer", 5000));
-    assert!(matches!(node.ask(&enqueue_to_read("two", 0)).told(), Answer::Granted { .. }));
+    assert!(matches!(node.ask(&enqueue_to_read("two", 0)).without_waiters(), Answer::Granted { .. }));
 }

@@ -25,21 +25,21 @@ impl QueueFixture {
 
     fn ask(&mut self, entry: &Operation) -> Answer {
         let listeners = |topic: &Resource| u32::from(!self.deaf.contains(topic));
-        let outcome = self.node.state.apply_before(&listeners, &parameters(), entry, self.node.now());
+        let outcome = self.node.state.apply_with_listeners(&listeners, &parameters(), entry, self.node.now());
         self.node.notices.extend(outcome.notices);
         outcome.answer
     }
 
-    /// Somebody comes and stays: its ticket.
+    /// Somebody comes and stays: its arrival.
     fn enter(&mut self, waiter: &str) -> u64 {
         match self.ask(&enqueue("a", waiter, waiter, 0, ENTRY_TTL)) {
-            Answer::Queued(queued) => queued.ticket,
+            Answer::Queued(queued) => queued.arrival,
             other => panic!("{other:?}"),
         }
     }
 
-    fn come_back(&mut self, waiter: &str, ticket: u64) -> Answer {
-        self.ask(&enqueue("a", waiter, waiter, ticket, ENTRY_TTL))
+    fn come_back(&mut self, waiter: &str, arrival: u64) -> Answer {
+        self.ask(&enqueue("a", waiter, waiter, arrival, ENTRY_TTL))
     }
 
     fn unlock(&mut self, by: &str) {
@@ -90,11 +90,11 @@ fn a_free_resource_without_a_queue_is_granted_and_leaves_none() {
 #[test]
 fn a_release_wakes_the_first_in_the_queue_and_nobody_else() {
     let mut queue = QueueFixture::held();
-    let tickets = ["first", "second", "third"].map(|waiter| queue.enter(waiter));
-    assert!(tickets[0] >= START && tickets.is_sorted_by(|one, next| one < next), "{tickets:?}");
+    let arrivals = ["first", "second", "third"].map(|waiter| queue.enter(waiter));
+    assert!(arrivals[0] >= START && arrivals.is_sorted_by(|one, next| one < next), "{arrivals:?}");
     queue.unlock("holder");
     assert_eq!(queue.woken(), [turn("first")]);
-    assert!(is_granted(&queue.come_back("first", tickets[0])));
+    assert!(is_granted(&queue.come_back("first", arrivals[0])));
     assert_eq!(queue.waiters(), ["second", "third"]);
     assert_eq!(queue.woken(), []);
 }
@@ -108,7 +108,7 @@ fn nobody_goes_before_the_first_in_the_queue_while_the_resource_is_free() {
         let answer = queue.ask(&enqueue("a", "newcomer", "newcomer", 0, entry_ttl));
         assert_eq!(queued(&answer).holder, None);
         assert_eq!(queued(&answer).patience, Duration::from_millis(ENTRY_TTL));
-        assert_eq!(queued(&answer).ticket > 0, entry_ttl > 0);
+        assert_eq!(queued(&answer).arrival > 0, entry_ttl > 0);
     }
     assert_eq!(queue.waiters(), ["first", "newcomer"]);
     assert_eq!(queue.woken(), [turn("first"), turn("first"), turn("first")], "and each time it is woken");
@@ -129,7 +129,7 @@ fn a_client_that_does_not_enter_the_queue_leaves_nothing() {
     let patience = Duration::from_secs(5);
     assert_eq!(
         answer,
-        Answer::Queued(Queued { resource: 0, ticket: 0, rank: 0, patience, holder: Some(holder) })
+        Answer::Queued(Queued { resource: 0, arrival: 0, rank: 0, patience, holder: Some(holder) })
     );
     assert_eq!(queue.node.state, before);
 }
@@ -237,7 +237,7 @@ fn a_waiter_that_gave_its_vote_back_is_still_first_by_its_ticket() {
 fn a_ticket_far_ahead_is_brought_back_to_an_hour_and_one_of_0_means_the_end() {
     let mut queue = QueueFixture::held();
     let hour = 3_600_000_000;
-    assert_eq!(queued(&queue.come_back("far", u64::MAX)).ticket, START + hour);
+    assert_eq!(queued(&queue.come_back("far", u64::MAX)).arrival, START + hour);
     assert_eq!(queue.enter("last"), START + hour + 1);
     let again = queue.enter("far");
     assert_eq!((again, queue.waiters()), (START + hour + 2, vec!["last".into(), "far".into()]));
@@ -291,7 +291,7 @@ fn a_newcomer_is_refused_where_others_are_queued_and_a_waiter_at_its_turn_is_not
     queue.unlock("holder");
     queue.woken();
     let refused = queue.ask(&lock("a", "newcomer", 5000, 0));
-    assert_eq!((queued(&refused).rank, queued(&refused).ticket, &queued(&refused).holder), (1, 0, &None));
+    assert_eq!((queued(&refused).rank, queued(&refused).arrival, &queued(&refused).holder), (1, 0, &None));
     assert_eq!(queue.woken(), [turn("first")], "its wake may have been lost");
     assert!(is_granted(&queue.ask(&take("a", "woken", 5000))));
     assert_eq!(queue.waiters(), ["first"], "only the turn ends an entry");
@@ -303,7 +303,10 @@ fn newcomers_let_those_go_first_who_were_refused_for_as_long_as_a_hand_over_take
     let mut queue = QueueFixture::held();
     queue.ask(&lock("a", "refused", 5000, 0));
     queue.unlock("holder");
-    assert_eq!(queue.node.state.mark(&resource("a"), queue.node.now()), Some(queue.node.now() + hand_over));
+    assert_eq!(
+        queue.node.state.yield_mark(&resource("a"), queue.node.now()),
+        Some(queue.node.now() + hand_over)
+    );
     let put_off = queue.ask(&lock("a", "newcomer", 5000, 0));
     assert_eq!((queued(&put_off).rank, &queued(&put_off).holder), (0, &None), "nobody is queued");
     assert!(is_granted(&queue.ask(&take("a", "refused", 5000))));
@@ -340,7 +343,7 @@ fn a_rollback_leaves_nobody_to_be_let_go_first() {
 fn a_holder_that_knows_of_waiters_lets_them_go_first_at_every_node() {
     let mut queue = QueueFixture::held();
     let Operation::Unlock(known) = unlock("a", "holder", true, false) else { panic!() };
-    queue.ask(&Operation::Unlock(Unlock { is_awaited: true, ..known }));
+    queue.ask(&Operation::Unlock(Unlock { has_waiters: true, ..known }));
     assert_eq!(queued(&queue.ask(&lock("a", "newcomer", 5000, 0))).rank, 0);
 }
 
@@ -385,14 +388,14 @@ fn the_second_is_woken_together_with_a_first_that_does_not_come() {
 #[test]
 fn a_waiter_that_becomes_one_of_the_first_two_is_told() {
     let mut queue = QueueFixture::held();
-    let tickets = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
-    let ranks = ["first", "third"].map(|waiter| queued(&queue.come_back(waiter, tickets[0])).rank);
-    assert_eq!(ranks, [0, 1], "with a ticket of the first, it is beside it");
+    let arrivals = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
+    let ranks = ["first", "third"].map(|waiter| queued(&queue.come_back(waiter, arrivals[0])).rank);
+    assert_eq!(ranks, [0, 1], "with an arrival of the first, it is beside it");
     let mut queue = QueueFixture::held();
-    let tickets = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
+    let arrivals = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
     queue.unlock("holder");
     queue.node.notices.clear();
-    assert!(is_granted(&queue.come_back("first", tickets[0])));
+    assert!(is_granted(&queue.come_back("first", arrivals[0])));
     let next = |waiter: &str| names::head(&resource("a"), &owner(waiter));
     assert_eq!(queue.node.notices, [next("third")]);
     queue.node.notices.clear();
@@ -407,8 +410,8 @@ fn a_waiter_that_becomes_one_of_the_first_two_is_told() {
 fn a_waiter_that_only_waits_takes_nothing_and_wakes_nobody() {
     let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
     let Operation::Enqueue(waits) = enqueue("a", "me", "w", 0, ENTRY_TTL) else { panic!() };
-    let answer = queue.ask(&Operation::Enqueue(Enqueue { only_waits: true, ..waits }));
-    assert_eq!((queued(&answer).rank, queued(&answer).ticket > 0), (0, true));
+    let answer = queue.ask(&Operation::Enqueue(Enqueue { enqueue_only: true, ..waits }));
+    assert_eq!((queued(&answer).rank, queued(&answer).arrival > 0), (0, true));
     assert_eq!((queue.waiters(), queue.woken()), (vec!["w".into()], vec![]));
 }
 
@@ -427,9 +430,9 @@ fn a_group_waits_in_the_queue_that_it_asks_for_and_is_told_which_of_its_resource
 #[test]
 fn what_others_wait_for_or_are_let_go_first_at_is_not_vacant() {
     let mut queue = QueueFixture::held();
-    let vacant = |queue: &mut QueueFixture, even_marked| {
+    let vacant = |queue: &mut QueueFixture, ignores_marks| {
         let resources = ["a", "b"].map(resource).into();
-        queue.ask(&Operation::Vacant(Vacant { resources, most: 9, even_marked }))
+        queue.ask(&Operation::Vacant(Vacant { resources, most: 9, ignores_marks }))
     };
     assert_eq!(vacant(&mut queue, true), Answer::Vacant(vec![1]));
     queue.enter("waiter");
@@ -456,7 +459,7 @@ fn shared_key_aliases_have_queues_of_their_own() {
 fn an_owner_that_was_unlocked_before_it_arrives_neither_locks_nor_enters() {
     let mut queue = QueueFixture::held();
     queue.ask(&unlock("a", "late", false, true));
-    assert_eq!(queue.ask(&enqueue("a", "late", "w", 0, ENTRY_TTL)), Answer::Gone);
+    assert_eq!(queue.ask(&enqueue("a", "late", "w", 0, ENTRY_TTL)), Answer::Tombstone);
     assert_eq!(queue.waiters(), [""; 0]);
 }
 
@@ -474,7 +477,8 @@ fn a_queue_ends_with_its_last_entry() {
 
 #[test]
 fn entries_are_ordered_by_ticket_and_then_by_name() {
-    let entry = |ticket, waiter| QueueEntry { ticket, waiter: owner(waiter), ends: NodeTime::from_epoch(0) };
+    let entry =
+        |arrival, waiter| QueueEntry { arrival, waiter: owner(waiter), ends: NodeTime::from_epoch(0) };
     let mut entries = vec![entry(2, "a"), entry(1, "b"), entry(1, "a")];
     entries.sort();
     assert_eq!(entries, [entry(1, "a"), entry(1, "b"), entry(2, "a")]);

@@ -96,20 +96,20 @@ impl Pair<'_> {
             Question::Renew { holds, token } => {
                 Operation::Renew(Renew { resources, owner, holds: *holds, ttl, token: self.number(token) })
             }
-            Question::Unlock { notify, tombstone, is_awaited } => Operation::Unlock(Unlock {
+            Question::Unlock { notify, tombstone, has_waiters } => Operation::Unlock(Unlock {
                 resources,
                 owner,
                 notify: *notify,
                 tombstone: *tombstone,
-                is_awaited: *is_awaited,
+                has_waiters: *has_waiters,
             }),
-            Question::Enqueue { waiter, ticket, enters, only_waits, index } => {
-                let (entry_ttl, resource, only_waits) =
-                    (enters.then_some(ttl), index % resources.len(), *only_waits);
-                let (waiter, ticket) = (self::owner(waiter), self.number(ticket));
+            Question::Enqueue { waiter, arrival, enters, enqueue_only, index } => {
+                let (entry_ttl, resource, enqueue_only) =
+                    (enters.then_some(ttl), index % resources.len(), *enqueue_only);
+                let (waiter, arrival) = (self::owner(waiter), self.number(arrival));
                 // Any number: some are below the next vote, and some are not.
-                let lock = Lock { resources, owner, ttl, hint: ticket, has_turn: true, gives_up: false };
-                Operation::Enqueue(Enqueue { lock, resource, waiter, ticket, entry_ttl, only_waits })
+                let lock = Lock { resources, owner, ttl, hint: arrival, has_turn: true, gives_up: false };
+                Operation::Enqueue(Enqueue { lock, resource, waiter, arrival, entry_ttl, enqueue_only })
             }
             Question::Downgrade { writer } => {
                 let lock = Lock {
@@ -126,17 +126,17 @@ impl Pair<'_> {
                 Operation::Withdraw(Withdraw { resource: first, waiter: self::owner(waiter) })
             }
             Question::ForceUnlock => Operation::ForceUnlock(ForceUnlock { resources }),
-            Question::Inspect => Operation::Inspect(Inspect { resource: first, most_readers: 2 }),
+            Question::Inspect => Operation::Inspect(Inspect { resource: first, max_readers: 2 }),
             Question::Proclaim { number } => {
                 let value = format!("v\0\n{number}").into_bytes().into();
                 let since = Duration::from_secs(*number + 1);
                 let said = Proclamation { owner, term: self.last, number: *number, value, since };
                 Operation::Proclaim(Proclaim { resource: first, said, ttl })
             }
-            Question::Vacant { even_marked } => Operation::Vacant(Vacant {
+            Question::Vacant { ignores_marks } => Operation::Vacant(Vacant {
                 resources: resources.iter().cloned().collect(),
                 most: 2,
-                even_marked: *even_marked,
+                ignores_marks: *ignores_marks,
             }),
             Question::Latch { count, is_open, arrivals } => Operation::Latch(Latch {
                 latch: first,
@@ -150,8 +150,8 @@ impl Pair<'_> {
             Question::Register { new_nodes, is_off } => {
                 Operation::Register(Register { new_nodes: *new_nodes, time: self.time(*is_off) })
             }
-            Question::Init { is_rehearsal, is_off } => {
-                Operation::Init(Init { is_rehearsal: *is_rehearsal, time: self.time(*is_off) })
+            Question::Init { is_dry_run, is_off } => {
+                Operation::Init(Init { is_dry_run: *is_dry_run, time: self.time(*is_off) })
             }
             Question::Reconfigure { from, to } => {
                 Operation::Reconfigure(Reconfigure { from: Fingerprint::new(from), to: Fingerprint::new(to) })
@@ -187,7 +187,7 @@ impl Pair<'_> {
         for (operation, said) in operations.iter().zip(said) {
             let before = state.clone();
             let Outcome { answer, notices: topics } =
-                state.apply_before(&listeners, parameters, operation, now);
+                state.apply_with_listeners(&listeners, parameters, operation, now);
             notices.extend(topics.iter().map(names::notice_channel).filter(is_heard));
             is_same &= is_same_answer(operation, &answer, said, &state, now);
             adopt_ticket(&mut state, operation, said);
@@ -307,7 +307,7 @@ impl Pair<'_> {
             }
             TestStep::WakeLongAgo(name) => {
                 let name = resource(name);
-                if let Some(waiter) = self.state.set_woken_at(&name, NodeTime::from_epoch(1)) {
+                if let Some(waiter) = self.state.set_last_woken_at(&name, NodeTime::from_epoch(1)) {
                     let value = [b"1 ", waiter.as_bytes()].concat();
                     let mut command = redis::cmd("SET");
                     command.arg(names::last_woken(&name)).arg(value).arg("KEEPTTL").arg("XX");
@@ -554,13 +554,13 @@ fn adopt_mark(
     };
     if one.resource != other.resource {
         let [here, there] = [one, other].map(|holder| &resources[holder.resource]);
-        let mark = state.mark(here, now);
-        state.set_mark(here, before.mark(here, now));
-        state.set_mark(there, mark);
+        let mark = state.yield_mark(here, now);
+        state.put_yield_mark(here, before.yield_mark(here, now));
+        state.put_yield_mark(there, mark);
     }
 }
 
-/// The pure node is asked a little earlier than the server, and from then on has the tickets that
+/// The pure node is asked a little earlier than the server, and from then on has the arrivals that
 /// the server gave.
 fn adopt_ticket(state: &mut NodeState, operation: &Operation, said: &Answer) {
     if let (
@@ -568,7 +568,7 @@ fn adopt_ticket(state: &mut NodeState, operation: &Operation, said: &Answer) {
         Answer::Queued(queued),
     ) = (operation, said)
     {
-        state.change_entry(&lock.resources[*resource], waiter, |entry| entry.ticket = queued.ticket);
+        state.change_entry(&lock.resources[*resource], waiter, |entry| entry.arrival = queued.arrival);
     }
 }
 

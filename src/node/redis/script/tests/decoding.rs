@@ -22,7 +22,7 @@ fn text(text: &str) -> Value {
 #[test]
 fn a_reply_of_the_wrong_shape_is_a_protocol_error_of_each_entry() {
     let operations = [lock("a", "me", 1, 0), inspect("a")];
-    let one = Value::Array(vec![Value::Array(vec![text("gone")])]);
+    let one = Value::Array(vec![Value::Array(vec![text("tombstone")])]);
     for reply in [Value::Nil, Value::Okay, Value::Int(1), one, Value::Array(vec![])] {
         let answers = script::decode(&operations, reply);
         assert_eq!(answers.len(), 2);
@@ -55,7 +55,7 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_error_of_that_entry
         vec![text("written_back")],
         vec![Value::Int(1)],
         vec![text("held"), Value::Int(1), Value::Nil, Value::Int(1), Value::Int(1)],
-        vec![text("gone")],
+        vec![text("tombstone")],
         vec![Value::Nil],
         vec![text("written_back")],
         vec![text("observed"), Value::Nil],
@@ -74,7 +74,7 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_error_of_that_entry
 fn what_is_awaited_is_decoded_as_it_is_without() {
     let operations =
         [renew("a", "me", 1, 1, 1), unlock("a", "me", false, false), enqueue("a", "me", "w", 0, 1)];
-    let awaited = |inner: Value| Value::Array(vec![text("awaited"), inner]);
+    let awaited = |inner: Value| Value::Array(vec![text("with_waiters"), inner]);
     let answers = |inner: [Value; 3]| {
         script::decode(&operations, Value::Array(inner.into_iter().map(awaited).collect()))
     };
@@ -83,7 +83,7 @@ fn what_is_awaited_is_decoded_as_it_is_without() {
         [Answer::Renewed { proves: false }, Answer::Unlocked { deleted: 2 }, Answer::Granted { vote: 17 }];
     assert_eq!(
         answers([renewed, Value::Int(2), Value::Int(17)]),
-        expected.map(|answer| Answer::Awaited(Box::new(answer)))
+        expected.map(|answer| Answer::WithWaiters(Box::new(answer)))
     );
     let written_back = || Value::Array(vec![text("written_back")]);
     for answer in answers([written_back(), written_back(), written_back()]) {
@@ -100,7 +100,7 @@ fn an_entry_in_the_queue_of_a_resource_that_was_not_asked_for_is_a_protocol_erro
     let operations = [lock("a b", "me", 1, 0), lock("a b", "me", 1, 0)];
     let answers = script::decode(&operations, Value::Array(vec![queued(1), queued(2)]));
     let patience = Duration::from_millis(500);
-    let expected = Queued { resource: 1, ticket: 7, rank: 1, patience, holder: None };
+    let expected = Queued { resource: 1, arrival: 7, rank: 1, patience, holder: None };
     assert_eq!(answers[0], Answer::Queued(expected));
     assert!(matches!(answers[1], Answer::Error(NodeError::Protocol(_))));
 }

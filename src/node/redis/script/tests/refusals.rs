@@ -171,7 +171,7 @@ fn an_unlock_that_may_neither_mark_nor_wake_is_one_all_the_same() {
         server.run(&format!("ACL SETUSER u on >x ~* &* +@all -{missing}"));
         server.connect_as("u");
         let Operation::Unlock(unlock) = unlock("held", "me", true, false) else { unreachable!() };
-        let answer = server.one(&parameters(), &Operation::Unlock(Unlock { is_awaited: true, ..unlock }));
+        let answer = server.one(&parameters(), &Operation::Unlock(Unlock { has_waiters: true, ..unlock }));
         let (answer, _) = answer.into_parts();
         assert_eq!(answer, Answer::Unlocked { deleted: 1 }, "{missing}");
         server.connect();
@@ -188,7 +188,7 @@ fn a_forced_unlock_that_may_not_tell_anybody_buries_the_owner_all_the_same() {
     assert!(matches!(answer, Answer::Error(NodeError::NoPermission(_))), "{answer:?}");
     server.connect();
     assert_eq!(server.holds(&resource("held"), &owner("me")), None);
-    assert_eq!(server.one(&parameters(), &renew("held", "me", 1, 5000, vote)), Answer::Gone);
+    assert_eq!(server.one(&parameters(), &renew("held", "me", 1, 5000, vote)), Answer::Tombstone);
 }
 
 /// The commands of the script that write.

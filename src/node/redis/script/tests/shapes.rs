@@ -317,7 +317,10 @@ fn a_tombstone_that_an_entry_leaves_is_seen_by_the_next_one_of_the_same_call() {
     let mut server = registered();
     let lock = lock("a", "me", 5000, 0);
     let answers = server.call(&parameters(), &[lock.clone(), unlock("a", "me", true, true), lock]);
-    assert!(matches!(answers[..], [Answer::Granted { .. }, Answer::Unlocked { deleted: 1 }, Answer::Gone]));
+    assert!(matches!(
+        answers[..],
+        [Answer::Granted { .. }, Answer::Unlocked { deleted: 1 }, Answer::Tombstone]
+    ));
 }
 
 #[test]

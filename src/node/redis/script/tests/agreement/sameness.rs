@@ -51,10 +51,10 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
                 contents.insert(names::last_woken(&name), (value, queue.expires_at().remaining(now)));
             }
         }
-        if let Some(until) = state.mark(&name, now) {
+        if let Some(until) = state.yield_mark(&name, now) {
             contents.insert(names::yield_mark(&name), (vec![b"1".to_vec()], until.remaining(now)));
         }
-        if let Some(until) = state.turn_mark(&name, now) {
+        if let Some(until) = state.writer_mark(&name, now) {
             contents.insert(names::writer_mark(&name), (vec![b"1".to_vec()], until.remaining(now)));
         }
         for owner in OWNERS.map(owner) {
@@ -106,7 +106,9 @@ pub(super) fn is_same_answer(
             && is_near(one.remaining, other.remaining)
     };
     match (expected, said) {
-        (Answer::Awaited(one), Answer::Awaited(other)) => is_same_answer(operation, one, other, state, now),
+        (Answer::WithWaiters(one), Answer::WithWaiters(other)) => {
+            is_same_answer(operation, one, other, state, now)
+        }
         (Answer::Held(one), Answer::Held(other)) => is_same_held(one, other),
         (Answer::Queued(one), Answer::Queued(other)) => {
             let is_same_holder = match (&one.holder, &other.holder) {
@@ -165,8 +167,8 @@ pub(super) fn is_same_answer(
 }
 
 fn is_same_ticket(one: &Queued, other: &Queued) -> bool {
-    (one.ticket == 0) == (other.ticket == 0)
-        && is_near(Duration::from_micros(one.ticket), Duration::from_micros(other.ticket))
+    (one.arrival == 0) == (other.arrival == 0)
+        && is_near(Duration::from_micros(one.arrival), Duration::from_micros(other.arrival))
 }
 
 /// Whether this holder is as good as the first of those who tie: the keys of one script may get ttls

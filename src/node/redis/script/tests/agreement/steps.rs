@@ -15,8 +15,8 @@ pub(super) enum Question {
     Lock { hint: Number, has_turn: bool, gives_up: bool },
     WriteBack { token: Number },
     Renew { holds: u32, token: Number },
-    Unlock { notify: bool, tombstone: Tombstone, is_awaited: bool },
-    Enqueue { waiter: &'static str, ticket: Number, enters: bool, only_waits: bool, index: usize },
+    Unlock { notify: bool, tombstone: Tombstone, has_waiters: bool },
+    Enqueue { waiter: &'static str, arrival: Number, enters: bool, enqueue_only: bool, index: usize },
     Downgrade { writer: &'static str },
     Withdraw { waiter: &'static str },
     ForceUnlock,
@@ -24,10 +24,10 @@ pub(super) enum Question {
     Proclaim { number: u64 },
     Observe,
     List,
-    Vacant { even_marked: bool },
+    Vacant { ignores_marks: bool },
     Latch { count: u32, is_open: bool, arrivals: Vec<&'static str> },
     Register { new_nodes: NewNodes, is_off: bool },
-    Init { is_rehearsal: bool, is_off: bool },
+    Init { is_dry_run: bool, is_off: bool },
     Reconfigure { from: &'static str, to: &'static str },
 }
 
@@ -135,10 +135,10 @@ fn question() -> impl Strategy<Value = Question> {
         3 => number().prop_map(|token| Question::WriteBack { token }),
         4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
         6 => (any::<bool>(), sample::select(&TOMBSTONES[..]), prop::bool::weighted(0.3))
-            .prop_map(|(notify, tombstone, is_awaited)| Question::Unlock { notify, tombstone, is_awaited }),
-        10 => (waiter(), ticket(), prop::bool::weighted(0.8), prop::bool::weighted(0.2), 0..2_usize)
-            .prop_map(|(waiter, ticket, enters, only_waits, index)| {
-                Question::Enqueue { waiter, ticket, enters, only_waits, index }
+            .prop_map(|(notify, tombstone, has_waiters)| Question::Unlock { notify, tombstone, has_waiters }),
+        10 => (waiter(), arrival(), prop::bool::weighted(0.8), prop::bool::weighted(0.2), 0..2_usize)
+            .prop_map(|(waiter, arrival, enters, enqueue_only, index)| {
+                Question::Enqueue { waiter, arrival, enters, enqueue_only, index }
             }),
         2 => sample::select(&OWNERS[..]).prop_map(|writer| Question::Downgrade { writer }),
         2 => waiter().prop_map(|waiter| Question::Withdraw { waiter }),
@@ -147,7 +147,7 @@ fn question() -> impl Strategy<Value = Question> {
         3 => (0..4_u64).prop_map(|number| Question::Proclaim { number }),
         1 => Just(Question::Observe),
         2 => Just(Question::List),
-        3 => any::<bool>().prop_map(|even_marked| Question::Vacant { even_marked }),
+        3 => any::<bool>().prop_map(|ignores_marks| Question::Vacant { ignores_marks }),
         3 => latch(),
     ]
 }
@@ -169,7 +169,7 @@ fn waiter() -> impl Strategy<Value = &'static str> {
 
 /// Tickets that are given have another order on the server and in the pure node if one in between
 /// is asked for, so it is not.
-fn ticket() -> impl Strategy<Value = Number> {
+fn arrival() -> impl Strategy<Value = Number> {
     prop_oneof![
         4 => Just(0),
         1 => sample::select(vec![1, 2, 7, LARGEST_COUNTER, u64::MAX]),
@@ -221,9 +221,9 @@ fn crowd_round(is_shared: bool, leaves: bool) -> Vec<TestStep> {
     let zero = || Number::Exactly(0);
     let mut drafts = vec![Question::Lock { hint: zero(), has_turn: false, gives_up: false }];
     let queued =
-        |waiter| Question::Enqueue { waiter, ticket: zero(), enters: true, only_waits: true, index: 0 };
+        |waiter| Question::Enqueue { waiter, arrival: zero(), enters: true, enqueue_only: true, index: 0 };
     drafts.extend(WAITERS.map(queued));
-    let unlock = Question::Unlock { notify: true, tombstone: Tombstone::Never, is_awaited: true };
+    let unlock = Question::Unlock { notify: true, tombstone: Tombstone::Never, has_waiters: true };
     drafts.extend(leaves.then_some(unlock));
     let one = move |question| {
         let drafts = vec![draft(question)];
@@ -246,10 +246,10 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
     let take = |has_turn, gives_up| Question::Lock { hint: Number::Exactly(0), has_turn, gives_up };
     let lock = move || take(false, false);
     let enqueue = |waiter| {
-        let ticket = Number::Exactly(0);
-        Question::Enqueue { waiter, ticket, enters: true, only_waits: false, index: 0 }
+        let arrival = Number::Exactly(0);
+        Question::Enqueue { waiter, arrival, enters: true, enqueue_only: false, index: 0 }
     };
-    let unlock = |tombstone| Question::Unlock { notify: true, tombstone, is_awaited: false };
+    let unlock = |tombstone| Question::Unlock { notify: true, tombstone, has_waiters: false };
     let owner = || sample::select(&OWNERS[..]);
     let befalls = prop_oneof![
         4 => owner().prop_map(|owner| TestStep::EndReader("a", owner)),
@@ -287,7 +287,7 @@ fn administration() -> impl Strategy<Value = Draft> {
         4 => (new_nodes, prop::bool::weighted(0.2))
             .prop_map(|(new_nodes, is_off)| Question::Register { new_nodes, is_off }),
         2 => (any::<bool>(), prop::bool::weighted(0.2))
-            .prop_map(|(is_rehearsal, is_off)| Question::Init { is_rehearsal, is_off }),
+            .prop_map(|(is_dry_run, is_off)| Question::Init { is_dry_run, is_off }),
         1 => (fingerprint(), fingerprint()).prop_map(|(from, to)| Question::Reconfigure { from, to }),
     ];
     let shared = [false; 3];
