@@ -1,4 +1,4 @@
-//! What a node says to one operation of a request.
+//! The answer of a node to one operation.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,79 +10,77 @@ use crate::{
 /// A node's answer to one [`Operation`](super::Operation).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Lock: ours now (or already: a resend), with this vote for the fencing token.
+    /// Lock: granted, now or by an earlier delivery, with this vote for the fencing token.
     Granted { vote: u64 },
-    /// Lock, renewal: another owner has one of the resources.
+    /// Lock, renewal: refused, because another owner holds one of the resources.
     Held(Holder),
-    /// Enqueue: it is not this waiter's turn. Lock: others are queued here, or are to be let go
-    /// first.
+    /// Enqueue, lock: deferred. Another waiter is first in the queue, or a mark makes newcomers yield.
     Queued(Queued),
-    /// Withdrawal: it is not queued (any more).
+    /// Withdrawal: the waiter has no entry (any more).
     Withdrawn,
-    /// Lock, renewal: this owner was unlocked here before; its tombstone says so.
+    /// Lock, renewal: refused, because the node has a tombstone of this lease id.
     Tombstone,
-    /// Any but unlocks, withdrawals, and what only looks: the node belongs to a quorum of another
-    /// configuration.
+    /// The node belongs to a quorum of another configuration. Unlocks, withdrawals and read-only
+    /// operations never get this answer.
     WrongQuorum { fingerprint: Fingerprint },
-    /// Write-back: the counters now stand at the token.
+    /// Write-back: the counters are at the token now.
     WrittenBack,
-    /// Write-back: not the owner's, or a counter is above the token already. The largest counter, 0
-    /// if none.
+    /// Write-back: refused, because the owner does not hold all resources or a counter exceeds the
+    /// token. With the largest counter, 0 if there is none.
     NotWrittenBack { counter: u64 },
-    /// Renewal: ours, for another ttl. `proves`: no token above the lease's own was given here
-    /// before.
+    /// Renewal: extended by another ttl. `proves`: the node never gave a vote above the lease's token.
     Renewed { proves: bool },
-    /// Unlock, force unlock: how many of the resources were deleted; the others were not ours.
+    /// Unlock, force-unlock: the number of resources that were deleted; the rest had another owner or none.
     Unlocked { deleted: u32 },
-    /// Granted, renewed or unlocked as it says, at a node where others are queued for one of the
-    /// resources.
+    /// A grant, renewal or unlock at a node where one of the resources has waiters.
     WithWaiters(Box<Self>),
-    /// Unlock, sent again after its connection broke: nothing was there, or it was deleted the
-    /// first time.
+    /// Unlock, sent again after its connection broke: no key was found. The first delivery may have
+    /// deleted it.
     UnlockedBefore,
-    /// Lock, write-back: the node must not vote, for it may have forgotten votes.
+    /// Lock, write-back: no vote, because the node may have lost votes.
     Abstains(Abstention),
-    /// Renewal: ours, for another ttl, but at a node that does not count yet, for the same reason.
+    /// Renewal: extended by another ttl, but without a vote, for the same reason.
     RenewedInQuarantine(Abstention),
-    /// Inspection.
+    /// Inspection: one resource.
     Inspected(InspectAnswer),
-    /// Proclamation: it is kept, or something later of the same leader is.
+    /// Proclamation: stored, or a later one of the same leader was stored before.
     Proclaimed,
-    /// Proclamation: the lock is not the owner's here.
+    /// Proclamation: refused, because the owner does not hold the lock on this node.
     NotLeader,
-    /// Observation.
+    /// Observation: holder and leader of an election.
     Observed(ObserveAnswer),
-    /// A look for vacant resources: which, by their indices.
+    /// Vacancy query: the indices of the vacant resources.
     Vacant(Vec<usize>),
-    /// A part of what is held.
+    /// Listing: one page of the held resources.
     Listed(ListPage),
-    /// Latch: it is open.
+    /// Latch: open.
     Open,
-    /// Latch: it is not, as far as this node knows, at which these have arrived.
+    /// Latch: closed on this node, with the arrivals that the node has recorded.
     Arrived(Arrivals),
-    /// Latch: so many open it, and not as many as the client says.
+    /// Latch: refused, because the node has recorded another count.
     CountMismatch(u32),
     /// Registration, initialisation, reconfiguration: done.
     Registered(Registration),
-    /// Initialisation: the node has metadata already.
+    /// Initialisation: refused, because the node has metadata.
     AlreadyRegistered { fingerprint: Fingerprint },
-    /// Not answered, or answered with an error: never evidence that the resource is held.
+    /// No answer, or an error: never evidence that a resource is held.
     Error(NodeError),
 }
 
 impl Answer {
-    /// The same, at a node where others are queued, or where they are not.
+    /// Returns the same answer, marked as one of a node with waiters if `has_waiters`.
     pub(crate) fn with_waiters(self, has_waiters: bool) -> Self {
         if has_waiters { Self::WithWaiters(Box::new(self)) } else { self }
     }
 
-    /// What it says of the request alone.
+    /// Returns the answer without the mark that the node has waiters.
     pub(crate) fn without_waiters(&self) -> &Self {
         if let Self::WithWaiters(answer) = self { answer } else { self }
     }
 
-    /// Of an unlock that may have been executed before, when its connection broke: that nothing was
-    /// there says nothing.
+    /// Converts the answer to an unlock that was sent again after its connection broke.
+    ///
+    /// The first delivery may have been executed, so a missing key is no evidence.
     pub(crate) fn mark_resent(&mut self) {
         match self {
             Self::Unlocked { deleted: 0 } => *self = Self::UnlockedBefore,
@@ -91,17 +89,16 @@ impl Answer {
         }
     }
 
-    /// What it says of the request alone, and whether others are queued; `None` where that is not
-    /// known.
+    /// Returns the answer without its mark, and whether the node has waiters; `None` if unknown.
     pub(crate) fn into_parts(self) -> (Self, Option<bool>) {
         let has_waiters = self.has_waiters();
         (if let Self::WithWaiters(answer) = self { *answer } else { self }, has_waiters)
     }
 
-    /// Whether others are queued; `None` where that is not known.
+    /// Whether the node has waiters for a resource; `None` if unknown.
     pub(crate) fn has_waiters(&self) -> Option<bool> {
         match self {
-            // Without an entry, it says how many are queued.
+            // Without an entry, the rank is the number of waiters.
             Self::Queued(Queued { arrival: 0, rank, .. }) => Some(*rank > 0),
             Self::WithWaiters(_) | Self::Queued(_) => Some(true),
             Self::Granted { .. } | Self::Held(_) | Self::Renewed { .. } | Self::Unlocked { .. } => {
@@ -111,7 +108,7 @@ impl Answer {
         }
     }
 
-    /// Whether the node has to be registered before it does what was asked.
+    /// Whether the node refused because it must be registered first.
     pub(crate) fn is_not_registered(&self) -> bool {
         matches!(
             self,
@@ -120,13 +117,13 @@ impl Answer {
     }
 }
 
-/// Why a node must not vote.
+/// The reason for which a node must not vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Abstention {
-    /// It has no metadata, or that of another incarnation than the connection's: it has to be
-    /// registered first.
+    /// The node has no metadata, or metadata of another incarnation than the connection's. A client
+    /// has to register first.
     NotRegistered,
-    /// It is in quarantine, for so long.
+    /// The node is in quarantine for this time.
     Quarantined(Duration),
 }
 
@@ -140,7 +137,7 @@ impl Abstention {
     }
 }
 
-/// What an answer amounts to: one that refuses nothing is a vote for what was asked.
+/// An answer that refuses nothing is a vote for the operation.
 impl From<&Answer> for NodeReply {
     fn from(answer: &Answer) -> Self {
         match answer {

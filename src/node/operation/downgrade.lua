@@ -2,7 +2,7 @@
 node.arity.downgrade = 3
 function node.downgrade(resources, owner, ttl, writer)
   local seen = node.look_up_to_lock(resources, owner, writer)
-  -- A writer that was unlocked by force must not read on.
+  -- A writer whose lock was force-unlocked must not become a reader.
   if not seen.is_all_ours and node.has_any_tombstone(resources, writer) then
     return { 'tombstone' }
   end
@@ -12,7 +12,7 @@ function node.downgrade(resources, owner, ttl, writer)
   local vote = node.grant(resources, owner, ttl, '0', seen, true)
   for i = 1, #resources do
     if seen.written[i] then
-      -- Not before the readers have the resource: nobody else may have it in between.
+      -- The deletion follows the share, so that no other owner can lock in between.
       redis.call('HDEL', resources[i], writer)
       redis.pcall('PUBLISH', $CHANNEL .. braced(resources[i]), '0')
       pcall(node.has_waiters, resources[i])

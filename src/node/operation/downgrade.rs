@@ -1,4 +1,4 @@
-//! To downgrade: share at once what the same program has had exclusively.
+//! Downgrade: turns the exclusive lock of a writer into a shared lock of a reader, in one step.
 
 use crate::{
     node::{
@@ -10,9 +10,9 @@ use crate::{
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Downgrade {
-    /// How the reader locks, whom neither queues nor marks keep out: all of it shared.
+    /// The lock of the reader, with all resources shared. Queues and marks do not refuse this lock.
     pub(crate) lock: Lock,
-    /// The owner that has the resources until then.
+    /// The owner that holds the resources before the downgrade.
     pub(crate) writer: LeaseId,
 }
 

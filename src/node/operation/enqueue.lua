@@ -1,8 +1,10 @@
--- enqueue.lua  KEYS resources  ARGV owner, ttl, hint, waiter, arrival, entry ttl|0, index of the resource whose queue it is, only waits 0|1
+-- enqueue.lua  KEYS resources  ARGV owner, ttl, hint, waiter, arrival, entry ttl|0, index of the resource with the queue, enqueue only 0|1
 --   ->  vote | with_waiters vote | queued index arrival rank patience [index owner remaining counter] | tombstone | abstains
 
--- Each key gets its ttl as a lock does: PEXPIRE does nothing to one that is missing, but fails if
--- the user may not call it. Whether it was missing.
+-- Adds a member to a sorted set, and extends its ttl. Returns whether the key was missing.
+--
+-- As for a lock, PEXPIRE precedes the command that creates the key: on a missing key it has no effect,
+-- but fails if the user may not call it.
 function node.set_with_ttl(name, score, waiter, entry_ttl)
   local left = redis.call('PTTL', name)
   if left < tonumber(entry_ttl) then
@@ -15,22 +17,23 @@ function node.set_with_ttl(name, score, waiter, entry_ttl)
   return left < 0
 end
 
--- Tickets are times in microseconds: so an arrival that another node gave is about where it belongs.
--- Far ahead, it would put every later waiter there, too.
+-- Writes the entry of a waiter. Arrivals are times in microseconds, so that the arrival of another node
+-- has about the same place in this queue. An arrival far ahead is limited, because every later waiter
+-- gets a larger one.
 function node.enter_queue(resource, waiter, arrival, entry_ttl)
   local now = node.milliseconds()
   if arrival == '0' then
     local last = redis.call('ZRANGE', $QUEUE .. resource .. '}', '-1', '-1', 'WITHSCORES')[2]
     arrival = math.max(now * 1000, (tonumber(last) or 0) + 1)
   else
-    -- It has come, so it is not overdue any more.
-    if node.woken(resource) == waiter then
+    -- The waiter has followed its wake, so it is not overdue.
+    if node.last_woken(resource) == waiter then
       redis.pcall('DEL', $LAST_WOKEN .. resource .. '}')
     end
     arrival = math.min(tonumber(arrival), (now + 3600000) * 1000)
   end
   if node.set_with_ttl($QUEUE .. resource .. '}', arrival, waiter, entry_ttl) then
-    -- A waiter that was woken in a queue that is over was not woken in this one.
+    -- The last woken waiter belongs to an expired queue.
     redis.pcall('DEL', $LAST_WOKEN .. resource .. '}')
   end
   node.set_with_ttl($ENTRY_TTL .. resource .. '}', now + tonumber(entry_ttl), waiter, entry_ttl)
@@ -38,8 +41,8 @@ function node.enter_queue(resource, waiter, arrival, entry_ttl)
   return arrival
 end
 
--- How long the entry before a waiter's, or the last of the queue, is kept, nil if there is none;
--- and how many are before it.
+-- Returns the rest of the ttl of the entry ahead of a waiter, or of the last entry (nil if there is
+-- none), and the number of waiters ahead.
 function node.ttl_before(resource, waiter)
   while true do
     local queue = $QUEUE .. resource .. '}'
@@ -54,14 +57,14 @@ function node.ttl_before(resource, waiter)
 end
 
 node.arity.enqueue = 8
-function node.enqueue(resources, owner, ttl, hint, waiter, arrival, entry_ttl, index, only_waits)
+function node.enqueue(resources, owner, ttl, hint, waiter, arrival, entry_ttl, index, enqueue_only)
   local seen = node.look_up_to_lock(resources, owner)
   if resources.is_shared then
     node.yield_to_writer(resources, seen)
   end
   index = tonumber(index)
   local resource = resources[index + 1]
-  local is_free, head = not seen.other and only_waits == '0', nil
+  local is_free, head = not seen.other and enqueue_only == '0', nil
   if is_free and not seen.is_all_ours and node.flags().is_dirty then
     head = node.next_in_queue(resource, seen.ttls[index + 1], waiter, arrival)
   end
@@ -70,7 +73,7 @@ function node.enqueue(resources, owner, ttl, hint, waiter, arrival, entry_ttl, i
     if head then
       node.leave_queue(resource, waiter)
     end
-    -- Readers behind a reader need not wait for it.
+    -- The readers behind a reader may lock at once.
     local is_shared = resources.is_shared and resources.is_shared[index + 1]
     local has_waiters = is_shared and node.has_waiters or node.has_queue
     return node.with_waiters(vote, has_waiters(resource))

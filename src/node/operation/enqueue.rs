@@ -1,5 +1,4 @@
-//! To enqueue: take all resources if it is this waiter's turn, or wait for it in the queue of one
-//! of them.
+//! Enqueue: locks all resources if this waiter is first, else enters the queue of one of them.
 
 use std::time::Duration;
 
@@ -14,35 +13,35 @@ use crate::{
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Enqueue {
-    /// What to do when it is this waiter's turn.
+    /// The lock that is executed if the waiter is first in the queue.
     pub(crate) lock: Lock,
-    /// In which resource's queue, by index: that of the resource that it was refused for.
+    /// The index of the resource whose queue the waiter enters: the one for which it was refused.
     pub(crate) resource: usize,
-    /// Who waits: the tasks of a client that wait for the same resources, one after the other.
+    /// The waiter: all tasks of a client that wait for the same resources, one after another.
     pub(crate) waiter: LeaseId,
-    /// The arrival that it was given before, here or by another node; 0 for the end of the queue.
+    /// The arrival that this or another node assigned before; 0 to enter at the end of the queue.
     pub(crate) arrival: u64,
-    /// How long its entry is kept unless it asks again. `None`: it does not enter the queue.
+    /// The ttl of the entry, renewed by each request. `None`: the waiter does not enter the queue.
     pub(crate) entry_ttl: Option<Duration>,
-    /// Whether it only keeps its entry, and takes nothing: the node knows nothing of the lease that
-    /// a quorum holds.
+    /// Whether the waiter renews its entry without a lock. Set for a stale queue node, which does not
+    /// know the lease that a quorum holds.
     pub(crate) enqueue_only: bool,
 }
 
-/// The entry of a waiter in the wait queue of a resource.
+/// The deferral of a waiter or newcomer by a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Queued {
-    /// Which of the asked resources, by index: the one that is held, or in whose queue others are.
+    /// The index of the resource that is held, or that has waiters or a mark.
     pub(crate) resource: usize,
-    /// The larger, the later its turn; 0 if it did not enter the queue.
+    /// The arrival, by which the queue is sorted; 0 if the waiter did not enter the queue.
     pub(crate) arrival: u64,
-    /// How many are before it in the queue. For a lock: 1 if anybody is queued, 0 if nobody is and
-    /// it is to let others go first all the same.
+    /// The number of waiters ahead. For a lock: 1 if the resource has waiters, 0 if only a mark makes
+    /// the newcomer yield.
     pub(crate) rank: u32,
-    /// When to come back if it is not woken: when the holder's ttl ends if it is the first in the
-    /// queue, otherwise when the entry before its own does.
+    /// The time until the next attempt if no wake arrives: the rest of the holder's ttl for the first
+    /// waiter, otherwise the rest of the entry ahead.
     pub(crate) patience: Duration,
-    /// Who holds the resource; `None` if nothing but the queue is in the way.
+    /// The holder of the resource; `None` if the resource is free.
     pub(crate) holder: Option<Holder>,
 }
 
@@ -67,7 +66,7 @@ impl Operate for Enqueue {
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
         match reply {
-            // A waiter that is refused has an entry, or may not enter: never "held" alone.
+            // Enqueue never answers "held": a refused waiter is queued, or may not enter.
             ScriptReply::Tagged(b"held", _) => None,
             reply => self.lock.decode(reply),
         }

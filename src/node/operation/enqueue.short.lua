@@ -1,6 +1,6 @@
 -- enqueue.short.lua  KEYS one resource  ->  1, or the error of a command
 --
--- The first in the queue, which got its vote, leaves the queue; `queued` are the first three.
+-- Removes the first waiter, which got a vote, from the queue. `queued` are the first three waiters.
 local waiter, woken = queued[1], call('GET', $LAST_WOKEN .. resource .. '}')
 local left = call('ZREM', $QUEUE .. resource .. '}', waiter)
 local ended = call('ZREM', $ENTRY_TTL .. resource .. '}', waiter)

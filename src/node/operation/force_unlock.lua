@@ -1,8 +1,7 @@
 -- force_unlock.lua  KEYS resources  ->  deleted
 node.arity.force_unlock = 0
 function node.force_unlock(resources)
-  -- Whatever goes wrong with one resource, the others are done, and the first problem is the
-  -- answer.
+  -- If one resource fails, the rest are unlocked still, and the first problem is the answer.
   local problem
   local deleted = 0
   for _, resource in ipairs(resources) do
@@ -17,14 +16,15 @@ function node.force_unlock(resources)
         redis.call('DEL', resource, readers)
         deleted = deleted + 1
         pcall(node.delete_marks, resource)
-        -- Before the notice, which may be forbidden: without the tombstone, the holder's next
-        -- renewal would take it again.
+        -- The tombstone precedes the notice, which may be forbidden. Without a tombstone, the holder's
+        -- next renewal would write the lock again.
         for _, owner in ipairs(owners) do
           node.write_tombstone(resource, owner)
         end
         redis.call('PUBLISH', $CHANNEL .. braced(resource), '0')
         pcall(node.next_in_queue, resource)
-        -- Whose lock it was asks the nodes then: without this, no sooner than at its next renewal.
+        -- The former holder then queries the nodes. Without this notice, it would do so at its next
+        -- renewal.
         for _, owner in ipairs(owners) do
           local client = string.match(owner, '^(.*):')
           if client then

@@ -1,4 +1,4 @@
-//! To unlock by force: delete the lock of any owner, and refuse its renewals.
+//! Force-unlock: deletes the lock of any owner, and leaves a tombstone that refuses its renewals.
 
 use crate::{
     clock::Instant,

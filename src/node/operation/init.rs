@@ -1,5 +1,4 @@
-//! To initialise: become a node of a new quorum, unless the node belongs to one or may have
-//! forgotten one.
+//! Init: makes a node of a new quorum, unless the node belongs to a quorum or may have forgotten one.
 
 use std::time::Duration;
 
@@ -18,9 +17,9 @@ use crate::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Init {
-    /// Whether to say what would come of it, and change nothing.
+    /// Whether the node only answers, and changes nothing.
     pub(crate) is_dry_run: bool,
-    /// The client's time of day, since the epoch: counters begin at the node's.
+    /// The client's time of day, since the epoch. Counters begin at the node's time, so both must agree.
     pub(crate) time: Duration,
 }
 

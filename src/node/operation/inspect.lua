@@ -1,6 +1,6 @@
--- inspect.lua  KEYS one resource  ARGV how many readers are told, at most  ->  inspected counter incarnation|false fingerprint|false abstains for|-1|false waiters first waiter|false [owner holds remaining [reader remaining] ...]
+-- inspect.lua  KEYS one resource  ARGV maximum number of readers  ->  inspected counter incarnation|false fingerprint|false abstains for|-1|false waiters first waiter|false [owner holds remaining [reader remaining] ...]
 node.arity.inspect = 1
-function node.inspect(resources, most_readers)
+function node.inspect(resources, max_readers)
   local held = node.holder(resources[1])
   local counter = redis.call('GET', $COUNTER .. braced(resources[1]))
   counter = counter and node.integer(counter) or 0
@@ -12,24 +12,24 @@ function node.inspect(resources, most_readers)
     waiters = redis.call('ZCOUNT', $ENTRY_TTL .. resources[1] .. '}', node.format_integer(node.milliseconds()), '+inf')
     first_waiter = waiters > 0 and redis.call('ZRANGE', $QUEUE .. resources[1] .. '}', 0, 0)[1] or false
   end
-  local said = { 'inspected', counter, node.incarnation(), fingerprint_of_metadata, abstains, waiters, first_waiter }
+  local reply = { 'inspected', counter, node.incarnation(), fingerprint_of_metadata, abstains, waiters, first_waiter }
   if not held then
-    return said
+    return reply
   end
-  said[8], said[9], said[10] = held.owner, held.holds, held.ttl
+  reply[8], reply[9], reply[10] = held.owner, held.holds, held.ttl
   if held.owner == $SHARED then
     node.require_functions('share')
-    said[9] = 0
+    reply[9] = 0
   end
   if held.owner == $SHARED and node.readers(resources[1], held) then
     local readers, now = $READERS .. resources[1] .. '}', node.format_integer(node.milliseconds())
-    said[9] = redis.call('ZCOUNT', readers, now, '+inf')
-    -- The first who end, and no more than these: there may be very many.
-    local first = redis.call('ZRANGE', readers, now, '+inf', 'BYSCORE', 'LIMIT', 0, most_readers, 'WITHSCORES')
+    reply[9] = redis.call('ZCOUNT', readers, now, '+inf')
+    -- The first readers to expire, at most this number, because there may be very many.
+    local first = redis.call('ZRANGE', readers, now, '+inf', 'BYSCORE', 'LIMIT', 0, max_readers, 'WITHSCORES')
     for i = 1, #first, 2 do
-      said[#said + 1] = first[i]
-      said[#said + 1] = first[i + 1] - node.milliseconds()
+      reply[#reply + 1] = first[i]
+      reply[#reply + 1] = first[i + 1] - node.milliseconds()
     end
   end
-  return said
+  return reply
 end

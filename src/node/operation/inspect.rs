@@ -1,4 +1,4 @@
-//! To inspect: tell who holds a resource.
+//! Inspect: returns the holder, counter, readers and waiters of a resource.
 
 use std::{slice, time::Duration};
 
@@ -13,27 +13,26 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inspect {
     pub(crate) resource: Resource,
-    /// How many readers are told, at most.
+    /// The maximum number of readers in the answer.
     pub(crate) max_readers: u32,
 }
 
-/// One resource as one node has it.
+/// The state of one resource on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InspectAnswer {
-    /// `None`: free.
+    /// The holder; `None` if the resource is free.
     pub(crate) held: Option<HolderInfo>,
-    /// The fencing counter, 0 where there is none.
+    /// The fencing counter, 0 if there is none.
     pub(crate) counter: u64,
-    /// Which incarnation of which server this is; `None` if the client may not know.
+    /// The incarnation of the server; `None` if the user may not read it.
     pub(crate) incarnation: Option<Incarnation>,
-    /// To which quorum the node belongs; `None` if it has no metadata.
+    /// The fingerprint of the node's quorum; `None` if the node has no metadata.
     pub(crate) fingerprint: Option<Fingerprint>,
-    /// Why it would not vote for this client now, if it would not.
+    /// The abstention with which the node would answer a lock of this client now.
     pub(crate) abstention: Option<Abstention>,
-    /// Who shares it, and how long each of them still does: those who do for the shortest time, up
-    /// to the number that was asked for.
+    /// The readers with the rest of their ttls: the first to expire, at most the requested number.
     pub(crate) readers: Box<[(LeaseId, Duration)]>,
-    /// Who is queued for it here, if anybody is.
+    /// The wait queue of the resource, unless it is empty.
     pub(crate) waiters: Option<Box<WaitersInfo>>,
 }
 
@@ -44,17 +43,17 @@ pub(crate) struct WaitersInfo {
     pub(crate) first: LeaseId,
 }
 
-/// So many readers of a resource are told to those who look.
+/// The number of readers of a resource that an inspection shows.
 pub(crate) const READERS_SHOWN: u32 = 16;
 
 /// The holder of a resource at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HolderInfo {
-    /// `None` if the key has more than one field: a lock of some other kind.
+    /// The owner; `None` if the key has more than one field, as a lock of another library may.
     pub(crate) owner: Option<LeaseId>,
-    /// Of a resource that is shared, how many share it.
+    /// The number of holds, or of readers if the resource is shared.
     pub(crate) holds: u32,
-    /// `None`: a key without a ttl, which no lock of ours ever is.
+    /// The rest of the ttl; `None` for a key without a ttl, which this library never writes.
     pub(crate) remaining: Option<Duration>,
 }
 
@@ -92,8 +91,9 @@ impl Operate for Inspect {
 
 type Readers = Box<[(LeaseId, Duration)]>;
 
-/// The holder, or nobody, and who shares the resource. What others write may be no number, and a
-/// ttl that is negative is none.
+/// Reads the holder and the readers of a resource.
+///
+/// Another library may write holds that are no number, which count as 0. A negative ttl counts as none.
 fn held_by(fields: &[wire::Value]) -> Option<(Option<HolderInfo>, Readers)> {
     let [owner, holds, remaining, readers @ ..] = fields else {
         return fields.is_empty().then_some((None, Box::default()));
@@ -108,8 +108,8 @@ fn held_by(fields: &[wire::Value]) -> Option<(Option<HolderInfo>, Readers)> {
     Some((Some(held), readers.iter().map(reader).collect::<Option<_>>()?))
 }
 
-/// Why the node would not vote: for so many milliseconds, or for a negative number, until it has
-/// registered.
+/// Reads an abstention: a quarantine of this many milliseconds; a negative number means that no client
+/// has registered.
 fn abstention(value: &wire::Value) -> Option<Abstention> {
     let wire::Value::Integer(remaining) = value else { return None };
     let quarantined = |remaining| Abstention::Quarantined(Duration::from_millis(remaining));

@@ -11,7 +11,7 @@ function node.latch(resources, count, is_open, arrivals, ttl)
   local opens = is_open == '1'
   ttl = tonumber(ttl)
   if opens or arrivals ~= '' or before[1] then
-    -- The PEXPIRE first, as for a lock. Nobody makes it end sooner.
+    -- The PEXPIRE precedes, as for a lock. No client shortens the ttl.
     if redis.call('PTTL', name) < ttl then
       redis.call('PEXPIRE', name, ttl)
     end
@@ -24,7 +24,7 @@ function node.latch(resources, count, is_open, arrivals, ttl)
         fields[#fields + 1] = ''
       end
       redis.call('HSET', name, unpack(fields))
-      -- The count has a field beside the arrivals.
+      -- One field is the count; the rest are arrivals.
       opens = opens or redis.call('HLEN', name) > tonumber(count)
       if opens then
         redis.call('HSET', name, 'open', '1')
@@ -40,11 +40,11 @@ function node.latch(resources, count, is_open, arrivals, ttl)
   if opens or before[2] then
     return { 'open' }
   end
-  local said, fields = { 'arrived' }, redis.call('HGETALL', name)
+  local reply, fields = { 'arrived' }, redis.call('HGETALL', name)
   for i = 1, #fields, 2 do
     if string.sub(fields[i], 1, 1) == ':' then
-      said[#said + 1] = string.sub(fields[i], 2)
+      reply[#reply + 1] = string.sub(fields[i], 2)
     end
   end
-  return said
+  return reply
 end

@@ -1,4 +1,4 @@
-//! To merge what is known of a latch: keep who has arrived, and tell who has as far as the node knows.
+//! Latch: merges the arrivals of a client into the node's, and returns all that the node has recorded.
 
 use std::{slice, sync::Arc, time::Duration};
 
@@ -13,18 +13,18 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Latch {
     pub(crate) latch: Resource,
-    /// So many arrivals open it.
+    /// The number of arrivals that opens the latch.
     pub(crate) count: u32,
-    /// Whether it is known to be open.
+    /// Whether the client knows the latch to be open.
     pub(crate) is_open: bool,
     pub(crate) arrivals: Arrivals,
-    /// How long the node keeps what it is told, and what it knew before, at least.
+    /// The minimum time for which the node keeps the latch.
     pub(crate) ttl: Duration,
 }
 
 impl Latch {
-    /// Whether there is anything for the node to keep.
-    pub(crate) fn tells(&self) -> bool {
+    /// Whether the operation has anything for the node to record.
+    pub(crate) fn has_news(&self) -> bool {
         self.is_open || !self.arrivals.is_empty()
     }
 }

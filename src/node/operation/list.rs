@@ -1,4 +1,4 @@
-//! To list: tell which resources are held, a part at a time.
+//! List: returns the held resources of a node, page by page.
 
 use crate::{
     node::{
@@ -10,16 +10,17 @@ use crate::{
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct List {
-    /// 0 at first, then the one that the node has told last.
+    /// The cursor of the page before; 0 for the first page.
     pub(crate) cursor: u64,
 }
 
 /// One page of the resources held at a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListPage {
-    /// Where to go on; 0 at the end.
+    /// The cursor of the next page; 0 after the last page.
     pub(crate) cursor: u64,
-    /// A resource may be told twice. One that is held from the first part to the last is told.
+    /// The resources of the page. A resource may appear twice; a resource that is held from the first
+    /// page to the last is never missing.
     pub(crate) resources: Vec<Resource>,
 }
 
@@ -44,7 +45,7 @@ impl Operate for List {
         }
     }
 
-    /// A server may tell more at once than it was asked for.
+    /// A server may return more names than the requested number.
     fn has_long_answer(&self) -> bool {
         true
     }

@@ -1,11 +1,11 @@
 -- lock.lua  KEYS resources  ARGV owner, ttl, hint  ->  vote | held index owner remaining counter
 --   | queued index 0 rank 0 [index owner remaining counter] | tombstone | abstains
 
--- Locks what nobody else has, even if others wait: the vote. Where it is known that there is no
--- mark, none is deleted.
+-- Locks resources that no other owner holds, ignoring queues and marks. Returns the vote. If the caller
+-- knows that there is no mark (`is_unmarked`), none is deleted.
 function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
-  -- A lock that arrives twice gets the same vote twice, and who joins readers gets theirs. But one
-  -- that the node does not remember, or that is below the minimum token, is no vote to repeat.
+  -- A lock that arrives twice gets the same vote twice, and a reader gets the vote of the readers that
+  -- it joins. A vote that the node does not remember, or below the minimum token, is not repeated.
   local minimum_token = node.integer(node.metadata().minimum_token)
   local vote, is_given = seen.largest, seen.is_all_ours
   if seen.readers then
@@ -15,7 +15,7 @@ function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
   if not is_repeated then
     local below = math.max(node.largest_or_start(seen), vote, minimum_token)
     if hint ~= '0' then
-      -- At most an hour ahead.
+      -- A hint moves the counter at most an hour ahead.
       below = math.max(below, math.min(tonumber(hint) - 1, node.start() + 3600 * 1000000))
     end
     if below >= node.largest_counter then
@@ -38,18 +38,18 @@ function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
   return vote
 end
 
--- Which of the resources others are queued for, by index, and 1; if there is none and all are free,
--- which of them is marked, and 0.
+-- Returns the index of the first resource with waiters, and 1. If there is none and all resources are
+-- free: the index of the first resource with a mark, and 0.
 function node.yield_to_waiters(resources, seen)
   local marked
   for i = 1, node.flags().is_dirty and #resources or 0 do
     local resource = resources[i]
-    local mark, writer_mark = $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}'
-    if redis.call('EXISTS', $QUEUE .. resource .. '}', mark, writer_mark) > 0 then
+    local yield_mark, writer_mark = $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}'
+    if redis.call('EXISTS', $QUEUE .. resource .. '}', yield_mark, writer_mark) > 0 then
       if node.has_waiters(resource) then
         return i - 1, 1
       end
-      if not marked and not seen.other and redis.call('EXISTS', mark, writer_mark) > 0 then
+      if not marked and not seen.other and redis.call('EXISTS', yield_mark, writer_mark) > 0 then
         marked = i - 1
       end
     end
@@ -57,7 +57,7 @@ function node.yield_to_waiters(resources, seen)
   return marked, 0
 end
 
--- A lock of a newcomer, who lets those go first who wait.
+-- Locks for a newcomer, which yields to waiters.
 node.arity.lock_any = 3
 function node.lock_any(resources, owner, ttl, hint, gives_up)
   local seen = node.look_up_to_lock(resources, owner)
@@ -70,8 +70,8 @@ function node.lock_any(resources, owner, ttl, hint, gives_up)
     return { 'queued', first, 0, rank, 0, unpack(held or {}, 2, held and 5 or 1) }
   end
   if held then
-    -- A client that is refused will wait. Where the mark cannot be written, nobody learns of that,
-    -- and the answer is the same.
+    -- A refused client will wait, so newcomers must yield. If the mark cannot be written, the answer is
+    -- the same.
     if held[4] > 0 and not gives_up then
       pcall(node.set_yield_mark, resources[held[2] + 1], held[4])
     end
@@ -80,15 +80,16 @@ function node.lock_any(resources, owner, ttl, hint, gives_up)
   return node.grant(resources, owner, ttl, hint, seen, true)
 end
 
--- The lock of a waiter at its turn, as the queue node says.
+-- Locks for a woken waiter.
 node.arity.take = 3
 function node.take(resources, owner, ttl, hint, gives_up)
   local seen = node.look_up_to_lock(resources, owner)
-  -- Of a group, others of its resources may have made the turn.
+  -- The wake of a group may have come from another of its resources, so only a lock on one resource
+  -- sets the writer mark.
   local is_one = #resources == 1 and not resources.is_shared
   if not gives_up and is_one and seen.other and seen.other.owner == $SHARED and seen.other.remaining > 0 then
     node.require_functions('share')
-    -- As far as it can be written, as above.
+    -- Best effort, as above.
     pcall(node.set_writer_mark, resources[seen.other.index + 1], seen.other.remaining)
   elseif resources.is_shared then
     node.yield_to_writer(resources, seen)
@@ -96,7 +97,7 @@ function node.take(resources, owner, ttl, hint, gives_up)
   return seen.other and node.held_by_another(seen) or node.grant(resources, owner, ttl, hint, seen)
 end
 
--- Both, of a client that does not wait: it leaves no mark.
+-- The same two for a client that does not wait, and sets no mark.
 node.arity.try_any = 3
 function node.try_any(resources, owner, ttl, hint)
   return node.lock_any(resources, owner, ttl, hint, true)

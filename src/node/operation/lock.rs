@@ -1,4 +1,4 @@
-//! To lock: take all resources for the first time, or none.
+//! Lock: acquires all resources, or none.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ pub(crate) struct Lock {
     pub(crate) resources: Resources,
     pub(crate) owner: LeaseId,
     pub(crate) ttl: Duration,
-    /// One more than the largest counter the waiter has seen, or 0: brings counters back in step.
+    /// One more than the largest counter that the client has seen, or 0. It brings counters of several
+    /// nodes back in step.
     pub(crate) hint: u64,
-    /// Whether it is this owner's turn, as the queue node says: then it need not let the waiters go
-    /// first.
+    /// Whether the queue node has woken this client, which then ignores queues and yield marks.
     pub(crate) has_turn: bool,
-    /// Whether it will not wait for these if it is refused: then nobody has to let it go first.
+    /// Whether the client does not wait after a refusal, so that the node need not set a mark.
     pub(crate) gives_up: bool,
 }
 
 impl Lock {
-    /// Whether it is of one resource, and not to share it.
+    /// Whether the lock is exclusive and names one resource.
     pub(super) fn is_of_one(&self) -> bool {
         self.resources.len() == 1 && !self.resources.is_shared(0)
     }
@@ -35,16 +35,15 @@ impl Lock {
     }
 }
 
-/// The holder that stands in the way of a lock.
+/// The holder for which a node refuses a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
-    /// Which of the asked resources, by index: of those held by others, the one that is held
-    /// longest (the first of them if they tie).
+    /// The index of the resource whose other owner has the longest ttl; the first of them at a tie.
     pub(crate) resource: usize,
-    /// `None` if the key has more than one field: a lock of some other kind.
+    /// The owner; `None` if the key has more than one field, as a lock of another library may.
     pub(crate) owner: Option<LeaseId>,
     pub(crate) remaining: Duration,
-    /// The largest fencing counter among the asked resources, 0 where there is none.
+    /// The largest fencing counter of the requested resources, 0 if there is none.
     pub(crate) counter: u64,
 }
 

@@ -4,7 +4,7 @@
 --   lock  of a newcomer that waits, without a hint
 --   try   of a newcomer that does not wait, without a hint
 --   turn  of a woken waiter
---   head  of a woken waiter at the queue node: short for the first in the queue
+--   head  of a woken waiter at the queue node: the enqueue of the first waiter
 local has_turn = name == 'turn' or name == 'head'
 arity = name == 'head' and 6 or has_turn and 3 or 2
 repeat
@@ -13,13 +13,14 @@ repeat
   if fields == 1 and not has_turn and is_dirty and call('EXISTS', $QUEUE .. resource .. '}') == 0 then
     local holder, remaining = call('HGETALL', resource)[1], call('PTTL', resource)
     local number, max_ttl = holder ~= owner and call('GET', counter), tonumber(string.match(words[3], ' (%d+) '))
-    -- The node has to stay dirty for longer than the mark lasts.
+    -- The key of a dirty node must outlive the mark.
     local lasts = call('PTTL', $DIRTY)
     number = type(number) == 'string' and find(number, '^[1-9]%d*$') and tonumber(number)
     local is_plain = holder and #holder <= 128 and type(remaining) == 'number' and remaining >= 0
     if is_plain and number and number <= largest_counter and type(lasts) == 'number' and lasts >= max_ttl then
       if remaining > 0 and name == 'lock' then
-        -- The client will wait. If the mark cannot be written, the answer is the same.
+        -- The client will wait, so newcomers must yield. If the mark cannot be written, the answer is the
+        -- same.
         call('SET', $YIELD_MARK .. resource .. '}', '1', 'PX', math.min(remaining, max_ttl))
       end
       answer = { 'held', 0, holder, remaining, number }
@@ -38,8 +39,7 @@ repeat
     and call('EXISTS', $QUEUE .. resource .. '}', $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}') ~= 0 then
     break
   end
-  -- A counter that is remembered for long enough is only counted up, which needs no number to be read
-  -- or written.
+  -- A counter whose ttl is long enough is only incremented, so that no number is parsed or formatted.
   local remembered = call('PTTL', counter)
   local vote = type(remembered) == 'number' and remembered >= tonumber(words[2]) and call('INCR', counter)
   if type(vote) ~= 'number' then

@@ -1,9 +1,13 @@
-//! The operations of a node: what a client can ask, one file each.
+//! The operations of a node, one file each.
 //!
-//! `lock.rs` holds what a lock says, how it travels, and what its answers mean; beside it,
-//! `lock.lua` executes it on a server, and `node/state/lock.rs` in the pure node. The frequent operations
-//! (to lock, renew and unlock one resource, or to share it) have a short way in `lock.short.lua` and
-//! its like, which leaves the unusual to `lock.lua`.
+//! ```text
+//! lock.rs                 the operation, its arguments on the wire, its answers
+//! lock.lua                its execution on a server: the general way
+//! lock.short.lua          the short way of a frequent operation, which leaves rare cases to the general way
+//! node/state/lock.rs      its execution in the pure node
+//! ```
+//!
+//! Frequent are: lock, renewal and unlock of one resource, and sharing it.
 
 use crate::{
     clock::Instant,
@@ -57,52 +61,54 @@ pub(crate) use self::{
     write_back::WriteBack,
 };
 
-/// What every operation says of itself.
+/// The properties that every operation has.
 pub(crate) trait Operate {
-    /// The resources that it names.
+    /// Returns the resources of the operation.
     fn resources(&self) -> &[Resource];
 
-    /// Its name in the script and its arguments. Every argument costs a server about half as much
-    /// as to read a key, so there are as few as can be.
+    /// Writes the operation's name in the script and its arguments.
+    ///
+    /// An argument costs a server about half as much as reading a key, so there are as few as possible.
     fn encode(&self, arguments: &mut Arguments<'_>, parameters: &QuorumParameters);
 
-    /// Returns the answer that the script's reply stands for; `None` if the reply has not its shape.
+    /// Returns the answer that the script's reply encodes; `None` if the reply has another shape.
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer>;
 
-    /// Whether it must be delivered even if its connection breaks.
+    /// Whether the operation must be delivered even if its connection breaks.
     fn must_deliver(&self) -> bool {
         false
     }
 
-    /// Whether it is about more than what this client has, or wants, at the node.
-    /// `blocks_until`: as in a [`Request`](super::Request).
+    /// Whether the operation concerns more than the leases and attempts of this client at the node.
+    ///
+    /// `blocks_until` is that of the [`Request`](super::Request).
     fn concerns_other_clients(&self, _blocks_until: Option<Instant>) -> bool {
         false
     }
 
-    /// The owner whose lock it would take, keep or write back.
+    /// Returns the owner whose lock the operation acquires, renews or writes back.
     fn acquiring_owner(&self) -> Option<&LeaseId> {
         None
     }
 
-    /// The owner whose lock it ends.
+    /// Returns the owner whose lock the operation ends.
     fn releasing_owner(&self) -> Option<&LeaseId> {
         None
     }
 
-    /// Whether its answer may be as long as what a leader says of itself.
+    /// Whether the answer may be as long as a proclamation.
     fn has_long_answer(&self) -> bool {
         false
     }
 }
 
-/// Lists the operations by type and file: the enum of them all, and their scripts.
+/// Defines the enum of all operations, and the lists of their scripts, from one table.
 macro_rules! operations {
     (
         usual { $($usual:ident in $usual_file:literal,)* }
         others { $($other:ident in $other_file:literal,)* }
     ) => {
-        /// One question to a node. Ttls are whole milliseconds once on the wire, rounded up.
+        /// One command to a node. Ttls are whole milliseconds on the wire, rounded up.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub(crate) enum Operation {
             $($usual($usual),)*
@@ -110,7 +116,7 @@ macro_rules! operations {
         }
 
         impl Operation {
-            /// What it says of itself.
+            /// Returns the operation as its properties.
             pub(crate) fn as_dyn(&self) -> &dyn Operate {
                 match self {
                     $(Self::$usual(operation) => operation,)*
@@ -119,10 +125,10 @@ macro_rules! operations {
             }
         }
 
-        /// The scripts that are defined with the first operation that has no short way, or leaves it.
+        /// The scripts that a server defines with the first operation that takes the general way.
         pub(crate) const USUAL_SCRIPTS: &[&str] = &[$(include_str!($usual_file)),*];
 
-        /// The scripts of the others, which a server defines only when one of them is asked for.
+        /// The scripts that a server defines with the first rare operation.
         pub(crate) const OTHER_SCRIPTS: &[&str] = &[$(include_str!($other_file)),*];
     };
 }
@@ -151,7 +157,8 @@ operations! {
     }
 }
 
-/// The short ways of frequent operations, each after the ways that contain its name.
+/// The short ways of frequent operations, in the order of their substitution: `$SHORT_LOCK` contains
+/// `$SHORT_LEAVE`.
 pub(crate) const SHORT_WAYS: &[(&str, &str)] = &[
     ("$SHORT_LOCK", include_str!("lock.short.lua")),
     ("$SHORT_LEAVE", include_str!("enqueue.short.lua")),

@@ -1,4 +1,4 @@
-//! To observe: tell who holds a resource, and what a leader has said there.
+//! Observe: returns the holder of a resource, and the last proclamation of a leader.
 
 use std::{slice, time::Duration};
 
@@ -15,14 +15,14 @@ pub(crate) struct Observe {
     pub(crate) resource: Resource,
 }
 
-/// An election as one node sees it.
+/// The state of an election on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObserveAnswer {
-    /// Who holds the lock; `None` if nobody does, or a lock of some other kind is there.
+    /// The holder of the lock; `None` if it is free, or a lock of another library.
     pub(crate) owner: Option<LeaseId>,
-    /// For how long; `None` also for a key without a ttl.
+    /// The rest of the ttl; `None` if the lock is free or has no ttl.
     pub(crate) remaining: Option<Duration>,
-    /// What a leader said there last. It may be one that does not hold the lock any more.
+    /// The last proclamation, perhaps of a leader that does not hold the lock any more.
     pub(crate) said: Option<Proclamation>,
 }
 
@@ -51,7 +51,7 @@ impl Operate for Observe {
     }
 }
 
-/// What others write there may be anything, and is nobody's proclamation then.
+/// Reads a proclamation; `None` if another program has written the key in another shape.
 fn proclamation(fields: &[wire::Value]) -> Option<Proclamation> {
     let [owner, term, number, value, since] = fields else { return None };
     Some(Proclamation {

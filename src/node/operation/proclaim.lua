@@ -13,8 +13,8 @@ function node.proclaim(resources, owner, term, number, value, since, ttl)
   if number_before > tonumber(number) then
     return { 'proclaimed' }
   end
-  -- The PEXPIRE first, as for a lock: so the HSET that makes a key without a ttl is only reached
-  -- where the one after it is known to be allowed.
+  -- The PEXPIRE precedes, as for a lock: the HSET, which creates a key without a ttl, is reached only if
+  -- the PEXPIRE that follows is permitted.
   redis.call('PEXPIRE', name, ttl)
   if number_before ~= tonumber(number) then
     redis.call('HSET', name, 'owner', owner, 'term', term, 'number', number, 'value', value, 'since', since)

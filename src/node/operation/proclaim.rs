@@ -1,4 +1,4 @@
-//! To proclaim: keep what a leader says of itself beside its lock, unless it is not its lock.
+//! Proclaim: stores the proclamation of a leader beside its lock, if the leader holds the lock.
 
 use std::{fmt, slice, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// The longest value of a leader, in bytes: every node keeps it, and every observer is sent it.
+/// The largest value of a leader, in bytes. Every node stores it, and every observer receives it.
 pub(crate) const LONGEST_VALUE: usize = 64 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,23 +20,23 @@ pub(crate) struct Proclaim {
     pub(crate) ttl: Duration,
 }
 
-/// What a leader says of itself, as nodes keep it beside its lock.
+/// The published value of a leader, as nodes store it beside the lock.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Proclamation {
-    /// Whose lock it stands beside.
+    /// The owner of the lock.
     pub(crate) owner: LeaseId,
-    /// The lock's fencing token.
+    /// The fencing token of the lock.
     pub(crate) term: u64,
-    /// Grows with every value of one leader: what arrives late does not replace what was said after
-    /// it.
+    /// The number of the value, which grows with every value of one leader. A late request does not
+    /// replace a later value.
     pub(crate) number: u64,
     pub(crate) value: Arc<[u8]>,
-    /// When it was elected, by its own time of day since the epoch.
+    /// The time of the election by the leader's clock, since the epoch.
     pub(crate) since: Duration,
 }
 
 impl fmt::Debug for Proclamation {
-    /// Without the value, which may be long.
+    /// Omits the value, which may be long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { owner, term, number, value, .. } = self;
         write!(f, "{owner} in term {term}, number {number}, {} bytes", value.len())

@@ -1,4 +1,4 @@
-//! To reconfigure: become a node of another configuration.
+//! Reconfigure: moves a node to another configuration.
 
 use crate::{
     clock::Instant,

@@ -11,11 +11,11 @@ function node.register(_, fingerprint, new_nodes, time_of_client, lasts, renewal
   local is_of_this_incarnation = node.incarnation() and metadata.incarnation == node.incarnation()
   local is_trusted = node.guard == 'off' or (not is_known and new_nodes == 'admit')
   if not is_known or not (is_of_this_incarnation or is_trusted) then
-    -- Above every vote that was given until now, for a node that may have forgotten them. The
-    -- minimum token of a new node stays: with votes from the next second on, they would be above
-    -- the minimum token that a restart within this second sets.
+    -- The minimum token of a node that may have forgotten votes exceeds every vote until now. The
+    -- minimum token of a new node stays. Votes from the next second on would otherwise exceed the
+    -- minimum token that a restart within this second sets.
     local minimum_token, is_new = node.integer(metadata.minimum_token), false
-    -- The quarantine first: what an error in between leaves is a node that abstains for nothing.
+    -- The quarantine precedes the metadata. After an error in between, the node abstains needlessly.
     if not is_trusted then
       minimum_token = math.max(minimum_token, node.start() + 1000000)
       is_new = not is_known and not metadata.is_new

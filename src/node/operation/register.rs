@@ -1,5 +1,5 @@
-//! To register: tell which incarnation of the server this is; if it is not the one of the metadata,
-//! begin a quarantine.
+//! Register: compares the incarnation of the server with the node metadata. If they differ, the node
+//! begins a quarantine.
 
 use std::time::Duration;
 
@@ -14,28 +14,28 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Register {
     pub(crate) new_nodes: NewNodes,
-    /// The client's time of day, since the epoch. A node that is far off would spoil minimum tokens
-    /// and counters.
+    /// The client's time of day, since the epoch. A node whose clock is far off would spoil minimum
+    /// tokens and counters.
     pub(crate) time: Duration,
 }
 
 /// The way to treat a node without metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewNodes {
-    /// It is new, and votes at once.
+    /// The node is new, and votes at once.
     Admit,
-    /// It may have been flushed.
+    /// The node may have been flushed, and begins a quarantine.
     Quarantine,
     /// The node is only inspected, and nothing is written.
     Ignore,
 }
 
-/// A node that has registered.
+/// The result of a registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Registration {
-    /// Which incarnation of which server this is; `None` if the client may not know.
+    /// The incarnation of the server; `None` if the user may not read it.
     pub(crate) incarnation: Option<Incarnation>,
-    /// For how long it must not vote, if it must not.
+    /// The rest of the quarantine, if there is one.
     pub(crate) quarantine: Option<Duration>,
 }
 
@@ -77,7 +77,7 @@ impl Registration {
     }
 }
 
-/// Why the server cannot be a node of this client.
+/// Reads the reply of a server that cannot be a node of this client.
 pub(super) fn unfit_server(reply: ScriptReply<'_>) -> Option<Answer> {
     match reply {
         ScriptReply::Tagged(b"clock_off", [gap]) => {

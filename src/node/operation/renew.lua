@@ -1,4 +1,4 @@
--- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1 | renewed 0 | with_waiters, and one of these | renewed_in_quarantine [remaining] | held index owner remaining counter | tombstone
+-- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1 | renewed 0 | with_waiters and one of these | renewed_in_quarantine [remaining] | held index owner remaining counter | tombstone
 node.arity.renew_any = 4
 function node.renew_any(resources, owner, holds, ttl, token)
   node.admit()
@@ -14,16 +14,16 @@ function node.renew_any(resources, owner, holds, ttl, token)
   local minimum_token = node.integer(node.metadata().minimum_token)
   local proves, values, epochs = true, {}, {}
   for i = 1, #resources do
-    -- A counter that is missing may have been above the token; so may one that the node forgot,
-    -- hence the minimum token.
+    -- A missing counter may have exceeded the token. So may a counter that the node forgot, and the
+    -- minimum token exceeds all of these.
     local found, readers = seen.found[i], seen.readers and seen.readers[i]
     local is_below = minimum_token <= token and (readers and readers.phase or found or node.largest_counter + 1) <= token
     proves = proves and is_below
-    -- Where the counter was lost, it comes back above the token: a node that forgot must not prove
-    -- anything later either.
+    -- A lost counter comes back above the token, so that later renewals on this node prove nothing
+    -- either.
     values[i] = found and math.max(found, token) or math.min(math.max(node.start(), token + 1), node.largest_counter)
     epochs[i] = is_below and token or 0
-    -- A run of readers that this begins has its phase at the token, or above all votes.
+    -- A new run of readers has its phase at the token, or above all votes.
     if resources.is_shared and resources.is_shared[i] and not readers and not is_below then
       values[i] = math.min(math.max(values[i], minimum_token) + 1, node.largest_counter)
       epochs[i] = values[i]
@@ -35,7 +35,7 @@ function node.renew_any(resources, owner, holds, ttl, token)
       node.extend_yield_mark(resources[i], node.share(resources[i], owner, seen.readers[i], epochs[i], ttl))
     end
   end
-  -- In quarantine they count as soon as every attempt is decided that the node may have voted in.
+  -- In quarantine, renewals count as soon as every attempt is decided in which the node may have voted.
   local abstains = node.abstention()
   if abstains and not (abstains.renewals_from and node.milliseconds() > abstains.renewals_from) then
     return { 'renewed_in_quarantine', abstains[2] }

@@ -1,4 +1,4 @@
-//! To renew: keep all resources, taking again those that the node lost, or none.
+//! Renew: extends the lease on all resources, or on none. Keys that the node lost are written again.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct Renew {
     pub(crate) resources: Resources,
     pub(crate) owner: LeaseId,
-    /// Absolute, never an increment: a duplicate or a resend changes nothing.
+    /// The number of holds. It is absolute, so that a duplicate or a resend changes nothing.
     pub(crate) holds: u32,
     pub(crate) ttl: Duration,
     pub(crate) token: u64,

@@ -7,7 +7,7 @@ repeat
     or is_dirty and call('EXISTS', $QUEUE .. resource .. '}') ~= 0 then
     break
   end
-  -- A counter at the token, which lives for long enough, needs no number to be read or written.
+  -- If the counter equals the token and its ttl is long enough, no number is parsed or formatted.
   if call('HMGET', resource, owner)[1] ~= holds or call('GET', counter) ~= token then
     break
   end

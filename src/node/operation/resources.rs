@@ -1,53 +1,52 @@
-//! What is taken all or none, and how.
+//! The resources of one lock.
 
 use std::{ops::Deref, sync::Arc};
 
 use crate::values::Resource;
 
-/// Resources that are taken all or none, each of them exclusively or shared with other readers:
-/// sorted, without repetition, never empty.
+/// The resources of one lock, each exclusive or shared: sorted, without repetition, never empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Resources {
     names: Arc<[Resource]>,
-    /// Which of them are shared; `None` if none is, so that equal resources are equal values.
+    /// Whether each resource is shared. `None` if none is, so that equal resources are equal values.
     shared: Option<Arc<[bool]>>,
 }
 
 impl Resources {
-    /// These, all of them shared.
+    /// Returns the same resources, all of them shared.
     #[must_use]
     pub(crate) fn shared(self) -> Self {
         let shared = Some(self.names.iter().map(|_| true).collect());
         Self { shared, ..self }
     }
 
-    /// These, all of them exclusively.
+    /// Returns the same resources, all of them exclusive.
     #[must_use]
     pub(crate) fn exclusive(self) -> Self {
         Self { shared: None, ..self }
     }
 
-    /// Whether one of them is shared, by its index.
+    /// Whether the resource at `index` is shared.
     pub(crate) fn is_shared(&self, index: usize) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.get(index) == Some(&true))
     }
 
-    /// Whether any of them is shared.
+    /// Whether any resource is shared.
     pub(crate) fn is_any_shared(&self) -> bool {
         self.shared.is_some()
     }
 
-    /// Whether all of them are.
+    /// Whether all resources are shared.
     pub(crate) fn are_all_shared(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| !shared.contains(&false))
     }
 
-    /// Whether who has these may do all that `wanted` allows, which are the same resources.
+    /// Whether a lease on these permits all that `wanted` permits. Both have the same resources.
     pub(crate) fn cover(&self, wanted: &Self) -> bool {
         (0..self.names.len()).all(|index| wanted.is_shared(index) || !self.is_shared(index))
     }
 
-    /// Each of them, and whether it is shared.
+    /// Returns each resource, and whether it is shared.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&Resource, bool)> {
         self.names.iter().enumerate().map(|(index, name)| (name, self.is_shared(index)))
     }
@@ -61,14 +60,14 @@ impl Deref for Resources {
     }
 }
 
-/// All of them exclusively.
+/// The resources are exclusive.
 impl<N: Into<Arc<[Resource]>>> From<N> for Resources {
     fn from(names: N) -> Self {
         Self { names: names.into(), shared: None }
     }
 }
 
-/// All of them exclusively.
+/// The resources are exclusive.
 impl FromIterator<Resource> for Resources {
     fn from_iter<I: IntoIterator<Item = Resource>>(names: I) -> Self {
         Self { names: names.into_iter().collect(), shared: None }

@@ -1,4 +1,4 @@
-//! Entries in short, for tests: resources are words, owners are words.
+//! Short constructors of operations, for tests. Resources and owners are words.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) fn resource(name: &str) -> Resource {
     Resource::new(name).unwrap()
 }
 
-/// `"*a b"`: two resources, the first of them shared.
+/// Parses resources: `"*a b"` is two of them, the first shared.
 pub(crate) fn resources(names: &str) -> Resources {
     let each = names.split(' ').map(|name| match name.strip_prefix('*') {
         Some(name) => (resource(name), true),
@@ -43,13 +43,13 @@ pub(crate) fn owner(name: &str) -> LeaseId {
     LeaseId::from_wire(name.as_bytes())
 }
 
-/// Ttls are milliseconds.
+/// Returns the lock of a newcomer. Ttls are milliseconds.
 pub(crate) fn lock(names: &str, by: &str, ttl: u64, hint: u64) -> Operation {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
     Operation::Lock(Lock { resources, owner, ttl, hint, has_turn: false, gives_up: false })
 }
 
-/// A lock of one whose turn it is, without a hint.
+/// Returns the lock of a woken waiter, without a hint.
 pub(crate) fn take(names: &str, by: &str, ttl: u64) -> Operation {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
     Operation::Lock(Lock { resources, owner, ttl, hint: 0, has_turn: true, gives_up: false })
@@ -68,7 +68,7 @@ pub(crate) fn unlock(names: &str, by: &str, notify: bool, leaves: bool) -> Opera
     unlock_leaving(names, by, notify, if leaves { Tombstone::Always } else { Tombstone::Never })
 }
 
-/// Leaves a tombstone unless it deletes all: where the lock is unanswered.
+/// Returns an unlock that leaves a tombstone unless it deletes all keys, as after an unanswered lock.
 pub(crate) fn unlock_late(names: &str, by: &str, notify: bool) -> Operation {
     unlock_leaving(names, by, notify, Tombstone::IfMissing)
 }
@@ -78,7 +78,7 @@ fn unlock_leaving(names: &str, by: &str, notify: bool, tombstone: Tombstone) -> 
     Operation::Unlock(Unlock { resources, owner, notify, tombstone, has_waiters: false })
 }
 
-/// Locks for ten seconds when it is the waiter's turn; an entry ttl of 0 milliseconds is none.
+/// Returns an enqueue that locks for ten seconds; an entry ttl of 0 milliseconds means none.
 pub(crate) fn enqueue(names: &str, by: &str, waiter: &str, arrival: u64, entry_ttl: u64) -> Operation {
     let (resources, ttl) = (resources(names), Duration::from_secs(10));
     let lock = Lock { resources, owner: owner(by), ttl, hint: 0, has_turn: true, gives_up: false };
@@ -87,7 +87,7 @@ pub(crate) fn enqueue(names: &str, by: &str, waiter: &str, arrival: u64, entry_t
     Operation::Enqueue(Enqueue { lock, resource: 0, waiter, arrival, entry_ttl, enqueue_only: false })
 }
 
-/// The same question of a client that does not wait.
+/// Returns the same lock, of a client that does not wait.
 pub(crate) fn giving_up(lock: Operation) -> Operation {
     let Operation::Lock(lock) = lock else { unreachable!("not a lock: {lock:?}") };
     Operation::Lock(Lock { gives_up: true, ..lock })
@@ -105,7 +105,7 @@ pub(crate) fn inspect(name: &str) -> Operation {
     Operation::Inspect(Inspect { resource: resource(name), max_readers: READERS_SHOWN })
 }
 
-/// Elected at the epoch's third second.
+/// Returns a proclamation of a leader that was elected at the epoch's third second.
 pub(crate) fn said(by: &str, term: u64, number: u64, value: &str) -> Proclamation {
     let (owner, since) = (owner(by), Duration::from_secs(3));
     Proclamation { owner, term, number, value: value.as_bytes().into(), since }

@@ -1,9 +1,9 @@
--- unlock.lua  KEYS resources  ARGV owner, kind (notify 0|1, tombstone 0|1 unless all was deleted|2,
---   and 1 if it is known that others wait)  ->  deleted | with_waiters deleted
+-- unlock.lua  KEYS resources  ARGV owner, kind (notify 0|1; tombstone 0 never|1 if a key is missing|2
+--   always; 1 if the queue node has waiters)  ->  deleted | with_waiters deleted
 
--- What becomes of the mark of a resource that is free now. A turn mark stays: the writer whose turn it
--- is comes now.
-function node.passes_mark(resource, notifies, is_known)
+-- Renews or deletes the yield mark of a resource that is free now. A writer mark stays, because the
+-- woken writer attempts now. `is_known`: the queue node has reported waiters.
+function node.pass_yield_mark(resource, notifies, is_known)
   if not (is_known or node.flags().is_dirty) then
     return
   elseif not notifies then
@@ -16,40 +16,41 @@ function node.passes_mark(resource, notifies, is_known)
 end
 
 node.arity.unlock_any = 2
-function node.unlock_any(resources, owner, kind, is_taken)
+function node.unlock_any(resources, owner, kind, is_removed)
   local notify, tombstone, is_known = string.match(kind, '^(%d)(%d)(1?)$')
-  -- Whatever goes wrong with one part, the others are done, and the first problem is the answer.
-  -- Deletions first: a server without memory takes them, and what follows only if it is not the
-  -- first write.
+  -- If one step fails, the rest are executed still, and the first problem is the answer. Deletions
+  -- precede: a server without memory accepts them, and other writes only after a first write.
   local problem, deleted, has_waiters = nil, 0, false
   for i = 1, #resources do
     local resource = resources[i]
     local reply, is_free = 0, false
     if resources.is_shared and resources.is_shared[i] then
       local is_done, was_reader
-      is_done, was_reader, is_free = pcall(node.unshare, resource, owner, is_taken)
+      is_done, was_reader, is_free = pcall(node.unshare, resource, owner, is_removed)
       problem = problem or (not is_done and was_reader)
       deleted = deleted + (is_done and was_reader or 0)
     else
-      -- An owner has a name that nobody had before: a field of that name is its lock, whatever
-      -- stands beside it.
+      -- A lease id is unique, so a field of this name is the owner's lock, whatever other fields the
+      -- key has.
       reply = redis.pcall('HDEL', resource, owner)
       is_free = reply == 1
       if is_free then
         deleted = deleted + 1
       elseif reply ~= 0 then
-        -- A replica refuses to delete even what is not there, and then there is nothing to deliver.
+        -- A replica refuses to delete even a missing field. Then there is nothing to deliver, and no
+        -- problem.
         local field = redis.pcall('HMGET', resource, owner)
         reply = (field.err or field[1]) and reply
       end
     end
     if is_free then
-      -- Waiters go before newcomers, if there are any that are known: best effort, too.
-      pcall(node.passes_mark, resource, notify == '1', is_known == '1')
+      -- If waiters are known, newcomers yield to them for a hand-over. This is best effort.
+      pcall(node.pass_yield_mark, resource, notify == '1', is_known == '1')
       reply = notify == '1' and redis.pcall('PUBLISH', $CHANNEL .. braced(resource), '0')
     end
     problem = problem or (type(reply) == 'table' and reply)
-    -- Wherever it is free now: what is deleted elsewhere may not have been here.
+    -- The first waiter is woken even if this node had no key: the lock may have been deleted on another
+    -- node only.
     local is_done, found = pcall(node.has_waiters, resource)
     has_waiters = has_waiters or (is_done and found)
   end

@@ -1,4 +1,4 @@
-//! To unlock: delete what is still the owner's.
+//! Unlock: deletes the keys that the owner still holds.
 
 use crate::{
     clock::Instant,
@@ -13,27 +13,28 @@ use crate::{
 pub(crate) struct Unlock {
     pub(crate) resources: Resources,
     pub(crate) owner: LeaseId,
-    /// Whether the attempt had its quorum. Only then is the release told to those who listen for
-    /// it, and passed on as a mark; the first in the queue is woken in any case.
+    /// Whether the attempt had its quorum. Only then does the node publish a release notice and renew
+    /// the yield mark. The first waiter is woken in any case.
     pub(crate) notify: bool,
     pub(crate) tombstone: Tombstone,
-    /// Whether the queue node has said that others wait: newcomers are to let them go first.
+    /// Whether the queue node has reported waiters, so that newcomers must yield on this node.
     pub(crate) has_waiters: bool,
 }
 
-/// Whether an unlock leaves a tombstone, which refuses what lands later: the owner's requests that
-/// this node has not answered.
+/// The condition on which an unlock leaves a tombstone, which refuses late requests of its owner: those
+/// that this node has not answered.
 ///
-/// The script knows them by their numbers; of two that are merged, the larger counts.
+/// The numbers are those of the script. If two unlocks are merged, the larger number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Tombstone {
-    /// Nothing is unanswered.
+    /// No tombstone: no request of the owner is unanswered.
     Never = 0,
-    /// A lock is, and nothing else of the owner was ever sent there: where the unlock finds all
-    /// that it is to delete, it has landed already. That is the usual case, of a short critical
-    /// section at one of the slower nodes.
+    /// A tombstone if a key is missing: only a lock is unanswered, and no other request of the owner was
+    /// sent to the node. If the unlock finds all keys, the lock has arrived. This is the usual case of a
+    /// short critical section at a slower node.
     IfMissing = 1,
-    /// A renewal may be: what the unlock deletes may have come of an earlier request.
+    /// A tombstone in any case: a renewal may be unanswered, so the keys that the unlock finds may be
+    /// those of an earlier request.
     Always = 2,
 }
 
@@ -75,8 +76,7 @@ impl Operate for Unlock {
 }
 
 impl Unlock {
-    /// The name of the usual unlock of one resource, with other names derived from that in the
-    /// simplest way.
+    /// Returns the short name of the usual unlock of one resource, whose name contains no brace.
     fn shortest_name(&self) -> Option<&'static str> {
         let Self { resources, notify, tombstone, has_waiters, .. } = self;
         let is_plain = matches!(&**resources, [resource] if !resource.as_bytes().contains(&b'{'));
@@ -91,7 +91,7 @@ impl Unlock {
     }
 }
 
-/// How many of the resources were deleted.
+/// Reads the number of deleted resources.
 pub(super) fn unlocked(reply: ScriptReply<'_>) -> Option<Answer> {
     let ScriptReply::Number(deleted) = reply else { return None };
     Some(Answer::Unlocked { deleted: u32::try_from(deleted).ok()? })

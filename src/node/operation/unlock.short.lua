@@ -17,8 +17,8 @@ repeat
       break
     end
     if is_known then
-      -- Waiters are queued at another node, so newcomers have to yield here. The node has to stay
-      -- dirty for longer than the mark lasts.
+      -- The waiters are queued at another node, so newcomers must yield here. The key of a dirty node
+      -- must outlive the mark.
       local max_ttl, lasts
       max_ttl, hand_over = string.match(words[3], ' (%d+) (%d+)$')
       max_ttl, lasts = tonumber(max_ttl), call('PTTL', $DIRTY)

@@ -9,10 +9,10 @@ repeat
   if not is_removed or is_dirty then
     break
   end
-  -- Usually no readers are left and the node is not dirty, and one question answers both.
+  -- Usually no readers are left and the node is not dirty. One command checks both.
   local left = is_dirty == nil and call('EXISTS', readers, $DIRTY) or call('EXISTS', readers)
   if left == 1 then
-    -- The key of a resource ends with its last reader; at once, if that one is over.
+    -- The key of the resource ends with its last reader, at once if that reader has expired.
     local ends = call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')[2]
     if ends and call('HMGET', resource, $SHARED)[1] and call('PEXPIREAT', readers, ends) == 1 and call('PEXPIREAT', resource, ends) == 1 then
       left = call('EXISTS', readers)

@@ -1,4 +1,4 @@
-//! To look for vacant resources: tell which of some nobody has, or waits for.
+//! Vacant: returns the resources that have neither a holder nor waiters.
 
 use crate::{
     node::{
@@ -11,9 +11,9 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Vacant {
     pub(crate) resources: Vec<Resource>,
-    /// How many are told, at most.
+    /// The maximum number of resources in the answer.
     pub(crate) most: u32,
-    /// Whether those are, too, at which newcomers let others go first.
+    /// Whether resources with a mark count as vacant.
     pub(crate) ignores_marks: bool,
 }
 

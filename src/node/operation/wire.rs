@@ -1,7 +1,7 @@
-//! Operations on the wire: the arguments of the script, and its replies.
+//! The wire format of operations: the arguments of the script, and its replies.
 //!
-//! Neither names a client library, so that an operation can be encoded and decoded without one. `node/redis` writes
-//! the arguments into its command, and hands over its values.
+//! The format does not depend on a client library. `node/redis` implements the sink of the arguments, and converts the
+//! library's values.
 
 use std::{fmt, time::Duration};
 
@@ -28,12 +28,12 @@ impl<'a> Arguments<'a> {
         Self(command)
     }
 
-    /// The name of an operation, and the number of its resources.
+    /// Writes the name of an operation, and the number of its resources.
     pub(super) fn name(&mut self, name: &str, resources: usize) -> &mut Self {
         self.bytes(name.as_bytes()).index(resources)
     }
 
-    /// The same, preceded by a flag for each resource if any of them is shared.
+    /// Writes the same, preceded by a flag for each resource if any resource is shared.
     pub(super) fn name_for(&mut self, name: &str, resources: &Resources) -> &mut Self {
         if resources.is_any_shared() {
             let shared: String = resources.each().map(|(_, is)| if is { '1' } else { '0' }).collect();
@@ -42,7 +42,7 @@ impl<'a> Arguments<'a> {
         self.name(name, resources.len())
     }
 
-    /// A name that stands for an operation of one resource.
+    /// Writes the short name of an operation on one resource.
     pub(super) fn short_name(&mut self, name: &str) -> &mut Self {
         self.bytes(name.as_bytes())
     }
@@ -61,22 +61,22 @@ impl<'a> Arguments<'a> {
         self
     }
 
-    /// The index of a resource, or the number of them.
+    /// Writes the index of a resource, or a number of resources.
     pub(super) fn index(&mut self, index: usize) -> &mut Self {
         self.joined(format_args!("{index}"))
     }
 
-    /// A ttl in whole milliseconds.
+    /// Writes a ttl in whole milliseconds.
     pub(crate) fn ttl(&mut self, ttl: Duration) -> &mut Self {
         self.number(whole_milliseconds(ttl))
     }
 
-    /// A time of day, in milliseconds since the epoch.
+    /// Writes a time of day, in milliseconds since the epoch.
     pub(super) fn time(&mut self, time: Duration) -> &mut Self {
         self.joined(format_args!("{}", time.as_millis()))
     }
 
-    /// Several values as one argument.
+    /// Writes several values as one argument.
     pub(crate) fn joined(&mut self, values: fmt::Arguments<'_>) -> &mut Self {
         self.0.push_text(values);
         self
@@ -110,7 +110,7 @@ impl fmt::Debug for Value {
 /// The script's reply to one operation.
 #[derive(Clone, Copy)]
 pub(crate) enum ScriptReply<'a> {
-    /// The most frequent answers are bare numbers, because a table costs the server more than the
+    /// A bare number, as the most frequent answers are. A table would cost the server more than the
     /// number in it.
     Number(u64),
     Tagged(&'a [u8], &'a [Value]),
@@ -133,7 +133,7 @@ pub(super) fn bytes(value: &Value) -> Option<&[u8]> {
     if let Value::Bytes(bytes) = value { Some(bytes) } else { None }
 }
 
-/// A text; bytes that are not UTF-8 are replaced.
+/// Reads a text; bytes that are not UTF-8 are replaced.
 pub(crate) fn text(value: &Value) -> Option<String> {
     bytes(value).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }
@@ -149,7 +149,7 @@ pub(super) fn milliseconds(value: &Value) -> Option<Duration> {
     number(value).map(Duration::from_millis)
 }
 
-/// An owner; `Some(None)` if the script names none.
+/// Reads an owner; `Some(None)` if the script names none.
 pub(super) fn owner(value: &Value) -> Option<Option<LeaseId>> {
     match value {
         Value::Nil => Some(None),
@@ -157,7 +157,7 @@ pub(super) fn owner(value: &Value) -> Option<Option<LeaseId>> {
     }
 }
 
-/// The index of one of the operation's resources.
+/// Reads the index of one of the operation's resources.
 pub(super) fn index(resources: &[Resource], value: &Value) -> Option<usize> {
     usize::try_from(number(value)?).ok().filter(|index| *index < resources.len())
 }
@@ -166,7 +166,7 @@ pub(crate) fn fingerprint(value: &Value) -> Option<Fingerprint> {
     text(value).map(|text| Fingerprint::new(&text))
 }
 
-/// The server's incarnation; `None` if the user may not read it.
+/// Reads the server's incarnation; `None` if the user may not read it.
 pub(super) fn incarnation(value: &Value) -> Option<Incarnation> {
     text(value).map(Into::into)
 }

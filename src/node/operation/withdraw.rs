@@ -1,4 +1,4 @@
-//! To withdraw: leave the queue of a resource.
+//! Withdraw: removes a waiter from the queue of a resource.
 
 use std::slice;
 

@@ -6,7 +6,7 @@ function node.write_back(resources, owner, token)
   local seen = node.look_up(resources, owner)
   local may_stand, all_readers = seen.is_all_ours, seen.readers or {}
   for i = 1, #resources do
-    -- While readers have it, no writer's token is above that of the first of them.
+    -- While readers hold the resource, no writer's token exceeds the phase.
     local readers = all_readers[i]
     may_stand = may_stand and (readers and readers.phase or seen.found[i] or node.start()) <= token
   end

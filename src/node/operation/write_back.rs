@@ -1,5 +1,5 @@
-//! To write back: raise the counters of all resources to the token, if they are the owner's and
-//! none is above it, or of none.
+//! Write-back: raises the counters of all resources to the token. If the owner does not hold all
+//! resources, or a counter exceeds the token, no counter changes.
 
 use crate::{
     node::{

@@ -1,7 +1,7 @@
-//! The script that executes operations on a server: its text, its arguments, its reply.
+//! The script that executes operations on a server: its text, arguments and reply.
 //!
-//! One script for all operations: with one for each, a lock could miss the server's script cache
-//! while the unlock behind it hits.
+//! All operations share one script. With a script for each operation, a lock could miss the server's
+//! script cache while the unlock behind it hits.
 
 use std::{fmt, sync::LazyLock};
 
@@ -27,9 +27,10 @@ use crate::{
 #[cfg(all(test, unix))]
 mod tests;
 
-/// The loop over the operations of a call, with the short ways of frequent operations in it. All other
-/// functions are defined only when an operation needs them: `node.lua` says why. The functions of readers
-/// and of wait queues come together, by the name of one of them.
+/// The text of the script: a loop over the operations of a call, with the short ways of frequent operations.
+///
+/// All other functions are defined when an operation first needs them, for the reason in `node.lua`. The
+/// functions of readers are defined together under the name `share`, those of wait queues under `wake_next`.
 static TEXT: LazyLock<String> = LazyLock::new(|| {
     let usual = [
         include_str!("scripts/node.lua"),
@@ -54,29 +55,31 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
     names::substitute_names(&text)
 });
 
-/// The loop with the text of each short way in the place of its name. The short ways are no functions:
-/// to define one costs as much as to read a key.
+/// Returns the loop with the text of each short way in the place of its variable.
+///
+/// Short ways are no functions, because defining a function costs as much as reading a key.
 fn dispatch() -> String {
     let guard = [("$SHORT_GUARD", include_str!("scripts/guard.short.lua"))];
     let texts = guard.iter().chain(SHORT_WAYS);
     texts.fold(include_str!("scripts/dispatch.lua").to_owned(), |text, (name, way)| text.replace(name, way))
 }
 
-/// The script, as `SCRIPT LOAD` takes it.
+/// Returns the script, as `SCRIPT LOAD` takes it.
 pub(crate) fn source() -> &'static str {
     &TEXT
 }
 
-/// The script's name in a server's cache, as that server has told it when the script was loaded. No
-/// server knows a script by the default.
+/// The name of the script in a server's cache, as the server returned it when the script was loaded.
+///
+/// The default is empty and names no script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScriptName(String);
 
 impl ScriptName {
-    /// So many hexadecimal digits: a SHA-1.
+    /// The number of hexadecimal digits of a SHA-1.
     const DIGITS: usize = 40;
 
-    /// Reads the reply to a `SCRIPT LOAD`; `None` if it is none.
+    /// Reads the reply to a `SCRIPT LOAD`; `None` if the reply has another shape.
     pub(crate) fn read(reply: &redis::Value) -> Option<Self> {
         let redis::Value::BulkString(name) = reply else { return None };
         let is_name = name.len() == Self::DIGITS && name.iter().all(u8::is_ascii_hexdigit);
@@ -84,7 +87,7 @@ impl ScriptName {
     }
 }
 
-/// The call that executes `operations` in order.
+/// Returns the call that executes `operations` in order.
 ///
 /// ```text
 /// EVALSHA name | EVAL text  numkeys  resources of all operations ...
@@ -93,11 +96,11 @@ impl ScriptName {
 ///         | [shared which] operation resources-count arguments ... } ...
 /// ```
 pub(crate) fn command(name: &ScriptName, parameters: &QuorumParameters, operations: &[Operation]) -> Cmd {
-    // Room for what is asked for most, so that it need not grow.
+    // Capacity for the most frequent calls, so that the buffers do not grow.
     let mut command = Cmd::with_capacity(7 + 8 * operations.len(), 256 + 128 * operations.len());
-    // A registration brings the script along: between loading it and registering, a call of another
-    // client that shares the server connection could be executed by a server that has not been
-    // asked yet whether it forgot.
+    // A registration carries the text of the script. Between loading the script and registering, a
+    // call of another client on the same server connection could otherwise reach a server whose
+    // incarnation has not been compared yet.
     if operations.iter().any(|operation| matches!(operation, Operation::Register(_))) {
         command.arg("EVAL").arg(source());
     } else {
@@ -123,8 +126,8 @@ pub(crate) fn command(name: &ScriptName, parameters: &QuorumParameters, operatio
     command
 }
 
-/// The answers to `operations`; whatever does not have the shape of one is a protocol error of its
-/// operation.
+/// Returns the answers to `operations`. A value without the shape of an answer is a protocol error of
+/// its operation.
 pub(crate) fn decode(operations: &[Operation], reply: redis::Value) -> Vec<Answer> {
     let all = |node_error: NodeError| vec![Answer::Error(node_error); operations.len()];
     match reply {
@@ -164,7 +167,7 @@ fn misshapen(value: &impl fmt::Debug) -> NodeError {
     NodeError::Protocol(format!("not an answer: {}", beginning(value)).into())
 }
 
-/// The start of what came: a reply may be megabytes long.
+/// Returns the first characters of a value, because a reply may be megabytes long.
 pub(crate) fn beginning(value: &impl fmt::Debug) -> String {
     format!("{value:?}").chars().take(200).collect()
 }

@@ -1,25 +1,26 @@
 -- dispatch.lua  KEYS resources of all operations  ARGV stamp, counter ttl, guard and max ttl and hand-over, operations ...  ->  answers
 --
--- An operation is a name, the number of its resources, and its arguments. If any of the resources is
--- shared, `shared` and the shared resources precede the name: `01` if the second of two is shared.
+-- An operation is a name, the number of its resources, and its arguments. If any resource is shared,
+-- `shared` and a flag for each resource precede the name: `01` if the second of two is shared.
 --
--- The frequent operations on one resource come without the number. Each has a short way, in a file
+-- The frequent operations on one resource omit the number. Each has a short way, in a file
 -- `*.short.lua`, which needs no function of the general way. A short way is text in the loop: it sets
--- `arity`, the number of arguments, and `answer`. If a short way meets anything unusual, it sets no
--- answer, and `node.execute` takes the general way. Until then a short way writes nothing but the
--- counter of a lock, which it counts up and down again, and `is_removed`: an owner that was a reader
--- is taken out of the readers.
+-- `arity`, the number of arguments, and `answer`. In a rare case, a short way sets no answer, and
+-- `node.execute` takes the general way. Before that, a short way has no effect, with two exceptions:
+--
+--   * A lock increments its counter, and decrements it again.
+--   * An unlock of a reader removes the owner from the readers, and sets `is_removed`.
 --
 -- If the node is dirty (has tombstones, wait queues or marks), a short way checks for a queue of its
--- resource, and for a mark if the mark matters, and leaves both to the general way. Only the lock of
--- a waiter at its turn goes on, because queue and marks exist for this waiter.
+-- resource, and for a mark if the mark matters. If it finds one, the general way follows. Only the lock
+-- of a woken waiter continues, because queue and marks exist for this waiter.
 local largest_counter = 9007199254740991
--- Locals, because a global is looked up by its name at each use.
+-- Locals are faster, because a global is looked up by its name at each use.
 local keys, words, call, type, find = KEYS, ARGV, redis.pcall, type, string.find
 local node, minimum_token, is_dirty, time
 local answers, answered, key, at, last = {}, 0, 1, 4, #words
 
--- By Redisson's rule: no braces of ours where the resource has one.
+-- Encloses a resource in braces by Redisson's rule: not if the resource contains one.
 local function braced(resource)
   return find(resource, '{', 1, true) and resource or '{' .. resource .. '}'
 end
@@ -49,7 +50,7 @@ while at <= last do
     node = node or define(braced)
     node.known_time = time or node.known_time
     answer, key, at = node.execute(key, at, is_removed)
-    -- The general way may have changed both.
+    -- The general way may have changed the metadata and the flags.
     minimum_token, is_dirty = nil, nil
   end
   answered = answered + 1

@@ -1,8 +1,8 @@
--- execute.lua  where an operation begins in KEYS and ARGV  ->  its answer, and where the next one begins in both
+-- execute.lua  start of an operation in KEYS and ARGV  ->  its answer, and the start of the next operation in both
 
--- The arguments of the general way of an operation that has a short way, with its name, the number of
--- arguments on the wire, and which resources are shared. `is_removed`: the short way has taken the
--- owner out of the readers.
+-- Returns name and arguments of the general way of an operation that has a short way, the number of
+-- arguments on the wire, and the shared resources. `is_removed`: the short way has removed the owner
+-- from the readers.
 function node.expand(name, at, is_removed)
   local owner, shared = ARGV[at + 1], (name == 'share' or name == 'unshare' or name == 'unshare_late') and '1'
   if name == 'release' or name == 'unshare' then
@@ -36,7 +36,7 @@ function node.execute(key, at, is_removed)
     count, first, arity = ARGV[first], first + 1, node.arity[name]
     arguments = { unpack(ARGV, first, first + arity - 1) }
   end
-  -- Not by `unpack`, which fails at 8,000 resources: an error here would end the whole call.
+  -- A loop, because `unpack` fails at 8,000 resources, and an error here would end the whole call.
   local resources = {}
   for i = 1, count do
     resources[i] = KEYS[key + i - 1]
@@ -49,8 +49,8 @@ function node.execute(key, at, is_removed)
     end
   end
   local is_done, answer = pcall(node[name], resources, unpack(arguments))
-  -- Of the errors, tables are answers, unless they are those of commands; before version 7, those
-  -- are texts.
+  -- An error that is a table is an answer, unless it is the error of a command. Before Redis 7, errors
+  -- of commands are texts.
   if not is_done and (type(answer) ~= 'table' or answer.err) then
     answer = { 'error', type(answer) == 'table' and answer.err or tostring(answer) }
   end

@@ -1,8 +1,8 @@
--- guard.lua  ->  whether the node may vote
+-- guard.lua  ->  the decision whether the node may vote
 
--- A stamp is the digest of a fingerprint (16 digits) and the incarnation in short: the first 16 digits
--- of each of its two ids, behind a slash. The metadata has the stamp beside the two whole texts, so
--- that a call need not carry them.
+-- A stamp is the digest of a fingerprint (16 digits), a slash, and the first 16 digits of each of the
+-- two ids of the incarnation. The metadata contains the stamp beside both full texts, so that calls
+-- need not carry the texts.
 function node.digest(stamp)
   return string.sub(stamp, 1, 16)
 end
@@ -11,27 +11,27 @@ function node.incarnation_in(stamp)
   return string.sub(stamp, 17)
 end
 
--- The server's incarnation: the run_id is new with every start, the replication id with every
--- promotion. False if the user may not know.
+-- Returns the server's incarnation, or false if the user may not read it. The run_id is new with every
+-- start, the replication id with every promotion.
 function node.incarnation()
   if node.known_incarnation == nil then
     local server, replication = redis.pcall('INFO', 'server'), redis.pcall('INFO', 'replication')
-    local is_told = type(server) == 'string' and type(replication) == 'string'
-    local run_id = is_told and string.match(server, 'run_id:(%x+)')
+    local is_readable = type(server) == 'string' and type(replication) == 'string'
+    local run_id = is_readable and string.match(server, 'run_id:(%x+)')
     local replication_id = run_id and string.match(replication, 'master_replid:(%x+)')
     node.known_incarnation = replication_id and run_id .. '/' .. replication_id or false
   end
   return node.known_incarnation
 end
 
--- Why the node must not vote, nil if it may; in quarantine also from when it counts for renewals,
--- by its clock.
+-- Returns the abstention of a node that must not vote, else nil. In quarantine, `renewals_from` is the
+-- time, by the node's clock, after which renewals count.
 function node.abstention()
   local guard, metadata = node.guard, node.metadata()
   if guard == 'off' then
     return nil
   end
-  -- The metadata has to be of the incarnation of the connection, or of the server.
+  -- The metadata must be of the incarnation of the connection, or with the guard `vote` of the server.
   local is_registered
   if guard == 'vote' then
     is_registered = node.incarnation() and metadata.incarnation == node.incarnation()
@@ -58,8 +58,8 @@ function node.admit()
   end
 end
 
--- A renewal shows that there was a quorum before: a node that has no lock of it because it forgot
--- is none for a new one.
+-- Records that a quorum existed before, as a renewal proves. A node that forgot this quorum must not
+-- become a node of a new quorum.
 function node.note_quorum()
   local metadata = node.metadata()
   local is_empty = not metadata.fingerprint and node.guard ~= 'off' and not metadata.is_new
@@ -77,8 +77,8 @@ function node.may_vote()
   end
 end
 
--- All that has to be known of the resources before they are locked, or why they are not, whatever is
--- there: the node must not vote, or the owner was unlocked here before.
+-- Returns the state of the resources before a lock. Refuses if the node must not vote, or has a
+-- tombstone of the owner.
 function node.look_up_to_lock(resources, owner, writer)
   node.may_vote()
   if node.has_any_tombstone(resources, owner) then

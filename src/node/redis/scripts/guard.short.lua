@@ -1,13 +1,13 @@
--- guard.short.lua  KEYS one resource  ->  minimum token of a node that votes, else false; whether it is dirty; and whether the short way may go on
+-- guard.short.lua  KEYS one resource  ->  minimum token of a node that votes, else false; whether the node is dirty; and whether the short way may continue
 --
--- A node votes if its metadata has the stamp of the call and there is no quarantine. Usually the node is
--- not dirty either, and a lock finds no key of the resource: then one question answers all.
+-- A node votes if its metadata has the stamp of the call and there is no quarantine. Usually the node
+-- is not dirty either, and a lock finds no key of the resource. One command checks all of these.
 local is_usual, fields, found
 local readers = name == 'share' and $READERS .. resource .. '}'
 if minimum_token == nil then
   local metadata = call('HMGET', $METADATA, 'stamp', 'minimum_token')
   minimum_token = metadata[1] == words[1] and metadata[2]
-  -- To read a number costs about a fifth of a command.
+  -- Parsing a number costs about a fifth of a command.
   minimum_token = minimum_token == '0' and 0 or (minimum_token and find(minimum_token, '^[1-9]%d*$') and tonumber(minimum_token))
   found = readers and call('EXISTS', $QUARANTINE, $DIRTY, resource, readers) or call('EXISTS', $QUARANTINE, $DIRTY, resource)
   fields = found == 0 and 0 or call('HLEN', resource)

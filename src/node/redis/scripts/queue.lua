@@ -1,15 +1,15 @@
--- queue.lua  resource, waiter  ->  the wait queue of a resource: who comes next, and who is woken
+-- queue.lua  resource, waiter  ->  the wait queue of a resource: its first waiter, and wakes
 
--- The waiter that was woken last, and when it was for the first time, by the node's clock; nil if
--- no queued waiter was.
-function node.woken(resource)
+-- Returns the waiter that was woken last, and the time of its first wake by the node's clock; nil if no
+-- waiter of the queue was woken.
+function node.last_woken(resource)
   local text = redis.call('GET', $LAST_WOKEN .. resource .. '}')
   local at, waiter = string.match(text or '', '^(%d+) (.*)$')
   return waiter, tonumber(at)
 end
 
--- Takes a waiter out of the queue. A waiter that becomes one of the first two by that is told:
--- these listen for releases, too. The notice is best effort.
+-- Removes a waiter from the queue. A waiter that becomes second gets a head notice, because the first
+-- two waiters also subscribe to release notices. The notice is best effort.
 function node.leave_queue(resource, waiter)
   local queue = $QUEUE .. resource .. '}'
   local rank = redis.call('ZRANK', queue, waiter)
@@ -18,7 +18,7 @@ function node.leave_queue(resource, waiter)
   end
   redis.call('ZREM', queue, waiter)
   redis.call('ZREM', $ENTRY_TTL .. resource .. '}', waiter)
-  if node.woken(resource) == waiter then
+  if node.last_woken(resource) == waiter then
     redis.pcall('DEL', $LAST_WOKEN .. resource .. '}')
   end
   local next = rank < 2 and redis.call('ZRANGE', queue, '1', '1')[1]
@@ -27,13 +27,13 @@ function node.leave_queue(resource, waiter)
   end
 end
 
--- For how many milliseconds a waiter's entry is kept; nil if its ttl is over.
+-- Returns the rest of the ttl of a waiter's entry in milliseconds; nil if it has expired.
 function node.entry_ttl_left(resource, waiter)
   local left = tonumber(redis.call('ZSCORE', $ENTRY_TTL .. resource .. '}', waiter) or 0) - node.milliseconds()
   return left >= 0 and left or nil
 end
 
--- Wakes the first in the queue if it can have the resource.
+-- Wakes the first waiter if it can lock the resource.
 function node.wake_next(resource)
   local held = node.holder(resource)
   if held then
@@ -44,31 +44,35 @@ function node.wake_next(resource)
   end
 end
 
--- The waiter whose turn it is, nil if there is no queue. It is woken, unless it is the one that
--- asks, or waits for others to stop reading what is held: then it is told again that it is one of the
--- first. The one that asks may be out of the queue because it had a vote and gave it back: then its
--- arrival counts. A waiter that does not listen is gone, and is taken out. The second goes before a
--- first that was woken and has not come for most of a hand-over, and is woken together with it from
--- then on.
-function node.next_in_queue(resource, is_held, asking, arrival)
+-- Returns the waiter that may lock, after waking it; nil if there is no queue. `requester` is the waiter
+-- that executes the operation, if there is one.
+--
+--   * The requester is first: no wake is needed.
+--   * The requester has left the queue, because it had a vote and rolled back: its arrival decides.
+--   * The first waiter is a writer, and readers hold the resource: there is no wake. If there is a
+--     requester, the node publishes the head notice again.
+--   * The first waiter does not listen, or its entry has ended: the node removes the entry.
+--   * The first waiter has not attempted within 3/4 of a hand-over after its wake: the second may lock,
+--     and from then on both are woken together.
+function node.next_in_queue(resource, is_held, requester, arrival)
   while true do
     local queue = $QUEUE .. resource .. '}'
     local head, second = unpack(redis.call('ZRANGE', queue, '0', '1'))
-    if not head or head == asking then
+    if not head or head == requester then
       return head
     end
     if arrival and arrival ~= '0' and tonumber(arrival) < tonumber(redis.call('ZSCORE', queue, head)) then
-      return asking
+      return requester
     end
-    local woken, at = node.woken(resource)
+    local woken, at = node.last_woken(resource)
     local is_blocked = is_held and string.sub(head, -#$READER_SUFFIX) ~= $READER_SUFFIX
     local is_overdue = not is_blocked and woken == head and node.milliseconds() > at + math.ceil(node.hand_over * 3 / 4)
-    if asking and (not second or second == asking) and is_overdue then
-      return asking
+    if requester and (not second or second == requester) and is_overdue then
+      return requester
     end
     local left = node.entry_ttl_left(resource, head)
     local topic = $CHANNEL .. (is_blocked and $HEAD or $WAKE) .. resource .. '}:' .. head
-    local is_there = left and (is_blocked and not asking or redis.call('PUBLISH', topic, '0') > 0)
+    local is_there = left and (is_blocked and not requester or redis.call('PUBLISH', topic, '0') > 0)
     if is_there and is_blocked then
       return head
     end

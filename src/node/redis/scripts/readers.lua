@@ -1,9 +1,8 @@
--- readers.lua  ->  the readers of a resource: the owners that share it
+-- readers.lua  ->  the readers of a resource: the owners that share the resource
 
--- What the node knows of the readers of a resource that is held: the vote of the first of this
--- unbroken run of readers, the vote of the next, when the last of them ends, and whether this owner
--- is one of them. Nil where there are none. Then its owner is another one to everybody, also
--- where it is the field that stands for readers and nobody is known to be one.
+-- Returns the run of readers of a held resource: phase (the vote of the first), epoch (the vote of the
+-- next), the end of the last reader, and whether `owner` is a reader. Nil if there are no readers: then
+-- the key belongs to another owner than any caller, even if its field is that of readers.
 function node.readers(resource, held, owner)
   if held.owner ~= $SHARED then
     return nil
@@ -19,7 +18,7 @@ function node.readers(resource, held, owner)
   return { phase = phase, epoch = epoch, last = last, is_ours = ends and ends >= node.milliseconds() }
 end
 
--- Both keys end together.
+-- Sets the end of both keys of a run of readers.
 function node.end_readers(resource, at)
   redis.call('PEXPIREAT', $READERS .. resource .. '}', node.format_integer(at))
   redis.call('PEXPIREAT', resource, node.format_integer(at))
@@ -29,8 +28,8 @@ function node.write_epoch(resource, phase, epoch)
   redis.call('HSET', resource, $SHARED, node.format_integer(phase) .. ':' .. node.format_integer(epoch))
 end
 
--- The largest vote that was given for any of the resources already, and whether one was for each:
--- to this owner, or to the readers whom it joins.
+-- Returns the largest vote that was given for the resources before, and whether each has a vote: of
+-- this owner, or of the readers that the owner joins.
 function node.given_vote(resources, seen)
   local vote, is_given = 0, true
   for i = 1, #resources do
@@ -41,16 +40,16 @@ function node.given_vote(resources, seen)
   return vote, is_given
 end
 
--- Makes an owner one of these readers, or the first of new ones; an end that is later stays. The
--- vote of the next is `epoch` at least, and the phase of a new run is that. How long it is shared
--- now.
+-- Adds an owner to the readers, or begins a new run. An end that is later stays. The vote of the next
+-- reader is at least `epoch`, which is also the phase of a new run. Returns the time until the last
+-- reader ends.
 --
--- PEXPIREAT comes before what makes a key, as in `write_owner`.
+-- PEXPIREAT precedes the command that creates a key, as in `write_owner`.
 function node.share(resource, owner, readers, epoch, ttl)
   local name, now = $READERS .. resource .. '}', node.milliseconds()
   local last = math.max(readers and readers.last or 0, now + ttl)
   node.end_readers(resource, last)
-  -- Those who are over. What is left of readers whose key was deleted are none.
+  -- Removes expired readers, and all readers if their key was deleted.
   redis.call('ZREMRANGEBYSCORE', name, '-inf', readers and '(' .. node.format_integer(now) or '+inf')
   redis.call('ZADD', name, 'GT', node.format_integer(now + ttl), owner)
   redis.call('PEXPIREAT', name, node.format_integer(last))
@@ -59,18 +58,19 @@ function node.share(resource, owner, readers, epoch, ttl)
   return last - now
 end
 
--- Takes an owner out of the readers, unless it `is_taken` already: 1 if it was one, else 0; and
--- whether nobody is left.
-function node.unshare(resource, owner, is_taken)
+-- Removes an owner from the readers, unless the short way has done so (`is_removed`). Returns 1 if the
+-- owner was a reader, else 0, and whether no reader is left.
+function node.unshare(resource, owner, is_removed)
   local name = $READERS .. resource .. '}'
-  if not is_taken then
-    -- A replica refuses to delete even what is not there, and then there is nothing to deliver.
+  if not is_removed then
+    -- Without this check, a replica would refuse to delete a reader that does not exist, and the
+    -- unlock would be sent again.
     if not redis.call('ZSCORE', name, owner) then
       return 0
     end
     redis.call('ZREM', name, owner)
   end
-  -- What was left of readers when their key was deleted: its owner now keeps it.
+  -- The key of the readers was deleted before, and another owner may have it now.
   if not redis.call('HMGET', resource, $SHARED)[1] then
     return 0
   end
@@ -84,22 +84,22 @@ function node.unshare(resource, owner, is_taken)
   return 1, true
 end
 
--- Those who wait for readers wait for as long as these stay. Where that cannot be written, others
--- may come before them.
+-- Extends the yield mark to the end of the readers, for which waiters wait. If the mark cannot be
+-- written, newcomers may overtake the waiters.
 function node.extend_yield_mark(resource, ttl)
   if node.flags().is_dirty and redis.call('PTTL', $YIELD_MARK .. resource .. '}') < ttl then
     pcall(node.set_yield_mark, resource, ttl, 'XX')
   end
 end
 
--- Has those who share a resource let a writer go first whose turn it is, until that comes again.
+-- Sets a yield mark and a writer mark on a resource of readers, until the woken writer attempts again.
 function node.set_writer_mark(resource, ttl)
   node.set_yield_mark(resource, ttl)
   redis.call('SET', $WRITER_MARK .. resource .. '}', '1', 'PX', math.min(4 * node.hand_over, node.max_ttl))
 end
 
--- Whether an owner that is to share a resource, and has its turn, lets a writer go first: then it is
--- as if readers had it whom it cannot join.
+-- Refuses a woken reader that must yield to a woken writer. The answer is the same as for readers that
+-- the owner cannot join.
 function node.yield_to_writer(resources, seen)
   for i = 1, resources.is_shared and not seen.other and node.flags().is_dirty and #resources or 0 do
     if resources.is_shared[i] and not (seen.readers[i] and seen.readers[i].is_ours) then

@@ -1,7 +1,7 @@
--- reading.lua  ->  what the node knows
+-- reading.lua  ->  the reads of a node
 
--- Lua reads ' 7', '7e0' and '0x7' as numbers; a counter is none of them, nor what doubles do not
--- tell from its neighbours. Nil for what is none.
+-- Parses a counter; nil for any other text. Lua accepts ' 7', '7e0' and '0x7' as numbers, which are no
+-- counters. Neither is a number so large that doubles skip integers.
 function node.parse_counter(text)
   local number = (text == '0' or string.find(text, '^[1-9]%d*$')) and tonumber(text)
   return number and number <= node.largest_counter and number or nil
@@ -16,11 +16,11 @@ function node.metadata()
   return node.known_metadata
 end
 
--- Whether there is a quarantine, and whether the node is dirty: there may be a tombstone, a wait queue
--- or a mark. Usually there is neither, and one question answers both.
+-- Returns whether there is a quarantine, and whether the node is dirty: a tombstone, a wait queue or a
+-- mark may exist. One command reads both.
 function node.flags()
   if not node.known_flags then
-    -- A quarantine counts twice.
+    -- The quarantine counts twice, so that the sum tells both apart.
     local found = redis.call('EXISTS', $DIRTY, $QUARANTINE, $QUARANTINE)
     node.known_flags = { is_quarantined = found >= 2, is_dirty = found % 2 == 1 }
   end
@@ -32,8 +32,8 @@ function node.has_tombstone(resource, owner)
   return tombstone and redis.call('EXISTS', tombstone) == 1
 end
 
--- The key of a dirty node outlives all tombstones, wait queues and marks: without the key, no operation
--- has to check for one of them. Its ttl is so long that few operations have to extend the ttl.
+-- Writes the key of a dirty node, which outlives all tombstones, wait queues and marks: without this
+-- key, no operation checks for any of them. The ttl is so long that few operations have to extend it.
 function node.set_dirty()
   if redis.call('PTTL', $DIRTY) < node.max_ttl then
     redis.call('SET', $DIRTY, '1', 'PX', 2 * node.max_ttl)
@@ -50,13 +50,13 @@ function node.has_queue(resource)
   return node.flags().is_dirty and redis.call('EXISTS', $QUEUE .. resource .. '}') == 1
 end
 
--- Whether there is a queue. The first waiter is woken if it can have the resource. A wake is best
--- effort: the first waiter also comes by its fallback poll.
+-- Whether the resource has waiters. The first waiter is woken if it can lock the resource. A wake is
+-- best effort, because the first waiter also attempts by its fallback poll.
 function node.has_waiters(resource)
   local queue = $QUEUE .. resource .. '}'
   -- The readers count 1, the resource 2, the queue 4.
   local found = node.flags().is_dirty and redis.call('EXISTS', queue, queue, queue, queue, resource, resource, $READERS .. resource .. '}') or 0
-  -- No queue, or a queue for a resource that is not shared.
+  -- No queue, or a queue for a resource with a writer: no waiter can lock.
   if found < 4 or found == 6 then
     return found == 6
   end
@@ -65,13 +65,12 @@ function node.has_waiters(resource)
   return node.has_queue(resource)
 end
 
--- An answer, at a node where others are queued or where they are not.
+-- Marks an answer as one of a node with waiters, if `has_waiters`.
 function node.with_waiters(answer, has_waiters)
   return has_waiters and { 'with_waiters', answer } or answer
 end
 
--- Ends the operation that is being executed, and no other, with this answer. So does any error of a
--- command.
+-- Ends the present operation, and no other, with this answer. An error of a command does the same.
 function node.refuse(answer)
   error(answer, 0)
 end
@@ -90,7 +89,7 @@ function node.milliseconds()
   return seconds * 1000 + math.floor(microseconds / 1000)
 end
 
--- What a missing counter counts as.
+-- Returns the value that a missing counter counts as.
 function node.start()
   return node.time()[1] * 1000000
 end
@@ -104,9 +103,10 @@ function node.has_any_tombstone(resources, owner)
   return false
 end
 
--- The holder of a resource, false if it is free. The owner of a key with several fields is not
--- told: it is a lock of some other kind. So is that of a key with a long field, which may be an
--- application's own data: an answer that shows it could be of any length.
+-- Returns the holder of a resource, false if the resource is free. The owner is false in two cases:
+--
+--   * The key has several fields: it is a lock of another library.
+--   * The field is long: it may be an application's own data, and the answer could be of any length.
 function node.holder(resource)
   local fields = redis.call('HLEN', resource)
   if fields == 0 then
@@ -117,18 +117,23 @@ function node.holder(resource)
   return { owner = owner and #owner <= 128 and owner, holds = #holds <= 16 and holds or '0', ttl = ttl, text = holds }
 end
 
--- Whether this is what a lock of ours or Redisson's looks like: one field `<uuid>:<number>`,
--- for ours behind a label, with the holds, or the one that stands for readers. Any other hash may be an application's own data,
--- which must not be given a ttl.
+-- Whether a hash is a lock of this library or Redisson's: one field `<uuid>:<number>`, for this library
+-- behind a label, whose value is the number of holds; or the field of readers. Any other hash may be an
+-- application's own data, which must not get a ttl.
 function node.is_lock(held)
   return held.owner == $SHARED
     or held.owner and string.find('/' .. held.owner, '/%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.parse_counter(held.holds) or 0) > 0
 end
 
--- All that an operation has to know of its resources: what is left of the ttl of each that is held,
--- the readers of each that is shared, whether all are the owner's, which other owner holds one
--- longest, and the counters: their names, each, and the largest. What the `writer` has, who gives it
--- up for the owner, counts as free, and is noted.
+-- Returns the state of the resources of an operation:
+--
+--   ttls, endless     the rest of the ttl of each held resource; the locks without a ttl
+--   readers           the readers of each shared resource
+--   is_all_ours       whether the owner holds all resources
+--   other             the other owner with the longest ttl
+--   counters, found   the names and the values of the counters
+--   largest           the largest counter
+--   written           the resources of `writer`, which downgrades to `owner`: they count as free
 function node.look_up(resources, owner, writer)
   local seen = { ttls = {}, endless = {}, counters = {}, found = {}, largest = 0, is_all_ours = true, is_any_missing = false }
   local is_shared = resources.is_shared
@@ -154,8 +159,7 @@ function node.look_up(resources, owner, writer)
       seen.is_all_ours = false
     end
     if held and not readers and (held.owner ~= owner or is_shared and is_shared[i]) then
-      -- A key without a ttl would be waited for for ever: it counts as held for the longest ttl
-      -- there is.
+      -- A key without a ttl counts as held for the longest ttl, so that no client waits without bound.
       local remaining = held.ttl < 0 and node.max_ttl or held.ttl
       if not seen.other or remaining > seen.other.remaining then
         seen.other = { index = i - 1, owner = held.owner, remaining = remaining }
@@ -180,7 +184,7 @@ function node.largest_or_start(seen)
   return seen.is_any_missing and math.max(seen.largest, node.start()) or seen.largest
 end
 
--- The answer to a client that is refused. A lock without a ttl gets the longest one now.
+-- Returns the answer to a refused client. A lock without a ttl gets the longest ttl now.
 function node.held_by_another(seen)
   for i = 1, #seen.endless do
     redis.call('PEXPIRE', seen.endless[i], node.max_ttl)

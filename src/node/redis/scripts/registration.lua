@@ -1,17 +1,17 @@
--- registration.lua  ->  what register, init and reconfigure share
+-- registration.lua  ->  functions that register, init and reconfigure share
 
 -- Refuses a server that cannot be a node of this client.
 function node.check_server(time_of_client)
   if node.guard ~= 'off' and not node.incarnation() then
     node.refuse({ 'no_run_id' })
   end
-  -- Not even where the metadata is this incarnation's: a replica that has yet to reach its master
-  -- still has its own data, and will have its master's.
+  -- A replica is refused even if the metadata is of this incarnation. Before it reaches its master, a
+  -- replica has its own data, which the master's data will replace.
   local replication = redis.pcall('INFO', 'replication')
   if type(replication) == 'string' and string.find(replication, 'role:slave', 1, true) then
     node.refuse({ 'error', 'READONLY a replica cannot register' })
   end
-  -- Before anything is written: a minimum token that is far ahead would stay.
+  -- The check precedes every write, because a minimum token that is far ahead would stay.
   local gap = math.abs(node.milliseconds() - tonumber(time_of_client))
   if gap > 3600000 then
     node.refuse({ 'clock_off', gap })
@@ -23,7 +23,7 @@ function node.stamp_of(digest, incarnation)
   return digest .. '/' .. (run_id and string.sub(run_id, 1, 16) .. string.sub(replication_id, 1, 16) or '')
 end
 
--- `is_new` is 1 for a node that nobody has ever seen in a quorum, 0 for any other.
+-- `is_new` is 1 for a node that was never in a quorum, else 0.
 function node.write_metadata(fingerprint, minimum_token, is_new)
   local incarnation = node.incarnation() or ''
   redis.call('HSET', $METADATA, 'stamp', node.stamp_of(node.digest(node.stamp), incarnation), 'incarnation', incarnation,

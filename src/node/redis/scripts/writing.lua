@@ -1,6 +1,6 @@
--- writing.lua  ->  the writes of a node, each of them with a ttl
+-- writing.lua  ->  the writes of a node, each with a ttl
 
--- A counter as text, in two halves: as one number, Lua would round it to 14 digits, or take long to
+-- Formats an integer in two halves. As one number, Lua would round it to 14 digits, or need long to
 -- print it.
 function node.format_integer(number)
   if number < 10000000 then
@@ -10,7 +10,7 @@ function node.format_integer(number)
   return string.format('%d%07d', high, number - high * 10000000)
 end
 
--- A counter lives for half as long again as it has to, so that few uses have to prolong it.
+-- Sets a counter. A new ttl is 1.5 times the counter ttl, so that few uses have to extend it.
 function node.count(name, value)
   if redis.call('PTTL', name) >= node.counter_ttl then
     redis.call('SET', name, node.format_integer(value), 'KEEPTTL')
@@ -19,8 +19,8 @@ function node.count(name, value)
   end
 end
 
--- Makes newcomers yield to the waiters of a resource for this time; if `only_if` is `XX`, only where
--- newcomers yield already. No longer than the node stays dirty for certain.
+-- Sets a yield mark with this ttl; if `only_if` is `XX`, only extends one. The ttl is at most `max_ttl`,
+-- because the key of a dirty node may end then.
 function node.set_yield_mark(resource, ttl, only_if)
   local mark, lasts = $YIELD_MARK .. resource .. '}', math.max(math.min(ttl, node.max_ttl), 1)
   if not only_if then
@@ -31,23 +31,26 @@ function node.set_yield_mark(resource, ttl, only_if)
   node.set_dirty()
 end
 
--- A mark that stays is over by itself, so nothing depends on whether it may be deleted.
+-- Deletes both marks. A mark that the user may not delete expires.
 function node.delete_marks(resource)
   if node.flags().is_dirty then
     redis.pcall('DEL', $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}')
   end
 end
 
--- Makes all resources the owner's but those that are shared, with these counters and holds (nil: as
--- they are).
+-- Writes the owner of all exclusive resources, with these holds (nil: unchanged), and the counters of
+-- all resources.
 --
--- A script cannot undo, so the order matters. The counters come first: SET is what a server without
--- memory, a replica or one that cannot persist refuses, it says so at a script's first write only,
--- and it brings its own ttl. Then PEXPIRE: on a key that is missing it does nothing, but fails if
--- the user may not call it. So the HSET that makes a key without a ttl is only reached where the
--- PEXPIRE after it is known to be allowed. What an error in between leaves is a counter that is too
--- high, or resources of which some are owned for the ttl: both as after a reply that was lost, and
--- the unlock that follows every error takes the latter back.
+-- A script cannot be rolled back, so the order matters:
+--
+--   1. SET of the counters. A server without memory, a replica, or a server that cannot persist refuses
+--      SET, and does so at the first write of a script only. SET has its own ttl.
+--   2. PEXPIRE of the keys. On a missing key it has no effect, but fails if the user may not call it.
+--   3. HSET, which creates a key without a ttl. It is reached only if the PEXPIRE that follows is
+--      permitted.
+--
+-- An error in between leaves a counter that is too high, or some owned resources until their ttl ends:
+-- the same as after a lost reply. The unlock that follows every error deletes these resources.
 function node.write_owner(resources, owner, seen, values, holds, ttl)
   local is_shared = resources.is_shared
   for i = 1, #resources do
