@@ -1,7 +1,7 @@
-//! One node of the quorum, as the lock sees it.
+//! The nodes of a quorum.
 //!
-//! [`Node`] is the seam: everything above it decides and never knows what is below, a Redis server,
-//! a map in memory or a simulated machine behind a bad network.
+//! The trait [`Node`] separates decisions from transport. The layers above decide, and do not depend on the
+//! kind of node: a Redis server, an in-memory node, or a simulated machine behind a faulty network.
 
 use std::{fmt, sync::Arc};
 
@@ -42,53 +42,54 @@ use crate::values::Resource;
 
 /// One independent master.
 pub(crate) trait Node: fmt::Debug + Send + Sync {
-    /// The address, as it is shown to people and as the queue node order ranks it.
+    /// Returns the address, which messages show, and by which the queue node order ranks the node.
     fn address(&self) -> &Arc<str>;
 
-    /// Submits a request; accepted or refused at the call.
+    /// Submits a request, which is accepted or refused at the call.
     ///
     /// # Invariants
     ///
     /// 1. The order of calls is the order of execution on one connection.
-    /// 2. What is accepted is sent whether or not the reply is polled or dropped, unless its time
-    ///    is over first or the connection breaks; an unlock and a withdrawal survive even that,
-    ///    until their time is over.
-    /// 3. Neither of those is ever refused for want of room.
-    /// 4. Every reply resolves: with an answer, or with an error at the latest when the quorum is
-    ///    shut down. It does *not* resolve for a node that is silent: the asker has the deadlines.
+    /// 2. An accepted request is sent whether or not the reply is polled or dropped, unless the request
+    ///    expires or the connection breaks. Unlocks and withdrawals survive a broken connection until they
+    ///    expire.
+    /// 3. Unlocks and withdrawals are never refused because a queue is full.
+    /// 4. Every reply resolves with an answer, or with an error at the latest at the shutdown of the quorum.
+    ///    A reply of a silent node does *not* resolve: the caller has the deadlines.
     fn call(&self, request: Request) -> Reply;
 
     /// Sends the release notices of a resource to `listener` until the subscription is dropped.
     fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription;
 
-    /// The unlocks and withdrawals that are not confirmed yet, and whose time is not over.
+    /// Returns the unlocks and withdrawals that are neither confirmed nor expired.
     fn undelivered(&self) -> Vec<PendingUnlocks>;
 
-    /// Takes no new requests but unlocks, sends what must be delivered, and ends. Ready when
-    /// nothing is undelivered any more or all that must be delivered is past its time.
+    /// Closes the node: refuses new requests except unlocks, and delivers pending unlocks and withdrawals.
+    ///
+    /// Ready when each of these is confirmed or expired.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// What is told of release notices.
+/// A receiver of notices.
 pub(crate) trait Listener: fmt::Debug + Send + Sync {
-    /// Called by a node, from any thread; must not block.
+    /// Handles a notice. A node calls this from any thread, so the listener must not block.
     fn notice(&self, notice: Notice);
 }
 
-/// What a subscription says.
+/// A notice of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// From now on no release goes unnoticed: first time, or again after a broken connection, in
-    /// which case releases may have been missed.
+    /// The subscription is active: from now on no release is missed. After a broken connection, releases
+    /// may have been missed before.
     Subscribed,
-    /// The connection is broken: until the next [`Subscribed`](Self::Subscribed), nothing is heard.
+    /// The connection is broken: no notice arrives until the next [`Subscribed`](Self::Subscribed).
     Interrupted,
-    /// A lock that had its quorum was unlocked; or, of a leader's topic, there is another leader or
-    /// value; or, of a waiter's turn, it has come.
+    /// A notice was published: the unlock of a lock that had its quorum, a new leader or value, or the
+    /// wake of a waiter.
     Released,
 }
 
-/// Keeps a listener subscribed; dropping it ends the subscription, without waiting.
+/// The subscription of a listener. Dropping it ends the subscription, without waiting.
 pub(crate) struct Subscription {
     end: Option<Box<dyn FnOnce() + Send + Sync>>,
 }

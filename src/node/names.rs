@@ -1,28 +1,28 @@
 //! The names of keys and channels on a node, for clients and for the scripts.
 //!
-//! The lock itself is the key with the resource's own name. Names that are derived from it are
-//! Redisson's or follow its rule: `{...}` round the resource, so that a cluster keeps them
-//! together, unless the resource has a `{` already.
+//! The key of a lock has the name of the resource. Derived names are Redisson's or follow Redisson's
+//! rule: braces enclose the resource, so that a cluster keeps its keys together, unless the resource
+//! contains a `{`.
 
 use crate::values::{LeaseId, READERS as READERS_OWNER, Resource};
 
 /// The key of the node metadata.
 pub(crate) const METADATA: &str = "redquorum:node";
-/// The key that is there while a node must not vote.
+/// The key that exists while a node must not vote.
 pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
-/// The key that is there while there is any tombstone, wait queue or mark.
+/// The key of a dirty node: it exists while any tombstone, wait queue or mark may exist.
 pub(crate) const DIRTY: &str = "redquorum:dirty";
 
-/// What ends the name of a waiter that waits to share a resource.
+/// The suffix of the name of a reader in a wait queue.
 const READER_SUFFIX: &str = ":shared";
 
-// What goes before the name of a resource: in braces unless it has a brace, as Redisson does it.
+// Prefixes of names by Redisson's rule: the resource follows in braces unless it contains one.
 const CHANNEL: &str = "redisson_lock__channel:";
 const COUNTER: &str = "redisson_lock_token:";
 const TOMBSTONE: &str = "redquorum:tombstone:";
 
-// Always in braces: `a` and `{a}` are two elections, and have two queues and two marks. A waiter for
-// one must not keep the other from anybody.
+// Prefixes of names that always have braces. `a` and `{a}` are two elections, with two queues and two
+// marks: a waiter for the one must not block clients of the other.
 const SLOT: &str = "redquorum:slot:{";
 const MULTI_PERMIT: &str = "redquorum:multi_permit:{";
 const RELEASE_WATCHER: &str = "redquorum:release_watcher:{";
@@ -38,7 +38,7 @@ const WAKE: &str = "redquorum:wake:{";
 const HEAD: &str = "redquorum:head:{";
 const FORCE_UNLOCKED: &str = "redquorum:force_unlocked:{";
 
-/// The script with these names in it: `$QUEUE` stands there for the text of one.
+/// Returns the script with the names in the place of their variables, such as `$QUEUE`.
 pub(crate) fn substitute_names(script: &str) -> String {
     let names = [
         ("$METADATA", METADATA),
@@ -64,18 +64,18 @@ pub(crate) fn substitute_names(script: &str) -> String {
     names.iter().fold(script.to_owned(), |text, (name, value)| text.replace(name, &format!("'{value}'")))
 }
 
-/// One slot of a semaphore.
+/// Returns the resource of a slot of a semaphore.
 pub(crate) fn slot(semaphore: &Resource, index: usize) -> Resource {
     let name = [SLOT.as_bytes(), semaphore.as_bytes(), format!("}}:{index}").as_bytes()].concat();
     Resource::internal(name)
 }
 
-/// Whether it is a slot of a semaphore.
+/// Whether the resource is a slot of a semaphore.
 pub(crate) fn is_slot(resource: &Resource) -> bool {
     resource.as_bytes().starts_with(SLOT.as_bytes())
 }
 
-/// Another slot of the semaphore that one is of; itself if it is of none.
+/// Returns another slot of the same semaphore, or the resource itself if it is no slot.
 #[cfg(test)]
 pub(crate) fn sibling(slot: &Resource, index: usize) -> Resource {
     match slot
@@ -90,17 +90,17 @@ pub(crate) fn sibling(slot: &Resource, index: usize) -> Resource {
     }
 }
 
-/// The lock of whose turn it is to acquire several permits of a semaphore.
+/// Returns the lock under which a client acquires several permits of a semaphore.
 pub(crate) fn multi_permit(semaphore: &Resource) -> Resource {
     Resource::internal(in_braces(MULTI_PERMIT, semaphore))
 }
 
-/// The lock of who looks out for the slots of a semaphore, or for others of which any is wanted.
+/// Returns the lock of the release watcher of a semaphore, or of a set of candidates.
 pub(crate) fn release_watcher(name: &Resource) -> Resource {
     Resource::internal(in_braces(RELEASE_WATCHER, name))
 }
 
-/// The semaphore and the index of a slot; nothing if it is none.
+/// Returns the semaphore and index of a slot; `None` if the key is no slot.
 pub(crate) fn read_slot(key: &Resource) -> Option<(Resource, u32)> {
     let rest = key.as_bytes().strip_prefix(SLOT.as_bytes())?;
     let (semaphore, index) = rest.split_at(rest.windows(2).rposition(|pair| pair == b"}:")?);
@@ -108,17 +108,17 @@ pub(crate) fn read_slot(key: &Resource) -> Option<(Resource, u32)> {
     Some((Resource::new(semaphore).ok()?, index))
 }
 
-/// The semaphore of which it is the turn to acquire several permits; nothing if it is not.
+/// Returns the semaphore of a multi-permit lock; `None` for any other key.
 pub(crate) fn read_multi_permit(key: &Resource) -> Option<Resource> {
     read(MULTI_PERMIT, key)
 }
 
-/// For what somebody looks out; nothing if nobody does.
+/// Returns the semaphore or set of a release watcher's lock; `None` for any other key.
 pub(crate) fn read_release_watcher(key: &Resource) -> Option<Resource> {
     read(RELEASE_WATCHER, key)
 }
 
-/// Whether a reserved name is that of a lock: a slot, or a lock by which clients of a semaphore take turns.
+/// Whether a reserved name is that of a lock: a slot, a multi-permit lock or a release watcher's.
 pub(crate) fn is_lock(name: &[u8]) -> bool {
     let key = Resource::internal(name);
     read_slot(&key).is_some() || read_multi_permit(&key).is_some() || read_release_watcher(&key).is_some()
@@ -129,28 +129,28 @@ fn read(prefix: &str, key: &Resource) -> Option<Resource> {
     Resource::new(name).ok()
 }
 
-/// The name of a waiter that waits to share a resource.
+/// Returns the name that a reader has in a wait queue.
 pub(crate) fn reader(waiter: &LeaseId) -> LeaseId {
     LeaseId::from_wire(&[waiter.as_bytes(), READER_SUFFIX.as_bytes()].concat())
 }
 
-/// Whether a waiter waits to share a resource: its name says so.
+/// Whether a waiter is a reader, by its name.
 pub(crate) fn is_reader(waiter: &LeaseId) -> bool {
     waiter.as_bytes().ends_with(READER_SUFFIX.as_bytes())
 }
 
-/// The channel on which the release of a resource is told, as Redisson names it.
+/// Returns the channel of the release notices of a resource, as Redisson names it.
 pub(crate) fn notice_channel(resource: &Resource) -> Vec<u8> {
     named(CHANNEL, resource)
 }
 
-/// The key of a resource's fencing counter, as Redisson names it.
+/// Returns the key of a fencing counter, as Redisson names it.
 #[cfg(test)]
 pub(crate) fn counter(resource: &Resource) -> Vec<u8> {
     named(COUNTER, resource)
 }
 
-/// The key of the tombstone that refuses late requests of an owner.
+/// Returns the key of the tombstone that refuses late requests of a lease id.
 #[cfg(test)]
 pub(crate) fn tombstone(resource: &Resource, owner: &LeaseId) -> Vec<u8> {
     let mut name = named(TOMBSTONE, resource);
@@ -159,79 +159,79 @@ pub(crate) fn tombstone(resource: &Resource, owner: &LeaseId) -> Vec<u8> {
     name
 }
 
-/// The key of what a leader says of itself, which is also the topic on which changes of it are
-/// told.
+/// Returns the key of a leader's proclamation, which is also the topic of its changes.
 pub(crate) fn leader(resource: &Resource) -> Resource {
     Resource::internal(in_braces(LEADER, resource))
 }
 
-/// The key of what a node knows of a latch, which is also the topic on which it is told that it is open.
+/// Returns the key of a latch, which is also the topic on which its opening is published.
 pub(crate) fn latch(latch: &Resource) -> Resource {
     Resource::internal(in_braces(LATCH, latch))
 }
 
-/// The topic on which one waiter in the queue of a resource is told that it is its turn.
+/// Returns the topic on which a queue node wakes one waiter.
 pub(crate) fn wake(resource: &Resource, waiter: &LeaseId) -> Resource {
     of_waiter(WAKE, resource, waiter)
 }
 
-/// The topic on which a waiter is told that it is one of the first two in the queue: these listen
-/// for releases, too.
+/// Returns the topic on which a waiter learns that it is one of the first two in the queue.
+///
+/// The first two waiters also subscribe to release notices.
 pub(crate) fn head(resource: &Resource, waiter: &LeaseId) -> Resource {
     of_waiter(HEAD, resource, waiter)
 }
 
-/// The topic on which a client is told that something of it was unlocked by force.
+/// Returns the topic on which a client learns that a lease of it was force-unlocked.
 pub(crate) fn force_unlocked(client: &[u8]) -> Resource {
     Resource::internal([FORCE_UNLOCKED.as_bytes(), client, b"}"].concat())
 }
 
-/// The key that says until when each of those who share a resource does.
+/// Returns the key of the readers of a resource, each with its end.
 #[cfg(test)]
 pub(crate) fn readers(resource: &Resource) -> Vec<u8> {
     in_braces(READERS, resource)
 }
 
-/// Whether a topic is one waiter's own.
+/// Whether a topic has one waiter as its only subscriber.
 #[cfg(test)]
 pub(crate) fn is_of_waiter(topic: &Resource) -> bool {
     [WAKE, HEAD].iter().any(|prefix| topic.as_bytes().starts_with(prefix.as_bytes()))
 }
 
-/// The key of a resource's waiters, in the order of their arrivals.
+/// Returns the key of the wait queue of a resource, sorted by arrival.
 #[cfg(test)]
 pub(crate) fn queue(resource: &Resource) -> Vec<u8> {
     in_braces(QUEUE, resource)
 }
 
-/// The key that says which waiter was woken last, and when for the first time.
+/// Returns the key of the waiter that was woken last, with the time of its first wake.
 #[cfg(test)]
 pub(crate) fn last_woken(resource: &Resource) -> Vec<u8> {
     in_braces(LAST_WOKEN, resource)
 }
 
-/// The key that is there while newcomers let the waiters for a resource go first.
+/// Returns the key that exists while newcomers yield to the waiters for a resource.
 #[cfg(test)]
 pub(crate) fn yield_mark(resource: &Resource) -> Vec<u8> {
     in_braces(YIELD_MARK, resource)
 }
 
-/// The key that is there while readers let a writer go first whose turn it is.
+/// Returns the key that exists while queued readers yield to a woken writer.
 #[cfg(test)]
 pub(crate) fn writer_mark(resource: &Resource) -> Vec<u8> {
     in_braces(WRITER_MARK, resource)
 }
 
-/// The key that says until when each of their entries is kept.
+/// Returns the key of the ends of all entries of a wait queue.
 #[cfg(test)]
 pub(crate) fn entry_ttls(resource: &Resource) -> Vec<u8> {
     in_braces(ENTRY_TTL, resource)
 }
 
-/// The resource that stands for all those with the same derived names: `a` for itself and for
+/// Returns the resource that represents all resources with the same derived names: `a` for `a` and
 /// `{a}`.
 ///
-/// Two locks that share a counter skip some numbers of it, which harms nobody.
+/// Two locks may share a counter: each skips some numbers, and both stay in order.
 pub(crate) fn shared_key_alias(resource: &Resource) -> Resource {
     let bytes = resource.as_bytes();
     let inner = bytes.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn no_resource_has_the_name_of_a_key_or_a_channel_that_belongs_to_another() {
+    fn names_of_keys_and_channels_are_reserved() {
         let waiter = LeaseId::from_wire(b"me:1");
         for other in ["a", "x{a}", "{a}"].map(resource) {
             let topics = [leader(&other), wake(&other, &waiter), head(&other, &waiter)]
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_locked_of_a_semaphore_tells_which() {
+    fn locks_of_a_semaphore_name_the_semaphore() {
         for name in ["gpu", "x}:7", "{a}"].map(resource) {
             assert_eq!(read_slot(&slot(&name, 12)), Some((name.clone(), 12)));
             assert_eq!(
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_resources_share_the_key_of_a_leader() {
+    fn each_resource_has_its_own_leader_key() {
         assert_eq!(leader(&resource("a")).as_bytes(), b"redquorum:leader:{a}");
         assert_eq!(leader(&resource("{a}")).as_bytes(), b"redquorum:leader:{{a}}");
         let topic = leader(&Resource::new([b'a'; 512]).unwrap());
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_waiters_share_a_topic_and_no_two_resources_a_queue() {
+    fn each_waiter_has_its_own_topic_and_each_resource_its_own_queue() {
         let waiter = LeaseId::from_wire(b"me:1");
         let topic = wake(&resource("a"), &waiter);
         assert_eq!(topic.as_bytes(), b"redquorum:wake:{a}:me:1");

@@ -1,10 +1,10 @@
-//! The quorum parameters: what every request says about the quorum that it comes from.
+//! The quorum parameters, which every request carries.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::values::Fingerprint;
 
-/// The parameters of a quorum that its nodes have to know; they travel with every call.
+/// The parameters of a quorum that its nodes need, and that every call carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QuorumParameters {
     pub(crate) fingerprint: Fingerprint,
@@ -14,26 +14,26 @@ pub(crate) struct QuorumParameters {
     /// The ttl of a fencing counter after its last use; at least `max_ttl`.
     pub(crate) counter_ttl: Duration,
     pub(crate) quarantine: QuarantineParameters,
-    /// For how long newcomers let the waiters go first for what was unlocked: about as long as a
-    /// wake may be on its way to the first in the queue, and its locks to the nodes.
+    /// The time for which newcomers yield to waiters after a release. A wake reaches the first waiter, and
+    /// the waiter's lock the nodes, in about this time.
     pub(crate) hand_over: Duration,
-    /// The incarnation of the server that the connection has registered in; `None` before, and
-    /// where no node is asked.
+    /// The incarnation in which the connection has registered; `None` before, and if no node is involved.
     pub(crate) incarnation: Option<Incarnation>,
 }
 
-/// Tells one incarnation of a server's data from another: its `run_id`, new with every start, and
-/// its replication id, new with every promotion. `<run_id>/<replication id>`, or any text that
-/// tells the incarnations of a node in memory apart.
+/// The identity of one incarnation of a server's data.
+///
+/// For a server: `<run_id>/<replication id>`. The `run_id` is new with every start, the replication id with
+/// every promotion. For an in-memory node: any text that is different for each incarnation.
 pub(crate) type Incarnation = Arc<str>;
 
-/// How long a node that may have forgotten votes stays out of them. By its own clock, so longer
-/// than what it waits for.
+/// The times of a quarantine, by the node's clock. They exceed the time to wait for by the drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QuarantineParameters {
-    /// Until every lease is over that it may have forgotten.
+    /// The time until every lease that the node may have forgotten has ended.
     pub(crate) lasts: Duration,
-    /// Until every attempt is decided that it may have voted in: then it counts for renewals again.
+    /// The time until every attempt is decided in which the node may have voted. From then on, renewals
+    /// count.
     pub(crate) renewals_after: Duration,
 }
 

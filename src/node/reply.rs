@@ -1,4 +1,4 @@
-//! The answer to a call that is on its way.
+//! The reply to a request, as a future.
 
 use std::{
     pin::Pin,
@@ -9,11 +9,11 @@ use tokio::sync::oneshot;
 
 use crate::{node::Answer, values::NodeError};
 
-/// The answers to one request, one for each of its operations, once they are there.
+/// A future of the answers to one request, one for each operation.
 ///
 /// # Cancel safety
 ///
-/// Dropping a reply cancels nothing: the request was accepted when it was made.
+/// Dropping a reply cancels nothing, because the request was accepted at the call.
 #[derive(Debug)]
 pub(crate) struct Reply {
     receiver: oneshot::Receiver<Vec<Answer>>,
@@ -28,13 +28,13 @@ pub(crate) struct Responder {
 }
 
 impl Reply {
-    /// A reply to a request of so many operations, and the end that answers it.
+    /// Returns a reply to a request of this many operations, and its responder.
     pub(crate) fn channel(operations: usize) -> (Responder, Self) {
         let (sender, receiver) = oneshot::channel();
         (Responder { sender, operations }, Self { receiver, operations })
     }
 
-    /// A reply that is there already: the same error for each operation.
+    /// Returns a reply that is ready: the same error for each operation.
     pub(crate) fn error(operations: usize, error: &NodeError) -> Self {
         let (responder, reply) = Self::channel(operations);
         responder.error(error);
@@ -54,7 +54,7 @@ impl Future for Reply {
 }
 
 impl Responder {
-    /// Answers every operation. It is no error if nobody waits any more.
+    /// Answers every operation. The caller may have dropped the reply.
     pub(crate) fn answer(self, answers: Vec<Answer>) {
         let answers = if answers.len() == self.operations {
             answers
@@ -71,7 +71,7 @@ impl Responder {
         self.answer(answers);
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Whether the caller has dropped the reply.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.sender.is_closed()
     }

@@ -1,4 +1,4 @@
-//! What a client asks of one node in one call: some operations.
+//! The requests of a client to one node.
 
 use std::sync::Arc;
 
@@ -7,19 +7,21 @@ use crate::{
     node::operation::{Operation, Resources},
 };
 
-/// The most operations that travel in one call, so that no call keeps a server busy for more than a
-/// few milliseconds.
+/// The maximum number of operations in one call, so that no call keeps a server busy for more than a few
+/// milliseconds.
 pub(crate) const MAX_OPERATIONS: usize = 64;
 
-/// The most resources that the operations of one call name, for the same reason: each takes a
-/// server some 10 to 30 microseconds.
+/// The maximum number of resources in one call, for the same reason. Each resource takes a server 10 to 30
+/// microseconds.
 pub(crate) const MAX_RESOURCES: usize = 256;
 
-/// The most resources that one lock names. More than travel together otherwise, so that it
-/// travels alone; and few enough for each node to be done with it far within a node timeout.
+/// The maximum number of resources of one lock.
+///
+/// The number exceeds [`MAX_RESOURCES`], so a large lock travels alone. It is small enough for each node to
+/// execute the lock far within a node timeout.
 pub(crate) const MAX_GROUP_SIZE: usize = 1000;
 
-/// The size of a call that is being put together.
+/// The size of a call that is being composed.
 #[derive(Debug, Default)]
 pub(crate) struct RequestSize {
     operations: usize,
@@ -27,8 +29,8 @@ pub(crate) struct RequestSize {
 }
 
 impl RequestSize {
-    /// Takes so much more if that fits into the call, as whatever is the first always does.
-    pub(crate) fn take(&mut self, operations: usize, resources: usize) -> bool {
+    /// Adds operations if they fit into the call. The first operations always fit.
+    pub(crate) fn try_add(&mut self, operations: usize, resources: usize) -> bool {
         let taken = Self { operations: self.operations + operations, resources: self.resources + resources };
         let fits =
             self.operations == 0 || (taken.operations <= MAX_OPERATIONS && taken.resources <= MAX_RESOURCES);
@@ -39,24 +41,24 @@ impl RequestSize {
     }
 }
 
-/// Some operations for one node, executed in order, each with its own answer.
+/// Operations for one node, which are executed in order, each with its own answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// Shared by all nodes that are asked the same. One to [`MAX_OPERATIONS`].
+    /// The operations, shared by all nodes that get the same request: one to [`MAX_OPERATIONS`].
     pub(crate) operations: Arc<[Operation]>,
-    /// Until when the request is of use. What is still unsent by then is dropped; an unlock must be
-    /// delivered (kept over reconnections) until then.
+    /// The expiry of the request. An unsent request is dropped then. An unlock is kept over reconnections
+    /// until then.
     pub(crate) until: Instant,
-    /// Until when that which an unlock deletes may be there without it, by its own ttl: a shutdown
-    /// waits so long where a quorum is not free of it. `None` if no shutdown need wait.
+    /// The latest expiry of the keys that an unlock deletes. A shutdown waits until then if a quorum has
+    /// not confirmed the unlock. `None` if no shutdown has to wait.
     pub(crate) blocks_until: Option<Instant>,
 }
 
-/// The unlocks of one request that its node has not confirmed yet.
+/// The unconfirmed unlocks of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PendingUnlocks {
     pub(crate) resources: Resources,
-    /// As in the [`Request`].
+    /// The same as in the [`Request`].
     pub(crate) blocks_until: Option<Instant>,
 }
 
@@ -69,7 +71,7 @@ impl Request {
         Self { operations: operations.into(), until, blocks_until: None }
     }
 
-    /// For an unlock: when its keys are over without it.
+    /// Sets the latest expiry of the keys that an unlock deletes.
     #[must_use]
     pub(crate) fn blocks_until(self, end: Instant) -> Self {
         Self { blocks_until: Some(end), ..self }

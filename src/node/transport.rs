@@ -1,5 +1,4 @@
-//! The seam between the queue of a remote node and whatever carries its calls: a Redis connection,
-//! or a simulated one.
+//! The interface between the send queue of a remote node and its connections: of Redis, or simulated.
 
 use std::{
     fmt,
@@ -18,36 +17,35 @@ use crate::{
     values::{NodeError, Resource},
 };
 
-/// Makes connections to one node.
+/// A maker of connections to one node.
 pub(crate) trait Transport: fmt::Debug + Send + Sync {
-    /// Connects and shakes hands: what comes back is ready for calls. Dropping the future gives up.
+    /// Connects and completes the handshake. Dropping the future ends the attempt.
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>>;
 
-    /// Why a dial that was given up after some time came to nothing.
+    /// Returns the error of a dial that was ended after `patience`.
     fn late(&self, patience: Duration) -> NodeError {
         late(patience)
     }
 
-    /// Whether the next dial may lead to another server, so that a connection to what has become a
-    /// replica is of no use.
+    /// Whether the next dial may lead to another server. A connection to a server that became a replica is
+    /// useless then.
     fn follows_master(&self) -> bool {
         false
     }
 }
 
-/// What there is to say of a dial of which nobody knows more than that it took too long.
+/// Returns the error of a dial about which only its duration is known.
 pub(crate) fn late(patience: Duration) -> NodeError {
     NodeError::Unreachable(format!("no connection within {patience:?}").into())
 }
 
-/// A connection that has shaken hands. Dropping it closes it, without waiting.
+/// A connection after its handshake. Dropping it closes it, without waiting.
 ///
 /// # Invariants
 ///
-/// 1. What is sent goes out in the order of these calls; no dropped or unpolled future takes it
-///    back.
+/// 1. Calls are sent in order. No dropped or unpolled future revokes a call.
 /// 2. Calls are answered in that order.
-/// 3. It never reconnects: after [`ConnectionEvent::Closed`] it is of no use.
+/// 3. A connection never reconnects. After [`ConnectionEvent::Closed`] it is useless.
 pub(crate) trait Connection: fmt::Debug + Send {
     /// Sends the operations as one call.
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>);
@@ -55,25 +53,24 @@ pub(crate) trait Connection: fmt::Debug + Send {
     /// Loads the script again.
     fn load(&mut self);
 
-    /// From now on, calls say that they mean this incarnation of the server.
+    /// Sets the incarnation that later calls carry.
     fn registered(&mut self, incarnation: Option<Incarnation>);
 
-    /// Asks for the release notices of a resource.
+    /// Subscribes to the release notices of a resource.
     fn subscribe(&mut self, resource: &Resource);
 
-    /// Asks for no more of them.
+    /// Ends the subscription to a resource.
     fn unsubscribe(&mut self, resource: &Resource);
 
-    /// What happened next. Nothing moves on the connection unless this is polled until it is
-    /// pending.
+    /// Returns the next event. The connection makes progress only while this is polled until pending.
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<ConnectionEvent>;
 }
 
-/// One call, among those of one send queue.
+/// The number of one call of a send queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BatchId(pub(crate) u64);
 
-/// What a connection tells.
+/// An event on a connection.
 #[derive(Debug)]
 pub(crate) enum ConnectionEvent {
     /// A call was answered, one answer for each operation.
@@ -82,7 +79,7 @@ pub(crate) enum ConnectionEvent {
     NotLoaded { batch: BatchId },
     /// The script is loaded again.
     Loaded,
-    /// From now on the resource's release notices come.
+    /// The subscription to a resource is active.
     Subscribed(Resource),
     /// A release notice.
     Released(Resource),

@@ -1,14 +1,14 @@
-//! Ttls, as nodes count them.
+//! Ttls in the unit of nodes.
 
 use std::time::Duration;
 
-/// The longest ttl in milliseconds, 3,000 years: a server adds it to its own time without overflow.
+/// The longest ttl in milliseconds: 3,000 years, which a server adds to its own time without overflow.
 const LONGEST: u64 = 100_000_000_000_000;
 
-/// A ttl in whole milliseconds, rounded up: rounded down, a key could end before the lease that it
-/// supports.
+/// Returns a ttl in whole milliseconds, rounded up.
 ///
-/// Never 0, which servers refuse or take for a deletion.
+/// If it were rounded down, a key could end before its lease. The result is never 0, which servers refuse or
+/// execute as a deletion.
 pub(crate) fn whole_milliseconds(ttl: Duration) -> u64 {
     let whole = ttl.as_nanos().div_ceil(1_000_000);
     u64::try_from(whole).unwrap_or(LONGEST).clamp(1, LONGEST)
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ttls_are_rounded_up_and_kept_within_what_servers_take() {
+    fn a_ttl_is_rounded_up_and_limited_to_the_range_of_servers() {
         assert_eq!(whole_milliseconds(Duration::from_millis(30_000)), 30_000);
         assert_eq!(whole_milliseconds(Duration::from_nanos(1_000_001)), 2);
         assert_eq!(whole_milliseconds(Duration::ZERO), 1);

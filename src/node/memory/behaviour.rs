@@ -1,4 +1,4 @@
-//! What else a node may do than its work: for the tests of what is above it.
+//! Faulty behaviour of in-memory nodes, for tests of the layers above.
 
 use std::{
     mem,
@@ -15,22 +15,23 @@ use crate::{
     values::{LeaseId, NodeError, Resource},
 };
 
-/// What a server does with requests.
+/// The way in which a server treats requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// Its work.
+    /// The server executes requests.
     #[default]
     Granting,
-    /// Says that somebody else holds everything.
+    /// The server answers that another owner holds every resource.
     Refusing,
-    /// Answers everything with this error, and executes nothing.
+    /// The server answers every operation with this error, and executes nothing.
     Failing(NodeError),
-    /// Takes requests and does nothing, until it thaws.
+    /// The server accepts requests, and executes them when it thaws.
     Hanging,
 }
 
+/// The present behaviour of a server.
 #[derive(Debug, Default)]
-pub(super) struct Switch {
+pub(super) struct BehaviourSwitch {
     state: Mutex<BehaviourState>,
 }
 
@@ -41,10 +42,9 @@ struct BehaviourState {
     log: Vec<Arc<[Operation]>>,
 }
 
-impl Switch {
-    /// Gives the request back if it is to be executed. What is executed, refused or failed is
-    /// logged.
-    pub(super) fn meet(
+impl BehaviourSwitch {
+    /// Returns the request if the server executes it. Executed, refused and failed requests are logged.
+    pub(super) fn intercept(
         &self,
         parameters: &QuorumParameters,
         request: Request,
@@ -70,7 +70,7 @@ impl Switch {
     }
 }
 
-/// What a node says where somebody else holds everything for the longest ttl.
+/// Returns the answer of a node whose every resource another owner holds for the longest ttl.
 fn refusal(operation: &Operation, parameters: &QuorumParameters) -> Answer {
     let parameters = QuorumParameters { guard: RestartGuard::Off, ..parameters.clone() };
     let (mut node, now) = (NodeState::new("refuses"), NodeTime::from_epoch(0));
@@ -83,13 +83,14 @@ fn refusal(operation: &Operation, parameters: &QuorumParameters) -> Answer {
 }
 
 impl MemoryServer {
-    /// From now on behaves so. What was swallowed stays so until [`thaw`](Self::thaw).
+    /// Sets the behaviour. Pending requests wait until [`thaw`](Self::thaw).
     pub(crate) fn behave(&self, behaviour: Behaviour) {
         mutex::lock(&self.behaviour.state).behaviour = behaviour;
     }
 
-    /// Does its work from now on, and first what it swallowed, in order: whether or not anybody
-    /// still waits, as a process does that was stopped.
+    /// Executes the pending requests in order, and all requests from now on.
+    ///
+    /// As in a process that was stopped, requests are executed even if no caller waits for them.
     pub(crate) fn thaw(&self) {
         let swallowed = {
             let mut state = mutex::lock(&self.behaviour.state);
@@ -101,7 +102,7 @@ impl MemoryServer {
         }
     }
 
-    /// Executes the oldest request that was swallowed, and goes on hanging. Whether there was one.
+    /// Executes the oldest pending request, and hangs again. Returns whether there was one.
     pub(crate) fn answer_next(&self) -> bool {
         let mut state = mutex::lock(&self.behaviour.state);
         if state.swallowed.is_empty() {
@@ -115,22 +116,22 @@ impl MemoryServer {
         true
     }
 
-    /// The operations that were answered so far, in order; and forgets them.
+    /// Returns and clears the log of the answered operations, in order.
     pub(crate) fn take_log(&self) -> Vec<Operation> {
         self.take_requests().iter().flat_map(|operations| operations.iter().cloned()).collect()
     }
 
-    /// As [`take_log`](Self::take_log), request by request.
+    /// Returns and clears the log, request by request.
     pub(crate) fn take_requests(&self) -> Vec<Arc<[Operation]>> {
         mem::take(&mut mutex::lock(&self.behaviour.state).log)
     }
 
-    /// Publishes a notice, as anybody may who can publish there.
+    /// Publishes a notice, as any client of the server may.
     pub(crate) fn publish(&self, topic: &Resource) {
         self.listeners.notify(topic);
     }
 
-    /// How many requests it has swallowed and not executed.
+    /// Returns the number of pending requests.
     pub(crate) fn swallowed(&self) -> usize {
         mutex::lock(&self.behaviour.state).swallowed.len()
     }

@@ -13,7 +13,7 @@ use crate::{
 /// Independent in-memory nodes that several clients of one process can share, each with
 /// [`QuorumBuilder::connect_in_memory`](crate::QuorumBuilder::connect_in_memory).
 ///
-/// Their time is tokio's. Cheap to clone: a clone is the same nodes.
+/// Their time is tokio's. A clone refers to the same nodes, and is cheap.
 #[derive(Clone, Debug)]
 pub struct MemoryCluster {
     servers: Vec<Arc<MemoryServer>>,
@@ -21,7 +21,7 @@ pub struct MemoryCluster {
 }
 
 impl MemoryCluster {
-    /// This many empty nodes. Whether they make a quorum is found out when a client is built.
+    /// Creates this many empty nodes. Their number is checked when a client is built.
     #[must_use]
     pub fn new(nodes: usize) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(TokioClock::new());
@@ -40,9 +40,9 @@ impl MemoryCluster {
         Arc::clone(&self.clock)
     }
 
-    /// One client's ways to the nodes; of one that only looks, they write no metadata.
+    /// Returns the nodes of one client. A read-only client writes no metadata.
     pub(crate) fn connect(&self, parameters: &QuorumParameters, is_read_only: bool) -> Vec<Arc<dyn Node>> {
-        // A server without metadata is new: nothing but this process can have flushed it.
+        // A server without metadata is new, because only this process can flush it.
         let new_nodes = if is_read_only { NewNodes::Ignore } else { NewNodes::Admit };
         let servers = self.servers.iter().enumerate();
         servers

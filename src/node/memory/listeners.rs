@@ -1,4 +1,4 @@
-//! Who is told of releases.
+//! The listeners of an in-memory server.
 
 use std::{
     collections::BTreeMap,
@@ -14,11 +14,11 @@ use crate::{
 /// The listeners of one server, in the order of their subscriptions.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
-    table: Mutex<Table>,
+    table: Mutex<ListenerTable>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct ListenerTable {
     next: u64,
     by_resource: BTreeMap<Resource, BTreeMap<u64, Arc<dyn Listener>>>,
 }
@@ -40,12 +40,12 @@ impl Listeners {
         if listeners.is_empty() {
             table.by_resource.remove(resource);
         }
-        // A listener's own drop may come back here.
+        // The drop of a listener may call this function again, so the mutex is released first.
         drop(table);
         drop(removed);
     }
 
-    /// Tells all listeners of a resource that it was released.
+    /// Sends a release notice to all listeners of a resource.
     pub(super) fn notify(&self, resource: &Resource) {
         let listeners: Vec<_> = {
             let table = mutex::lock(&self.table);
@@ -56,8 +56,8 @@ impl Listeners {
         }
     }
 
-    /// How many listen to a resource.
-    pub(super) fn of(&self, resource: &Resource) -> u32 {
+    /// Returns the number of listeners of a resource.
+    pub(super) fn count_of(&self, resource: &Resource) -> u32 {
         let table = mutex::lock(&self.table);
         let listeners = table.by_resource.get(resource).map_or(0, BTreeMap::len);
         u32::try_from(listeners).unwrap_or(u32::MAX)

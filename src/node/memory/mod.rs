@@ -1,5 +1,4 @@
-//! In-memory nodes: the pure node behind a mutex, for tests, examples and quorums within one
-//! process.
+//! In-memory nodes: the pure node behind a mutex, for tests, examples and quorums within one process.
 
 use std::sync::{
     Arc, Mutex,
@@ -32,18 +31,18 @@ mod probe;
 #[cfg(test)]
 mod tests;
 
-/// After so many operations what is over is forgotten, so that a server that lives long does not
-/// grow for ever.
+/// The number of operations after which a server deletes expired data. Without this, a long-lived server
+/// would grow without bound.
 const SWEEP_AFTER: u32 = 1024;
 
-/// One independent "server": what several clients share.
+/// One independent "server", which several clients share.
 #[derive(Debug)]
 pub(crate) struct MemoryServer {
     clock: Arc<dyn Clock>,
     memory: Mutex<Memory>,
     listeners: Listeners,
     #[cfg(test)]
-    behaviour: behaviour::Switch,
+    behaviour: behaviour::BehaviourSwitch,
 }
 
 #[derive(Debug)]
@@ -53,8 +52,8 @@ struct Memory {
 }
 
 impl MemoryServer {
-    /// An empty server. `incarnation` tells this one of its incarnations from others and comes from
-    /// the caller's generator.
+    /// Returns an empty server. `incarnation` distinguishes its incarnations, and comes from the caller's
+    /// generator.
     pub(crate) fn new(clock: Arc<dyn Clock>, incarnation: u64) -> Arc<Self> {
         let state = NodeState::new(&format!("{incarnation:040x}"));
         Arc::new(Self {
@@ -62,11 +61,11 @@ impl MemoryServer {
             memory: Mutex::new(Memory { state, since_sweep: 0 }),
             listeners: Listeners::default(),
             #[cfg(test)]
-            behaviour: behaviour::Switch::default(),
+            behaviour: behaviour::BehaviourSwitch::default(),
         })
     }
 
-    /// The server's own time.
+    /// Returns the server's own time.
     pub(crate) fn now(&self) -> NodeTime {
         let time_of_day = self.clock.time_of_day().as_millis();
         NodeTime::from_epoch(u64::try_from(time_of_day).unwrap_or(u64::MAX))
@@ -74,9 +73,11 @@ impl MemoryServer {
 
     fn take(&self, parameters: &QuorumParameters, request: Request, responder: Responder) {
         #[cfg(test)]
-        let Some((request, responder)) = self.behaviour.meet(parameters, request, responder) else { return };
+        let Some((request, responder)) = self.behaviour.intercept(parameters, request, responder) else {
+            return;
+        };
         let (answers, released) = self.execute(parameters, &request.operations);
-        // With the mutex released: a listener may call a node at once.
+        // The mutex is released here, because a listener may call a node at once.
         for resource in &released {
             self.listeners.notify(resource);
         }
@@ -93,10 +94,10 @@ impl MemoryServer {
         let mut answers = Vec::with_capacity(operations.len());
         let mut released = Vec::new();
         for operation in operations {
-            let listeners = |topic: &Resource| self.listeners.of(topic);
+            let listeners = |topic: &Resource| self.listeners.count_of(topic);
             let outcome = memory.state.apply_with_listeners(&listeners, parameters, operation, now);
             if outcome.answer.is_not_registered() {
-                // There is no connection that would do it.
+                // In-memory nodes have no connection that would register.
                 let register = Register { new_nodes: NewNodes::Quarantine, time: now.since_epoch() };
                 memory.state.apply(parameters, &Operation::Register(register), now);
             }
@@ -112,7 +113,7 @@ impl MemoryServer {
     }
 }
 
-/// One client's way to a [`MemoryServer`]; answers at once.
+/// The connection of one client to a [`MemoryServer`], which answers at once.
 #[derive(Debug)]
 pub(crate) struct MemoryNode {
     server: Arc<MemoryServer>,
@@ -165,7 +166,7 @@ impl Node for MemoryNode {
         Vec::new()
     }
 
-    /// Nothing is ever undelivered.
+    /// Returns at once, because no unlock is ever undelivered.
     fn close(&self) -> BoxFuture<'_, ()> {
         self.is_closed.store(true, Ordering::Release);
         future::ready(()).boxed()

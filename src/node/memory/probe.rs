@@ -1,4 +1,4 @@
-//! What tests of the layers above want to see and do.
+//! Access to in-memory servers for tests of the layers above.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use crate::{
 };
 
 impl MemoryServer {
-    /// The resources that are locked here now.
+    /// Returns the locked resources.
     pub(crate) fn locks(&self) -> Vec<Resource> {
         let now = self.now();
         mutex::lock(&self.memory).state.locks(now)
     }
 
-    /// How many holds a resource has here.
+    /// Returns the number of holds of a resource.
     pub(crate) fn holds(&self, resource: &str) -> Option<u32> {
         let resource = Resource::new(resource).ok()?;
         let now = self.now();
         mutex::lock(&self.memory).state.held(&resource, now).map(|held| held.holds)
     }
 
-    /// How many wait in the queue for a resource here.
+    /// Returns the number of waiters for a resource.
     pub(crate) fn waiters(&self, resource: &str) -> usize {
         let now = self.now();
         let memory = mutex::lock(&self.memory);
@@ -30,14 +30,14 @@ impl MemoryServer {
         queue.map_or(0, |queue| queue.entries().len())
     }
 
-    /// Whether something that a leader of this election said is kept here.
+    /// Whether the server has a proclamation of this election.
     pub(crate) fn has_leader(&self, election: &str) -> bool {
         let now = self.now();
         let memory = mutex::lock(&self.memory);
         Resource::new(election).is_ok_and(|election| memory.state.leader(&election, now).is_some())
     }
 
-    /// Lets somebody hold a resource here for so long.
+    /// Writes a lock of `owner` with this ttl.
     pub(crate) fn hold(&self, resource: &str, owner: &str, ttl: Duration) {
         let resource = Resource::internal(resource.as_bytes());
         let held =
@@ -45,12 +45,12 @@ impl MemoryServer {
         mutex::lock(&self.memory).state.set_lock(&resource, Some(held));
     }
 
-    /// Loses all data, as a flush does.
+    /// Deletes all data, as a flush does.
     pub(crate) fn forget(&self) {
         mutex::lock(&self.memory).state.flush();
     }
 
-    /// How many listeners are subscribed.
+    /// Returns the number of subscribed listeners.
     pub(crate) fn subscriptions(&self) -> usize {
         self.listeners.count()
     }

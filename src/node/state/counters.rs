@@ -1,4 +1,4 @@
-//! The fencing counters of some resources, taken together.
+//! The fencing counters of the resources of one operation.
 
 use crate::{
     node::{
@@ -9,24 +9,25 @@ use crate::{
     values::{NodeError, Resource},
 };
 
-/// The largest counter: above it, the doubles of Lua and of JSON readers no longer tell neighbours
-/// apart.
+/// The largest counter. Above this number, the doubles of Lua and of JSON readers skip integers.
 pub(crate) const LARGEST_COUNTER: u64 = (1 << 53) - 1;
 
-/// A counter that is missing counts as the node's time in whole seconds, times this: so nodes agree
-/// on it but for a second's edge, and a counter that was lost comes back above all that it ever
-/// gave, unless locks are granted a million times a second.
+/// The number of votes for each second of the node's time.
+///
+/// A missing counter counts as the node's time in whole seconds times this number. Nodes therefore agree
+/// on its value, except around the start of a second. A lost counter comes back above all votes that it
+/// ever gave, unless a resource is locked more than a million times a second.
 const STEPS_PER_SECOND: u64 = 1_000_000;
 
-/// How far ahead of the node's time a hint may move a counter, in seconds: one bad client must not
-/// spoil a resource.
+/// The number of seconds by which a hint may move a counter ahead of the node's time. One faulty client
+/// must not use up the counter of a resource.
 const HINT_AHEAD: u64 = 3600;
 
 /// The counters of the resources of one operation, before it is executed.
 pub(super) struct Counters {
-    /// In the order of the resources.
+    /// The counters, in the order of the resources.
     pub(super) found: Vec<Option<u64>>,
-    /// Of those found; 0 if there are none.
+    /// The largest counter that was found; 0 if there is none.
     pub(super) largest: u64,
 }
 
@@ -35,30 +36,29 @@ impl Counters {
         self.found.contains(&None)
     }
 
-    /// The largest one, where a missing one counts as the start.
+    /// Returns the largest counter, where a missing counter counts as the start.
     pub(super) fn largest_or_start(&self, now: NodeTime) -> u64 {
         if self.is_any_missing() { self.largest.max(start(now)) } else { self.largest }
     }
 }
 
-/// What a missing counter counts as.
+/// Returns the value that a missing counter counts as.
 pub(super) fn start(now: NodeTime) -> u64 {
     now.seconds().saturating_mul(STEPS_PER_SECOND)
 }
 
-/// Above every vote that was given until now, by any client: for a node that may have forgotten
-/// them.
+/// Returns a number that no vote has exceeded until now, for a node that may have forgotten votes.
 pub(super) fn minimum_token_at(now: NodeTime) -> u64 {
     (now.seconds() + 1).saturating_mul(STEPS_PER_SECOND)
 }
 
-/// How far a hint moves a counter, if it is below.
+/// Returns the value to which a hint raises a counter.
 pub(super) fn hinted_counter(hint: u64, now: NodeTime) -> u64 {
     let cap = now.seconds().saturating_add(HINT_AHEAD).saturating_mul(STEPS_PER_SECOND);
     hint.saturating_sub(1).min(cap)
 }
 
-/// The number itself if it may stand in a counter.
+/// Returns the number, or an error if no counter can have this value.
 pub(super) fn check_counter(number: u64) -> Result<u64, Answer> {
     if number > LARGEST_COUNTER { Err(invalid_counter(number)) } else { Ok(number) }
 }
@@ -79,8 +79,9 @@ impl NodeState {
         Ok(Counters { found, largest })
     }
 
-    /// Moves a counter; each use sees to it that it is remembered for the counter's ttl. It lives
-    /// for half as long again, so that few uses have to prolong it.
+    /// Sets a counter, which lives for at least the counter ttl from now.
+    ///
+    /// A new ttl is 1.5 times the counter ttl, so that few uses have to extend it.
     pub(super) fn count(
         &mut self,
         parameters: &QuorumParameters,
@@ -94,7 +95,7 @@ impl NodeState {
         self.set_counter(resource, Some(Counter { value, expires_at }));
     }
 
-    /// Votes are above it.
+    /// Returns the minimum token: every vote exceeds it.
     pub(super) fn minimum_token(&self) -> Result<u64, Answer> {
         let metadata = self.metadata();
         metadata.map_or(Ok(0), |metadata| check_counter(metadata.minimum_token))

@@ -1,4 +1,4 @@
-//! Downgrade: what a node does for a writer that goes on as a reader.
+//! Downgrade in the pure node: a writer becomes a reader.
 
 use crate::node::{
     operation::{Answer, Downgrade, Lock},
@@ -7,9 +7,10 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// Shares the resource in the step in which the writer gives it up, so that no other writer
-    /// comes between. At a node that does not have the writer's key (any more), the reader locks as
-    /// any other.
+    /// Deletes the writer's keys and shares the resources in one step, so that no other writer can lock
+    /// in between.
+    ///
+    /// On a node without the writer's key, the reader locks as any other reader.
     pub(super) fn downgrade(
         &mut self,
         parameters: &QuorumParameters,
@@ -23,7 +24,7 @@ impl NodeState {
         if !has_tombstone {
             self.counters(resources, now)?;
         }
-        // A writer that was unlocked by force must not read on.
+        // A writer whose lock was force-unlocked must not become a reader.
         let is_reader = resources.iter().all(|resource| self.is_reader(resource, owner, now));
         if has_tombstone || (!is_reader && self.has_tombstone(resources, writer, now)) {
             return Ok(Answer::Tombstone);

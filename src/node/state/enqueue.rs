@@ -1,4 +1,4 @@
-//! Enqueue: what a node does for a waiter.
+//! Enqueue in the pure node: a waiter locks, or enters a queue.
 
 use std::time::Duration;
 
@@ -15,13 +15,14 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// How far ahead of the node's time an arrival may be that another node gave, whose clock may be:
-/// every later waiter has a larger one.
+/// The maximum time by which an arrival of another node, whose clock may be ahead, exceeds this node's
+/// time. Every later waiter gets a larger arrival.
 const MAX_ARRIVAL_AHEAD: Duration = Duration::from_secs(3600);
 
 impl NodeState {
-    /// Locks if it is the waiter's turn: the resources are free, and nobody is before it. A lock
-    /// that was granted already is granted again.
+    /// Locks if the resources are free and no waiter is ahead; otherwise enters the queue.
+    ///
+    /// A lock that was granted before is granted again.
     pub(super) fn enqueue(
         &mut self,
         parameters: &QuorumParameters,
@@ -50,7 +51,7 @@ impl NodeState {
                 self.leave_queue(resource, waiter, now, subscribers);
             }
             if lock.resources.is_shared(*index) {
-                // Readers behind it need not wait for it.
+                // The readers behind a reader may lock at once.
                 self.wake_next(parameters, resource, now, subscribers);
             }
             return Ok(granted.with_waiters(self.wait_queue(resource, now).is_some()));
@@ -71,7 +72,7 @@ impl NodeState {
         }))
     }
 
-    /// Keeps an entry for so long, and returns its arrival.
+    /// Writes a queue entry with a ttl, and returns its arrival.
     fn enter(
         &mut self,
         resource: &Resource,
@@ -90,7 +91,7 @@ impl NodeState {
             let last = queue.entries.last().map_or(0, |entry| entry.arrival);
             micros(now).max(last.saturating_add(1))
         } else {
-            // It has come, so it is not overdue any more.
+            // The waiter has followed its wake, so it is not overdue.
             queue.woken = queue.woken.filter(|(woken, _)| woken != waiter);
             arrival.min(micros(now + MAX_ARRIVAL_AHEAD))
         };
@@ -102,7 +103,7 @@ impl NodeState {
         arrival
     }
 
-    /// How many are before a waiter; all of them if it is not queued.
+    /// Returns the number of waiters ahead of a waiter; of all waiters if it has no entry.
     fn rank(&self, resource: &Resource, waiter: &LeaseId, now: NodeTime) -> u32 {
         let rank = self
             .wait_queue(resource, now)
@@ -110,7 +111,7 @@ impl NodeState {
         u32::try_from(rank).unwrap_or(u32::MAX)
     }
 
-    /// How long the entry before a waiter's, or the last of the queue, is kept.
+    /// Returns the rest of the ttl of the entry ahead of a waiter, or of the last entry.
     fn ttl_before(
         &mut self,
         resource: &Resource,

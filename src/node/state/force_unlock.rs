@@ -1,4 +1,4 @@
-//! Force unlock: what a node deletes for anybody.
+//! Force-unlock in the pure node: deletes the lock of any owner.
 
 use crate::{
     node::{

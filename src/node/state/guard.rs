@@ -1,4 +1,4 @@
-//! Whether a node may vote: the restart guard.
+//! The restart guard: decides whether a node may vote.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,8 +11,8 @@ use crate::{
     values::{Fingerprint, NodeError},
 };
 
-/// How far the clocks of a node and of a client may be apart. Counters that were lost begin at the
-/// node's time: one that is far behind would give tokens again that were given before.
+/// The maximum difference between the clocks of a node and a client. A lost counter begins at the node's
+/// time, so a clock that is far behind would repeat tokens.
 const LARGEST_GAP: Duration = Duration::from_secs(3600);
 
 impl NodeState {
@@ -26,7 +26,7 @@ impl NodeState {
         }
     }
 
-    /// Why the node must not vote, if it must not.
+    /// Returns the reason for which the node must not vote, if there is one.
     pub(super) fn abstention(&self, parameters: &QuorumParameters, now: NodeTime) -> Option<Abstention> {
         let is_registered = match parameters.guard {
             RestartGuard::Off => return None,
@@ -42,9 +42,10 @@ impl NodeState {
         Some(Abstention::Quarantined(quarantine.until.remaining(now)))
     }
 
-    /// Why a renewal does not count, if it does not. In quarantine it does as soon as every attempt
-    /// that the node may have voted in is decided: what it may have forgotten from then on are
-    /// whole leases, and those it learns again from the renewals themselves.
+    /// Returns the reason for which a renewal is no vote, if there is one.
+    ///
+    /// In quarantine, renewals count as soon as every attempt is decided in which the node may have voted.
+    /// From then on the node can only have forgotten whole leases, which the renewals write again.
     pub(super) fn abstention_from_renewals(
         &self,
         parameters: &QuorumParameters,
@@ -59,8 +60,9 @@ impl NodeState {
         })
     }
 
-    /// A renewal shows that there was a quorum before: a node that has no lock of it because it
-    /// forgot is none for a new one.
+    /// Records that a quorum existed before, as a renewal proves.
+    ///
+    /// A node that forgot this quorum must not become a node of a new quorum.
     pub(super) fn note_quorum(&mut self, parameters: &QuorumParameters, now: NodeTime) {
         let is_empty = self.metadata.is_none() && parameters.guard != RestartGuard::Off;
         if is_empty || self.quarantine(now).is_some() {
@@ -68,12 +70,12 @@ impl NodeState {
         }
     }
 
-    /// Until when the node must not vote.
+    /// Returns the quarantine, unless it has ended.
     pub(crate) fn quarantine(&self, now: NodeTime) -> Option<Quarantine> {
         self.quarantine.filter(|quarantine| !quarantine.until.is_past(now))
     }
 
-    /// Whether the node's metadata was written in this incarnation.
+    /// Whether the metadata was written in this incarnation.
     pub(super) fn is_of(&self, incarnation: &Incarnation) -> bool {
         self.metadata.as_ref().is_some_and(|metadata| metadata.incarnation == *incarnation)
     }
@@ -93,8 +95,9 @@ impl NodeState {
     }
 }
 
-/// Refuses a client whose time of day is not the node's. Before anything is written: a minimum
-/// token that is far ahead would stay.
+/// Refuses a client whose time of day differs too much from the node's.
+///
+/// The check precedes every write, because a minimum token that is far ahead would stay.
 pub(super) fn check_clock(time: Duration, now: NodeTime) -> Result<(), Answer> {
     let gap = now.since_epoch().abs_diff(time);
     if gap > LARGEST_GAP { Err(Answer::Error(NodeError::ClockOff(gap))) } else { Ok(()) }

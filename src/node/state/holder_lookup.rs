@@ -1,4 +1,4 @@
-//! Who holds the resources of an operation, and how they become its owner's.
+//! The holders of the resources of an operation, and the write of a new owner.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// Who holds the resources of one operation, before it is executed.
+/// The holders of the resources of one operation, before the operation is executed.
 pub(super) struct HolderLookup {
-    /// Of those held by others, the one that is held longest; its counter is still to be filled in.
+    /// The other owner with the longest ttl. The caller fills in its counter.
     pub(super) other: Option<Holder>,
-    /// Whether all of them are the owner's.
+    /// Whether the owner holds all resources.
     pub(super) is_all_ours: bool,
 }
 
@@ -28,7 +28,7 @@ impl NodeState {
                 false => held.is_some_and(|held| held.owner == *owner),
             };
             lookup.is_all_ours &= is_ours;
-            // Readers are in the way of nobody who shares.
+            // Readers do not refuse another reader.
             let is_open = is_ours || (is_shared && self.readers(name, now).is_some());
             let Some(other) = held.filter(|_| !is_open) else { continue };
             let remaining = other.expires_at.remaining(now);
@@ -40,8 +40,9 @@ impl NodeState {
         lookup
     }
 
-    /// Whether all resources are the owner's already, and their counters. The refusal if somebody
-    /// else has one of them, or the owner was unlocked here before.
+    /// Returns whether the owner holds all resources already, and their counters.
+    ///
+    /// A refusal if another owner holds one of them, or if the node has a tombstone of the owner.
     pub(super) fn look_up_free(
         &self,
         resources: &Resources,
@@ -59,7 +60,7 @@ impl NodeState {
         }
     }
 
-    /// Makes a resource the owner's; a ttl that ends later stays.
+    /// Writes the owner of a resource. A ttl that ends later stays.
     pub(super) fn write_owner(
         &mut self,
         resource: &Resource,

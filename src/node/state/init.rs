@@ -1,4 +1,4 @@
-//! Init: what a node becomes in a new quorum.
+//! Init in the pure node: a new node joins a new quorum.
 
 use crate::node::{
     operation::{Answer, Init},
@@ -7,9 +7,10 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// Makes this a node of a new quorum, if it is new: it has no metadata, or is in the quarantine
-    /// that began with its first one, and no renewal has shown that there was a quorum before. Such
-    /// a node has given no vote.
+    /// Makes this node a node of a new quorum, if it is new.
+    ///
+    /// A node is new if it has no metadata, or is in the quarantine that began with its first metadata,
+    /// and no renewal has shown that a quorum existed before. A new node has given no vote.
     pub(super) fn init(
         &mut self,
         parameters: &QuorumParameters,

@@ -1,4 +1,4 @@
-//! Inspect: what a node tells of a resource.
+//! Inspect in the pure node: the state of one resource.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Latch: what a node keeps of those who have arrived.
+//! Latch in the pure node: records arrivals.
 
 use crate::{
     node::{
@@ -9,7 +9,7 @@ use crate::{
     values::Arrivals,
 };
 
-/// What a node knows of a latch.
+/// The record of a latch on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LatchRecord {
     pub(crate) count: u32,
@@ -19,41 +19,46 @@ pub(crate) struct LatchRecord {
 }
 
 impl NodeState {
-    /// Nothing is ever taken back: a node knows more after it, unless it forgets all.
-    pub(super) fn latch(&mut self, told: &Latch, now: NodeTime, subscribers: &mut Subscribers<'_>) -> Answer {
+    /// Merges the arrivals of a client. A node never removes an arrival, except by forgetting all data.
+    pub(super) fn latch(
+        &mut self,
+        update: &Latch,
+        now: NodeTime,
+        subscribers: &mut Subscribers<'_>,
+    ) -> Answer {
         self.latches.retain(|_, record| !record.expires_at.is_past(now));
-        if let Some(record) = self.latches.get(&told.latch).filter(|record| record.count != told.count) {
+        if let Some(record) = self.latches.get(&update.latch).filter(|record| record.count != update.count) {
             return Answer::CountMismatch(record.count);
         }
-        let expires_at = now + told.ttl;
-        if let Some(record) = self.latches.get_mut(&told.latch) {
-            // Nobody makes it end sooner.
+        let expires_at = now + update.ttl;
+        if let Some(record) = self.latches.get_mut(&update.latch) {
+            // No client shortens the retention.
             record.expires_at = record.expires_at.max(expires_at);
         }
-        if told.tells() {
-            let Latch { count, .. } = *told;
-            let record = self.latches.entry(told.latch.clone()).or_insert_with(|| LatchRecord {
+        if update.has_news() {
+            let Latch { count, .. } = *update;
+            let record = self.latches.entry(update.latch.clone()).or_insert_with(|| LatchRecord {
                 count,
                 is_open: false,
                 arrivals: Arrivals::new(),
                 expires_at,
             });
             if !record.is_open {
-                record.arrivals.extend(told.arrivals.iter().cloned());
-                record.is_open = told.is_open || record.arrivals.len() >= count as usize;
+                record.arrivals.extend(update.arrivals.iter().cloned());
+                record.is_open = update.is_open || record.arrivals.len() >= count as usize;
                 if record.is_open {
-                    subscribers.publish(names::latch(&told.latch));
+                    subscribers.publish(names::latch(&update.latch));
                 }
             }
         }
-        match self.latches.get(&told.latch) {
+        match self.latches.get(&update.latch) {
             Some(record) if record.is_open => Answer::Open,
             Some(record) => Answer::Arrived(record.arrivals.clone()),
             None => Answer::Arrived(Arrivals::new()),
         }
     }
 
-    /// What is known of a latch, unless it is over.
+    /// Returns the record of a latch, unless it has expired.
     #[cfg(test)]
     pub(crate) fn latch_record(
         &self,

@@ -1,4 +1,4 @@
-//! List: which resources a node knows to be held.
+//! List in the pure node: the held resources.
 
 use crate::node::{
     operation::{Answer, ListPage},
@@ -6,7 +6,7 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// All at once: nobody waits meanwhile.
+    /// Returns all resources as one page, since no other client has to wait meanwhile.
     pub(super) fn list(&self, now: NodeTime) -> Answer {
         let held = self.locks.iter().filter(|(_, held)| !held.expires_at.is_past(now));
         let locks = held.filter(|(_, held)| held.holds > 0 || held.owner.is_of_readers());

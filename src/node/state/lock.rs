@@ -1,4 +1,4 @@
-//! Lock: what a node grants to a newcomer, and to a waiter at its turn.
+//! Lock in the pure node: grants to newcomers and to woken waiters.
 
 use std::time::Duration;
 
@@ -16,8 +16,7 @@ use crate::{
 };
 
 impl NodeState {
-    /// Locks, unless others are queued here or are to be let go first, and it is not this client's
-    /// turn.
+    /// Locks. A newcomer yields if a resource has waiters or a mark; a woken waiter does not.
     pub(super) fn lock(
         &mut self,
         parameters: &QuorumParameters,
@@ -34,22 +33,22 @@ impl NodeState {
             return self.take(parameters, lock, lookup, now);
         }
         let counter = self.counters(resources, now)?.largest;
-        let with_waiters =
+        let resource_with_waiters =
             resources.iter().position(|resource| self.has_waiters(parameters, resource, now, subscribers));
         let marked = || resources.iter().position(|resource| self.is_marked(resource, now));
         let is_free = lookup.other.is_none();
-        let Some(resource) = with_waiters.or_else(|| if is_free { marked() } else { None }) else {
+        let Some(resource) = resource_with_waiters.or_else(|| if is_free { marked() } else { None }) else {
             if let Some(holder) = lookup.other.as_ref().filter(|_| !lock.gives_up) {
                 self.set_yield_mark(parameters, resources, holder, now);
             }
             return self.grant(parameters, lock, now);
         };
         let holder = lookup.other.map(|holder| Holder { counter, ..holder });
-        let rank = u32::from(with_waiters.is_some());
+        let rank = u32::from(resource_with_waiters.is_some());
         Ok(Answer::Queued(Queued { resource, arrival: 0, rank, patience: Duration::ZERO, holder }))
     }
 
-    /// The lock of a waiter at its turn, as the queue node says.
+    /// Locks for a woken waiter.
     fn take(
         &mut self,
         parameters: &QuorumParameters,
@@ -60,7 +59,8 @@ impl NodeState {
         let Lock { resources, owner, gives_up, .. } = lock;
         let counter = self.counters(resources, now)?.largest;
         match lookup.other {
-            // Of a group, others of its resources may have made the turn.
+            // The wake of a group may have come from another of its resources, so only a lock on one
+            // resource sets the writer mark.
             Some(other) if !gives_up && resources.len() == 1 && !resources.is_shared(0) => {
                 self.set_writer_mark(parameters, resources, &other, now);
             }
@@ -74,7 +74,7 @@ impl NodeState {
         self.grant(parameters, lock, now)
     }
 
-    /// Locks, even if others wait.
+    /// Locks, ignoring queues and marks.
     pub(super) fn grant(
         &mut self,
         parameters: &QuorumParameters,
@@ -84,7 +84,7 @@ impl NodeState {
         let Lock { resources, owner, ttl, hint, .. } = lock;
         let (_, counters) = self.look_up_free(resources, owner, now)?;
         let minimum_token = self.minimum_token()?;
-        // A vote that is below the minimum token is none to repeat.
+        // A vote below the minimum token must not be repeated.
         let given = self.given_vote(resources, owner, &counters, now);
         let repeated = given.filter(|vote| *vote >= minimum_token);
         let epoch = |resource| self.readers(resource, now).map_or(0, |readers| readers.epoch);
@@ -109,9 +109,10 @@ impl NodeState {
         Ok(Answer::Granted { vote })
     }
 
-    /// The largest vote that was given for the resources already: to this owner, as a lock that
-    /// arrives twice gets the same vote twice, or to the readers whom it joins. `None` if for one of
-    /// them there is none that the node remembers.
+    /// Returns the largest vote that was given for the resources before: to this owner, because a lock
+    /// that arrives twice gets the same vote twice, or to the readers that the owner joins.
+    ///
+    /// `None` if the node does not remember a vote for each resource.
     fn given_vote(
         &self,
         resources: &Resources,

@@ -1,4 +1,10 @@
-//! Marks: whom a node lets go first.
+//! The marks of a node.
+//!
+//! ```text
+//! a newcomer is refused, or a lock with waiters is released  ──▶ yield mark: newcomers yield to waiters
+//! a woken writer is refused by readers                       ──▶ writer mark: queued readers yield, too
+//! an exclusive lock is granted                               ──▶ no mark
+//! ```
 
 use crate::{
     node::{
@@ -9,26 +15,27 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// A writer whose turn it was in vain comes again within so many hand-overs, as a rule.
-const HAND_OVERS_BETWEEN_TURNS: u32 = 4;
+/// The number of hand-overs for which a writer mark lasts. A woken writer that was refused is usually
+/// woken again within this time.
+const WRITER_MARK_HAND_OVERS: u32 = 4;
 
 impl NodeState {
-    /// Until when newcomers let those go first who wait.
+    /// Returns the end of the yield mark, by which newcomers yield to waiters.
     pub(crate) fn yield_mark(&self, resource: &Resource, now: NodeTime) -> Option<NodeTime> {
         self.yield_marks.get(resource).copied().filter(|until| !until.is_past(now))
     }
 
-    /// Until when readers let a writer go first whose turn it is.
+    /// Returns the end of the writer mark, by which queued readers yield to a woken writer.
     pub(crate) fn writer_mark(&self, resource: &Resource, now: NodeTime) -> Option<NodeTime> {
         self.writer_marks.get(resource).copied().filter(|until| !until.is_past(now))
     }
 
-    /// Whether newcomers let others go first.
+    /// Whether newcomers yield, because of either mark.
     pub(super) fn is_marked(&self, resource: &Resource, now: NodeTime) -> bool {
         self.yield_mark(resource, now).is_some() || self.writer_mark(resource, now).is_some()
     }
 
-    /// Marks what somebody else has for as long as it does: a client that is refused will wait.
+    /// Sets a yield mark for the rest of the holder's ttl, because a refused client will wait.
     pub(super) fn set_yield_mark(
         &mut self,
         parameters: &QuorumParameters,
@@ -37,13 +44,14 @@ impl NodeState {
         now: NodeTime,
     ) {
         if let Some(resource) = resources.get(holder.resource).filter(|_| !holder.remaining.is_zero()) {
-            // No longer than the longest ttl, as the sign that there are marks may end then.
+            // At most the longest ttl, because the key of a dirty node may end then.
             self.yield_marks.insert(resource.clone(), now + holder.remaining.min(parameters.max_ttl));
         }
     }
 
-    /// Marks what readers share until a writer whose turn it is comes again: it may be the turn of
-    /// readers, too, at a queue node that it does not know of.
+    /// Sets a yield mark and a writer mark on a resource of readers, until the woken writer attempts again.
+    ///
+    /// Another queue node, which the writer does not know, may wake readers of the same resource.
     pub(super) fn set_writer_mark(
         &mut self,
         parameters: &QuorumParameters,
@@ -56,13 +64,14 @@ impl NodeState {
         }
         self.set_yield_mark(parameters, resources, holder, now);
         if let Some(resource) = resources.get(holder.resource) {
-            let lasts = (parameters.hand_over * HAND_OVERS_BETWEEN_TURNS).min(parameters.max_ttl);
+            let lasts = (parameters.hand_over * WRITER_MARK_HAND_OVERS).min(parameters.max_ttl);
             self.writer_marks.insert(resource.clone(), now + lasts);
         }
     }
 
-    /// The refusal of an owner that is to share one of the resources, and has to let a writer go
-    /// first: as if readers had it whom it cannot join.
+    /// Returns the refusal of a reader that must yield to a woken writer.
+    ///
+    /// The answer is the same as for readers that the owner cannot join.
     pub(super) fn yield_to_writer(
         &self,
         resources: &Resources,

@@ -4,8 +4,8 @@
 //! (state, operation, node time)  ->  (state, answer, notices)
 //! ```
 //!
-//! In-memory nodes wrap it, the simulator puts errors round it, the model checker explores it, and
-//! the scripts that run on real servers are compared with it command by command.
+//! In-memory nodes execute this function behind a mutex, the simulator adds faults, and the model checker
+//! explores it. Tests compare the scripts on real servers with it, operation by operation.
 
 use std::collections::BTreeMap;
 
@@ -60,35 +60,35 @@ pub(crate) use self::{
     wait_queue::{Subscribers, WaitQueue},
 };
 
-/// All that a node remembers.
+/// The data of a node.
 ///
-/// Expiry is evaluated when something is looked at, as Redis does it: gone when `now > expires_at`.
-/// So a step of the node's clock needs no timers to be moved.
+/// Expiry is evaluated at each access, as in Redis: a key has expired when `now > expires_at`. A step of
+/// the node's clock therefore moves no timers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeState {
-    /// A key has one owner here; the hashes of several fields that real servers may have are
-    /// nobody's of ours.
+    /// The locks. Each key has one owner; hashes of several fields, which real servers may have, are no
+    /// locks of this library.
     locks: BTreeMap<Resource, HeldKey>,
-    /// By the resource itself. Of those whose key is not theirs, what is left of them.
+    /// The readers, by the resource itself. Readers stay here after another owner has taken their key.
     readers: BTreeMap<Resource, ReaderRun>,
-    /// By the shared-key alias of the resources, as their derived names are shared.
+    /// The fencing counters, by the shared-key alias, since resources with one alias share this key.
     counters: BTreeMap<Resource, Counter>,
-    /// By the shared-key alias, too.
+    /// The ends of the tombstones, by the shared-key alias.
     tombstones: BTreeMap<(Resource, LeaseId), NodeTime>,
-    /// By the resource itself.
+    /// The proclamations, by the resource itself.
     leaders: BTreeMap<Resource, LeaderRecord>,
-    /// By the resource itself.
+    /// The latches, by the resource itself.
     latches: BTreeMap<Resource, LatchRecord>,
-    /// By the resource itself, too.
+    /// The wait queues, by the resource itself.
     wait_queues: BTreeMap<Resource, WaitQueue>,
-    /// Until when newcomers let those go first who wait; by the resource itself.
+    /// The ends of the yield marks, by the resource itself.
     yield_marks: BTreeMap<Resource, NodeTime>,
-    /// Until when readers let a writer go first whose turn it is; by the resource itself.
+    /// The ends of the writer marks, by the resource itself.
     writer_marks: BTreeMap<Resource, NodeTime>,
     metadata: Option<NodeMetadata>,
     quarantine: Option<Quarantine>,
-    /// Whether nobody has ever seen the node in a quorum: `true` from its first registration,
-    /// `false` once that is known to be otherwise; `None` before either.
+    /// Whether the node is new: `true` from its first registration, `false` once a quorum is known to
+    /// have existed, `None` before either.
     is_new: Option<bool>,
     incarnation: Incarnation,
 }
@@ -101,7 +101,7 @@ pub(crate) struct HeldKey {
     pub(crate) expires_at: NodeTime,
 }
 
-/// A fencing counter: no vote at or below `value` will be given again while it is remembered.
+/// A fencing counter. Until it expires, every vote exceeds `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Counter {
     pub(crate) value: u64,
@@ -115,12 +115,12 @@ pub(crate) struct LeaderRecord {
     pub(crate) expires_at: NodeTime,
 }
 
-/// What a node knows about itself and its quorum.
+/// The node metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeMetadata {
-    /// The incarnation of the server that wrote the metadata: another one may have forgotten votes.
+    /// The incarnation in which the metadata was written. Another incarnation may have forgotten votes.
     pub(crate) incarnation: Incarnation,
-    /// Votes are above it, whatever the counters say.
+    /// The minimum token: every vote exceeds it, whatever the counters are.
     pub(crate) minimum_token: u64,
     pub(crate) fingerprint: Fingerprint,
 }
@@ -129,21 +129,20 @@ pub(crate) struct NodeMetadata {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Quarantine {
     pub(crate) until: NodeTime,
-    /// After this, it counts for renewals.
+    /// The time after which renewals count.
     pub(crate) renewals_from: NodeTime,
 }
 
-/// What came of one operation.
+/// The result of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) answer: Answer,
-    /// The resources whose waiters are told of a release, and the topics on which observers are
-    /// told of a change, or a waiter of its turn.
+    /// The resources whose release is published, and the topics of changes and wakes.
     pub(crate) notices: Vec<Resource>,
 }
 
 impl NodeState {
-    /// An empty node, in this incarnation of its server.
+    /// Returns an empty node, in this incarnation of its server.
     pub(crate) fn new(incarnation: &str) -> Self {
         Self {
             locks: BTreeMap::new(),
@@ -162,26 +161,25 @@ impl NodeState {
         }
     }
 
-    /// Another incarnation of the server begins, with the same data.
+    /// Begins another incarnation of the server, with the same data.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn restart(&mut self, incarnation: &str) {
         self.incarnation = incarnation.into();
     }
 
-    /// Forgets everything, in the same incarnation.
+    /// Deletes all data, in the same incarnation.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn flush(&mut self) {
         *self = Self::new(&self.incarnation);
     }
 
-    /// Forgets all locks, as a server does that runs out of memory and may evict what has a ttl.
+    /// Deletes all locks, as a server may that runs out of memory and evicts keys with a ttl.
     #[cfg(feature = "sim")]
     pub(crate) fn evict_locks(&mut self) {
         self.locks.clear();
     }
 
-    /// Who has keys, and until when; readers too, and what is left of those that were over before
-    /// anybody unlocked them.
+    /// Returns the owner and end of every key and reader, including expired ones that no client unlocked.
     #[cfg(feature = "sim")]
     pub(crate) fn keys_and_relics(&self) -> impl Iterator<Item = (&LeaseId, NodeTime)> {
         let keys = self.locks.values().map(|held| (&held.owner, held.expires_at));
@@ -189,7 +187,7 @@ impl NodeState {
         keys.chain(readers.map(|(owner, end)| (owner, *end)))
     }
 
-    /// Executes one operation, with somebody listening to everything.
+    /// Executes one operation, with one subscriber to each topic.
     pub(crate) fn apply(
         &mut self,
         parameters: &QuorumParameters,
@@ -199,7 +197,7 @@ impl NodeState {
         self.apply_with_listeners(&|_| 1, parameters, operation, now)
     }
 
-    /// Executes one operation; `listeners` says how many listen to a topic.
+    /// Executes one operation. `listeners` returns the number of subscribers to a topic.
     pub(crate) fn apply_with_listeners(
         &mut self,
         listeners: &dyn Fn(&Resource) -> u32,
@@ -219,7 +217,7 @@ impl NodeState {
         Outcome { answer, notices: subscribers.notices }
     }
 
-    /// What the node answers, or by what it is kept from that.
+    /// Returns the answer, or the refusal that ended the operation.
     fn execute(
         &mut self,
         parameters: &QuorumParameters,
@@ -262,8 +260,10 @@ impl NodeState {
         }
     }
 
-    /// Forgets what is over. No later answer depends on it, unless the clock steps back, or a reader
-    /// unlocks that is over while others read: nothing is found then, and nothing else happens.
+    /// Deletes expired data, on which later answers do not depend. Two exceptions:
+    ///
+    /// * **The clock steps back.** The data would have been valid again.
+    /// * **An expired reader unlocks while other readers hold the resource.** The unlock finds no key.
     pub(crate) fn sweep(&mut self, now: NodeTime) {
         self.locks.retain(|_, held| !held.expires_at.is_past(now));
         self.readers.retain(|_, readers| !readers.expires_at.is_past(now));
@@ -280,29 +280,29 @@ impl NodeState {
         self.quarantine = self.quarantine(now);
     }
 
-    /// The lock on a resource, unless it is over.
+    /// Returns the lock on a resource, unless it has expired.
     pub(crate) fn held(&self, resource: &Resource, now: NodeTime) -> Option<&HeldKey> {
         self.locks.get(resource).filter(|held| !held.expires_at.is_past(now))
     }
 
-    /// The fencing counter of a resource, unless it is over.
+    /// Returns the fencing counter of a resource, unless it has expired.
     pub(crate) fn counter(&self, resource: &Resource, now: NodeTime) -> Option<Counter> {
         let counter = self.counters.get(&names::shared_key_alias(resource)).copied();
         counter.filter(|counter| !counter.expires_at.is_past(now))
     }
 
-    /// Until when late requests of an owner are refused.
+    /// Returns the end of the tombstone that refuses late requests of an owner.
     pub(crate) fn tombstone(&self, resource: &Resource, owner: &LeaseId, now: NodeTime) -> Option<NodeTime> {
         let expires_at = self.tombstones.get(&(names::shared_key_alias(resource), owner.clone())).copied();
         expires_at.filter(|expires_at| !expires_at.is_past(now))
     }
 
-    /// What a leader said here last, unless it is over.
+    /// Returns the last proclamation on this node, unless it has expired.
     pub(crate) fn leader(&self, resource: &Resource, now: NodeTime) -> Option<&LeaderRecord> {
         self.leaders.get(resource).filter(|leader| !leader.expires_at.is_past(now))
     }
 
-    /// What the node knows about itself; `None` if nothing was written, or all was flushed.
+    /// Returns the node metadata; `None` if no client has registered, or after a flush.
     pub(crate) fn metadata(&self) -> Option<&NodeMetadata> {
         self.metadata.as_ref()
     }

@@ -1,4 +1,4 @@
-//! Observe: what a node tells those that follow a leader.
+//! Observe in the pure node: the holder and the value of a leader.
 
 use crate::node::{
     operation::{Answer, Observe, ObserveAnswer},

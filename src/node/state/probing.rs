@@ -1,4 +1,4 @@
-//! What tests look at in a node, and change behind its back.
+//! Access of tests to the state of a node, and changes that no operation makes.
 
 use crate::{
     node::state::{NodeMetadata, NodeState, NodeTime, Quarantine, ReaderRun},
@@ -6,7 +6,7 @@ use crate::{
 };
 
 impl NodeState {
-    /// The resources that are locked.
+    /// Returns the locked resources.
     pub(crate) fn locks(&self, now: NodeTime) -> Vec<Resource> {
         self.locks.keys().filter(|resource| self.held(resource, now).is_some()).cloned().collect()
     }
@@ -18,7 +18,7 @@ impl NodeState {
         };
     }
 
-    /// The readers of a resource, or what is left of them.
+    /// Returns the readers of a resource, even if another owner has the key.
     pub(crate) fn remembered_readers(&self, resource: &Resource, now: NodeTime) -> Option<&ReaderRun> {
         self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now))
     }
@@ -27,7 +27,7 @@ impl NodeState {
         self.readers.remove(resource);
     }
 
-    /// Ends the time of a reader, if others read on for longer than it would have: whether it is so.
+    /// Ends a reader if another reader lasts longer. Returns whether it did.
     pub(crate) fn end_reader(
         &mut self,
         resource: &Resource,
@@ -63,16 +63,16 @@ impl NodeState {
     }
 }
 
-/// What the search of the model changes as well.
+/// Changes that the model search makes.
 #[cfg(redquorum_model)]
 impl NodeState {
-    /// Lets newcomers and readers come when they like.
+    /// Deletes all marks, so that newcomers and readers yield to no waiter.
     pub(crate) fn clear_marks(&mut self) {
         self.yield_marks.clear();
         self.writer_marks.clear();
     }
 
-    /// The readers of a resource, or what is left of them, no matter who has the key.
+    /// Returns the readers of a resource, expired or not, and whatever the owner of the key.
     pub(crate) fn stored_readers(&self, resource: &Resource) -> Option<&ReaderRun> {
         self.readers.get(resource)
     }
@@ -84,13 +84,13 @@ impl NodeState {
         };
     }
 
-    /// Ends a lock, with all readers if they have it, as time does.
+    /// Ends a lock and all its readers, as their expiry would.
     pub(crate) fn end_lock(&mut self, resource: &Resource) {
         self.set_lock(resource, None);
         self.set_readers(resource, None);
     }
 
-    /// Ends what one reader has, as time does.
+    /// Ends one reader, as its expiry would.
     pub(crate) fn forget_reader(&mut self, resource: &Resource, owner: &LeaseId, now: NodeTime) {
         self.unshare(resource, owner, now);
     }

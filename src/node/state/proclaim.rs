@@ -1,4 +1,4 @@
-//! Proclaim: what a node keeps for a leader.
+//! Proclaim in the pure node: stores the value of a leader.
 
 use crate::node::{
     names,
@@ -7,7 +7,7 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// No vote: a node that may have forgotten some does this as any other.
+    /// Stores a proclamation. This is no vote, so a node in quarantine stores it, too.
     pub(super) fn proclaim(
         &mut self,
         proclaim: &Proclaim,

@@ -1,4 +1,4 @@
-//! The readers of a resource: the owners that share it.
+//! The readers of a resource: the owners that share the resource.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,40 +13,42 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// An unbroken run of readers: since the first of them, the resource has never been free.
+/// An unbroken run of readers. Since the first of them, the resource has never been free.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ReaderRun {
-    /// The vote of the first: as long as the run lasts, the node confirms no writer above it.
+    /// The vote of the first reader. As long as the run lasts, the node confirms no writer with a larger
+    /// token.
     pub(crate) phase: u64,
-    /// The vote of the next, at least the phase.
+    /// The vote of the next reader, at least the phase.
     pub(crate) epoch: u64,
-    /// Until when each of them is one.
+    /// The end of each reader.
     pub(crate) ends: BTreeMap<LeaseId, NodeTime>,
     /// The latest of these ends.
     pub(crate) expires_at: NodeTime,
 }
 
 impl NodeState {
-    /// The readers of a resource, if it is shared.
+    /// Returns the readers of a resource, if any hold it.
     pub(crate) fn readers(&self, resource: &Resource, now: NodeTime) -> Option<&ReaderRun> {
         self.held(resource, now).filter(|held| held.owner.is_of_readers())?;
         self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now))
     }
 
-    /// Those who share a resource, and until when, in the order in which they end.
+    /// Returns the readers that have not expired, with their ends, in order of these.
     pub(super) fn live_readers(&self, resource: &Resource, now: NodeTime) -> BTreeSet<(NodeTime, LeaseId)> {
         let readers = self.readers(resource, now).into_iter().flat_map(|readers| &readers.ends);
         readers.filter(|(_, end)| !end.is_past(now)).map(|(owner, end)| (*end, owner.clone())).collect()
     }
 
-    /// Whether this owner is one of the readers.
+    /// Whether the owner is a reader that has not expired.
     pub(super) fn is_reader(&self, resource: &Resource, owner: &LeaseId, now: NodeTime) -> bool {
         let readers = self.readers(resource, now);
         readers.and_then(|readers| readers.ends.get(owner)).is_some_and(|end| !end.is_past(now))
     }
 
-    /// Makes an owner one of the readers; a ttl that ends later stays. The vote of the next is
-    /// `epoch` at least, and the phase of a new run is that.
+    /// Adds an owner to the readers. An end that is later stays.
+    ///
+    /// The vote of the next reader is at least `epoch`, which is also the phase of a new run.
     pub(super) fn share(
         &mut self,
         resource: &Resource,
@@ -69,7 +71,7 @@ impl NodeState {
         self.keep_readers(resource, readers);
     }
 
-    /// Raises the vote of the next reader, if there are any.
+    /// Raises the vote of the next reader, if readers hold the resource.
     pub(super) fn raise(&mut self, resource: &Resource, epoch: u64, now: NodeTime) {
         if self.readers(resource, now).is_some()
             && let Some(readers) = self.readers.get_mut(resource)
@@ -78,14 +80,14 @@ impl NodeState {
         }
     }
 
-    /// Those who wait for readers wait for as long as these stay.
+    /// Extends the yield mark to the end of the readers, for which waiters wait.
     pub(super) fn extend_yield_mark(
         &mut self,
         parameters: &QuorumParameters,
         resource: &Resource,
         now: NodeTime,
     ) {
-        // No longer than the longest ttl, as the sign that there are marks may end then.
+        // At most the longest ttl, because the key of a dirty node may end then.
         let longest = now + parameters.max_ttl;
         let until = self.readers(resource, now).map(|readers| readers.expires_at.min(longest));
         if let (Some(until), Some(mark)) = (until, self.yield_marks.get_mut(resource))
@@ -95,8 +97,10 @@ impl NodeState {
         }
     }
 
-    /// Takes an owner out of the readers: whether it was one. It may be over, as long as others have
-    /// shared the resource ever since: nobody else has had it.
+    /// Removes an owner from the readers. Returns whether the owner was a reader.
+    ///
+    /// An expired reader counts if other readers have held the resource ever since, because no writer has
+    /// held it in between.
     pub(super) fn unshare(&mut self, resource: &Resource, owner: &LeaseId, now: NodeTime) -> bool {
         let is_shared = self.held(resource, now).is_some_and(|held| held.owner.is_of_readers());
         let Some(mut readers) = self.readers.remove(resource) else { return false };
@@ -106,14 +110,15 @@ impl NodeState {
         } else if was_reader {
             self.keep_readers(resource, readers);
         } else if !readers.ends.is_empty() {
-            // What was left of them when their key was deleted: its owner now keeps it.
+            // The key of the readers was deleted before, and another owner may have it now.
             self.readers.insert(resource.clone(), readers);
         }
         was_reader
     }
 
-    /// A resource whose key does not say who reads it: that of readers is there as long as one of
-    /// them lives, and ends with the last.
+    /// Returns a resource whose key and readers disagree.
+    ///
+    /// The key of readers must exist as long as one of them has not expired, and end with the last.
     #[cfg(feature = "sim")]
     pub(crate) fn misread(&self, now: NodeTime) -> Option<&Resource> {
         let is_sound = |resource: &Resource| {
@@ -128,7 +133,7 @@ impl NodeState {
         shared.map(|(resource, _)| resource).chain(self.readers.keys()).find(|resource| !is_sound(resource))
     }
 
-    /// The key ends with the last of them.
+    /// Writes readers and their key, which ends with the last reader.
     fn keep_readers(&mut self, resource: &Resource, mut readers: ReaderRun) {
         let Some(last) = readers.ends.values().copied().max() else { return };
         readers.expires_at = last;

@@ -1,4 +1,4 @@
-//! Reconfigure: what a node becomes in another configuration.
+//! Reconfigure in the pure node: the node joins another configuration.
 
 use crate::node::{
     operation::{Abstention, Answer, Reconfigure},
@@ -6,7 +6,7 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// Makes this a node of another configuration. Repeating it changes nothing.
+    /// Writes the new fingerprint. A repeated call changes nothing.
     pub(super) fn reconfigure(&mut self, reconfigure: &Reconfigure, now: NodeTime) -> Answer {
         let Reconfigure { from, to } = reconfigure;
         match &mut self.metadata {

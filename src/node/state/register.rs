@@ -1,4 +1,4 @@
-//! Register: what a node notes when a client connects.
+//! Register in the pure node: compares the incarnation, and begins a quarantine if it differs.
 
 use crate::node::{
     operation::{Answer, NewNodes, Register},
@@ -27,8 +27,8 @@ impl NodeState {
         if self.metadata.is_none() || !(self.is_of(&self.incarnation) || is_trusted) {
             let minimum_token =
                 self.metadata.as_ref().map_or(Ok(0), |metadata| check_counter(metadata.minimum_token))?;
-            // That of a new node stays: with votes from the next second on, they would be above the
-            // minimum token that a restart within this second sets.
+            // The minimum token of a new node stays. Votes from the next second on would otherwise
+            // exceed the minimum token that a restart within this second sets.
             let is_new = !is_trusted && self.metadata.is_none() && self.is_new.is_none();
             let minimum_token =
                 if is_trusted { minimum_token } else { minimum_token.max(minimum_token_at(now)) };

@@ -1,4 +1,4 @@
-//! Renew: what a node keeps, or takes again, for a lease.
+//! Renew in the pure node: extends the keys of a lease, or writes lost keys again.
 
 use crate::node::{
     operation::{Answer, Renew},
@@ -21,7 +21,8 @@ impl NodeState {
         let (_, counters) = self.look_up_free(resources, owner, now)?;
         self.note_quorum(parameters, now);
         let abstention = self.abstention_from_renewals(parameters, now);
-        // The node may have forgotten a counter that was above the token, hence the minimum token.
+        // The node may have forgotten a counter above the token, but no counter that exceeds the
+        // minimum token. So a token below the minimum token proves nothing.
         let minimum_token = self.minimum_token()?;
         let knows_none = |(resource, is_shared), found: &Option<u64>| {
             let readers = self.readers(resource, now).filter(|_| is_shared);
@@ -32,8 +33,8 @@ impl NodeState {
             each.map(|(each, found)| minimum_token <= token && knows_none(each, found)).collect();
         let proves = !below.contains(&false);
         for (((resource, is_shared), found), is_below) in resources.each().zip(&counters.found).zip(below) {
-            // Where the counter was lost, it comes back above the token: a node that forgot must
-            // not prove anything later either.
+            // A lost counter comes back above the token, so that later renewals on this node prove
+            // nothing either.
             let regained = start(now).max(token + 1).min(LARGEST_COUNTER);
             let mut counter = found.map_or(regained, |found| found.max(token));
             if !is_shared {
@@ -41,7 +42,7 @@ impl NodeState {
                 self.write_owner(resource, owner, *holds, *ttl, now);
                 continue;
             }
-            // A run of readers that this begins has its phase at the token, or above all votes.
+            // A new run of readers has its phase at the token, or above all votes.
             let is_new = self.readers(resource, now).is_none();
             if is_new && !is_below {
                 counter = (counter.max(minimum_token) + 1).min(LARGEST_COUNTER);
@@ -65,8 +66,7 @@ impl NodeState {
     }
 }
 
-/// Whether the node knows of no token above the lease's own: a counter that is missing may have been
-/// above it.
+/// Whether the node knows of no vote above the lease's token. A missing counter may have exceeded it.
 pub(super) fn is_below(counter: Option<u64>, token: u64) -> bool {
     counter.is_some_and(|counter| counter <= token)
 }

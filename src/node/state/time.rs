@@ -1,10 +1,10 @@
-//! A node's own time.
+//! The clock of a node.
 
 use std::{ops::Add, time::Duration};
 
 use crate::node::ttl::whole_milliseconds;
 
-/// A node's own time: milliseconds since the epoch by its own clock, which may step either way.
+/// The time of a node: milliseconds since the epoch by its own clock, which may step in either direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeTime(u64);
 
@@ -17,17 +17,17 @@ impl NodeTime {
         Duration::from_millis(self.0)
     }
 
-    /// Whole seconds since the epoch.
+    /// Returns the whole seconds since the epoch.
     pub(crate) const fn seconds(self) -> u64 {
         self.0 / 1000
     }
 
-    /// Whether this end is over at `now`: at its very millisecond it is not yet.
+    /// Whether this end has passed at `now`. In its own millisecond it has not.
     pub(crate) fn is_past(self, now: Self) -> bool {
         now > self
     }
 
-    /// How long from `now` until this; zero if it is past.
+    /// Returns the time from `now` until this time; zero if it has passed.
     pub(crate) const fn remaining(self, now: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(now.0))
     }
@@ -36,7 +36,7 @@ impl NodeTime {
 impl Add<Duration> for NodeTime {
     type Output = Self;
 
-    /// The end of a ttl that begins now.
+    /// Returns the end of a ttl that begins at this time.
     fn add(self, ttl: Duration) -> Self {
         Self(self.0.saturating_add(whole_milliseconds(ttl)))
     }

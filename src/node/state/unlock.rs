@@ -1,4 +1,4 @@
-//! Unlock: what a node deletes for an owner.
+//! Unlock in the pure node: deletes the keys of an owner.
 
 use crate::node::{
     operation::{Answer, Tombstone, Unlock},
@@ -14,9 +14,9 @@ impl NodeState {
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) -> Answer {
-        let Unlock { resources, owner, notify, tombstone, has_waiters: leaves_mark } = unlock;
+        let Unlock { resources, owner, notify, tombstone, has_waiters } = unlock;
         let mut deleted = 0_u32;
-        let mut has_waiters = false;
+        let mut any_waiters = false;
         for (resource, is_shared) in resources.each() {
             let was_ours = if is_shared {
                 self.unshare(resource, owner, now)
@@ -28,20 +28,21 @@ impl NodeState {
                 is_ours
             };
             deleted += u32::from(was_ours);
-            // Others may share it yet.
+            // Other readers may share the resource still.
             if was_ours && self.held(resource, now).is_none() {
-                // A turn mark stays: the writer whose turn it is comes now.
+                // A writer mark stays, because the woken writer attempts now.
                 let was_marked = self.yield_marks.remove(resource).is_some_and(|until| !until.is_past(now));
                 if *notify {
-                    // Waiters go before newcomers, if there are any that are known.
-                    if was_marked || *leaves_mark {
+                    // If waiters are known, newcomers yield to them for a hand-over.
+                    if was_marked || *has_waiters {
                         self.yield_marks.insert(resource.clone(), now + parameters.hand_over);
                     }
                     subscribers.publish(resource.clone());
                 }
             }
-            // Wherever it is free now: what is deleted elsewhere may not have been here.
-            has_waiters |= self.has_waiters(parameters, resource, now, subscribers);
+            // The first waiter is woken even if this node had no key: the lock may have been deleted
+            // on another node only.
+            any_waiters |= self.has_waiters(parameters, resource, now, subscribers);
         }
         let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());
         if *tombstone == Tombstone::Always || (*tombstone == Tombstone::IfMissing && !is_all_deleted) {
@@ -49,6 +50,6 @@ impl NodeState {
                 self.write_tombstone(parameters, resource, owner, now);
             }
         }
-        Answer::Unlocked { deleted }.with_waiters(has_waiters)
+        Answer::Unlocked { deleted }.with_waiters(any_waiters)
     }
 }

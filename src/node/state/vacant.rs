@@ -1,4 +1,4 @@
-//! Vacant: which resources a node knows to be nobody's.
+//! Vacant in the pure node: the resources without holder and waiters.
 
 use crate::{
     node::{
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl NodeState {
-    /// Nobody has them, or is queued for them; and nobody is to be let go first, unless that is asked.
+    /// Returns the resources without holder, waiters and marks; with marks, if the request ignores them.
     pub(super) fn vacant(&self, vacant: &Vacant, now: NodeTime) -> Answer {
         let is_vacant = |resource: &Resource| {
             self.held(resource, now).is_none()

@@ -1,5 +1,14 @@
-//! The wait queue of a resource: waiters that are woken one at a time, in the order of their
-//! arrivals.
+//! The wait queue of a resource.
+//!
+//! Waiters are woken one at a time, in order of arrival.
+//!
+//! ```text
+//! the resource is released, or an entry ahead ends  ──▶ wake the first waiter
+//! the first waiter does not listen, or has expired  ──▶ remove its entry, wake the next
+//! the first was woken 3/4 of a hand-over ago        ──▶ the second may lock, and is woken, too
+//! a waiter becomes first or second                  ──▶ publish its head notice: it subscribes to releases
+//! the first waits to write, and readers hold        ──▶ no wake
+//! ```
 
 use crate::{
     node::{
@@ -10,15 +19,15 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// So many of the first in the queue are told so.
-const TOLD: usize = 2;
+/// The number of waiters at the head of the queue that also subscribe to release notices.
+const HEAD_WAITERS: usize = 2;
 
 /// The waiters for a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WaitQueue {
-    /// In the order of their arrivals, and of their names where these are equal.
+    /// The entries in order of arrival, and of names at equal arrivals.
     pub(super) entries: Vec<QueueEntry>,
-    /// The waiter that was woken last, and when it was for the first time.
+    /// The waiter that was woken last, and the time of its first wake.
     pub(super) woken: Option<(LeaseId, NodeTime)>,
     pub(super) expires_at: NodeTime,
 }
@@ -28,20 +37,20 @@ pub(crate) struct WaitQueue {
 pub(crate) struct QueueEntry {
     pub(crate) arrival: u64,
     pub(crate) waiter: LeaseId,
-    /// Until when it is kept.
+    /// The end of the entry.
     pub(crate) ends: NodeTime,
 }
 
-/// A waiter that asks whether it is its turn.
+/// The request of a waiter to lock if it is first.
 #[derive(Clone, Copy)]
 pub(super) struct TurnRequest<'a> {
     pub(super) waiter: &'a LeaseId,
     pub(super) arrival: u64,
 }
 
-/// Those who hear what a node tells, and what they are told.
+/// The subscribers to the topics of a node, and the notices of one operation.
 pub(crate) struct Subscribers<'a> {
-    /// How many listen to a topic.
+    /// Returns the number of subscribers to a topic.
     count: &'a dyn Fn(&Resource) -> u32,
     pub(crate) notices: Vec<Resource>,
 }
@@ -55,7 +64,7 @@ impl<'a> Subscribers<'a> {
         self.notices.push(topic);
     }
 
-    /// Tells a topic to those who listen, if there are any.
+    /// Publishes a notice if the topic has subscribers. Returns whether it has.
     fn publish_if_heard(&mut self, topic: Resource) -> bool {
         let is_heard = (self.count)(&topic) > 0;
         if is_heard {
@@ -66,7 +75,7 @@ impl<'a> Subscribers<'a> {
 }
 
 impl NodeState {
-    /// Wakes the first in the queue if it can have the resource.
+    /// Wakes the first waiter if it can lock the resource.
     pub(super) fn wake_next(
         &mut self,
         parameters: &QuorumParameters,
@@ -79,11 +88,16 @@ impl NodeState {
         }
     }
 
-    /// The waiter whose turn it is. It is woken, unless it is the one that asks, or waits to write
-    /// what is shared: then it is told again that it is one of the first. The one that asks may be
-    /// out of the queue because it had a vote and gave it back: then its arrival counts. A waiter that
-    /// does not listen is gone, and is taken out. The second goes before a first that was woken and
-    /// has not come for most of a hand-over, and is woken together with it from then on.
+    /// Returns the waiter that may lock, after waking it.
+    ///
+    /// * **The requesting waiter is first:** no wake is needed.
+    /// * **The requesting waiter has left the queue,** because it had a vote and rolled back: its arrival
+    ///   decides.
+    /// * **The first waiter is a writer, and readers hold the resource:** there is no wake. If another waiter
+    ///   requests, the node publishes the head notice again.
+    /// * **The first waiter does not listen, or its entry has ended:** the node removes the entry.
+    /// * **The first waiter has not attempted within 3/4 of a hand-over after its wake:** the second waiter
+    ///   may lock, and from then on both are woken together.
     pub(super) fn next_in_queue(
         &mut self,
         parameters: &QuorumParameters,
@@ -97,7 +111,7 @@ impl NodeState {
             let head = queue.entries.first()?.clone();
             let second = queue.entries.get(1).map(|entry| entry.waiter.clone());
             let woken = queue.woken.as_ref().filter(|(waiter, _)| *waiter == head.waiter).map(|(_, at)| *at);
-            // Not where it waits for others to stop reading.
+            // A writer is not woken while readers hold the resource.
             let is_blocked = self.held(resource, now).is_some() && !names::is_reader(&head.waiter);
             let is_overdue =
                 !is_blocked && woken.is_some_and(|at| (at + parameters.hand_over * 3 / 4).is_past(now));
@@ -132,7 +146,7 @@ impl NodeState {
         }
     }
 
-    /// Whether anybody is queued; the first is woken then if the resource is free.
+    /// Whether the resource has waiters. The first of them is woken if it can lock.
     pub(super) fn has_waiters(
         &mut self,
         parameters: &QuorumParameters,
@@ -144,17 +158,17 @@ impl NodeState {
         self.wait_queue(resource, now).is_some()
     }
 
-    /// Whether anybody is queued for one of the resources.
+    /// Whether any of the resources has waiters.
     pub(super) fn is_any_queued(&self, resources: &[Resource], now: NodeTime) -> bool {
         resources.iter().any(|resource| self.wait_queue(resource, now).is_some())
     }
 
-    /// The queue of a resource, unless it is over.
+    /// Returns the queue of a resource, unless it has expired.
     pub(crate) fn wait_queue(&self, resource: &Resource, now: NodeTime) -> Option<&WaitQueue> {
         self.wait_queues.get(resource).filter(|queue| !queue.expires_at.is_past(now))
     }
 
-    /// Takes a waiter out of the queue. A waiter that becomes one of the first two by that is told.
+    /// Removes a waiter from the queue. A waiter that becomes second gets a head notice.
     pub(super) fn leave_queue(
         &mut self,
         resource: &Resource,
@@ -170,14 +184,14 @@ impl NodeState {
         }
         if queue.entries.is_empty() {
             self.wait_queues.remove(resource);
-        } else if rank.is_some_and(|rank| rank < TOLD)
-            && let Some(next) = queue.entries.get(TOLD - 1)
+        } else if rank.is_some_and(|rank| rank < HEAD_WAITERS)
+            && let Some(next) = queue.entries.get(HEAD_WAITERS - 1)
         {
             subscribers.publish_if_heard(names::head(resource, &next.waiter));
         }
     }
 
-    /// Sets when the waiter that was woken last was so for the first time, and returns that waiter.
+    /// Sets the time of the first wake of the last woken waiter, and returns this waiter.
     #[cfg(test)]
     pub(crate) fn set_last_woken_at(&mut self, resource: &Resource, at: NodeTime) -> Option<LeaseId> {
         let woken = self.wait_queues.get_mut(resource)?.woken.as_mut()?;
@@ -185,7 +199,7 @@ impl NodeState {
         Some(woken.0.clone())
     }
 
-    /// Moves an entry, or ends it, as time or an administrator may.
+    /// Changes an entry, as expiry or an administrator may.
     #[cfg(test)]
     pub(crate) fn change_entry(
         &mut self,
@@ -206,7 +220,7 @@ impl WaitQueue {
         self.entries.iter().position(|entry| entry.waiter == *waiter)
     }
 
-    /// Who waits, first come first.
+    /// Returns the entries in order of arrival.
     #[cfg(test)]
     pub(crate) fn entries(&self) -> &[QueueEntry] {
         &self.entries
@@ -217,7 +231,7 @@ impl WaitQueue {
         self.expires_at
     }
 
-    /// The waiter that was woken last, and when for the first time.
+    /// Returns the waiter that was woken last, and the time of its first wake.
     #[cfg(test)]
     pub(crate) fn woken(&self) -> Option<&(LeaseId, NodeTime)> {
         self.woken.as_ref()

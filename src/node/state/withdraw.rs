@@ -1,4 +1,4 @@
-//! Withdraw: what a node does for a waiter that leaves.
+//! Withdraw in the pure node: a waiter leaves the queue.
 
 use crate::node::{
     operation::{Answer, Withdraw},
@@ -7,8 +7,10 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// Takes a waiter out of the queue, and wakes the next if the resource is free: the waiter may
-    /// have been woken and have left, or have had the vote and given it back.
+    /// Removes a waiter from the queue, and wakes the next if the resource is free.
+    ///
+    /// The waiter may have consumed a wake, or have had the vote and rolled back, so no other waiter has
+    /// been woken.
     pub(super) fn withdraw(
         &mut self,
         parameters: &QuorumParameters,

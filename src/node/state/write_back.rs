@@ -1,4 +1,4 @@
-//! Write-back: the counters of a lock are moved to its token.
+//! Write-back in the pure node: raises the counters of a lock to its token.
 
 use crate::node::{
     operation::{Answer, WriteBack},
@@ -21,7 +21,7 @@ impl NodeState {
         let lookup = self.look_up(resources, owner, now);
         let counters = self.counters(resources, now)?;
         let may_stand = resources.each().zip(&counters.found).all(|((resource, is_shared), found)| {
-            // While readers have it, no writer's token is above that of the first of them.
+            // While readers hold the resource, no writer's token exceeds the phase.
             let largest =
                 if is_shared { self.readers(resource, now).map(|readers| readers.phase) } else { *found };
             largest.unwrap_or_else(|| start(now)) <= token
