@@ -132,10 +132,10 @@ fn in_calls(due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
     let mut leases = Vec::new();
     let mut size = RequestSize::default();
     for lease in due {
-        if !size.take(1, lease.terms.resources.len()) {
+        if !size.try_add(1, lease.terms.resources.len()) {
             calls.push(std::mem::take(&mut leases));
             size = RequestSize::default();
-            size.take(1, lease.terms.resources.len());
+            size.try_add(1, lease.terms.resources.len());
         }
         leases.push(lease);
     }

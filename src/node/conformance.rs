@@ -72,22 +72,22 @@ impl Listener for RecordingListener {
 
 /// Runs the whole suite; closes the node at the end.
 pub(crate) async fn conforms(test_node: &TestNode) {
-    entries_are_executed_in_order_each_with_its_own_answer(test_node).await;
-    calls_are_executed_in_the_order_in_which_they_were_made(test_node).await;
+    operations_are_executed_in_order_each_with_its_answer(test_node).await;
+    calls_are_executed_in_order(test_node).await;
     a_dropped_reply_cancels_nothing(test_node).await;
     a_lock_ends_with_its_ttl(test_node).await;
-    a_listener_hears_real_releases_until_it_unsubscribes(test_node).await;
-    a_listener_hears_of_a_leader_and_of_its_values_once_each(test_node).await;
-    a_release_wakes_the_first_in_the_queue_that_listens_and_nobody_else(test_node).await;
-    readers_share_until_the_last_of_them_leaves(test_node).await;
-    a_reader_wakes_the_readers_behind_it_and_no_writer(test_node).await;
-    what_nobody_has_or_waits_for_is_vacant(test_node).await;
-    what_is_held_is_listed(test_node).await;
-    a_listener_hears_once_that_a_latch_is_open(test_node).await;
-    a_closed_node_takes_no_locks(test_node).await;
+    a_listener_gets_real_releases_until_it_unsubscribes(test_node).await;
+    a_listener_gets_one_notice_for_each_value_of_a_leader(test_node).await;
+    a_release_wakes_only_the_first_waiter_that_listens(test_node).await;
+    readers_share_until_the_last_reader_unlocks(test_node).await;
+    a_granted_reader_wakes_readers_and_no_writer(test_node).await;
+    a_resource_without_holder_and_waiters_is_vacant(test_node).await;
+    held_resources_are_listed(test_node).await;
+    a_listener_gets_one_notice_when_a_latch_opens(test_node).await;
+    a_closed_node_refuses_locks(test_node).await;
 }
 
-async fn entries_are_executed_in_order_each_with_its_own_answer(test_node: &TestNode) {
+async fn operations_are_executed_in_order_each_with_its_answer(test_node: &TestNode) {
     let operations = vec![
         lock("order", "1", 30_000, 0),
         lock("order", "2", 30_000, 0),
@@ -119,7 +119,7 @@ async fn entries_are_executed_in_order_each_with_its_own_answer(test_node: &Test
     assert_eq!(renewed, Answer::Renewed { proves: true });
 }
 
-async fn calls_are_executed_in_the_order_in_which_they_were_made(test_node: &TestNode) {
+async fn calls_are_executed_in_order(test_node: &TestNode) {
     let locked = test_node.node.call(test_node.request(vec![lock("calls", "1", 30_000, 0)]));
     let unlocked = test_node.node.call(test_node.request(vec![unlock("calls", "1", true, false)]));
     let again = test_node.node.call(test_node.request(vec![lock("calls", "2", 30_000, 0)]));
@@ -145,7 +145,7 @@ async fn a_lock_ends_with_its_ttl(test_node: &TestNode) {
     assert!(matches!(test_node.ask(lock("ttl", "2", 200, 0)).await, Answer::Granted { .. }));
 }
 
-async fn a_listener_hears_real_releases_until_it_unsubscribes(test_node: &TestNode) {
+async fn a_listener_gets_real_releases_until_it_unsubscribes(test_node: &TestNode) {
     let listener = Arc::new(RecordingListener::default());
     let subscription =
         test_node.node.subscribe(&resource("heard"), Arc::clone(&listener) as Arc<dyn Listener>);
@@ -163,7 +163,7 @@ async fn a_listener_hears_real_releases_until_it_unsubscribes(test_node: &TestNo
     assert_eq!(listener.heard(), [Notice::Subscribed, Notice::Released]);
 }
 
-async fn a_listener_hears_of_a_leader_and_of_its_values_once_each(test_node: &TestNode) {
+async fn a_listener_gets_one_notice_for_each_value_of_a_leader(test_node: &TestNode) {
     let listener = Arc::new(RecordingListener::default());
     let topic = names::leader(&resource("led"));
     let subscription = test_node.node.subscribe(&topic, Arc::clone(&listener) as Arc<dyn Listener>);
@@ -181,7 +181,7 @@ async fn a_listener_hears_of_a_leader_and_of_its_values_once_each(test_node: &Te
     test_node.ask(unlock("led", "1", true, false)).await;
 }
 
-async fn a_release_wakes_the_first_in_the_queue_that_listens_and_nobody_else(test_node: &TestNode) {
+async fn a_release_wakes_only_the_first_waiter_that_listens(test_node: &TestNode) {
     let enter = |waiter: &'static str| test_node.ask(enqueue("queue", waiter, waiter, 0, 30_000));
     test_node.ask(lock("queue", "1", 30_000, 0)).await;
     let ears = [Arc::new(RecordingListener::default()), Arc::new(RecordingListener::default())];
@@ -206,7 +206,7 @@ async fn a_release_wakes_the_first_in_the_queue_that_listens_and_nobody_else(tes
     drop(subscriptions);
 }
 
-async fn readers_share_until_the_last_of_them_leaves(test_node: &TestNode) {
+async fn readers_share_until_the_last_reader_unlocks(test_node: &TestNode) {
     let listener = Arc::new(RecordingListener::default());
     let subscription =
         test_node.node.subscribe(&resource("shared"), Arc::clone(&listener) as Arc<dyn Listener>);
@@ -237,7 +237,7 @@ async fn readers_share_until_the_last_of_them_leaves(test_node: &TestNode) {
     drop(subscription);
 }
 
-async fn a_reader_wakes_the_readers_behind_it_and_no_writer(test_node: &TestNode) {
+async fn a_granted_reader_wakes_readers_and_no_writer(test_node: &TestNode) {
     let resources =
         [("a:shared", "*crowd"), ("b:shared", "*crowd"), ("writer", "crowd"), ("c:shared", "*crowd")];
     test_node.ask(lock("crowd", "1", 30_000, 0)).await;
@@ -278,7 +278,7 @@ async fn a_reader_wakes_the_readers_behind_it_and_no_writer(test_node: &TestNode
     drop(subscriptions);
 }
 
-async fn what_nobody_has_or_waits_for_is_vacant(test_node: &TestNode) {
+async fn a_resource_without_holder_and_waiters_is_vacant(test_node: &TestNode) {
     let resources: Vec<_> = ["v1", "v2", "v3", "v4"].map(resource).into();
     let vacant = |most| {
         let resources = resources.clone();
@@ -292,7 +292,7 @@ async fn what_nobody_has_or_waits_for_is_vacant(test_node: &TestNode) {
     assert_eq!(test_node.ask(vacant(4)).await, Answer::Vacant(vec![0, 1, 3]));
 }
 
-async fn what_is_held_is_listed(test_node: &TestNode) {
+async fn held_resources_are_listed(test_node: &TestNode) {
     let (ours, others) = ("web/0-0-0-0-a:1", "an application's");
     for (name, by) in [("l1", ours), ("*l2", ours), ("l3", others), ("l4", ours)] {
         test_node.ask(lock(name, by, 30_000, 0)).await;
@@ -315,7 +315,7 @@ async fn what_is_held_is_listed(test_node: &TestNode) {
     assert!(!listed.iter().any(|key| key.as_bytes().starts_with(b"redquorum:")), "{listed:?}");
 }
 
-async fn a_listener_hears_once_that_a_latch_is_open(test_node: &TestNode) {
+async fn a_listener_gets_one_notice_when_a_latch_opens(test_node: &TestNode) {
     let listener = Arc::new(RecordingListener::default());
     let subscription =
         test_node.node.subscribe(&names::latch(&resource("latch")), Arc::clone(&listener) as _);
@@ -337,7 +337,7 @@ async fn a_listener_hears_once_that_a_latch_is_open(test_node: &TestNode) {
     drop(subscription);
 }
 
-async fn a_closed_node_takes_no_locks(test_node: &TestNode) {
+async fn a_closed_node_refuses_locks(test_node: &TestNode) {
     test_node.node.close().await;
     assert_eq!(test_node.ask(lock("closed", "1", 30_000, 0)).await, Answer::Error(NodeError::Closed));
 }

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn derived_names_have_braces_unless_the_resource_has_one() {
+    fn derived_names_have_braces_unless_the_resource_contains_one() {
         assert_eq!(notice_channel(&resource("a")), b"redisson_lock__channel:{a}");
         assert_eq!(counter(&resource("a}")), b"redisson_lock_token:{a}}");
         assert_eq!(counter(&resource("x{a}")), b"redisson_lock_token:x{a}");

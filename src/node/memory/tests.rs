@@ -81,7 +81,7 @@ async fn a_node_in_memory_conforms() {
 }
 
 #[test]
-fn clients_share_a_server_and_not_its_fate() {
+fn closing_a_client_does_not_close_the_server() {
     let Fixture { server, node, .. } = fixture();
     let other = MemoryNode::new(server, "memory:1".into(), parameters(), NewNodes::Admit);
     answer(&*node, lock("a", "1", 5000, 0));
@@ -112,7 +112,7 @@ impl Listener for Meddler {
 }
 
 #[test]
-fn listeners_are_told_in_order_and_may_call_the_node_and_unsubscribe() {
+fn listeners_get_notices_in_order_and_may_call_the_node() {
     let Fixture { node, .. } = fixture();
     let told = Arc::new(Mutex::new(Vec::new()));
     for name in ["first", "second", "third"] {
@@ -133,7 +133,7 @@ fn listeners_are_told_in_order_and_may_call_the_node_and_unsubscribe() {
 }
 
 #[test]
-fn a_hanging_server_executes_in_order_what_it_swallowed_when_it_thaws() {
+fn a_thawed_server_executes_pending_requests_in_order() {
     let Fixture { server, node, .. } = fixture();
     server.behave(Behaviour::Hanging);
     drop(call(&*node, lock("a", "1", 5000, 0)));
@@ -158,7 +158,7 @@ fn a_refusing_or_failing_server_executes_nothing() {
 }
 
 #[test]
-fn a_server_forgets_what_is_over() {
+fn a_server_deletes_expired_data() {
     let Fixture { clock, server, node } = fixture();
     for number in 0..SWEEP_AFTER {
         answer(&*node, lock(&format!("r{number}"), "1", 5000, 0));

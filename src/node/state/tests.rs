@@ -158,7 +158,7 @@ fn a_missing_counter_starts_at_the_nodes_time_in_whole_seconds() {
 }
 
 #[test]
-fn several_resources_are_granted_with_one_vote_above_all_their_counters() {
+fn a_lock_on_several_resources_gets_one_vote_above_their_counters() {
     let mut node = Fixture::new();
     node.set_counter("a", 7);
     node.set_counter("b", START + 100);
@@ -181,7 +181,7 @@ fn a_hint_moves_the_vote_up_to_an_hour_ahead_and_never_back() {
 }
 
 #[test]
-fn of_several_holders_the_one_who_holds_longest_is_told_and_the_first_if_they_tie() {
+fn a_refusal_names_the_longest_holder_and_the_first_at_a_tie() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "short", 5000, 0));
     node.ask(&lock("b c", "long", 6000, 0));
@@ -190,7 +190,7 @@ fn of_several_holders_the_one_who_holds_longest_is_told_and_the_first_if_they_ti
 }
 
 #[test]
-fn a_lock_whose_vote_was_forgotten_is_voted_anew() {
+fn a_lock_gets_a_new_vote_if_the_node_forgot_the_first() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 5));
     node.state.set_counter(&resource("a"), None);
@@ -201,7 +201,7 @@ fn a_lock_whose_vote_was_forgotten_is_voted_anew() {
 }
 
 #[test]
-fn a_key_is_there_at_its_last_millisecond_and_gone_after_it() {
+fn a_key_expires_after_its_last_millisecond() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "other", 5000, 0));
     node.milliseconds += 5000;
@@ -230,7 +230,7 @@ fn write_back_counts_a_lost_counter_as_the_start() {
 }
 
 #[test]
-fn renewal_heals_what_the_node_lost_and_proves_nothing_where_the_counter_is_missing() {
+fn a_renewal_writes_lost_keys_and_proves_nothing_without_a_counter() {
     let mut node = Fixture::new();
     let token = START - 5;
     assert_eq!(node.ask(&renew("a", "me", 1, 5000, token)), Answer::Renewed { proves: false });
@@ -239,7 +239,7 @@ fn renewal_heals_what_the_node_lost_and_proves_nothing_where_the_counter_is_miss
 }
 
 #[test]
-fn a_node_that_forgot_the_counter_proves_nothing_later_either() {
+fn a_node_that_forgot_the_counter_never_proves_the_token() {
     let mut node = Fixture::new();
     let token = START + 1;
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(token));
@@ -251,7 +251,7 @@ fn a_node_that_forgot_the_counter_proves_nothing_later_either() {
 }
 
 #[test]
-fn inspection_tells_the_holder_and_changes_nothing() {
+fn an_inspection_returns_the_holder_and_changes_nothing() {
     let mut node = Fixture::new();
     let incarnation = Some("incarnation".into());
     let seen = |held, counter| InspectAnswer {
@@ -272,7 +272,7 @@ fn inspection_tells_the_holder_and_changes_nothing() {
 }
 
 #[test]
-fn a_counter_is_remembered_for_its_ttl_after_every_use_and_for_half_as_long_again_at_most() {
+fn each_use_keeps_a_counter_for_at_least_its_ttl() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
     node.milliseconds += 1_800_000;
@@ -292,7 +292,7 @@ fn a_counter_is_remembered_for_its_ttl_after_every_use_and_for_half_as_long_agai
 }
 
 #[test]
-fn a_sweep_forgets_exactly_what_is_over() {
+fn a_sweep_deletes_exactly_the_expired_data() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
     node.ask(&unlock("b", "me", false, true));

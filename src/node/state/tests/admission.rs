@@ -84,7 +84,7 @@ fn is_admitted(answer: &Answer) -> bool {
 }
 
 #[test]
-fn a_node_in_its_first_quarantine_is_admitted_and_votes_at_once_as_a_new_one() {
+fn init_ends_the_first_quarantine_of_a_new_node() {
     for guard in [RestartGuard::PerConnection, RestartGuard::PerVote] {
         let mut node = Node { guard, ..Node::in_first_quarantine() };
         assert!(matches!(node.ask(&lock("a", "me", 5000, 0)), Answer::Abstains(_)));
@@ -96,7 +96,7 @@ fn a_node_in_its_first_quarantine_is_admitted_and_votes_at_once_as_a_new_one() {
 }
 
 #[test]
-fn a_node_that_was_admitted_votes_above_its_votes_after_a_restart_in_the_same_second() {
+fn a_restart_within_a_second_of_init_repeats_no_vote() {
     let mut node = Node::in_first_quarantine();
     node.init();
     let before = node.vote();
@@ -109,7 +109,7 @@ fn a_node_that_was_admitted_votes_above_its_votes_after_a_restart_in_the_same_se
 }
 
 #[test]
-fn a_rehearsal_says_what_would_come_of_it_and_changes_nothing() {
+fn a_dry_run_answers_like_init_and_changes_nothing() {
     let mut node = Node::new();
     let before = node.fixture.state.clone();
     let now = node.fixture.now().since_epoch();
@@ -121,7 +121,7 @@ fn a_rehearsal_says_what_would_come_of_it_and_changes_nothing() {
 }
 
 #[test]
-fn a_node_that_a_holder_renewed_at_is_none_of_a_new_quorum() {
+fn init_refuses_a_node_after_a_renewal() {
     let renewal = renew("a", "me", 1, 5000, START);
     let mut node = Node::in_first_quarantine();
     assert!(matches!(node.ask(&renewal), Answer::RenewedInQuarantine(_)));
@@ -135,7 +135,7 @@ fn a_node_that_a_holder_renewed_at_is_none_of_a_new_quorum() {
 }
 
 #[test]
-fn a_node_that_may_have_voted_is_none_of_a_new_quorum() {
+fn init_refuses_a_node_that_may_have_voted() {
     type Happens = fn(&mut Node);
     let cases: [(&str, Happens); 5] = [
         ("its quarantine is over", |node| node.fixture.milliseconds += 62_000),
@@ -165,7 +165,7 @@ fn a_node_that_may_have_voted_is_none_of_a_new_quorum() {
 }
 
 #[test]
-fn a_node_in_its_first_quarantine_of_another_quorum_is_none_of_this_one() {
+fn init_refuses_a_new_node_of_another_quorum() {
     let mut node = Node::in_first_quarantine();
     let other = QuorumParameters { fingerprint: Fingerprint::new("other"), ..parameters() };
     let init = Operation::Init(Init { is_dry_run: false, time: node.fixture.now().since_epoch() });
@@ -174,7 +174,7 @@ fn a_node_in_its_first_quarantine_of_another_quorum_is_none_of_this_one() {
 }
 
 #[test]
-fn a_client_that_only_looks_leaves_a_node_without_metadata_as_it_is_and_registers_one_that_restarted() {
+fn a_read_only_client_registers_only_nodes_with_metadata() {
     let mut node = Node::new();
     let before = node.fixture.state.clone();
     assert_eq!(node.register(NewNodes::Ignore), None);
@@ -185,7 +185,7 @@ fn a_client_that_only_looks_leaves_a_node_without_metadata_as_it_is_and_register
 }
 
 #[test]
-fn a_node_whose_clock_is_off_by_more_than_an_hour_is_not_admitted_and_left_as_it_was() {
+fn a_clock_an_hour_off_refuses_init_and_changes_nothing() {
     let mut node = Node::new();
     let before = node.fixture.state.clone();
     let off = Duration::from_secs(7200);
@@ -197,7 +197,7 @@ fn a_node_whose_clock_is_off_by_more_than_an_hour_is_not_admitted_and_left_as_it
 }
 
 #[test]
-fn a_lease_of_a_quorum_before_is_not_proved_by_a_node_that_was_admitted() {
+fn a_node_after_init_proves_no_earlier_lease() {
     let mut node = Node::in_first_quarantine();
     node.init();
     let token = START - 1;
@@ -276,6 +276,6 @@ fn search(node: &Node, path: &mut Vec<Event>, is_in_use: bool, last_vote: u64, l
 /// Every way of six steps; a node that forgets everything without anybody noticing is what an
 /// administrator vouches for.
 #[test]
-fn no_way_leads_from_a_vote_to_an_admission_and_no_vote_comes_again() {
+fn no_sequence_admits_a_voter_or_repeats_a_vote() {
     search(&Node::new(), &mut Vec::new(), false, 0, 6);
 }

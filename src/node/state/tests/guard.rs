@@ -48,7 +48,7 @@ impl Fixture {
 }
 
 #[test]
-fn a_node_without_metadata_abstains_and_heals_until_it_is_registered() {
+fn a_node_without_metadata_abstains_and_renews_until_it_is_registered() {
     let mut node = Fixture::new();
     let unknown = Answer::Abstains(Abstention::NotRegistered);
     assert_eq!(node.ask_guarded(&lock("a", "me", 5000, 0)), unknown);
@@ -63,7 +63,7 @@ fn a_node_without_metadata_abstains_and_heals_until_it_is_registered() {
 }
 
 #[test]
-fn a_node_that_restarted_votes_for_nobody_in_quarantine_and_counts_for_renewals_when_attempts_are_over() {
+fn a_node_in_quarantine_counts_for_renewals_before_it_votes() {
     let mut node = Fixture::new();
     node.register(true);
     node.restart();
@@ -89,7 +89,7 @@ fn a_node_that_restarted_votes_for_nobody_in_quarantine_and_counts_for_renewals_
 }
 
 #[test]
-fn a_node_that_restarted_votes_above_all_that_it_may_have_voted_before() {
+fn a_restarted_node_votes_above_all_votes_before() {
     let mut node = Fixture::new();
     node.register(true);
     let Answer::Granted { vote: before } = node.ask_guarded(&lock("a", "me", 5000, 0)) else { panic!() };
@@ -112,7 +112,7 @@ fn a_node_that_restarted_votes_above_all_that_it_may_have_voted_before() {
 }
 
 #[test]
-fn a_renewal_counts_neither_at_once_in_quarantine_nor_without_metadata() {
+fn a_renewal_is_no_vote_early_in_quarantine_or_without_metadata() {
     let in_quarantine = Abstention::Quarantined(parameters().quarantine.lasts);
     let cases = [
         (Mutation::CountInQuarantine, in_quarantine),
@@ -131,7 +131,7 @@ fn a_renewal_counts_neither_at_once_in_quarantine_nor_without_metadata() {
 }
 
 #[test]
-fn a_connection_to_another_incarnation_than_that_of_the_metadata_is_not_registered() {
+fn a_connection_to_another_incarnation_is_not_registered() {
     let mut node = Fixture::new();
     node.register(true);
     assert!(matches!(node.ask_guarded(&lock("a", "me", 5000, 0)), Answer::Granted { .. }));
@@ -147,7 +147,7 @@ fn a_connection_to_another_incarnation_than_that_of_the_metadata_is_not_register
 }
 
 #[test]
-fn a_new_quorum_is_made_of_nodes_without_metadata() {
+fn init_makes_a_quorum_of_nodes_without_metadata() {
     let mut node = Fixture::new();
     assert!(matches!(node.init(), Answer::Registered(Registration { quarantine: None, .. })));
     assert_eq!(node.init(), Answer::AlreadyRegistered { fingerprint: parameters().fingerprint });
@@ -155,7 +155,7 @@ fn a_new_quorum_is_made_of_nodes_without_metadata() {
 }
 
 #[test]
-fn a_configuration_is_closed_and_opened_and_clients_of_neither_vote_in_between() {
+fn a_node_between_two_configurations_votes_for_neither() {
     let (old, new) = (parameters().fingerprint, Fingerprint::new("new"));
     let closed = new.closed_for();
     let change = |from: &Fingerprint, to: &Fingerprint| {
@@ -177,7 +177,7 @@ fn a_configuration_is_closed_and_opened_and_clients_of_neither_vote_in_between()
 }
 
 #[test]
-fn a_node_whose_clock_is_off_by_more_than_an_hour_registers_nobody_and_is_left_as_it_was() {
+fn a_clock_an_hour_off_refuses_registration_and_changes_nothing() {
     const HOUR: Duration = Duration::from_secs(3600);
     let mut node = Fixture::new();
     let now = node.now().since_epoch();

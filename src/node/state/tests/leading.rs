@@ -7,7 +7,7 @@ use crate::node::{
 };
 
 #[test]
-fn only_the_holder_of_the_lock_is_kept_as_leader() {
+fn only_the_holder_of_the_lock_proclaims() {
     let mut node = Fixture::new();
     assert_eq!(node.ask_in_vain(&proclaim("a", said("1", 7, 1, "v"), 5000)), Answer::NotLeader);
     node.ask(&lock("a", "2", 5000, 0));
@@ -19,7 +19,7 @@ fn only_the_holder_of_the_lock_is_kept_as_leader() {
 }
 
 #[test]
-fn what_a_leader_said_before_does_not_replace_what_it_said_after() {
+fn an_earlier_proclamation_does_not_replace_a_later_one() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "1", 60_000, 0));
     let topic = names::leader(&resource("a"));
@@ -39,7 +39,7 @@ fn what_a_leader_said_before_does_not_replace_what_it_said_after() {
 }
 
 #[test]
-fn what_a_leader_said_lasts_for_a_ttl_from_when_it_was_repeated_last() {
+fn a_proclamation_lasts_for_a_ttl_after_its_last_repetition() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "1", 60_000, 0));
     let operation = proclaim("a", said("1", 7, 1, "v"), 5000);
@@ -56,7 +56,7 @@ fn what_a_leader_said_lasts_for_a_ttl_from_when_it_was_repeated_last() {
 }
 
 #[test]
-fn a_leader_proclaims_in_quarantine_but_not_at_another_quorum() {
+fn a_node_in_quarantine_stores_proclamations_and_one_of_another_quorum_does_not() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "1", 60_000, 0));
     let parameters = QuorumParameters { guard: RestartGuard::PerVote, ..parameters() };

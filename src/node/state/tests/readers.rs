@@ -17,7 +17,7 @@ fn turn(waiter: &LeaseId) -> Resource {
 }
 
 #[test]
-fn a_renewal_where_no_reader_and_no_counter_is_begins_a_run_above_the_start() {
+fn a_renewal_without_readers_and_counter_begins_a_run_above_the_start() {
     let mut node = Fixture::new();
     assert_eq!(node.ask(&renew("*a", "one", 1, 5000, 42)), Answer::Renewed { proves: false });
     assert_eq!(
@@ -28,7 +28,7 @@ fn a_renewal_where_no_reader_and_no_counter_is_begins_a_run_above_the_start() {
 }
 
 #[test]
-fn a_writer_that_is_refused_keeps_new_readers_off_for_as_long_as_those_renew_who_read() {
+fn a_refused_writer_blocks_new_readers_while_readers_renew() {
     let mut node = Fixture::new();
     node.ask(&lock("*a", "one", 5000, 0));
     node.ask(&lock("a", "writer", 5000, 0));
@@ -44,7 +44,7 @@ fn a_writer_that_is_refused_keeps_new_readers_off_for_as_long_as_those_renew_who
 }
 
 #[test]
-fn a_reader_that_gets_in_wakes_the_next_and_a_writer_is_not_woken_while_others_read() {
+fn a_granted_reader_wakes_the_next_reader_and_no_writer() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "writer", 5000, 0));
     let one = names::reader(&owner("one"));
@@ -71,7 +71,7 @@ fn a_reader_that_gets_in_wakes_the_next_and_a_writer_is_not_woken_while_others_r
 
 /// Readers of another queue than the writer's.
 #[test]
-fn readers_that_are_queued_let_a_writer_go_first_whose_turn_it_is_until_it_comes_again() {
+fn queued_readers_yield_to_a_woken_writer_until_it_retries() {
     let mut node = Fixture::new();
     node.ask(&lock("*a", "one", 5000, 0));
     let vote = node.counter("a").unwrap();
@@ -96,7 +96,7 @@ fn readers_that_are_queued_let_a_writer_go_first_whose_turn_it_is_until_it_comes
 }
 
 #[test]
-fn readers_give_way_to_no_writer_that_gives_up_and_to_no_group() {
+fn readers_yield_to_no_group_and_no_writer_that_does_not_wait() {
     let mut node = Fixture::new();
     node.ask(&lock("*a", "one", 5000, 0));
     node.ask_in_vain(&giving_up(take("a", "writer", 5000)));

@@ -77,7 +77,7 @@ fn queued(answer: &Answer) -> &Queued {
 }
 
 #[test]
-fn a_free_resource_without_a_queue_is_granted_and_leaves_none() {
+fn an_enqueue_for_a_free_resource_leaves_no_queue() {
     let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
     assert_eq!(queue.ask(&enqueue("a b", "me", "w", 0, ENTRY_TTL)), granted(START + 1));
     assert_eq!(
@@ -88,7 +88,7 @@ fn a_free_resource_without_a_queue_is_granted_and_leaves_none() {
 }
 
 #[test]
-fn a_release_wakes_the_first_in_the_queue_and_nobody_else() {
+fn a_release_wakes_only_the_first_waiter() {
     let mut queue = QueueFixture::held();
     let arrivals = ["first", "second", "third"].map(|waiter| queue.enter(waiter));
     assert!(arrivals[0] >= START && arrivals.is_sorted_by(|one, next| one < next), "{arrivals:?}");
@@ -100,7 +100,7 @@ fn a_release_wakes_the_first_in_the_queue_and_nobody_else() {
 }
 
 #[test]
-fn nobody_goes_before_the_first_in_the_queue_while_the_resource_is_free() {
+fn only_the_first_waiter_locks_a_free_resource() {
     let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     queue.unlock("holder");
@@ -116,7 +116,7 @@ fn nobody_goes_before_the_first_in_the_queue_while_the_resource_is_free() {
 }
 
 #[test]
-fn a_client_that_does_not_enter_the_queue_leaves_nothing() {
+fn an_enqueue_without_an_entry_ttl_leaves_no_entry() {
     let mut queue = QueueFixture::held();
     let before = queue.node.state.clone();
     let answer = queue.ask(&enqueue("a", "me", "w", 0, 0));
@@ -135,7 +135,7 @@ fn a_client_that_does_not_enter_the_queue_leaves_nothing() {
 }
 
 #[test]
-fn a_lock_that_arrives_twice_is_granted_twice_even_if_others_wait_by_now() {
+fn a_lock_that_arrives_twice_is_granted_twice_despite_waiters() {
     let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     queue.enter("second");
@@ -146,7 +146,7 @@ fn a_lock_that_arrives_twice_is_granted_twice_even_if_others_wait_by_now() {
 }
 
 #[test]
-fn the_first_comes_back_when_the_holder_ends_and_the_others_when_the_entry_before_them_does() {
+fn a_waiter_retries_when_the_holder_or_the_entry_ahead_ends() {
     let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     queue.node.milliseconds += 1000;
@@ -159,7 +159,7 @@ fn the_first_comes_back_when_the_holder_ends_and_the_others_when_the_entry_befor
 }
 
 #[test]
-fn an_entry_that_nobody_keeps_ends_and_the_next_is_first() {
+fn an_entry_without_renewal_expires_and_the_next_waiter_is_first() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.node.milliseconds += 4000;
@@ -175,7 +175,7 @@ fn an_entry_that_nobody_keeps_ends_and_the_next_is_first() {
 }
 
 #[test]
-fn a_waiter_that_does_not_listen_is_passed_over_at_once() {
+fn a_waiter_that_does_not_listen_leaves_the_queue_at_once() {
     let mut queue = QueueFixture::held();
     for waiter in ["first", "second", "third"] {
         queue.enter(waiter);
@@ -188,7 +188,7 @@ fn a_waiter_that_does_not_listen_is_passed_over_at_once() {
 }
 
 #[test]
-fn a_writer_that_does_not_listen_keeps_no_reader_out_while_others_read() {
+fn a_writer_that_does_not_listen_blocks_no_reader() {
     let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
     queue.ask(&lock("*a", "reader", 5000, 0));
     queue.enter("writer");
@@ -201,7 +201,7 @@ fn a_writer_that_does_not_listen_keeps_no_reader_out_while_others_read() {
 }
 
 #[test]
-fn a_newcomer_is_granted_when_nobody_in_the_queue_listens() {
+fn a_newcomer_locks_if_no_waiter_listens() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.hangs_up("first");
@@ -210,7 +210,7 @@ fn a_newcomer_is_granted_when_nobody_in_the_queue_listens() {
 }
 
 #[test]
-fn a_ticket_that_another_node_gave_puts_its_waiter_where_it_belongs() {
+fn an_arrival_of_another_node_keeps_its_place() {
     let mut queue = QueueFixture::held();
     let second = queue.enter("second");
     queue.come_back("first", second - 5);
@@ -221,7 +221,7 @@ fn a_ticket_that_another_node_gave_puts_its_waiter_where_it_belongs() {
 }
 
 #[test]
-fn a_waiter_that_gave_its_vote_back_is_still_first_by_its_ticket() {
+fn a_waiter_that_rolled_back_is_still_first_by_its_arrival() {
     let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     queue.enter("second");
@@ -234,7 +234,7 @@ fn a_waiter_that_gave_its_vote_back_is_still_first_by_its_ticket() {
 }
 
 #[test]
-fn a_ticket_far_ahead_is_brought_back_to_an_hour_and_one_of_0_means_the_end() {
+fn an_arrival_is_limited_to_an_hour_ahead_and_0_means_last() {
     let mut queue = QueueFixture::held();
     let hour = 3_600_000_000;
     assert_eq!(queued(&queue.come_back("far", u64::MAX)).arrival, START + hour);
@@ -244,7 +244,7 @@ fn a_ticket_far_ahead_is_brought_back_to_an_hour_and_one_of_0_means_the_end() {
 }
 
 #[test]
-fn a_withdrawal_takes_one_out_and_wakes_the_next_only_where_nobody_holds() {
+fn a_withdrawal_wakes_the_next_waiter_only_of_a_free_resource() {
     let mut queue = QueueFixture::held();
     for waiter in ["first", "second", "third"] {
         queue.enter(waiter);
@@ -261,7 +261,7 @@ fn a_withdrawal_takes_one_out_and_wakes_the_next_only_where_nobody_holds() {
 }
 
 #[test]
-fn a_rollback_wakes_the_first_and_so_does_force() {
+fn a_rollback_and_a_force_unlock_wake_the_first_waiter() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.ask(&unlock("a", "holder", false, false));
@@ -272,7 +272,7 @@ fn a_rollback_wakes_the_first_and_so_does_force() {
 }
 
 #[test]
-fn an_unlock_wakes_the_first_wherever_the_resource_is_free_whether_it_deletes_anything_or_not() {
+fn an_unlock_that_deletes_nothing_wakes_the_first_waiter() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.unlock("another");
@@ -283,7 +283,7 @@ fn an_unlock_wakes_the_first_wherever_the_resource_is_free_whether_it_deletes_an
 }
 
 #[test]
-fn a_newcomer_is_refused_where_others_are_queued_and_a_waiter_at_its_turn_is_not() {
+fn a_newcomer_yields_to_waiters_and_a_woken_waiter_does_not() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
     let refused = queue.ask(&lock("a", "newcomer", 5000, 0));
@@ -298,7 +298,7 @@ fn a_newcomer_is_refused_where_others_are_queued_and_a_waiter_at_its_turn_is_not
 }
 
 #[test]
-fn newcomers_let_those_go_first_who_were_refused_for_as_long_as_a_hand_over_takes() {
+fn newcomers_yield_to_refused_clients_for_a_hand_over() {
     let hand_over = parameters().hand_over;
     let mut queue = QueueFixture::held();
     queue.ask(&lock("a", "refused", 5000, 0));
@@ -320,7 +320,7 @@ fn newcomers_let_those_go_first_who_were_refused_for_as_long_as_a_hand_over_take
 }
 
 #[test]
-fn a_client_that_gives_up_is_not_to_be_let_go_first() {
+fn newcomers_do_not_yield_to_a_client_that_does_not_wait() {
     let mut queue = QueueFixture::held();
     let mut ask = |question: &Operation| queue.ask(question);
     assert!(matches!(ask(&giving_up(lock("a", "other", 5000, 0))), Answer::Held(_)));
@@ -332,7 +332,7 @@ fn a_client_that_gives_up_is_not_to_be_let_go_first() {
 }
 
 #[test]
-fn a_rollback_leaves_nobody_to_be_let_go_first() {
+fn a_rollback_deletes_the_yield_mark() {
     let mut queue = QueueFixture::held();
     queue.ask(&lock("a", "refused", 5000, 0));
     queue.ask(&unlock("a", "holder", false, false));
@@ -340,7 +340,7 @@ fn a_rollback_leaves_nobody_to_be_let_go_first() {
 }
 
 #[test]
-fn a_holder_that_knows_of_waiters_lets_them_go_first_at_every_node() {
+fn an_unlock_with_known_waiters_sets_a_yield_mark() {
     let mut queue = QueueFixture::held();
     let Operation::Unlock(known) = unlock("a", "holder", true, false) else { panic!() };
     queue.ask(&Operation::Unlock(Unlock { has_waiters: true, ..known }));
@@ -348,7 +348,7 @@ fn a_holder_that_knows_of_waiters_lets_them_go_first_at_every_node() {
 }
 
 #[test]
-fn the_second_goes_before_a_first_that_was_woken_and_has_not_come() {
+fn the_second_waiter_locks_if_the_woken_first_does_not() {
     let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     let [second, third] = ["second", "third"].map(|waiter| queue.enter(waiter));
@@ -365,7 +365,7 @@ fn the_second_goes_before_a_first_that_was_woken_and_has_not_come() {
 }
 
 #[test]
-fn the_second_is_woken_together_with_a_first_that_does_not_come() {
+fn an_overdue_first_waiter_and_the_second_are_woken_together() {
     let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     let second = queue.enter("second");
@@ -386,7 +386,7 @@ fn the_second_is_woken_together_with_a_first_that_does_not_come() {
 }
 
 #[test]
-fn a_waiter_that_becomes_one_of_the_first_two_is_told() {
+fn a_waiter_that_becomes_second_gets_a_head_notice() {
     let mut queue = QueueFixture::held();
     let arrivals = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
     let ranks = ["first", "third"].map(|waiter| queued(&queue.come_back(waiter, arrivals[0])).rank);
@@ -407,7 +407,7 @@ fn a_waiter_that_becomes_one_of_the_first_two_is_told() {
 }
 
 #[test]
-fn a_waiter_that_only_waits_takes_nothing_and_wakes_nobody() {
+fn an_enqueue_only_request_neither_locks_nor_wakes() {
     let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
     let Operation::Enqueue(waits) = enqueue("a", "me", "w", 0, ENTRY_TTL) else { panic!() };
     let answer = queue.ask(&Operation::Enqueue(Enqueue { enqueue_only: true, ..waits }));
@@ -416,7 +416,7 @@ fn a_waiter_that_only_waits_takes_nothing_and_wakes_nobody() {
 }
 
 #[test]
-fn a_group_waits_in_the_queue_that_it_asks_for_and_is_told_which_of_its_resources_is_held() {
+fn a_group_waits_in_its_requested_queue_and_learns_the_held_resource() {
     let mut queue = QueueFixture::held();
     let Operation::Enqueue(group) = enqueue("A a", "group", "group", 0, ENTRY_TTL) else { panic!() };
     let answer = queue.ask(&Operation::Enqueue(Enqueue { resource: 1, ..group }));
@@ -428,7 +428,7 @@ fn a_group_waits_in_the_queue_that_it_asks_for_and_is_told_which_of_its_resource
 }
 
 #[test]
-fn what_others_wait_for_or_are_let_go_first_at_is_not_vacant() {
+fn a_resource_with_waiters_or_a_mark_is_not_vacant() {
     let mut queue = QueueFixture::held();
     let vacant = |queue: &mut QueueFixture, ignores_marks| {
         let resources = ["a", "b"].map(resource).into();
@@ -449,14 +449,14 @@ fn what_others_wait_for_or_are_let_go_first_at_is_not_vacant() {
 }
 
 #[test]
-fn shared_key_aliases_have_queues_of_their_own() {
+fn resources_with_one_alias_have_separate_queues() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
     assert!(is_granted(&queue.ask(&enqueue("{a}", "me", "w", 0, ENTRY_TTL))));
 }
 
 #[test]
-fn an_owner_that_was_unlocked_before_it_arrives_neither_locks_nor_enters() {
+fn a_tombstone_refuses_lock_and_enqueue() {
     let mut queue = QueueFixture::held();
     queue.ask(&unlock("a", "late", false, true));
     assert_eq!(queue.ask(&enqueue("a", "late", "w", 0, ENTRY_TTL)), Answer::Tombstone);
@@ -476,7 +476,7 @@ fn a_queue_ends_with_its_last_entry() {
 }
 
 #[test]
-fn entries_are_ordered_by_ticket_and_then_by_name() {
+fn entries_are_sorted_by_arrival_and_then_by_name() {
     let entry =
         |arrival, waiter| QueueEntry { arrival, waiter: owner(waiter), ends: NodeTime::from_epoch(0) };
     let mut entries = vec![entry(2, "a"), entry(1, "b"), entry(1, "a")];

@@ -190,7 +190,7 @@ impl Pair<'_> {
                 state.apply_with_listeners(&listeners, parameters, operation, now);
             notices.extend(topics.iter().map(names::notice_channel).filter(is_heard));
             is_same &= is_same_answer(operation, &answer, said, &state, now);
-            adopt_ticket(&mut state, operation, said);
+            adopt_arrival(&mut state, operation, said);
             adopt_mark(&mut state, &before, operation, (&answer, said), now);
             expected.push(answer);
         }
@@ -562,7 +562,7 @@ fn adopt_mark(
 
 /// The pure node is asked a little earlier than the server, and from then on has the arrivals that
 /// the server gave.
-fn adopt_ticket(state: &mut NodeState, operation: &Operation, said: &Answer) {
+fn adopt_arrival(state: &mut NodeState, operation: &Operation, said: &Answer) {
     if let (
         Operation::Enqueue(Enqueue { lock, resource, waiter, entry_ttl: Some(_), .. }),
         Answer::Queued(queued),

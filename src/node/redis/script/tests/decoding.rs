@@ -20,7 +20,7 @@ fn text(text: &str) -> Value {
 }
 
 #[test]
-fn a_reply_of_the_wrong_shape_is_a_protocol_error_of_each_entry() {
+fn a_reply_of_the_wrong_shape_is_a_protocol_error_of_each_operation() {
     let operations = [lock("a", "me", 1, 0), inspect("a")];
     let one = Value::Array(vec![Value::Array(vec![text("tombstone")])]);
     for reply in [Value::Nil, Value::Okay, Value::Int(1), one, Value::Array(vec![])] {
@@ -41,7 +41,7 @@ fn only_a_sha1_is_the_name_of_a_script() {
 }
 
 #[test]
-fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_error_of_that_entry() {
+fn an_answer_to_another_operation_is_a_protocol_error() {
     let operations = [
         lock("a", "me", 1, 0),
         write_back("a", "me", 1),
@@ -71,7 +71,7 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_error_of_that_entry
 }
 
 #[test]
-fn what_is_awaited_is_decoded_as_it_is_without() {
+fn an_answer_with_waiters_is_decoded_as_without() {
     let operations =
         [renew("a", "me", 1, 1, 1), unlock("a", "me", false, false), enqueue("a", "me", "w", 0, 1)];
     let awaited = |inner: Value| Value::Array(vec![text("with_waiters"), inner]);
@@ -92,7 +92,7 @@ fn what_is_awaited_is_decoded_as_it_is_without() {
 }
 
 #[test]
-fn an_entry_in_the_queue_of_a_resource_that_was_not_asked_for_is_a_protocol_error() {
+fn a_queue_of_an_unrequested_resource_is_a_protocol_error() {
     let queued = |index| {
         let numbers = [index, 7, 1, 500].map(Value::Int);
         Value::Array(std::iter::once(text("queued")).chain(numbers).collect())
@@ -106,7 +106,7 @@ fn an_entry_in_the_queue_of_a_resource_that_was_not_asked_for_is_a_protocol_erro
 }
 
 #[test]
-fn a_protocol_error_shows_the_start_of_what_came() {
+fn a_protocol_error_shows_the_start_of_the_reply() {
     let long = text(&"x".repeat(1_000_000));
     let answers = script::decode(&[inspect("a")], long);
     let Answer::Error(NodeError::Protocol(problem)) = &answers[0] else { panic!("{answers:?}") };
@@ -114,7 +114,7 @@ fn a_protocol_error_shows_the_start_of_what_came() {
 }
 
 #[test]
-fn faults_that_the_script_caught_keep_their_kind() {
+fn errors_that_the_script_caught_keep_their_kind() {
     let caught = |tag: &str, error: &str| Value::Array(vec![text(tag), text(error)]);
     let reply = Value::Array(vec![caught("error", "OOM no"), caught("counter", "1e5")]);
     let answers = script::decode(&[inspect("a"), inspect("b")], reply);
@@ -125,7 +125,7 @@ fn faults_that_the_script_caught_keep_their_kind() {
 }
 
 #[test]
-fn a_proclamation_that_no_leader_of_ours_wrote_is_nobodys() {
+fn a_proclamation_of_another_program_is_ignored() {
     let nobodys = [
         vec![],
         vec![Value::Nil; 5],

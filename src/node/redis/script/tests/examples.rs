@@ -149,7 +149,7 @@ impl ExampleNode for ExampleServer {
 
 /// A registered node takes the short ways, and another the long ones.
 #[test]
-fn the_script_passes_the_examples_by_the_short_ways_and_the_long_ones() {
+fn the_script_passes_the_examples_on_short_and_general_ways() {
     let server = Rc::new(RefCell::new(Server::start()));
     for is_registered in [false, true] {
         examples::run(|| ExampleServer::new(&server, is_registered));

@@ -61,7 +61,7 @@ fn is_about(left: i64, ttl: i64) -> bool {
 }
 
 #[test]
-fn both_keys_end_with_the_last_reader_by_every_way() {
+fn both_keys_of_readers_end_with_the_last_reader() {
     for mut server in [registered(), marked()] {
         let vote = server.share("1", 10_000);
         let expected = |readers: &[&str]| {
@@ -87,7 +87,7 @@ fn both_keys_end_with_the_last_reader_by_every_way() {
 }
 
 #[test]
-fn a_reader_that_is_over_leaves_with_the_next_that_comes() {
+fn an_expired_reader_is_removed_by_the_next_one() {
     for mut server in [registered(), marked()] {
         server.share("1", 10_000);
         server.share("2", 20_000);
@@ -101,7 +101,7 @@ fn a_reader_that_is_over_leaves_with_the_next_that_comes() {
 
 /// No matter who has it: a hash that says that it is shared, but by nobody who is known.
 #[test]
-fn what_is_shared_by_nobody_is_held_by_somebody_unknown_until_it_ends() {
+fn a_key_of_readers_without_readers_has_an_unknown_owner() {
     for (hash, members) in [
         ("redquorum:shared 7:8", ""),
         ("redquorum:shared 7:8", "1 1"),
@@ -147,7 +147,7 @@ fn what_is_shared_by_nobody_is_held_by_somebody_unknown_until_it_ends() {
 }
 
 #[test]
-fn what_is_shared_without_a_ttl_gets_the_longest_one() {
+fn a_shared_key_without_a_ttl_gets_the_longest_one() {
     let mut server = registered();
     server.run("HSET a redquorum:shared 7:8");
     for by in ["a", "*a"] {
@@ -180,7 +180,7 @@ fn no_reader_touches_the_key_of_a_writer_or_its_ttl() {
 }
 
 #[test]
-fn what_is_left_of_readers_whose_key_was_deleted_are_none_of_the_next() {
+fn readers_with_a_deleted_key_do_not_join_the_next_run() {
     for mut server in [registered(), marked()] {
         let first = server.share("1", 50_000);
         server.run("DEL a");
@@ -192,7 +192,7 @@ fn what_is_left_of_readers_whose_key_was_deleted_are_none_of_the_next() {
 }
 
 #[test]
-fn readers_of_another_type_fail_their_own_entry_and_no_writers() {
+fn a_readers_key_of_another_type_fails_readers_and_no_writer() {
     let mut server = registered();
     server.share("1", 50_000);
     server.run(&format!("DEL {READERS}"));
@@ -216,7 +216,7 @@ fn readers_of_another_type_fail_their_own_entry_and_no_writers() {
 }
 
 #[test]
-fn of_very_many_readers_the_first_that_end_are_told() {
+fn an_inspection_returns_the_first_readers_to_expire() {
     let mut server = registered();
     for reader in 0..20_u64 {
         server.share(&format!("r{reader:02}"), 50_000 - 1000 * reader);
@@ -230,7 +230,7 @@ fn of_very_many_readers_the_first_that_end_are_told() {
 }
 
 #[test]
-fn a_mark_lasts_at_least_as_long_as_those_who_renew() {
+fn a_yield_mark_lasts_as_long_as_renewing_readers() {
     let mut server = marked();
     let vote = server.share("1", 20_000);
     let mark = names::yield_mark(&resource("a"));
@@ -272,7 +272,7 @@ fn held() -> (Server, u64) {
 }
 
 #[test]
-fn a_server_without_memory_lets_nobody_read_and_still_unlocks() {
+fn a_server_without_memory_refuses_readers_and_still_unlocks() {
     let (mut server, vote) = held();
     let keys = server.keys();
     server.run("CONFIG SET maxmemory 1");
@@ -289,7 +289,7 @@ fn a_server_without_memory_lets_nobody_read_and_still_unlocks() {
 }
 
 #[test]
-fn a_replica_lets_nobody_read_or_leave() {
+fn a_replica_refuses_to_add_or_remove_readers() {
     let (mut server, vote) = held();
     let keys = server.keys();
     server.run("REPLICAOF 127.0.0.1 1");
@@ -303,7 +303,7 @@ fn a_replica_lets_nobody_read_or_leave() {
 }
 
 #[test]
-fn whatever_permission_readers_lack_no_key_stays_without_a_ttl() {
+fn no_missing_permission_of_readers_leaves_a_key_without_a_ttl() {
     for missing in [
         "set",
         "hset",
@@ -341,7 +341,7 @@ fn whatever_permission_readers_lack_no_key_stays_without_a_ttl() {
 }
 
 #[test]
-fn a_reader_that_may_not_be_given_a_ttl_leaves_nothing() {
+fn a_reader_without_permission_to_expire_leaves_no_key() {
     for missing in ["pexpireat", "hset"] {
         let mut server = registered();
         server.run(&format!("ACL SETUSER u on >x ~* &* +@all -{missing}"));

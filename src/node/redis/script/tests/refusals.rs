@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[test]
-fn a_server_without_memory_refuses_locks_without_a_trace_and_still_unlocks() {
+fn a_server_without_memory_refuses_locks_and_still_unlocks() {
     let mut server = Server::start();
     server.one(&parameters(), &lock("held", "me", 5000, 0));
     let keys = server.keys();
@@ -102,7 +102,7 @@ fn a_replica_refuses_the_short_way_as_well() {
 /// What fails after the first write is told; what fails before it is left to the long way, which
 /// fails there as well.
 #[test]
-fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
+fn the_short_way_reports_a_missing_permission() {
     let (mut server, vote) = registered();
     let refused = lock("held", "other", 5000, 0);
     let renew = renew("held", "me", 1, 60_000, vote);
@@ -141,7 +141,7 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
 }
 
 #[test]
-fn a_refusal_that_may_not_be_marked_is_one_all_the_same() {
+fn a_refusal_needs_no_permission_to_set_a_mark() {
     let (mut server, _) = registered();
     server.run("ACL SETUSER unset on >x ~* &* +@all -set");
     for is_signed in [false, true] {
@@ -161,7 +161,7 @@ fn a_refusal_that_may_not_be_marked_is_one_all_the_same() {
 
 /// To wake a waiter, to mark, and to tell the next is not part of the unlock's promise.
 #[test]
-fn an_unlock_that_may_neither_mark_nor_wake_is_one_all_the_same() {
+fn an_unlock_needs_no_permission_to_mark_or_wake() {
     for missing in ["set", "exists", "pttl", "zrange", "zrank", "zrem", "zscore", "time", "del"] {
         let (mut server, _) = registered();
         server.run("SET redquorum:dirty 1 PX 120000");
@@ -180,7 +180,7 @@ fn an_unlock_that_may_neither_mark_nor_wake_is_one_all_the_same() {
 }
 
 #[test]
-fn a_forced_unlock_that_may_not_tell_anybody_buries_the_owner_all_the_same() {
+fn a_force_unlock_without_permission_to_publish_writes_the_tombstone() {
     let (mut server, vote) = registered();
     server.run("ACL SETUSER mute on >x ~* &* +@all -publish");
     server.connect_as("mute");
@@ -195,7 +195,7 @@ fn a_forced_unlock_that_may_not_tell_anybody_buries_the_owner_all_the_same() {
 const WRITES: [&str; 5] = ["set", "pexpire", "hset", "hdel", "publish"];
 
 #[test]
-fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
+fn no_missing_permission_leaves_a_key_without_a_ttl() {
     let mut server = Server::start();
     for missing in [
         "set", "pexpire", "hset", "hdel", "publish", "hlen", "get", "pttl", "time", "exists", "hmget",
@@ -246,7 +246,7 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
 }
 
 #[test]
-fn a_lock_that_may_not_be_given_a_ttl_owns_nothing() {
+fn a_lock_without_permission_to_expire_leaves_no_key() {
     let mut server = Server::start();
     for missing in WRITES {
         server.connect();

@@ -22,7 +22,7 @@ fn error(error: NodeError) -> Answer {
 }
 
 #[test]
-fn a_resource_of_another_type_fails_its_own_entry_and_no_other() {
+fn a_resource_of_another_type_fails_only_its_own_operation() {
     let mut server = Server::start();
     server.run("SET b text");
     let operations: Vec<Operation> = vec![
@@ -47,7 +47,7 @@ fn a_resource_of_another_type_fails_its_own_entry_and_no_other() {
 }
 
 #[test]
-fn an_unlock_of_several_releases_the_others_beside_one_of_another_type() {
+fn an_unlock_releases_all_resources_except_one_of_another_type() {
     let mut server = Server::start();
     server.one(&parameters(), &lock("a c", "me", 5000, 0));
     server.run("LPUSH b 1");
@@ -57,7 +57,7 @@ fn an_unlock_of_several_releases_the_others_beside_one_of_another_type() {
 }
 
 #[test]
-fn a_counter_of_another_type_fails_the_entry_and_changes_nothing() {
+fn a_counter_of_another_type_fails_the_operation_and_changes_nothing() {
     let mut server = Server::start();
     server.run("LPUSH redisson_lock_token:{a} 1");
     assert_eq!(server.one(&parameters(), &lock("a b", "me", 5000, 0)), error(NodeError::WrongType));
@@ -152,7 +152,7 @@ fn data_of_an_application_is_never_part_of_an_answer() {
 }
 
 #[test]
-fn a_group_of_very_many_resources_fails_no_other_entry_of_its_call() {
+fn a_huge_group_fails_no_other_operation_of_its_call() {
     let mut server = registered();
     server.one(&parameters(), &lock("c", "me", 5000, 0));
     let names: Vec<String> = (0..9000).map(|number| format!("g{number}")).collect();
@@ -165,7 +165,7 @@ fn a_group_of_very_many_resources_fails_no_other_entry_of_its_call() {
 }
 
 #[test]
-fn a_key_of_ours_without_a_ttl_gets_one() {
+fn a_lock_without_a_ttl_gets_one() {
     let mut server = Server::start();
     for operation in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
         server.run("DEL a");
@@ -176,7 +176,7 @@ fn a_key_of_ours_without_a_ttl_gets_one() {
 }
 
 #[test]
-fn a_hash_of_several_fields_is_held_by_somebody_unknown() {
+fn a_hash_of_several_fields_has_an_unknown_owner() {
     let mut server = Server::start();
     server.run("HSET a mode read me 1");
     server.run("PEXPIRE a 50000");
@@ -198,7 +198,7 @@ fn a_hash_of_several_fields_is_held_by_somebody_unknown() {
 }
 
 #[test]
-fn an_unlock_takes_its_field_out_of_whatever_has_become_of_the_hash() {
+fn an_unlock_deletes_its_field_from_a_hash_of_several_fields() {
     let mut server = Server::start();
     server.one(&parameters(), &lock("a", "me", 50_000, 0));
     server.run("HSET a mode read other 1");
@@ -242,7 +242,7 @@ fn metadata_of_another_quorum_refuses_locks_but_no_unlock() {
 }
 
 #[test]
-fn a_release_is_told_on_redissons_channel_only_if_it_is_real() {
+fn only_a_real_release_is_published_on_redissons_channel() {
     let mut server = Server::start();
     server.one(&parameters(), &lock("a b{c}", "me", 5000, 0));
     assert_eq!(resources("a b{c}").len(), 2);
@@ -262,7 +262,7 @@ fn a_release_is_told_on_redissons_channel_only_if_it_is_real() {
 }
 
 #[test]
-fn the_key_of_a_leader_of_another_type_fails_its_own_entry_and_is_kept() {
+fn a_leader_key_of_another_type_fails_only_its_operation() {
     let mut server = Server::start();
     server.run("SET redquorum:leader:{a} text");
     let operations = [
@@ -279,7 +279,7 @@ fn the_key_of_a_leader_of_another_type_fails_its_own_entry_and_is_kept() {
 }
 
 #[test]
-fn a_proclamation_that_somebody_else_wrote_is_replaced_by_the_leader() {
+fn a_leader_replaces_a_proclamation_of_another_program() {
     let mut server = Server::start();
     server.one(&parameters(), &lock("a", "me", 5000, 0));
     for line in [
@@ -298,7 +298,7 @@ fn a_proclamation_that_somebody_else_wrote_is_replaced_by_the_leader() {
 }
 
 #[test]
-fn nobody_leads_with_a_lock_of_another_kind() {
+fn a_lock_of_another_library_makes_no_leader() {
     let mut server = Server::start();
     server.run("HSET a mode read me 1");
     assert_eq!(server.one(&parameters(), &proclaim("a", said("me", 1, 1, "v"), 5000)), Answer::NotLeader);
@@ -313,7 +313,7 @@ fn registered() -> Server {
 }
 
 #[test]
-fn a_tombstone_that_an_entry_leaves_is_seen_by_the_next_one_of_the_same_call() {
+fn a_tombstone_applies_to_the_next_operation_of_the_call() {
     let mut server = registered();
     let lock = lock("a", "me", 5000, 0);
     let answers = server.call(&parameters(), &[lock.clone(), unlock("a", "me", true, true), lock]);
@@ -335,7 +335,7 @@ fn a_first_waiter_that_does_not_listen_leaves_the_queue_with_a_release() {
 }
 
 #[test]
-fn no_mark_outlives_the_sign_that_there_are_any() {
+fn no_mark_outlives_the_key_of_a_dirty_node() {
     let mut server = registered();
     let longest = i64::try_from(parameters().max_ttl.as_millis()).unwrap();
     server.run("HSET a other 1");
@@ -354,7 +354,7 @@ fn no_mark_outlives_the_sign_that_there_are_any() {
 }
 
 #[test]
-fn a_waiter_that_was_woken_in_a_queue_that_is_over_was_not_woken_in_the_next() {
+fn a_wake_in_an_expired_queue_does_not_count_in_the_next() {
     let mut server = registered();
     server.one(&parameters(), &lock("a", "me", 5000, 0));
     server.run("SET redquorum:dirty 1 PX 120000");
@@ -365,7 +365,7 @@ fn a_waiter_that_was_woken_in_a_queue_that_is_over_was_not_woken_in_the_next() {
 }
 
 #[test]
-fn a_queue_that_forms_within_a_call_is_seen_by_the_unlock_behind_it() {
+fn an_unlock_sees_a_queue_formed_in_the_same_call() {
     let mut server = registered();
     for name in ["a", "b"] {
         server.one(&parameters(), &lock(name, "me", 5000, 0));
@@ -380,7 +380,7 @@ fn a_queue_that_forms_within_a_call_is_seen_by_the_unlock_behind_it() {
 }
 
 #[test]
-fn what_is_odd_about_a_key_or_a_counter_is_seen_to_where_all_else_is_usual() {
+fn the_short_ways_leave_unusual_keys_and_counters_to_the_general_way() {
     let mut server = registered();
     let Answer::Granted { vote } = server.one(&parameters(), &lock("a", "me", 5000, 0)) else {
         panic!("not granted")

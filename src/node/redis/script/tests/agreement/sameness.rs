@@ -124,7 +124,7 @@ pub(super) fn is_same_answer(
             is_same_resource
                 && one.rank == other.rank
                 && is_same_holder
-                && is_same_ticket(one, other)
+                && is_same_arrival(one, other)
                 && is_near(one.patience, other.patience)
         }
         (Answer::Inspected(one), Answer::Inspected(other)) => {
@@ -166,7 +166,7 @@ pub(super) fn is_same_answer(
     }
 }
 
-fn is_same_ticket(one: &Queued, other: &Queued) -> bool {
+fn is_same_arrival(one: &Queued, other: &Queued) -> bool {
     (one.arrival == 0) == (other.arrival == 0)
         && is_near(Duration::from_micros(one.arrival), Duration::from_micros(other.arrival))
 }

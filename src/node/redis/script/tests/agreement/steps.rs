@@ -167,7 +167,7 @@ fn waiter() -> impl Strategy<Value = &'static str> {
     sample::select(&WAITERS[..])
 }
 
-/// Tickets that are given have another order on the server and in the pure node if one in between
+/// Assigned arrivals have another order on the server and in the pure node if one in between
 /// is asked for, so it is not.
 fn arrival() -> impl Strategy<Value = Number> {
     prop_oneof![
