@@ -1,4 +1,4 @@
-//! What every node has to do, whatever it is made of: a suite to run on any of them.
+//! The test suite of the trait `Node`, for every kind of node.
 
 use std::{
     collections::BTreeSet,
@@ -21,11 +21,11 @@ use crate::{
     values::{LeaseId, NodeError},
 };
 
-/// An empty node, and a way to let its time pass.
+/// An empty node, and a way to advance its time.
 pub(crate) struct TestNode {
     pub(crate) node: Arc<dyn Node>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Lets so much time pass for the node and the clock.
+    /// Advances the time of the node and the clock.
     pub(crate) wait: Box<dyn Fn(Duration) -> BoxFuture<'static, ()>>,
 }
 
@@ -44,7 +44,7 @@ impl TestNode {
     }
 }
 
-/// Keeps what it hears.
+/// A listener that records its notices.
 #[derive(Debug, Default)]
 struct RecordingListener(Mutex<Vec<Notice>>);
 
@@ -123,7 +123,7 @@ async fn calls_are_executed_in_order(test_node: &TestNode) {
     let locked = test_node.node.call(test_node.request(vec![lock("calls", "1", 30_000, 0)]));
     let unlocked = test_node.node.call(test_node.request(vec![unlock("calls", "1", true, false)]));
     let again = test_node.node.call(test_node.request(vec![lock("calls", "2", 30_000, 0)]));
-    // Asked for in the opposite order.
+    // The replies are polled in the opposite order.
     assert!(matches!(again.await.as_slice(), [Answer::Granted { .. }]));
     assert_eq!(unlocked.await, [Answer::Unlocked { deleted: 1 }]);
     assert!(matches!(locked.await.as_slice(), [Answer::Granted { .. }]));
@@ -222,7 +222,7 @@ async fn readers_share_until_the_last_reader_unlocks(test_node: &TestNode) {
     assert_eq!((holder.owner, holder.counter), (Some(LeaseId::of_readers()), vote + 1));
     let renewed = test_node.ask(renew("*shared", "2", 1, 30_000, vote)).await;
     assert_eq!(renewed, Answer::Renewed { proves: true }, "no writer came after it");
-    // A writer was refused, who goes first.
+    // A refused writer is ahead.
     assert!(matches!(test_node.ask(lock("*shared", "4", 30_000, 0)).await, Answer::Queued(_)));
     let Answer::Inspected(seen) = test_node.ask(inspect("shared")).await else { panic!("not told") };
     assert_eq!(seen.held.map(|held| held.holds), Some(2));
@@ -265,7 +265,7 @@ async fn a_granted_reader_wakes_readers_and_no_writer(test_node: &TestNode) {
         listener.hears(test_node, &woken).await;
         assert!(matches!(enter(index).await, Answer::Granted { .. }));
     }
-    // The writer is woken by the last of the readers, and the reader behind it waits for it.
+    // The unlock of the last reader wakes the writer, and the reader behind the writer waits.
     assert!(matches!(enter(3).await, Answer::Queued(_)));
     test_node.ask(unlock("*crowd", "a:shared", true, false)).await;
     test_node.wait(Duration::from_millis(20)).await;

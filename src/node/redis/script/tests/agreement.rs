@@ -1,5 +1,4 @@
-//! The script and the pure node, side by side: the same operations give the same answers and leave
-//! the same behind.
+//! A comparison of the script with the pure node: equal operations give equal answers, notices and data.
 
 use std::{
     cell::RefCell,
@@ -39,26 +38,26 @@ mod steps;
 
 /// `a` and `{a}` share their derived names.
 const RESOURCES: [&str; 7] = ["a", "b", "{a}", "x{y", "z}", "n\nl", "0\0"];
-/// One of them has not the form of a lock's owner.
+/// The owners, one of which has not the form of a lease id.
 const OWNERS: [&str; 3] = ["u:1", "a-b-c-d-e:2", "me/a-b-c-d-e:3"];
-/// Half of them wait to share what they wait for.
+/// The waiters, half of which are readers.
 const WAITERS: [&str; 4] = ["w:1", "w:2:shared", "w:3:shared", "w:4"];
 
-/// Long enough for no mark to be over within a run.
+/// A hand-over that is long enough for no mark to expire within a run.
 const HAND_OVER: Duration = Duration::from_secs(15);
 
-/// How far a ttl of the server may be from that of the pure node, in milliseconds. The pure node gets
-/// the server's time from right before a call.
+/// The maximum difference between a ttl of the server and of the pure node, in milliseconds. The pure node
+/// gets the server's time from directly before a call.
 const TOLERANCE: u64 = 200;
 
 /// A case that fails is tried again if the server was stopped within a step for a part of the tolerance.
 const TRIES: usize = 20;
 
-/// Both nodes, and what they said last.
+/// Both nodes, and their last answers.
 struct Pair<'a> {
     server: &'a mut Server,
     ear: &'a mut Connection,
-    /// The channels that somebody listens to.
+    /// The channels with subscribers.
     listening: BTreeSet<Vec<u8>>,
     state: NodeState,
     last: u64,
@@ -82,8 +81,7 @@ impl Pair<'_> {
         let first = each[0].0.clone();
         let resources: Resources = each.into_iter().collect();
         let owner = owner(draft.owner);
-        // No two ttls of one run are so near that the tolerance could change which of them is the
-        // longer.
+        // The ttls of one run differ by more than the tolerance, so their order is certain.
         let ttl = Duration::from_millis(draft.ttl * 20_000 + (self.steps * 4 + index) * 2 * TOLERANCE);
         match &draft.question {
             Question::Lock { hint, has_turn, gives_up } => {
@@ -107,7 +105,7 @@ impl Pair<'_> {
                 let (entry_ttl, resource, enqueue_only) =
                     (enters.then_some(ttl), index % resources.len(), *enqueue_only);
                 let (waiter, arrival) = (self::owner(waiter), self.number(arrival));
-                // Any number: some are below the next vote, and some are not.
+                // Any number will do: some are below the next vote, and some are not.
                 let lock = Lock { resources, owner, ttl, hint: arrival, has_turn: true, gives_up: false };
                 Operation::Enqueue(Enqueue { lock, resource, waiter, arrival, entry_ttl, enqueue_only })
             }
@@ -169,8 +167,8 @@ impl Pair<'_> {
         self.is_delayed |= taken > Duration::from_millis(TOLERANCE / 4);
     }
 
-    /// What the pure node becomes at `now`, if it says and tells the same as the server; else what
-    /// it says and tells.
+    /// Returns the next state of the pure node if its answers and notices equal the server's; else its
+    /// answers and notices.
     fn predict(
         &self,
         parameters: &QuorumParameters,
@@ -345,7 +343,7 @@ impl Pair<'_> {
         self.compare(state).is_ok()
     }
 
-    /// Every key of the server is one of the state, with its value and ttl, and none is missing.
+    /// Checks that the keys of the server are those of the state, with equal values and ttls.
     fn compare(&mut self, state: &NodeState) -> Result<(), TestCaseError> {
         let (now, ttls) = self.server.ttls();
         let expected = contents(state, now);
@@ -380,8 +378,8 @@ impl Pair<'_> {
             prop_assert!(ttl >= 0, "{} has no ttl", key.escape_ascii());
             found.insert(key, (value, Duration::from_millis(ttl.unsigned_abs())));
         }
-        // The script looks here before it looks for a tombstone, a queue or a mark, so it has to
-        // outlive them all.
+        // The script reads this key before it checks for a tombstone, a queue or a mark, so the key must
+        // outlive all of these.
         let sign = found.remove(names::DIRTY.as_bytes()).map(|(_, ttl)| ttl);
         let signed = [
             &b"redquorum:tombstone:"[..],
@@ -400,8 +398,7 @@ impl Pair<'_> {
             if key.starts_with(b"redquorum:last_woken:") {
                 prop_assert_eq!(value.get(1), expected.get(1), "{}", key.escape_ascii());
                 prop_assert!(is_near(at(value).unwrap(), at(expected).unwrap()), "woken at another time");
-                // How long it is kept is nothing that the pure node knows: until the waiter that
-                // was woken leaves.
+                // The pure node has no ttl of this key, which lasts until the woken waiter leaves.
                 prop_assert!(*ttl <= parameters().max_ttl);
                 continue;
             }
@@ -432,7 +429,7 @@ impl Pair<'_> {
         subscribe(self.ear, &command);
     }
 
-    /// The waiters of a resource, if each keeps its entry for about as long as it should.
+    /// Returns the waiters of a resource, if the ttl of each entry is about that of the state.
     fn compare_entry_ttls(
         &mut self,
         state: &NodeState,
@@ -452,7 +449,7 @@ impl Pair<'_> {
         Ok(entry_ttls.into_keys().collect())
     }
 
-    /// Those who share a resource, if each does for about as long as it should.
+    /// Returns the readers of a resource, if the end of each is about that of the state.
     fn compare_readers(
         &mut self,
         state: &NodeState,
@@ -484,7 +481,7 @@ impl Pair<'_> {
         let is_new = state.is_new().map(|is_new| u8::from(is_new).to_string());
         prop_assert_eq!(found.get("new"), is_new.as_ref());
         let Some(metadata) = state.metadata() else {
-            // A renewal may have left word before the first registration.
+            // A renewal may have recorded a quorum before the first registration.
             let is_told = found.len() == 1 && is_new.is_some();
             if is_told {
                 return Ok(());
@@ -505,20 +502,20 @@ impl Pair<'_> {
     }
 }
 
-/// The stamp that belongs to the two texts of the metadata.
+/// Returns the stamp of the two texts of the metadata.
 fn stamp(NodeMetadata { incarnation, fingerprint, .. }: &NodeMetadata) -> String {
     let (incarnation, fingerprint) = (Some(Arc::clone(incarnation)), fingerprint.clone());
     Stamp::of(&QuorumParameters { incarnation, fingerprint, ..parameters() }).to_string()
 }
 
-/// Changes what a connection listens to, which is answered with pushes alone; what it heard before
-/// is dropped.
+/// Changes the subscriptions of a connection, which the server answers by pushes alone. Earlier pushes are
+/// dropped.
 fn subscribe(ear: &mut Connection, command: &Cmd) {
     ear.send_packed_command(&command.get_packed_command()).unwrap();
     told(ear);
 }
 
-/// The channels that something was told on since this was asked last, as often as it was, in order.
+/// Returns the channels of the notices since the last call, in order.
 fn told(ear: &mut Connection) -> Vec<Vec<u8>> {
     ear.send_packed_command(&redis::cmd("PING").get_packed_command()).unwrap();
     let mut told = Vec::new();
@@ -538,7 +535,7 @@ fn shown(channels: &[Vec<u8>]) -> Vec<String> {
     channels.iter().map(|channel| channel.escape_ascii().to_string()).collect()
 }
 
-/// Of those who hold resources for equally long, the pure node then has marked the one that the
+/// If several holders have equal ttls, moves the yield mark of the pure node to the resource that the
 /// server named.
 fn adopt_mark(
     state: &mut NodeState,
@@ -560,8 +557,7 @@ fn adopt_mark(
     }
 }
 
-/// The pure node is asked a little earlier than the server, and from then on has the arrivals that
-/// the server gave.
+/// Copies the arrivals of the server to the pure node, which executes the operation slightly earlier.
 fn adopt_arrival(state: &mut NodeState, operation: &Operation, said: &Answer) {
     if let (
         Operation::Enqueue(Enqueue { lock, resource, waiter, entry_ttl: Some(_), .. }),
@@ -590,7 +586,7 @@ fn the_script_and_the_pure_node_agree() {
         let registration = is_registered.then(|| registered.clone());
         registration.into_iter().chain(crowd).chain(steps).collect::<Vec<_>>()
     });
-    // Mostly somebody listens: where nobody does, queues are soon empty.
+    // Most topics have subscribers, because queues without subscribers are soon empty.
     let topics: Vec<Topic> = Topic::all().collect();
     let heard = vec(prop::bool::weighted(0.85), topics.len());
     let result = TestRunner::new(config).run(&(heard, steps), |(heard, steps)| {

@@ -1,4 +1,4 @@
-//! Replies that no script of ours gives.
+//! The decoding of replies that the script never returns.
 
 use std::time::Duration;
 

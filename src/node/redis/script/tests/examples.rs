@@ -1,4 +1,4 @@
-//! The script on a server, as a node of the table of examples.
+//! The table of examples on a server.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::node::{
     state::NodeTime,
 };
 
-/// Lets time pass for all keys: what would be over is deleted.
+/// Advances the time of all keys, and deletes expired ones.
 const WAIT: &str = "
     for _, key in ipairs(redis.call('KEYS', '*')) do
         if string.find(key, '^redquorum:readers:') or string.find(key, '^redquorum:entry_ttl:') then
@@ -29,7 +29,7 @@ const WAIT: &str = "
         end
     end";
 
-/// An empty server for one example, and a connection that gets all notices.
+/// An empty server for one example, and a connection that receives all notices.
 struct ExampleServer {
     server: Rc<RefCell<Server>>,
     listener: Connection,
@@ -147,7 +147,7 @@ impl ExampleNode for ExampleServer {
     }
 }
 
-/// A registered node takes the short ways, and another the long ones.
+/// A registered node takes the short ways, an unregistered node the general ways.
 #[test]
 fn the_script_passes_the_examples_on_short_and_general_ways() {
     let server = Rc::new(RefCell::new(Server::start()));

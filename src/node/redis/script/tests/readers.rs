@@ -1,5 +1,4 @@
-//! Resources that are shared, on a real server: what becomes of their keys, and of others' under
-//! their names.
+//! Shared resources on a real server: the keys of readers, and foreign keys with their names.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,10 +16,10 @@ use crate::{
 
 const READERS: &str = "redquorum:readers:{a}";
 
-/// Far ahead, in the node's milliseconds.
+/// A time far ahead, in milliseconds of the node.
 const LATER: u64 = 9_999_999_999_999;
 
-/// A registered server that remembers the counter of `a`, so that readers take the short ways.
+/// Returns a registered server with the counter of `a`, so that readers take the short ways.
 fn registered() -> Server {
     let mut server = Server::start();
     server.register();
@@ -29,7 +28,7 @@ fn registered() -> Server {
     server
 }
 
-/// The same, and a client that asks takes the long ways: there are signs of marks.
+/// Returns the same server as a dirty node with a mark, so that readers take the general ways.
 fn marked() -> Server {
     let mut server = registered();
     server.run("SET redquorum:yield_mark:{a} 1 PX 50000");
@@ -38,7 +37,7 @@ fn marked() -> Server {
 }
 
 impl Server {
-    /// By the short way if there is no mark; else its turn comes.
+    /// Adds a reader: by the short way if there is no mark, else as a woken reader.
     fn share(&mut self, by: &str, ttl: u64) -> u64 {
         let mut answer = self.one(&parameters(), &lock("*a", by, ttl, 0));
         if matches!(answer, Answer::Queued(_)) {
@@ -48,7 +47,7 @@ impl Server {
         vote
     }
 
-    /// What stands for the readers of `a`, their names, and what is left of both keys.
+    /// Returns phase and epoch of the readers of `a`, their names, and the ttls of both keys.
     fn shared(&mut self) -> (Option<String>, Vec<String>, [i64; 2]) {
         let value = self.get(redis::cmd("HGET").arg("a").arg("redquorum:shared"));
         let readers = self.get(redis::cmd("ZRANGE").arg(READERS).arg(0).arg(-1));
@@ -99,7 +98,7 @@ fn an_expired_reader_is_removed_by_the_next_one() {
     }
 }
 
-/// No matter who has it: a hash that says that it is shared, but by nobody who is known.
+/// The key of readers without any reader has an unknown owner for every client.
 #[test]
 fn a_key_of_readers_without_readers_has_an_unknown_owner() {
     for (hash, members) in [
@@ -244,7 +243,7 @@ fn a_yield_mark_lasts_as_long_as_renewing_readers() {
     assert!(!server.keys().contains(&mark), "nobody waits");
 }
 
-/// Everything that readers ask for, by the short ways and the long ones.
+/// Returns all operations of readers, for the short and the general ways.
 fn asked(vote: u64) -> Vec<Operation> {
     vec![
         lock("*a", "me", 5000, 0),
@@ -259,7 +258,7 @@ fn asked(vote: u64) -> Vec<Operation> {
     ]
 }
 
-/// A registered server, where `1` and `2` share `held` with this vote.
+/// Returns a registered server where `1` and `2` share `held` with this vote.
 fn held() -> (Server, u64) {
     let mut server = registered();
     server.one(&parameters(), &lock("held", "before", 5000, 0));
@@ -331,7 +330,7 @@ fn no_missing_permission_of_readers_leaves_a_key_without_a_ttl() {
         let answers = server.call(&parameters(), &asked(vote));
         let is_denied =
             answers.iter().any(|answer| matches!(answer, Answer::Error(NodeError::NoPermission(_))));
-        // Without INCR, readers go the long way; without DEL, nothing has to be undone by it.
+        // Without INCR, readers take the general way. Without DEL, the short way cannot delete a new key.
         assert_eq!(is_denied, !matches!(missing, "incr" | "del"), "{missing}: {answers:?}");
         server.connect();
         for key in server.keys().into_iter().filter(|key| *key != names::METADATA.as_bytes()) {
@@ -350,7 +349,7 @@ fn a_reader_without_permission_to_expire_leaves_no_key() {
         assert!(matches!(answer, Answer::Error(NodeError::NoPermission(_))), "{missing}: {answer:?}");
         server.connect();
         assert_eq!(server.shared(), (None, vec![], [-2, -2]), "{missing}");
-        // The same where nothing may be deleted as a whole.
+        // The same without permission to delete whole keys.
         server.run(&format!("ACL SETUSER v on >x ~* &* +@all -{missing} -del"));
         server.connect_as("v");
         server.one(&parameters(), &lock("*a", "me", 5000, 0));

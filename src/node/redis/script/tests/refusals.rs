@@ -23,7 +23,7 @@ fn a_server_without_memory_refuses_locks_and_still_unlocks() {
     assert_eq!(server.keys(), keys);
     assert_eq!(server.one(&parameters(), &unlock("held", "me", true, true)), Answer::Unlocked { deleted: 1 });
     assert_eq!(server.holds(&resource("held"), &owner("me")), None);
-    // A script that has deleted may write, and a deletion of nothing is one.
+    // A script may write after a deletion, even after a deletion of a missing key.
     assert_eq!(server.one(&parameters(), &unlock("a", "me", true, true)), Answer::Unlocked { deleted: 0 });
     assert!(server.keys().contains(&names::tombstone(&resource("a"), &owner("me"))));
 }
@@ -51,8 +51,8 @@ fn a_replica_refuses_every_write() {
     assert_eq!(server.keys(), keys);
 }
 
-/// A server that is registered, where `me` holds `held` for 50 seconds with this vote, and the
-/// counter of `a` is remembered.
+/// Returns a registered server with the counter of `a`, where `me` holds `held` for 50 seconds with this
+/// vote.
 fn registered() -> (Server, u64) {
     let mut server = Server::start();
     server.register();
@@ -72,7 +72,7 @@ fn a_server_without_memory_refuses_the_short_way_as_well() {
     assert_eq!(server.one(&parameters(), &lock("a", "me", 5000, 0)), Answer::Error(NodeError::OutOfMemory));
     assert!(matches!(server.one(&parameters(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
     assert_eq!(server.keys(), keys);
-    // To renew and to unlock takes no memory.
+    // Renewals and unlocks need no memory.
     let renewed = Answer::Renewed { proves: true };
     assert_eq!(server.one(&parameters(), &renew("held", "me", 1, 60_000, vote)), renewed);
     assert!(server.ttl(b"held") > 50_000);
@@ -99,8 +99,8 @@ fn a_replica_refuses_the_short_way_as_well() {
     assert_eq!(server.keys(), keys);
 }
 
-/// What fails after the first write is told; what fails before it is left to the long way, which
-/// fails there as well.
+/// A failure after the first write is the answer. After a failure before it, the general way follows, and
+/// fails, too.
 #[test]
 fn the_short_way_reports_a_missing_permission() {
     let (mut server, vote) = registered();
@@ -131,7 +131,7 @@ fn the_short_way_reports_a_missing_permission() {
     }
     server.connect();
     assert_eq!(server.holds(&resource("a"), &owner("me")), None);
-    // What may not be deleted field by field is deleted as a whole.
+    // Without permission to delete a field, the whole key is deleted.
     server.run("ACL SETUSER neither on >x ~* &* +@all -pexpire -hdel");
     server.connect_as("neither");
     let answer = server.one(&parameters(), &granted);
@@ -159,7 +159,7 @@ fn a_refusal_needs_no_permission_to_set_a_mark() {
     }
 }
 
-/// To wake a waiter, to mark, and to tell the next is not part of the unlock's promise.
+/// Wakes, marks and head notices are best effort, and no part of the result of an unlock.
 #[test]
 fn an_unlock_needs_no_permission_to_mark_or_wake() {
     for missing in ["set", "exists", "pttl", "zrange", "zrank", "zrem", "zscore", "time", "del"] {
@@ -204,8 +204,7 @@ fn no_missing_permission_leaves_a_key_without_a_ttl() {
         server.connect();
         server.run("FLUSHALL");
         server.run(&format!("ACL SETUSER u{missing} on >x ~* &* +@all -{missing}"));
-        // With the metadata of this incarnation, and a counter that is remembered, a lock takes the
-        // short way.
+        // With the metadata of this incarnation and a counter, a lock takes the short way.
         server.register();
         server.one(&parameters(), &lock("d", "before", 5000, 0));
         server.one(&parameters(), &unlock("d", "before", true, false));
@@ -218,7 +217,7 @@ fn no_missing_permission_leaves_a_key_without_a_ttl() {
             unlock("a b", "me", true, true),
             lock("d", "me", 5000, 0),
             proclaim("d", said("me", 1, 1, "v"), 5000),
-            // Marks, wait queues, and the waiters that are woken.
+            // Marks, wait queues, and woken waiters.
             lock("d", "other", 5000, 0),
             lock("a b", "other", 5000, 0),
             enqueue("d", "other", "w", 0, 5000),
@@ -231,8 +230,7 @@ fn no_missing_permission_leaves_a_key_without_a_ttl() {
         let [long, short] = [&answers[0], &answers[5]].map(denied);
         match missing {
             "pexpire" | "hset" => assert!(long && short, "{missing}: {answers:?}"),
-            // The short way counts by INCR alone, and leaves it to the long one, by SET, where it
-            // may not.
+            // The short way counts by INCR. Without permission, the general way counts by SET.
             "set" => assert!(long && !short, "{missing}: {answers:?}"),
             "incr" | "decr" | "del" => assert!(!long && !short, "{missing}: {answers:?}"),
             _ => assert!(answers.iter().any(denied), "{missing}: {answers:?}"),

@@ -1,4 +1,4 @@
-//! A server for one test.
+//! The server of one test.
 
 use std::{
     collections::BTreeMap,
@@ -50,13 +50,13 @@ impl Server {
         Client::open(format!("unix://{}?protocol=resp3{parameters}", socket.display())).unwrap()
     }
 
-    /// From now on the node has the metadata of the quorum and the incarnation that are named in
-    /// `parameters`, so that operations of one resource take the short ways.
+    /// Writes the metadata of the quorum and incarnation of `parameters`, so that operations on one resource
+    /// take the short ways.
     pub(super) fn register(&mut self) {
         self.register_with(0);
     }
 
-    /// The same with this minimum token.
+    /// Writes the same metadata, with this minimum token.
     pub(super) fn register_with(&mut self, minimum_token: u64) {
         let parameters = parameters();
         let stamp = Stamp::of(&parameters);
@@ -68,18 +68,18 @@ impl Server {
         ));
     }
 
-    /// From now on as this ACL user without a password.
+    /// Switches to this ACL user without a password.
     pub(super) fn connect_as(&mut self, user: &str) {
         let client = Self::client(&self.process, &format!("&user={user}&pass=x"));
         self.connection = client.get_connection().unwrap();
     }
 
-    /// The default user again.
+    /// Switches back to the default user.
     pub(super) fn connect(&mut self) {
         self.connection = Self::client(&self.process, "").get_connection().unwrap();
     }
 
-    /// Another connection, subscribed to these topics for as long as it lives.
+    /// Returns another connection, which is subscribed to these topics until its drop.
     pub(super) fn listen(&self, topics: impl Iterator<Item = Resource>) -> Connection {
         let mut listener = Self::client(&self.process, "").get_connection().unwrap();
         for topic in topics {
@@ -104,7 +104,7 @@ impl Server {
         answers
     }
 
-    /// The answers, and the server's time before and after it executed the call.
+    /// Returns the answers, and the server's time before and after the call.
     pub(super) fn timed_call(
         &mut self,
         parameters: &QuorumParameters,
@@ -157,7 +157,7 @@ impl Server {
         command.query(&mut self.connection)
     }
 
-    /// A command as it is typed, words without spaces.
+    /// Executes a command, whose words contain no spaces.
     pub(super) fn run(&mut self, line: &str) {
         let mut words = line.split(' ');
         let mut command = redis::cmd(words.next().unwrap());
@@ -167,7 +167,7 @@ impl Server {
         self.get::<Value>(&command);
     }
 
-    /// The server's incarnation.
+    /// Returns the server's incarnation.
     pub(super) fn incarnation_of_data(&mut self) -> String {
         let mut field = |section: &str, name: &str| {
             let info: String = self.get(redis::cmd("INFO").arg(section));
@@ -176,7 +176,7 @@ impl Server {
         format!("{}/{}", field("server", "run_id:"), field("replication", "master_replid:"))
     }
 
-    /// The server's own time in whole seconds.
+    /// Returns the server's own time in whole seconds.
     pub(super) fn seconds(&mut self) -> u64 {
         let (seconds, _): (u64, u64) = self.get(&redis::cmd("TIME"));
         seconds
@@ -186,7 +186,7 @@ impl Server {
         self.get(redis::cmd("PTTL").arg(key))
     }
 
-    /// All keys, sorted.
+    /// Returns all keys, sorted.
     pub(super) fn keys(&mut self) -> Vec<Vec<u8>> {
         let mut keys: Vec<Vec<u8>> = self.get(redis::cmd("KEYS").arg("*"));
         keys.sort();

@@ -1,4 +1,4 @@
-//! What only a real server has: keys of other types, of several fields, without a ttl.
+//! Keys that only a real server can have: of other types, of several fields, without a ttl.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     values::NodeError,
 };
 
-/// An owner as locks of ours and of Redisson's have it.
+/// An owner in the form of this library's and Redisson's locks.
 const OTHER: &str = "3b1d6a2e-5f0c-4c57-9d38-0e2f7a91c4b6:7";
 
 fn error(error: NodeError) -> Answer {
@@ -109,7 +109,7 @@ fn a_hash_that_is_no_lock_never_gets_a_ttl() {
         &format!("{OTHER} 0"),
         &format!("{OTHER} -1"),
         &format!("{OTHER}:more 1"),
-        // A read/write lock of Redisson's, and one whose last reader is gone.
+        // A read/write lock of Redisson's, and one without its last reader.
         &format!("mode read {OTHER} 1"),
         "mode read",
     ] {
@@ -134,7 +134,7 @@ fn a_hash_that_is_no_lock_never_gets_a_ttl() {
     }
 }
 
-/// What is said of it has a bound, or a client would take the node for one that floods.
+/// The length of an answer is limited, because a client treats a node that floods as faulty.
 #[test]
 fn data_of_an_application_is_never_part_of_an_answer() {
     let mut server = Server::start();
@@ -193,7 +193,7 @@ fn a_hash_of_several_fields_has_an_unknown_owner() {
     };
     assert!(matches!(held, HolderInfo { owner: None, holds: 0, remaining: Some(_) }));
     assert_eq!(server.one(&parameters(), &force_unlock("a")), Answer::Unlocked { deleted: 1 });
-    // The mark that was left by the refusal is gone, too.
+    // The mark of the refusal has been deleted, too.
     assert_eq!(server.keys(), [names::DIRTY.as_bytes()]);
 }
 
@@ -341,7 +341,7 @@ fn no_mark_outlives_the_key_of_a_dirty_node() {
     server.run("HSET a other 1");
     server.run(&format!("PEXPIRE a {}", 10 * longest));
     server.run("SET redisson_lock_token:{a} 7 PX 7200000");
-    // The first refusal leaves the sign as well, and the next one finds it.
+    // The first refusal also writes the key of a dirty node, and the next refusal finds it.
     for _ in 0..2 {
         assert!(matches!(server.one(&parameters(), &lock("a", "me", 5000, 0)), Answer::Held(_)));
         let [mark, sign] =
@@ -375,7 +375,7 @@ fn an_unlock_sees_a_queue_formed_in_the_same_call() {
     let answers = server.call(&parameters(), &operations);
     assert!(matches!(answers[1], Answer::Queued(_)), "{answers:?}");
     assert_eq!(answers[2], Answer::Unlocked { deleted: 1 });
-    // It was woken, and does not listen.
+    // The waiter was woken, and does not listen.
     assert!(!server.keys().contains(&b"redquorum:queue:{a}".to_vec()));
 }
 

@@ -1,10 +1,10 @@
-//! What is the same on a server and in the pure node, but for a little time.
+//! The equality of a server and the pure node, with a tolerance for times.
 
 use super::*;
 
 pub(super) type Contents = BTreeMap<Vec<u8>, (Vec<Vec<u8>>, Duration)>;
 
-/// The state as keys of a server.
+/// Returns the state as keys of a server.
 pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
     let mut contents = Contents::new();
     for name in RESOURCES.map(resource) {
@@ -73,7 +73,7 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
     contents
 }
 
-/// Fields and values, in the order of the fields.
+/// Returns fields and values, sorted by field.
 fn fields_of(said: &Proclamation) -> Vec<Vec<u8>> {
     let text = |number: u64| number.to_string().into_bytes();
     let since = said.since.as_millis().to_string().into_bytes();
@@ -91,7 +91,7 @@ pub(super) fn is_near(one: Duration, other: Duration) -> bool {
     one.abs_diff(other) <= Duration::from_millis(TOLERANCE)
 }
 
-/// Whether answers are the same but for a little time.
+/// Whether answers are equal within the tolerance for times.
 pub(super) fn is_same_answer(
     operation: &Operation,
     expected: &Answer,
@@ -115,8 +115,7 @@ pub(super) fn is_same_answer(
                 (Some(one), Some(other)) => is_same_held(one, other),
                 (one, other) => one.is_none() && other.is_none(),
             };
-            // The resource of a client that enqueues is that of the holder, which may be another
-            // one that is as good.
+            // The resource of a deferral is that of the holder, and several holders may tie.
             let is_of_holder =
                 |of: &Queued| of.holder.as_ref().is_some_and(|holder| holder.resource == of.resource);
             let is_same_resource = one.resource == other.resource
@@ -171,8 +170,7 @@ fn is_same_arrival(one: &Queued, other: &Queued) -> bool {
         && is_near(Duration::from_micros(one.arrival), Duration::from_micros(other.arrival))
 }
 
-/// Whether this holder is as good as the first of those who tie: the keys of one script may get ttls
-/// that begin a millisecond apart.
+/// Whether two holders tie. The keys of one script may get ttls that begin a millisecond apart.
 fn is_tie(operation: &Operation, holder: &Holder, state: &NodeState, now: NodeTime) -> bool {
     let (Operation::Lock(Lock { resources, .. })
     | Operation::Enqueue(Enqueue { lock: Lock { resources, .. }, .. })
@@ -194,7 +192,7 @@ fn is_same_abstention(one: Option<Abstention>, other: Option<Abstention>) -> boo
     }
 }
 
-/// Those who end at about the same time may be in another order.
+/// Compares readers, where readers with about the same end may be in another order.
 fn are_same_readers(one: &InspectAnswer, other: &InspectAnswer) -> bool {
     let left = |of: &InspectAnswer| of.readers.iter().cloned().collect::<BTreeMap<_, _>>();
     let (one, other) = (left(one), left(other));

@@ -1,12 +1,12 @@
-//! What is tried on both: calls, and what befalls a node between them, drawn at random.
+//! The random steps of the comparison: calls, and changes of the data between calls.
 
 use super::*;
 
-/// A number that is known only when the step is executed.
+/// A number that depends on the state at the execution of the step.
 #[derive(Clone, Debug)]
 pub(super) enum Number {
     Exactly(u64),
-    /// The vote given last, plus 2, less this.
+    /// The last vote, plus 2, minus this number.
     NearLast(u64),
 }
 
@@ -35,17 +35,17 @@ pub(super) enum Question {
 pub(super) struct Draft {
     pub(super) question: Question,
     pub(super) resources: Vec<&'static str>,
-    /// Which of them are shared.
+    /// Whether each resource is shared.
     pub(super) shared: [bool; 3],
     pub(super) owner: &'static str,
-    /// In steps of 20 s.
+    /// The ttl, in steps of 20 s.
     pub(super) ttl: u64,
 }
 
-/// One of them looks like two.
+/// The arrivals at a latch, one of which looks like two on the wire.
 const ARRIVALS: [&str; 4] = ["a", "b", "1:a1:b", "\0"];
 
-/// What is told on a channel that somebody may listen to.
+/// A topic that may have subscribers.
 #[derive(Clone, Debug)]
 pub(super) enum Topic {
     Release(&'static str),
@@ -86,13 +86,13 @@ pub(super) enum TestStep {
         drafts: Vec<Draft>,
     },
     LoseLock(&'static str),
-    /// Nobody is known to share a resource, though it is shared.
+    /// The key of the readers is lost, and the key of the resource stays.
     LoseReaders(&'static str),
-    /// The time of a reader is over, while others read on.
+    /// One reader expires, while other readers hold the resource.
     EndReader(&'static str, &'static str),
     LoseCounter(&'static str),
     LoseLeader(&'static str),
-    /// It lives for long, or is to be prolonged at its next use.
+    /// A counter is set, with a long ttl or one that the next use extends.
     SetCounter(&'static str, Number, bool),
     SetMetadata {
         minimum_token: Number,
@@ -100,13 +100,13 @@ pub(super) enum TestStep {
     },
     LoseMetadata,
     LoseQuarantine,
-    /// A topic has listeners from now on, or has none.
+    /// A topic gets subscribers, or loses them.
     Listen(Topic, bool),
-    /// The time is long past at which a waiter was woken.
+    /// The first wake of a waiter is moved far into the past.
     WakeLongAgo(&'static str),
-    /// The time of an entry in the queue is over.
+    /// A queue entry expires.
     EndEntry(&'static str, &'static str),
-    /// The server goes on as if it were another incarnation.
+    /// The server begins another incarnation.
     Restart,
 }
 
@@ -119,11 +119,11 @@ fn number() -> impl Strategy<Value = Number> {
     ]
 }
 
-/// Mostly nothing.
+/// Tombstones, mostly none.
 const TOMBSTONES: [Tombstone; 4] =
     [Tombstone::Never, Tombstone::Never, Tombstone::IfMissing, Tombstone::Always];
 
-/// Mostly none.
+/// Returns hints, mostly none.
 fn hint() -> impl Strategy<Value = Number> {
     prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()]
 }
@@ -152,7 +152,7 @@ fn question() -> impl Strategy<Value = Question> {
     ]
 }
 
-/// Mostly of the same count.
+/// Returns latch operations, mostly with equal counts.
 fn latch() -> impl Strategy<Value = Question> {
     let count = prop_oneof![4 => Just(2_u32), 1 => Just(3)];
     let arrivals = sample::subsequence(&ARRIVALS[..], 0..3);
@@ -205,8 +205,8 @@ pub(super) fn registration() -> Draft {
     Draft { question, resources: vec!["a"], shared: [false; 3], owner: "u:1", ttl: 1 }
 }
 
-/// One client holds a resource, or shares it, all others enqueue, and the first is woken, perhaps
-/// long ago. By chance a queue is rarely as long as that.
+/// Returns steps to a long queue, which random steps rarely reach: one client holds or shares a resource,
+/// all other clients enqueue, and the first waiter is woken, perhaps long ago.
 pub(super) fn crowd() -> impl Strategy<Value = Vec<TestStep>> {
     (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(is_shared, leaves, is_long_ago)| {
         let mut steps = crowd_round(is_shared, leaves);
@@ -271,7 +271,7 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
     let shares = vec((owner(), 1..4_u64), 1..5);
     let asked = vec((asked, owner(), prop::bool::weighted(0.7), 1..4_u64), 1..6);
     (shares, vec(befalls, 0..3), asked).prop_map(move |(shares, befalls, asked)| {
-        // The counter is remembered from then on.
+        // The node has the counter from then on.
         let before = [lock(), unlock(Tombstone::Never)].map(|question| (question, OWNERS[0], false, 1));
         let shares = shares.into_iter().map(|(owner, ttl)| (lock(), owner, true, ttl));
         let first = before.into_iter().chain(shares).map(draft).map(|draft| one(vec![draft]));
