@@ -1,7 +1,7 @@
-//! A node that breaks a rule: what tests run on that have to fail then.
+//! Nodes that break a rule. A test of the rule must fail on them.
 //!
-//! The rules themselves know nothing of it. Here an operation, or its outcome, is changed as if the node had not kept
-//! the one rule. Each rule is a row of [`RULES`]; an operation that a rule does not concern is executed as it is.
+//! The code of the rules does not contain the mutations. This module changes an operation or its outcome, as if the node
+//! had broken one rule. Each rule is a row of [`RULES`]; operations that the rule does not concern are executed unchanged.
 
 use std::{collections::BTreeMap, mem};
 
@@ -24,10 +24,10 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// Executes one operation by all rules but one.
+/// The execution of one operation by all rules except one.
 type BrokenRule = fn(&mut BrokenNode<'_, '_>) -> Result<Answer, Answer>;
 
-/// Every rule of a node that can be broken, and how the node acts then.
+/// Every rule of a node that can be broken, with the broken behaviour.
 const RULES: &[(Mutation, BrokenRule)] = &[
     (M::WriteBackUnconditionally, |node| node.write_back_if(|_, _| Ok(true))),
     (M::WriteBackWithoutOwner, |node| {
@@ -133,7 +133,7 @@ const RULES: &[(Mutation, BrokenRule)] = &[
     (M::CountPermits, |node| node.count_permits()),
 ];
 
-/// A node at one operation.
+/// A node with one operation to execute.
 struct BrokenNode<'a, 's> {
     state: &'a mut NodeState,
     parameters: &'a QuorumParameters,
@@ -143,7 +143,7 @@ struct BrokenNode<'a, 's> {
 }
 
 impl NodeState {
-    /// Executes one operation by all rules but this one.
+    /// Executes one operation by all rules except this one.
     pub(super) fn execute_broken(
         &mut self,
         rule: Mutation,
@@ -169,14 +169,14 @@ impl BrokenNode<'_, '_> {
         self.state.execute(self.parameters, operation, self.now, self.subscribers)
     }
 
-    /// Whether the node would keep what is to be renewed.
+    /// Whether the node would renew the lease.
     fn would_keep(&self) -> Result<bool, Answer> {
         let (mut state, mut subscribers) = (self.state.clone(), Subscribers::new(&|_| 1));
         let answer = state.execute(self.parameters, self.operation, self.now, &mut subscribers)?;
         Ok(is_kept(&answer))
     }
 
-    /// Writes back what the node refuses to, where this rule allows it.
+    /// Executes a write-back that the node refuses, if the broken rule allows it.
     fn write_back_if(
         &mut self,
         may_write: fn(&Self, &WriteBack) -> Result<bool, Answer>,
@@ -205,8 +205,8 @@ impl BrokenNode<'_, '_> {
         self.execute()
     }
 
-    /// Renews, and proves by the counters before if this rule allows it. A renewal in quarantine is
-    /// counted for some abstentions.
+    /// Renews. The earlier counters prove the token if the broken rule allows it, and a renewal in quarantine
+    /// counts for some abstentions.
     fn prove_if(
         &mut self,
         is_counted: fn(Abstention) -> bool,
@@ -226,7 +226,7 @@ impl BrokenNode<'_, '_> {
         Ok(Answer::Renewed { proves }.with_waiters(self.state.is_any_queued(resources, self.now)))
     }
 
-    /// Counts again what is forgotten of the renewed resources.
+    /// Writes forgotten counters of the renewed resources again.
     fn restore_counters(&mut self, renew: fn(&mut Self) -> Result<Answer, Answer>) -> Result<Answer, Answer> {
         let Operation::Renew(Renew { resources, token, .. }) = self.operation else {
             return self.execute();
@@ -242,7 +242,7 @@ impl BrokenNode<'_, '_> {
         Ok(answer)
     }
 
-    /// Answers a renewal without holds as usual, and takes one hold away, however many are left.
+    /// Answers a renewal without holds as usual, and removes one hold.
     fn take_one_hold(&mut self) -> Result<Answer, Answer> {
         let Operation::Renew(renew @ Renew { holds: 0, .. }) = self.operation else {
             return self.execute();
@@ -333,7 +333,7 @@ impl BrokenNode<'_, '_> {
         Ok(answer.with_waiters(self.state.is_any_queued(resources, self.now)))
     }
 
-    /// Withdraws and rolls back, and leaves the next waiter asleep.
+    /// Withdraws and rolls back without waking the next waiter.
     fn leave_without_wake(&mut self) -> Result<Answer, Answer> {
         match self.operation {
             Operation::Withdraw(withdraw) => {
@@ -353,7 +353,7 @@ impl BrokenNode<'_, '_> {
         }
     }
 
-    /// Executes the operation, and keeps back its notices on some topics.
+    /// Executes the operation, and drops its notices on some topics.
     fn without_notices(&mut self, is_kept_back: impl Fn(&Resource) -> bool) -> Result<Answer, Answer> {
         let sent = self.subscribers.notices.len();
         let result = self.execute();
@@ -362,7 +362,7 @@ impl BrokenNode<'_, '_> {
         result
     }
 
-    /// Grants a reader at its turn, and leaves the next waiter asleep.
+    /// Grants a woken reader without waking the next waiter.
     fn share_without_wake(&mut self) -> Result<Answer, Answer> {
         let Operation::Enqueue(enqueue) = self.operation else { return self.execute() };
         let sent = self.subscribers.notices.len();
@@ -382,7 +382,7 @@ impl BrokenNode<'_, '_> {
         Ok(answer)
     }
 
-    /// Executes the operation, and changes its outcome for each resource that it shares.
+    /// Executes the operation, and changes the outcome for each shared resource.
     fn share(
         &mut self,
         change: impl Fn(&mut Self, &NodeState, &Resource, Answer) -> Answer,
@@ -413,8 +413,8 @@ impl BrokenNode<'_, '_> {
         })
     }
 
-    /// Writes back what the node refuses a reader, where this rule allows it by the phase, by whether the owner is a
-    /// reader, and by the token.
+    /// Executes a write-back of a reader that the node refuses, if the broken rule allows it by the phase, by whether the
+    /// owner is a reader, and by the token.
     fn write_back_shared_if(&mut self, may_write: fn(u64, bool, u64) -> bool) -> Result<Answer, Answer> {
         self.share(|node, _, name, answer| {
             let (Operation::WriteBack(WriteBack { owner, token, .. }), Answer::NotWrittenBack { .. }) =
@@ -434,7 +434,7 @@ impl BrokenNode<'_, '_> {
         })
     }
 
-    /// Keeps what is left of readers when the last unlocks, so that the next begin no phase.
+    /// Keeps the record of the readers when the last reader unlocks, so that the next reader begins no phase.
     fn keep_phase(&mut self, before: &NodeState, name: &Resource, answer: Answer) -> Answer {
         if matches!(self.operation, Operation::Unlock(_)) && !self.state.readers.contains_key(name) {
             let left =
@@ -463,7 +463,7 @@ impl BrokenNode<'_, '_> {
         self.execute_instead(&Operation::Latch(counted))
     }
 
-    /// Grants any other slot in place of one that is held.
+    /// Grants any other slot in place of a held slot.
     fn count_permits(&mut self) -> Result<Answer, Answer> {
         let answer = self.execute();
         let (Operation::Lock(lock), Ok(Answer::Held(_)) | Err(Answer::Held(_))) = (self.operation, &answer)
