@@ -9,7 +9,7 @@ function node.reconfigure(_, from, to, digest)
   if current ~= from and current ~= to then
     return { 'wrong_quorum', current }
   end
-  redis.call('HSET', $METADATA, 'stamp', digest .. node.incarnation_in(metadata.stamp), 'fingerprint', to, 'new', '0')
+  redis.call('HSET', $METADATA, 'stamp', node.stamp_of(digest, metadata.incarnation or ''), 'fingerprint', to, 'new', '0')
   node.known_metadata = false
   return node.registered()
 end

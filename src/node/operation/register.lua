@@ -1,16 +1,23 @@
 -- register.lua  ARGV fingerprint, new nodes: quarantine|admit|leave, time, quarantine, renewals after  ->  registered incarnation|false [quarantine] | no_run_id | clock_off by | error READONLY
 node.arity.register = 5
 function node.register(_, fingerprint, new_nodes, time_of_client, lasts, renewals_after)
-  node.admit()
-  node.check_server(time_of_client)
   local metadata = node.metadata()
   local is_known = metadata.fingerprint
+  -- A lost or damaged stamp names no incarnation, so the node may have forgotten votes; the whole fingerprint
+  -- still tells whose node it is.
+  local is_stamped = metadata.stamp == node.stamp_of(node.digest(metadata.stamp), metadata.incarnation or '')
+  if is_stamped then
+    node.admit()
+  elseif is_known and is_known ~= fingerprint then
+    node.refuse({ 'wrong_quorum', is_known })
+  end
+  node.check_server(time_of_client)
   if not is_known and new_nodes == 'leave' then
     return node.registered()
   end
-  local is_of_this_incarnation = node.incarnation() and metadata.incarnation == node.incarnation()
+  local is_of_this_incarnation = is_stamped and node.incarnation() and metadata.incarnation == node.incarnation()
   local is_trusted = node.guard == 'off' or (not is_known and new_nodes == 'admit')
-  if not is_known or not (is_of_this_incarnation or is_trusted) then
+  if not (is_known and is_stamped) or not (is_of_this_incarnation or is_trusted) then
     -- The minimum token of a node that may have forgotten votes exceeds every vote until now. The
     -- minimum token of a new node stays. Votes from the next second on would otherwise exceed the
     -- minimum token that a restart within this second sets.

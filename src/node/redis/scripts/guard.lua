@@ -33,7 +33,9 @@ function node.abstention()
   end
   -- The metadata must be of the incarnation of the connection, or with the guard `vote` of the server.
   local is_registered
-  if guard == 'vote' then
+  if metadata.stamp == '' then
+    is_registered = false
+  elseif guard == 'vote' then
     is_registered = node.incarnation() and metadata.incarnation == node.incarnation()
   else
     is_registered = metadata.stamp == node.stamp
@@ -53,7 +55,9 @@ end
 -- Refuses the clients of another quorum.
 function node.admit()
   local metadata = node.metadata()
-  if metadata.fingerprint and metadata.stamp ~= node.stamp and node.digest(metadata.stamp) ~= node.digest(node.stamp) then
+  -- Without a stamp the node abstains, so that the client registers anew and compares the whole fingerprint.
+  local is_comparable = metadata.stamp ~= '' or node.guard == 'off'
+  if metadata.fingerprint and is_comparable and node.digest(metadata.stamp) ~= node.digest(node.stamp) then
     node.refuse({ 'wrong_quorum', metadata.fingerprint })
   end
 end

@@ -19,8 +19,8 @@ function node.check_server(time_of_client)
 end
 
 function node.stamp_of(digest, incarnation)
-  local run_id, replication_id = string.match(incarnation, '^(%x*)/(%x*)$')
-  return digest .. '/' .. (run_id and string.sub(run_id, 1, 16) .. string.sub(replication_id, 1, 16) or '')
+  local run_id, replication_id = string.match(incarnation, '^([^/]*)/?(.*)$')
+  return digest .. '/' .. string.sub(run_id, 1, 16) .. string.sub(replication_id, 1, 16)
 end
 
 -- `is_new` is 1 for a node that was never in a quorum, else 0.

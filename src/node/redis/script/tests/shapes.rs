@@ -4,14 +4,15 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     node::{
-        Answer, Holder, HolderInfo, InspectAnswer, ObserveAnswer, Operation, Queued, names,
+        Abstention, Answer, Holder, HolderInfo, InspectAnswer, NewNodes, ObserveAnswer, Operation, Queued,
+        QuorumParameters, Reconfigure, Register, Registration, RestartGuard, names,
         operation::samples::{
             enqueue, force_unlock, inspect, lock, observe, owner, parameters, proclaim, renew, resource,
             resources, said, unlock, write_back,
         },
         redis::script::tests::server::Server,
     },
-    values::NodeError,
+    values::{Fingerprint, NodeError},
 };
 
 /// An owner in the form of this library's and Redisson's locks.
@@ -239,6 +240,59 @@ fn metadata_of_another_quorum_refuses_locks_but_no_unlock() {
     );
     server.run("HDEL redquorum:node stamp");
     assert!(matches!(server.one(&parameters(), &lock("b", "me", 5000, 0)), Answer::WrongQuorum { .. }));
+}
+
+#[test]
+fn a_node_without_its_stamp_votes_again_after_a_quarantine() {
+    let mut server = Server::start();
+    let time = Duration::from_secs(server.seconds());
+    let register = |new_nodes| Operation::Register(Register { new_nodes, time });
+    for guard in [RestartGuard::PerConnection, RestartGuard::PerVote] {
+        server.run("FLUSHALL");
+        let new = QuorumParameters { guard, incarnation: None, ..parameters() };
+        let Answer::Registered(Registration { incarnation, quarantine: None }) =
+            server.one(&new, &register(NewNodes::Admit))
+        else {
+            panic!("not registered")
+        };
+        let registered = QuorumParameters { incarnation, ..new };
+        let digest = registered.fingerprint.digest();
+        for damage in ["HDEL redquorum:node stamp", &format!("HSET redquorum:node stamp {digest}")] {
+            server.run(damage);
+            let answer = server.one(&registered, &lock("a", "me", 5000, 0));
+            if guard == RestartGuard::PerConnection || damage.starts_with("HDEL") {
+                assert_eq!(answer, Answer::Abstains(Abstention::NotRegistered), "{guard:?}, {damage}");
+            }
+            let answer = server.one(&registered, &register(NewNodes::Admit));
+            let Answer::Registered(Registration { quarantine: Some(_), .. }) = answer else {
+                panic!("{guard:?}, {damage}: {answer:?}")
+            };
+            server.run("DEL redquorum:quarantine");
+            let answer = server.one(&registered, &lock("b", "me", 5000, 0));
+            assert!(matches!(answer, Answer::Granted { .. }), "{guard:?}, {damage}: {answer:?}");
+        }
+        server.run("HDEL redquorum:node stamp");
+        let other = QuorumParameters { fingerprint: Fingerprint::new("other"), ..registered.clone() };
+        assert_eq!(
+            server.one(&other, &register(NewNodes::Admit)),
+            Answer::WrongQuorum { fingerprint: registered.fingerprint.clone() }
+        );
+    }
+}
+
+#[test]
+fn a_move_to_another_configuration_mends_the_stamp() {
+    let mut server = Server::start();
+    let time = Duration::from_secs(server.seconds());
+    let new = QuorumParameters { guard: RestartGuard::PerConnection, incarnation: None, ..parameters() };
+    let answer = server.one(&new, &Operation::Register(Register { new_nodes: NewNodes::Admit, time }));
+    let Answer::Registered(Registration { incarnation, .. }) = answer else { panic!("{answer:?}") };
+    server.run("HDEL redquorum:node stamp");
+    let to = QuorumParameters { incarnation, fingerprint: Fingerprint::new("to"), ..new.clone() };
+    let moved = Reconfigure { from: new.fingerprint, to: to.fingerprint.clone() };
+    server.one(&to, &Operation::Reconfigure(moved));
+    let answer = server.one(&to, &lock("a", "me", 5000, 0));
+    assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
 }
 
 #[test]
