@@ -63,9 +63,9 @@ repeat
       call('HDEL', resource, $SHARED)
       call('ZREM', readers, owner)
     end
-    if done == 0 then
-      break
-    end
+  end
+  if done == 0 then
+    break
   end
   answer = done == 1 and vote or { 'error', type(done) == 'table' and done.err or tostring(done) }
 until true
