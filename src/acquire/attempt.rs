@@ -148,7 +148,7 @@ impl<'a> AttemptDriver<'a> {
         Self {
             context,
             number: context.observer.attempt_began(&checked.resources, &requests.owner),
-            attempt: Attempt::new(checked.settings.rules, plan, patience, context.now()),
+            attempt: Attempt::new(checked.settings.attempt, plan, patience, context.now()),
             fanout: Fanout::new(),
             entries,
             queue_node: QueueNodeView::new(checked.queue_node(context, index), index),
@@ -307,8 +307,8 @@ impl<'a> AttemptDriver<'a> {
         if !std::mem::replace(&mut self.cleanup.needs_rollback, false) {
             return;
         }
-        let rules = &self.requests.checked.settings.rules;
-        let keys_over = self.context.now() + rules.validity.seen_by_any(rules.ttl);
+        let config = &self.requests.checked.settings.attempt;
+        let keys_over = self.context.now() + config.validity.seen_by_any(config.ttl);
         let unlock = |tombstone| {
             let operation = self.requests.unlock(tombstone);
             Request::one(operation, self.context.latest_expiry()).blocks_until(keys_over)
@@ -340,8 +340,8 @@ impl<'a> AttemptDriver<'a> {
         let settings = &checked.settings;
         let time = LeaseTime::granted(
             self.attempt.start(),
-            settings.rules.ttl,
-            settings.rules.validity,
+            settings.attempt.ttl,
+            settings.attempt.validity,
             settings.hold_at_most,
         );
         Acquired {
@@ -352,7 +352,7 @@ impl<'a> AttemptDriver<'a> {
                 owner: owner.clone(),
                 token,
                 is_renewed: settings.is_renewed,
-                node_timeout: settings.rules.node_timeout,
+                node_timeout: settings.attempt.node_timeout,
             },
             time,
             in_flight: self.cleanup.in_flight.take(),
@@ -404,7 +404,7 @@ impl<'a> AttemptDriver<'a> {
     /// Records the queue node as silent, if the attempt has waited a hedge for its answer.
     fn note_silent_queue_node(&self, took: Duration) {
         if let Some(node) = self.queue_node.node
-            && took >= self.requests.checked.settings.rules.hedge()
+            && took >= self.requests.checked.settings.attempt.hedge()
             && self.queue_node.is_unknown()
             && self.attempt.lock_votes().get(node) == Some(&LockVote::NoAnswer)
         {

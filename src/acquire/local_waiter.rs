@@ -12,7 +12,7 @@ use crate::{
         waiters::LocalQueue,
     },
     algorithm::{
-        attempt::{HEDGE_SHARE, Plan},
+        attempt::Plan,
         failed_attempt::{FailedAttempt, RefusedResource},
         waiter_schedule::{NextAttempt, WaiterConfig, WaiterSchedule},
     },
@@ -159,7 +159,7 @@ impl LocalWaiter {
         let index = refused.map_or_else(|| entries.index(), |refused| refused.index);
         let resource = checked.resource_at(index);
         let start = context.now();
-        let deadline = start + checked.settings.rules.node_timeout / HEDGE_SHARE;
+        let deadline = start + checked.settings.attempt.hedge();
         let answers = inspect_all(context, resource, deadline).await;
         let votes: Vec<_> = answers.iter().map(vote_of).collect();
         let readers: Vec<_> = answers.iter().map(first_reader).collect();
@@ -204,7 +204,7 @@ impl WaiterState {
             // The first attempt enters the queue, after the subscription or its deadline.
             Some(queue_node) if checked.is_known_held => {
                 entries.listen(*queue_node);
-                schedule.request_attempt(now + settings.rules.node_timeout / LISTENING_SHARE);
+                schedule.request_attempt(now + settings.attempt.node_timeout / LISTENING_SHARE);
             }
             _ => schedule.request_attempt(now),
         }

@@ -18,7 +18,7 @@ use crate::{
 ///
 /// The waiter enters a queue only at a node where it has subscribed to its wake. A deferral names the queue node.
 pub(super) struct QueueEntries {
-    queue: WaitQueue,
+    queue: WaiterQueue,
     waiter: QueuedWaiter,
     /// Whether the next enqueue keeps the entry alive and locks nothing.
     enqueue_only: bool,
@@ -30,7 +30,7 @@ pub(super) struct QueueEntries {
 }
 
 /// The wait queue that a waiter is in, as constants.
-struct WaitQueue {
+struct WaiterQueue {
     resource: Resource,
     /// The index of the resource in its group.
     index: usize,
@@ -73,7 +73,7 @@ impl QueueEntries {
         index: usize,
         notifier: &Arc<Notifier>,
     ) -> Self {
-        let queue = WaitQueue {
+        let queue = WaiterQueue {
             resource: checked.resource_at(index).clone(),
             index,
             is_shared: checked.resources.is_shared(index),
@@ -197,7 +197,7 @@ impl QueueEntries {
     }
 }
 
-impl WaitQueue {
+impl WaiterQueue {
     fn fresh_waiter(&self, context: &ClientContext) -> LeaseId {
         let waiter = context.owners.fresh();
         if self.is_shared { names::reader(&waiter) } else { waiter }

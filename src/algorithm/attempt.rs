@@ -119,7 +119,7 @@ impl Attempt {
     /// newcomer has its turn.
     pub(crate) fn on_queue(&mut self, has_waiters: bool) {
         if has_waiters {
-            self.queue.is_deferred |= self.plan.yields_to_waiters();
+            self.queue.must_yield |= self.plan.yields_to_waiters();
         } else {
             self.queue.has_turn = true;
         }
@@ -181,7 +181,7 @@ impl Attempt {
             return self.roll_back(now);
         }
         let result = self.lock.result();
-        if self.queue.is_deferred && result != TallyResult::Won {
+        if self.queue.must_yield && result != TallyResult::Won {
             return self.roll_back(now);
         }
         match result {
@@ -264,7 +264,7 @@ impl Attempt {
     fn roll_back(&mut self, now: Instant) -> AttemptStep {
         self.phase = if now >= self.end_of_validity() {
             AttemptPhase::Failed(FailureReason::Expired)
-        } else if self.queue.is_deferred || self.queue_node_refused() || self.waking_node_refused() {
+        } else if self.queue.must_yield || self.queue_node_refused() || self.waking_node_refused() {
             AttemptPhase::Failed(FailureReason::Contended)
         } else if now >= self.end() {
             AttemptPhase::Failed(self.reason())

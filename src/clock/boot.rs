@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures::future::{BoxFuture, FutureExt};
 use tokio::runtime::Handle;
 
-use crate::clock::{Clock, Instant, boot_time::boot_time, timer_driver::TimerDriver, timers::Timers};
+use crate::clock::{Clock, Instant, boot_time::boot_time, timer_driver::TimerDriver, timers::TimerSet};
 
 /// The time since the machine was started. On systems that can tell, suspended time is included.
 ///
@@ -26,7 +26,7 @@ use crate::clock::{Clock, Instant, boot_time::boot_time, timer_driver::TimerDriv
 /// Task and thread end when the clock, its clones and its sleeps are dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct BootClock {
-    timers: Arc<Timers>,
+    timers: Arc<TimerSet>,
 }
 
 impl BootClock {
@@ -38,7 +38,7 @@ impl BootClock {
 
         match Timerfd::create() {
             Ok(timer) => {
-                let timers = Arc::new(Timers::new(TimerDriver::Timerfd(timer.clone())));
+                let timers = Arc::new(TimerSet::new(TimerDriver::Timerfd(timer.clone())));
                 drop(runtime.spawn(TimerfdTask::new(Arc::downgrade(&timers)).run(timer)));
                 Self { timers }
             }
@@ -56,7 +56,7 @@ impl BootClock {
     }
 
     fn with_thread() -> Self {
-        Self { timers: Arc::new(Timers::new(TimerDriver::None)) }
+        Self { timers: Arc::new(TimerSet::new(TimerDriver::None)) }
     }
 }
 

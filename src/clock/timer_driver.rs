@@ -9,7 +9,7 @@ use std::{
 
 #[cfg(all(target_os = "linux", not(redquorum_portable)))]
 use crate::clock::timerfd::Timerfd;
-use crate::clock::{Instant, boot_time::boot_time, timers::Timers};
+use crate::clock::{Instant, boot_time::boot_time, timers::TimerSet};
 
 /// The longest sleep of the thread. A thread's sleep does not count suspended time, so the thread may be late
 /// by this after a suspend.
@@ -55,7 +55,7 @@ impl TimerDriver {
     /// # Errors
     ///
     /// If the system allows no more threads.
-    pub(super) fn thread(timers: Weak<Timers>) -> io::Result<Self> {
+    pub(super) fn thread(timers: Weak<TimerSet>) -> io::Result<Self> {
         let thread = thread::Builder::new()
             .name("redquorum-clock".to_owned())
             .spawn(move || fire_in_slices(&timers))?;
@@ -64,7 +64,7 @@ impl TimerDriver {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a thread of its own, which blocks no task")]
-fn fire_in_slices(timers: &Weak<Timers>) {
+fn fire_in_slices(timers: &Weak<TimerSet>) {
     while let Some(next) = timers.upgrade().map(|timers| timers.fire()) {
         match next {
             Some(deadline) => {

@@ -12,7 +12,7 @@ use rustix::time::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-use crate::clock::{Instant, timers::Timers};
+use crate::clock::{Instant, timers::TimerSet};
 
 /// A timer on `CLOCK_BOOTTIME`. Tokio's own timers stand still while the machine is suspended.
 #[derive(Clone, Debug)]
@@ -58,11 +58,11 @@ impl Timerfd {
 /// because its runtime ends or cannot watch the timerfd, it reports its end to the timers.
 #[derive(Debug)]
 pub(super) struct TimerfdTask {
-    timers: Weak<Timers>,
+    timers: Weak<TimerSet>,
 }
 
 impl TimerfdTask {
-    pub(super) fn new(timers: Weak<Timers>) -> Self {
+    pub(super) fn new(timers: Weak<TimerSet>) -> Self {
         Self { timers }
     }
 

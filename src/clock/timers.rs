@@ -22,7 +22,7 @@ use crate::{
 /// ```text
 ///  Sleep::poll ──► TimerQueue::insert ──► arm ──► TimerDriver::set
 ///                                                      │ deadline
-///  wakers  ◄── TimerQueue::take_due ◄── Timers::fire ◄─┘
+///  wakers  ◄── TimerQueue::take_due ◄── TimerSet::fire ◄─┘
 /// ```
 ///
 /// # Invariants
@@ -32,7 +32,7 @@ use crate::{
 /// 2. Wakers run and are dropped after the mutex is released, because they may run code of other crates, such
 ///    as the drop of another sleep.
 #[derive(Debug)]
-pub(super) struct Timers {
+pub(super) struct TimerSet {
     state: Mutex<TimersState>,
     next_id: AtomicU64,
 }
@@ -43,7 +43,7 @@ struct TimersState {
     timer_driver: TimerDriver,
 }
 
-impl Timers {
+impl TimerSet {
     pub(super) fn new(timer_driver: TimerDriver) -> Self {
         Self {
             state: Mutex::new(TimersState { timer_queue: TimerQueue::default(), timer_driver }),
@@ -131,7 +131,7 @@ impl Timers {
     }
 }
 
-impl Drop for Timers {
+impl Drop for TimerSet {
     /// Fires the driver, so that its task or thread finds the timers dropped and ends.
     fn drop(&mut self) {
         lock(&self.state).timer_driver.set(Instant::from_origin(std::time::Duration::ZERO));
@@ -146,7 +146,7 @@ impl Drop for Timers {
 #[must_use = "a future does nothing unless it is polled"]
 #[derive(Debug)]
 pub(super) struct Sleep {
-    timers: Arc<Timers>,
+    timers: Arc<TimerSet>,
     deadline: Instant,
     id: u64,
     is_queued: bool,

@@ -24,7 +24,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(5);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckedLock {
     /// The settings of its attempts, such as the ttl.
-    pub(crate) rules: AttemptConfig,
+    pub(crate) attempt: AttemptConfig,
     pub(crate) hold_at_most: Option<Duration>,
     pub(crate) quorum_timeout: Duration,
     /// Whether the quorum timeout was set. If not, a call also waits for nodes that have reported the end of
@@ -44,7 +44,7 @@ impl CheckedLock {
             start,
             timeout: self.quorum_timeout,
             waits_for_quarantine: !self.is_quorum_timeout_set,
-            node_timeout: self.rules.node_timeout,
+            node_timeout: self.attempt.node_timeout,
         }
     }
 }
@@ -164,7 +164,7 @@ impl LockOptions {
             return Err(out_of_range("hold_at_most", format_args!("{given:?}"), "a time above zero"));
         }
         let pacing = self.check_pacing()?;
-        let rules = AttemptConfig {
+        let attempt = AttemptConfig {
             electorate: quorum.electorate,
             validity: quorum.validity,
             ttl,
@@ -172,7 +172,7 @@ impl LockOptions {
             attempt_timeout: quorum.attempt_timeout,
         };
         Ok(CheckedLock {
-            rules,
+            attempt,
             hold_at_most: self.hold_at_most,
             quorum_timeout: self.quorum_timeout.unwrap_or(ttl),
             is_quorum_timeout_set: self.quorum_timeout.is_some(),
@@ -203,7 +203,7 @@ mod tests {
         let quorum = QuorumSettings::default().check(3).unwrap();
         let lock = LockOptions::new().ttl(Duration::from_secs(5));
         let lock = lock.check(&quorum).unwrap();
-        assert_eq!(lock.rules.node_timeout, Duration::from_millis(500));
+        assert_eq!(lock.attempt.node_timeout, Duration::from_millis(500));
         assert_eq!(lock.quorum_timeout, Duration::from_secs(5));
         assert!(lock.is_renewed);
     }

@@ -41,7 +41,7 @@ struct LeaderQuery {
 ///
 /// Dropping the future has no effect on the nodes.
 pub(super) async fn query(context: &ClientContext, checked: &CheckedRequest) -> Result<LeaderView, Error> {
-    let deadline = context.now() + checked.settings.rules.node_timeout;
+    let deadline = context.now() + checked.settings.attempt.node_timeout;
     let request = Request::one(Operation::Observe(Observe { resource: checked.resource.clone() }), deadline);
     let replies = context.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
     let mut fanout = Fanout::from_replies(replies);

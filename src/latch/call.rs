@@ -27,11 +27,11 @@ pub(super) struct LatchCall<'a> {
     pub(super) view: LatchView,
     /// The last reply of each node.
     votes: Vec<NodeReply>,
-    failures: ConsecutiveFailures,
+    failures: LatchFailures,
 }
 
 /// The rounds without a quorum since the last round with one.
-struct ConsecutiveFailures {
+struct LatchFailures {
     /// The number of pauses after these rounds.
     pauses: u32,
     /// The begin of the first of these rounds, or of the call; `None` after a round with a quorum.
@@ -49,7 +49,7 @@ impl<'a> LatchCall<'a> {
     ) -> Self {
         let view = LatchView::new(context.settings.electorate, count as usize, arrivals);
         let votes = vec![NodeReply::NotAsked; context.nodes.len()];
-        let failures = ConsecutiveFailures { pauses: 0, since: Some(context.now()) };
+        let failures = LatchFailures { pauses: 0, since: Some(context.now()) };
         Self { context, latch, count, retention, settings, view, votes, failures }
     }
 
@@ -58,7 +58,7 @@ impl<'a> LatchCall<'a> {
     pub(super) async fn ask(&mut self, is_enough: impl Fn(&LatchView) -> bool) -> Result<(), Error> {
         let context = self.context;
         let begun = context.now();
-        let node_timeout = self.settings.rules.node_timeout;
+        let node_timeout = self.settings.attempt.node_timeout;
         let mut deadline = begun + node_timeout;
         let request = self.request();
         self.view.begin_round();
@@ -79,7 +79,7 @@ impl<'a> LatchCall<'a> {
             }
         }
         if self.view.is_recorded() {
-            self.failures = ConsecutiveFailures { pauses: 0, since: None };
+            self.failures = LatchFailures { pauses: 0, since: None };
         } else {
             self.failures.since.get_or_insert(begun);
         }
@@ -102,7 +102,7 @@ impl<'a> LatchCall<'a> {
     /// Reports the open latch to all nodes, if a node has not recorded that. No call waits for the answers.
     pub(super) fn spread(&self) {
         if self.view.must_spread_opening() {
-            let deadline = self.context.now() + self.settings.rules.node_timeout;
+            let deadline = self.context.now() + self.settings.attempt.node_timeout;
             drop(send_to_all(self.context, Operation::Latch(self.request()), deadline));
         }
     }

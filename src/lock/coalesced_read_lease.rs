@@ -40,8 +40,8 @@ impl CoalescedReadLeases {
     /// Returns the lease that tasks share for a request. Only requests that read all of their resources, with the ttl of
     /// the quorum and renewals without an end, share a lease.
     pub(super) fn get(&self, ttl: Duration, checked: &CheckedRequest) -> Option<Arc<CoalescedReadLease>> {
-        let CheckedLock { rules, hold_at_most, is_renewed, .. } = checked.settings;
-        let is_usual = rules.ttl == ttl && is_renewed && hold_at_most.is_none();
+        let CheckedLock { attempt, hold_at_most, is_renewed, .. } = checked.settings;
+        let is_usual = attempt.ttl == ttl && is_renewed && hold_at_most.is_none();
         if !(checked.resources.are_all_shared() && is_usual) {
             return None;
         }

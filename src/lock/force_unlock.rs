@@ -23,7 +23,7 @@ pub(crate) async fn force_unlock(
     context: &ClientContext,
     checked: &CheckedRequest,
 ) -> Result<NodeReplies, Error> {
-    let deadline = context.now() + checked.settings.rules.node_timeout;
+    let deadline = context.now() + checked.settings.attempt.node_timeout;
     let asked = send_inspect_with_readers(context, &checked.resource, deadline);
     let resources = checked.resources.clone();
     let force = Request::one(Operation::ForceUnlock(ForceUnlock { resources }), deadline);

@@ -173,7 +173,7 @@ impl fmt::Display for Inspection {
 /// Inspects every node, and waits until each has answered or timed out.
 pub(crate) async fn inspect(context: &ClientContext, checked: &CheckedRequest) -> Result<Inspection, Error> {
     let start = context.now();
-    let deadline = start + checked.settings.rules.node_timeout;
+    let deadline = start + checked.settings.attempt.node_timeout;
     let answers =
         collect_with_times(context, send_inspect(context, &checked.resource, deadline), deadline).await;
     let answered = answers.iter().filter(|(answer, _)| matches!(answer, Answer::Inspected(_))).count();

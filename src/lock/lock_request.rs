@@ -221,7 +221,7 @@ impl LockRequest {
         };
         let own = owner.lease_on(self.context(), &checked.resources);
         // If another task of the owner waits for the resource, another client holds it.
-        let deadline = self.context().now() + checked.settings.rules.node_timeout;
+        let deadline = self.context().now() + checked.settings.attempt.node_timeout;
         let Some(_entered) = own.entrance.enter_before(self.context(), Some(deadline)).await? else {
             return own.outage.at_deadline(self.context(), &checked.resource).map(|()| None);
         };

@@ -2,7 +2,7 @@
 
 use crate::model::{
     NODES,
-    message::{AttemptId, Reply, Request},
+    message::{ModelAttempt, Reply, Request},
 };
 
 /// A transition. Nodes are identified by their index in the state before it.
@@ -20,7 +20,7 @@ pub(super) enum Action {
         node: usize,
         request: Request,
         again: bool,
-        delivery: Delivery,
+        delivery: ModelDelivery,
     },
     Deliver {
         node: usize,
@@ -33,7 +33,7 @@ pub(super) enum Action {
     /// The ttl of one reader ends.
     ExpireReader {
         node: usize,
-        reader: AttemptId,
+        reader: ModelAttempt,
     },
     LoseCounter {
         node: usize,
@@ -55,7 +55,7 @@ pub(super) enum Action {
 
 /// The time at which a client receives the answer of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Delivery {
+pub(super) enum ModelDelivery {
     /// At any time, or never.
     AnyTime,
     AtOnce,
@@ -75,7 +75,7 @@ impl Action {
             Self::Downgrade(by) => format!("{} begins to downgrade", client(by)),
             Self::Execute { node, request: Request { of, message }, again, delivery } => {
                 let again = if again { ", and will repeat it" } else { "" };
-                let answered = if delivery == Delivery::AtOnce { ", answered at once" } else { "" };
+                let answered = if delivery == ModelDelivery::AtOnce { ", answered at once" } else { "" };
                 format!("node {} executes {of}'s {message:?}{again}{answered}", names[node])
             }
             Self::Deliver { node, reply: Reply { to, message } } => {

@@ -2,7 +2,7 @@
 
 use crate::model::{
     CLIENTS, NODES,
-    message::{AttemptId, DOWNGRADE},
+    message::{DOWNGRADE, ModelAttempt},
 };
 
 /// A property that must hold in every state that a search reaches.
@@ -166,7 +166,7 @@ impl Bounds {
     }
 
     /// Whether the attempt is the attempt of a reader.
-    pub(super) fn is_reader(&self, of: AttemptId) -> bool {
+    pub(super) fn is_reader(&self, of: ModelAttempt) -> bool {
         self.readers[of.client] || of.number == DOWNGRADE
     }
 }

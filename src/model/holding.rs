@@ -4,7 +4,7 @@ use crate::{
     model::{
         NODES,
         message::{FromNode, ToNode},
-        node_model::{LockVote, NodeAttemptState},
+        node_model::{ModelLockVote, NodeAttemptState},
         protocol::Protocol,
         world::{ClientPhase, Flaw, ModelLease, ModelRound, World},
     },
@@ -16,7 +16,7 @@ impl NodeAttemptState {
     /// Returns the kind of tombstone that an unlock leaves at the node; `None` if no unlock is sent
     /// there.
     pub(super) fn tombstone(self, model: &Protocol) -> Option<Tombstone> {
-        let is_lock_open = self.lock == LockVote::Unanswered;
+        let is_lock_open = self.lock == ModelLockVote::Unanswered;
         let is_renewal_open = self.open_renewals > 0;
         let was_renewed = self.is_renewed || is_renewal_open;
         let leaves_for_lock = is_lock_open && !model.rules.is_broken(Mutation::NoTombstoneForLock);
@@ -28,7 +28,7 @@ impl NodeAttemptState {
             true if leaves_for_lock => Tombstone::IfMissing,
             _ => Tombstone::Never,
         };
-        let may_be_here = self.lock != LockVote::Refused || was_renewed;
+        let may_be_here = self.lock != ModelLockVote::Refused || was_renewed;
         (may_be_here && model.bounds.are_unlocks_relevant()).then_some(tombstone)
     }
 }

@@ -5,7 +5,7 @@ use crate::{
         NODES,
         bounds::ModelProperty,
         message::{DOWNGRADE, FromNode, Request, ToNode},
-        node_model::{LockVote, NodeAttemptState, WriteBackState},
+        node_model::{ModelLockVote, NodeAttemptState, WriteBackState},
         protocol::Protocol,
         rules::BrokenRule,
         world::{ClientPhase, Flaw, Granted, ModelClient, ModelLease, PendingDowngrade, World},
@@ -64,8 +64,8 @@ impl World {
     pub(super) fn retry_refused(&mut self, model: &Protocol, client: usize) {
         self.repeats -= 1;
         for node in 0..NODES {
-            if self.nodes[node].attempts[client].lock == LockVote::Refused {
-                self.nodes[node].open().attempts[client].lock = LockVote::Unanswered;
+            if self.nodes[node].attempts[client].lock == ModelLockVote::Refused {
+                self.nodes[node].open().attempts[client].lock = ModelLockVote::Unanswered;
                 let hint = model.bounds.hints[client];
                 self.send(client, node, ToNode::Lock { hint, has_turn: true });
             }
@@ -76,8 +76,8 @@ impl World {
     pub(super) fn on_vote(&mut self, model: &Protocol, client: usize, node: usize, message: FromNode) {
         let attempt = &mut self.nodes[node].open().attempts[client];
         match message {
-            FromNode::Granted { vote } => attempt.lock = LockVote::Granted(vote),
-            FromNode::Refused => attempt.lock = LockVote::Refused,
+            FromNode::Granted { vote } => attempt.lock = ModelLockVote::Granted(vote),
+            FromNode::Refused => attempt.lock = ModelLockVote::Refused,
             FromNode::WrittenBack(is_written_back) => {
                 attempt.write_back =
                     if is_written_back { WriteBackState::WrittenBack } else { WriteBackState::Refused };
@@ -99,15 +99,15 @@ impl World {
         self.unlock_downgraded(client);
         for node in 0..NODES {
             let tombstone = match self.nodes[node].attempts[client].lock {
-                LockVote::Refused => continue,
-                LockVote::Unanswered if model.rules.is_broken(Mutation::RollbackSkipsSilent) => continue,
-                LockVote::Unanswered
+                ModelLockVote::Refused => continue,
+                ModelLockVote::Unanswered if model.rules.is_broken(Mutation::RollbackSkipsSilent) => continue,
+                ModelLockVote::Unanswered
                     if model.bounds.is_all_delivered()
                         && !model.rules.is_broken(Mutation::NoTombstoneForLock) =>
                 {
                     Tombstone::IfMissing
                 }
-                LockVote::Granted(_) | LockVote::Unanswered => Tombstone::Never,
+                ModelLockVote::Granted(_) | ModelLockVote::Unanswered => Tombstone::Never,
             };
             if model.bounds.are_unlocks_relevant() {
                 self.send(client, node, ToNode::Unlock { notify: false, tombstone });
@@ -119,8 +119,8 @@ impl World {
     /// Decides the attempt at the first quorum. The token is the largest vote.
     fn decide(&mut self, model: &Protocol, client: usize) {
         let votes = self.nodes.iter().filter_map(|node| match node.attempts[client].lock {
-            LockVote::Granted(vote) => Some(vote),
-            LockVote::Unanswered | LockVote::Refused => None,
+            ModelLockVote::Granted(vote) => Some(vote),
+            ModelLockVote::Unanswered | ModelLockVote::Refused => None,
         });
         if votes.clone().count() < model.needed {
             return;
@@ -140,14 +140,14 @@ impl World {
     fn confirm(&mut self, model: &Protocol, client: usize, token: u64) {
         let confirmed = self.count(|node| {
             let attempt = node.attempts[client];
-            attempt.lock == LockVote::Granted(token) || attempt.write_back == WriteBackState::WrittenBack
+            attempt.lock == ModelLockVote::Granted(token) || attempt.write_back == WriteBackState::WrittenBack
         });
         if confirmed >= model.needed {
             return self.grant(model, client, token);
         }
         for node in 0..NODES {
             let attempt = self.nodes[node].attempts[client];
-            let is_below = matches!(attempt.lock, LockVote::Granted(vote) if vote < token);
+            let is_below = matches!(attempt.lock, ModelLockVote::Granted(vote) if vote < token);
             if is_below && attempt.write_back == WriteBackState::NotSent {
                 self.nodes[node].open().attempts[client].write_back = WriteBackState::Unanswered;
                 self.send(client, node, ToNode::WriteBack { token });

@@ -17,7 +17,7 @@ static SHARED: LazyLock<Resources> = LazyLock::new(|| resources("r").shared());
 
 /// The lease ids by client and attempt.
 static OWNERS: LazyLock<Vec<Vec<LeaseId>>> = LazyLock::new(|| {
-    let client = |client| (1..=4).map(|number| owner(&AttemptId { client, number }.to_string())).collect();
+    let client = |client| (1..=4).map(|number| owner(&ModelAttempt { client, number }.to_string())).collect();
     (0..super::CLIENTS).map(client).collect()
 });
 
@@ -25,19 +25,19 @@ pub(super) fn resource() -> &'static Resource {
     &RESOURCES[0]
 }
 
-pub(super) fn owner_of(AttemptId { client, number }: AttemptId) -> &'static LeaseId {
+pub(super) fn owner_of(ModelAttempt { client, number }: ModelAttempt) -> &'static LeaseId {
     &OWNERS[client][usize::from(number) - 1]
 }
 
-pub(super) fn attempt_of(owner: &LeaseId) -> AttemptId {
+pub(super) fn attempt_of(owner: &LeaseId) -> ModelAttempt {
     let mut attempts =
-        (0..super::CLIENTS).flat_map(|client| (1..=4).map(move |number| AttemptId { client, number }));
+        (0..super::CLIENTS).flat_map(|client| (1..=4).map(move |number| ModelAttempt { client, number }));
     attempts.find(|attempt| owner_of(*attempt) == owner).unwrap()
 }
 
 /// One attempt of one client: `a1`, `a2`, `b1`, `c1`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct AttemptId {
+pub(super) struct ModelAttempt {
     pub(super) client: usize,
     pub(super) number: u8,
 }
@@ -56,7 +56,7 @@ pub(super) enum ToNode {
     },
     /// A lock of a reader that replaces the lease of this writer.
     Downgrade {
-        writer: AttemptId,
+        writer: ModelAttempt,
     },
     WriteBack {
         token: u64,
@@ -91,19 +91,19 @@ pub(super) enum FromNode {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Request {
-    pub(super) of: AttemptId,
+    pub(super) of: ModelAttempt,
     pub(super) message: ToNode,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Reply {
-    pub(super) to: AttemptId,
+    pub(super) to: ModelAttempt,
     pub(super) message: FromNode,
 }
 
 impl Request {
     /// Returns the operation for the node. Its owner may differ from the attempt.
-    pub(super) fn operation(self, owned_by: AttemptId, is_reader: bool, ttl: Duration) -> Operation {
+    pub(super) fn operation(self, owned_by: ModelAttempt, is_reader: bool, ttl: Duration) -> Operation {
         let resources = if is_reader { SHARED.clone() } else { RESOURCES.clone() };
         let owner = owner_of(owned_by).clone();
         match self.message {
@@ -138,14 +138,14 @@ pub(super) fn foreign_waiter(ttl: Duration) -> Operation {
     })
 }
 
-impl fmt::Display for AttemptId {
+impl fmt::Display for ModelAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let client = ["a", "b", "c"][self.client];
         write!(f, "{client}{}", self.number)
     }
 }
 
-impl fmt::Debug for AttemptId {
+impl fmt::Debug for ModelAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }

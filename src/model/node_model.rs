@@ -11,7 +11,7 @@ use crate::{
     model::{
         CLIENTS,
         bounds::ModelProperty,
-        message::{AttemptId, FromNode, Reply, Request, ToNode, attempt_of, foreign_waiter, resource},
+        message::{FromNode, ModelAttempt, Reply, Request, ToNode, attempt_of, foreign_waiter, resource},
         protocol::Protocol,
         rules::BrokenRule,
     },
@@ -49,7 +49,7 @@ pub(super) struct NodeModel {
 /// The answers that an attempt has received from a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct NodeAttemptState {
-    pub(super) lock: LockVote,
+    pub(super) lock: ModelLockVote,
     pub(super) write_back: WriteBackState,
     /// Whether the node counts for the last renewal round, once it has answered.
     pub(super) renewal: Option<bool>,
@@ -66,7 +66,7 @@ pub(super) struct NodeAttemptState {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum LockVote {
+pub(super) enum ModelLockVote {
     #[default]
     Unanswered,
     Granted(u64),
@@ -146,7 +146,7 @@ impl NodeModel {
     pub(super) fn execute(&mut self, model: &Protocol, request: Request, now: u8) -> Option<FromNode> {
         let Request { of, message } = request;
         let owner = match model.rules.broken_rule {
-            Some(BrokenRule::Mutation(Mutation::ReuseLeaseId)) => AttemptId { number: 1, ..of },
+            Some(BrokenRule::Mutation(Mutation::ReuseLeaseId)) => ModelAttempt { number: 1, ..of },
             _ => of,
         };
         let operation = request.operation(owner, model.bounds.is_reader(of), model.ttl());
@@ -189,7 +189,7 @@ impl NodeModel {
     }
 
     /// Returns the readers of the resource, while the clocks stand still.
-    pub(super) fn readers(&self) -> impl Iterator<Item = AttemptId> {
+    pub(super) fn readers(&self) -> impl Iterator<Item = ModelAttempt> {
         let readers = self.state.readers(resource(), self.time(0));
         readers.into_iter().flat_map(|readers| readers.ends.keys().map(attempt_of))
     }

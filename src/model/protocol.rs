@@ -7,10 +7,10 @@ use stateright::{Model, Property};
 use crate::{
     model::{
         CLIENTS, NODES,
-        action::{Action, Delivery},
+        action::{Action, ModelDelivery},
         bounds::{Bounds, Expiries, ModelProperty},
         message::{FromNode, Reply, Request, ToNode},
-        node_model::{INCARNATION, LockVote, NodeModel, Sealed},
+        node_model::{INCARNATION, ModelLockVote, NodeModel, Sealed},
         rules::Rules,
         world::{ClientPhase, World},
     },
@@ -100,7 +100,10 @@ impl Protocol {
         let mut world = then(world, Action::Begin(0));
         for node in 0..self.needed {
             let request = world.nodes[node].requests()[0];
-            world = then(world, Action::Execute { node, request, again: false, delivery: Delivery::AnyTime });
+            world = then(
+                world,
+                Action::Execute { node, request, again: false, delivery: ModelDelivery::AnyTime },
+            );
             let reply = world.nodes[node].replies()[0];
             world = then(world, Action::Deliver { node, reply });
         }
@@ -126,7 +129,7 @@ impl Protocol {
                 if !is_last || is_waited_for || self.bounds.is_last_rollback_relevant() {
                     actions.push(Action::RollBack(client));
                 }
-                let is_refused = |node: &NodeModel| node.attempts[client].lock == LockVote::Refused;
+                let is_refused = |node: &NodeModel| node.attempts[client].lock == ModelLockVote::Refused;
                 let is_locking = world.clients[client].phase == ClientPhase::Locking;
                 if world.repeats > 0 && is_locking && world.count(is_refused) > 0 {
                     actions.push(Action::Retry(client));
@@ -161,10 +164,10 @@ impl Protocol {
                 continue;
             }
             let deliveries: &[_] = match request.message {
-                ToNode::Unlock { .. } => &[Delivery::Never],
-                _ if !self.bounds.are_answers_immediate() => &[Delivery::AnyTime],
-                _ if world.expects_answer(request) => &[Delivery::AtOnce, Delivery::Never],
-                _ => &[Delivery::Never],
+                ToNode::Unlock { .. } => &[ModelDelivery::Never],
+                _ if !self.bounds.are_answers_immediate() => &[ModelDelivery::AnyTime],
+                _ if world.expects_answer(request) => &[ModelDelivery::AtOnce, ModelDelivery::Never],
+                _ => &[ModelDelivery::Never],
             };
             for delivery in deliveries.iter().copied() {
                 actions.push(Action::Execute { node, request, again: false, delivery });
@@ -200,9 +203,16 @@ impl Protocol {
         }
     }
 
-    fn execute(&self, world: &mut World, node: usize, request: Request, again: bool, delivery: Delivery) {
+    fn execute(
+        &self,
+        world: &mut World,
+        node: usize,
+        request: Request,
+        again: bool,
+        delivery: ModelDelivery,
+    ) {
         let now = world.now;
-        let is_delivered = delivery != Delivery::Never && world.expects_answer(request);
+        let is_delivered = delivery != ModelDelivery::Never && world.expects_answer(request);
         let here = world.nodes[node].open();
         if again {
             world.duplicates -= 1;
@@ -213,7 +223,7 @@ impl Protocol {
         let reply = Reply { to: request.of, message };
         if world.is_relevant(self, node, reply) {
             world.nodes[node].open().answer(reply);
-            if delivery == Delivery::AtOnce {
+            if delivery == ModelDelivery::AtOnce {
                 self.deliver(world, node, reply);
             }
         }

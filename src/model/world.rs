@@ -4,8 +4,8 @@ use crate::{
     model::{
         CLIENTS, NODES,
         bounds::{Expiries, ModelProperty},
-        message::{AttemptId, FromNode, Reply, Request, ToNode},
-        node_model::{LockVote, NodeModel, Sealed, WriteBackState},
+        message::{FromNode, ModelAttempt, Reply, Request, ToNode},
+        node_model::{ModelLockVote, NodeModel, Sealed, WriteBackState},
         protocol::Protocol,
     },
     mutation::Mutation,
@@ -67,7 +67,7 @@ pub(super) struct ModelClient {
 /// A write lease that is to be replaced by a read lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PendingDowngrade {
-    pub(super) writer: AttemptId,
+    pub(super) writer: ModelAttempt,
     /// With timing, the first tick after the validity.
     pub(super) valid_until: u8,
     /// Whether another writer has been granted a lease since.
@@ -140,8 +140,8 @@ impl World {
     }
 
     /// Returns the present or last attempt of the client.
-    pub(super) fn attempt(&self, client: usize) -> AttemptId {
-        AttemptId { client, number: self.clients[client].begun }
+    pub(super) fn attempt(&self, client: usize) -> ModelAttempt {
+        ModelAttempt { client, number: self.clients[client].begun }
     }
 
     /// Whether the client waits for the answer to a request.
@@ -189,7 +189,7 @@ impl World {
     /// Answers after a decision matter only if they determine whether an unlock leaves a tombstone.
     pub(super) fn is_relevant(&self, model: &Protocol, node: usize, Reply { to, message }: Reply) -> bool {
         let attempt = self.nodes[node].attempts[to.client];
-        let is_voting = attempt.lock == LockVote::Unanswered;
+        let is_voting = attempt.lock == ModelLockVote::Unanswered;
         if model.bounds.is_all_delivered() {
             return match message {
                 FromNode::Granted { .. } | FromNode::Refused => is_voting,

@@ -111,7 +111,7 @@ impl AnyOfRequest {
         let resources: Vec<Resource> = (0..count).map(|index| resource_at(index)).collect();
         let most = u32::try_from(count).unwrap_or(u32::MAX);
         let vacant = Operation::Vacant(Vacant { resources, most, ignores_marks: true });
-        let deadline = context.now() + settings.rules.node_timeout;
+        let deadline = context.now() + settings.attempt.node_timeout;
         let answers = collect(context, send_to_all(context, vacant, deadline), deadline).await;
         let needed = context.settings.electorate.needed();
         let mut votes = vec![0; count];

@@ -6,11 +6,11 @@ use crate::values::Printable;
 
 /// A quorum's configuration as one readable line, on which all clients of the quorum must agree.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Fingerprint(Arc<Line>);
+pub(crate) struct Fingerprint(Arc<ConfigurationLine>);
 
 /// The text of a fingerprint, and its hash.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Line {
+struct ConfigurationLine {
     text: Box<str>,
     digest: Digest,
 }
@@ -38,7 +38,7 @@ impl fmt::Display for Digest {
 
 impl Fingerprint {
     pub(crate) fn new(line: &str) -> Self {
-        Self(Arc::new(Line { text: line.into(), digest: Digest::of(line) }))
+        Self(Arc::new(ConfigurationLine { text: line.into(), digest: Digest::of(line) }))
     }
 
     /// Returns the hash of the line, which calls carry in place of the line.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::{CheckedAnyOf, MAX_ATTEMPTS_TRY_LOCK};
 use crate::{
-    algorithm::attempt::HEDGE_SHARE,
     client::fanout::{Fanout, FanoutEvent},
     clock::Instant,
     node::{Answer, Operation, Request, Vacant},
@@ -88,7 +87,7 @@ impl CheckedAnyOf {
     fn send_query(&self, mut requests: Vec<NodeRequest>, ignores_marks: bool) -> VacancyQuery {
         let context = self.context();
         requests.retain(|request| !request.candidates.is_empty());
-        let deadline = context.now() + self.settings.rules.node_timeout / HEDGE_SHARE;
+        let deadline = context.now() + self.settings.attempt.hedge();
         let most = u32::try_from(MAX_ATTEMPTS_TRY_LOCK).unwrap_or(u32::MAX);
         let mut fanout = Fanout::new();
         for (at, request) in requests.iter().enumerate() {

@@ -31,7 +31,7 @@ impl<'a> AttemptRequests<'a> {
         Lock {
             resources: self.checked.resources.clone(),
             owner: self.owner.clone(),
-            ttl: self.checked.settings.rules.ttl,
+            ttl: self.checked.settings.attempt.ttl,
             hint: self.hint,
             has_turn,
             gives_up: self.gives_up,
@@ -60,7 +60,7 @@ impl<'a> AttemptRequests<'a> {
 
     /// Returns a request that a node has a node timeout to answer.
     pub(super) fn request(&self, operation: Operation, now: Instant) -> Request {
-        Request::one(operation, now + self.checked.settings.rules.node_timeout)
+        Request::one(operation, now + self.checked.settings.attempt.node_timeout)
     }
 
     /// Returns the reply that an answer counts as. Readers do not hold up a client that shares the resource, so a refusal

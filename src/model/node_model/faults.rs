@@ -6,7 +6,7 @@ use super::NodeModel;
 use crate::{
     model::{
         CLIENTS,
-        message::{AttemptId, owner_of, resource},
+        message::{ModelAttempt, owner_of, resource},
         protocol::Protocol,
     },
     mutation::Mutation,
@@ -18,7 +18,7 @@ use crate::{
 
 impl NodeModel {
     /// Ends the key, or one reader, at any moment, while the clocks stand still.
-    pub(in crate::model) fn expire(&mut self, model: &Protocol, reader: Option<AttemptId>) {
+    pub(in crate::model) fn expire(&mut self, model: &Protocol, reader: Option<ModelAttempt>) {
         let left = self.state.stored_readers(resource()).cloned();
         match reader {
             Some(reader) => self.state.forget_reader(resource(), owner_of(reader), self.time(0)),

@@ -25,10 +25,10 @@ use crate::{
 };
 
 /// The execution of one operation by all rules except one.
-type BrokenRule = fn(&mut BrokenNode<'_, '_>) -> Result<Answer, Answer>;
+type BrokenNodeRule = fn(&mut BrokenNode<'_, '_>) -> Result<Answer, Answer>;
 
 /// Every rule of a node that can be broken, with the broken behaviour.
-const RULES: &[(Mutation, BrokenRule)] = &[
+const RULES: &[(Mutation, BrokenNodeRule)] = &[
     (M::WriteBackUnconditionally, |node| node.write_back_if(|_, _| Ok(true))),
     (M::WriteBackWithoutOwner, |node| {
         node.write_back_if(|node, WriteBack { resources, token, .. }| {
