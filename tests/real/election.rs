@@ -10,7 +10,6 @@ use redquorum::{
     error::LossReason,
 };
 use redquorum_tests::{Cluster, Direction, Proxy, Stopwatch, eventually};
-use tokio::sync::Mutex;
 
 use super::{
     behaviours::loss,
@@ -216,11 +215,12 @@ async fn observers_see_leaders_and_their_values() {
 #[tokio::test]
 async fn an_observer_catches_up_when_its_connections_are_back() {
     let cluster = Cluster::start(3).await;
-    let (quorum, proxies) = client_behind_proxies(&cluster).await;
     let slow =
         |quorum: &Quorum| quorum.election("scheduler").options(RARE_POLLS.ttl(Duration::from_secs(60)));
     let election = slow(&client(&cluster).await);
+    // Each round has a client of its own: after short-lived connections a client dials ever later.
     is_woken("the observer catches up", async || {
+        let (quorum, proxies) = client_behind_proxies(&cluster).await;
         let first = election.campaign("host-1").await.unwrap();
         let mut leaders = slow(&quorum).observe().unwrap();
         assert_eq!(next(&mut leaders).await.term(), first.term());
@@ -243,11 +243,10 @@ async fn an_observer_catches_up_when_its_connections_are_back() {
     .await;
 
     let leadership = election.campaign("host-1").await.unwrap();
-    let mut leaders = slow(&quorum).observe().unwrap();
-    assert_eq!(next(&mut leaders).await.term(), leadership.term());
-    let leaders = Mutex::new(leaders);
     is_woken("the observer catches up", async || {
-        let mut leaders = leaders.lock().await;
+        let quorum = client(&cluster).await;
+        let mut leaders = slow(&quorum).observe().unwrap();
+        assert_eq!(next(&mut leaders).await.term(), leadership.term());
         for server in cluster.servers() {
             have_subscribers(server, "redquorum:leader:{scheduler}", 1).await;
         }
