@@ -116,7 +116,7 @@ impl Latch {
     pub async fn arrive_as(&self, id: impl AsRef<[u8]>) -> Result<(), Error> {
         let id = id.as_ref();
         if id.is_empty() || id.len() > LONGEST_ARRIVAL {
-            let given = format_args!("{} bytes", id.len());
+            let given = format!("{} bytes", id.len());
             return Err(out_of_range("arrival id", given, format!("1 to {LONGEST_ARRIVAL} bytes")).into());
         }
         self.arrive_by(id.into()).await

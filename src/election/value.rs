@@ -14,7 +14,7 @@ pub(super) struct Value(Arc<[u8]>);
 impl Value {
     pub(super) fn new(bytes: &[u8]) -> Result<Self, ConfigError> {
         if bytes.len() > LONGEST_VALUE {
-            let given = format_args!("{} bytes", bytes.len());
+            let given = format!("{} bytes", bytes.len());
             return Err(out_of_range("value", given, format!("at most {LONGEST_VALUE} bytes")));
         }
         Ok(Self(bytes.into()))
