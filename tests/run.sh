@@ -192,6 +192,12 @@ test_measures() {
         --test-threads 1 -E "$measures" 2>&1 | tee "$scratch/measures.passed"
 }
 
+# A semaphore of 1,024 permits and 3,000 processes takes minutes to simulate.
+large_semaphores() {
+    cargo nextest run "${members[@]}" --all-features --color never --run-ignored only \
+        -E 'test(s72_large_saturated_semaphores_use_most_permits)' 2>&1 | tee "$scratch/large-semaphores.passed"
+}
+
 # What is started, frozen, killed and started again in another way: the rest only talks to servers.
 depends_on_kind='test(real::fixture) + test(real::guard) + test(real::faults) + test(real::acceptance) + test(real::election)'
 
@@ -339,6 +345,7 @@ second_tier() {
     oldest=$(sed -n 's/^package = .*rust-version = "\([^"]*\)".*/\1/p' Cargo.toml)
     begin_oldest_rust "$oldest"
     stage "costs at real servers" test_measures
+    stage "large semaphores in the simulator" large_semaphores
     if docker_runs_tests; then
         stage "tests, real servers as containers" test_on containers 6 "$depends_on_kind"
     else

@@ -115,7 +115,8 @@ async fn logs_are_written_after_the_screen_of_top() {
     pty.shows("job      held  web-1").await;
     cluster.server(0).kill().await;
     let node = format!("127.0.0.1:{}", cluster.server(0).port());
-    pty.shows(&format!("{node}: ")).await;
+    // The screen shows the failed dial only after its log was written.
+    pty.shows(&format!("{node}: unreachable")).await;
     let shown = pty.screen().screen().contents();
     pty.press("q");
     assert_eq!(status(top).await, Some(0));
@@ -126,7 +127,7 @@ async fn logs_are_written_after_the_screen_of_top() {
     let (drawn, after) = drawn.split_once("\u{1b}[?1049l").unwrap();
     let log = "redquorum::";
     assert!(!drawn.contains(log), "on the screen: {shown}");
-    // The dial may have failed already, or the connection may only be known to be broken. Colours separate
-    // the name of the field from the value.
-    assert!(after.contains(log) && after.contains(&node), "after it: {after}");
+    assert!(after.contains(log) && after.contains("node unreachable"), "after it: {after}");
+    // Colours separate the name of the field from the value.
+    assert!(after.contains(&node), "after it: {after}");
 }

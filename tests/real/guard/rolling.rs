@@ -49,12 +49,20 @@ async fn contend(quorum: Quorum, is_over: &AtomicBool, tries: &AtomicU64) -> Vec
     tokens
 }
 
-/// Does something to the servers under a lease while two others contend for it: what they were
-/// granted before it was over, and whether it is still valid.
-async fn under_a_lease(
-    guard: RestartGuard,
-    disturb: impl AsyncFnOnce(&Cluster, &LockGuard),
-) -> (Vec<FencingToken>, bool) {
+/// The tries of contenders below which a test has shown nothing.
+const ENOUGH_TRIES: u64 = 50;
+
+/// The result of a disturbance under a lease.
+struct Disturbed {
+    /// The tokens that contenders were granted before the disturbance ended.
+    tokens: Vec<FencingToken>,
+    tries: u64,
+    /// Whether the lease was valid at the end of the disturbance.
+    is_valid: bool,
+}
+
+/// Disturbs the servers under a lease while two other clients contend for the resource.
+async fn under_a_lease(guard: RestartGuard, disturb: impl AsyncFnOnce(&Cluster, &LockGuard)) -> Disturbed {
     let cluster = Cluster::start(NODES).await;
     let builder = builder(&cluster, guard);
     admin::init(&builder).await.unwrap();
@@ -82,9 +90,6 @@ async fn under_a_lease(
     let (mut tokens, more, is_valid) =
         tokio::join!(contending(one.clone()), contending(other.clone()), disturbing);
     tokens.extend(more);
-    // Where somebody got in, the lease may be over soon.
-    // A busy machine makes fewer tries in the time of the disturbance.
-    assert!(!tokens.is_empty() || tries.load(Ordering::Relaxed) > 10, "hardly anybody tried: {tries:?}");
     if is_valid {
         held.unlock().await.unwrap();
     }
@@ -92,7 +97,7 @@ async fn under_a_lease(
     let next =
         one.red_lock("r").options(LockOptions::new().quorum_timeout(MAX_TTL * 2)).lock().await.unwrap();
     assert!(next.fencing_token() > token);
-    (tokens, is_valid)
+    Disturbed { tokens, tries: tries.into_inner(), is_valid }
 }
 
 /// Restarts all servers, one after the other, so many times: each as soon as the one before may
@@ -165,28 +170,36 @@ async fn time_of(server: &Server) -> Duration {
 /// Twice round all of them, at a pace at which four are in quarantine at any time.
 #[tokio::test]
 async fn a_lease_survives_the_restart_of_every_server_one_after_the_other_and_nobody_gets_in() {
-    let outcome =
+    let Disturbed { tokens, tries, is_valid } =
         under_a_lease(RestartGuard::PerConnection, async |cluster, held| roll(cluster, held, 2).await).await;
-    assert_eq!(outcome, (vec![], true));
+    assert_eq!((tokens, is_valid), (vec![], true));
+    assert!(tries > ENOUGH_TRIES, "too few tries: {tries}");
 }
 
 /// All at once: the lease may be lost, but nobody has it beside its holder.
 #[tokio::test]
 async fn servers_that_restart_all_at_once_let_nobody_in_while_the_lease_may_be_valid() {
     broken_under(&[RestartGuard::Off], async |Play { guard, .. }| {
-        let (tokens, _) = under_a_lease(guard, async |cluster, held| {
-            // Who comes first to the empty servers, a contender or the renewal, is a matter of
-            // luck.
-            for _ in 0..3 {
-                join_all(cluster.servers().iter().map(Server::restart_empty)).await;
-                let restarted = Instant::now();
-                while held.is_valid() && restarted.elapsed() < TTL / 2 {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
+        let mut sum = 0;
+        // A busy machine makes few tries in the time of one lease.
+        while sum <= ENOUGH_TRIES {
+            let Disturbed { tokens, tries, .. } = under_a_lease(guard, async |cluster, held| {
+                // Whether a contender or the renewal reaches the empty servers first is a matter of luck.
+                for _ in 0..3 {
+                    join_all(cluster.servers().iter().map(Server::restart_empty)).await;
+                    let restarted = Instant::now();
+                    while held.is_valid() && restarted.elapsed() < TTL / 2 {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
                 }
+            })
+            .await;
+            if !tokens.is_empty() {
+                return Some(true);
             }
-        })
-        .await;
-        Some(!tokens.is_empty())
+            sum += tries;
+        }
+        Some(false)
     })
     .await;
 }
