@@ -1,5 +1,5 @@
-//! Ours against rslock and against the floor, in one run, on real `redis-server` processes that
-//! this starts itself.
+//! A comparison of ours with rslock and with the floor, in one run, on real `redis-server` processes
+//! that the benchmark starts.
 //!
 //! ```text
 //! cargo bench -p redquorum-benches --bench compare -- [--quick] [--json FILE] [--plot FILE]
@@ -7,12 +7,12 @@
 //! cargo bench -p redquorum-benches --bench compare -- --summary FILE...
 //! ```
 //!
-//! Absolute times depend on the machine and its mood; what counts are ratios between contestants
-//! that took turns in one run. `docs/BENCHMARKS.md` says what each scenario measures and why it is
-//! fair.
+//! Absolute times depend on the machine and on its state, so only the ratios between contestants that
+//! took turns in one run are meaningful. `docs/BENCHMARKS.md` describes the measurements of each
+//! scenario, and why the comparison is fair.
 
-#![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
-#![allow(clippy::print_stdout, reason = "the table is what this is for")]
+#![allow(clippy::disallowed_methods, reason = "real servers need real time and unused ports")]
+#![allow(clippy::print_stdout, reason = "the benchmark prints tables")]
 
 mod compare {
     pub(crate) mod contestant;
@@ -39,7 +39,7 @@ use compare::{
     summary,
 };
 
-/// What may go wrong in a benchmark: it is only ever shown.
+/// An error of a benchmark, which is only printed.
 pub(crate) type Problem = Box<dyn Error + Send + Sync>;
 
 /// Compares the locks of redquorum with those of rslock, and with their own scripts sent bare.
@@ -60,7 +60,7 @@ struct Arguments {
     /// Measures nothing, and shows these files of figures as one table in Markdown.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     summary: Vec<PathBuf>,
-    /// Cargo says so to every benchmark.
+    /// The flag that Cargo passes to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -73,8 +73,8 @@ fn main() -> Result<(), Problem> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        // On a worker, as an application's tasks are; dropped with all its servers when somebody
-        // presses Ctrl-C.
+        // The run is a task of a worker thread, like the tasks of an application. Ctrl-C drops the task
+        // with all its servers.
         let mut work = tokio::spawn(run(arguments));
         tokio::select! {
             outcome = &mut work => outcome?,
@@ -106,8 +106,8 @@ async fn run(arguments: Arguments) -> Result<(), Problem> {
     }
     let missed: Vec<String> = sections.iter().flat_map(Section::missed).collect();
     println!("{} s, targets missed: {}", begin.elapsed().as_secs(), missed.len());
-    for what in missed {
-        println!("  {what}");
+    for verdict in missed {
+        println!("  {verdict}");
     }
     Ok(())
 }

@@ -1,20 +1,21 @@
-//! What contention costs, measured in simulations: the real lock code over simulated nodes, in
+//! The cost of contention, measured in simulations: the real lock code over simulated nodes, in
 //! virtual time.
 //!
-//! Every contender is a process of its own. It locks the resource, holds it for a round trip or a
-//! millisecond, whichever is longer, unlocks, and comes again, until all of them together had a
-//! fixed number of grants. Measured are
+//! Every contender is a separate process. A contender locks the resource, holds the lock for a round
+//! trip or a millisecond, whichever is longer, unlocks, and locks again, until all contenders together
+//! had a fixed number of grants. The figures are
 //!
-//! * attempts per grant, and messages per grant: everything that is sent either way, connecting
-//!   included;
+//! * attempts per grant, and messages per grant: all messages in both directions, including those of
+//!   connecting;
 //! * the hand-off, from an unlock to the next grant, which may be to the same contender: the
-//!   median, and the 99th percentile. Where the others sleep, as in the customary way, it mostly
-//!   is, so read it together with the spread;
-//! * the spread: how many grants the unluckiest and the luckiest contender had.
+//!   median, and the 99th percentile. If the remaining contenders sleep, as in the customary way, the
+//!   next grant mostly is to the same contender, so the hand-off must be read together with the
+//!   spread;
+//! * the spread: the number of grants of the unluckiest and of the luckiest contender.
 //!
-//! The first table is of contenders that come again at once, by the number of nodes and the round
-//! trip. The second also has those that do something else for as long as they held. A plot, an SVG,
-//! is of the second.
+//! The first table is of contenders that lock again at once, by the number of nodes and the round
+//! trip. The second table also has contenders that rest for as long as they held the lock. The plot,
+//! an SVG, shows the second table.
 //!
 //! ```text
 //! cargo run --release -p redquorum-benches --example contention
@@ -22,7 +23,7 @@
 //!     --nodes 5 --contenders 2,10 --plot contention.svg
 //! ```
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::{
     collections::BTreeMap,
@@ -61,21 +62,21 @@ struct Arguments {
     plot: Option<PathBuf>,
 }
 
-/// When contenders come again, and how that is drawn.
+/// Whether contenders lock again at once, and the colour in the plot.
 const MANNERS: [(bool, RGBColor); 2] = [(true, RED), (false, BLUE)];
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// One thing to measure.
+/// The parameters of one measurement.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     contenders: usize,
     nodes: usize,
     round_trip: Duration,
-    comes_at_once: bool,
+    locks_at_once: bool,
 }
 
-/// What was measured.
+/// The results of one measurement.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
     attempts: f64,
@@ -86,11 +87,11 @@ struct Figures {
     most: usize,
 }
 
-/// How many grants there were, and who is told when there are enough.
+/// The number of grants, and a notification of all contenders when the number suffices.
 #[derive(Debug, Default)]
 struct Grants {
     count: AtomicUsize,
-    are_enough: Notify,
+    all_granted: Notify,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -100,16 +101,16 @@ fn main() -> anyhow::Result<()> {
     for nodes in arguments.nodes {
         for round_trip in [100, 1_000, 10_000, 100_000].map(Duration::from_micros) {
             for &contenders in &arguments.contenders {
-                row(Cell { contenders, nodes, round_trip, comes_at_once: true })?;
+                row(Cell { contenders, nodes, round_trip, locks_at_once: true })?;
             }
         }
     }
     let mut compared = Vec::new();
     println!("\nfive nodes, a round trip of a millisecond");
     heading();
-    for (comes_at_once, _) in MANNERS {
+    for (locks_at_once, _) in MANNERS {
         for &contenders in &arguments.contenders {
-            let cell = Cell { contenders, nodes: 5, round_trip: MILLISECOND, comes_at_once };
+            let cell = Cell { contenders, nodes: 5, round_trip: MILLISECOND, locks_at_once };
             compared.extend(row(cell)?.map(|figures| (cell, figures)));
         }
     }
@@ -135,27 +136,27 @@ fn heading() {
     );
 }
 
-/// Measures a cell and prints it. `None` if the grants were not enough in ten minutes.
+/// Measures a cell and prints the figures. Returns `None` if the grants were not enough in ten minutes.
 ///
 /// # Errors
 ///
-/// When the run ended in a panic or in a busy loop.
+/// If the run ends in a panic or in a busy loop.
 fn row(cell: Cell) -> anyhow::Result<Option<Figures>> {
     let figures = measure(cell);
     print!("{cell} | ");
     match &figures {
         Ok(figures) => println!("{figures}"),
-        Err(end) => println!("{}", in_words(end)),
+        Err(end) => println!("{}", describe(end)),
     }
     match figures {
         Ok(figures) => Ok(Some(figures)),
         Err(End::Horizon) => Ok(None),
-        Err(end) => anyhow::bail!("{cell}: {}", in_words(&end)),
+        Err(end) => anyhow::bail!("{cell}: {}", describe(&end)),
     }
 }
 
-/// How a run ended.
-fn in_words(end: &End) -> String {
+/// Returns the description of a run's end.
+fn describe(end: &End) -> String {
     match end {
         End::Done => "done".to_owned(),
         End::Horizon => "not enough grants in ten minutes".to_owned(),
@@ -165,14 +166,14 @@ fn in_words(end: &End) -> String {
     }
 }
 
-/// The figures, or how else than it should the run ended.
+/// Returns the figures, or the end of a run that did not complete.
 fn measure(cell: Cell) -> Result<Figures, End> {
     let grants = (2 * cell.contenders).max(100);
     let mut schedule = Schedule::without_faults(1, cell.nodes, cell.contenders);
     let one_way = cell.round_trip / 2;
     schedule.latency = Latency::between(one_way.mul_f64(0.8), one_way.mul_f64(1.2));
     let granted = Arc::new(Grants::default());
-    // More than any cell needs.
+    // The budget is larger than any cell needs.
     let simulation = Simulation::new(schedule).budget(1_700_000).horizon(Duration::from_secs(600));
     let report = simulation.run(|process| contend(process, cell, Arc::clone(&granted), grants));
     if report.end == End::Done { Ok(figures(&report)) } else { Err(report.end) }
@@ -183,22 +184,22 @@ async fn contend(process: Process, cell: Cell, granted: Arc<Grants>, enough: usi
     let lock = quorum.red_lock("contended");
     let hold = cell.round_trip.max(MILLISECOND);
     loop {
-        let over = granted.are_enough.notified();
+        let finished = granted.all_granted.notified();
         if granted.count.load(Ordering::Relaxed) >= enough {
             return;
         }
         let guard = tokio::select! {
             biased;
-            () = over => return,
+            () = finished => return,
             guard = lock.lock() => guard.expect("all nodes answer"),
         };
         process.sleep(hold).await;
         if granted.count.fetch_add(1, Ordering::Relaxed) + 1 == enough {
-            granted.are_enough.notify_waiters();
+            granted.all_granted.notify_waiters();
         }
         let unlocked = guard.unlock().await.expect("the lease is renewed");
         assert!(unlocked.has_quorum(), "all nodes answer");
-        if !cell.comes_at_once {
+        if !cell.locks_at_once {
             process.sleep(hold).await;
         }
     }
@@ -234,14 +235,14 @@ fn figures(report: &Report) -> Figures {
     }
 }
 
-fn manner(comes_at_once: bool) -> &'static str {
-    if comes_at_once { "at once" } else { "later" }
+fn manner(locks_at_once: bool) -> &'static str {
+    if locks_at_once { "at once" } else { "later" }
 }
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { contenders, nodes, round_trip, comes_at_once } = self;
-        write!(f, "{:12} {nodes:>5} {:>7.1} ms {contenders:>10}", manner(*comes_at_once), millis(*round_trip))
+        let Self { contenders, nodes, round_trip, locks_at_once } = self;
+        write!(f, "{:12} {nodes:>5} {:>7.1} ms {contenders:>10}", manner(*locks_at_once), millis(*round_trip))
     }
 }
 
@@ -282,12 +283,12 @@ fn panel(
         .set_label_area_size(LabelAreaPosition::Bottom, 40)
         .build_cartesian_2d((1.0..100.0).log_scale(), 0.0..most * 1.1)?;
     chart.configure_mesh().x_desc("contenders").draw()?;
-    for (comes_at_once, colour) in MANNERS {
-        let of_manner = compared.iter().filter(|(cell, _)| cell.comes_at_once == comes_at_once);
+    for (locks_at_once, colour) in MANNERS {
+        let of_manner = compared.iter().filter(|(cell, _)| cell.locks_at_once == locks_at_once);
         let points = of_manner.map(|(cell, figures)| (cell.contenders as f64, value(figures)));
         let line = LineSeries::new(points, colour.stroke_width(2)).point_size(4);
         let sample = move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2));
-        chart.draw_series(line)?.label(manner(comes_at_once)).legend(sample);
+        chart.draw_series(line)?.label(manner(locks_at_once)).legend(sample);
     }
     let mut labels = chart.configure_series_labels();
     labels

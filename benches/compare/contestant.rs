@@ -1,4 +1,4 @@
-//! The contestants: ours, rslock, and the two floors.
+//! The contestants: ours, rslock and the two floors.
 
 use std::{fmt, time::Duration};
 
@@ -14,17 +14,17 @@ use crate::Problem;
 /// The ttl of every lock, which is our default.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// One client process, as it were: all its tasks share its connections.
+/// The client of one process, whose tasks share the client's connections.
 pub(crate) enum Contestant {
     Ours(Quorum),
     Rival(LockManager),
     /// Our scripts, sent bare.
     Floor(Floor),
-    /// A one-line script, sent bare: what a lock without token, guard and re-entrancy would cost.
+    /// A one-line script, sent bare: the cost of a lock without token, guard and re-entrancy.
     OneLine(Floor),
 }
 
-/// One task of a contestant, that locks and unlocks one resource.
+/// One task of a contestant, which locks and unlocks one resource.
 pub(crate) enum Contender {
     Ours(RedLock),
     Rival(LockManager, String),
@@ -32,7 +32,7 @@ pub(crate) enum Contender {
 }
 
 impl Contestant {
-    /// Ours, rslock, and the floor of our scripts, on the same servers.
+    /// Returns ours, rslock and the floor of our scripts, on the same servers.
     pub(crate) async fn three(servers: &Servers) -> Result<Vec<Self>, Problem> {
         let ours = servers.ours().await?;
         let floor = Floor::of_our_scripts(servers).await?;
@@ -45,8 +45,8 @@ impl Contestant {
         Ok(all)
     }
 
-    /// A task with a resource that no other contestant uses: rslock's keys are strings, ours are
-    /// hashes.
+    /// Returns a task with a resource that no other contestant uses, because rslock's keys are
+    /// strings, and ours are hashes.
     pub(crate) fn contender(&self, resource: &str) -> Contender {
         let resource = format!("{self}:{resource}");
         match self {
@@ -58,7 +58,7 @@ impl Contestant {
 }
 
 impl Contender {
-    /// A lock and its unlock, as a caller writes them.
+    /// Locks and unlocks, with the calls that a user would write.
     pub(crate) async fn lock_and_unlock(&mut self) -> Result<(), Problem> {
         match self {
             Self::Ours(lock) => drop(lock.lock().await?.unlock().await?),

@@ -1,5 +1,4 @@
-//! Servers that are far away: what goes to them and comes back takes longer, and they have no more to
-//! do for that.
+//! Distant servers: requests and replies take longer, without additional work for the servers.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use tokio::{
 
 use crate::Problem;
 
-/// Proxies, which are gone when this is dropped.
+/// The proxies before the servers, which end when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Distance {
     pub(crate) urls: Vec<String>,
@@ -24,10 +23,10 @@ pub(crate) struct Distance {
 }
 
 impl Distance {
-    /// Puts each of these servers so far away, one way.
-    pub(crate) async fn of(servers: &[String], ways: &[Duration]) -> Result<Self, Problem> {
+    /// Delays requests and replies of each server by the duration at the same index of `delays`.
+    pub(crate) async fn of(servers: &[String], delays: &[Duration]) -> Result<Self, Problem> {
         let (mut urls, mut proxies) = (Vec::new(), JoinSet::new());
-        for (server, way) in servers.iter().zip(ways.iter().copied()) {
+        for (server, delay) in servers.iter().zip(delays.iter().copied()) {
             let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
             urls.push(format!("redis://{}", listener.local_addr()?));
             let server = server.trim_start_matches("redis://").to_owned();
@@ -38,8 +37,8 @@ impl Distance {
                     drop((client.set_nodelay(true), server.set_nodelay(true)));
                     let ((from_client, to_client), (from_server, to_server)) =
                         (client.into_split(), server.into_split());
-                    connections.spawn(carry(from_client, to_server, way));
-                    connections.spawn(carry(from_server, to_client, way));
+                    connections.spawn(forward(from_client, to_server, delay));
+                    connections.spawn(forward(from_server, to_client, delay));
                 }
             });
         }
@@ -47,17 +46,17 @@ impl Distance {
     }
 }
 
-/// Carries everything over in order, each part so long after it was read.
-async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, way: Duration) {
-    let (on_its_way, mut arriving) = unbounded_channel::<(Instant, Vec<u8>)>();
+/// Forwards all data in order, each part `delay` after its arrival.
+async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, delay: Duration) {
+    let (sender, mut receiver) = unbounded_channel::<(Instant, Vec<u8>)>();
     let read = async move {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(read @ 1..) = from.read(&mut buffer).await {
-            on_its_way.send((Instant::now() + way, buffer.iter().take(read).copied().collect())).ok();
+            sender.send((Instant::now() + delay, buffer.iter().take(read).copied().collect())).ok();
         }
     };
     let write = async move {
-        while let Some((at, part)) = arriving.recv().await {
+        while let Some((at, part)) = receiver.recv().await {
             sleep_until(at).await;
             if to.write_all(&part).await.is_err() {
                 return;

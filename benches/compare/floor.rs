@@ -1,4 +1,4 @@
-//! The floor: commands sent bare to all nodes, resumed at the q-th reply.
+//! The floor: commands sent bare to all nodes, in rounds that end at the q-th reply.
 
 use std::sync::{
     Arc,
@@ -28,8 +28,8 @@ pub(crate) struct Floor {
 pub(crate) struct FloorTask {
     floor: Floor,
     resource: String,
-    /// Replies that nobody waits for any more are collected all the same: a command of the redis
-    /// crate that is dropped may never be sent.
+    /// The requests without a reply, with the number of their round. Late replies are collected, too,
+    /// because a dropped command of the redis crate may never be sent.
     open: FuturesUnordered<BoxFuture<'static, (u64, RedisResult<Value>)>>,
     round: u64,
 }
@@ -40,12 +40,12 @@ pub(crate) struct BareLock {
 }
 
 impl Floor {
-    /// The library's own lock and unlock.
+    /// Returns the floor that sends the library's own lock and unlock.
     pub(crate) async fn of_our_scripts(servers: &Servers) -> Result<Self, Problem> {
         Self::of(servers, recording::record(servers).await?).await
     }
 
-    /// `SET key owner NX PX ttl`, and a script that compares and deletes.
+    /// Returns the floor that sends `SET key owner NX PX ttl`, and a script that compares and deletes.
     pub(crate) async fn of_one_line(servers: &Servers) -> Result<Self, Problem> {
         let mut recordings = Vec::new();
         for server in servers.all() {
@@ -75,22 +75,22 @@ impl Floor {
 impl FloorTask {
     pub(crate) async fn lock(&mut self) -> Result<BareLock, Problem> {
         let number = self.floor.owners.fetch_add(1, Ordering::Relaxed);
-        // As long as the library's.
+        // The owner is as long as the library's.
         let owner = format!("01234567-89ab-cdef-0123-456789abcdef:{number}");
-        self.ask(|recording| &recording.lock, &owner, granted).await?;
+        self.send_to_all(|recording| &recording.lock, &owner, granted).await?;
         Ok(BareLock { owner })
     }
 
     pub(crate) async fn unlock(&mut self, lock: BareLock) -> Result<(), Problem> {
-        self.ask(|recording| &recording.unlock, &lock.owner, unlocked).await
+        self.send_to_all(|recording| &recording.unlock, &lock.owner, unlocked).await
     }
 
-    /// Asks all nodes at once and returns at the q-th yes.
-    async fn ask(
+    /// Sends a request to all nodes at once, and returns at the q-th positive reply.
+    async fn send_to_all(
         &mut self,
         template: impl Fn(&Recording) -> &Template,
         owner: &str,
-        yes: impl Fn(&Value) -> bool,
+        is_positive: impl Fn(&Value) -> bool,
     ) -> Result<(), Problem> {
         self.round += 1;
         let round = self.round;
@@ -106,7 +106,7 @@ impl FloorTask {
                 continue;
             }
             let reply = reply?;
-            if yes(&reply) {
+            if is_positive(&reply) {
                 granted += 1;
             } else {
                 refused += 1;
@@ -126,7 +126,7 @@ fn granted(reply: &Value) -> bool {
     *reply == Value::Okay || unlocked(reply)
 }
 
-/// Whether it is a number, or a list of one: ours are lists of answers.
+/// Whether the reply is a number, or a list of one number, as our scripts return lists of answers.
 fn unlocked(reply: &Value) -> bool {
     match reply {
         Value::Int(_) => true,

@@ -1,4 +1,4 @@
-//! The picture of a run.
+//! The plot of a run.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn find<'a>(sections: &'a [Section], key: &str) -> Option<&'a Section> {
     sections.iter().find(|section| section.key == key)
 }
 
-/// One line for each row of a section whose columns begin with a number.
+/// Draws a line for each row of a section whose column names begin with a number.
 fn lines(area: &Area<'_>, title: &str, section: &Section) -> Result<(), Problem> {
     let at: Vec<f64> = section
         .columns
@@ -69,7 +69,7 @@ fn lines(area: &Area<'_>, title: &str, section: &Section) -> Result<(), Problem>
     Ok(())
 }
 
-/// A bar for each number that has a target, as a share of it: up to 1, the target is met.
+/// Draws a bar for each figure with a target: the share of the target, which is met up to 1.
 fn distances(area: &Area<'_>, sections: &[Section]) -> Result<(), Problem> {
     let shares: Vec<(String, f64)> = sections
         .iter()

@@ -1,8 +1,8 @@
-//! The commands that the floor sends: those that the library was seen to send.
+//! Recorded commands of the library, which the floor sends.
 //!
-//! They are recorded from a lock and an unlock of the library itself, as each server shows them to
-//! `MONITOR`, and played again with another resource and owner. So the floor needs nothing of the
-//! library but its public API, and follows it wherever script and arguments change.
+//! The commands are recorded from a lock and an unlock of the library itself, as each server shows
+//! them to `MONITOR`, and sent again with a different resource and owner. Therefore the floor needs
+//! only the public API of the library, and follows every change of the scripts and their arguments.
 
 use std::time::Duration;
 
@@ -14,24 +14,24 @@ use redquorum_tests::Server;
 use super::servers::{Servers, connection_to, monitor_of};
 use crate::Problem;
 
-/// How often a recording may meet a second's edge, where the servers' first votes differ and have
-/// to be raised.
-const TRIES: usize = 5;
+/// The maximum number of recordings. A recording fails at the edge of a second, where the servers'
+/// first votes differ and have to be raised.
+const MAX_RECORDINGS: usize = 5;
 
-/// After so long without another command, there will be none.
-const QUIET: Duration = Duration::from_millis(100);
+/// The time without a command after which no further command is expected.
+const QUIET_TIME: Duration = Duration::from_millis(100);
 
-/// How long the two are waited for that have to come.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest wait for the two expected commands.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The lock and the unlock that one server was sent.
+/// The lock and the unlock that one server received.
 #[derive(Clone, Debug)]
 pub(crate) struct Recording {
     pub(crate) lock: Template,
     pub(crate) unlock: Template,
 }
 
-/// A command with blanks in it.
+/// A command with blanks for resource and owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Template(Vec<Word>);
 
@@ -60,11 +60,11 @@ impl Template {
     }
 }
 
-/// What each server is sent for a lock and an unlock, in the order of the servers.
+/// Records the commands that each server receives for a lock and an unlock, in the order of the servers.
 pub(crate) async fn record(servers: &Servers) -> Result<Vec<Recording>, Problem> {
     let quorum = servers.ours().await?;
     let mut recorded = Err("not tried".to_owned());
-    for number in 0..TRIES {
+    for number in 0..MAX_RECORDINGS {
         recorded = try_record(servers, &quorum, &format!("recorded:{number}")).await?;
         if recorded.is_ok() {
             break;
@@ -75,7 +75,7 @@ pub(crate) async fn record(servers: &Servers) -> Result<Vec<Recording>, Problem>
         .map_err(|seen| format!("a lock and its unlock were never two commands, but at last {seen}").into())
 }
 
-/// If some server was sent anything but two commands: what.
+/// Records once. If a server received anything but two commands, the inner error shows the commands.
 async fn try_record(
     servers: &Servers,
     quorum: &Quorum,
@@ -86,17 +86,17 @@ async fn try_record(
         monitors.push(monitor_of(server).await?);
     }
     let guard = quorum.red_lock(resource).lock().await?;
-    // Until all have answered: an unlock that overtakes its lock would leave a tombstone, which is
-    // not the common case.
-    tokio::time::sleep(QUIET).await;
+    // All servers answer in this time. An unlock that overtakes its lock would leave a tombstone,
+    // which is not the common case.
+    tokio::time::sleep(QUIET_TIME).await;
     let owner = guard.id().to_string();
     guard.unlock().await?;
     let mut recordings = Vec::new();
     for mut monitor in monitors {
         let mut lines = monitor.on_message::<String>();
         let mut calls = Vec::new();
-        let patience = |calls: &Vec<_>| if calls.len() < 2 { PATIENCE } else { QUIET };
-        while let Ok(Some(line)) = tokio::time::timeout(patience(&calls), lines.next()).await {
+        let timeout_after = |calls: &Vec<_>| if calls.len() < 2 { COMMAND_TIMEOUT } else { QUIET_TIME };
+        while let Ok(Some(line)) = tokio::time::timeout(timeout_after(&calls), lines.next()).await {
             calls.extend(call(&line).filter(|words| words.contains(&resource)).map(|words| {
                 let blank = |word: &str| match word {
                     _ if word == resource => Word::Resource,
@@ -114,9 +114,9 @@ async fn try_record(
     Ok(Ok(recordings))
 }
 
-/// The words of a call, from a line such as `1700000000.1 [0 127.0.0.1:50000] "EVALSHA" "..."`;
-/// nothing for what runs inside of scripts. Words that would have to be unescaped do not occur:
-/// resource and owner are chosen here.
+/// Returns the words of a call, from a line such as `1700000000.1 [0 127.0.0.1:50000] "EVALSHA" "..."`,
+/// or `None` for a command inside of a script. Words that would have to be unescaped do not occur,
+/// because resource and owner are chosen here.
 fn call(line: &str) -> Option<Vec<&str>> {
     let (_, rest) = line.split_once("] ")?;
     let words: Vec<&str> = rest.strip_prefix('"')?.strip_suffix('"')?.split("\" \"").collect();
@@ -124,7 +124,7 @@ fn call(line: &str) -> Option<Vec<&str>> {
 }
 
 impl Recording {
-    /// What the one-line scripts of the customary Redlock would be.
+    /// Returns the one-line scripts of the customary Redlock.
     pub(crate) async fn one_line(server: &Server) -> Result<Self, Problem> {
         const COMPARE_AND_DELETE: &str =
             "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";

@@ -1,4 +1,4 @@
-//! Many measurements as a few numbers.
+//! Statistics of many measurements.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample(Vec<f64>);
 
-/// How one thing compares with another that took turns with it.
+/// The ratio of two samples that were measured by turns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ratio {
-    /// Of the medians over all rounds.
+    /// The ratio of the medians over all rounds.
     pub(crate) value: f64,
-    /// The least and the largest of the rounds' own ratios.
+    /// The smallest and the largest ratio of a round.
     pub(crate) spread: (f64, f64),
 }
 
@@ -44,7 +44,7 @@ impl Sample {
         self.percentile(0.0)
     }
 
-    /// The value that this share of the others does not pass; not a number without any.
+    /// Returns the value that this share of the values does not exceed, or NaN without values.
     pub(crate) fn percentile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -52,7 +52,7 @@ impl Sample {
         sorted.get(at.round() as usize).copied().unwrap_or(f64::NAN)
     }
 
-    /// Of samples with one value for each round.
+    /// Returns the ratio to a second sample. Both samples have one value for each round.
     pub(crate) fn ratio_to(&self, other: &Self) -> Ratio {
         let ratios = Self(self.0.iter().zip(&other.0).map(|(mine, theirs)| mine / theirs).collect());
         Ratio { value: self.median() / other.median(), spread: (ratios.min(), ratios.max()) }

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The scenarios.
 
 use clap::ValueEnum;
 
@@ -18,10 +18,10 @@ mod uncontended;
 mod waiters;
 mod watchdog;
 
-/// Nodes, wherever their number is not what is varied.
+/// The number of nodes, except in the scenario that varies this number.
 const NODES: usize = 5;
 
-/// One thing to measure; the name is its key among the figures.
+/// A scenario, with the variant's name as the key of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scenario {
     Uncontended,
@@ -38,7 +38,7 @@ pub(crate) enum Scenario {
     Scale,
 }
 
-/// How long to measure.
+/// The effort of a run, which decides the duration of each scenario.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     pub(crate) is_quick: bool,
@@ -62,12 +62,12 @@ impl Scenario {
         Self::Frozen,
         Self::Watchdog,
         Self::Scale,
-        // Their clients go on to send undelivered unlocks to dead servers for a while.
+        // These two are last, because their clients send undelivered unlocks to dead servers for a while.
         Self::Waiters,
         Self::Faults,
     ];
 
-    /// Its name among the figures.
+    /// Returns the key of the scenario's figures.
     pub(crate) fn key(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }

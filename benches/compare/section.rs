@@ -1,4 +1,4 @@
-//! What one scenario has found: a table, and the verdicts below it.
+//! The results of one scenario: a table, and the verdicts below the table.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::verdict::Verdict;
 
-/// What one scenario has found.
+/// The results of one scenario.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub(crate) key: &'static str,
     title: String,
-    /// With their units, as keys of the figures: `median_us`.
+    /// The names of the columns with their units, as keys of the figures: `median_us`.
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<(String, Vec<f64>)>,
     pub(crate) verdicts: Vec<Verdict>,
@@ -35,7 +35,7 @@ impl Section {
         self.verdicts.push(verdict);
     }
 
-    /// What has a target and did not reach it.
+    /// Returns the verdicts that miss their target, as text.
     pub(crate) fn missed(&self) -> impl Iterator<Item = String> {
         let missed = self.verdicts.iter().filter(|verdict| verdict.is_met() == Some(false));
         missed.map(|verdict| format!("{}: {verdict}", self.key))

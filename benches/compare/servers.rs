@@ -29,7 +29,7 @@ impl Servers {
         self.0.servers()
     }
 
-    /// Our client's settings, all of them defaults, except that the servers may be new.
+    /// Returns our client's settings: the defaults, except that the servers may be new.
     pub(crate) fn builder(&self) -> QuorumBuilder {
         Quorum::builder().nodes(self.urls()).admit_new_nodes()
     }
@@ -38,12 +38,12 @@ impl Servers {
         Ok(self.builder().connect().await?)
     }
 
-    /// rslock's client, with its defaults. It connects at its first use.
+    /// Returns rslock's client with default settings, which connects at the first use.
     pub(crate) fn rival(&self) -> LockManager {
         LockManager::new(self.urls())
     }
 
-    /// Begins to log calls that take longer than a tenth of a millisecond.
+    /// Starts to log calls that take longer than a tenth of a millisecond.
     pub(crate) async fn log_long_calls(&self) -> Result<(), Problem> {
         for server in self.all() {
             let mut connection = connection_to(server).await?;
@@ -56,7 +56,7 @@ impl Servers {
         Ok(())
     }
 
-    /// The longest call of those that were logged, zero if there is none.
+    /// Returns the duration of the longest logged call, or zero without logged calls.
     pub(crate) async fn longest_call(&self) -> Result<Duration, Problem> {
         type Entry = (u64, u64, u64, redis::Value, redis::Value, redis::Value);
         let mut longest = 0;
@@ -69,8 +69,8 @@ impl Servers {
         Ok(Duration::from_micros(longest))
     }
 
-    /// How often all servers together have executed these commands, those inside of scripts
-    /// included.
+    /// Returns the number of times that all servers together have executed these commands, inside of
+    /// scripts, too.
     pub(crate) async fn calls(&self, commands: &[&str]) -> Result<u64, Problem> {
         let mut sum = 0;
         for server in self.all() {
@@ -81,9 +81,9 @@ impl Servers {
         Ok(sum)
     }
 
-    /// The microseconds that each server has spent on calls of clients; what runs inside of a script is
-    /// in the time of that.
-    pub(crate) async fn spent(&self) -> Result<Vec<u64>, Problem> {
+    /// Returns the microseconds that each server has spent on calls of clients. The time of a script
+    /// includes its commands.
+    pub(crate) async fn microseconds_spent(&self) -> Result<Vec<u64>, Problem> {
         let mut spent = Vec::new();
         for server in self.all() {
             let mut connection = connection_to(server).await?;
@@ -101,15 +101,16 @@ impl Servers {
     }
 }
 
-/// The calls in a line such as `cmdstat_evalsha:calls=4,usec=..`, if it is of one of these
-/// commands.
+/// Returns the number of calls from a line such as `cmdstat_evalsha:calls=4,usec=..`, if the line is
+/// about one of these commands.
 fn calls_of(line: &str, commands: &[&str]) -> Option<u64> {
     let (name, rest) = line.trim_end().strip_prefix("cmdstat_")?.split_once(":calls=")?;
     let (calls, _) = rest.split_once(',')?;
     commands.contains(&name).then(|| calls.parse().ok())?
 }
 
-/// Returns a multiplexed connection of the redis crate, as plain as it can be: nothing limits or delays a call.
+/// Returns a multiplexed connection of the redis crate, as plain as possible: no response
+/// timeout limits a call, and Nagle's algorithm does not delay a call.
 pub(crate) async fn connection_to(server: &Server) -> Result<MultiplexedConnection, Problem> {
     let client = Client::open(server.url())?;
     let tcp = client.get_connection_info().tcp_settings().clone().set_nodelay(true);
@@ -118,7 +119,7 @@ pub(crate) async fn connection_to(server: &Server) -> Result<MultiplexedConnecti
     Ok(client.get_multiplexed_async_connection_with_config(&config).await?)
 }
 
-/// Returns everything that the server is told from now on, as the server shows it.
+/// Returns a stream of all commands that the server receives from now on, as `MONITOR` shows them.
 pub(crate) async fn monitor_of(server: &Server) -> Result<Monitor, Problem> {
     Ok(Client::open(server.url())?.get_async_monitor().await?)
 }

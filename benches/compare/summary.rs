@@ -1,4 +1,4 @@
-//! Several runs as tables, of which `docs/BENCHMARKS.md` is made.
+//! The tables of several runs, from which `docs/BENCHMARKS.md` is made.
 
 use std::{fmt::Write, path::PathBuf};
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{sample::Sample, scenarios::Scenario};
 use crate::Problem;
 
-/// The figures of these runs in Markdown: the medians over the runs, and how many of the runs met
-/// each target.
+/// Returns the figures of these runs in Markdown: the medians over the runs, and the number of runs that
+/// met each target.
 pub(crate) fn markdown(files: &[PathBuf]) -> Result<String, Problem> {
     let mut runs: Vec<Value> = Vec::new();
     for file in files {

@@ -1,4 +1,4 @@
-//! One number beside its target.
+//! A figure beside its target.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::sample::Ratio;
 
-/// A number that says how we do, and what it should be.
+/// A figure of a scenario, with its target.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
     pub(crate) what: String,
@@ -30,7 +30,7 @@ impl Verdict {
         Self { spread: Some(ratio.spread), ..Self::of(what, ratio.value, target) }
     }
 
-    /// `None` without a target.
+    /// Whether the figure meets its target; `None` without a target.
     pub(crate) fn is_met(&self) -> Option<bool> {
         Some(match self.target? {
             Target::AtMost(most) => self.value <= most,
@@ -38,8 +38,8 @@ impl Verdict {
         })
     }
 
-    /// The number as a share of its target such that less is better; `None` where that says
-    /// nothing.
+    /// Returns the figure as a share of its target, where less is better. `None` without a target, or
+    /// if the share is not positive and finite.
     pub(crate) fn share_of_target(&self) -> Option<f64> {
         let share = match self.target? {
             Target::AtMost(most) => self.value / most,

@@ -1,4 +1,4 @@
-//! Clients that compete for one resource and come again at once.
+//! Clients that compete for one resource and lock again at once.
 
 use std::time::{Duration, Instant};
 
@@ -21,19 +21,19 @@ use crate::{
 const CLIENTS: usize = 8;
 const HOLD: Duration = Duration::from_millis(1);
 
-/// A client with connections of its own.
+/// A client with separate connections.
 #[derive(Clone)]
 enum Competitor {
     Ours(RedLock),
     Rival(LockManager),
 }
 
-/// What one client, or all, have come to.
+/// The calls of one client in one round.
 #[derive(Clone, Debug, Default)]
 struct Score {
     grants: u64,
     failed: u64,
-    /// Milliseconds of those calls that succeeded.
+    /// The milliseconds of each successful call.
     waits: Sample,
 }
 
@@ -72,7 +72,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
 struct Side {
     rates: Sample,
     waits: Sample,
-    /// By client, over all rounds.
+    /// The grants of each client over all rounds.
     grants: Vec<u64>,
     failed: u64,
 }
@@ -89,7 +89,7 @@ impl Side {
         }
     }
 
-    /// Grants of the luckiest client over those of the unluckiest.
+    /// Returns the ratio of the luckiest client's grants to the unluckiest client's.
     fn fairness(&self) -> f64 {
         let grants = || self.grants.iter().map(|grants| *grants as f64);
         grants().fold(0.0, f64::max) / grants().fold(f64::INFINITY, f64::min)
@@ -104,12 +104,12 @@ impl Side {
 
 async fn compete(competitors: &[Competitor], lasts: Duration) -> Result<Vec<Score>, Problem> {
     let end = Instant::now() + lasts;
-    let running = competitors.iter().map(|competitor| tokio::spawn(until(end, competitor.clone())));
+    let running = competitors.iter().map(|competitor| tokio::spawn(lock_until(end, competitor.clone())));
     try_join_all(running).await?.into_iter().collect()
 }
 
-/// Locks, holds and unlocks until the end; a grant that comes later does not count.
-async fn until(end: Instant, competitor: Competitor) -> Result<Score, Problem> {
+/// Locks, holds and unlocks until the end. A later grant does not count.
+async fn lock_until(end: Instant, competitor: Competitor) -> Result<Score, Problem> {
     let mut score = Score::default();
     while Instant::now() < end {
         let begin = Instant::now();
@@ -140,7 +140,7 @@ async fn until(end: Instant, competitor: Competitor) -> Result<Score, Problem> {
 impl Score {
     fn count(&mut self, begin: Instant, end: Instant) {
         let now = Instant::now();
-        // A task that waits when the time is over has waited for so long at least.
+        // If a task still waits at the end, its wait is at least the time until then.
         self.waits.push(millis(now.min(end) - begin));
         self.grants += u64::from(now < end);
     }

@@ -1,9 +1,12 @@
-//! What waiting costs when something fails.
+//! The cost of faults for waiting clients.
 //!
-//! * One server is stopped while eight clients compete, each server in turn, so the one that keeps
-//!   the queue too: the longest time without a grant, and how often somebody has the lock later.
-//! * A process that holds the lock ends at once: how long after its ttl the next one has it.
-//! * One of five clients stands still for 400 of every 410 ms: what the others still get.
+//! * **A stopped server.** Eight clients compete while one server is stopped: each server in turn,
+//!   and therefore the queue node, too. The figures are the longest time without a grant, and the
+//!   later rate of grants.
+//! * **A killed holder.** A process that holds the lock ends at once. The figure is the time from
+//!   the end of the lock's ttl to the next grant.
+//! * **A stalling client.** One of five clients stalls for 400 of every 410 ms. The figure is the
+//!   rate of grants of the four remaining clients.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -32,42 +35,43 @@ const HOLD: Duration = Duration::from_millis(1);
 
 const STALL: Duration = Duration::from_millis(400);
 
-/// Between two stalls.
-const BREATH: Duration = Duration::from_millis(10);
+/// The time between two stalls.
+const BETWEEN_STALLS: Duration = Duration::from_millis(10);
 
-/// The ttl of a holder that is gone.
-const SHORT_TTL: Duration = Duration::from_secs(1);
+/// The ttl of the killed holder's lock.
+const HOLDER_TTL: Duration = Duration::from_secs(1);
 
-/// How long grants are counted before a server is stopped, and then until it is thawed.
-const BEFORE: Duration = Duration::from_millis(400);
+/// The time for which grants are counted before a server is stopped.
+const BEFORE_STOP: Duration = Duration::from_millis(400);
+/// The time for which grants are counted while the server is stopped.
 const STOPPED: Duration = Duration::from_millis(2500);
 
-/// The last part of that time, in which clients should be used to it.
+/// The last part of `STOPPED`, in which the clients should have adapted to the stopped server.
 const LATER: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let (mut gaps, mut later) = (Sample::default(), Sample::default());
     for node in 0..NODES {
-        let (gap, ratio) = stopped(node).await?;
+        let (gap, ratio) = gap_and_later_rate(node).await?;
         gaps.push(gap);
         later.push(ratio);
     }
     let mut killed = Sample::default();
     for _ in 0..effort.pick(2, 5) {
-        killed.push(after_a_holder_that_is_gone().await?);
+        killed.push(delay_after_killed_holder().await?);
     }
     let lasts = effort.pick(Duration::from_secs(2), Duration::from_secs(10));
-    let alone = beside(None, lasts).await?;
-    let shares = beside(Some(STALL), lasts).await? / alone;
+    let without_stalls = grants_beside(None, lasts).await?;
+    let share = grants_beside(Some(STALL), lasts).await? / without_stalls;
     let columns = ["gap_ms", "later", "killed_ms", "beside_stalls"];
     let title = "eight contenders and a stopped server, a holder that is gone, a client that stalls";
     let mut section = Section::new("faults", title, columns);
-    section.row("ours", [gaps.max(), later.min(), killed.max(), shares]);
+    section.row("ours", [gaps.max(), later.min(), killed.max(), share]);
     let verdicts = [
         ("longest time without a grant, ms", gaps.max(), Target::AtMost(1000.0)),
         ("grants of the last second / before it was stopped", later.min(), Target::AtLeast(0.8)),
         ("after the ttl of a holder that is gone, ms", killed.max(), Target::AtMost(100.0)),
-        ("grants beside one that stalls / without it", shares, Target::AtLeast(0.5)),
+        ("grants beside one that stalls / without it", share, Target::AtLeast(0.5)),
     ];
     for (name, value, target) in verdicts {
         section.verdict(Verdict::of(name, value, target));
@@ -75,21 +79,21 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     Ok(section)
 }
 
-/// Milliseconds of the longest time without a grant after this server was stopped, and the later
-/// rate of grants against the one before.
-async fn stopped(node: usize) -> Result<(f64, f64), Problem> {
+/// Returns the longest time without a grant after this server was stopped, in milliseconds, and the
+/// ratio of the later rate of grants to the rate before.
+async fn gap_and_later_rate(node: usize) -> Result<(f64, f64), Problem> {
     let servers = Servers::start(NODES).await;
     let server = servers.all().get(node).ok_or("there is no such server")?;
     let granted = Arc::new(Mutex::new(Vec::new()));
     let mut clients = JoinSet::new();
     for _ in 0..8 {
         let lock = servers.ours().await?.red_lock("contended");
-        clients.spawn(take_turns(lock, Arc::clone(&granted)));
+        clients.spawn(lock_repeatedly(lock, Arc::clone(&granted)));
     }
-    // The first turns are those of clients that have just connected.
-    tokio::time::sleep(BEFORE / 2).await;
+    // The first grants are not counted, because the clients have just connected.
+    tokio::time::sleep(BEFORE_STOP / 2).await;
     let begin = Instant::now();
-    tokio::time::sleep(BEFORE).await;
+    tokio::time::sleep(BEFORE_STOP).await;
     let stop = Instant::now();
     server.freeze().await;
     tokio::time::sleep(STOPPED).await;
@@ -106,7 +110,7 @@ async fn stopped(node: usize) -> Result<(f64, f64), Problem> {
     Ok((millis(gap), rate(later, LATER) / rate(before, stop - begin)))
 }
 
-async fn take_turns(lock: RedLock, granted: Arc<Mutex<Vec<Instant>>>) {
+async fn lock_repeatedly(lock: RedLock, granted: Arc<Mutex<Vec<Instant>>>) {
     while let Ok(guard) = lock.lock().await {
         granted.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
         tokio::time::sleep(HOLD).await;
@@ -114,13 +118,13 @@ async fn take_turns(lock: RedLock, granted: Arc<Mutex<Vec<Instant>>>) {
     }
 }
 
-/// Milliseconds from the end of the ttl of a lock whose process is gone to the next grant.
-async fn after_a_holder_that_is_gone() -> Result<f64, Problem> {
+/// Returns the milliseconds from the end of the ttl of a killed holder's lock to the next grant.
+async fn delay_after_killed_holder() -> Result<f64, Problem> {
     let servers = Servers::start(NODES).await;
     let builder = servers.builder();
     let (locked, is_locked) = oneshot::channel();
-    let (end, is_over) = oneshot::channel();
-    let holder = spawn_blocking(move || hold(builder, locked, is_over));
+    let (end, signal) = oneshot::channel();
+    let holder = spawn_blocking(move || lock_until_signal(builder, locked, signal));
     let from = is_locked.await?;
     let mut waiting = JoinSet::new();
     for _ in 0..4 {
@@ -130,51 +134,51 @@ async fn after_a_holder_that_is_gone() -> Result<f64, Problem> {
             (Instant::now(), guard)
         });
     }
-    tokio::time::sleep(SHORT_TTL / 4).await;
+    tokio::time::sleep(HOLDER_TTL / 4).await;
     drop(end);
     holder.await??;
     let (at, guard) = waiting.join_next().await.ok_or("nobody waits")??;
     guard?.unlock().await?;
-    Ok(millis(at.saturating_duration_since(from + SHORT_TTL)))
+    Ok(millis(at.saturating_duration_since(from + HOLDER_TTL)))
 }
 
-/// Takes the lock in a runtime of its own, which ends with everything in it when it is told to.
-fn hold(
+/// Locks in a separate runtime. At the signal, the runtime and all its tasks end.
+fn lock_until_signal(
     builder: QuorumBuilder,
     locked: oneshot::Sender<Instant>,
-    is_over: oneshot::Receiver<()>,
+    signal: oneshot::Receiver<()>,
 ) -> Result<(), Problem> {
     let runtime = runtime()?;
     runtime.block_on(async {
-        let fixed = LockOptions::new().ttl(SHORT_TTL).without_renewal();
+        let fixed = LockOptions::new().ttl(HOLDER_TTL).without_renewal();
         let lock = builder.connect().await?.red_lock("r").options(fixed);
-        // Nobody unlocks for a process that is gone.
+        // The lock of a killed process is not unlocked.
         std::mem::forget::<LockGuard>(lock.lock().await?);
         locked.send(Instant::now()).ok();
-        drop(is_over.await);
+        drop(signal.await);
         Ok::<(), Problem>(())
     })?;
     runtime.shutdown_background();
     Ok(())
 }
 
-/// Grants per second of four clients, each a thread, beside a fifth that stalls for so long again
-/// and again.
-async fn beside(stall: Option<Duration>, lasts: Duration) -> Result<f64, Problem> {
+/// Returns the grants per second of four clients, each a thread, beside a fifth client that stalls
+/// for `stall` repeatedly.
+async fn grants_beside(stall: Option<Duration>, lasts: Duration) -> Result<f64, Problem> {
     let servers = Servers::start(NODES).await;
     let end = Instant::now() + lasts;
     let stalling = stall.map(|stall| {
         let builder = servers.builder();
         spawn_blocking(move || compete(builder, end, Some(stall)))
     });
-    let mut others = JoinSet::new();
+    let mut competitors = JoinSet::new();
     for _ in 0..4 {
         let builder = servers.builder();
-        others.spawn_blocking(move || compete(builder, end, None));
+        competitors.spawn_blocking(move || compete(builder, end, None));
     }
     let mut grants = 0;
-    while let Some(other) = others.join_next().await {
-        grants += other??;
+    while let Some(competitor) = competitors.join_next().await {
+        grants += competitor??;
     }
     if let Some(stalling) = stalling {
         stalling.await??;
@@ -182,7 +186,7 @@ async fn beside(stall: Option<Duration>, lasts: Duration) -> Result<f64, Problem
     Ok(f64::from(grants) / lasts.as_secs_f64())
 }
 
-/// Locks, holds and unlocks until the end; how often.
+/// Locks, holds and unlocks until the end, and returns the number of grants.
 fn compete(builder: QuorumBuilder, end: Instant, stall: Option<Duration>) -> Result<u32, Problem> {
     let runtime = runtime()?;
     let grants = runtime.block_on(async {
@@ -190,9 +194,9 @@ fn compete(builder: QuorumBuilder, end: Instant, stall: Option<Duration>) -> Res
         if let Some(stall) = stall {
             tokio::spawn(async move {
                 while Instant::now() < end {
-                    // Of the whole runtime, which has one thread.
+                    // This blocks the whole runtime, which has one thread.
                     std::thread::sleep(stall);
-                    tokio::time::sleep(BREATH).await;
+                    tokio::time::sleep(BETWEEN_STALLS).await;
                 }
             });
         }

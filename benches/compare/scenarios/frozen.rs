@@ -1,4 +1,4 @@
-//! What one server costs that answers nothing.
+//! The cost of one server that does not answer.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// After a thaw, until the server has dealt with what has piled up.
+/// The time after a thaw in which the server processes the accumulated requests.
 const RECOVERY: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
@@ -40,18 +40,19 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     Ok(section)
 }
 
-/// rslock waits for every node, so a few calls tell all there is.
+/// Returns the times of rslock without and with a frozen server. rslock waits for every node, so a few
+/// calls suffice.
 async fn rival(servers: &Servers, effort: Effort) -> Result<(Sample, Sample), Problem> {
     let mut contender = Contestant::Rival(servers.rival()).contender("r");
     let healthy = measure(&mut contender, Duration::from_millis(300)).await?;
-    let some = async || {
+    let few_calls = async || {
         let mut sample = Sample::default();
         for _ in 0..effort.pick(1, 5) {
             sample.push(once(&mut contender).await?);
         }
         Ok(sample)
     };
-    Ok((healthy, while_frozen(servers, some).await?))
+    Ok((healthy, while_frozen(servers, few_calls).await?))
 }
 
 async fn while_frozen<T>(
@@ -65,7 +66,7 @@ async fn while_frozen<T>(
     outcome
 }
 
-/// Microseconds for each lock with its unlock.
+/// Returns the microseconds of each lock with its unlock.
 async fn measure(contender: &mut Contender, lasts: Duration) -> Result<Sample, Problem> {
     let mut sample = Sample::default();
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! From one client's unlock to the lock of another that waits for it.
+//! The hand-off: from one client's unlock to the lock of a waiter in a second client.
 
 use std::time::{Duration, Instant};
 
@@ -15,16 +15,17 @@ use crate::{
     },
 };
 
-/// How long a holder keeps what the other waits for: long enough that ours has subscribed, and of a
-/// random length, or it would be in step with rslock's retries, which are up to 200 ms apart.
-const HOLD: Duration = Duration::from_millis(30);
+/// The shortest time for which a holder keeps the resource: long enough for our waiter to subscribe.
+const MIN_HOLD: Duration = Duration::from_millis(30);
+/// The range of the random time that is added to `MIN_HOLD`. Without a random part, the unlocks would be
+/// in step with rslock's retries, which are up to 200 ms apart.
 const HOLD_RANGE: Duration = Duration::from_millis(60);
 
-/// Two clients of one kind that hand a resource to and fro.
+/// Two clients of one kind that hand a resource back and forth.
 trait Pair: Send + Sync + 'static {
     type Guard: Send + 'static;
 
-    /// Locks, however long it takes, by the client of this number.
+    /// Locks by the client of this number, without a limit of time.
     fn lock(&self, client: usize) -> impl Future<Output = Result<Self::Guard, Problem>> + Send;
 
     fn unlock(&self, guard: Self::Guard) -> impl Future<Output = Result<(), Problem>> + Send;
@@ -44,13 +45,13 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let (mut our_times, mut rival_times) = <(Sample, Sample)>::default();
     let mut floor_times = Sample::default();
     for _ in 0..effort.pick(3, 12) {
-        let one_round = floor_rounds(&floor, effort.pick(8, 25)).await?;
+        let one_round = floor_locks(&floor, effort.pick(8, 25)).await?;
         floor_medians.push(one_round.median());
         floor_times.extend(&one_round);
-        let times = hand_to_and_fro(&ours, effort.pick(8, 25)).await?;
+        let times = hand_off_repeatedly(&ours, effort.pick(8, 25)).await?;
         our_medians.push(times.median());
         our_times.extend(&times);
-        let times = hand_to_and_fro(&rival, effort.pick(12, 15)).await?;
+        let times = hand_off_repeatedly(&rival, effort.pick(12, 15)).await?;
         rival_medians.push(times.median());
         rival_times.extend(&times);
     }
@@ -70,9 +71,11 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     Ok(section)
 }
 
-/// Milliseconds for each lock alone, one round trip to all nodes, after as long a pause as before a
-/// hand-off: whatever slept meanwhile, processors and caches, is slow to wake for both.
-async fn floor_rounds(floor: &Floor, rounds: usize) -> Result<Sample, Problem> {
+/// Returns the milliseconds of each lock without its unlock: one round trip to all nodes.
+///
+/// The pause before each lock is as long as before a hand-off, because processors and caches that
+/// slept meanwhile are slow to wake in both cases.
+async fn floor_locks(floor: &Floor, rounds: usize) -> Result<Sample, Problem> {
     let mut task = floor.task("floor:handed");
     let mut sample = Sample::default();
     for _ in 0..rounds {
@@ -85,8 +88,8 @@ async fn floor_rounds(floor: &Floor, rounds: usize) -> Result<Sample, Problem> {
     Ok(sample)
 }
 
-/// Milliseconds from the start of each unlock to the other's lock.
-async fn hand_to_and_fro<P: Pair>(pair: &std::sync::Arc<P>, times: usize) -> Result<Sample, Problem> {
+/// Returns the milliseconds from the start of each unlock to the lock of the second client.
+async fn hand_off_repeatedly<P: Pair>(pair: &std::sync::Arc<P>, times: usize) -> Result<Sample, Problem> {
     let mut sample = Sample::default();
     let mut guard = pair.lock(0).await?;
     for time in 1..=times {
@@ -108,7 +111,7 @@ async fn hand_to_and_fro<P: Pair>(pair: &std::sync::Arc<P>, times: usize) -> Res
 }
 
 async fn pause() {
-    tokio::time::sleep(HOLD + HOLD_RANGE.mul_f64(rand::random())).await;
+    tokio::time::sleep(MIN_HOLD + HOLD_RANGE.mul_f64(rand::random())).await;
 }
 
 impl Pair for Ours {
@@ -127,7 +130,7 @@ impl Pair for Ours {
 impl Pair for Rival {
     type Guard = rslock::LockGuard;
 
-    /// `acquire`, which tries until it succeeds: `lock` gives up after three tries.
+    /// Locks by `acquire`, which retries until success, because `lock` fails after three tries.
     async fn lock(&self, client: usize) -> Result<Self::Guard, Problem> {
         Ok(self.0[client].acquire("rslock:handed", TTL).await?)
     }

@@ -1,4 +1,4 @@
-//! What a hand-off costs, by the number of clients that wait for it.
+//! The cost of a hand-off by the number of waiting clients.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,12 @@ use crate::{
 
 const CLIENTS: [usize; 3] = [2, 8, 32];
 
-/// What our clients send; a server counts what runs inside of scripts apart.
+/// The commands of our clients. A server counts commands inside of scripts separately.
 const COMMANDS: [&str; 3] = ["evalsha", "subscribe", "unsubscribe"];
 
-/// How much more a grant may cost where 32 wait than where two do: nothing but what a few attempts
-/// take that met another.
-const FLAT: f64 = 1.5;
+/// The maximum ratio of the cost of a grant with 32 clients to that with two. The only additional cost
+/// is that of a few attempts that collided.
+const MAX_GROWTH: f64 = 1.5;
 
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let lasts = effort.pick(Duration::from_millis(500), Duration::from_secs(5));
@@ -36,7 +36,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     }
     section.row("ours", costs.iter().copied());
     let (few, many) = (costs[0], costs[CLIENTS.len() - 1]);
-    section.verdict(Verdict::of("32 clients / 2", many / few, Target::AtMost(FLAT)));
+    section.verdict(Verdict::of("32 clients / 2", many / few, Target::AtMost(MAX_GROWTH)));
     Ok(section)
 }
 
@@ -47,13 +47,13 @@ async fn commands_per_grant(clients: usize, lasts: Duration) -> Result<f64, Prob
         quorums.push(servers.ours().await?);
     }
     let lock = |quorum: &Quorum| quorum.red_lock("r");
-    // All have come once before it counts: a first wait begins with a subscription and a look at
-    // every node.
+    // Each client locks once before the measurement, because a first wait begins with a subscription
+    // and an inspection of every node.
     let begin = Instant::now();
-    try_join_all(quorums.iter().map(|quorum| until(begin, lock(quorum)))).await?;
+    try_join_all(quorums.iter().map(|quorum| lock_until(begin, lock(quorum)))).await?;
     let before = servers.calls(&COMMANDS).await?;
     let end = Instant::now() + lasts;
-    let running = quorums.iter().map(|quorum| tokio::spawn(until(end, lock(quorum))));
+    let running = quorums.iter().map(|quorum| tokio::spawn(lock_until(end, lock(quorum))));
     let mut grants = 0;
     for granted in try_join_all(running).await? {
         grants += granted?;
@@ -62,8 +62,8 @@ async fn commands_per_grant(clients: usize, lasts: Duration) -> Result<f64, Prob
     Ok(sent as f64 / grants as f64)
 }
 
-/// Locks and unlocks until the end, and once at least: how often.
-async fn until(end: Instant, lock: RedLock) -> Result<u64, Problem> {
+/// Locks and unlocks until the end, but at least once, and returns the number of grants.
+async fn lock_until(end: Instant, lock: RedLock) -> Result<u64, Problem> {
     let mut grants = 0;
     loop {
         lock.lock().await?.unlock().await?;

@@ -1,4 +1,5 @@
-//! Readers: what a read costs alone, how many read at once, and how long a writer waits for them.
+//! Readers: the cost of a single read, the grants of concurrent readers, and the wait of a writer for
+//! readers.
 
 use std::time::{Duration, Instant};
 
@@ -18,30 +19,31 @@ use crate::{
     },
 };
 
-/// What our clients send; a server counts what runs inside of scripts apart.
+/// The commands of our clients. A server counts commands inside of scripts separately.
 const COMMANDS: [&str; 3] = ["evalsha", "subscribe", "unsubscribe"];
 
-/// Clients that read, or lock, at once.
-const TOGETHER: usize = 8;
-/// For how long they do.
+/// The number of clients that read, or lock, at once.
+const CONCURRENT_CLIENTS: usize = 8;
+/// The time for which each of these clients holds the resource.
 const HOLD: Duration = Duration::from_millis(1);
 
-/// Clients that read again and again, each for so long, while another wants to write. Each rests as
-/// often for a short time as for a long one, so that some read at any time, and the machine has
-/// time left.
-const STEADY: u64 = 50;
-const LONGEST_READ: Duration = Duration::from_millis(10);
+/// The number of clients that read repeatedly while a writer waits.
+const STEADY_READERS: u64 = 50;
+/// The time that each of these clients reads for.
+const READ_TIME: Duration = Duration::from_millis(10);
+/// The longest rest between two reads of a client. The rests are uniformly random, so that a few
+/// clients read at any time, and the machine has time left.
 const LONGEST_REST: Duration = Duration::from_millis(300);
 
-/// Tasks of one client that read the same.
+/// The number of tasks of one client that read the same resource.
 const TASKS: usize = 1_000;
 
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let lasts = effort.pick(Duration::from_millis(700), Duration::from_secs(5));
     let mut section = Section::new("readers", "read locks, 5 nodes", ["median_us", "grants_per_s"]);
-    let (read, write) = alone(effort.pick(11, 41), effort.pick(80, 300)).await?;
-    let shared = together(lasts, true).await?;
-    let exclusive = together(lasts, false).await?;
+    let (read, write) = read_and_write_times(effort.pick(11, 41), effort.pick(80, 300)).await?;
+    let shared = grants_per_second(lasts, true).await?;
+    let exclusive = grants_per_second(lasts, false).await?;
     section.row("read", [read.median(), shared]);
     section.row("write", [write.median(), exclusive]);
     section.verdict(Verdict::of_ratio(
@@ -54,8 +56,8 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
         shared / exclusive,
         Target::AtLeast(6.0),
     ));
-    let (waited, longest) = beside_steady_readers(lasts * 2).await?;
-    // A round trip is half of a lock with its unlock.
+    let (waited, longest) = writer_waits(lasts * 2).await?;
+    // A lock with its unlock takes two round trips.
     let due = longest + write.median();
     section.verdict(Verdict::of(
         "wait of a writer among 50 readers / their longest read and two round trips",
@@ -71,8 +73,9 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     Ok(section)
 }
 
-/// Microseconds of a read, and of a write, with its unlock: by turns, the median of each round.
-async fn alone(rounds: usize, pairs: usize) -> Result<(Sample, Sample), Problem> {
+/// Returns the microseconds of a read and of a write, each with its unlock, measured by turns: the
+/// median of each round.
+async fn read_and_write_times(rounds: usize, pairs: usize) -> Result<(Sample, Sample), Problem> {
     let servers = Servers::start(NODES).await;
     let quorum = servers.ours().await?;
     let lock = quorum.rw_lock("r");
@@ -99,15 +102,16 @@ async fn measure(lock: &RwLock, reads: bool, pairs: usize) -> Result<f64, Proble
     Ok(sample.median())
 }
 
-/// Grants per second, of clients that hold one resource for as long and come again at once.
-async fn together(lasts: Duration, read: bool) -> Result<f64, Problem> {
+/// Returns the grants per second of clients that hold one resource for `HOLD` and lock again at once.
+async fn grants_per_second(lasts: Duration, read: bool) -> Result<f64, Problem> {
     let servers = Servers::start(NODES).await;
     let mut quorums: Vec<Quorum> = Vec::new();
-    for _ in 0..TOGETHER {
+    for _ in 0..CONCURRENT_CLIENTS {
         quorums.push(servers.ours().await?);
     }
     let end = Instant::now() + lasts;
-    let running = quorums.iter().map(|quorum| tokio::spawn(hold_until(end, quorum.rw_lock("r"), read, HOLD)));
+    let running =
+        quorums.iter().map(|quorum| tokio::spawn(count_grants(end, quorum.rw_lock("r"), read, HOLD)));
     let mut grants = 0;
     for granted in try_join_all(running).await? {
         grants += granted?;
@@ -115,8 +119,8 @@ async fn together(lasts: Duration, read: bool) -> Result<f64, Problem> {
     Ok(grants as f64 / lasts.as_secs_f64())
 }
 
-/// How often it was held.
-async fn hold_until(end: Instant, lock: RwLock, reads: bool, hold: Duration) -> Result<u64, Problem> {
+/// Locks and holds until the end, and returns the number of grants.
+async fn count_grants(end: Instant, lock: RwLock, reads: bool, hold: Duration) -> Result<u64, Problem> {
     let mut grants = 0;
     while Instant::now() < end {
         if reads {
@@ -131,24 +135,24 @@ async fn hold_until(end: Instant, lock: RwLock, reads: bool, hold: Duration) -> 
     Ok(grants)
 }
 
-/// Microseconds that a writer waits for readers who come and go all the time, and of the longest
-/// read.
-async fn beside_steady_readers(lasts: Duration) -> Result<(Sample, f64), Problem> {
+/// Returns the microseconds that a writer waits while readers read all the time, and the microseconds
+/// of the longest read.
+async fn writer_waits(lasts: Duration) -> Result<(Sample, f64), Problem> {
     let servers = Servers::start(NODES).await;
     let mut quorums: Vec<Quorum> = Vec::new();
-    for _ in 0..STEADY {
+    for _ in 0..STEADY_READERS {
         quorums.push(servers.ours().await?);
     }
     let end = Instant::now() + lasts;
     let reading: Vec<_> = quorums
         .iter()
         .zip(0..)
-        .map(|(quorum, seed)| tokio::spawn(read_now_and_then(end, quorum.rw_lock("r"), seed)))
+        .map(|(quorum, seed)| tokio::spawn(read_with_rests(end, quorum.rw_lock("r"), seed)))
         .collect();
     let writer = servers.ours().await?.rw_lock("r");
     let mut waited = Sample::default();
     while Instant::now() < end {
-        sleep(LONGEST_READ * 3).await;
+        sleep(READ_TIME * 3).await;
         let begin = Instant::now();
         let guard = writer.write().await?;
         waited.push(micros(begin.elapsed()));
@@ -161,15 +165,15 @@ async fn beside_steady_readers(lasts: Duration) -> Result<(Sample, f64), Problem
     Ok((waited, reads.max()))
 }
 
-/// How long each read lasted, in microseconds.
-async fn read_now_and_then(end: Instant, lock: RwLock, seed: u64) -> Result<Sample, Problem> {
+/// Reads until the end, and returns the duration of each read in microseconds.
+async fn read_with_rests(end: Instant, lock: RwLock, seed: u64) -> Result<Sample, Problem> {
     let mut reads = Sample::default();
     let mut random = StdRng::seed_from_u64(seed);
     while Instant::now() < end {
         sleep(LONGEST_REST.mul_f64(random.random())).await;
         let guard = lock.read().await?;
         let begin = Instant::now();
-        sleep(LONGEST_READ).await;
+        sleep(READ_TIME).await;
         drop(guard);
         reads.push(micros(begin.elapsed()));
     }
@@ -183,7 +187,7 @@ async fn commands_per_read(lasts: Duration) -> Result<f64, Problem> {
     let before = servers.calls(&COMMANDS).await?;
     let end = Instant::now() + lasts;
     let reading: Vec<_> =
-        (0..TASKS).map(|_| tokio::spawn(hold_until(end, quorum.rw_lock("r"), true, HOLD))).collect();
+        (0..TASKS).map(|_| tokio::spawn(count_grants(end, quorum.rw_lock("r"), true, HOLD))).collect();
     let mut reads = 0;
     for granted in try_join_all(reading).await? {
         reads += granted?;

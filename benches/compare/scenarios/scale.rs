@@ -1,4 +1,4 @@
-//! How the time of a lock and its unlock grows with the number of nodes.
+//! The time of a lock with its unlock by the number of nodes.
 
 use super::{
     Effort,

@@ -1,5 +1,5 @@
-//! Permits: what one costs beside a lock, how many are in use where all are wanted, and what a
-//! newcomer costs where all are.
+//! Permits: the cost of a permit compared with a lock, the share of permits in use under contention,
+//! and the cost of a newcomer at a full semaphore.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -23,19 +23,19 @@ use crate::{
     },
 };
 
-/// How far away all nodes are, one way: so the machine is not what limits many clients, and timers are
-/// fine enough.
-const WAY: Duration = Duration::from_millis(10);
+/// The delay to every node, one way. With this delay, the machine does not limit many clients, and
+/// the resolution of timers suffices.
+const DELAY: Duration = Duration::from_millis(10);
 
-/// Round trips that a permit is held for.
-const HELD: u32 = 10;
+/// The number of round trips for which a permit is held.
+const HOLD_ROUND_TRIPS: u32 = 10;
 
-/// What may be wrong with the first node.
+/// A fault of the first node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
     Frozen,
-    /// Ten milliseconds slower, there and back.
+    /// A round trip that takes ten milliseconds longer.
     Far,
 }
 
@@ -43,34 +43,34 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let columns = ["in_use", "rounds", "commands"];
     let mut section =
         Section::new("semaphore", "permits of 5 nodes, 20 ms away: in use, waited for", columns);
-    let (permit, lock) = pairs(effort).await?;
+    let (permit, lock) = permits_and_locks(effort).await?;
     let ratio = permit.ratio_to(&lock);
     section.verdict(Verdict::of_ratio("try_acquire + release / lock + unlock", ratio, Target::AtMost(1.3)));
-    // At rest ten times as long as it takes to get one: 57 % of what is held.
-    let some = used(10, 12, HELD, Fault::None, effort).await?;
-    section.row("10 of 12, some free", some);
-    section.verdict(Verdict::of("some free, median rounds per grant", some[1], Target::AtMost(1.5)));
+    // A client rests ten times as long as an acquisition takes, so 57 % of the permits are held.
+    let some_free = usage(10, 12, HOLD_ROUND_TRIPS, Fault::None, effort).await?;
+    section.row("10 of 12, some free", some_free);
+    section.verdict(Verdict::of("some free, median rounds per grant", some_free[1], Target::AtMost(1.5)));
     for permits in [4, 10] {
         for clients in [permits * 3 / 2, permits * 10] {
             for fault in [Fault::None, Fault::Frozen, Fault::Far] {
-                let figures = used(permits, clients as usize, 0, fault, effort).await?;
+                let figures = usage(permits, clients as usize, 0, fault, effort).await?;
                 let what = format!("{permits} of {clients}, {fault:?}").to_lowercase();
                 section.row(&*what, figures);
                 section.verdict(Verdict::of(format!("{what}, in use"), figures[0], Target::AtLeast(0.8)));
             }
         }
     }
-    let [newcomer, look_out, waiting] = full().await?;
+    let [newcomer, release_watcher, waiting] = newcomer_costs().await?;
     let newcomer =
         Verdict::of("1,024 full, us of the busiest node, newcomer", newcomer, Target::AtMost(1000.0));
     section.verdict(newcomer);
-    section.verdict(Verdict::of("to be release watcher, once", look_out, None));
+    section.verdict(Verdict::of("to be release watcher, once", release_watcher, None));
     section.verdict(Verdict::of("and us of a node per waiting second", waiting, None));
     Ok(section)
 }
 
-/// Microseconds of a permit and of a lock, by turns.
-async fn pairs(effort: Effort) -> Result<(Sample, Sample), Problem> {
+/// Returns the microseconds of a permit and of a lock, each with its release, measured by turns.
+async fn permits_and_locks(effort: Effort) -> Result<(Sample, Sample), Problem> {
     let servers = Servers::start(NODES).await;
     let quorum = servers.ours().await?;
     let (semaphore, lock) = (quorum.semaphore("s", 10), quorum.red_lock("r"));
@@ -92,9 +92,9 @@ async fn pairs(effort: Effort) -> Result<(Sample, Sample), Problem> {
     Ok((permits, locks))
 }
 
-/// The share of the permits that is in use, how many round trips a grant takes, and how many commands.
-/// Clients rest for so many round trips on average.
-async fn used(
+/// Returns the share of the permits in use, the round trips per grant, and the commands per grant.
+/// Clients rest for `rest` round trips on average.
+async fn usage(
     permits: u32,
     clients: usize,
     rest: u32,
@@ -102,9 +102,9 @@ async fn used(
     effort: Effort,
 ) -> Result<[f64; 3], Problem> {
     let servers = Servers::start(NODES).await;
-    let mut ways = [WAY; NODES];
-    ways[0] += if fault == Fault::Far { Duration::from_millis(5) } else { Duration::ZERO };
-    let distance = Distance::of(&servers.urls(), &ways).await?;
+    let mut delays = [DELAY; NODES];
+    delays[0] += if fault == Fault::Far { Duration::from_millis(5) } else { Duration::ZERO };
+    let distance = Distance::of(&servers.urls(), &delays).await?;
     let connect = || Quorum::builder().nodes(distance.urls.clone()).admit_new_nodes().connect();
     let quorums: Vec<Quorum> = try_join_all((0..clients).map(|_| connect())).await?;
     let lock = quorums[0].red_lock("r");
@@ -120,11 +120,11 @@ async fn used(
         servers.all().first().ok_or("there is a server")?.freeze().await;
     }
     let lasts = effort.pick(Duration::from_secs(3), Duration::from_secs(12));
-    // What a client learns of a silent node, it learns before it counts.
+    // The clients detect a silent node before the measured time begins.
     let from = Instant::now() + Duration::from_secs(1);
     let (held, plan) = (AtomicU64::new(0), Plan { from, until: from + lasts, trip, rest });
     let before = if fault == Fault::Frozen { 0 } else { servers.calls(&["evalsha"]).await? };
-    let work = quorums.iter().map(|quorum| again_and_again(quorum.semaphore("s", permits), plan, &held));
+    let work = quorums.iter().map(|quorum| acquire_repeatedly(quorum.semaphore("s", permits), plan, &held));
     let waited: Vec<Sample> = try_join_all(work).await?;
     let sent =
         if fault == Fault::Frozen { f64::NAN } else { (servers.calls(&["evalsha"]).await? - before) as f64 };
@@ -133,11 +133,12 @@ async fn used(
     waited.iter().for_each(|waited| rounds.extend(waited));
     let in_use = held.into_inner() as f64 / 1e6 / (f64::from(permits) * lasts.as_secs_f64());
     let share = lasts.as_secs_f64() / (lasts.as_secs_f64() + 1.0);
-    let grants = in_use * f64::from(permits) * lasts.as_secs_f64() / (f64::from(HELD) * trip.as_secs_f64());
+    let grants = in_use * f64::from(permits) * lasts.as_secs_f64()
+        / (f64::from(HOLD_ROUND_TRIPS) * trip.as_secs_f64());
     Ok([in_use, rounds.median(), sent * share / grants])
 }
 
-/// What each client does.
+/// The schedule of each client.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     from: Instant,
@@ -146,9 +147,9 @@ struct Plan {
     rest: u32,
 }
 
-/// How many round trips each permit was waited for. What was held within the time is added up, in
-/// microseconds.
-async fn again_and_again(semaphore: Semaphore, plan: Plan, held: &AtomicU64) -> Result<Sample, Problem> {
+/// Returns the wait for each permit in round trips. The microseconds for which permits are held within
+/// the measured time are added to `held`.
+async fn acquire_repeatedly(semaphore: Semaphore, plan: Plan, held: &AtomicU64) -> Result<Sample, Problem> {
     let Plan { from, until, trip, rest } = plan;
     let mut rounds = Sample::default();
     while Instant::now() < until {
@@ -160,7 +161,7 @@ async fn again_and_again(semaphore: Semaphore, plan: Plan, held: &AtomicU64) -> 
         let permit = semaphore.acquire().await?;
         let granted = Instant::now();
         rounds.push(granted.duration_since(begin).as_secs_f64() / trip.as_secs_f64());
-        sleep(trip * HELD).await;
+        sleep(trip * HOLD_ROUND_TRIPS).await;
         let end = Instant::now().min(until);
         let within = end.saturating_duration_since(granted.max(from));
         held.fetch_add(u64::try_from(within.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -169,41 +170,45 @@ async fn again_and_again(semaphore: Semaphore, plan: Plan, held: &AtomicU64) -> 
     Ok(rounds)
 }
 
-/// Microseconds of the busiest node for a newcomer at a full semaphore of 1,024, and until it looks out;
-/// and of an average node for a second in which it waits then.
-async fn full() -> Result<[f64; 3], Problem> {
-    const COMERS: u32 = 15;
-    /// Until it is in its queues, and from then on until it looks out.
+/// Returns the microseconds that a newcomer at a full semaphore of 1,024 permits costs.
+///
+/// The first figure is the time of the busiest node until the newcomer has joined its wait queues. The
+/// second is the same from then on until the newcomer is the release watcher. The third is the time of
+/// an average node for each second of the wait thereafter.
+async fn newcomer_costs() -> Result<[f64; 3], Problem> {
+    const NEWCOMERS: u32 = 15;
+    /// The time until the newcomer has joined its wait queues, and from then on until the newcomer is
+    /// the release watcher.
     const STEPS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
-    /// Several of the longest polls.
-    const WAITS: Duration = Duration::from_secs(20);
+    /// The measured part of the wait, which contains several of the longest polls.
+    const WAIT: Duration = Duration::from_secs(20);
     let servers = Servers::start(NODES).await;
-    // Nothing is renewed meanwhile.
+    // No lease is renewed during the measurement.
     let lasts = Duration::from_secs(600);
     let client = || servers.builder().max_ttl(lasts).connect();
-    let (one, other) = (client().await?, client().await?);
-    let semaphore = one.semaphore("s", 1024).options(LockOptions::new().ttl(lasts));
+    let (holder, newcomer_client) = (client().await?, client().await?);
+    let semaphore = holder.semaphore("s", 1024).options(LockOptions::new().ttl(lasts));
     let _permits = try_join_all((0..1024).map(|_| semaphore.acquire())).await?;
-    let theirs = other.semaphore("s", 1024);
+    let full_semaphore = newcomer_client.semaphore("s", 1024);
     let mut steps = <[Sample; 2]>::default();
     let most = |spent: Vec<u64>| spent.into_iter().max().unwrap_or_default() as f64;
-    for _ in 0..COMERS {
-        // What it takes to leave is the end of its wait.
-        let mut waiting = Box::pin(theirs.acquire());
+    for _ in 0..NEWCOMERS {
+        // The cost of leaving the queues belongs to the end of the wait, and is not measured.
+        let mut waiting = Box::pin(full_semaphore.acquire());
         for (lasts, sample) in STEPS.into_iter().zip(&mut steps) {
-            let before = servers.spent().await?;
+            let before = servers.microseconds_spent().await?;
             drop(tokio::time::timeout(lasts, &mut waiting).await);
-            let after = servers.spent().await?;
+            let after = servers.microseconds_spent().await?;
             sample.push(most(after.iter().zip(before).map(|(after, before)| after - before).collect()));
         }
         drop(waiting);
         sleep(Duration::from_millis(20)).await;
     }
-    let mut waiting = Box::pin(theirs.acquire());
+    let mut waiting = Box::pin(full_semaphore.acquire());
     drop(tokio::time::timeout(STEPS.into_iter().sum(), &mut waiting).await);
-    let before: u64 = servers.spent().await?.iter().sum();
-    drop(tokio::time::timeout(WAITS, &mut waiting).await);
-    let spent = servers.spent().await?.iter().sum::<u64>() - before;
-    let [newcomer, look_out] = steps.map(|sample| sample.median());
-    Ok([newcomer, look_out, spent as f64 / (WAITS.as_secs_f64() * NODES as f64)])
+    let before: u64 = servers.microseconds_spent().await?.iter().sum();
+    drop(tokio::time::timeout(WAIT, &mut waiting).await);
+    let spent = servers.microseconds_spent().await?.iter().sum::<u64>() - before;
+    let [newcomer, release_watcher] = steps.map(|sample| sample.median());
+    Ok([newcomer, release_watcher, spent as f64 / (WAIT.as_secs_f64() * NODES as f64)])
 }

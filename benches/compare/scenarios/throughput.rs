@@ -1,4 +1,4 @@
-//! Many tasks of one client, each with a resource of its own.
+//! Many tasks of one client, each with a separate resource.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ use crate::{
     },
 };
 
-/// How many tasks, for how many milliseconds in a quick round, and how many times rslock's pairs
-/// per second ours should be. The more tasks, the longer each of them takes for a pair, and what is
-/// under way when a round ends does not count.
+/// The number of tasks, the milliseconds of a quick round, and the minimum ratio of our pairs per
+/// second to rslock's. With more tasks, rounds are longer, because each task takes longer for a pair,
+/// and pairs that are unfinished at the end of a round do not count.
 const LEVELS: [(usize, u64, Option<f64>); 3] =
     [(64, 100, None), (256, 200, Some(1.5)), (1024, 350, Some(2.0))];
 
@@ -77,7 +77,7 @@ async fn measure(contestant: &Contestant, tasks: usize, lasts: Duration) -> Resu
     let mut running = JoinSet::new();
     let end = Instant::now() + lasts;
     for task in 0..tasks {
-        running.spawn(until(end, contestant.contender(&task.to_string())));
+        running.spawn(lock_until(end, contestant.contender(&task.to_string())));
     }
     let mut sum = Outcome::default();
     while let Some(outcome) = running.join_next().await {
@@ -88,8 +88,8 @@ async fn measure(contestant: &Contestant, tasks: usize, lasts: Duration) -> Resu
     Ok(sum)
 }
 
-/// Locks and unlocks until the end; what is finished later does not count.
-async fn until(end: Instant, mut contender: Contender) -> Outcome {
+/// Locks and unlocks until the end. A pair that is finished later does not count.
+async fn lock_until(end: Instant, mut contender: Contender) -> Outcome {
     let mut outcome = Outcome::default();
     while Instant::now() < end {
         match contender.lock_and_unlock().await {

@@ -1,4 +1,4 @@
-//! A lock and its unlock, by one task, with nobody in the way.
+//! A lock with its unlock, by one task, without contention.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::{
 /// The times of one contestant.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
-    /// One for each round.
+    /// The median of each round.
     pub(super) medians: Sample,
     pub(super) all: Sample,
 }
@@ -41,8 +41,8 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     Ok(section)
 }
 
-/// Lets each contestant lock and unlock `pairs` times in each round. Who begins changes with the
-/// round.
+/// Lets each contestant lock and unlock `pairs` times in each round. The first contestant changes with
+/// the round.
 pub(super) async fn by_turns(
     contestants: &[Contestant],
     rounds: usize,
@@ -65,7 +65,7 @@ pub(super) async fn by_turns(
     Ok(times)
 }
 
-/// Microseconds for each lock with its unlock.
+/// Returns the microseconds of each lock with its unlock.
 async fn measure(contender: &mut Contender, pairs: usize) -> Result<Sample, Problem> {
     let mut sample = Sample::default();
     for _ in 0..pairs {

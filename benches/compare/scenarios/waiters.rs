@@ -1,4 +1,4 @@
-//! What tasks send that wait for what others hold.
+//! The commands of tasks that wait for held resources.
 
 use std::time::{Duration, Instant};
 
@@ -20,13 +20,13 @@ use crate::{
 const WAITERS: usize = 2000;
 const CLIENTS: usize = 50;
 
-/// So many hand-offs in a row are measured.
+/// The number of consecutive hand-offs that are measured.
 const HAND_OFFS: usize = 500;
 
-/// What our clients send; a server counts what runs inside of scripts apart.
+/// The commands of our clients. A server counts commands inside of scripts separately.
 const OURS: [&str; 5] = ["evalsha", "script|load", "subscribe", "unsubscribe", "ping"];
 
-/// What rslock's clients send.
+/// The commands of rslock's clients.
 const RIVAL: [&str; 2] = ["set", "evalsha"];
 
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
@@ -46,15 +46,15 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     Ok(section)
 }
 
-/// Ours, each waiter on the resource of this number; and milliseconds from each unlock to the next
-/// grant, once the first resource is free.
-async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<(f64, Sample), Problem> {
+/// Returns the rate of our clients' commands, and the milliseconds from each unlock to the next grant
+/// once the first resource is free. Each waiter waits for the resource of number `resource_of(waiter)`.
+async fn ours(effort: Effort, resource_of: impl Fn(usize) -> usize) -> Result<(f64, Sample), Problem> {
     let servers = Servers::start(NODES).await;
-    // The longest ttl and no renewal, so that the holder says nothing.
+    // The longest ttl and no renewal, so that the holder sends nothing.
     let holder = servers.ours().await?;
     let mut held: Vec<LockGuard> = Vec::new();
     for waiter in 0..WAITERS {
-        if number(waiter) == waiter {
+        if resource_of(waiter) == waiter {
             let longest = LockOptions::new().ttl(2 * TTL).without_renewal();
             held.push(holder.red_lock(waiter.to_string()).options(longest).lock().await?);
         }
@@ -65,7 +65,7 @@ async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<(f64, S
         clients.push(servers.ours().await?);
     }
     for waiter in 0..WAITERS {
-        let lock = clients[waiter % CLIENTS].red_lock(number(waiter).to_string());
+        let lock = clients[waiter % CLIENTS].red_lock(resource_of(waiter).to_string());
         waiting.spawn(async move {
             let guard = lock.lock().await?;
             let granted = Instant::now();
@@ -73,8 +73,8 @@ async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<(f64, S
             Ok::<Instant, Problem>(granted)
         });
     }
-    // A wait begins with a subscription and polls that grow rarer: what counts is what it costs
-    // from then on.
+    // A wait begins with a subscription and with polls that grow rarer. Only the cost after this
+    // beginning is measured.
     tokio::time::sleep(effort.pick(Duration::from_millis(3500), Duration::from_secs(10))).await;
     let rate = rate(&servers, &OURS, effort.pick(4, 15)).await?;
     if waiting.try_join_next().is_some() || !held.iter().all(|guard| guard.is_valid()) {
@@ -83,8 +83,9 @@ async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<(f64, S
     held.into_iter().next().ok_or("nothing is held")?.unlock().await?;
     let mut last: Option<Instant> = None;
     let mut hand_offs = Sample::default();
-    // Each unlocks as soon as it is granted, so a hand-off lasts from one grant to the next.
-    let is_shared = number(1) == 0;
+    // Each waiter unlocks as soon as the lock is granted, so a hand-off lasts from one grant to the
+    // next.
+    let is_shared = resource_of(1) == 0;
     for _ in 0..if is_shared { HAND_OFFS } else { 0 } {
         let granted = waiting.join_next().await.ok_or("nobody waits")???;
         if let Some(last) = last.replace(granted) {
@@ -94,7 +95,8 @@ async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<(f64, S
     Ok((rate, hand_offs))
 }
 
-/// rslock, with `acquire`, which tries until it succeeds; all on one resource.
+/// Returns the rate of the commands of rslock's clients, with all waiters on one resource. `acquire`
+/// retries until success.
 async fn rival(effort: Effort) -> Result<f64, Problem> {
     let servers = Servers::start(NODES).await;
     let held = servers.rival().lock("held", TTL).await?;
@@ -110,7 +112,7 @@ async fn rival(effort: Effort) -> Result<f64, Problem> {
     Ok(rate)
 }
 
-/// Commands per waiter and second, during so many seconds.
+/// Returns the commands per waiter and second, measured for `seconds`.
 async fn rate(servers: &Servers, commands: &[&str], seconds: u64) -> Result<f64, Problem> {
     let (before, begin) = (servers.calls(commands).await?, Instant::now());
     tokio::time::sleep(Duration::from_secs(seconds)).await;
