@@ -15,9 +15,10 @@ function node.register(_, fingerprint, new_nodes, time_of_client, lasts, renewal
   if not is_known and new_nodes == 'leave' then
     return node.registered()
   end
-  local is_of_this_incarnation = is_stamped and node.incarnation() and metadata.incarnation == node.incarnation()
+  local is_of_this_incarnation = node.incarnation() and metadata.incarnation == node.incarnation()
   local is_trusted = node.guard == 'off' or (not is_known and new_nodes == 'admit')
-  if not (is_known and is_stamped) or not (is_of_this_incarnation or is_trusted) then
+  local is_current = is_known and is_stamped and (is_of_this_incarnation or is_trusted)
+  if not is_current then
     -- The minimum token of a node that may have forgotten votes exceeds every vote until now. The
     -- minimum token of a new node stays. Votes from the next second on would otherwise exceed the
     -- minimum token that a restart within this second sets.
