@@ -90,7 +90,7 @@ impl LeaderQuery {
         };
         let count = |seen: &ObserveAnswer| seen.owner.as_ref().map_or(0, |owner| supporters(owner).count());
         if let Some(holder) = seen().find(|seen| count(seen) >= needed).and_then(|seen| seen.owner.as_ref()) {
-            let proclamations = supporters(holder).filter_map(|seen| seen.said.as_ref());
+            let proclamations = supporters(holder).filter_map(|seen| seen.proclamation.as_ref());
             let own = proclamations.filter(|proclamation| is_by(proclamation, holder));
             let leader = own.max_by_key(|proclamation| (proclamation.term, proclamation.number)).cloned();
             let mut remaining: Vec<_> = supporters(holder).filter_map(|seen| seen.remaining).collect();
@@ -112,7 +112,7 @@ fn is_by(proclamation: &Proclamation, holder: &LeaseId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::operation::samples::{owner, said};
+    use crate::node::operation::samples::{owner, proclamation};
 
     /// The query after these answers, one word for each node: the letter of the holder or `-`, the letter of the candidate
     /// that proclaimed there or `-`, and the number of the value; `?` for no answer yet, `!` for a failure.
@@ -126,7 +126,7 @@ mod tests {
             let observed = ObserveAnswer {
                 remaining: holder.as_ref().map(|_| Duration::from_secs(number)),
                 owner: holder,
-                said: leader.map(|leader| said(leader, 7, number, "v")),
+                proclamation: leader.map(|leader| proclamation(leader, 7, number, "v")),
             };
             let answer =
                 if *word == "!" { Answer::Error(NodeError::ReadOnly) } else { Answer::Observed(observed) };
@@ -140,7 +140,9 @@ mod tests {
         match leader_query(nodes).view() {
             None => String::new(),
             Some(LeaderView { leader: None, .. }) => "-".into(),
-            Some(LeaderView { leader: Some(said), .. }) => format!("{}{}", said.owner, said.number),
+            Some(LeaderView { leader: Some(proclamation), .. }) => {
+                format!("{}{}", proclamation.owner, proclamation.number)
+            }
         }
     }
 

@@ -102,8 +102,7 @@ impl Publisher {
             since: self.since,
         };
         let (resource, ttl) = (self.lease.terms.resource.clone(), self.lease.ttl());
-        let request =
-            Request::one(Operation::Proclaim(Proclaim { resource, said: proclamation, ttl }), until);
+        let request = Request::one(Operation::Proclaim(Proclaim { resource, proclamation, ttl }), until);
         context.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect()
     }
 }

@@ -14,8 +14,8 @@ use crate::{
     node::{
         Answer, Latch, List, Listener, Node, Notice, Operation, Request, Vacant, names,
         operation::samples::{
-            enqueue, inspect, lock, observe, owner, proclaim, renew, resource, said, take, unlock, withdraw,
-            write_back,
+            enqueue, inspect, lock, observe, owner, proclaim, proclamation, renew, resource, take, unlock,
+            withdraw, write_back,
         },
     },
     values::{LeaseId, NodeError},
@@ -168,15 +168,15 @@ async fn a_listener_gets_one_notice_for_each_value_of_a_leader(test_node: &TestN
     let topic = names::leader(&resource("led"));
     let subscription = test_node.node.subscribe(&topic, Arc::clone(&listener) as Arc<dyn Listener>);
     listener.hears(test_node, &[Notice::Subscribed]).await;
-    let first = said("1", 7, 1, "first");
+    let first = proclamation("1", 7, 1, "first");
     assert_eq!(test_node.ask(proclaim("led", first.clone(), 30_000)).await, Answer::NotLeader);
     test_node.ask(lock("led", "1", 30_000, 0)).await;
-    for said in [first.clone(), first.clone(), said("1", 7, 2, "second"), first] {
-        assert_eq!(test_node.ask(proclaim("led", said, 30_000)).await, Answer::Proclaimed);
+    for proclamation in [first.clone(), first.clone(), proclamation("1", 7, 2, "second"), first] {
+        assert_eq!(test_node.ask(proclaim("led", proclamation, 30_000)).await, Answer::Proclaimed);
     }
     listener.hears(test_node, &[Notice::Subscribed, Notice::Released, Notice::Released]).await;
     let Answer::Observed(seen) = test_node.ask(observe("led")).await else { panic!("not observed") };
-    assert_eq!((seen.owner, seen.said), (Some(owner("1")), Some(said("1", 7, 2, "second"))));
+    assert_eq!((seen.owner, seen.proclamation), (Some(owner("1")), Some(proclamation("1", 7, 2, "second"))));
     drop(subscription);
     test_node.ask(unlock("led", "1", true, false)).await;
 }

@@ -158,8 +158,8 @@ fn fitting(context: &ClientContext, answers: &[Answer]) -> usize {
 pub(super) fn is_lasting(answer: &Answer) -> bool {
     let Answer::Error(error) = answer else { return false };
     let error = if let NodeError::Handshake(error) = error { error } else { error };
-    if let NodeError::Server(said) = error {
-        return said.starts_with("ERR") && !said.contains("max number of clients");
+    if let NodeError::Server(text) = error {
+        return text.starts_with("ERR") && !text.contains("max number of clients");
     }
     matches!(
         error,

@@ -140,7 +140,7 @@ async fn a_candidate_that_is_deposed_before_its_value_is_recorded_campaigns_agai
     let leadership = campaign.await.unwrap();
     assert!(leadership.is_valid());
     let terms = cluster.servers()[0].take_log().into_iter().filter_map(|entry| match entry {
-        Operation::Proclaim(proclaim) => Some(proclaim.said.term),
+        Operation::Proclaim(proclaim) => Some(proclaim.proclamation.term),
         _ => None,
     });
     let terms: Vec<u64> = terms.collect();

@@ -87,7 +87,8 @@ pub(crate) fn run<N: ExampleNode>(mut new_node: impl FnMut() -> N) {
 }
 
 fn run_step(node: &mut impl ExampleNode, step: &str) -> Result<(), String> {
-    let (asked, expected) = step.split_once(" -> ").map_or((step, None), |(asked, said)| (asked, Some(said)));
+    let (asked, expected) =
+        step.split_once(" -> ").map_or((step, None), |(asked, expected)| (asked, Some(expected)));
     let (is_unchanged, asked) = match asked.strip_prefix("unchanged ") {
         Some(asked) => (true, asked),
         None => (false, asked),

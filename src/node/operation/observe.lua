@@ -2,6 +2,6 @@
 node.arity.observe = 0
 function node.observe(resources)
   local held = node.holder(resources[1])
-  local said = redis.call('HMGET', $LEADER .. resources[1] .. '}', 'owner', 'term', 'number', 'value', 'since')
-  return { 'observed', held and held.owner, held and held.ttl, unpack(said) }
+  local proclamation = redis.call('HMGET', $LEADER .. resources[1] .. '}', 'owner', 'term', 'number', 'value', 'since')
+  return { 'observed', held and held.owner, held and held.ttl, unpack(proclamation) }
 end

@@ -23,7 +23,7 @@ pub(crate) struct ObserveAnswer {
     /// The rest of the ttl; `None` if the lock is free or has no ttl.
     pub(crate) remaining: Option<Duration>,
     /// The last proclamation, perhaps of a leader that does not hold the lock any more.
-    pub(crate) said: Option<Proclamation>,
+    pub(crate) proclamation: Option<Proclamation>,
 }
 
 impl Operate for Observe {
@@ -42,7 +42,7 @@ impl Operate for Observe {
         Some(Answer::Observed(ObserveAnswer {
             owner: wire::owner(owner)?,
             remaining: wire::milliseconds(remaining),
-            said: proclamation(proclaimed),
+            proclamation: proclamation(proclaimed),
         }))
     }
 

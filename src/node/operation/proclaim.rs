@@ -16,7 +16,7 @@ pub(crate) const LONGEST_VALUE: usize = 64 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proclaim {
     pub(crate) resource: Resource,
-    pub(crate) said: Proclamation,
+    pub(crate) proclamation: Proclamation,
     pub(crate) ttl: Duration,
 }
 
@@ -49,7 +49,7 @@ impl Operate for Proclaim {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Proclamation { owner, term, number, value, since } = &self.said;
+        let Proclamation { owner, term, number, value, since } = &self.proclamation;
         arguments.name("proclaim", 1).owner(owner).number(*term).number(*number);
         arguments.bytes(value).time(*since).ttl(self.ttl);
     }

@@ -106,14 +106,14 @@ pub(crate) fn inspect(name: &str) -> Operation {
 }
 
 /// Returns a proclamation of a leader that was elected at the epoch's third second.
-pub(crate) fn said(by: &str, term: u64, number: u64, value: &str) -> Proclamation {
+pub(crate) fn proclamation(by: &str, term: u64, number: u64, value: &str) -> Proclamation {
     let (owner, since) = (owner(by), Duration::from_secs(3));
     Proclamation { owner, term, number, value: value.as_bytes().into(), since }
 }
 
-pub(crate) fn proclaim(name: &str, said: Proclamation, ttl: u64) -> Operation {
+pub(crate) fn proclaim(name: &str, proclamation: Proclamation, ttl: u64) -> Operation {
     let (resource, ttl) = (resource(name), Duration::from_millis(ttl));
-    Operation::Proclaim(Proclaim { resource, said, ttl })
+    Operation::Proclaim(Proclaim { resource, proclamation, ttl })
 }
 
 pub(crate) fn observe(name: &str) -> Operation {

@@ -307,12 +307,12 @@ impl BrokenNode<'_, '_> {
     }
 
     fn proclaim_without_lock(&mut self) -> Result<Answer, Answer> {
-        let Operation::Proclaim(Proclaim { resource, said, .. }) = self.operation else {
+        let Operation::Proclaim(Proclaim { resource, proclamation, .. }) = self.operation else {
             return self.execute();
         };
         let held = self.state.locks.get(resource).cloned();
         let expires_at = self.now + self.parameters.max_ttl;
-        let leader = HeldKey { owner: said.owner.clone(), holds: 1, expires_at };
+        let leader = HeldKey { owner: proclamation.owner.clone(), holds: 1, expires_at };
         self.state.set_lock(resource, Some(leader));
         let result = self.execute();
         self.state.set_lock(resource, held);

@@ -111,7 +111,7 @@ pub(crate) struct Counter {
 /// The last proclamation of a leader on this node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LeaderRecord {
-    pub(crate) said: Proclamation,
+    pub(crate) proclamation: Proclamation,
     pub(crate) expires_at: NodeTime,
 }
 

@@ -11,7 +11,7 @@ impl NodeState {
         Answer::Observed(ObserveAnswer {
             owner: held.map(|held| held.owner.clone()),
             remaining: held.map(|held| held.expires_at.remaining(now)),
-            said: self.leader(&observe.resource, now).map(|leader| leader.said.clone()),
+            proclamation: self.leader(&observe.resource, now).map(|leader| leader.proclamation.clone()),
         })
     }
 }

@@ -14,23 +14,26 @@ impl NodeState {
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) -> Answer {
-        let Proclaim { resource, said, ttl } = proclaim;
-        let is_leader = self.held(resource, now).is_some_and(|held| held.owner == said.owner);
+        let Proclaim { resource, proclamation, ttl } = proclaim;
+        let is_leader = self.held(resource, now).is_some_and(|held| held.owner == proclamation.owner);
         if !is_leader {
             return Answer::NotLeader;
         }
-        let before = self.leader(resource, now).map(|leader| &leader.said);
-        let number_before = before.filter(|before| before.owner == said.owner).map(|before| before.number);
-        if number_before > Some(said.number) {
+        let before = self.leader(resource, now).map(|leader| &leader.proclamation);
+        let number_before =
+            before.filter(|before| before.owner == proclamation.owner).map(|before| before.number);
+        if number_before > Some(proclamation.number) {
             return Answer::Proclaimed;
         }
-        if number_before == Some(said.number) {
+        if number_before == Some(proclamation.number) {
             if let Some(leader) = self.leaders.get_mut(resource) {
                 leader.expires_at = now + *ttl;
             }
         } else {
-            self.leaders
-                .insert(resource.clone(), LeaderRecord { said: said.clone(), expires_at: now + *ttl });
+            self.leaders.insert(
+                resource.clone(),
+                LeaderRecord { proclamation: proclamation.clone(), expires_at: now + *ttl },
+            );
             subscribers.publish(names::leader(resource));
         }
         Answer::Proclaimed

@@ -64,21 +64,22 @@ async fn the_longest_answer_exceeds_no_limit() {
     let fixture = Fixture::at(&server.url());
     let r = resource("r");
     let term = vote(&fixture.lock(&r, 1).await);
-    let said = Proclamation {
+    let proclamation = Proclamation {
         owner: lease_id(1),
         term,
         number: 1,
         value: vec![b'\n'; LONGEST_VALUE].into(),
         since: Duration::from_secs(1),
     };
-    let proclaim = Proclaim { resource: r.clone(), said: said.clone(), ttl: Duration::from_secs(30) };
+    let proclaim =
+        Proclaim { resource: r.clone(), proclamation: proclamation.clone(), ttl: Duration::from_secs(30) };
     assert_eq!(*fixture.call(Operation::Proclaim(proclaim)).await, [Answer::Proclaimed]);
     let operations = vec![Operation::Observe(Observe { resource: r }); MAX_OPERATIONS];
     let until = fixture.clock.now() + Duration::from_secs(30);
     let answers = fixture.node.call(Request::new(operations, until)).await;
     assert_eq!(answers.len(), MAX_OPERATIONS);
     for answer in &*answers {
-        let Answer::Observed(ObserveAnswer { said: seen, .. }) = answer else { panic!("{answer:?}") };
-        assert_eq!(*seen, Some(said.clone()));
+        let Answer::Observed(ObserveAnswer { proclamation: seen, .. }) = answer else { panic!("{answer:?}") };
+        assert_eq!(*seen, Some(proclamation.clone()));
     }
 }

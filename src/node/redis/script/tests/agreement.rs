@@ -128,8 +128,8 @@ impl Pair<'_> {
             Question::Proclaim { number } => {
                 let value = format!("v\0\n{number}").into_bytes().into();
                 let since = Duration::from_secs(*number + 1);
-                let said = Proclamation { owner, term: self.last, number: *number, value, since };
-                Operation::Proclaim(Proclaim { resource: first, said, ttl })
+                let proclamation = Proclamation { owner, term: self.last, number: *number, value, since };
+                Operation::Proclaim(Proclaim { resource: first, proclamation, ttl })
             }
             Question::Vacant { ignores_marks } => Operation::Vacant(Vacant {
                 resources: resources.iter().cloned().collect(),
@@ -173,7 +173,7 @@ impl Pair<'_> {
         &self,
         parameters: &QuorumParameters,
         operations: &[Operation],
-        said: &[Answer],
+        replies: &[Answer],
         told: &[Vec<u8>],
         now: NodeTime,
     ) -> Result<NodeState, (Vec<Answer>, Vec<String>)> {
@@ -181,15 +181,15 @@ impl Pair<'_> {
         let (mut expected, mut notices) = (Vec::new(), Vec::new());
         let is_heard = |channel: &Vec<u8>| self.listening.contains(channel);
         let listeners = |topic: &Resource| u32::from(is_heard(&names::notice_channel(topic)));
-        let mut is_same = operations.len() == said.len();
-        for (operation, said) in operations.iter().zip(said) {
+        let mut is_same = operations.len() == replies.len();
+        for (operation, reply) in operations.iter().zip(replies) {
             let before = state.clone();
             let Outcome { answer, notices: topics } =
                 state.apply_with_listeners(&listeners, parameters, operation, now);
             notices.extend(topics.iter().map(names::notice_channel).filter(is_heard));
-            is_same &= is_same_answer(operation, &answer, said, &state, now);
-            adopt_arrival(&mut state, operation, said);
-            adopt_mark(&mut state, &before, operation, (&answer, said), now);
+            is_same &= is_same_answer(operation, &answer, reply, &state, now);
+            adopt_arrival(&mut state, operation, reply);
+            adopt_mark(&mut state, &before, operation, (&answer, reply), now);
             expected.push(answer);
         }
         if is_same && notices == told { Ok(state) } else { Err((expected, shown(&notices))) }
@@ -212,25 +212,27 @@ impl Pair<'_> {
                 };
                 let operations: Vec<Operation> =
                     (0..).zip(drafts).map(|(index, draft)| self.operation(draft, index)).collect();
-                let (said, times) = self.server.timed_call(&parameters, &operations);
+                let (replies, times) = self.server.timed_call(&parameters, &operations);
                 let [before, after] = times;
                 self.note_delay(times);
                 let told = told(self.ear);
-                let state = self.predict(&parameters, &operations, &said, &told, before);
+                let state = self.predict(&parameters, &operations, &replies, &told, before);
                 // A second may have begun in between, which counters that were missing show: in
                 // answers, or only in what is stored.
                 self.state = match state {
                     Ok(state) if before.seconds() == after.seconds() || self.agrees_with(&state) => state,
-                    other => self.predict(&parameters, &operations, &said, &told, after).or(other).map_err(
-                        |expected| {
+                    other => self
+                        .predict(&parameters, &operations, &replies, &told, after)
+                        .or(other)
+                        .map_err(|expected| {
                             let told = shown(&told);
-                            let problem =
-                                format!("{operations:#?}\nserver: {said:#?} {told:#?}\nstate: {expected:#?}");
+                            let problem = format!(
+                                "{operations:#?}\nserver: {replies:#?} {told:#?}\nstate: {expected:#?}"
+                            );
                             TestCaseError::fail(problem)
-                        },
-                    )?,
+                        })?,
                 };
-                for answer in &said {
+                for answer in &replies {
                     if let (Answer::Granted { vote }, _) = answer.clone().into_parts() {
                         self.last = vote;
                     }
@@ -558,11 +560,11 @@ fn adopt_mark(
 }
 
 /// Copies the arrivals of the server to the pure node, which executes the operation slightly earlier.
-fn adopt_arrival(state: &mut NodeState, operation: &Operation, said: &Answer) {
+fn adopt_arrival(state: &mut NodeState, operation: &Operation, reply: &Answer) {
     if let (
         Operation::Enqueue(Enqueue { lock, resource, waiter, entry_ttl: Some(_), .. }),
         Answer::Queued(queued),
-    ) = (operation, said)
+    ) = (operation, reply)
     {
         state.change_entry(&lock.resources[*resource], waiter, |entry| entry.arrival = queued.arrival);
     }

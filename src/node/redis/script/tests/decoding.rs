@@ -8,7 +8,7 @@ use crate::{
     node::{
         Answer, ObserveAnswer, Queued,
         operation::samples::{
-            enqueue, inspect, lock, observe, owner, proclaim, renew, said, unlock, write_back,
+            enqueue, inspect, lock, observe, owner, proclaim, proclamation, renew, unlock, write_back,
         },
         redis::script::{self, ScriptName},
     },
@@ -48,7 +48,7 @@ fn an_answer_to_another_operation_is_a_protocol_error() {
         renew("a", "me", 1, 1, 1),
         unlock("a", "me", false, false),
         inspect("a"),
-        proclaim("a", said("me", 1, 1, "v"), 1),
+        proclaim("a", proclamation("me", 1, 1, "v"), 1),
         observe("a"),
     ];
     let wrong = [
@@ -136,7 +136,7 @@ fn a_proclamation_of_another_program_is_ignored() {
     for fields in nobodys {
         let answer = [vec![text("observed"), text("me"), Value::Int(-1)], fields].concat();
         let answers = script::decode(&[observe("a")], Value::Array(vec![Value::Array(answer)]));
-        let expected = ObserveAnswer { owner: Some(owner("me")), remaining: None, said: None };
+        let expected = ObserveAnswer { owner: Some(owner("me")), remaining: None, proclamation: None };
         assert_eq!(answers, [Answer::Observed(expected)]);
     }
 }

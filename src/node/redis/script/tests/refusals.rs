@@ -4,7 +4,7 @@ use crate::{
     node::{
         Answer, Operation, Unlock, names,
         operation::samples::{
-            enqueue, force_unlock, lock, owner, parameters, proclaim, renew, resource, said, unlock,
+            enqueue, force_unlock, lock, owner, parameters, proclaim, proclamation, renew, resource, unlock,
         },
         redis::script::tests::server::Server,
     },
@@ -216,7 +216,7 @@ fn no_missing_permission_leaves_a_key_without_a_ttl() {
             unlock("a b c", "other", true, true),
             unlock("a b", "me", true, true),
             lock("d", "me", 5000, 0),
-            proclaim("d", said("me", 1, 1, "v"), 5000),
+            proclaim("d", proclamation("me", 1, 1, "v"), 5000),
             // Marks, wait queues, and woken waiters.
             lock("d", "other", 5000, 0),
             lock("a b", "other", 5000, 0),

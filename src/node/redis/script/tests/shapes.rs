@@ -7,8 +7,8 @@ use crate::{
         Abstention, Answer, Holder, HolderInfo, InspectAnswer, NewNodes, ObserveAnswer, Operation, Queued,
         QuorumParameters, Reconfigure, Register, Registration, RestartGuard, names,
         operation::samples::{
-            enqueue, force_unlock, inspect, lock, observe, owner, parameters, proclaim, renew, resource,
-            resources, said, unlock, write_back,
+            enqueue, force_unlock, inspect, lock, observe, owner, parameters, proclaim, proclamation, renew,
+            resource, resources, unlock, write_back,
         },
         redis::script::tests::server::Server,
     },
@@ -34,7 +34,7 @@ fn a_resource_of_another_type_fails_only_its_own_operation() {
         unlock("b", "me", false, false),
         force_unlock("b"),
         inspect("b"),
-        proclaim("b", said("me", 1, 1, "v"), 5000),
+        proclaim("b", proclamation("me", 1, 1, "v"), 5000),
         observe("b"),
         lock("c", "me", 5000, 0),
     ];
@@ -223,7 +223,7 @@ fn metadata_of_another_quorum_refuses_locks_but_no_unlock() {
         lock("a", "me", 5000, 0),
         renew("a", "me", 1, 5000, 7),
         write_back("a", "me", 7),
-        proclaim("a", said("me", 7, 1, "v"), 5000),
+        proclaim("a", proclamation("me", 7, 1, "v"), 5000),
     ];
     for operation in refused {
         let answer = server.one(&parameters(), &operation);
@@ -321,7 +321,7 @@ fn a_leader_key_of_another_type_fails_only_its_operation() {
     server.run("SET redquorum:leader:{a} text");
     let operations = [
         lock("a", "me", 5000, 0),
-        proclaim("a", said("me", 1, 1, "v"), 5000),
+        proclaim("a", proclamation("me", 1, 1, "v"), 5000),
         observe("a"),
         unlock("a", "me", true, false),
     ];
@@ -343,10 +343,10 @@ fn a_leader_replaces_a_proclamation_of_another_program() {
     ] {
         server.run("DEL redquorum:leader:{a}");
         server.run(line);
-        let said = said("me", 7, 1, "v");
-        assert_eq!(server.one(&parameters(), &proclaim("a", said.clone(), 5000)), Answer::Proclaimed);
+        let proclamation = proclamation("me", 7, 1, "v");
+        assert_eq!(server.one(&parameters(), &proclaim("a", proclamation.clone(), 5000)), Answer::Proclaimed);
         let Answer::Observed(seen) = server.one(&parameters(), &observe("a")) else { panic!("not observed") };
-        assert_eq!((seen.owner, seen.said), (Some(owner("me")), Some(said)), "{line}");
+        assert_eq!((seen.owner, seen.proclamation), (Some(owner("me")), Some(proclamation)), "{line}");
         assert!((4000..=5000).contains(&server.ttl(b"redquorum:leader:{a}")));
     }
 }
@@ -355,8 +355,11 @@ fn a_leader_replaces_a_proclamation_of_another_program() {
 fn a_lock_of_another_library_makes_no_leader() {
     let mut server = Server::start();
     server.run("HSET a mode read me 1");
-    assert_eq!(server.one(&parameters(), &proclaim("a", said("me", 1, 1, "v"), 5000)), Answer::NotLeader);
-    let seen = ObserveAnswer { owner: None, remaining: None, said: None };
+    assert_eq!(
+        server.one(&parameters(), &proclaim("a", proclamation("me", 1, 1, "v"), 5000)),
+        Answer::NotLeader
+    );
+    let seen = ObserveAnswer { owner: None, remaining: None, proclamation: None };
     assert_eq!(server.one(&parameters(), &observe("a")), Answer::Observed(seen));
 }
 

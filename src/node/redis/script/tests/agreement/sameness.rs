@@ -25,8 +25,8 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
             let value = vec![value.to_string().into_bytes()];
             contents.insert(names::counter(&name), (value, expires_at.remaining(now)));
         }
-        if let Some(LeaderRecord { said, expires_at }) = state.leader(&name, now) {
-            let value = fields_of(said);
+        if let Some(LeaderRecord { proclamation, expires_at }) = state.leader(&name, now) {
+            let value = fields_of(proclamation);
             contents.insert(names::leader(&name).as_bytes().to_vec(), (value, expires_at.remaining(now)));
         }
         if let Some(record) = state.latch_record(&name, now) {
@@ -74,15 +74,15 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
 }
 
 /// Returns fields and values, sorted by field.
-fn fields_of(said: &Proclamation) -> Vec<Vec<u8>> {
+fn fields_of(proclamation: &Proclamation) -> Vec<Vec<u8>> {
     let text = |number: u64| number.to_string().into_bytes();
-    let since = said.since.as_millis().to_string().into_bytes();
+    let since = proclamation.since.as_millis().to_string().into_bytes();
     let fields = [
-        ("number", text(said.number)),
-        ("owner", said.owner.as_bytes().to_vec()),
+        ("number", text(proclamation.number)),
+        ("owner", proclamation.owner.as_bytes().to_vec()),
         ("since", since),
-        ("term", text(said.term)),
-        ("value", said.value.to_vec()),
+        ("term", text(proclamation.term)),
+        ("value", proclamation.value.to_vec()),
     ];
     fields.into_iter().flat_map(|(field, value)| [field.into(), value]).collect()
 }
@@ -95,7 +95,7 @@ pub(super) fn is_near(one: Duration, other: Duration) -> bool {
 pub(super) fn is_same_answer(
     operation: &Operation,
     expected: &Answer,
-    said: &Answer,
+    reply: &Answer,
     state: &NodeState,
     now: NodeTime,
 ) -> bool {
@@ -105,7 +105,7 @@ pub(super) fn is_same_answer(
             && one.counter == other.counter
             && is_near(one.remaining, other.remaining)
     };
-    match (expected, said) {
+    match (expected, reply) {
         (Answer::WithWaiters(one), Answer::WithWaiters(other)) => {
             is_same_answer(operation, one, other, state, now)
         }
