@@ -14,7 +14,7 @@ use crate::{
     latch::{call::LatchCall, latch_wait::LatchWait},
     lock::client::Client,
     quorum::Quorum,
-    values::{Arrivals, LONGEST_ARRIVAL, Resource},
+    values::{Arrivals, MAX_ARRIVAL_ID_BYTES, Resource},
 };
 
 /// The largest number of arrivals that open a latch.
@@ -22,8 +22,8 @@ const MAX_ARRIVALS: u32 = 1_024;
 
 /// The default of [`Latch::retention`], and its bounds.
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
-const SHORTEST_RETENTION: Duration = Duration::from_secs(1);
-const LONGEST_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+const MIN_RETENTION: Duration = Duration::from_secs(1);
+const MAX_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A latch, from [`Quorum::latch`]: opens after a number of arrivals, and then lets every waiting call pass.
 ///
@@ -115,9 +115,11 @@ impl Latch {
     /// As [`arrive`](Self::arrive).
     pub async fn arrive_as(&self, id: impl AsRef<[u8]>) -> Result<(), Error> {
         let id = id.as_ref();
-        if id.is_empty() || id.len() > LONGEST_ARRIVAL {
+        if id.is_empty() || id.len() > MAX_ARRIVAL_ID_BYTES {
             let given = format!("{} bytes", id.len());
-            return Err(out_of_range("arrival id", given, format!("1 to {LONGEST_ARRIVAL} bytes")).into());
+            return Err(
+                out_of_range("arrival id", given, format!("1 to {MAX_ARRIVAL_ID_BYTES} bytes")).into()
+            );
         }
         self.arrive_by(id.into()).await
     }
@@ -227,8 +229,8 @@ impl Latch {
         if count == 0 || count > MAX_ARRIVALS {
             return Err(out_of_range("arrivals", count, format!("1 to {MAX_ARRIVALS}")).into());
         }
-        if !(SHORTEST_RETENTION..=LONGEST_RETENTION).contains(&self.retention) {
-            let expected = format!("{SHORTEST_RETENTION:?} to {LONGEST_RETENTION:?}");
+        if !(MIN_RETENTION..=MAX_RETENTION).contains(&self.retention) {
+            let expected = format!("{MIN_RETENTION:?} to {MAX_RETENTION:?}");
             return Err(out_of_range("retention", format_args!("{:?}", self.retention), expected).into());
         }
         let retention = if is_read_only { Duration::ZERO } else { self.retention };

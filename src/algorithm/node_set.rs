@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The most nodes that a quorum can have.
-pub(crate) const MOST_NODES: usize = 64;
+pub(crate) const MAX_NODES: usize = 64;
 
 /// A set of nodes, by their index in the quorum.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,7 +21,7 @@ impl NodeSet {
         Self::EMPTY.with(node)
     }
 
-    /// Whether the node is a member. A node past [`MOST_NODES`] cannot be a member.
+    /// Whether the node is a member. A node past [`MAX_NODES`] cannot be a member.
     pub(crate) fn contains(self, node: usize) -> bool {
         self.0 & Self::bit(node) != 0
     }
@@ -55,7 +55,7 @@ impl NodeSet {
     }
 
     pub(crate) fn len(self) -> usize {
-        usize::try_from(self.0.count_ones()).unwrap_or(MOST_NODES)
+        usize::try_from(self.0.count_ones()).unwrap_or(MAX_NODES)
     }
 
     pub(crate) fn is_empty(self) -> bool {
@@ -64,7 +64,7 @@ impl NodeSet {
 
     /// The nodes in ascending order.
     pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
-        (0..MOST_NODES).take_while(move |node| self.0 >> node != 0).filter(move |node| self.contains(*node))
+        (0..MAX_NODES).take_while(move |node| self.0 >> node != 0).filter(move |node| self.contains(*node))
     }
 
     fn bit(node: usize) -> u64 {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{attempt::HEDGE_SHARE, node_set::MOST_NODES, tally::Electorate, validity::Validity},
+    algorithm::{attempt::HEDGE_SHARE, node_set::MAX_NODES, tally::Electorate, validity::Validity},
     error::{ConfigError, out_of_range},
     node::{NewNodes, QuarantineParameters, QuorumParameters, RestartGuard},
-    values::{Fingerprint, LONGEST_LABEL, Label},
+    values::{Fingerprint, Label, MAX_LABEL_BYTES},
 };
 
 /// The precision of the time from which a lost counter counts. A node that forgot its counters twice within
@@ -122,8 +122,8 @@ impl QuorumSettings {
         if nodes == 0 {
             return Err(ConfigError::NoNodes);
         }
-        if nodes > MOST_NODES {
-            return Err(out_of_range("nodes", nodes, format!("at most {MOST_NODES}")));
+        if nodes > MAX_NODES {
+            return Err(out_of_range("nodes", nodes, format!("at most {MAX_NODES}")));
         }
         let majority = Electorate::majority(nodes);
         let needed = self.votes_needed.unwrap_or(majority);
@@ -194,7 +194,7 @@ impl CheckedQuorum {
 }
 
 fn check_label(given: &str) -> Result<Label, ConfigError> {
-    let expected = format!("1 to {LONGEST_LABEL} bytes of characters that print");
+    let expected = format!("1 to {MAX_LABEL_BYTES} bytes of characters that print");
     Label::new(given).ok_or_else(|| out_of_range("label", given, expected))
 }
 
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_defaults_are_valid_for_every_number_of_nodes() {
-        for nodes in 1..=MOST_NODES {
+        for nodes in 1..=MAX_NODES {
             QuorumSettings::default().check(nodes).unwrap();
         }
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The longest ttl in milliseconds: 3,000 years, which a server adds to its own time without overflow.
-const LONGEST: u64 = 100_000_000_000_000;
+/// The longest ttl in milliseconds: 3,000 years. A server adds a ttl to its own time, and a longer ttl could overflow.
+const MAX_MILLISECONDS: u64 = 100_000_000_000_000;
 
 /// Returns a ttl in whole milliseconds, rounded up.
 ///
@@ -11,7 +11,7 @@ const LONGEST: u64 = 100_000_000_000_000;
 /// execute as a deletion.
 pub(crate) fn whole_milliseconds(ttl: Duration) -> u64 {
     let whole = ttl.as_nanos().div_ceil(1_000_000);
-    u64::try_from(whole).unwrap_or(LONGEST).clamp(1, LONGEST)
+    u64::try_from(whole).unwrap_or(MAX_MILLISECONDS).clamp(1, MAX_MILLISECONDS)
 }
 
 #[cfg(test)]
@@ -23,6 +23,6 @@ mod tests {
         assert_eq!(whole_milliseconds(Duration::from_millis(30_000)), 30_000);
         assert_eq!(whole_milliseconds(Duration::from_nanos(1_000_001)), 2);
         assert_eq!(whole_milliseconds(Duration::ZERO), 1);
-        assert_eq!(whole_milliseconds(Duration::MAX), LONGEST);
+        assert_eq!(whole_milliseconds(Duration::MAX), MAX_MILLISECONDS);
     }
 }

@@ -6,4 +6,4 @@ use std::{collections::BTreeSet, sync::Arc};
 pub(crate) type Arrivals = BTreeSet<Arc<[u8]>>;
 
 /// The longest id of an arrival, in bytes. It limits the length of an answer with all arrivals.
-pub(crate) const LONGEST_ARRIVAL: usize = 48;
+pub(crate) const MAX_ARRIVAL_ID_BYTES: usize = 48;

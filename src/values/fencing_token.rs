@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 /// The largest token: the largest whole number that JSON and `f64` represent exactly.
-const LARGEST: u64 = (1 << 53) - 1;
+const MAX_TOKEN: u64 = (1 << 53) - 1;
 
 /// A number that grows with each lease on a resource. The store that a lock protects remembers the largest
 /// token, and refuses a write with a smaller token.
@@ -33,7 +33,7 @@ pub struct FencingToken(u64);
 
 /// The error of a number or a text that is no [`FencingToken`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is no fencing token: expected a whole number from 1 to {LARGEST}")]
+#[error("{given:?} is no fencing token: expected a whole number from 1 to {MAX_TOKEN}")]
 #[non_exhaustive]
 pub struct InvalidToken {
     /// The given number or text.
@@ -63,7 +63,7 @@ impl TryFrom<u64> for FencingToken {
 
     fn try_from(number: u64) -> Result<Self, InvalidToken> {
         match number {
-            1..=LARGEST => Ok(Self(number)),
+            1..=MAX_TOKEN => Ok(Self(number)),
             _ => Err(InvalidToken { given: number.to_string().into() }),
         }
     }
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_token_converts_to_a_number_or_text_and_back() {
-        for number in [1, 1_700_000_000_000_007, LARGEST] {
+        for number in [1, 1_700_000_000_000_007, MAX_TOKEN] {
             let token = FencingToken::try_from(number).unwrap();
             assert_eq!((u64::from(token), token.to_string().parse()), (number, Ok(token)));
         }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn numbers_and_texts_out_of_range_are_no_tokens() {
-        for number in [0, LARGEST + 1, u64::MAX] {
+        for number in [0, MAX_TOKEN + 1, u64::MAX] {
             let refused = InvalidToken { given: number.to_string().into() };
             assert_eq!(FencingToken::try_from(number), Err(refused.clone()));
             assert_eq!(number.to_string().parse::<FencingToken>(), Err(refused));

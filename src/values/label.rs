@@ -6,7 +6,7 @@ use crate::values::Printable;
 
 /// The longest label in bytes. With it, lease ids and the names of waiters stay below 128 bytes, the longest
 /// text that a node takes for a lease id.
-pub(crate) const LONGEST_LABEL: usize = 48;
+pub(crate) const MAX_LABEL_BYTES: usize = 48;
 
 /// The name of a client, for people. It precedes the client's uuid in every lease id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Label {
 
     /// Whether a text can be a label.
     pub(super) fn is_valid(text: &str) -> bool {
-        (1..=LONGEST_LABEL).contains(&text.len()) && Printable(text).is_plain()
+        (1..=MAX_LABEL_BYTES).contains(&text.len()) && Printable(text).is_plain()
     }
 
     /// Returns `host:pid`. A long host name is cut off.
@@ -30,7 +30,7 @@ impl Label {
         let printed = |char: char| if char.escape_debug().len() == 1 { char } else { '?' };
         let mut label = String::new();
         for char in host.chars().map(printed) {
-            if label.len() + char.len_utf8() + pid.len() <= LONGEST_LABEL {
+            if label.len() + char.len_utf8() + pid.len() <= MAX_LABEL_BYTES {
                 label.push(char);
             }
         }

@@ -13,12 +13,12 @@ mod printable;
 mod resource;
 
 pub(crate) use self::{
-    arrivals::{Arrivals, LONGEST_ARRIVAL},
+    arrivals::{Arrivals, MAX_ARRIVAL_ID_BYTES},
     fingerprint::{Digest, Fingerprint},
-    label::{LONGEST_LABEL, Label},
+    label::{Label, MAX_LABEL_BYTES},
     lease_id::{LeaseIds, READERS},
     printable::Printable,
-    resource::{LONGEST_RESOURCE, readable},
+    resource::{MAX_RESOURCE_BYTES, readable},
 };
 pub use self::{
     fence::{Fence, StaleToken},

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 /// The longest resource name, in bytes.
-pub(crate) const LONGEST_RESOURCE: usize = 512;
+pub(crate) const MAX_RESOURCE_BYTES: usize = 512;
 
 /// The prefixes of keys and channels that are no locks: those of this crate, and those of Redisson's locks
 /// that this crate shares.
@@ -20,7 +20,7 @@ pub struct Resource(Arc<[u8]>);
 #[non_exhaustive]
 pub enum InvalidResource {
     /// The name has no bytes.
-    #[error("a resource without a name: expected 1 to {LONGEST_RESOURCE} bytes")]
+    #[error("a resource without a name: expected 1 to {MAX_RESOURCE_BYTES} bytes")]
     Empty,
     /// The name has too many bytes.
     #[error("a resource name of {len} bytes: expected at most {max}")]
@@ -57,8 +57,8 @@ impl Resource {
         if name.is_empty() {
             return Err(InvalidResource::Empty);
         }
-        if name.len() > LONGEST_RESOURCE {
-            return Err(InvalidResource::TooLong { len: name.len(), max: LONGEST_RESOURCE });
+        if name.len() > MAX_RESOURCE_BYTES {
+            return Err(InvalidResource::TooLong { len: name.len(), max: MAX_RESOURCE_BYTES });
         }
         if RESERVED.iter().any(|reserved| name.starts_with(reserved)) {
             return Err(InvalidResource::Reserved { given: Self(name.into()).to_string().into() });
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_name_is_any_1_to_512_bytes() {
         assert!(Resource::new(b"a{b}\n\x00\xff").is_ok());
-        assert!(Resource::new([7; LONGEST_RESOURCE]).is_ok());
+        assert!(Resource::new([7; MAX_RESOURCE_BYTES]).is_ok());
         assert_eq!(Resource::new("").unwrap_err(), InvalidResource::Empty);
         assert_eq!(Resource::new([7; 513]).unwrap_err(), InvalidResource::TooLong { len: 513, max: 512 });
         for reserved in ["redquorum:node", "redisson_lock_token:{a}", "redisson_lock__channel:{a}"] {

@@ -49,7 +49,7 @@ pub(crate) use self::{
     list::{List, ListPage},
     lock::{Holder, Lock},
     observe::{Observe, ObserveAnswer},
-    proclaim::{LONGEST_VALUE, Proclaim, Proclamation},
+    proclaim::{MAX_VALUE_BYTES, Proclaim, Proclamation},
     reconfigure::Reconfigure,
     register::{NewNodes, Register, Registration},
     renew::Renew,

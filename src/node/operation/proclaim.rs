@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The largest value of a leader, in bytes. Every node stores it, and every observer receives it.
-pub(crate) const LONGEST_VALUE: usize = 64 * 1024;
+pub(crate) const MAX_VALUE_BYTES: usize = 64 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proclaim {

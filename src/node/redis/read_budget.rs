@@ -12,7 +12,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::{node::LONGEST_VALUE, values::NodeError};
+use crate::{node::MAX_VALUE_BYTES, values::NodeError};
 
 /// The largest number of bytes before an expected answer or notice is complete. The longest answer of the
 /// script without leaders has a third of it. The limit is not higher, because the parsed form of a reply of
@@ -20,7 +20,7 @@ use crate::{node::LONGEST_VALUE, values::NodeError};
 const MAX_BYTES: usize = 64 * 1024;
 
 /// The additional bytes for each leader in an answer: its value, and the fields beside it.
-const MAX_BYTES_OF_LEADER: usize = LONGEST_VALUE + 1024;
+const MAX_BYTES_OF_LEADER: usize = MAX_VALUE_BYTES + 1024;
 
 /// The number of bytes that are read in a row. After them, other tasks have their turn, even if more can be
 /// read.

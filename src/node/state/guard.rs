@@ -13,7 +13,7 @@ use crate::{
 
 /// The maximum difference between the clocks of a node and a client. A lost counter begins at the node's
 /// time, so a clock that is far behind would repeat tokens.
-const LARGEST_GAP: Duration = Duration::from_secs(3600);
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(3600);
 
 impl NodeState {
     /// Refuses the clients of another quorum.
@@ -100,5 +100,5 @@ impl NodeState {
 /// The check precedes every write, because a minimum token that is far ahead would stay.
 pub(super) fn check_clock(time: Duration, now: NodeTime) -> Result<(), Answer> {
     let gap = now.since_epoch().abs_diff(time);
-    if gap > LARGEST_GAP { Err(Answer::Error(NodeError::ClockOff(gap))) } else { Ok(()) }
+    if gap > MAX_CLOCK_DIFFERENCE { Err(Answer::Error(NodeError::ClockOff(gap))) } else { Ok(()) }
 }

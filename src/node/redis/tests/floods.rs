@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::{super::raw_connection::broken, *};
-use crate::node::{LONGEST_VALUE, Observe, ObserveAnswer, Proclaim, Proclamation, request::MAX_OPERATIONS};
+use crate::node::{MAX_VALUE_BYTES, Observe, ObserveAnswer, Proclaim, Proclamation, request::MAX_OPERATIONS};
 
 /// Returns a connection through a proxy that sends `injected` to the client when the sender fires.
 async fn through_hop(server: &Server, injected: Vec<u8>) -> (RawConnection, oneshot::Sender<()>) {
@@ -68,7 +68,7 @@ async fn the_longest_answer_exceeds_no_limit() {
         owner: lease_id(1),
         term,
         number: 1,
-        value: vec![b'\n'; LONGEST_VALUE].into(),
+        value: vec![b'\n'; MAX_VALUE_BYTES].into(),
         since: Duration::from_secs(1),
     };
     let proclaim =
