@@ -81,7 +81,7 @@ pub(crate) async fn attempt_once(
     };
     // The entries subscribe to no node, so the attempt asks for a turn and enters no queue.
     let mut entries = with_waiters.map(|index| QueueEntries::new(context, checked, index, &Arc::default()));
-    let requests = AttemptRequests { gives_up: true, ..AttemptRequests::new(context, checked) };
+    let requests = AttemptRequests { will_not_wait: true, ..AttemptRequests::new(context, checked) };
     let patience = if is_only { SplitPatience::NodeTimeout } else { SplitPatience::Hedge };
     AttemptDriver::new(context, requests, plan, patience, entries.as_mut()).drive().await
 }
@@ -169,7 +169,7 @@ impl<'a> AttemptDriver<'a> {
         }
         loop {
             match self.attempt.step(context.now()) {
-                AttemptStep::Lock { nodes, has_turn } => self.send_lock(nodes, has_turn),
+                AttemptStep::Lock { nodes, ignores_queue } => self.send_lock(nodes, ignores_queue),
                 AttemptStep::Enqueue(node) => self.send_enqueue(node),
                 AttemptStep::WriteBack { token, nodes } => self.send_write_back(token, nodes),
                 AttemptStep::Wait(deadline) => {
@@ -187,10 +187,10 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    fn send_lock(&mut self, nodes: NodeSet, has_turn: bool) {
-        let kind = if has_turn { RequestKind::Take } else { RequestKind::Lock };
+    fn send_lock(&mut self, nodes: NodeSet, ignores_queue: bool) {
+        let kind = if ignores_queue { RequestKind::Take } else { RequestKind::Lock };
         let now = self.context.now();
-        let request = self.requests.request(self.requests.lock_operation(has_turn), now);
+        let request = self.requests.request(self.requests.lock_operation(ignores_queue), now);
         for node in nodes.iter() {
             self.fanout.send(&self.context.nodes, node, (kind, now), request.clone());
             self.evidence.record(node, NodeReply::Pending);

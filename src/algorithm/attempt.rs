@@ -110,18 +110,18 @@ impl Attempt {
     pub(crate) fn on_lock(&mut self, node: usize, vote: LockVote) {
         if let LockVote::Granted(vote) = vote {
             self.confirmation.granted(node, vote);
-            self.queue.has_turn |= self.is_queue_node(node);
+            self.queue.is_passed |= self.is_queue_node(node);
         }
         self.lock.record(node, vote);
     }
 
-    /// Handles the queue node's answer to a newcomer. With waiters, the attempt is deferred; without waiters, a deferred
-    /// newcomer has its turn.
+    /// Handles the queue node's answer to a newcomer. With waiters, the attempt is deferred. Without waiters, the attempt
+    /// has passed the wait queue.
     pub(crate) fn on_queue(&mut self, has_waiters: bool) {
         if has_waiters {
             self.queue.must_yield |= self.plan.yields_to_waiters();
         } else {
-            self.queue.has_turn = true;
+            self.queue.is_passed = true;
         }
     }
 
@@ -211,7 +211,10 @@ impl Attempt {
         }
         if !next.is_empty() {
             self.lock.ask(next, now);
-            return AttemptStep::Lock { nodes: next, has_turn: !matches!(self.plan, Plan::AllAtOnce(_)) };
+            return AttemptStep::Lock {
+                nodes: next,
+                ignores_queue: !matches!(self.plan, Plan::AllAtOnce(_)),
+            };
         }
         let split_until = self.split_until();
         let again = self.ask_deferring(now).or_else(|| split_until.and_then(|_| self.ask_refusing(now)));
@@ -221,7 +224,7 @@ impl Attempt {
         if self.queue_node_refused() || split_until.is_some_and(|end| end <= now) {
             return self.roll_back(now);
         }
-        let awaits_queue_node = !self.queue.has_turn && !self.lock.deferring().is_empty();
+        let awaits_queue_node = !self.queue.is_passed && !self.lock.deferring().is_empty();
         let hedge = awaits_queue_node.then(|| self.hedge_end()).filter(|end| *end > now);
         self.wait([self.lock.next_deadline(), hedge, split_until].into_iter().flatten().min())
     }
@@ -310,21 +313,22 @@ impl Attempt {
         }
     }
 
-    /// Asks the deferring nodes again, once the attempt has its turn, or once the queue node of a newcomer is lost.
+    /// Asks the deferring nodes again, once the attempt has passed the wait queue, or once the queue node of a newcomer
+    /// is lost.
     fn ask_deferring(&mut self, now: Instant) -> Option<AttemptStep> {
         let deferring = self.lock.deferring();
-        let may_ask = (self.queue.has_turn || self.is_queue_lost(now)) && !self.queue.is_refused_elsewhere;
+        let may_ask = (self.queue.is_passed || self.is_queue_lost(now)) && !self.queue.is_refused_elsewhere;
         (may_ask && !deferring.is_empty()).then(|| self.ask_again(deferring, now))
     }
 
-    /// Asks the refusing nodes again if the attempt has its turn, until the end of the hedge, instead of giving the turn
-    /// back. Most likely, the keys there belong to a lease whose unlock is on its way, or to attempts that are rolling
-    /// back. If a quorum names one holder both times, the attempt asks no further time.
+    /// Asks the refusing nodes again if the attempt has passed the wait queue, until the end of the hedge, instead of
+    /// waiting for another wake. Most likely, the keys there belong to a lease whose unlock is on its way, or to attempts
+    /// that are rolling back. If a quorum names one holder both times, the attempt asks no further time.
     fn ask_refusing(&mut self, now: Instant) -> Option<AttemptStep> {
         // If a silent queue node was awaited first, the hedge starts after that node.
         let until = self.queue.hedge_at.max(self.hedge_end());
         let is_futile = self.queue.is_refused_elsewhere || self.retries.are_futile();
-        if !self.queue.has_turn || now >= until || is_futile {
+        if !self.queue.is_passed || now >= until || is_futile {
             return None;
         }
         let is_lost = self.lock.result() == TallyResult::Lost;
@@ -344,7 +348,7 @@ impl Attempt {
     fn ask_again(&mut self, nodes: NodeSet, now: Instant) -> AttemptStep {
         self.retries.forget_time();
         self.lock.ask_again(nodes, now);
-        AttemptStep::Lock { nodes, has_turn: true }
+        AttemptStep::Lock { nodes, ignores_queue: true }
     }
 
     /// Returns the wait of a newcomer for its queue node, until the end of the hedge: if no node has granted, or a node

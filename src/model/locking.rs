@@ -23,7 +23,7 @@ impl World {
             (state.begun + 1, ClientPhase::Locking, start, floor);
         for node in 0..NODES {
             let hint = model.bounds.hints[client];
-            self.send(client, node, ToNode::Lock { hint, has_turn: !model.bounds.is_queued });
+            self.send(client, node, ToNode::Lock { hint, ignores_queue: !model.bounds.is_queued });
         }
     }
 
@@ -67,7 +67,7 @@ impl World {
             if self.nodes[node].attempts[client].lock == ModelLockVote::Refused {
                 self.nodes[node].open().attempts[client].lock = ModelLockVote::Unanswered;
                 let hint = model.bounds.hints[client];
-                self.send(client, node, ToNode::Lock { hint, has_turn: true });
+                self.send(client, node, ToNode::Lock { hint, ignores_queue: true });
             }
         }
     }

@@ -48,11 +48,11 @@ pub(super) const DOWNGRADE: u8 = 4;
 /// A message to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ToNode {
-    /// A lock. With `has_turn`, the client is a waiter whose turn it is, so queues and marks do not
-    /// refuse the lock.
+    /// A lock. With `ignores_queue`, the client has passed the wait queue, so queues and marks do not refuse
+    /// the lock.
     Lock {
         hint: u64,
-        has_turn: bool,
+        ignores_queue: bool,
     },
     /// A lock of a reader that replaces the lease of this writer.
     Downgrade {
@@ -107,11 +107,11 @@ impl Request {
         let resources = if is_reader { SHARED.clone() } else { RESOURCES.clone() };
         let owner = owner_of(owned_by).clone();
         match self.message {
-            ToNode::Lock { hint, has_turn } => {
-                Operation::Lock(Lock { resources, owner, ttl, hint, has_turn, gives_up: false })
+            ToNode::Lock { hint, ignores_queue } => {
+                Operation::Lock(Lock { resources, owner, ttl, hint, ignores_queue, will_not_wait: false })
             }
             ToNode::Downgrade { writer } => {
-                let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true, gives_up: false };
+                let lock = Lock { resources, owner, ttl, hint: 0, ignores_queue: true, will_not_wait: false };
                 Operation::Downgrade(Downgrade { lock, writer: owner_of(writer).clone() })
             }
             ToNode::WriteBack { token } => Operation::WriteBack(WriteBack { resources, owner, token }),
@@ -126,7 +126,8 @@ impl Request {
 /// Returns the operation by which a foreign client enters the queue of a node.
 pub(super) fn foreign_waiter(ttl: Duration) -> Operation {
     let resources = RESOURCES.clone();
-    let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, has_turn: true, gives_up: false };
+    let lock =
+        Lock { resources, owner: owner("s1"), ttl, hint: 0, ignores_queue: true, will_not_wait: false };
     let entry_ttl = Some(Duration::from_secs(3_600));
     Operation::Enqueue(Enqueue {
         lock,

@@ -19,28 +19,28 @@ pub(super) struct AttemptRequests<'a> {
     /// The write lease that a downgrade turns into a read lease.
     pub(super) writer: Option<LeaseId>,
     /// Whether the client does not wait for the resources if it is refused.
-    pub(super) gives_up: bool,
+    pub(super) will_not_wait: bool,
 }
 
 impl<'a> AttemptRequests<'a> {
     pub(super) fn new(context: &ClientContext, checked: &'a CheckedRequest) -> Self {
-        Self { checked, owner: context.owners.fresh(), hint: 0, writer: None, gives_up: false }
+        Self { checked, owner: context.owners.fresh(), hint: 0, writer: None, will_not_wait: false }
     }
 
-    pub(super) fn lock(&self, has_turn: bool) -> Lock {
+    pub(super) fn lock(&self, ignores_queue: bool) -> Lock {
         Lock {
             resources: self.checked.resources.clone(),
             owner: self.owner.clone(),
             ttl: self.checked.settings.attempt.ttl,
             hint: self.hint,
-            has_turn,
-            gives_up: self.gives_up,
+            ignores_queue,
+            will_not_wait: self.will_not_wait,
         }
     }
 
     /// Returns the operation that locks: a downgrade, if there is a write lease.
-    pub(super) fn lock_operation(&self, has_turn: bool) -> Operation {
-        let lock = self.lock(has_turn);
+    pub(super) fn lock_operation(&self, ignores_queue: bool) -> Operation {
+        let lock = self.lock(ignores_queue);
         match self.writer.clone() {
             Some(writer) => Operation::Downgrade(Downgrade { lock, writer }),
             None => Operation::Lock(lock),

@@ -6,12 +6,12 @@ use crate::clock::Instant;
 ///
 /// # Invariants
 ///
-/// 1. `has_turn` and `is_refused_elsewhere` never become false again.
+/// 1. `is_passed` and `is_refused_elsewhere` never become false again.
 /// 2. Only the attempt of a newcomer has `must_yield` set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueState {
-    /// Whether the queue node has granted, or has no waiters.
-    pub(super) has_turn: bool,
+    /// Whether the attempt has passed the wait queue: the queue node has granted, or has no waiters.
+    pub(super) is_passed: bool,
     /// Whether the queue node has deferred this newcomer in favour of waiters.
     pub(super) must_yield: bool,
     /// Whether the attempt was refused for a resource whose turn it does not have.
@@ -22,6 +22,6 @@ pub(super) struct QueueState {
 
 impl QueueState {
     pub(super) fn new(start: Instant) -> Self {
-        Self { has_turn: false, must_yield: false, is_refused_elsewhere: false, hedge_at: start }
+        Self { is_passed: false, must_yield: false, is_refused_elsewhere: false, hedge_at: start }
     }
 }

@@ -5,8 +5,9 @@ use crate::{algorithm::node_set::NodeSet, clock::Instant, values::FencingToken};
 /// The next decision of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptStep {
-    /// Sends the lock to these nodes. `has_turn`: the client passes yield marks, as a waiter at its turn.
-    Lock { nodes: NodeSet, has_turn: bool },
+    /// Sends the lock to these nodes. `ignores_queue`: the attempt has passed the wait queue, so no queue or yield mark
+    /// refuses the lock.
+    Lock { nodes: NodeSet, ignores_queue: bool },
     /// Asks this node for a turn to lock.
     Enqueue(usize),
     /// Sends the write-back to these nodes.

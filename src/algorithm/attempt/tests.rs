@@ -29,7 +29,7 @@ fn attempt(count: usize, plan: Plan) -> Attempt {
 #[test]
 fn a_quorum_of_equal_votes_wins_in_one_round() {
     let mut attempt = attempt(5, Plan::AllAtOnce(0));
-    assert_eq!(attempt.step(at(0)), AttemptStep::Lock { nodes: NodeSet::first(5), has_turn: false });
+    assert_eq!(attempt.step(at(0)), AttemptStep::Lock { nodes: NodeSet::first(5), ignores_queue: false });
     assert_eq!(attempt.step(at(0)), AttemptStep::Wait(at(1000)));
     for node in [4, 0, 2] {
         attempt.on_lock(node, LockVote::Granted(7));
@@ -170,7 +170,7 @@ fn the_queue_node_is_asked_for_a_turn_and_other_nodes_to_lock() {
     assert_eq!(attempt.step(at(0)), AttemptStep::Wait(at(125)));
     assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(1), "a silent one is passed over");
     attempt.on_lock(1, LockVote::Granted(7));
-    assert_eq!(attempt.step(at(126)), AttemptStep::Lock { nodes: nodes(&[0, 2, 4]), has_turn: true });
+    assert_eq!(attempt.step(at(126)), AttemptStep::Lock { nodes: nodes(&[0, 2, 4]), ignores_queue: true });
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(2, LockVote::Granted(7));
     assert_eq!(attempt.step(at(127)), AttemptStep::Acquired { token: FencingToken::new(7) });
@@ -189,7 +189,7 @@ fn a_refusal_by_the_queue_node_ends_an_attempt_that_asks_it_first() {
 fn a_woken_waiter_asks_the_waking_node_for_its_turn_and_all_other_nodes_to_lock() {
     let mut attempt = attempt(5, Plan::Woken(3));
     assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(3));
-    assert_eq!(attempt.step(at(0)), AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true });
+    assert_eq!(attempt.step(at(0)), AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), ignores_queue: true });
     for node in [0, 3, 4] {
         attempt.on_lock(node, LockVote::Granted(7));
     }
@@ -258,7 +258,11 @@ fn a_newcomer_without_votes_waits_a_hedge_for_the_queue_node() {
     assert_eq!(silent.step(at(125)), AttemptStep::RollBack);
     attempt.on_lock(3, LockVote::Granted(7));
     let refused = nodes(&[0, 1, 2]);
-    assert_eq!(attempt.step(at(2)), AttemptStep::Lock { nodes: refused, has_turn: true }, "it is its turn");
+    assert_eq!(
+        attempt.step(at(2)),
+        AttemptStep::Lock { nodes: refused, ignores_queue: true },
+        "it is its turn"
+    );
 }
 
 #[test]
@@ -268,7 +272,7 @@ fn deferring_nodes_are_asked_again_once_the_queue_node_has_granted() {
     attempt.on_lock(0, LockVote::Deferred);
     assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(125)));
     attempt.on_lock(3, LockVote::Granted(7));
-    assert_eq!(attempt.step(at(2)), AttemptStep::Lock { nodes: nodes(&[0]), has_turn: true });
+    assert_eq!(attempt.step(at(2)), AttemptStep::Lock { nodes: nodes(&[0]), ignores_queue: true });
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>().len(), 5, "it is asked, and may grant");
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(1, LockVote::Granted(7));
@@ -287,7 +291,7 @@ fn a_client_at_its_turn_asks_refusing_nodes_again_with_growing_pauses_for_a_hedg
             AttemptStep::Wait(until) => {
                 now = now.max(until.since_origin().as_millis().try_into().unwrap()).max(now + 1)
             }
-            AttemptStep::Lock { nodes, has_turn: true } => {
+            AttemptStep::Lock { nodes, ignores_queue: true } => {
                 asked.push(now);
                 now += 10;
                 refuse(&mut attempt, nodes.iter());
@@ -312,7 +316,7 @@ fn an_attempt_asks_once_more_if_a_quorum_names_another_lease() {
     attempt.step(at(0));
     attempt.step(at(0));
     attempt.on_lock(3, LockVote::Granted(7));
-    let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
+    let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), ignores_queue: true };
     for (now, next) in [(1, &again), (20, &AttemptStep::RollBack)] {
         refuse(&mut attempt, [0, 1, 2, 4]);
         attempt.on_holder(true);
@@ -361,7 +365,7 @@ fn a_client_at_its_turn_asks_again_although_a_silent_node_might_grant() {
     let mut attempt = split(Plan::Woken(3), SplitPatience::Hedge);
     let AttemptStep::Wait(soon) = attempt.step(at(1)) else { panic!("the silent node may answer") };
     assert!(soon < at(5), "{soon:?}");
-    assert_eq!(attempt.step(soon), AttemptStep::Lock { nodes: nodes(&[1, 2]), has_turn: true });
+    assert_eq!(attempt.step(soon), AttemptStep::Lock { nodes: nodes(&[1, 2]), ignores_queue: true });
     attempt.on_lock(1, LockVote::Granted(7));
     assert_eq!(attempt.step(at(6)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
@@ -372,7 +376,7 @@ fn the_hedge_to_ask_again_starts_after_a_silent_queue_node() {
     assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(4));
     assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(3));
     attempt.on_lock(3, LockVote::Granted(7));
-    let others = AttemptStep::Lock { nodes: nodes(&[0, 1, 2]), has_turn: true };
+    let others = AttemptStep::Lock { nodes: nodes(&[0, 1, 2]), ignores_queue: true };
     assert_eq!(attempt.step(at(126)), others);
     refuse(&mut attempt, 0..3);
     assert_eq!(attempt.step(at(127)), others, "it asks again");
@@ -390,7 +394,7 @@ fn deferring_nodes_are_asked_again_if_the_queue_node_has_no_waiters() {
         attempt.on_lock(node, LockVote::Deferred);
     }
     attempt.on_queue(false);
-    assert_eq!(attempt.step(at(1)), AttemptStep::Lock { nodes: NodeSet::first(3), has_turn: true });
+    assert_eq!(attempt.step(at(1)), AttemptStep::Lock { nodes: NodeSet::first(3), ignores_queue: true });
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(1, LockVote::Granted(7));
     assert_eq!(attempt.step(at(2)), AttemptStep::Acquired { token: FencingToken::new(7) });
@@ -411,7 +415,7 @@ fn deferred_by_all_but(plan: Plan, queue_node: LockVote) -> Attempt {
 
 #[test]
 fn deferring_nodes_are_asked_again_if_the_queue_node_cannot_answer() {
-    let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
+    let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), ignores_queue: true };
     for queue_node in [LockVote::NotSent, LockVote::Error] {
         assert_eq!(deferred_by_all_but(Plan::AllAtOnce(3), queue_node).step(at(1)), again);
     }

@@ -26,7 +26,7 @@ use crate::{
     node::{
         Answer, Downgrade, Lock, Operation, names,
         operation::samples::{
-            force_unlock, giving_up, inspect, lock, owner, renew, resource, resources, take, unlock,
+            force_unlock, inspect, lock, not_waiting, owner, renew, resource, resources, take, unlock,
             unlock_late, write_back,
         },
     },
@@ -178,7 +178,7 @@ fn operation(words: &[&str]) -> Operation {
         ("lock", [by, ttl]) => lock(names, by, number(ttl), 0),
         ("lock", [by, ttl, hint]) => lock(names, by, number(ttl), number(hint)),
         ("take", [by, ttl]) => take(names, by, number(ttl)),
-        ("try_take", [by, ttl]) => giving_up(take(names, by, number(ttl))),
+        ("try_take", [by, ttl]) => not_waiting(take(names, by, number(ttl))),
         ("renew", [by, holds, ttl, token]) => {
             renew(names, by, holds.parse().expect("a number"), number(ttl), number(token))
         }
@@ -190,8 +190,14 @@ fn operation(words: &[&str]) -> Operation {
         ("downgrade", [reader, writer, ttl]) => {
             let (resources, ttl) = (resources(names), Duration::from_millis(number(ttl)));
             let owner_of_lock = owner(reader);
-            let lock =
-                Lock { resources, owner: owner_of_lock, ttl, hint: 0, has_turn: true, gives_up: false };
+            let lock = Lock {
+                resources,
+                owner: owner_of_lock,
+                ttl,
+                hint: 0,
+                ignores_queue: true,
+                will_not_wait: false,
+            };
             Operation::Downgrade(Downgrade { lock, writer: owner(writer) })
         }
         ("force_unlock", []) => force_unlock(names),

@@ -59,7 +59,7 @@ end
 
 -- Locks for a newcomer, which yields to waiters.
 node.arity.lock_any = 3
-function node.lock_any(resources, owner, ttl, hint, gives_up)
+function node.lock_any(resources, owner, ttl, hint, will_not_wait)
   local seen = node.look_up_to_lock(resources, owner)
   if seen.is_all_ours then
     return node.grant(resources, owner, ttl, hint, seen)
@@ -70,9 +70,9 @@ function node.lock_any(resources, owner, ttl, hint, gives_up)
     return { 'queued', first, 0, rank, 0, unpack(held or {}, 2, held and 5 or 1) }
   end
   if held then
-    -- A refused client will wait, so newcomers must yield. If the mark cannot be written, the answer is
-    -- the same.
-    if held[4] > 0 and not gives_up then
+    -- A refused client will wait, so newcomers must yield. The answer does not depend on the mark, which
+    -- the user may not be allowed to write.
+    if held[4] > 0 and not will_not_wait then
       pcall(node.set_yield_mark, resources[held[2] + 1], held[4])
     end
     return held
@@ -82,14 +82,14 @@ end
 
 -- Locks for a woken waiter.
 node.arity.take = 3
-function node.take(resources, owner, ttl, hint, gives_up)
+function node.take(resources, owner, ttl, hint, will_not_wait)
   local seen = node.look_up_to_lock(resources, owner)
   -- The wake of a group may have come from another of its resources, so only a lock on one resource
   -- sets the writer mark.
   local is_one = #resources == 1 and not resources.is_shared
-  if not gives_up and is_one and seen.other and seen.other.owner == $SHARED and seen.other.remaining > 0 then
+  if not will_not_wait and is_one and seen.other and seen.other.owner == $SHARED and seen.other.remaining > 0 then
     node.require_functions('share')
-    -- Best effort, as above.
+    -- The answer does not depend on the mark.
     pcall(node.set_writer_mark, resources[seen.other.index + 1], seen.other.remaining)
   elseif resources.is_shared then
     node.yield_to_writer(resources, seen)
@@ -97,7 +97,7 @@ function node.take(resources, owner, ttl, hint, gives_up)
   return seen.other and node.held_by_another(seen) or node.grant(resources, owner, ttl, hint, seen)
 end
 
--- The same two for a client that does not wait, and sets no mark.
+-- The same for clients that will not wait after a refusal, so that no mark is set.
 node.arity.try_any = 3
 function node.try_any(resources, owner, ttl, hint)
   return node.lock_any(resources, owner, ttl, hint, true)

@@ -5,12 +5,12 @@
 --   try   of a newcomer that does not wait, without a hint
 --   turn  of a woken waiter
 --   head  of a woken waiter at the queue node: the enqueue of the first waiter
-local has_turn = name == 'turn' or name == 'head'
-arity = name == 'head' and 6 or has_turn and 3 or 2
+local is_woken = name == 'turn' or name == 'head'
+arity = name == 'head' and 6 or is_woken and 3 or 2
 repeat
   local ttl, counter, queued = words[at + 2], $COUNTER .. braced(resource), nil
   fields = is_usual and (fields or call('HLEN', resource))
-  if fields == 1 and not has_turn and is_dirty and call('EXISTS', $QUEUE .. resource .. '}') == 0 then
+  if fields == 1 and not is_woken and is_dirty and call('EXISTS', $QUEUE .. resource .. '}') == 0 then
     local holder, remaining = call('HGETALL', resource)[1], call('PTTL', resource)
     local number, max_ttl = holder ~= owner and call('GET', counter), tonumber(string.match(words[3], ' (%d+) '))
     -- The key of a dirty node must outlive the mark.
@@ -35,7 +35,7 @@ repeat
     if queued[1] ~= words[at + 4] then
       break
     end
-  elseif not has_turn and is_dirty
+  elseif not is_woken and is_dirty
     and call('EXISTS', $QUEUE .. resource .. '}', $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}') ~= 0 then
     break
   end
@@ -45,7 +45,7 @@ repeat
   if type(vote) ~= 'number' then
     break
   end
-  if vote <= minimum_token or vote < (has_turn and tonumber(words[at + 3]) or 0) or vote > largest_counter then
+  if vote <= minimum_token or vote < (is_woken and tonumber(words[at + 3]) or 0) or vote > largest_counter then
     call('DECR', counter)
     break
   end
@@ -56,7 +56,7 @@ repeat
       call('DEL', resource)
     end
   end
-  if done == 1 and has_turn and is_dirty then
+  if done == 1 and is_woken and is_dirty then
     call('DEL', $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}')
   end
   if done == 1 and queued then

@@ -46,13 +46,13 @@ pub(crate) fn owner(name: &str) -> LeaseId {
 /// Returns the lock of a newcomer. Ttls are milliseconds.
 pub(crate) fn lock(names: &str, by: &str, ttl: u64, hint: u64) -> Operation {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Operation::Lock(Lock { resources, owner, ttl, hint, has_turn: false, gives_up: false })
+    Operation::Lock(Lock { resources, owner, ttl, hint, ignores_queue: false, will_not_wait: false })
 }
 
 /// Returns the lock of a woken waiter, without a hint.
 pub(crate) fn take(names: &str, by: &str, ttl: u64) -> Operation {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Operation::Lock(Lock { resources, owner, ttl, hint: 0, has_turn: true, gives_up: false })
+    Operation::Lock(Lock { resources, owner, ttl, hint: 0, ignores_queue: true, will_not_wait: false })
 }
 
 pub(crate) fn write_back(names: &str, by: &str, token: u64) -> Operation {
@@ -81,16 +81,16 @@ fn unlock_leaving(names: &str, by: &str, notify: bool, tombstone: Tombstone) -> 
 /// Returns an enqueue that locks for ten seconds; an entry ttl of 0 milliseconds means none.
 pub(crate) fn enqueue(names: &str, by: &str, waiter: &str, arrival: u64, entry_ttl: u64) -> Operation {
     let (resources, ttl) = (resources(names), Duration::from_secs(10));
-    let lock = Lock { resources, owner: owner(by), ttl, hint: 0, has_turn: true, gives_up: false };
+    let lock = Lock { resources, owner: owner(by), ttl, hint: 0, ignores_queue: true, will_not_wait: false };
     let entry_ttl = (entry_ttl > 0).then(|| Duration::from_millis(entry_ttl));
     let waiter = owner(waiter);
     Operation::Enqueue(Enqueue { lock, resource: 0, waiter, arrival, entry_ttl, enqueue_only: false })
 }
 
 /// Returns the same lock, of a client that does not wait.
-pub(crate) fn giving_up(lock: Operation) -> Operation {
+pub(crate) fn not_waiting(lock: Operation) -> Operation {
     let Operation::Lock(lock) = lock else { unreachable!("not a lock: {lock:?}") };
-    Operation::Lock(Lock { gives_up: true, ..lock })
+    Operation::Lock(Lock { will_not_wait: true, ..lock })
 }
 
 pub(crate) fn withdraw(name: &str, waiter: &str) -> Operation {

@@ -24,12 +24,12 @@ impl NodeState {
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) -> Result<Answer, Answer> {
-        let Lock { resources, owner, has_turn, .. } = lock;
+        let Lock { resources, owner, ignores_queue, .. } = lock;
         let lookup = self.look_up(resources, owner, now);
         if lookup.is_all_ours || self.has_tombstone(resources, owner, now) {
             return self.grant(parameters, lock, now);
         }
-        if *has_turn {
+        if *ignores_queue {
             return self.take(parameters, lock, lookup, now);
         }
         let counter = self.counters(resources, now)?.largest;
@@ -38,7 +38,7 @@ impl NodeState {
         let marked = || resources.iter().position(|resource| self.is_marked(resource, now));
         let is_free = lookup.other.is_none();
         let Some(resource) = resource_with_waiters.or_else(|| if is_free { marked() } else { None }) else {
-            if let Some(holder) = lookup.other.as_ref().filter(|_| !lock.gives_up) {
+            if let Some(holder) = lookup.other.as_ref().filter(|_| !lock.will_not_wait) {
                 self.set_yield_mark(parameters, resources, holder, now);
             }
             return self.grant(parameters, lock, now);
@@ -56,12 +56,12 @@ impl NodeState {
         lookup: HolderLookup,
         now: NodeTime,
     ) -> Result<Answer, Answer> {
-        let Lock { resources, owner, gives_up, .. } = lock;
+        let Lock { resources, owner, will_not_wait, .. } = lock;
         let counter = self.counters(resources, now)?.largest;
         match lookup.other {
             // The wake of a group may have come from another of its resources, so only a lock on one
             // resource sets the writer mark.
-            Some(other) if !gives_up && resources.len() == 1 && !resources.is_shared(0) => {
+            Some(other) if !will_not_wait && resources.len() == 1 && !resources.is_shared(0) => {
                 self.set_writer_mark(parameters, resources, &other, now);
             }
             Some(_) => {}

@@ -54,8 +54,8 @@ impl Fixture {
             owner,
             ttl: Duration::from_secs(30),
             hint: 0,
-            has_turn: false,
-            gives_up: false,
+            ignores_queue: false,
+            will_not_wait: false,
         }))
     }
 

@@ -86,8 +86,14 @@ impl Fixture {
 
     fn lock(&self, number: u32) -> Reply {
         let (resources, owner) = ([resource("r")].into(), owner(number));
-        let lock =
-            Lock { resources, owner, ttl: Duration::from_secs(1), hint: 0, has_turn: false, gives_up: false };
+        let lock = Lock {
+            resources,
+            owner,
+            ttl: Duration::from_secs(1),
+            hint: 0,
+            ignores_queue: false,
+            will_not_wait: false,
+        };
         self.node.call(Request::one(Operation::Lock(lock), self.clock.now() + Duration::from_secs(60)))
     }
 

@@ -37,8 +37,8 @@ fn lock(number: u32) -> Operation {
         owner: owner(number),
         ttl: Duration::from_secs(1),
         hint: 0,
-        has_turn: false,
-        gives_up: false,
+        ignores_queue: false,
+        will_not_wait: false,
     })
 }
 

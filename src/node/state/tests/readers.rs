@@ -3,7 +3,7 @@
 use super::*;
 use crate::node::{
     Enqueue, Queued, names,
-    operation::samples::{enqueue, giving_up, withdraw},
+    operation::samples::{enqueue, not_waiting, withdraw},
 };
 
 /// Asks for a turn, as a reader's waiter.
@@ -99,7 +99,7 @@ fn queued_readers_yield_to_a_woken_writer_until_it_retries() {
 fn readers_yield_to_no_group_and_no_writer_that_does_not_wait() {
     let mut node = Fixture::new();
     node.ask(&lock("*a", "one", 5000, 0));
-    node.ask_in_vain(&giving_up(take("a", "writer", 5000)));
+    node.ask_in_vain(&not_waiting(take("a", "writer", 5000)));
     node.ask_in_vain(&take("a b", "writer", 5000));
     assert!(matches!(node.ask(&enqueue_to_read("two", 0)).without_waiters(), Answer::Granted { .. }));
 }

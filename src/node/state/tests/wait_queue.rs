@@ -3,7 +3,7 @@
 use super::*;
 use crate::node::{
     Enqueue, Queued, Unlock, Vacant, names,
-    operation::samples::{enqueue, giving_up, take, withdraw},
+    operation::samples::{enqueue, not_waiting, take, withdraw},
     state::wait_queue::QueueEntry,
 };
 
@@ -323,12 +323,12 @@ fn newcomers_yield_to_refused_clients_for_a_hand_over() {
 fn newcomers_do_not_yield_to_a_client_that_does_not_wait() {
     let mut queue = QueueFixture::held();
     let mut ask = |question: &Operation| queue.ask(question);
-    assert!(matches!(ask(&giving_up(lock("a", "other", 5000, 0))), Answer::Held(_)));
+    assert!(matches!(ask(&not_waiting(lock("a", "other", 5000, 0))), Answer::Held(_)));
     ask(&unlock("a", "holder", true, false));
-    assert!(is_granted(&ask(&giving_up(lock("a", "other", 5000, 0)))));
+    assert!(is_granted(&ask(&not_waiting(lock("a", "other", 5000, 0)))));
     assert!(matches!(ask(&lock("a", "waiter", 5000, 0)), Answer::Held(_)));
     ask(&unlock("a", "other", true, false));
-    assert!(matches!(ask(&giving_up(lock("a", "other", 5000, 0))), Answer::Queued(_)));
+    assert!(matches!(ask(&not_waiting(lock("a", "other", 5000, 0))), Answer::Queued(_)));
 }
 
 #[test]

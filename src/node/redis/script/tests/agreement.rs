@@ -84,9 +84,10 @@ impl Pair<'_> {
         // The ttls of one run differ by more than the tolerance, so their order is certain.
         let ttl = Duration::from_millis(draft.ttl * 20_000 + (self.steps * 4 + index) * 2 * TOLERANCE);
         match &draft.question {
-            Question::Lock { hint, has_turn, gives_up } => {
-                let (hint, has_turn, gives_up) = (self.number(hint), *has_turn, *gives_up);
-                Operation::Lock(Lock { resources, owner, ttl, hint, has_turn, gives_up })
+            Question::Lock { hint, ignores_queue, will_not_wait } => {
+                let (hint, ignores_queue, will_not_wait) =
+                    (self.number(hint), *ignores_queue, *will_not_wait);
+                Operation::Lock(Lock { resources, owner, ttl, hint, ignores_queue, will_not_wait })
             }
             Question::WriteBack { token } => {
                 Operation::WriteBack(WriteBack { resources, owner, token: self.number(token) })
@@ -106,7 +107,8 @@ impl Pair<'_> {
                     (enters.then_some(ttl), index % resources.len(), *enqueue_only);
                 let (waiter, arrival) = (self::owner(waiter), self.number(arrival));
                 // Any number will do: some are below the next vote, and some are not.
-                let lock = Lock { resources, owner, ttl, hint: arrival, has_turn: true, gives_up: false };
+                let lock =
+                    Lock { resources, owner, ttl, hint: arrival, ignores_queue: true, will_not_wait: false };
                 Operation::Enqueue(Enqueue { lock, resource, waiter, arrival, entry_ttl, enqueue_only })
             }
             Question::Downgrade { writer } => {
@@ -115,8 +117,8 @@ impl Pair<'_> {
                     owner,
                     ttl,
                     hint: 0,
-                    has_turn: true,
-                    gives_up: false,
+                    ignores_queue: true,
+                    will_not_wait: false,
                 };
                 Operation::Downgrade(Downgrade { lock, writer: self::owner(writer) })
             }
@@ -546,8 +548,10 @@ fn adopt_mark(
     answers: (&Answer, &Answer),
     now: NodeTime,
 ) {
-    let (Operation::Lock(Lock { resources, has_turn: false, .. }), (Answer::Held(one), Answer::Held(other))) =
-        (operation, answers)
+    let (
+        Operation::Lock(Lock { resources, ignores_queue: false, .. }),
+        (Answer::Held(one), Answer::Held(other)),
+    ) = (operation, answers)
     else {
         return;
     };

@@ -12,7 +12,7 @@ pub(super) enum Number {
 
 #[derive(Clone, Debug)]
 pub(super) enum Question {
-    Lock { hint: Number, has_turn: bool, gives_up: bool },
+    Lock { hint: Number, ignores_queue: bool, will_not_wait: bool },
     WriteBack { token: Number },
     Renew { holds: u32, token: Number },
     Unlock { notify: bool, tombstone: Tombstone, has_waiters: bool },
@@ -131,7 +131,7 @@ fn hint() -> impl Strategy<Value = Number> {
 fn question() -> impl Strategy<Value = Question> {
     prop_oneof![
         8 => (hint(), prop::bool::weighted(0.2), prop::bool::weighted(0.2))
-            .prop_map(|(hint, has_turn, gives_up)| Question::Lock { hint, has_turn, gives_up }),
+            .prop_map(|(hint, ignores_queue, will_not_wait)| Question::Lock { hint, ignores_queue, will_not_wait }),
         3 => number().prop_map(|token| Question::WriteBack { token }),
         4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
         6 => (any::<bool>(), sample::select(&TOMBSTONES[..]), prop::bool::weighted(0.3))
@@ -219,7 +219,7 @@ fn crowd_round(is_shared: bool, leaves: bool) -> Vec<TestStep> {
     let shared = [is_shared; 3];
     let draft = |question| Draft { question, resources: vec!["a"], shared, owner: "u:1", ttl: 3 };
     let zero = || Number::Exactly(0);
-    let mut drafts = vec![Question::Lock { hint: zero(), has_turn: false, gives_up: false }];
+    let mut drafts = vec![Question::Lock { hint: zero(), ignores_queue: false, will_not_wait: false }];
     let queued =
         |waiter| Question::Enqueue { waiter, arrival: zero(), enters: true, enqueue_only: true, index: 0 };
     drafts.extend(WAITERS.map(queued));
@@ -243,7 +243,11 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
         ttl,
     };
     let one = |drafts| TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts };
-    let take = |has_turn, gives_up| Question::Lock { hint: Number::Exactly(0), has_turn, gives_up };
+    let take = |ignores_queue, will_not_wait| Question::Lock {
+        hint: Number::Exactly(0),
+        ignores_queue,
+        will_not_wait,
+    };
     let lock = move || take(false, false);
     let enqueue = |waiter| {
         let arrival = Number::Exactly(0);
@@ -259,7 +263,7 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
     ];
     let asked = prop_oneof![
         4 => Just(lock()),
-        4 => any::<bool>().prop_map(move |gives_up| take(true, gives_up)),
+        4 => any::<bool>().prop_map(move |will_not_wait| take(true, will_not_wait)),
         2 => waiter().prop_map(enqueue),
         4 => sample::select(&TOMBSTONES[..3]).prop_map(unlock),
         1 => number().prop_map(|token| Question::Renew { holds: 1, token }),
