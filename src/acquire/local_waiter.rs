@@ -214,7 +214,7 @@ impl WaiterState {
     fn on_notifications(&mut self, notifications: Notifications, now: Instant) {
         notifications.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));
         notifications.subscribed.iter().for_each(|node| self.schedule.may_have_missed(node, now));
-        self.become_next(notifications);
+        self.reached_head(notifications);
         notifications.releases.iter().for_each(|node| self.schedule.released(node, now));
         notifications.wakes.iter().for_each(|node| self.schedule.woken(node, now));
     }
@@ -226,15 +226,15 @@ impl WaiterState {
         }
         // A notice during the attempt may be older than the refusal, so the notice is no wake but leads to one attempt more.
         let notifications = notifier.take();
-        self.become_next(notifications);
+        self.reached_head(notifications);
         let notices = notifications.subscribed.union(notifications.wakes).union(notifications.releases);
         notices.iter().for_each(|node| self.schedule.may_have_missed(node, now));
         notifications.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));
     }
 
-    fn become_next(&mut self, notifications: Notifications) {
-        for node in notifications.nexts.iter() {
-            self.schedule.is_next(node);
+    fn reached_head(&mut self, notifications: Notifications) {
+        for node in notifications.heads.iter() {
+            self.schedule.reached_head(node);
             self.listen(node);
         }
     }

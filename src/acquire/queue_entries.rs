@@ -154,8 +154,8 @@ impl QueueEntries {
             return;
         }
         let names = [
-            (names::head(&self.queue.resource, &self.waiter.id), NotificationKind::Next),
-            (names::wake(&self.queue.resource, &self.waiter.id), NotificationKind::Turn),
+            (names::head(&self.queue.resource, &self.waiter.id), NotificationKind::Head),
+            (names::wake(&self.queue.resource, &self.waiter.id), NotificationKind::Wake),
         ];
         let subscriptions = names.into_iter().filter_map(|(name, kind)| self.subscribe(node, &name, kind));
         let subscriptions = subscriptions.collect();

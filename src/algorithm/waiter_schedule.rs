@@ -52,7 +52,7 @@ pub(crate) struct WaiterConfig {
 /// The schedule of a waiter's attempts, as a pure state machine: events in, next attempt out.
 ///
 /// ```text
-///   woken, released, is_next, interrupted              next_attempt: time and plan
+///   woken, released, reached_head, interrupted         next_attempt: time and plan
 ///   may_have_missed, attempt_begins             ─────► enqueues_only, listens_for_releases
 ///   attempt_failed, acquired, holder_checked           wants_holder_check
 /// ```
@@ -130,7 +130,7 @@ impl WaiterSchedule {
     }
 
     /// Handles a notice of the queue node: this waiter is now one of the first two.
-    pub(crate) fn is_next(&mut self, node: usize) {
+    pub(crate) fn reached_head(&mut self, node: usize) {
         if self.position.is_at(node) {
             self.position.advance_to_listening();
         }

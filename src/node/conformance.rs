@@ -280,9 +280,9 @@ async fn a_granted_reader_wakes_readers_and_no_writer(test_node: &TestNode) {
 
 async fn a_resource_without_holder_and_waiters_is_vacant(test_node: &TestNode) {
     let resources: Vec<_> = ["v1", "v2", "v3", "v4"].map(resource).into();
-    let vacant = |most| {
+    let vacant = |max_resources| {
         let resources = resources.clone();
-        Operation::Vacant(Vacant { resources, most, ignores_marks: false })
+        Operation::Vacant(Vacant { resources, max_resources, ignores_marks: false })
     };
     test_node.ask(lock("v1", "1", 30_000, 0)).await;
     test_node.ask(lock("*v3", "1", 30_000, 0)).await;

@@ -109,8 +109,8 @@ impl AnyOfRequest {
         let Candidates { name, count, resource_at, .. } = self.candidates.clone()?;
         let settings = self.settings.check(&context.settings)?;
         let resources: Vec<Resource> = (0..count).map(|index| resource_at(index)).collect();
-        let most = u32::try_from(count).unwrap_or(u32::MAX);
-        let vacant = Operation::Vacant(Vacant { resources, most, ignores_marks: true });
+        let max_resources = u32::try_from(count).unwrap_or(u32::MAX);
+        let vacant = Operation::Vacant(Vacant { resources, max_resources, ignores_marks: true });
         let deadline = context.now() + settings.attempt.node_timeout;
         let answers = collect(context, send_to_all(context, vacant, deadline), deadline).await;
         let needed = context.settings.electorate.needed();

@@ -88,11 +88,11 @@ impl CheckedAnyOf {
         let context = self.context();
         requests.retain(|request| !request.candidates.is_empty());
         let deadline = context.now() + self.settings.attempt.hedge();
-        let most = u32::try_from(MAX_ATTEMPTS_TRY_LOCK).unwrap_or(u32::MAX);
+        let max_resources = u32::try_from(MAX_ATTEMPTS_TRY_LOCK).unwrap_or(u32::MAX);
         let mut fanout = Fanout::new();
         for (at, request) in requests.iter().enumerate() {
             let resources = request.candidates.iter().map(|index| (self.resource_at)(*index)).collect();
-            let vacant = Operation::Vacant(Vacant { resources, most, ignores_marks });
+            let vacant = Operation::Vacant(Vacant { resources, max_resources, ignores_marks });
             fanout.send(&context.nodes, request.node, at, Request::one(vacant, deadline));
         }
         let mut unanswered: Vec<usize> = requests.iter().flat_map(|request| request.chunks.clone()).collect();

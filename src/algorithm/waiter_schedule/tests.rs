@@ -320,9 +320,9 @@ fn the_first_two_waiters_retry_after_the_holder_s_ttl_a_hand_over_apart() {
 fn a_waiter_that_becomes_next_listens_for_releases() {
     let mut schedule = schedule();
     defer(&mut schedule, &Deferral { rank: 7, ..deferral(4, Some("other"), 30_000) }, 0);
-    schedule.is_next(2);
+    schedule.reached_head(2);
     assert!(!schedule.listens_for_releases());
-    schedule.is_next(4);
+    schedule.reached_head(4);
     assert!(schedule.listens_for_releases());
     schedule.acquired(at(1));
     assert!(!schedule.listens_for_releases());

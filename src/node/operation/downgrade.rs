@@ -33,7 +33,7 @@ impl Operate for Downgrade {
         }
     }
 
-    fn acquiring_owner(&self) -> Option<&LeaseId> {
+    fn acquired_lease(&self) -> Option<&LeaseId> {
         Some(&self.lock.owner)
     }
 }

@@ -72,7 +72,7 @@ impl Operate for Enqueue {
         }
     }
 
-    fn acquiring_owner(&self) -> Option<&LeaseId> {
+    fn acquired_lease(&self) -> Option<&LeaseId> {
         Some(&self.lock.owner)
     }
 }

@@ -32,7 +32,7 @@ impl Lock {
     }
 
     /// Returns the name of the operation for a client that waits after a refusal, or for any other client.
-    fn name_for(&self, waiting: &'static str, not_waiting: &'static str) -> &'static str {
+    fn operation_name(&self, waiting: &'static str, not_waiting: &'static str) -> &'static str {
         if self.will_not_wait { not_waiting } else { waiting }
     }
 }
@@ -58,15 +58,15 @@ impl Operate for Lock {
         let Self { resources, owner, ttl, hint, ignores_queue, .. } = self;
         let is_usual = !ignores_queue && *hint == 0 && resources.len() == 1;
         if is_usual && !(resources.is_shared(0) && self.will_not_wait) {
-            let name = if resources.is_shared(0) { "share" } else { self.name_for("lock", "try") };
+            let name = if resources.is_shared(0) { "share" } else { self.operation_name("lock", "try") };
             arguments.short_name(name).owner(owner).ttl(*ttl);
         } else if *ignores_queue && !self.will_not_wait && self.is_of_one() {
             arguments.short_name("turn").owner(owner).ttl(*ttl).number(*hint);
         } else {
             let name = if *ignores_queue {
-                self.name_for("take", "try_take")
+                self.operation_name("take", "try_take")
             } else {
-                self.name_for("lock_any", "try_any")
+                self.operation_name("lock_any", "try_any")
             };
             arguments.name_for(name, resources).owner(owner).ttl(*ttl).number(*hint);
         }
@@ -85,7 +85,7 @@ impl Operate for Lock {
         }
     }
 
-    fn acquiring_owner(&self) -> Option<&LeaseId> {
+    fn acquired_lease(&self) -> Option<&LeaseId> {
         Some(&self.owner)
     }
 }

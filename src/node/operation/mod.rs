@@ -86,13 +86,13 @@ pub(crate) trait Operate {
         false
     }
 
-    /// Returns the owner whose lock the operation acquires, renews or writes back.
-    fn acquiring_owner(&self) -> Option<&LeaseId> {
+    /// Returns the id of the lease that the operation acquires, renews or writes back.
+    fn acquired_lease(&self) -> Option<&LeaseId> {
         None
     }
 
-    /// Returns the owner whose lock the operation ends.
-    fn releasing_owner(&self) -> Option<&LeaseId> {
+    /// Returns the id of the lease that the operation ends.
+    fn released_lease(&self) -> Option<&LeaseId> {
         None
     }
 

@@ -50,7 +50,7 @@ impl Operate for Renew {
         }
     }
 
-    fn acquiring_owner(&self) -> Option<&LeaseId> {
+    fn acquired_lease(&self) -> Option<&LeaseId> {
         Some(&self.owner)
     }
 }

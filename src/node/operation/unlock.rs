@@ -70,7 +70,7 @@ impl Operate for Unlock {
         blocks_until.is_none()
     }
 
-    fn releasing_owner(&self) -> Option<&LeaseId> {
+    fn released_lease(&self) -> Option<&LeaseId> {
         Some(&self.owner)
     }
 }

@@ -36,7 +36,7 @@ impl Operate for WriteBack {
         }
     }
 
-    fn acquiring_owner(&self) -> Option<&LeaseId> {
+    fn acquired_lease(&self) -> Option<&LeaseId> {
         Some(&self.owner)
     }
 }

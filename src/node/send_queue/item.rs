@@ -82,14 +82,14 @@ impl Item {
         self.responder.is_abandoned()
     }
 
-    /// Returns the lease ids whose keys the request would set, extend or write back.
-    pub(super) fn takers(&self) -> impl Iterator<Item = &LeaseId> {
-        self.operations.iter().filter_map(|operation| operation.as_dyn().acquiring_owner())
+    /// Returns the ids of the leases whose keys the request sets or extends, or whose tokens it writes back.
+    pub(super) fn acquired_leases(&self) -> impl Iterator<Item = &LeaseId> {
+        self.operations.iter().filter_map(|operation| operation.as_dyn().acquired_lease())
     }
 
-    /// Returns the lease ids whose keys the request deletes.
-    pub(super) fn leavers(&self) -> impl Iterator<Item = &LeaseId> {
-        self.operations.iter().filter_map(|operation| operation.as_dyn().releasing_owner())
+    /// Returns the ids of the leases whose keys the request deletes.
+    pub(super) fn released_leases(&self) -> impl Iterator<Item = &LeaseId> {
+        self.operations.iter().filter_map(|operation| operation.as_dyn().released_lease())
     }
 
     pub(super) fn answer(self, mut answers: Vec<Answer>) {

@@ -287,8 +287,9 @@ impl SendQueue {
         let last = self.superseding(&items);
         let error = NodeError::Unreachable("not executed: the node had lost the script".into());
         for (sequence, item) in items {
-            let is_past =
-                item.takers().any(|lease_id| last.get(lease_id).is_some_and(|last| *last > sequence));
+            let is_past = item
+                .acquired_leases()
+                .any(|lease_id| last.get(lease_id).is_some_and(|last| *last > sequence));
             let resend = item.must_deliver() || !(item.is_abandoned() || is_past);
             if resend && !item.is_expired(now) {
                 self.unsent.insert(sequence, item);
@@ -387,8 +388,9 @@ impl SendQueue {
         }
     }
 
-    /// Returns, by lease id, the last request after which an earlier one must not be sent again: an unlock in
-    /// any state, or a request in flight, which may have been executed.
+    /// Returns, by lease id, the last request that supersedes earlier requests of the lease: an unlock in any
+    /// state, or a request in flight, which may have been executed. An earlier request must not be sent again,
+    /// because the node would execute the requests of the lease in the wrong order.
     fn superseding(&self, items: &[(Sequence, Item)]) -> HashMap<LeaseId, Sequence> {
         let mut last = HashMap::new();
         let mut record = |lease_id: &LeaseId, sequence: Sequence| {
@@ -396,10 +398,12 @@ impl SendQueue {
             *recorded = sequence.max(*recorded);
         };
         for (sequence, item) in self.in_flight.items() {
-            item.takers().chain(item.leavers()).for_each(|lease_id| record(lease_id, *sequence));
+            item.acquired_leases()
+                .chain(item.released_leases())
+                .for_each(|lease_id| record(lease_id, *sequence));
         }
         for (sequence, item) in items.iter().chain(self.unsent.iter()) {
-            item.leavers().for_each(|lease_id| record(lease_id, *sequence));
+            item.released_leases().for_each(|lease_id| record(lease_id, *sequence));
         }
         last
     }

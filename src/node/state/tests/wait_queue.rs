@@ -432,7 +432,7 @@ fn a_resource_with_waiters_or_a_mark_is_not_vacant() {
     let mut queue = QueueFixture::held();
     let vacant = |queue: &mut QueueFixture, ignores_marks| {
         let resources = ["a", "b"].map(resource).into();
-        queue.ask(&Operation::Vacant(Vacant { resources, most: 9, ignores_marks }))
+        queue.ask(&Operation::Vacant(Vacant { resources, max_resources: 9, ignores_marks }))
     };
     assert_eq!(vacant(&mut queue, true), Answer::Vacant(vec![1]));
     queue.enter("waiter");

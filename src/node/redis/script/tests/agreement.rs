@@ -135,7 +135,7 @@ impl Pair<'_> {
             }
             Question::Vacant { ignores_marks } => Operation::Vacant(Vacant {
                 resources: resources.iter().cloned().collect(),
-                most: 2,
+                max_resources: 2,
                 ignores_marks: *ignores_marks,
             }),
             Question::Latch { count, is_open, arrivals } => Operation::Latch(Latch {
