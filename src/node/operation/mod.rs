@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! lock.rs                 the operation, its arguments on the wire, its answers
-//! lock.lua                its execution on a server: the general way
-//! lock.short.lua          the short way of a frequent operation, which leaves rare cases to the general way
+//! lock.lua                its execution on a server: the general path
+//! lock.fast.lua           the fast path of a frequent operation, which leaves rare cases to the general path
 //! node/state/lock.rs      its execution in the pure node
 //! ```
 //!
-//! Frequent are: lock, renewal and unlock of one resource, and sharing it.
+//! The frequent operations lock, share, renew or unlock one resource.
 
 use crate::{
     clock::Instant,
@@ -125,7 +125,7 @@ macro_rules! operations {
             }
         }
 
-        /// The scripts that a server defines with the first operation that takes the general way.
+        /// The scripts that a server defines with the first operation that takes the general path.
         pub(crate) const USUAL_SCRIPTS: &[&str] = &[$(include_str!($usual_file)),*];
 
         /// The scripts that a server defines with the first rare operation.
@@ -157,15 +157,15 @@ operations! {
     }
 }
 
-/// The short ways of frequent operations, in the order of their substitution: `$SHORT_LOCK` contains
-/// `$SHORT_LEAVE`.
-pub(crate) const SHORT_WAYS: &[(&str, &str)] = &[
-    ("$SHORT_LOCK", include_str!("lock.short.lua")),
-    ("$SHORT_LEAVE", include_str!("enqueue.short.lua")),
-    ("$SHORT_RENEW", include_str!("renew.short.lua")),
-    ("$SHORT_UNLOCK", include_str!("unlock.short.lua")),
-    ("$SHORT_SHARE", include_str!("share.short.lua")),
-    ("$SHORT_UNSHARE", include_str!("unshare.short.lua")),
+/// The fast paths of frequent operations, in the order of their substitution: `$FAST_LOCK` contains
+/// `$FAST_LEAVE`.
+pub(crate) const FAST_PATHS: &[(&str, &str)] = &[
+    ("$FAST_LOCK", include_str!("lock.fast.lua")),
+    ("$FAST_LEAVE", include_str!("enqueue.fast.lua")),
+    ("$FAST_RENEW", include_str!("renew.fast.lua")),
+    ("$FAST_UNLOCK", include_str!("unlock.fast.lua")),
+    ("$FAST_SHARE", include_str!("share.fast.lua")),
+    ("$FAST_UNSHARE", include_str!("unshare.fast.lua")),
 ];
 
 impl Operation {

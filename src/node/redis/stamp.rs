@@ -27,7 +27,7 @@ impl<'a> Stamp<'a> {
             RestartGuard::PerConnection | RestartGuard::Off => {
                 parameters.incarnation.as_deref().unwrap_or_default()
             }
-            // No node metadata has this incarnation, so no lock or renewal takes the short path: each
+            // No node metadata has this incarnation, so no lock or renewal takes the fast path: each
             // compares the server's incarnation.
             RestartGuard::PerVote => "-",
         };

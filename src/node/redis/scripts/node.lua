@@ -1,4 +1,4 @@
--- node.lua  ->  the table `node`, which the general ways of all operations share
+-- node.lua  ->  the table `node`, which the general paths of all operations share
 --
 -- Defining a function costs a server about as much as reading a key. So a function that only some
 -- operations need is defined with the first of these.

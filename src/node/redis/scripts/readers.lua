@@ -58,7 +58,7 @@ function node.share(resource, owner, readers, epoch, ttl)
   return last - now
 end
 
--- Removes an owner from the readers, unless the short way has done so (`is_removed`). Returns 1 if the
+-- Removes an owner from the readers, unless the fast path has done so (`is_removed`). Returns 1 if the
 -- owner was a reader, else 0, and whether no reader is left.
 function node.unshare(resource, owner, is_removed)
   local name = $READERS .. resource .. '}'

@@ -584,7 +584,7 @@ fn the_script_and_the_pure_node_agree() {
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    // The short ways are for nodes that are registered, which by chance they rarely are for long.
+    // The fast paths are for nodes that are registered, which by chance they rarely are for long.
     let registered =
         TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts: vec![registration()] };
     let start = (prop::bool::weighted(0.8), prop_oneof![2 => Just(Vec::new()), 1 => crowd(), 2 => readers()]);

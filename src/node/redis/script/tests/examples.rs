@@ -147,7 +147,7 @@ impl ExampleNode for ExampleServer {
     }
 }
 
-/// A registered node takes the short ways, an unregistered node the general ways.
+/// A registered node takes the fast paths, an unregistered node the general paths.
 #[test]
 fn the_script_passes_the_examples_on_short_and_general_ways() {
     let server = Rc::new(RefCell::new(Server::start()));

@@ -19,7 +19,7 @@ const READERS: &str = "redquorum:readers:{a}";
 /// A time far ahead, in milliseconds of the node.
 const LATER: u64 = 9_999_999_999_999;
 
-/// Returns a registered server with the counter of `a`, so that readers take the short ways.
+/// Returns a registered server with the counter of `a`, so that readers take the fast paths.
 fn registered() -> Server {
     let mut server = Server::start();
     server.register();
@@ -28,7 +28,7 @@ fn registered() -> Server {
     server
 }
 
-/// Returns the same server as a dirty node with a mark, so that readers take the general ways.
+/// Returns the same server as a dirty node with a mark, so that readers take the general paths.
 fn marked() -> Server {
     let mut server = registered();
     server.run("SET redquorum:yield_mark:{a} 1 PX 50000");
@@ -37,7 +37,7 @@ fn marked() -> Server {
 }
 
 impl Server {
-    /// Adds a reader: by the short way if there is no mark, else as a woken reader.
+    /// Adds a reader: by the fast path if there is no mark, else as a woken reader.
     fn share(&mut self, by: &str, ttl: u64) -> u64 {
         let mut answer = self.one(&parameters(), &lock("*a", by, ttl, 0));
         if matches!(answer, Answer::Queued(_)) {
@@ -243,7 +243,7 @@ fn a_yield_mark_lasts_as_long_as_renewing_readers() {
     assert!(!server.keys().contains(&mark), "nobody waits");
 }
 
-/// Returns all operations of readers, for the short and the general ways.
+/// Returns all operations of readers, for the fast and the general paths.
 fn asked(vote: u64) -> Vec<Operation> {
     vec![
         lock("*a", "me", 5000, 0),
@@ -330,7 +330,7 @@ fn no_missing_permission_of_readers_leaves_a_key_without_a_ttl() {
         let answers = server.call(&parameters(), &asked(vote));
         let is_denied =
             answers.iter().any(|answer| matches!(answer, Answer::Error(NodeError::NoPermission(_))));
-        // Without INCR, readers take the general way. Without DEL, the short way cannot delete a new key.
+        // Without INCR, readers take the general path. Without DEL, the fast path cannot delete a new key.
         assert_eq!(is_denied, !matches!(missing, "incr" | "del"), "{missing}: {answers:?}");
         server.connect();
         for key in server.keys().into_iter().filter(|key| *key != names::METADATA.as_bytes()) {

@@ -99,7 +99,7 @@ fn a_replica_refuses_the_short_way_as_well() {
     assert_eq!(server.keys(), keys);
 }
 
-/// A failure after the first write is the answer. After a failure before it, the general way follows, and
+/// A failure after the first write is the answer. After a failure before it, the general path follows, and
 /// fails, too.
 #[test]
 fn the_short_way_reports_a_missing_permission() {
@@ -204,7 +204,7 @@ fn no_missing_permission_leaves_a_key_without_a_ttl() {
         server.connect();
         server.run("FLUSHALL");
         server.run(&format!("ACL SETUSER u{missing} on >x ~* &* +@all -{missing}"));
-        // With the metadata of this incarnation and a counter, a lock takes the short way.
+        // With the metadata of this incarnation and a counter, a lock takes the fast path.
         server.register();
         server.one(&parameters(), &lock("d", "before", 5000, 0));
         server.one(&parameters(), &unlock("d", "before", true, false));
@@ -230,7 +230,7 @@ fn no_missing_permission_leaves_a_key_without_a_ttl() {
         let [long, short] = [&answers[0], &answers[5]].map(denied);
         match missing {
             "pexpire" | "hset" => assert!(long && short, "{missing}: {answers:?}"),
-            // The short way counts by INCR. Without permission, the general way counts by SET.
+            // The fast path counts by INCR. Without permission, the general path counts by SET.
             "set" => assert!(long && !short, "{missing}: {answers:?}"),
             "incr" | "decr" | "del" => assert!(!long && !short, "{missing}: {answers:?}"),
             _ => assert!(answers.iter().any(denied), "{missing}: {answers:?}"),

@@ -51,7 +51,7 @@ impl Server {
     }
 
     /// Writes the metadata of the quorum and incarnation of `parameters`, so that operations on one resource
-    /// take the short ways.
+    /// take the fast paths.
     pub(super) fn register(&mut self) {
         self.register_with(0);
     }

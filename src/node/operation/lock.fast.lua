@@ -1,4 +1,4 @@
--- lock.short.lua  KEYS one resource  ARGV owner, ttl, for `turn` and `head` hint, and for `head` waiter, arrival, entry ttl|0
+-- lock.fast.lua  KEYS one resource  ARGV owner, ttl, for `turn` and `head` hint, and for `head` waiter, arrival, entry ttl|0
 --   ->  vote | with_waiters vote | held index owner remaining counter
 --
 --   lock  of a newcomer that waits, without a hint
@@ -60,7 +60,7 @@ repeat
     call('DEL', $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}')
   end
   if done == 1 and queued then
-    $SHORT_LEAVE
+    $FAST_LEAVE
   end
   answer = done == 1 and (queued and queued[2] and { 'with_waiters', vote } or vote)
     or { 'error', type(done) == 'table' and done.err or tostring(done) }

@@ -1,4 +1,4 @@
--- share.short.lua  KEYS one resource  ARGV owner, ttl  ->  vote
+-- share.fast.lua  KEYS one resource  ARGV owner, ttl  ->  vote
 arity = 2
 repeat
   local ttl, counter = tonumber(words[at + 2]), $COUNTER .. braced(resource)

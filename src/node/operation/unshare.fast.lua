@@ -1,4 +1,4 @@
--- unshare.short.lua  KEYS one shared resource  ARGV owner  ->  1
+-- unshare.fast.lua  KEYS one shared resource  ARGV owner  ->  1
 --
 --   unshare       notifies, leaves no tombstone; the name of the resource has no brace
 --   unshare_late  the same, leaves a tombstone unless the owner was a reader

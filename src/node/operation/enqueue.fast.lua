@@ -1,4 +1,4 @@
--- enqueue.short.lua  KEYS one resource  ->  1, or the error of a command
+-- enqueue.fast.lua  KEYS one resource  ->  1, or the error of a command
 --
 -- Removes the first waiter, which got a vote, from the queue. `queued` are the first three waiters.
 local waiter, woken = queued[1], call('GET', $LAST_WOKEN .. resource .. '}')

@@ -1,4 +1,4 @@
--- guard.short.lua  KEYS one resource  ->  minimum token of a node that votes, else false; whether the node is dirty; and whether the short way may continue
+-- guard.fast.lua  KEYS one resource  ->  minimum token of a node that votes, else false; whether the node is dirty; and whether the fast path may continue
 --
 -- A node votes if its metadata has the stamp of the call and there is no quarantine. Usually the node
 -- is not dirty either, and a lock finds no key of the resource. One command checks all of these.
