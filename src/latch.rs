@@ -71,7 +71,7 @@ impl Quorum {
     /// An invalid name or number is an error of the first call. A lock and a latch of the same name are independent.
     pub fn latch(&self, name: impl AsRef<[u8]>, arrivals: u32) -> Latch {
         let client = Arc::clone(self.client());
-        let id = client.context.owners.fresh().as_bytes().into();
+        let id = client.context.lease_ids.fresh().as_bytes().into();
         let name = Resource::new(name).map_err(ConfigError::from);
         Latch { client, name, count: arrivals, id, retention: RETENTION }
     }

@@ -40,7 +40,7 @@ pub(crate) trait ObservedLease: fmt::Debug + Send + Sync {
 /// The observer has no influence: a client behaves the same without an observer.
 pub(crate) trait Observer: Monitor {
     /// Handles the begin of an attempt, before its first request. Returns a number that identifies the attempt.
-    fn attempt_began(&self, _resources: &Resources, _owner: &LeaseId) -> u64 {
+    fn attempt_began(&self, _resources: &Resources, _lease_id: &LeaseId) -> u64 {
         0
     }
 

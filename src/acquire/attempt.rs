@@ -147,7 +147,7 @@ impl<'a> AttemptDriver<'a> {
         let index = entries.as_ref().map_or(0, |entries| entries.index());
         Self {
             context,
-            number: context.observer.attempt_began(&checked.resources, &requests.owner),
+            number: context.observer.attempt_began(&checked.resources, &requests.lease_id),
             attempt: Attempt::new(checked.settings.attempt, plan, patience, context.now()),
             fanout: Fanout::new(),
             entries,
@@ -230,7 +230,7 @@ impl<'a> AttemptDriver<'a> {
 
     fn on_answer(&mut self, node: usize, kind: RequestKind, answer: Answer) {
         let checked = self.requests.checked;
-        tracing::trace!(resource = %checked.resource, id = %self.requests.owner, node, operation = ?kind, ?answer, "vote");
+        tracing::trace!(resource = %checked.resource, id = %self.requests.lease_id, node, operation = ?kind, ?answer, "vote");
         self.context.observer.answered(node, kind.operation(), &answer);
         let (answer, has_waiters) = answer.into_parts();
         if has_waiters.is_some() {
@@ -256,7 +256,7 @@ impl<'a> AttemptDriver<'a> {
             Answer::Granted { .. } => entries.granted(node),
             Answer::Queued(queued) => {
                 let is_queued = entries.deferred(queued);
-                let holder = queued.holder.as_ref().map(|holder| (holder.owner.clone(), holder.remaining));
+                let holder = queued.holder.as_ref().map(|holder| (holder.lease_id.clone(), holder.remaining));
                 let Queued { rank, patience, .. } = *queued;
                 let deferral = Deferral { node, is_queued, rank, patience, holder };
                 self.evidence.enqueue_deferred(deferral, queued.resource);
@@ -324,8 +324,8 @@ impl<'a> AttemptDriver<'a> {
                 nodes.insert(node);
             }
         }
-        let AttemptRequests { checked, owner, .. } = &self.requests;
-        tracing::debug!(resource = %checked.resource, id = %owner, ?nodes, "rollback");
+        let AttemptRequests { checked, lease_id, .. } = &self.requests;
+        tracing::debug!(resource = %checked.resource, id = %lease_id, ?nodes, "rollback");
         // Reported last, because an observer is foreign code: if it panics, no key is left on a node.
         self.context.observer.attempt_lost(self.number);
     }
@@ -333,8 +333,8 @@ impl<'a> AttemptDriver<'a> {
     fn acquired(&mut self, token: FencingToken) -> Acquired {
         self.report(AttemptEnd::Acquired);
         self.close_replies();
-        let AttemptRequests { checked, owner, .. } = &self.requests;
-        tracing::debug!(resource = %checked.resource, id = %owner, %token, "acquired");
+        let AttemptRequests { checked, lease_id, .. } = &self.requests;
+        tracing::debug!(resource = %checked.resource, id = %lease_id, %token, "acquired");
         // Disarmed after the reports, so that a panic of the observer rolls the attempt back.
         self.cleanup.needs_rollback = false;
         let settings = &checked.settings;
@@ -349,7 +349,7 @@ impl<'a> AttemptDriver<'a> {
                 attempt: self.number,
                 resource: checked.resource.clone(),
                 resources: checked.resources.clone(),
-                owner: owner.clone(),
+                lease_id: lease_id.clone(),
                 token,
                 is_renewed: settings.is_renewed,
                 node_timeout: settings.attempt.node_timeout,
@@ -383,7 +383,7 @@ impl<'a> AttemptDriver<'a> {
         let is_sure = deferral.as_ref().is_some_and(|deferral| queue_node == Some(deferral.node))
             || self.evidence.is_held(self.context.settings.electorate);
         let replies = self.context.replies(self.evidence.take_replies());
-        tracing::debug!(resource = %checked.resource, id = %self.requests.owner, ?reason, %replies, "failed");
+        tracing::debug!(resource = %checked.resource, id = %self.requests.lease_id, ?reason, %replies, "failed");
         FailedAttempt {
             reason,
             replies,

@@ -259,7 +259,7 @@ fn is_elsewhere(state: &WaiterState, refused: Option<RefusedResource>) -> bool {
 fn vote_of(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Inspected(InspectAnswer { held: Some(held), .. }) => NodeReply::Refused(Refusal::Held {
-            by: held.owner.clone(),
+            by: held.lease_id.clone(),
             remaining: Some(held.remaining.unwrap_or_default()),
         }),
         answer => NodeReply::from(answer),
@@ -269,5 +269,5 @@ fn vote_of(answer: &Answer) -> NodeReply {
 /// Returns the reader whose key expires first, of the readers that a node names.
 fn first_reader(answer: &Answer) -> Option<LeaseId> {
     let Answer::Inspected(inspection) = answer else { return None };
-    inspection.readers.first().map(|(owner, _)| owner.clone())
+    inspection.readers.first().map(|(lease_id, _)| lease_id.clone())
 }

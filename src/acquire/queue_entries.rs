@@ -199,7 +199,7 @@ impl QueueEntries {
 
 impl WaiterQueue {
     fn fresh_waiter(&self, context: &ClientContext) -> LeaseId {
-        let waiter = context.owners.fresh();
+        let waiter = context.lease_ids.fresh();
         if self.is_shared { names::reader(&waiter) } else { waiter }
     }
 }

@@ -36,6 +36,6 @@ pub(crate) fn holder(votes: &[NodeReply], electorate: Electorate) -> Option<&Lea
 
 /// Returns the number of votes that name the same lease as `one`.
 fn supporters(votes: &[NodeReply], one: &NodeReply) -> usize {
-    let Some((owner, _)) = named(one) else { return 0 };
-    votes.iter().filter_map(named).filter(|(other, _)| *other == owner).count()
+    let Some((lease_id, _)) = named(one) else { return 0 };
+    votes.iter().filter_map(named).filter(|(other, _)| *other == lease_id).count()
 }

@@ -44,15 +44,15 @@ impl OrphanedKeys {
             if is_unknown(vote) {
                 continue;
             }
-            let owner = match named(vote).and_then(|(owner, _)| owner) {
-                Some(owner) if owner.is_of_readers() => readers.get(node).and_then(Option::as_ref),
-                owner => owner,
+            let lease_id = match named(vote).and_then(|(lease_id, _)| lease_id) {
+                Some(lease_id) if lease_id.is_of_readers() => readers.get(node).and_then(Option::as_ref),
+                lease_id => lease_id,
             };
-            if owner.is_some() && owner == before.as_ref() {
+            if lease_id.is_some() && lease_id == before.as_ref() {
                 self.nodes.insert(node);
             } else {
                 self.nodes.remove(node);
-                *before = owner.cloned();
+                *before = lease_id.cloned();
             }
         }
     }

@@ -254,7 +254,7 @@ impl WaiterSchedule {
         now: Instant,
     ) {
         let Deferral { node, is_queued, rank, holder, .. } = deferral;
-        let named = holder.as_ref().and_then(|(owner, _)| owner.clone());
+        let named = holder.as_ref().and_then(|(lease_id, _)| lease_id.clone());
         self.holder_check.record_named(named, named_before);
         self.position.set(Some(*node).filter(|_| *is_queued), *rank);
         let patience = mutation::altered(Mutation::IgnoreHolderTtl, self.patience(deferral), |_| poll);
@@ -299,7 +299,7 @@ impl WaiterSchedule {
         let queue_node = self.queue_nodes().first().copied()?;
         let other = holder(votes, self.config.electorate)
             .filter(|_| votes.get(queue_node) == Some(&NodeReply::Done))?;
-        let remaining = votes.iter().filter_map(named).filter(|(owner, _)| *owner == Some(other));
+        let remaining = votes.iter().filter_map(named).filter(|(lease_id, _)| *lease_id == Some(other));
         remaining.map(|(_, remaining)| remaining).max().map(|remaining| now + remaining)
     }
 

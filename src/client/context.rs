@@ -30,7 +30,7 @@ pub(crate) struct ClientContext {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) spawner: Arc<dyn Spawner>,
     pub(crate) observer: Arc<dyn Observer>,
-    pub(crate) owners: LeaseIds,
+    pub(crate) lease_ids: LeaseIds,
     /// Attempts and queue entries that a shutdown waits for.
     pub(crate) attempts: Arc<InFlightCounter>,
     pub(crate) waiter_cache: WaiterCache,
@@ -53,7 +53,7 @@ impl ClientContext {
             clock,
             spawner,
             observer,
-            owners: LeaseIds::new(client_id, &label),
+            lease_ids: LeaseIds::new(client_id, &label),
             attempts: Arc::default(),
             waiter_cache: WaiterCache::default(),
             responsiveness: Responsiveness::default(),

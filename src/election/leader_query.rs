@@ -84,12 +84,15 @@ impl LeaderQuery {
                 _ => None,
             })
         };
-        let supporters = |owner: &LeaseId| {
-            let owner = owner.clone();
-            seen().filter(move |seen| seen.owner.as_ref() == Some(&owner))
+        let supporters = |lease_id: &LeaseId| {
+            let lease_id = lease_id.clone();
+            seen().filter(move |seen| seen.lease_id.as_ref() == Some(&lease_id))
         };
-        let count = |seen: &ObserveAnswer| seen.owner.as_ref().map_or(0, |owner| supporters(owner).count());
-        if let Some(holder) = seen().find(|seen| count(seen) >= needed).and_then(|seen| seen.owner.as_ref()) {
+        let count =
+            |seen: &ObserveAnswer| seen.lease_id.as_ref().map_or(0, |lease_id| supporters(lease_id).count());
+        if let Some(holder) =
+            seen().find(|seen| count(seen) >= needed).and_then(|seen| seen.lease_id.as_ref())
+        {
             let proclamations = supporters(holder).filter_map(|seen| seen.proclamation.as_ref());
             let own = proclamations.filter(|proclamation| is_by(proclamation, holder));
             let leader = own.max_by_key(|proclamation| (proclamation.term, proclamation.number)).cloned();
@@ -106,13 +109,13 @@ impl LeaderQuery {
 
 /// Whether a proclamation belongs to the holder of the lock.
 fn is_by(proclamation: &Proclamation, holder: &LeaseId) -> bool {
-    mutation::altered(Mutation::ObserveWithoutLock, proclamation.owner == *holder, |_| true)
+    mutation::altered(Mutation::ObserveWithoutLock, proclamation.lease_id == *holder, |_| true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::operation::samples::{owner, proclamation};
+    use crate::node::operation::samples::{lease_id, proclamation};
 
     /// The query after these answers, one word for each node: the letter of the holder or `-`, the letter of the candidate
     /// that proclaimed there or `-`, and the number of the value; `?` for no answer yet, `!` for a failure.
@@ -120,12 +123,12 @@ mod tests {
         let nodes: Vec<&str> = nodes.split(' ').collect();
         let mut query = LeaderQuery::new(Electorate::new(nodes.len(), Electorate::majority(nodes.len())));
         for (node, word) in nodes.iter().enumerate().filter(|(_, word)| **word != "?") {
-            let holder = word.get(..1).filter(|holder| *holder != "-").map(owner);
+            let holder = word.get(..1).filter(|holder| *holder != "-").map(lease_id);
             let leader = word.get(1..2).filter(|leader| *leader != "-");
             let number = word.get(2..).and_then(|number| number.parse().ok()).unwrap_or(0);
             let observed = ObserveAnswer {
                 remaining: holder.as_ref().map(|_| Duration::from_secs(number)),
-                owner: holder,
+                lease_id: holder,
                 proclamation: leader.map(|leader| proclamation(leader, 7, number, "v")),
             };
             let answer =
@@ -141,7 +144,7 @@ mod tests {
             None => String::new(),
             Some(LeaderView { leader: None, .. }) => "-".into(),
             Some(LeaderView { leader: Some(proclamation), .. }) => {
-                format!("{}{}", proclamation.owner, proclamation.number)
+                format!("{}{}", proclamation.lease_id, proclamation.number)
             }
         }
     }

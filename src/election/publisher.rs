@@ -95,7 +95,7 @@ impl Publisher {
     fn submit(&self, context: &ClientContext, until: Instant) -> Vec<(usize, Reply)> {
         let Latest { number, value } = lock(&self.latest).clone();
         let proclamation = Proclamation {
-            owner: self.lease.terms.owner.clone(),
+            lease_id: self.lease.terms.lease_id.clone(),
             term: self.lease.terms.token.as_u64(),
             number,
             value: Arc::clone(value.bytes()),

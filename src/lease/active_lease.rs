@@ -60,7 +60,7 @@ pub(crate) struct LeaseTerms {
     /// The first of the resources, which names the lease in errors and logs.
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
-    pub(crate) owner: LeaseId,
+    pub(crate) lease_id: LeaseId,
     pub(crate) token: FencingToken,
     pub(crate) is_renewed: bool,
     /// The time to wait for a node's answer to a renewal or an unlock.
@@ -102,7 +102,7 @@ impl ActiveLease {
         let Acquired { terms, time, nodes, late, queue_node, .. } = acquired;
         let late = late.into_iter().map(|(node, reply)| (node, OperationKind::Lock, reply)).collect();
         let joinable_until = since + since.saturating_duration_since(time.renewed_at());
-        let span = LeaseSpan::begin(&terms.resource, &terms.owner, terms.token);
+        let span = LeaseSpan::begin(&terms.resource, &terms.lease_id, terms.token);
         let state =
             Mutex::new(LeaseState { phase: LeasePhase::Active, time, holds: 1, nodes, late, queue_node });
         Self { id, terms, since, joinable_until, observer, state, span, changed: Notify::new() }
@@ -215,7 +215,7 @@ impl ActiveLease {
             || {
                 if let LeaseEnd::Lost(reason) = end {
                     tracing::warn!(
-                        resource = %self.terms.resource, id = %self.terms.owner, token = %self.terms.token, %reason,
+                        resource = %self.terms.resource, id = %self.terms.lease_id, token = %self.terms.token, %reason,
                         "lease lost"
                     );
                 }
@@ -256,8 +256,8 @@ impl ActiveLease {
             if let Some((_, request)) = requests.iter().find(|(known, _)| *known == kind) {
                 return request.clone();
             }
-            let (resources, owner) = (self.terms.resources.clone(), self.terms.owner.clone());
-            let unlock = Unlock { resources, owner, notify: true, tombstone, has_waiters };
+            let (resources, lease_id) = (self.terms.resources.clone(), self.terms.lease_id.clone());
+            let unlock = Unlock { resources, lease_id, notify: true, tombstone, has_waiters };
             let executed_by = renewed_at.unwrap_or(self.since) + self.terms.node_timeout;
             let request = Request::one(Operation::Unlock(unlock), until);
             let request = request.blocks_until(state.time.latest_key_expiry(executed_by));
@@ -297,8 +297,8 @@ impl ActiveLease {
         let holds = state.holds;
         drop(state);
         late.report(&*self.observer);
-        let (resources, owner) = (self.terms.resources.clone(), self.terms.owner.clone());
-        Some(Renew { resources, owner, holds, ttl, token: self.terms.token.as_u64() })
+        let (resources, lease_id) = (self.terms.resources.clone(), self.terms.lease_id.clone());
+        Some(Renew { resources, lease_id, holds, ttl, token: self.terms.token.as_u64() })
     }
 
     /// Sends the number of holds to the nodes, without waiting for their answers.

@@ -17,7 +17,7 @@ pub(super) struct ForceUnlockListener(Notify);
 impl ForceUnlockListener {
     /// Subscribes at all nodes, for as long as the returned value lives.
     pub(super) fn subscribe(self: &Arc<Self>, context: &ClientContext) -> Vec<Subscription> {
-        let topic = names::force_unlocked(context.owners.name());
+        let topic = names::force_unlocked(context.lease_ids.name());
         let nodes = context.nodes.iter();
         nodes.map(|node| node.subscribe(&topic, Arc::clone(self) as _)).collect()
     }

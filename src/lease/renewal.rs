@@ -145,8 +145,8 @@ pub(crate) async fn renew_now(
     if let Some(renewed) = renewal.report(context.now()) {
         context.observer.renewed(&renewed);
     }
-    let LeaseTerms { resource, owner, token, .. } = &lease.terms;
-    tracing::debug!(%resource, id = %owner, %token, ?outcome, "renewal on request");
+    let LeaseTerms { resource, lease_id, token, .. } = &lease.terms;
+    tracing::debug!(%resource, id = %lease_id, %token, ?outcome, "renewal on request");
     match outcome {
         Some(RenewalOutcome::Renewed) => Ok(renewal.tally.is_proven()),
         Some(RenewalOutcome::Revoked) => {

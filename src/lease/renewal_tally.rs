@@ -34,8 +34,8 @@ impl RenewalTally {
             Answer::Renewed { proves: true } => self.proofs.insert(node),
             Answer::Tombstone => self.gone.insert(node),
             // Readers need not be the same at two nodes.
-            Answer::Held(holder) if !holder.owner.as_ref().is_some_and(LeaseId::is_of_readers) => {
-                self.taken.push(holder.owner.clone());
+            Answer::Held(holder) if !holder.lease_id.as_ref().is_some_and(LeaseId::is_of_readers) => {
+                self.taken.push(holder.lease_id.clone());
             }
             _ => {}
         }
@@ -89,12 +89,12 @@ mod tests {
     const PROVEN: Answer = Answer::Renewed { proves: true };
     const SILENT: Answer = Answer::Error(NodeError::TimedOut);
 
-    fn held_by(owner: Option<LeaseId>) -> Answer {
-        Answer::Held(Holder { resource: 0, owner, remaining: Duration::from_secs(1), counter: 0 })
+    fn held_by(lease_id: Option<LeaseId>) -> Answer {
+        Answer::Held(Holder { resource: 0, lease_id, remaining: Duration::from_secs(1), counter: 0 })
     }
 
-    fn held(owner: Option<&str>) -> Answer {
-        held_by(owner.map(|owner| LeaseId::from_wire(owner.as_bytes())))
+    fn held(lease_id: Option<&str>) -> Answer {
+        held_by(lease_id.map(|lease_id| LeaseId::from_wire(lease_id.as_bytes())))
     }
 
     /// Three of five, after these answers of nodes 0, 1, ...

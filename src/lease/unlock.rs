@@ -55,8 +55,8 @@ async fn confirm_unlock(
     }
     queue_node.defer(context, &lease.terms.resources, open);
     let node_replies = tally.node_replies(context);
-    let LeaseTerms { resource, owner, token, .. } = &lease.terms;
-    tracing::debug!(%resource, id = %owner, %token, replies = %node_replies, "unlock");
+    let LeaseTerms { resource, lease_id, token, .. } = &lease.terms;
+    tracing::debug!(%resource, id = %lease_id, %token, replies = %node_replies, "unlock");
     if tally.found_nothing() { Err(lease.lost(LossReason::Revoked)) } else { Ok(node_replies) }
 }
 

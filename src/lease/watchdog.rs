@@ -208,7 +208,7 @@ impl NodeRenewals {
 /// Handles the outcome of a renewal.
 fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
     tracing::debug!(
-        resource = %lease.terms.resource, id = %lease.terms.owner, token = %lease.terms.token, ?outcome,
+        resource = %lease.terms.resource, id = %lease.terms.lease_id, token = %lease.terms.token, ?outcome,
         "renewal"
     );
     if !lease.is_held() {

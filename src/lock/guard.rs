@@ -119,7 +119,8 @@ impl LockGuard {
         self.is_given_back = true;
         let transferred = client.leases.transfer(&lease)?;
         // Every node replaces the key in one step, and a quorum has done so before the end of the write lease.
-        let outcome = attempt_to_downgrade(context, &checked, &lease.terms.owner, lease.valid_until()).await;
+        let outcome =
+            attempt_to_downgrade(context, &checked, &lease.terms.lease_id, lease.valid_until()).await;
         let read = match outcome {
             AttemptOutcome::Acquired(acquired) => {
                 Self::new(Arc::clone(&client), client.leases.adopt(acquired))
@@ -186,7 +187,7 @@ impl Drop for LockGuard {
             UnlockOutcome::Unlocked => {
                 let lease = &self.lease.active;
                 tracing::debug!(
-                    resource = %lease.terms.resource, id = %lease.terms.owner, token = %lease.terms.token,
+                    resource = %lease.terms.resource, id = %lease.terms.lease_id, token = %lease.terms.token,
                     "unlock by drop"
                 );
             }

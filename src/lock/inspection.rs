@@ -220,7 +220,7 @@ mod tests {
     /// free resource, `?` for no answer, `q` for a quarantine.
     fn view(nodes: &str) -> Inspection {
         let held = |held: &str| HolderInfo {
-            owner: Some(LeaseId::from_wire(&held.as_bytes()[..1])),
+            lease_id: Some(LeaseId::from_wire(&held.as_bytes()[..1])),
             holds: 1,
             remaining: held[1..].parse().ok().map(Duration::from_secs),
         };

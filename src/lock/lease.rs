@@ -61,7 +61,7 @@ impl Lease {
     /// Returns the lease id, which inspections and errors show.
     #[must_use]
     pub fn id(&self) -> &LeaseId {
-        &self.active.terms.owner
+        &self.active.terms.lease_id
     }
 
     /// Returns the number of guards: more than 1 after a re-entry of the [`Owner`](crate::Owner), or if tasks of one

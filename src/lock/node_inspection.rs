@@ -63,7 +63,7 @@ impl NodeInspection {
     ///
     /// The error because of which the node did not answer.
     pub fn holder(&self) -> Result<Option<&LeaseId>, &NodeError> {
-        self.held.as_ref().map(|held| held.as_ref().and_then(|held| held.owner.as_ref()))
+        self.held.as_ref().map(|held| held.as_ref().and_then(|held| held.lease_id.as_ref()))
     }
 
     /// Whether the node has a lease on the resource, or a key of another program in its place.
@@ -90,7 +90,7 @@ impl NodeInspection {
     }
 
     pub(super) fn id(&self) -> Option<&LeaseId> {
-        self.held()?.owner.as_ref()
+        self.held()?.lease_id.as_ref()
     }
 
     /// Returns the fencing counter of the resource on the node: the largest vote of the node, or the token of a later
@@ -112,7 +112,7 @@ impl NodeInspection {
     /// Returns the lease ids of the readers on the node, with the time for which the node keeps each lease without a
     /// renewal. The list has the leases with the shortest times, at most 16.
     pub fn readers(&self) -> impl Iterator<Item = (&LeaseId, Duration)> {
-        self.readers.iter().map(|(owner, left)| (owner, *left))
+        self.readers.iter().map(|(lease_id, left)| (lease_id, *left))
     }
 
     /// Returns the number of clients in the wait queue of the resource on the node. Usually one node keeps the wait
@@ -163,7 +163,7 @@ impl fmt::Display for NodeInspection {
         match &self.held {
             Err(error) => error.fmt(f),
             Ok(None) => f.write_str("free"),
-            Ok(Some(HolderInfo { owner, holds, remaining })) => match owner {
+            Ok(Some(HolderInfo { lease_id, holds, remaining })) => match lease_id {
                 Some(readers) if readers.is_of_readers() => {
                     write!(f, "read {holds} times, {}", Remaining(*remaining))
                 }

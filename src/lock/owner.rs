@@ -110,7 +110,7 @@ impl Owner {
         let mut leases = lock(&self.leases);
         // Entries without a lease and without a task are not needed any more.
         leases.retain(|_, own| Arc::strong_count(own) > 1 || lock(&own.lease).strong_count() > 0);
-        let key = (context.owners.client(), resources.clone().exclusive());
+        let key = (context.lease_ids.client(), resources.clone().exclusive());
         Arc::clone(leases.entry(key).or_default())
     }
 }

@@ -145,11 +145,11 @@ impl NodeModel {
     /// Executes a request on the node. Returns the answer.
     pub(super) fn execute(&mut self, model: &Protocol, request: Request, now: u8) -> Option<FromNode> {
         let Request { of, message } = request;
-        let owner = match model.rules.broken_rule {
+        let lease_id = match model.rules.broken_rule {
             Some(BrokenRule::Mutation(Mutation::ReuseLeaseId)) => ModelAttempt { number: 1, ..of },
             _ => of,
         };
-        let operation = request.operation(owner, model.bounds.is_reader(of), model.ttl());
+        let operation = request.operation(lease_id, model.bounds.is_reader(of), model.ttl());
         let was_held = self.is_held(now);
         let broken = model.rules.break_for_nodes();
         let answer = self.state.apply(&model.parameters, &operation, self.time(now)).answer.into_parts().0;
@@ -203,7 +203,7 @@ impl NodeModel {
     /// of them, and whether their phase and epoch are in order.
     pub(super) fn agrees_with_readers(&self, now: u8) -> bool {
         let time = self.time(now);
-        let key = self.state.held(resource(), time).filter(|held| held.owner.is_of_readers());
+        let key = self.state.held(resource(), time).filter(|held| held.lease_id.is_of_readers());
         let stored = self.state.stored_readers(resource());
         let ends = stored.iter().flat_map(|readers| readers.ends.values().copied());
         let last = ends.max().filter(|end| !end.is_past(time));

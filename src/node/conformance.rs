@@ -14,7 +14,7 @@ use crate::{
     node::{
         Answer, Latch, List, Listener, Node, Notice, Operation, Request, Vacant, names,
         operation::samples::{
-            enqueue, inspect, lock, observe, owner, proclaim, proclamation, renew, resource, take, unlock,
+            enqueue, inspect, lease_id, lock, observe, proclaim, proclamation, renew, resource, take, unlock,
             withdraw, write_back,
         },
     },
@@ -176,7 +176,10 @@ async fn a_listener_gets_one_notice_for_each_value_of_a_leader(test_node: &TestN
     }
     listener.hears(test_node, &[Notice::Subscribed, Notice::Released, Notice::Released]).await;
     let Answer::Observed(seen) = test_node.ask(observe("led")).await else { panic!("not observed") };
-    assert_eq!((seen.owner, seen.proclamation), (Some(owner("1")), Some(proclamation("1", 7, 2, "second"))));
+    assert_eq!(
+        (seen.lease_id, seen.proclamation),
+        (Some(lease_id("1")), Some(proclamation("1", 7, 2, "second")))
+    );
     drop(subscription);
     test_node.ask(unlock("led", "1", true, false)).await;
 }
@@ -187,7 +190,7 @@ async fn a_release_wakes_only_the_first_waiter_that_listens(test_node: &TestNode
     let ears = [Arc::new(RecordingListener::default()), Arc::new(RecordingListener::default())];
     let mut subscriptions = Vec::new();
     for (waiter, listener) in ["second", "third"].iter().zip(&ears) {
-        let topic = names::wake(&resource("queue"), &owner(waiter));
+        let topic = names::wake(&resource("queue"), &lease_id(waiter));
         subscriptions.push(test_node.node.subscribe(&topic, Arc::clone(listener) as Arc<dyn Listener>));
         listener.hears(test_node, &[Notice::Subscribed]).await;
     }
@@ -219,7 +222,7 @@ async fn readers_share_until_the_last_reader_unlocks(test_node: &TestNode) {
     let Answer::Held(holder) = test_node.ask(lock("shared", "3", 30_000, 0)).await else {
         panic!("not held")
     };
-    assert_eq!((holder.owner, holder.counter), (Some(LeaseId::of_readers()), vote + 1));
+    assert_eq!((holder.lease_id, holder.counter), (Some(LeaseId::of_readers()), vote + 1));
     let renewed = test_node.ask(renew("*shared", "2", 1, 30_000, vote)).await;
     assert_eq!(renewed, Answer::Renewed { proves: true }, "no writer came after it");
     // A refused writer is ahead.
@@ -244,12 +247,12 @@ async fn a_granted_reader_wakes_readers_and_no_writer(test_node: &TestNode) {
     let ears = resources.map(|_| Arc::new(RecordingListener::default()));
     let mut subscriptions = Vec::new();
     for ((waiter, _), listener) in resources.iter().zip(&ears) {
-        let topic = names::wake(&resource("crowd"), &owner(waiter));
+        let topic = names::wake(&resource("crowd"), &lease_id(waiter));
         subscriptions.push(test_node.node.subscribe(&topic, Arc::clone(listener) as Arc<dyn Listener>));
         listener.hears(test_node, &[Notice::Subscribed]).await;
     }
     let (next, topic) =
-        (Arc::new(RecordingListener::default()), names::head(&resource("crowd"), &owner("writer")));
+        (Arc::new(RecordingListener::default()), names::head(&resource("crowd"), &lease_id("writer")));
     subscriptions.push(test_node.node.subscribe(&topic, Arc::clone(&next) as Arc<dyn Listener>));
     next.hears(test_node, &[Notice::Subscribed]).await;
     let enter = async |index: usize| {

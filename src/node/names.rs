@@ -4,7 +4,7 @@
 //! rule: braces enclose the resource, so that a cluster keeps its keys together, unless the resource
 //! contains a `{`.
 
-use crate::values::{LeaseId, READERS as READERS_OWNER, Resource};
+use crate::values::{LeaseId, READERS as READERS_LEASE_ID, Resource};
 
 /// The key of the node metadata.
 pub(crate) const METADATA: &str = "redquorum:node";
@@ -47,7 +47,7 @@ pub(crate) fn substitute_names(script: &str) -> String {
         ("$CHANNEL", CHANNEL),
         ("$COUNTER", COUNTER),
         ("$TOMBSTONE", TOMBSTONE),
-        ("$SHARED", READERS_OWNER),
+        ("$SHARED", READERS_LEASE_ID),
         ("$READERS", READERS),
         ("$READER_SUFFIX", READER_SUFFIX),
         ("$LEADER", LEADER),
@@ -152,10 +152,10 @@ pub(crate) fn counter(resource: &Resource) -> Vec<u8> {
 
 /// Returns the key of the tombstone that refuses late requests of a lease id.
 #[cfg(test)]
-pub(crate) fn tombstone(resource: &Resource, owner: &LeaseId) -> Vec<u8> {
+pub(crate) fn tombstone(resource: &Resource, lease_id: &LeaseId) -> Vec<u8> {
     let mut name = named(TOMBSTONE, resource);
     name.push(b':');
-    name.extend_from_slice(owner.as_bytes());
+    name.extend_from_slice(lease_id.as_bytes());
     name
 }
 

@@ -13,7 +13,7 @@ use crate::{
 pub(super) struct AttemptRequests<'a> {
     pub(super) checked: &'a CheckedRequest,
     /// The lease id of this attempt alone.
-    pub(super) owner: LeaseId,
+    pub(super) lease_id: LeaseId,
     /// A vote that is large enough, by the answers to earlier attempts; 0 without any.
     pub(super) hint: u64,
     /// The write lease that a downgrade turns into a read lease.
@@ -24,13 +24,13 @@ pub(super) struct AttemptRequests<'a> {
 
 impl<'a> AttemptRequests<'a> {
     pub(super) fn new(context: &ClientContext, checked: &'a CheckedRequest) -> Self {
-        Self { checked, owner: context.owners.fresh(), hint: 0, writer: None, will_not_wait: false }
+        Self { checked, lease_id: context.lease_ids.fresh(), hint: 0, writer: None, will_not_wait: false }
     }
 
     pub(super) fn lock(&self, ignores_queue: bool) -> Lock {
         Lock {
             resources: self.checked.resources.clone(),
-            owner: self.owner.clone(),
+            lease_id: self.lease_id.clone(),
             ttl: self.checked.settings.attempt.ttl,
             hint: self.hint,
             ignores_queue,
@@ -48,14 +48,14 @@ impl<'a> AttemptRequests<'a> {
     }
 
     pub(super) fn write_back(&self, token: u64) -> Operation {
-        let (resources, owner) = (self.checked.resources.clone(), self.owner.clone());
-        Operation::WriteBack(WriteBack { resources, owner, token })
+        let (resources, lease_id) = (self.checked.resources.clone(), self.lease_id.clone());
+        Operation::WriteBack(WriteBack { resources, lease_id, token })
     }
 
     /// Returns the unlock of a rollback, which wakes no waiter.
     pub(super) fn unlock(&self, tombstone: Tombstone) -> Operation {
-        let (resources, owner) = (self.checked.resources.clone(), self.owner.clone());
-        Operation::Unlock(Unlock { resources, owner, notify: false, tombstone, has_waiters: false })
+        let (resources, lease_id) = (self.checked.resources.clone(), self.lease_id.clone());
+        Operation::Unlock(Unlock { resources, lease_id, notify: false, tombstone, has_waiters: false })
     }
 
     /// Returns a request that a node has a node timeout to answer.
@@ -67,8 +67,8 @@ impl<'a> AttemptRequests<'a> {
     /// that names readers is a deferral in favour of a writer.
     pub(super) fn reply(&self, answer: &Answer) -> NodeReply {
         match answer {
-            Answer::Held(Holder { resource, owner: Some(owner), .. })
-                if owner.is_of_readers() && self.checked.resources.is_shared(*resource) =>
+            Answer::Held(Holder { resource, lease_id: Some(lease_id), .. })
+                if lease_id.is_of_readers() && self.checked.resources.is_shared(*resource) =>
             {
                 NodeReply::Refused(Refusal::Deferred)
             }

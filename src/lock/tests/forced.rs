@@ -29,7 +29,7 @@ impl Scene {
 
     /// Publishes a notice at one node, as any program may.
     fn publish(&self, node: usize) {
-        let topic = names::force_unlocked(self.quorum.client().context.owners.name());
+        let topic = names::force_unlocked(self.quorum.client().context.lease_ids.name());
         server(&self.cluster, node).publish(&topic);
     }
 

@@ -6,7 +6,7 @@ use super::NodeModel;
 use crate::{
     model::{
         CLIENTS,
-        message::{ModelAttempt, owner_of, resource},
+        message::{ModelAttempt, lease_id_of, resource},
         protocol::Protocol,
     },
     mutation::Mutation,
@@ -21,7 +21,7 @@ impl NodeModel {
     pub(in crate::model) fn expire(&mut self, model: &Protocol, reader: Option<ModelAttempt>) {
         let left = self.state.stored_readers(resource()).cloned();
         match reader {
-            Some(reader) => self.state.forget_reader(resource(), owner_of(reader), self.time(0)),
+            Some(reader) => self.state.forget_reader(resource(), lease_id_of(reader), self.time(0)),
             None => self.state.end_lock(resource()),
         }
         if model.rules.is_broken(Mutation::StalePhase) && !self.is_held(0) {
@@ -75,7 +75,7 @@ impl NodeModel {
         let held = self.state.held(resource(), now).cloned();
         self.state.set_lock(resource(), held.map(|held| HeldKey { expires_at: now + earlier, ..held }));
         let readers = self.state.stored_readers(resource()).cloned().map(|readers| ReaderRun {
-            ends: readers.ends.into_keys().map(|owner| (owner, now + earlier)).collect(),
+            ends: readers.ends.into_keys().map(|lease_id| (lease_id, now + earlier)).collect(),
             expires_at: now + earlier,
             ..readers
         });

@@ -26,7 +26,7 @@ use crate::{
     node::{
         Answer, Downgrade, Lock, Operation, names,
         operation::samples::{
-            force_unlock, inspect, lock, not_waiting, owner, renew, resource, resources, take, unlock,
+            force_unlock, inspect, lease_id, lock, not_waiting, renew, resource, resources, take, unlock,
             unlock_late, write_back,
         },
     },
@@ -50,7 +50,7 @@ pub(crate) trait ExampleNode {
 
     fn counter(&mut self, name: &str) -> Option<u64>;
 
-    fn owner(&mut self, name: &str) -> Option<String>;
+    fn lease_id(&mut self, name: &str) -> Option<String>;
 
     fn holds(&mut self, name: &str) -> Option<u32>;
 
@@ -145,7 +145,7 @@ fn execute(node: &mut impl ExampleNode, words: &[&str]) -> Option<String> {
             return None;
         }
         ["counter", name] => node.counter(name).map(|counter| counter.to_string()),
-        ["owner", name] => node.owner(name),
+        ["owner", name] => node.lease_id(name),
         ["holds", name] => node.holds(name).map(|holds| holds.to_string()),
         ["ttl", name] => node.ttl(name).map(|ttl| format!("{}ms", ttl.as_millis())),
         ["readers", name] => {
@@ -189,16 +189,16 @@ fn operation(words: &[&str]) -> Operation {
         ("bury", [by]) => unlock(names, by, true, true),
         ("downgrade", [reader, writer, ttl]) => {
             let (resources, ttl) = (resources(names), Duration::from_millis(number(ttl)));
-            let owner_of_lock = owner(reader);
+            let lease_id_of_reader = lease_id(reader);
             let lock = Lock {
                 resources,
-                owner: owner_of_lock,
+                lease_id: lease_id_of_reader,
                 ttl,
                 hint: 0,
                 ignores_queue: true,
                 will_not_wait: false,
             };
-            Operation::Downgrade(Downgrade { lock, writer: owner(writer) })
+            Operation::Downgrade(Downgrade { lock, writer: lease_id(writer) })
         }
         ("force_unlock", []) => force_unlock(names),
         ("inspect", []) => inspect(names),
@@ -210,8 +210,8 @@ fn shown_answer(answer: &Answer) -> String {
     match answer {
         Answer::Granted { vote } => format!("granted {vote}"),
         Answer::Held(held) => {
-            let owner = held.owner.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
-            format!("held {} {owner} {}ms {}", held.resource, held.remaining.as_millis(), held.counter)
+            let lease_id = held.lease_id.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+            format!("held {} {lease_id} {}ms {}", held.resource, held.remaining.as_millis(), held.counter)
         }
         Answer::Tombstone => "tombstone".to_owned(),
         Answer::WrongQuorum { fingerprint } => format!("wrong_quorum {fingerprint}"),

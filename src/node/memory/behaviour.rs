@@ -76,8 +76,8 @@ fn refusal(operation: &Operation, parameters: &QuorumParameters) -> Answer {
     let (mut node, now) = (NodeState::new("refuses"), NodeTime::from_epoch(0));
     let expires_at = now + parameters.max_ttl;
     for resource in operation.resources() {
-        let owner = LeaseId::from_wire(b"somebody:else");
-        node.set_lock(resource, Some(HeldKey { owner, holds: 1, expires_at }));
+        let lease_id = LeaseId::from_wire(b"somebody:else");
+        node.set_lock(resource, Some(HeldKey { lease_id, holds: 1, expires_at }));
     }
     node.apply(&parameters, operation, now).answer
 }

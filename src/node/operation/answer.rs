@@ -157,11 +157,11 @@ impl From<&Answer> for NodeReply {
             | Answer::CountMismatch(_)
             | Answer::Registered(_)
             | Answer::Inspected(_) => Self::Done,
-            Answer::Held(Holder { owner, remaining, .. }) => {
-                Self::Refused(Refusal::Held { by: owner.clone(), remaining: Some(*remaining) })
+            Answer::Held(Holder { lease_id, remaining, .. }) => {
+                Self::Refused(Refusal::Held { by: lease_id.clone(), remaining: Some(*remaining) })
             }
-            Answer::Queued(Queued { holder: Some(Holder { owner, remaining, .. }), .. }) => {
-                Self::Refused(Refusal::Held { by: owner.clone(), remaining: Some(*remaining) })
+            Answer::Queued(Queued { holder: Some(Holder { lease_id, remaining, .. }), .. }) => {
+                Self::Refused(Refusal::Held { by: lease_id.clone(), remaining: Some(*remaining) })
             }
             Answer::Queued(_) => Self::Refused(Refusal::Deferred),
             Answer::Tombstone => Self::Refused(Refusal::RolledBack),

@@ -1,7 +1,7 @@
 -- downgrade.lua  KEYS resources, all of them shared  ARGV owner, ttl, writer  ->  vote | held index owner remaining counter | tombstone | abstains
 node.arity.downgrade = 3
-function node.downgrade(resources, owner, ttl, writer)
-  local seen = node.look_up_to_lock(resources, owner, writer)
+function node.downgrade(resources, lease_id, ttl, writer)
+  local seen = node.look_up_to_lock(resources, lease_id, writer)
   -- A writer whose lock was force-unlocked must not become a reader.
   if not seen.is_all_ours and node.has_any_tombstone(resources, writer) then
     return { 'tombstone' }
@@ -9,7 +9,7 @@ function node.downgrade(resources, owner, ttl, writer)
   if seen.other then
     return node.held_by_another(seen)
   end
-  local vote = node.grant(resources, owner, ttl, '0', seen, true)
+  local vote = node.grant(resources, lease_id, ttl, '0', seen, true)
   for i = 1, #resources do
     if seen.written[i] then
       -- The deletion follows the share, so that no other owner can lock in between.

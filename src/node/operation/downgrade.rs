@@ -22,8 +22,8 @@ impl Operate for Downgrade {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Lock { resources, owner, ttl, .. } = &self.lock;
-        arguments.name_for("downgrade", resources).owner(owner).ttl(*ttl).owner(&self.writer);
+        let Lock { resources, lease_id, ttl, .. } = &self.lock;
+        arguments.name_for("downgrade", resources).lease_id(lease_id).ttl(*ttl).lease_id(&self.writer);
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
@@ -34,6 +34,6 @@ impl Operate for Downgrade {
     }
 
     fn acquired_lease(&self) -> Option<&LeaseId> {
-        Some(&self.lock.owner)
+        Some(&self.lock.lease_id)
     }
 }

@@ -57,8 +57,8 @@ function node.ttl_before(resource, waiter)
 end
 
 node.arity.enqueue = 8
-function node.enqueue(resources, owner, ttl, hint, waiter, arrival, entry_ttl, index, enqueue_only)
-  local seen = node.look_up_to_lock(resources, owner)
+function node.enqueue(resources, lease_id, ttl, hint, waiter, arrival, entry_ttl, index, enqueue_only)
+  local seen = node.look_up_to_lock(resources, lease_id)
   if resources.is_shared then
     node.yield_to_writer(resources, seen)
   end
@@ -69,7 +69,7 @@ function node.enqueue(resources, owner, ttl, hint, waiter, arrival, entry_ttl, i
     head = node.next_in_queue(resource, seen.ttls[index + 1], waiter, arrival)
   end
   if is_free and (not head or head == waiter) then
-    local vote = node.grant(resources, owner, ttl, hint, seen)
+    local vote = node.grant(resources, lease_id, ttl, hint, seen)
     if head then
       node.leave_queue(resource, waiter)
     end

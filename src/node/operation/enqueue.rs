@@ -57,8 +57,8 @@ impl Operate for Enqueue {
             true => arguments.short_name("head"),
             false => arguments.name_for("enqueue", &lock.resources),
         };
-        arguments.owner(&lock.owner).ttl(lock.ttl).number(lock.hint);
-        arguments.owner(waiter).number(*arrival).number(entry_ttl.map_or(0, whole_milliseconds));
+        arguments.lease_id(&lock.lease_id).ttl(lock.ttl).number(lock.hint);
+        arguments.lease_id(waiter).number(*arrival).number(entry_ttl.map_or(0, whole_milliseconds));
         if !is_short {
             arguments.index(*resource).number(u8::from(*enqueue_only));
         }
@@ -73,7 +73,7 @@ impl Operate for Enqueue {
     }
 
     fn acquired_lease(&self) -> Option<&LeaseId> {
-        Some(&self.lock.owner)
+        Some(&self.lock.lease_id)
     }
 }
 

@@ -16,12 +16,12 @@ function node.inspect(resources, max_readers)
   if not held then
     return reply
   end
-  reply[8], reply[9], reply[10] = held.owner, held.holds, held.ttl
-  if held.owner == $SHARED then
+  reply[8], reply[9], reply[10] = held.lease_id, held.holds, held.ttl
+  if held.lease_id == $SHARED then
     node.require_functions('share')
     reply[9] = 0
   end
-  if held.owner == $SHARED and node.readers(resources[1], held) then
+  if held.lease_id == $SHARED and node.readers(resources[1], held) then
     local readers, now = $READERS .. resources[1] .. '}', node.format_integer(node.milliseconds())
     reply[9] = redis.call('ZCOUNT', readers, now, '+inf')
     -- The first readers to expire, at most this number, because there may be very many.

@@ -50,7 +50,7 @@ pub(crate) const READERS_SHOWN: u32 = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HolderInfo {
     /// The owner; `None` if the key has more than one field, as a lock of another library may.
-    pub(crate) owner: Option<LeaseId>,
+    pub(crate) lease_id: Option<LeaseId>,
     /// The number of holds, or of readers if the resource is shared.
     pub(crate) holds: u32,
     /// The rest of the ttl; `None` for a key without a ttl, which this library never writes.
@@ -84,7 +84,7 @@ impl Operate for Inspect {
             fingerprint: wire::fingerprint(fingerprint),
             abstention: abstention(abstains),
             readers,
-            waiters: wire::owner(first_waiter)?.map(|first| Box::new(WaitersInfo { count, first })),
+            waiters: wire::lease_id(first_waiter)?.map(|first| Box::new(WaitersInfo { count, first })),
         }))
     }
 }
@@ -95,16 +95,17 @@ type Readers = Box<[(LeaseId, Duration)]>;
 ///
 /// Another library may write holds that are no number, which count as 0. A negative ttl counts as none.
 fn held_by(fields: &[wire::Value]) -> Option<(Option<HolderInfo>, Readers)> {
-    let [owner, holds, remaining, readers @ ..] = fields else {
+    let [lease_id, holds, remaining, readers @ ..] = fields else {
         return fields.is_empty().then_some((None, Box::default()));
     };
     let held = HolderInfo {
-        owner: wire::owner(owner)?,
+        lease_id: wire::lease_id(lease_id)?,
         holds: wire::number(holds).and_then(|holds| u32::try_from(holds).ok()).unwrap_or(0),
         remaining: wire::milliseconds(remaining),
     };
     let (readers, []) = readers.as_chunks() else { return None };
-    let reader = |[owner, left]: &[wire::Value; 2]| Some((wire::owner(owner)??, wire::milliseconds(left)?));
+    let reader =
+        |[lease_id, left]: &[wire::Value; 2]| Some((wire::lease_id(lease_id)??, wire::milliseconds(left)?));
     Some((Some(held), readers.iter().map(reader).collect::<Option<_>>()?))
 }
 

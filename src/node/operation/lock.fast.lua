@@ -12,7 +12,7 @@ repeat
   fields = is_usual and (fields or call('HLEN', resource))
   if fields == 1 and not is_woken and is_dirty and call('EXISTS', $QUEUE .. resource .. '}') == 0 then
     local holder, remaining = call('HGETALL', resource)[1], call('PTTL', resource)
-    local number, max_ttl = holder ~= owner and call('GET', counter), tonumber(string.match(words[3], ' (%d+) '))
+    local number, max_ttl = holder ~= lease_id and call('GET', counter), tonumber(string.match(words[3], ' (%d+) '))
     -- The key of a dirty node must outlive the mark.
     local lasts = call('PTTL', $DIRTY)
     number = type(number) == 'string' and find(number, '^[1-9]%d*$') and tonumber(number)
@@ -49,10 +49,10 @@ repeat
     call('DECR', counter)
     break
   end
-  local done = call('HSET', resource, owner, '1')
+  local done = call('HSET', resource, lease_id, '1')
   if done == 1 then
     done = call('PEXPIRE', resource, ttl)
-    if done ~= 1 and call('HDEL', resource, owner) ~= 1 then
+    if done ~= 1 and call('HDEL', resource, lease_id) ~= 1 then
       call('DEL', resource)
     end
   end

@@ -3,7 +3,7 @@
 
 -- Locks resources that no other owner holds, ignoring queues and marks. Returns the vote. If the caller
 -- knows that there is no mark (`is_unmarked`), none is deleted.
-function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
+function node.grant(resources, lease_id, ttl, hint, seen, is_unmarked)
   -- A lock that arrives twice gets the same vote twice, and a reader gets the vote of the readers that
   -- it joins. A vote that the node does not remember, or below the minimum token, is not repeated.
   local minimum_token = node.integer(node.metadata().minimum_token)
@@ -27,10 +27,10 @@ function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
   for i = 1, #resources do
     values[i] = is_shared and math.max(seen.found[i] or 0, vote) or vote
   end
-  node.write_owner(resources, owner, seen, values, not is_repeated and '1' or nil, ttl)
+  node.write_lease_id(resources, lease_id, seen, values, not is_repeated and '1' or nil, ttl)
   for i = 1, (is_shared or not is_unmarked) and #resources or 0 do
     if is_shared and is_shared[i] then
-      node.share(resources[i], owner, seen.readers[i], vote, ttl)
+      node.share(resources[i], lease_id, seen.readers[i], vote, ttl)
     elseif not is_unmarked then
       node.delete_marks(resources[i])
     end
@@ -59,10 +59,10 @@ end
 
 -- Locks for a newcomer, which yields to waiters.
 node.arity.lock_any = 3
-function node.lock_any(resources, owner, ttl, hint, will_not_wait)
-  local seen = node.look_up_to_lock(resources, owner)
+function node.lock_any(resources, lease_id, ttl, hint, will_not_wait)
+  local seen = node.look_up_to_lock(resources, lease_id)
   if seen.is_all_ours then
-    return node.grant(resources, owner, ttl, hint, seen)
+    return node.grant(resources, lease_id, ttl, hint, seen)
   end
   local first, rank = node.yield_to_waiters(resources, seen)
   local held = seen.other and node.held_by_another(seen)
@@ -77,33 +77,33 @@ function node.lock_any(resources, owner, ttl, hint, will_not_wait)
     end
     return held
   end
-  return node.grant(resources, owner, ttl, hint, seen, true)
+  return node.grant(resources, lease_id, ttl, hint, seen, true)
 end
 
 -- Locks for a woken waiter.
 node.arity.take = 3
-function node.take(resources, owner, ttl, hint, will_not_wait)
-  local seen = node.look_up_to_lock(resources, owner)
+function node.take(resources, lease_id, ttl, hint, will_not_wait)
+  local seen = node.look_up_to_lock(resources, lease_id)
   -- The wake of a group may have come from another of its resources, so only a lock on one resource
   -- sets the writer mark.
   local is_one = #resources == 1 and not resources.is_shared
-  if not will_not_wait and is_one and seen.other and seen.other.owner == $SHARED and seen.other.remaining > 0 then
+  if not will_not_wait and is_one and seen.other and seen.other.lease_id == $SHARED and seen.other.remaining > 0 then
     node.require_functions('share')
     -- The answer does not depend on the mark.
     pcall(node.set_writer_mark, resources[seen.other.index + 1], seen.other.remaining)
   elseif resources.is_shared then
     node.yield_to_writer(resources, seen)
   end
-  return seen.other and node.held_by_another(seen) or node.grant(resources, owner, ttl, hint, seen)
+  return seen.other and node.held_by_another(seen) or node.grant(resources, lease_id, ttl, hint, seen)
 end
 
 -- The same for clients that will not wait after a refusal, so that no mark is set.
 node.arity.try_any = 3
-function node.try_any(resources, owner, ttl, hint)
-  return node.lock_any(resources, owner, ttl, hint, true)
+function node.try_any(resources, lease_id, ttl, hint)
+  return node.lock_any(resources, lease_id, ttl, hint, true)
 end
 
 node.arity.try_take = 3
-function node.try_take(resources, owner, ttl, hint)
-  return node.take(resources, owner, ttl, hint, true)
+function node.try_take(resources, lease_id, ttl, hint)
+  return node.take(resources, lease_id, ttl, hint, true)
 end

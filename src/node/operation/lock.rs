@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lock {
     pub(crate) resources: Resources,
-    pub(crate) owner: LeaseId,
+    pub(crate) lease_id: LeaseId,
     pub(crate) ttl: Duration,
     /// One more than the largest counter that the client has seen, or 0. The hint brings the counters of
     /// nodes back in step, so that their votes agree and no write-back is needed.
@@ -43,7 +43,7 @@ pub(crate) struct Holder {
     /// The index of the resource that another lease holds for the longest time; at a tie, the first index.
     pub(crate) resource: usize,
     /// The owner; `None` if the key has more than one field, as a lock of another library may.
-    pub(crate) owner: Option<LeaseId>,
+    pub(crate) lease_id: Option<LeaseId>,
     pub(crate) remaining: Duration,
     /// The largest fencing counter of the requested resources, 0 if there is none.
     pub(crate) counter: u64,
@@ -55,20 +55,20 @@ impl Operate for Lock {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Self { resources, owner, ttl, hint, ignores_queue, .. } = self;
+        let Self { resources, lease_id, ttl, hint, ignores_queue, .. } = self;
         let is_usual = !ignores_queue && *hint == 0 && resources.len() == 1;
         if is_usual && !(resources.is_shared(0) && self.will_not_wait) {
             let name = if resources.is_shared(0) { "share" } else { self.operation_name("lock", "try") };
-            arguments.short_name(name).owner(owner).ttl(*ttl);
+            arguments.short_name(name).lease_id(lease_id).ttl(*ttl);
         } else if *ignores_queue && !self.will_not_wait && self.is_of_one() {
-            arguments.short_name("turn").owner(owner).ttl(*ttl).number(*hint);
+            arguments.short_name("turn").lease_id(lease_id).ttl(*ttl).number(*hint);
         } else {
             let name = if *ignores_queue {
                 self.operation_name("take", "try_take")
             } else {
                 self.operation_name("lock_any", "try_any")
             };
-            arguments.name_for(name, resources).owner(owner).ttl(*ttl).number(*hint);
+            arguments.name_for(name, resources).lease_id(lease_id).ttl(*ttl).number(*hint);
         }
     }
 
@@ -86,16 +86,16 @@ impl Operate for Lock {
     }
 
     fn acquired_lease(&self) -> Option<&LeaseId> {
-        Some(&self.owner)
+        Some(&self.lease_id)
     }
 }
 
 impl Holder {
     pub(super) fn read(resources: &[Resource], fields: &[wire::Value]) -> Option<Self> {
-        let [resource, owner, remaining, counter] = fields else { return None };
+        let [resource, lease_id, remaining, counter] = fields else { return None };
         Some(Self {
             resource: wire::index(resources, resource)?,
-            owner: wire::owner(owner)?,
+            lease_id: wire::lease_id(lease_id)?,
             remaining: wire::milliseconds(remaining)?,
             counter: wire::number(counter)?,
         })

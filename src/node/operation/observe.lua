@@ -3,5 +3,5 @@ node.arity.observe = 0
 function node.observe(resources)
   local held = node.holder(resources[1])
   local proclamation = redis.call('HMGET', $LEADER .. resources[1] .. '}', 'owner', 'term', 'number', 'value', 'since')
-  return { 'observed', held and held.owner, held and held.ttl, unpack(proclamation) }
+  return { 'observed', held and held.lease_id, held and held.ttl, unpack(proclamation) }
 end

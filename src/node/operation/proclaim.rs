@@ -24,7 +24,7 @@ pub(crate) struct Proclaim {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Proclamation {
     /// The owner of the lock.
-    pub(crate) owner: LeaseId,
+    pub(crate) lease_id: LeaseId,
     /// The fencing token of the lock.
     pub(crate) term: u64,
     /// The number of the value, which grows with every value of one leader. A late request does not
@@ -38,8 +38,8 @@ pub(crate) struct Proclamation {
 impl fmt::Debug for Proclamation {
     /// Omits the value, which may be long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { owner, term, number, value, .. } = self;
-        write!(f, "{owner} in term {term}, number {number}, {} bytes", value.len())
+        let Self { lease_id, term, number, value, .. } = self;
+        write!(f, "{lease_id} in term {term}, number {number}, {} bytes", value.len())
     }
 }
 
@@ -49,8 +49,8 @@ impl Operate for Proclaim {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Proclamation { owner, term, number, value, since } = &self.proclamation;
-        arguments.name("proclaim", 1).owner(owner).number(*term).number(*number);
+        let Proclamation { lease_id, term, number, value, since } = &self.proclamation;
+        arguments.name("proclaim", 1).lease_id(lease_id).number(*term).number(*number);
         arguments.bytes(value).time(*since).ttl(self.ttl);
     }
 

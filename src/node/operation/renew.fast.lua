@@ -8,7 +8,7 @@ repeat
     break
   end
   -- If the counter equals the token and its ttl is long enough, no number is parsed or formatted.
-  if call('HMGET', resource, owner)[1] ~= holds or call('GET', counter) ~= token then
+  if call('HMGET', resource, lease_id)[1] ~= holds or call('GET', counter) ~= token then
     break
   end
   local remembered = call('PTTL', counter)

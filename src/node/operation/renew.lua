@@ -1,12 +1,12 @@
 -- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1 | renewed 0 | with_waiters and one of these | renewed_in_quarantine [remaining] | held index owner remaining counter | tombstone
 node.arity.renew_any = 4
-function node.renew_any(resources, owner, holds, ttl, token)
+function node.renew_any(resources, lease_id, holds, ttl, token)
   node.admit()
   token = node.integer(token)
-  if node.has_any_tombstone(resources, owner) then
+  if node.has_any_tombstone(resources, lease_id) then
     return { 'tombstone' }
   end
-  local seen = node.look_up(resources, owner)
+  local seen = node.look_up(resources, lease_id)
   if seen.other then
     return node.held_by_another(seen)
   end
@@ -29,10 +29,10 @@ function node.renew_any(resources, owner, holds, ttl, token)
       epochs[i] = values[i]
     end
   end
-  node.write_owner(resources, owner, seen, values, holds, ttl)
+  node.write_lease_id(resources, lease_id, seen, values, holds, ttl)
   for i, is_shared in pairs(resources.is_shared or {}) do
     if is_shared then
-      node.extend_yield_mark(resources[i], node.share(resources[i], owner, seen.readers[i], epochs[i], ttl))
+      node.extend_yield_mark(resources[i], node.share(resources[i], lease_id, seen.readers[i], epochs[i], ttl))
     end
   end
   -- In quarantine, renewals count as soon as every attempt is decided in which the node may have voted.

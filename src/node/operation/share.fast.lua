@@ -41,7 +41,7 @@ repeat
   end
   local ends, done = format('%d%07d', (now + ttl) / 10000000, (now + ttl) % 10000000), nil
   if last_end then
-    done = call('ZADD', readers, 'NX', ends, owner)
+    done = call('ZADD', readers, 'NX', ends, lease_id)
     -- The end of an owner that is a reader already may be later.
     if done == 0 then
       break
@@ -55,13 +55,13 @@ repeat
     end
   else
     local phase = vote < 10000000 and format('%d', vote) or format('%d%07d', vote / 10000000, vote % 10000000)
-    done = call('ZADD', readers, ends, owner)
+    done = call('ZADD', readers, ends, lease_id)
     done = done == 1 and call('PEXPIREAT', readers, ends) or done
     done = done == 1 and call('HSET', resource, $SHARED, phase .. ':' .. phase) or done
     done = done == 1 and call('PEXPIREAT', resource, ends) or done
     if done ~= 1 and type(call('DEL', resource, readers)) == 'table' then
       call('HDEL', resource, $SHARED)
-      call('ZREM', readers, owner)
+      call('ZREM', readers, lease_id)
     end
   end
   if done == 0 then

@@ -34,7 +34,7 @@ repeat
   if is_dirty and call('EXISTS', $QUEUE .. resource .. '}', (hand_over and $QUEUE or $YIELD_MARK) .. resource .. '}') ~= 0 then
     break
   end
-  if call('HDEL', resource, owner) == 1 then
+  if call('HDEL', resource, lease_id) == 1 then
     if hand_over then
       call('SET', $YIELD_MARK .. resource .. '}', '1', 'PX', hand_over)
     end

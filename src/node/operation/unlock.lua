@@ -16,7 +16,7 @@ function node.pass_yield_mark(resource, notifies, is_known)
 end
 
 node.arity.unlock_any = 2
-function node.unlock_any(resources, owner, kind, is_removed)
+function node.unlock_any(resources, lease_id, kind, is_removed)
   local notify, tombstone, is_known = string.match(kind, '^(%d)(%d)(1?)$')
   -- If one step fails, the rest are executed still, and the first problem is the answer. Deletions
   -- precede: a server without memory accepts them, and other writes only after a first write.
@@ -26,20 +26,20 @@ function node.unlock_any(resources, owner, kind, is_removed)
     local reply, is_free = 0, false
     if resources.is_shared and resources.is_shared[i] then
       local is_done, was_reader
-      is_done, was_reader, is_free = pcall(node.unshare, resource, owner, is_removed)
+      is_done, was_reader, is_free = pcall(node.unshare, resource, lease_id, is_removed)
       problem = problem or (not is_done and was_reader)
       deleted = deleted + (is_done and was_reader or 0)
     else
       -- A lease id is unique, so a field of this name is the owner's lock, whatever other fields the
       -- key has.
-      reply = redis.pcall('HDEL', resource, owner)
+      reply = redis.pcall('HDEL', resource, lease_id)
       is_free = reply == 1
       if is_free then
         deleted = deleted + 1
       elseif reply ~= 0 then
         -- A replica refuses to delete even a missing field. Then there is nothing to deliver, and no
         -- problem.
-        local field = redis.pcall('HMGET', resource, owner)
+        local field = redis.pcall('HMGET', resource, lease_id)
         reply = (field.err or field[1]) and reply
       end
     end
@@ -56,7 +56,7 @@ function node.unlock_any(resources, owner, kind, is_removed)
   end
   local is_left = tombstone == '2' or (tombstone == '1' and deleted < #resources)
   for i = 1, is_left and #resources or 0 do
-    local is_done, answer = pcall(node.write_tombstone, resources[i], owner)
+    local is_done, answer = pcall(node.write_tombstone, resources[i], lease_id)
     problem = problem or (not is_done and answer)
   end
   if problem then

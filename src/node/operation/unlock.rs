@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unlock {
     pub(crate) resources: Resources,
-    pub(crate) owner: LeaseId,
+    pub(crate) lease_id: LeaseId,
     /// Whether the attempt had its quorum. Only then does the node publish a release notice and renew
     /// the yield mark. The first waiter is woken in any case.
     pub(crate) notify: bool,
@@ -44,9 +44,9 @@ impl Operate for Unlock {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Self { resources, owner, notify, tombstone, has_waiters } = self;
+        let Self { resources, lease_id, notify, tombstone, has_waiters } = self;
         if let Some(name) = self.shortest_name() {
-            arguments.short_name(name).owner(owner);
+            arguments.short_name(name).lease_id(lease_id);
             return;
         }
         if resources.len() == 1 && !resources.is_any_shared() {
@@ -55,7 +55,7 @@ impl Operate for Unlock {
             arguments.name_for("unlock_any", resources);
         }
         let mark = if *has_waiters { "1" } else { "" };
-        arguments.owner(owner).joined(format_args!("{}{}{mark}", u8::from(*notify), *tombstone as u8));
+        arguments.lease_id(lease_id).joined(format_args!("{}{}{mark}", u8::from(*notify), *tombstone as u8));
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
@@ -71,7 +71,7 @@ impl Operate for Unlock {
     }
 
     fn released_lease(&self) -> Option<&LeaseId> {
-        Some(&self.owner)
+        Some(&self.lease_id)
     }
 }
 

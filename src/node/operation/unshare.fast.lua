@@ -5,7 +5,7 @@
 arity = 1
 repeat
   local readers = $READERS .. resource .. '}'
-  is_removed = call('ZREM', readers, owner) == 1
+  is_removed = call('ZREM', readers, lease_id) == 1
   if not is_removed or is_dirty then
     break
   end

@@ -47,8 +47,8 @@ impl<'a> Arguments<'a> {
         self.bytes(name.as_bytes())
     }
 
-    pub(super) fn owner(&mut self, owner: &LeaseId) -> &mut Self {
-        self.bytes(owner.as_bytes())
+    pub(super) fn lease_id(&mut self, lease_id: &LeaseId) -> &mut Self {
+        self.bytes(lease_id.as_bytes())
     }
 
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
@@ -150,10 +150,10 @@ pub(super) fn milliseconds(value: &Value) -> Option<Duration> {
 }
 
 /// Reads an owner; `Some(None)` if the script names none.
-pub(super) fn owner(value: &Value) -> Option<Option<LeaseId>> {
+pub(super) fn lease_id(value: &Value) -> Option<Option<LeaseId>> {
     match value {
         Value::Nil => Some(None),
-        value => bytes(value).map(|owner| Some(LeaseId::from_wire(owner))),
+        value => bytes(value).map(|lease_id| Some(LeaseId::from_wire(lease_id))),
     }
 }
 

@@ -1,9 +1,9 @@
 -- write_back.lua  KEYS resources  ARGV owner, token  ->  written_back | not_written_back counter | abstains
 node.arity.write_back = 2
-function node.write_back(resources, owner, token)
+function node.write_back(resources, lease_id, token)
   node.may_vote()
   token = node.integer(token)
-  local seen = node.look_up(resources, owner)
+  local seen = node.look_up(resources, lease_id)
   local may_stand, all_readers = seen.is_all_ours, seen.readers or {}
   for i = 1, #resources do
     -- While readers hold the resource, no writer's token exceeds the phase.

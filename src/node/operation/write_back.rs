@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WriteBack {
     pub(crate) resources: Resources,
-    pub(crate) owner: LeaseId,
+    pub(crate) lease_id: LeaseId,
     pub(crate) token: u64,
 }
 
@@ -22,7 +22,7 @@ impl Operate for WriteBack {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        arguments.name_for("write_back", &self.resources).owner(&self.owner).number(self.token);
+        arguments.name_for("write_back", &self.resources).lease_id(&self.lease_id).number(self.token);
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
@@ -37,6 +37,6 @@ impl Operate for WriteBack {
     }
 
     fn acquired_lease(&self) -> Option<&LeaseId> {
-        Some(&self.owner)
+        Some(&self.lease_id)
     }
 }

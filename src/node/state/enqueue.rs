@@ -31,15 +31,15 @@ impl NodeState {
         subscribers: &mut Subscribers<'_>,
     ) -> Result<Answer, Answer> {
         let Enqueue { lock, resource: index, waiter, arrival, entry_ttl, enqueue_only } = enqueue;
-        if self.has_tombstone(&lock.resources, &lock.owner, now) {
+        if self.has_tombstone(&lock.resources, &lock.lease_id, now) {
             return Ok(Answer::Tombstone);
         }
         let Some(resource) = lock.resources.get(*index) else {
             return self.lock(parameters, lock, now, subscribers);
         };
-        let lookup = self.look_up(&lock.resources, &lock.owner, now);
+        let lookup = self.look_up(&lock.resources, &lock.lease_id, now);
         let counter = self.counters(&lock.resources, now)?.largest;
-        let other = lookup.other.or_else(|| self.yield_to_writer(&lock.resources, &lock.owner, now));
+        let other = lookup.other.or_else(|| self.yield_to_writer(&lock.resources, &lock.lease_id, now));
         let is_free = other.is_none() && !enqueue_only;
         let asks_queue = is_free && !lookup.is_all_ours;
         let asking = Some(TurnRequest { waiter, arrival: *arrival });

@@ -19,13 +19,13 @@ pub(super) struct HolderLookup {
 }
 
 impl NodeState {
-    pub(super) fn look_up(&self, resources: &Resources, owner: &LeaseId, now: NodeTime) -> HolderLookup {
+    pub(super) fn look_up(&self, resources: &Resources, lease_id: &LeaseId, now: NodeTime) -> HolderLookup {
         let mut lookup = HolderLookup { other: None, is_all_ours: true };
         for (resource, (name, is_shared)) in resources.each().enumerate() {
             let held = self.held(name, now);
             let is_ours = match is_shared {
-                true => self.is_reader(name, owner, now),
-                false => held.is_some_and(|held| held.owner == *owner),
+                true => self.is_reader(name, lease_id, now),
+                false => held.is_some_and(|held| held.lease_id == *lease_id),
             };
             lookup.is_all_ours &= is_ours;
             // Readers do not refuse another reader.
@@ -34,7 +34,7 @@ impl NodeState {
             let remaining = other.expires_at.remaining(now);
             if lookup.other.as_ref().is_none_or(|longest| remaining > longest.remaining) {
                 lookup.other =
-                    Some(Holder { resource, owner: Some(other.owner.clone()), remaining, counter: 0 });
+                    Some(Holder { resource, lease_id: Some(other.lease_id.clone()), remaining, counter: 0 });
             }
         }
         lookup
@@ -46,13 +46,13 @@ impl NodeState {
     pub(super) fn look_up_free(
         &self,
         resources: &Resources,
-        owner: &LeaseId,
+        lease_id: &LeaseId,
         now: NodeTime,
     ) -> Result<(bool, Counters), Answer> {
-        if self.has_tombstone(resources, owner, now) {
+        if self.has_tombstone(resources, lease_id, now) {
             return Err(Answer::Tombstone);
         }
-        let HolderLookup { other, is_all_ours } = self.look_up(resources, owner, now);
+        let HolderLookup { other, is_all_ours } = self.look_up(resources, lease_id, now);
         let counters = self.counters(resources, now)?;
         match other {
             Some(holder) => Err(Answer::Held(Holder { counter: counters.largest, ..holder })),
@@ -61,10 +61,10 @@ impl NodeState {
     }
 
     /// Writes the owner of a resource. A ttl that ends later stays.
-    pub(super) fn write_owner(
+    pub(super) fn write_lease_id(
         &mut self,
         resource: &Resource,
-        owner: &LeaseId,
+        lease_id: &LeaseId,
         holds: u32,
         ttl: Duration,
         now: NodeTime,
@@ -72,6 +72,6 @@ impl NodeState {
         let wanted = now + ttl;
         let stored = self.held(resource, now);
         let expires_at = stored.map_or(wanted, |held| held.expires_at.max(wanted));
-        self.set_lock(resource, Some(HeldKey { owner: owner.clone(), holds, expires_at }));
+        self.set_lock(resource, Some(HeldKey { lease_id: lease_id.clone(), holds, expires_at }));
     }
 }

@@ -59,7 +59,7 @@ impl NodeState {
         holder: &Holder,
         now: NodeTime,
     ) {
-        if !holder.owner.as_ref().is_some_and(LeaseId::is_of_readers) || holder.remaining.is_zero() {
+        if !holder.lease_id.as_ref().is_some_and(LeaseId::is_of_readers) || holder.remaining.is_zero() {
             return;
         }
         self.set_yield_mark(parameters, resources, holder, now);
@@ -75,18 +75,18 @@ impl NodeState {
     pub(super) fn yield_to_writer(
         &self,
         resources: &Resources,
-        owner: &LeaseId,
+        lease_id: &LeaseId,
         now: NodeTime,
     ) -> Option<Holder> {
         resources.each().enumerate().find_map(|(index, (resource, is_shared))| {
             let until = self.writer_mark(resource, now).filter(|_| is_shared)?;
             let holder = Holder {
                 resource: index,
-                owner: Some(LeaseId::of_readers()),
+                lease_id: Some(LeaseId::of_readers()),
                 remaining: until.remaining(now),
                 counter: 0,
             };
-            (!self.is_reader(resource, owner, now)).then_some(holder)
+            (!self.is_reader(resource, lease_id, now)).then_some(holder)
         })
     }
 }

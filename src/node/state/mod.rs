@@ -96,7 +96,7 @@ pub(crate) struct NodeState {
 /// The key of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HeldKey {
-    pub(crate) owner: LeaseId,
+    pub(crate) lease_id: LeaseId,
     pub(crate) holds: u32,
     pub(crate) expires_at: NodeTime,
 }
@@ -182,9 +182,9 @@ impl NodeState {
     /// Returns the owner and end of every key and reader, including expired ones that no client unlocked.
     #[cfg(feature = "sim")]
     pub(crate) fn keys_and_relics(&self) -> impl Iterator<Item = (&LeaseId, NodeTime)> {
-        let keys = self.locks.values().map(|held| (&held.owner, held.expires_at));
+        let keys = self.locks.values().map(|held| (&held.lease_id, held.expires_at));
         let readers = self.readers.values().flat_map(|readers| &readers.ends);
-        keys.chain(readers.map(|(owner, end)| (owner, *end)))
+        keys.chain(readers.map(|(lease_id, end)| (lease_id, *end)))
     }
 
     /// Executes one operation, with one subscriber to each topic.
@@ -292,8 +292,13 @@ impl NodeState {
     }
 
     /// Returns the end of the tombstone that refuses late requests of an owner.
-    pub(crate) fn tombstone(&self, resource: &Resource, owner: &LeaseId, now: NodeTime) -> Option<NodeTime> {
-        let expires_at = self.tombstones.get(&(names::shared_key_alias(resource), owner.clone())).copied();
+    pub(crate) fn tombstone(
+        &self,
+        resource: &Resource,
+        lease_id: &LeaseId,
+        now: NodeTime,
+    ) -> Option<NodeTime> {
+        let expires_at = self.tombstones.get(&(names::shared_key_alias(resource), lease_id.clone())).copied();
         expires_at.filter(|expires_at| !expires_at.is_past(now))
     }
 
@@ -333,13 +338,14 @@ impl NodeState {
         &mut self,
         parameters: &QuorumParameters,
         resource: &Resource,
-        owner: &LeaseId,
+        lease_id: &LeaseId,
         now: NodeTime,
     ) {
-        self.tombstones.insert((names::shared_key_alias(resource), owner.clone()), now + parameters.max_ttl);
+        self.tombstones
+            .insert((names::shared_key_alias(resource), lease_id.clone()), now + parameters.max_ttl);
     }
 
-    fn has_tombstone(&self, resources: &[Resource], owner: &LeaseId, now: NodeTime) -> bool {
-        resources.iter().any(|resource| self.tombstone(resource, owner, now).is_some())
+    fn has_tombstone(&self, resources: &[Resource], lease_id: &LeaseId, now: NodeTime) -> bool {
+        resources.iter().any(|resource| self.tombstone(resource, lease_id, now).is_some())
     }
 }

@@ -31,14 +31,14 @@ impl NodeState {
     pub(crate) fn end_reader(
         &mut self,
         resource: &Resource,
-        owner: &LeaseId,
+        lease_id: &LeaseId,
         at: NodeTime,
         now: NodeTime,
     ) -> bool {
         let is_shared = self.readers(resource, now).is_some();
         let Some(readers) = self.readers.get_mut(resource).filter(|_| is_shared) else { return false };
         let last = readers.expires_at;
-        let end = readers.ends.get_mut(owner).filter(|end| **end < last);
+        let end = readers.ends.get_mut(lease_id).filter(|end| **end < last);
         end.map(|end| *end = at).is_some()
     }
 
@@ -91,7 +91,7 @@ impl NodeState {
     }
 
     /// Ends one reader, as its expiry would.
-    pub(crate) fn forget_reader(&mut self, resource: &Resource, owner: &LeaseId, now: NodeTime) {
-        self.unshare(resource, owner, now);
+    pub(crate) fn forget_reader(&mut self, resource: &Resource, lease_id: &LeaseId, now: NodeTime) {
+        self.unshare(resource, lease_id, now);
     }
 }

@@ -15,13 +15,13 @@ impl NodeState {
         subscribers: &mut Subscribers<'_>,
     ) -> Answer {
         let Proclaim { resource, proclamation, ttl } = proclaim;
-        let is_leader = self.held(resource, now).is_some_and(|held| held.owner == proclamation.owner);
+        let is_leader = self.held(resource, now).is_some_and(|held| held.lease_id == proclamation.lease_id);
         if !is_leader {
             return Answer::NotLeader;
         }
         let before = self.leader(resource, now).map(|leader| &leader.proclamation);
         let number_before =
-            before.filter(|before| before.owner == proclamation.owner).map(|before| before.number);
+            before.filter(|before| before.lease_id == proclamation.lease_id).map(|before| before.number);
         if number_before > Some(proclamation.number) {
             return Answer::Proclaimed;
         }

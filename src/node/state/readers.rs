@@ -30,20 +30,20 @@ pub(crate) struct ReaderRun {
 impl NodeState {
     /// Returns the readers of a resource, if any hold it.
     pub(crate) fn readers(&self, resource: &Resource, now: NodeTime) -> Option<&ReaderRun> {
-        self.held(resource, now).filter(|held| held.owner.is_of_readers())?;
+        self.held(resource, now).filter(|held| held.lease_id.is_of_readers())?;
         self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now))
     }
 
     /// Returns the readers that have not expired, with their ends, in order of these.
     pub(super) fn live_readers(&self, resource: &Resource, now: NodeTime) -> BTreeSet<(NodeTime, LeaseId)> {
         let readers = self.readers(resource, now).into_iter().flat_map(|readers| &readers.ends);
-        readers.filter(|(_, end)| !end.is_past(now)).map(|(owner, end)| (*end, owner.clone())).collect()
+        readers.filter(|(_, end)| !end.is_past(now)).map(|(lease_id, end)| (*end, lease_id.clone())).collect()
     }
 
     /// Whether the owner is a reader that has not expired.
-    pub(super) fn is_reader(&self, resource: &Resource, owner: &LeaseId, now: NodeTime) -> bool {
+    pub(super) fn is_reader(&self, resource: &Resource, lease_id: &LeaseId, now: NodeTime) -> bool {
         let readers = self.readers(resource, now);
-        readers.and_then(|readers| readers.ends.get(owner)).is_some_and(|end| !end.is_past(now))
+        readers.and_then(|readers| readers.ends.get(lease_id)).is_some_and(|end| !end.is_past(now))
     }
 
     /// Adds an owner to the readers. An end that is later stays.
@@ -52,7 +52,7 @@ impl NodeState {
     pub(super) fn share(
         &mut self,
         resource: &Resource,
-        owner: &LeaseId,
+        lease_id: &LeaseId,
         epoch: u64,
         ttl: Duration,
         now: NodeTime,
@@ -66,7 +66,7 @@ impl NodeState {
         });
         readers.epoch = readers.epoch.max(epoch);
         readers.ends.retain(|_, end| !end.is_past(now));
-        let stored = readers.ends.entry(owner.clone()).or_insert(end);
+        let stored = readers.ends.entry(lease_id.clone()).or_insert(end);
         *stored = end.max(*stored);
         self.keep_readers(resource, readers);
     }
@@ -101,10 +101,10 @@ impl NodeState {
     ///
     /// An expired reader counts if other readers have held the resource ever since, because no writer has
     /// held it in between.
-    pub(super) fn unshare(&mut self, resource: &Resource, owner: &LeaseId, now: NodeTime) -> bool {
-        let is_shared = self.held(resource, now).is_some_and(|held| held.owner.is_of_readers());
+    pub(super) fn unshare(&mut self, resource: &Resource, lease_id: &LeaseId, now: NodeTime) -> bool {
+        let is_shared = self.held(resource, now).is_some_and(|held| held.lease_id.is_of_readers());
         let Some(mut readers) = self.readers.remove(resource) else { return false };
-        let was_reader = readers.ends.remove(owner).is_some() && is_shared;
+        let was_reader = readers.ends.remove(lease_id).is_some() && is_shared;
         if was_reader && readers.ends.values().all(|end| end.is_past(now)) {
             self.set_lock(resource, None);
         } else if was_reader {
@@ -122,14 +122,14 @@ impl NodeState {
     #[cfg(feature = "sim")]
     pub(crate) fn misread(&self, now: NodeTime) -> Option<&Resource> {
         let is_sound = |resource: &Resource| {
-            let key = self.held(resource, now).filter(|held| held.owner.is_of_readers());
+            let key = self.held(resource, now).filter(|held| held.lease_id.is_of_readers());
             let readers = self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now));
             let last = readers.and_then(|readers| readers.ends.values().max());
             key.map(|key| key.expires_at) == last.copied()
                 && readers
                     .is_none_or(|readers| Some(&readers.expires_at) == last && readers.phase <= readers.epoch)
         };
-        let shared = self.locks.iter().filter(|(_, held)| held.owner.is_of_readers());
+        let shared = self.locks.iter().filter(|(_, held)| held.lease_id.is_of_readers());
         shared.map(|(resource, _)| resource).chain(self.readers.keys()).find(|resource| !is_sound(resource))
     }
 
@@ -137,7 +137,10 @@ impl NodeState {
     fn keep_readers(&mut self, resource: &Resource, mut readers: ReaderRun) {
         let Some(last) = readers.ends.values().copied().max() else { return };
         readers.expires_at = last;
-        self.set_lock(resource, Some(HeldKey { owner: LeaseId::of_readers(), holds: 0, expires_at: last }));
+        self.set_lock(
+            resource,
+            Some(HeldKey { lease_id: LeaseId::of_readers(), holds: 0, expires_at: last }),
+        );
         self.readers.insert(resource.clone(), readers);
     }
 }

@@ -16,9 +16,9 @@ impl NodeState {
         renew: &Renew,
         now: NodeTime,
     ) -> Result<Answer, Answer> {
-        let Renew { resources, owner, holds, ttl, token } = renew;
+        let Renew { resources, lease_id, holds, ttl, token } = renew;
         let token = check_counter(*token)?;
-        let (_, counters) = self.look_up_free(resources, owner, now)?;
+        let (_, counters) = self.look_up_free(resources, lease_id, now)?;
         self.note_quorum(parameters, now);
         let abstention = self.abstention_from_renewals(parameters, now);
         // The node may have forgotten a counter above the token, but no counter that exceeds the
@@ -39,7 +39,7 @@ impl NodeState {
             let mut counter = found.map_or(regained, |found| found.max(token));
             if !is_shared {
                 self.count(parameters, resource, counter, now);
-                self.write_owner(resource, owner, *holds, *ttl, now);
+                self.write_lease_id(resource, lease_id, *holds, *ttl, now);
                 continue;
             }
             // A new run of readers has its phase at the token, or above all votes.
@@ -55,7 +55,7 @@ impl NodeState {
             } else {
                 0
             };
-            self.share(resource, owner, epoch, *ttl, now);
+            self.share(resource, lease_id, epoch, *ttl, now);
             self.extend_yield_mark(parameters, resource, now);
         }
         let has_waiters = self.is_any_queued(resources, now);

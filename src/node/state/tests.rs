@@ -8,7 +8,7 @@ use crate::{
         examples::{self, ExampleNode},
         names,
         operation::samples::{
-            force_unlock, inspect, lock, owner, parameters, renew, resource, take, unlock, write_back,
+            force_unlock, inspect, lease_id, lock, parameters, renew, resource, take, unlock, write_back,
         },
         state::{Counter, NodeMetadata, NodeState, NodeTime},
     },
@@ -64,8 +64,8 @@ impl Fixture {
         self.state.set_counter(&resource(name), Some(Counter { value, expires_at }));
     }
 
-    fn owner_of(&self, name: &str) -> Option<String> {
-        self.state.held(&resource(name), self.now()).map(|held| held.owner.to_string())
+    fn lease_id_of(&self, name: &str) -> Option<String> {
+        self.state.held(&resource(name), self.now()).map(|held| held.lease_id.to_string())
     }
 
     fn set_metadata(&mut self, minimum_token: u64, fingerprint: &str) {
@@ -103,8 +103,8 @@ impl ExampleNode for Fixture {
         Self::counter(self, name)
     }
 
-    fn owner(&mut self, name: &str) -> Option<String> {
-        self.owner_of(name)
+    fn lease_id(&mut self, name: &str) -> Option<String> {
+        self.lease_id_of(name)
     }
 
     fn holds(&mut self, name: &str) -> Option<u32> {
@@ -145,7 +145,7 @@ fn granted(vote: u64) -> Answer {
 
 fn held(index: usize, by: &str, remaining: u64, counter: u64) -> Answer {
     let remaining = Duration::from_millis(remaining);
-    Answer::Held(Holder { resource: index, owner: Some(owner(by)), remaining, counter })
+    Answer::Held(Holder { resource: index, lease_id: Some(lease_id(by)), remaining, counter })
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_lock_on_several_resources_gets_one_vote_above_their_counters() {
     assert_eq!(node.ask(&lock("a b c", "me", 5000, 0)), granted(START + 101));
     for name in ["a", "b", "c"] {
         assert_eq!(node.counter(name), Some(START + 101));
-        assert_eq!(node.owner_of(name).as_deref(), Some("me"));
+        assert_eq!(node.lease_id_of(name).as_deref(), Some("me"));
     }
 }
 
@@ -215,9 +215,9 @@ fn a_step_back_of_the_clock_brings_a_key_back() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
     node.milliseconds += 6000;
-    assert_eq!(node.owner_of("a"), None);
+    assert_eq!(node.lease_id_of("a"), None);
     node.milliseconds -= 3000;
-    assert_eq!(node.owner_of("a").as_deref(), Some("me"));
+    assert_eq!(node.lease_id_of("a").as_deref(), Some("me"));
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_renewal_writes_lost_keys_and_proves_nothing_without_a_counter() {
     let mut node = Fixture::new();
     let token = START - 5;
     assert_eq!(node.ask(&renew("a", "me", 1, 5000, token)), Answer::Renewed { proves: false });
-    assert_eq!(node.owner_of("a").as_deref(), Some("me"));
+    assert_eq!(node.lease_id_of("a").as_deref(), Some("me"));
     assert_eq!(node.counter("a"), Some(START));
 }
 
@@ -266,7 +266,7 @@ fn an_inspection_returns_the_holder_and_changes_nothing() {
     let free = seen(None, 0);
     assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(free));
     node.ask(&lock("a", "me", 5000, 0));
-    let by = HolderInfo { owner: Some(owner("me")), holds: 1, remaining: Some(Duration::from_secs(5)) };
+    let by = HolderInfo { lease_id: Some(lease_id("me")), holds: 1, remaining: Some(Duration::from_secs(5)) };
     let taken = seen(Some(by), START + 1);
     assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(taken));
 }

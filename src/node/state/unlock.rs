@@ -14,14 +14,14 @@ impl NodeState {
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) -> Answer {
-        let Unlock { resources, owner, notify, tombstone, has_waiters } = unlock;
+        let Unlock { resources, lease_id, notify, tombstone, has_waiters } = unlock;
         let mut deleted = 0_u32;
         let mut any_waiters = false;
         for (resource, is_shared) in resources.each() {
             let was_ours = if is_shared {
-                self.unshare(resource, owner, now)
+                self.unshare(resource, lease_id, now)
             } else {
-                let is_ours = self.held(resource, now).is_some_and(|held| held.owner == *owner);
+                let is_ours = self.held(resource, now).is_some_and(|held| held.lease_id == *lease_id);
                 if is_ours {
                     self.set_lock(resource, None);
                 }
@@ -47,7 +47,7 @@ impl NodeState {
         let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());
         if *tombstone == Tombstone::Always || (*tombstone == Tombstone::IfMissing && !is_all_deleted) {
             for resource in resources.iter() {
-                self.write_tombstone(parameters, resource, owner, now);
+                self.write_tombstone(parameters, resource, lease_id, now);
             }
         }
         Answer::Unlocked { deleted }.with_waiters(any_waiters)

@@ -16,9 +16,9 @@ impl NodeState {
         write_back: &WriteBack,
         now: NodeTime,
     ) -> Result<Answer, Answer> {
-        let WriteBack { resources, owner, token } = write_back;
+        let WriteBack { resources, lease_id, token } = write_back;
         let token = check_counter(*token)?;
-        let lookup = self.look_up(resources, owner, now);
+        let lookup = self.look_up(resources, lease_id, now);
         let counters = self.counters(resources, now)?;
         let may_stand = resources.each().zip(&counters.found).all(|((resource, is_shared), found)| {
             // While readers hold the resource, no writer's token exceeds the phase.

@@ -39,8 +39,8 @@ fn the_duration_of_an_access_follows_from_the_seed() {
 #[test]
 fn an_access_changes_no_client_of_a_quorum() {
     let run = |accesses: bool| {
-        let owners = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&owners);
+        let lease_ids = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&lease_ids);
         let report = Simulation::new(Schedule::without_faults(1, 1, 1)).run(move |process| {
             let seen = Arc::clone(&seen);
             async move {
@@ -48,11 +48,11 @@ fn an_access_changes_no_client_of_a_quorum() {
                     write(process.clone()).await;
                 }
                 let guard = process.quorum().unwrap().red_lock("r").lock().await.unwrap();
-                mutex::lock(&seen).push(guard.active_lease().terms.owner.clone());
+                mutex::lock(&seen).push(guard.active_lease().terms.lease_id.clone());
             }
         });
         assert_eq!(report.end, End::Done);
-        mutex::lock(&owners).clone()
+        mutex::lock(&lease_ids).clone()
     };
     assert_eq!(run(true), run(false));
 }

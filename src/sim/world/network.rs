@@ -279,7 +279,7 @@ impl WorldState {
             Outbound::Hello => return,
             Outbound::Call { batch, operations } => {
                 self.rounds.extend(operations.iter().filter_map(|operation| match operation {
-                    Operation::Lock(lock) => Some(lock.owner.clone()),
+                    Operation::Lock(lock) => Some(lock.lease_id.clone()),
                     _ => None,
                 }));
                 let (parameters, epoch) = (connection.parameters.clone(), server.epoch);

@@ -34,7 +34,7 @@ pub(crate) struct Recorder {
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     next_attempt: u64,
-    by_owner: BTreeMap<LeaseId, (u64, usize)>,
+    by_lease_id: BTreeMap<LeaseId, (u64, usize)>,
     active: BTreeMap<u64, (usize, Arc<dyn ObservedLease>)>,
     /// The time at which each attempt was lost, or its lease ended.
     over_at: BTreeMap<u64, u64>,
@@ -45,11 +45,11 @@ pub(crate) struct Leases {
 impl Monitor for Recorder {}
 
 impl Observer for Recorder {
-    fn attempt_began(&self, resources: &Resources, owner: &LeaseId) -> u64 {
+    fn attempt_began(&self, resources: &Resources, lease_id: &LeaseId) -> u64 {
         let mut state = self.world.lock();
         let number = state.leases.next_attempt;
         state.leases.next_attempt += 1;
-        state.leases.by_owner.insert(owner.clone(), (number, self.process));
+        state.leases.by_lease_id.insert(lease_id.clone(), (number, self.process));
         let attempt = AttemptId::new(number);
         let shared = resources.each().filter(|(_, is_shared)| *is_shared).map(|(name, _)| name.clone());
         let shared = shared.collect();
@@ -157,8 +157,8 @@ impl WorldState {
     fn residue(&self) -> Vec<(u64, usize, usize)> {
         let mut residue = Vec::new();
         for (node, server) in self.servers.iter().enumerate() {
-            for (owner, expires_at) in server.state.keys_and_relics() {
-                let Some((attempt, process)) = self.leases.by_owner.get(owner).copied() else {
+            for (lease_id, expires_at) in server.state.keys_and_relics() {
+                let Some((attempt, process)) = self.leases.by_lease_id.get(lease_id).copied() else {
                     continue;
                 };
                 let Some(over_at) = self.leases.over_at.get(&attempt).copied() else { continue };

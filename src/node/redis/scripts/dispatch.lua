@@ -26,7 +26,7 @@ local function braced(resource)
 end
 
 while at <= last do
-  local name, owner, resource = words[at], words[at + 1], keys[key]
+  local name, lease_id, resource = words[at], words[at + 1], keys[key]
   local arity, answer, is_removed
 
   if name == 'release' or name == 'release_late' or name == 'unlock' then

@@ -4,21 +4,21 @@
 -- arguments on the wire, and the shared resources. `is_removed`: the fast path has removed the owner
 -- from the readers.
 function node.expand(name, at, is_removed)
-  local owner, shared = ARGV[at + 1], (name == 'share' or name == 'unshare' or name == 'unshare_late') and '1'
+  local lease_id, shared = ARGV[at + 1], (name == 'share' or name == 'unshare' or name == 'unshare_late') and '1'
   if name == 'release' or name == 'unshare' then
-    return 'unlock_any', { owner, '10', is_removed }, 1, shared
+    return 'unlock_any', { lease_id, '10', is_removed }, 1, shared
   elseif name == 'release_late' or name == 'unshare_late' then
-    return 'unlock_any', { owner, '11', is_removed }, 1, shared
+    return 'unlock_any', { lease_id, '11', is_removed }, 1, shared
   elseif name == 'lock' or name == 'try' or name == 'share' then
-    return name == 'try' and 'try_any' or 'lock_any', { owner, ARGV[at + 2], '0' }, 2, shared
+    return name == 'try' and 'try_any' or 'lock_any', { lease_id, ARGV[at + 2], '0' }, 2, shared
   elseif name == 'turn' then
-    return 'take', { owner, ARGV[at + 2], ARGV[at + 3] }, 3
+    return 'take', { lease_id, ARGV[at + 2], ARGV[at + 3] }, 3
   elseif name == 'head' then
-    return 'enqueue', { owner, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], '0', '0' }, 6
+    return 'enqueue', { lease_id, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], '0', '0' }, 6
   elseif name == 'unlock' then
-    return 'unlock_any', { owner, ARGV[at + 2] }, 2
+    return 'unlock_any', { lease_id, ARGV[at + 2] }, 2
   elseif name == 'renew' then
-    return 'renew_any', { owner, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4] }, 4
+    return 'renew_any', { lease_id, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4] }, 4
   end
 end
 

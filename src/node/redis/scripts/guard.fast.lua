@@ -14,4 +14,4 @@ if minimum_token == nil then
   is_dirty = type(found) ~= 'number' or found > (fields == 0 and 0 or readers and 2 or 1)
   minimum_token = not (is_dirty and call('EXISTS', $QUARANTINE) ~= 0) and minimum_token
 end
-is_usual = minimum_token and not (is_dirty and call('EXISTS', $TOMBSTONE .. braced(resource) .. ':' .. owner) ~= 0)
+is_usual = minimum_token and not (is_dirty and call('EXISTS', $TOMBSTONE .. braced(resource) .. ':' .. lease_id) ~= 0)

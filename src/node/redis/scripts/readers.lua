@@ -3,8 +3,8 @@
 -- Returns the run of readers of a held resource: phase (the vote of the first), epoch (the vote of the
 -- next), the end of the last reader, and whether `owner` is a reader. Nil if there are no readers: then
 -- the key belongs to another owner than any caller, even if its field is that of readers.
-function node.readers(resource, held, owner)
-  if held.owner ~= $SHARED then
+function node.readers(resource, held, lease_id)
+  if held.lease_id ~= $SHARED then
     return nil
   end
   local phase, epoch = string.match(held.text, '^(%d+):(%d+)$')
@@ -14,7 +14,7 @@ function node.readers(resource, held, owner)
   if not (phase and epoch and last) or last < node.milliseconds() then
     return nil
   end
-  local ends = owner and tonumber(redis.call('ZSCORE', name, owner))
+  local ends = lease_id and tonumber(redis.call('ZSCORE', name, lease_id))
   return { phase = phase, epoch = epoch, last = last, is_ours = ends and ends >= node.milliseconds() }
 end
 
@@ -45,13 +45,13 @@ end
 -- reader ends.
 --
 -- PEXPIREAT precedes the command that creates a key, as in `write_owner`.
-function node.share(resource, owner, readers, epoch, ttl)
+function node.share(resource, lease_id, readers, epoch, ttl)
   local name, now = $READERS .. resource .. '}', node.milliseconds()
   local last = math.max(readers and readers.last or 0, now + ttl)
   node.end_readers(resource, last)
   -- Removes expired readers, and all readers if their key was deleted.
   redis.call('ZREMRANGEBYSCORE', name, '-inf', readers and '(' .. node.format_integer(now) or '+inf')
-  redis.call('ZADD', name, 'GT', node.format_integer(now + ttl), owner)
+  redis.call('ZADD', name, 'GT', node.format_integer(now + ttl), lease_id)
   redis.call('PEXPIREAT', name, node.format_integer(last))
   node.write_epoch(resource, readers and readers.phase or epoch, math.max(readers and readers.epoch or 0, epoch))
   redis.call('PEXPIREAT', resource, node.format_integer(last))
@@ -60,15 +60,15 @@ end
 
 -- Removes an owner from the readers, unless the fast path has done so (`is_removed`). Returns 1 if the
 -- owner was a reader, else 0, and whether no reader is left.
-function node.unshare(resource, owner, is_removed)
+function node.unshare(resource, lease_id, is_removed)
   local name = $READERS .. resource .. '}'
   if not is_removed then
     -- Without this check, a replica would refuse to delete a reader that does not exist, and the
     -- unlock would be sent again.
-    if not redis.call('ZSCORE', name, owner) then
+    if not redis.call('ZSCORE', name, lease_id) then
       return 0
     end
-    redis.call('ZREM', name, owner)
+    redis.call('ZREM', name, lease_id)
   end
   -- The key of the readers was deleted before, and another owner may have it now.
   if not redis.call('HMGET', resource, $SHARED)[1] then
@@ -105,7 +105,7 @@ function node.yield_to_writer(resources, seen)
     if resources.is_shared[i] and not (seen.readers[i] and seen.readers[i].is_ours) then
       local left = redis.call('PTTL', $WRITER_MARK .. resources[i] .. '}')
       if left >= 0 then
-        seen.other = { index = i - 1, owner = $SHARED, remaining = left }
+        seen.other = { index = i - 1, lease_id = $SHARED, remaining = left }
         return
       end
     end

@@ -27,8 +27,8 @@ function node.flags()
   return node.known_flags
 end
 
-function node.has_tombstone(resource, owner)
-  local tombstone = node.flags().is_dirty and $TOMBSTONE .. braced(resource) .. ':' .. owner
+function node.has_tombstone(resource, lease_id)
+  local tombstone = node.flags().is_dirty and $TOMBSTONE .. braced(resource) .. ':' .. lease_id
   return tombstone and redis.call('EXISTS', tombstone) == 1
 end
 
@@ -41,8 +41,8 @@ function node.set_dirty()
   node.known_flags = false
 end
 
-function node.write_tombstone(resource, owner)
-  redis.call('SET', $TOMBSTONE .. braced(resource) .. ':' .. owner, '1', 'PX', node.max_ttl)
+function node.write_tombstone(resource, lease_id)
+  redis.call('SET', $TOMBSTONE .. braced(resource) .. ':' .. lease_id, '1', 'PX', node.max_ttl)
   node.set_dirty()
 end
 
@@ -94,9 +94,9 @@ function node.start()
   return node.time()[1] * 1000000
 end
 
-function node.has_any_tombstone(resources, owner)
+function node.has_any_tombstone(resources, lease_id)
   for i = 1, #resources do
-    if node.has_tombstone(resources[i], owner) then
+    if node.has_tombstone(resources[i], lease_id) then
       return true
     end
   end
@@ -113,16 +113,16 @@ function node.holder(resource)
     return false
   end
   local ttl, field = redis.call('PTTL', resource), fields == 1 and redis.call('HGETALL', resource) or {}
-  local owner, holds = field[1] or false, field[2] or '0'
-  return { owner = owner and #owner <= 128 and owner, holds = #holds <= 16 and holds or '0', ttl = ttl, text = holds }
+  local lease_id, holds = field[1] or false, field[2] or '0'
+  return { lease_id = lease_id and #lease_id <= 128 and lease_id, holds = #holds <= 16 and holds or '0', ttl = ttl, text = holds }
 end
 
 -- Whether a hash is a lock of this library or Redisson's: one field `<uuid>:<number>`, for this library
 -- behind a label, whose value is the number of holds; or the field of readers. Any other hash may be an
 -- application's own data, which must not get a ttl.
 function node.is_lock(held)
-  return held.owner == $SHARED
-    or held.owner and string.find('/' .. held.owner, '/%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.parse_counter(held.holds) or 0) > 0
+  return held.lease_id == $SHARED
+    or held.lease_id and string.find('/' .. held.lease_id, '/%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.parse_counter(held.holds) or 0) > 0
 end
 
 -- Returns the state of the resources of an operation:
@@ -134,7 +134,7 @@ end
 --   counters, found   the names and the values of the counters
 --   largest           the largest counter
 --   written           the resources of `writer`, which downgrades to `owner`: they count as free
-function node.look_up(resources, owner, writer)
+function node.look_up(resources, lease_id, writer)
   local seen = { ttls = {}, endless = {}, counters = {}, found = {}, largest = 0, is_all_ours = true, is_any_missing = false }
   local is_shared = resources.is_shared
   if is_shared then
@@ -142,7 +142,7 @@ function node.look_up(resources, owner, writer)
   end
   for i = 1, #resources do
     local held, readers = node.holder(resources[i]), nil
-    if writer and held and held.owner == writer then
+    if writer and held and held.lease_id == writer then
       held, seen.written[i] = nil, true
     end
     if held then
@@ -152,17 +152,17 @@ function node.look_up(resources, owner, writer)
       end
     end
     if is_shared and is_shared[i] then
-      readers = held and node.readers(resources[i], held, owner)
+      readers = held and node.readers(resources[i], held, lease_id)
       seen.readers[i] = readers
       seen.is_all_ours = seen.is_all_ours and readers and readers.is_ours
-    elseif not held or held.owner ~= owner then
+    elseif not held or held.lease_id ~= lease_id then
       seen.is_all_ours = false
     end
-    if held and not readers and (held.owner ~= owner or is_shared and is_shared[i]) then
+    if held and not readers and (held.lease_id ~= lease_id or is_shared and is_shared[i]) then
       -- A key without a ttl counts as held for the longest ttl, so that no client waits without bound.
       local remaining = held.ttl < 0 and node.max_ttl or held.ttl
       if not seen.other or remaining > seen.other.remaining then
-        seen.other = { index = i - 1, owner = held.owner, remaining = remaining }
+        seen.other = { index = i - 1, lease_id = held.lease_id, remaining = remaining }
       end
     end
   end
@@ -189,5 +189,5 @@ function node.held_by_another(seen)
   for i = 1, #seen.endless do
     redis.call('PEXPIRE', seen.endless[i], node.max_ttl)
   end
-  return { 'held', seen.other.index, seen.other.owner, seen.other.remaining, seen.largest }
+  return { 'held', seen.other.index, seen.other.lease_id, seen.other.remaining, seen.largest }
 end

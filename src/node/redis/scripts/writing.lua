@@ -51,7 +51,7 @@ end
 --
 -- An error in between leaves a counter that is too high, or some owned resources until their ttl ends:
 -- the same as after a lost reply. The unlock that follows every error deletes these resources.
-function node.write_owner(resources, owner, seen, values, holds, ttl)
+function node.write_lease_id(resources, lease_id, seen, values, holds, ttl)
   local is_shared = resources.is_shared
   for i = 1, #resources do
     node.count(seen.counters[i], values[i])
@@ -63,7 +63,7 @@ function node.write_owner(resources, owner, seen, values, holds, ttl)
   end
   for i = 1, holds and #resources or 0 do
     if not (is_shared and is_shared[i]) then
-      redis.call('HSET', resources[i], owner, holds)
+      redis.call('HSET', resources[i], lease_id, holds)
       if not seen.ttls[i] then
         redis.call('PEXPIRE', resources[i], ttl)
       end

@@ -65,7 +65,7 @@ async fn the_longest_answer_exceeds_no_limit() {
     let r = resource("r");
     let term = vote(&fixture.lock(&r, 1).await);
     let proclamation = Proclamation {
-        owner: lease_id(1),
+        lease_id: lease_id(1),
         term,
         number: 1,
         value: vec![b'\n'; MAX_VALUE_BYTES].into(),

@@ -47,11 +47,11 @@ impl Fixture {
         self.node.call(Request::one(operation, self.clock.now() + Duration::from_secs(30)))
     }
 
-    fn lock(&self, resource: &Resource, owner: u32) -> Reply {
-        let (resources, owner) = ([resource.clone()].into(), lease_id(owner));
+    fn lock(&self, resource: &Resource, number: u32) -> Reply {
+        let (resources, lease_id) = ([resource.clone()].into(), lease_id(number));
         self.call(Operation::Lock(Lock {
             resources,
-            owner,
+            lease_id,
             ttl: Duration::from_secs(30),
             hint: 0,
             ignores_queue: false,
@@ -59,11 +59,11 @@ impl Fixture {
         }))
     }
 
-    fn unlock(&self, resource: &Resource, owner: u32, notify: bool) -> Reply {
-        let (resources, owner) = ([resource.clone()].into(), lease_id(owner));
+    fn unlock(&self, resource: &Resource, number: u32, notify: bool) -> Reply {
+        let (resources, lease_id) = ([resource.clone()].into(), lease_id(number));
         self.call(Operation::Unlock(Unlock {
             resources,
-            owner,
+            lease_id,
             notify,
             tombstone: Tombstone::Never,
             has_waiters: false,
@@ -71,9 +71,9 @@ impl Fixture {
     }
 
     /// Locks until a lock succeeds, because a caller retries a lock after an error.
-    async fn lock_eventually(&self, resource: &Resource, owner: u32) {
+    async fn lock_eventually(&self, resource: &Resource, number: u32) {
         let patience = Instant::now() + Duration::from_secs(10);
-        while !matches!(&*self.lock(resource, owner).await, [Answer::Granted { .. }]) {
+        while !matches!(&*self.lock(resource, number).await, [Answer::Granted { .. }]) {
             assert!(Instant::now() < patience, "the node does not come back");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

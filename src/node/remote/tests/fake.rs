@@ -158,8 +158,8 @@ pub(super) fn registered(incarnation: &str) -> Answer {
 
 fn describe(operation: &Operation) -> String {
     match operation {
-        Operation::Lock(lock) => format!("lock {}", lock.owner),
-        Operation::Unlock(unlock) => format!("unlock {}", unlock.owner),
+        Operation::Lock(lock) => format!("lock {}", lock.lease_id),
+        Operation::Unlock(unlock) => format!("unlock {}", unlock.lease_id),
         Operation::Register(_) => "register".into(),
         other => format!("{other:?}"),
     }

@@ -85,10 +85,10 @@ impl Fixture {
     }
 
     fn lock(&self, number: u32) -> Reply {
-        let (resources, owner) = ([resource("r")].into(), owner(number));
+        let (resources, lease_id) = ([resource("r")].into(), lease_id(number));
         let lock = Lock {
             resources,
-            owner,
+            lease_id,
             ttl: Duration::from_secs(1),
             hint: 0,
             ignores_queue: false,
@@ -98,9 +98,9 @@ impl Fixture {
     }
 
     fn unlock_for(&self, number: u32, time: Duration) -> Reply {
-        let (resources, owner) = ([resource("r")].into(), owner(number));
+        let (resources, lease_id) = ([resource("r")].into(), lease_id(number));
         let unlock =
-            Unlock { resources, owner, notify: true, tombstone: Tombstone::Never, has_waiters: false };
+            Unlock { resources, lease_id, notify: true, tombstone: Tombstone::Never, has_waiters: false };
         self.node.call(Request::one(Operation::Unlock(unlock), self.clock.now() + time))
     }
 
@@ -113,7 +113,7 @@ fn resource(name: &str) -> Resource {
     Resource::new(name).unwrap()
 }
 
-fn owner(number: u32) -> LeaseId {
+fn lease_id(number: u32) -> LeaseId {
     LeaseId::from_wire(number.to_string().as_bytes())
 }
 

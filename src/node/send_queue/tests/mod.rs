@@ -23,7 +23,7 @@ fn up() -> SendQueue {
     send_queue
 }
 
-fn owner(number: u32) -> LeaseId {
+fn lease_id(number: u32) -> LeaseId {
     LeaseId::from_wire(format!("me:{number}").as_bytes())
 }
 
@@ -34,7 +34,7 @@ fn resources() -> Resources {
 fn lock(number: u32) -> Operation {
     Operation::Lock(Lock {
         resources: resources(),
-        owner: owner(number),
+        lease_id: lease_id(number),
         ttl: Duration::from_secs(1),
         hint: 0,
         ignores_queue: false,
@@ -45,7 +45,7 @@ fn lock(number: u32) -> Operation {
 fn unlock(number: u32) -> Unlock {
     Unlock {
         resources: resources(),
-        owner: owner(number),
+        lease_id: lease_id(number),
         notify: false,
         tombstone: Tombstone::Never,
         has_waiters: false,
@@ -339,7 +339,7 @@ fn unlocks_and_withdrawals_are_retried_after_every_temporary_error() {
         NodeError::NoAuth("no".into()),
         NodeError::InvalidCounter("-1".into()),
     ];
-    let withdraw = Withdraw { resource: Resource::new("r").unwrap(), waiter: owner(1) };
+    let withdraw = Withdraw { resource: Resource::new("r").unwrap(), waiter: lease_id(1) };
     for operation in [Operation::Unlock(unlock(1)), Operation::Withdraw(withdraw)] {
         for (given, is_sent_again) in
             passing.iter().map(|given| (given, true)).chain(staying.iter().map(|given| (given, false)))

@@ -9,11 +9,11 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Event {
     Lock {
-        owner: u32,
+        lease_id: u32,
         time: u64,
     },
     Unlock {
-        owner: u32,
+        lease_id: u32,
         time: u64,
     },
     Abandon(usize),
@@ -34,8 +34,8 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        4 => (0..4u32, 1..400u64).prop_map(|(owner, time)| Event::Lock { owner, time }),
-        4 => (0..4u32, 1..400u64).prop_map(|(owner, time)| Event::Unlock { owner, time }),
+        4 => (0..4u32, 1..400u64).prop_map(|(lease_id, time)| Event::Lock { lease_id, time }),
+        4 => (0..4u32, 1..400u64).prop_map(|(lease_id, time)| Event::Unlock { lease_id, time }),
         1 => (0..20usize).prop_map(Event::Abandon),
         6 => Just(Event::Send),
         6 => Just(Event::Execute),
@@ -102,8 +102,8 @@ impl World {
 
     fn apply(&mut self, event: Event) {
         match event {
-            Event::Lock { owner, time } => self.submit(lock(owner), time),
-            Event::Unlock { owner, time } => self.submit(Operation::Unlock(unlock(owner)), time),
+            Event::Lock { lease_id, time } => self.submit(lock(lease_id), time),
+            Event::Unlock { lease_id, time } => self.submit(Operation::Unlock(unlock(lease_id)), time),
             Event::Abandon(index) if index < self.waiting.len() => drop(self.waiting.remove(index)),
             Event::Send => self.send(),
             Event::Execute if self.is_up && !self.wire.is_empty() => self.execute(),
@@ -154,17 +154,17 @@ impl World {
     }
 
     fn run(&mut self, operation: &Operation, number: Instant) -> Answer {
-        let (owner, answer) = match operation {
-            Operation::Lock(lock) => (&lock.owner, Answer::Granted { vote: 1 }),
-            Operation::Unlock(unlock) => (&unlock.owner, Answer::Unlocked { deleted: 1 }),
+        let (lease_id, answer) = match operation {
+            Operation::Lock(lock) => (&lock.lease_id, Answer::Granted { vote: 1 }),
+            Operation::Unlock(unlock) => (&unlock.lease_id, Answer::Unlocked { deleted: 1 }),
             other => panic!("{other:?} was never submitted"),
         };
-        let last = self.executed.get(owner).copied();
+        let last = self.executed.get(lease_id).copied();
         assert!(
             last < Some(number) || operation.must_deliver(),
             "a lock was executed after a later unlock, or twice"
         );
-        self.executed.insert(owner.clone(), last.map_or(number, |last| last.max(number)));
+        self.executed.insert(lease_id.clone(), last.map_or(number, |last| last.max(number)));
         answer
     }
 

@@ -252,7 +252,7 @@ fn search(node: &Node, path: &mut Vec<Event>, is_in_use: bool, last_vote: u64, l
             Event::Lock => {
                 if let Answer::Granted { vote } = next.ask(&lock("a", "me", 5000, 0)) {
                     // A resend gets the vote that it had.
-                    let is_resend = node.fixture.owner_of("a").is_some() && vote == last_vote;
+                    let is_resend = node.fixture.lease_id_of("a").is_some() && vote == last_vote;
                     assert!(vote > last_vote || is_resend, "a vote came again: {path:?}");
                     (is_in_use, last_vote) = (true, vote);
                 }

@@ -57,7 +57,7 @@ fn a_node_without_metadata_abstains_and_renews_until_it_is_registered() {
         node.ask_guarded(&renew("a", "me", 1, 5000, START + 7)),
         Answer::RenewedInQuarantine(Abstention::NotRegistered)
     );
-    assert_eq!(node.owner_of("a").as_deref(), Some("me"));
+    assert_eq!(node.lease_id_of("a").as_deref(), Some("me"));
     assert_eq!(node.register(true), None, "new nodes are admitted");
     assert_eq!(node.ask_guarded(&renew("a", "me", 1, 5000, START + 7)), Answer::Renewed { proves: false });
 }

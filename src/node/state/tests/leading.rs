@@ -14,7 +14,7 @@ fn only_the_holder_of_the_lock_proclaims() {
     assert_eq!(node.ask_in_vain(&proclaim("a", proclamation("1", 7, 1, "v"), 5000)), Answer::NotLeader);
     assert_eq!(node.ask(&proclaim("a", proclamation("2", 8, 1, "w"), 5000)), Answer::Proclaimed);
     let Answer::Observed(seen) = node.ask_in_vain(&observe("a")) else { panic!("not observed") };
-    assert_eq!((seen.owner, seen.proclamation), (Some(owner("2")), Some(proclamation("2", 8, 1, "w"))));
+    assert_eq!((seen.lease_id, seen.proclamation), (Some(lease_id("2")), Some(proclamation("2", 8, 1, "w"))));
     assert_eq!(seen.remaining, Some(Duration::from_secs(5)));
 }
 

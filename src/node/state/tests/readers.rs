@@ -9,7 +9,7 @@ use crate::node::{
 /// Asks for a turn, as a reader's waiter.
 fn enqueue_to_read(by: &str, arrival: u64) -> Operation {
     let Operation::Enqueue(entry) = enqueue("*a", by, by, arrival, 10_000) else { unreachable!() };
-    Operation::Enqueue(Enqueue { waiter: names::reader(&owner(by)), ..entry })
+    Operation::Enqueue(Enqueue { waiter: names::reader(&lease_id(by)), ..entry })
 }
 
 fn turn(waiter: &LeaseId) -> Resource {
@@ -47,8 +47,8 @@ fn a_refused_writer_blocks_new_readers_while_readers_renew() {
 fn a_granted_reader_wakes_the_next_reader_and_no_writer() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "writer", 5000, 0));
-    let one = names::reader(&owner("one"));
-    let two = names::reader(&owner("two"));
+    let one = names::reader(&lease_id("one"));
+    let two = names::reader(&lease_id("two"));
     for (waiter, to_read) in [("one", true), ("two", true), ("next", false), ("three", true)] {
         let asks = if to_read { enqueue_to_read(waiter, 0) } else { enqueue("a", waiter, waiter, 0, 10_000) };
         assert!(matches!(node.ask(&asks), Answer::Queued(_)), "{waiter}");
@@ -63,10 +63,10 @@ fn a_granted_reader_wakes_the_next_reader_and_no_writer() {
     node.ask(&enqueue_to_read("two", 1));
     let late = node.ask(&enqueue_to_read("three", 0));
     assert!(matches!(late, Answer::Queued(Queued { rank: 1, .. })), "behind the writer: {late:?}");
-    assert!(!node.notices.contains(&turn(&owner("next"))), "who could not come");
+    assert!(!node.notices.contains(&turn(&lease_id("next"))), "who could not come");
     // The writer gives up, so the readers behind it need not wait.
     node.ask(&withdraw("a", "next"));
-    assert!(node.notices.contains(&turn(&names::reader(&owner("three")))));
+    assert!(node.notices.contains(&turn(&names::reader(&lease_id("three")))));
 }
 
 /// Readers of another queue than the writer's.

@@ -64,7 +64,7 @@ impl QueueFixture {
 }
 
 fn turn(waiter: &str) -> Resource {
-    names::wake(&resource("a"), &owner(waiter))
+    names::wake(&resource("a"), &lease_id(waiter))
 }
 
 fn is_granted(answer: &Answer) -> bool {
@@ -81,7 +81,7 @@ fn an_enqueue_for_a_free_resource_leaves_no_queue() {
     let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
     assert_eq!(queue.ask(&enqueue("a b", "me", "w", 0, ENTRY_TTL)), granted(START + 1));
     assert_eq!(
-        (queue.node.owner_of("a").as_deref(), queue.node.owner_of("b").as_deref()),
+        (queue.node.lease_id_of("a").as_deref(), queue.node.lease_id_of("b").as_deref()),
         (Some("me"), Some("me"))
     );
     assert_eq!(queue.waiters(), [""; 0]);
@@ -122,7 +122,7 @@ fn an_enqueue_without_an_entry_ttl_leaves_no_entry() {
     let answer = queue.ask(&enqueue("a", "me", "w", 0, 0));
     let holder = Holder {
         resource: 0,
-        owner: Some(owner("holder")),
+        lease_id: Some(lease_id("holder")),
         remaining: Duration::from_secs(5),
         counter: START + 1,
     };
@@ -195,7 +195,7 @@ fn a_writer_that_does_not_listen_blocks_no_reader() {
     let asks = enqueue("*a", "late", "late:shared", 0, ENTRY_TTL);
     assert_eq!(queued(&queue.ask(&asks)).rank, 1);
     assert_eq!(queue.woken(), [], "it could not come");
-    queue.deaf.push(names::head(&resource("a"), &owner("writer")));
+    queue.deaf.push(names::head(&resource("a"), &lease_id("writer")));
     assert!(is_granted(&queue.ask(&asks)));
     assert!(queue.waiters().is_empty());
 }
@@ -373,7 +373,7 @@ fn an_overdue_first_waiter_and_the_second_are_woken_together() {
     queue.unlock("holder");
     queue.node.milliseconds += u64::try_from(parameters().hand_over.as_millis()).unwrap();
     assert!(is_granted(&queue.come_back("second", second)));
-    let turn = |waiter: &str| names::wake(&resource("a"), &owner(waiter));
+    let turn = |waiter: &str| names::wake(&resource("a"), &lease_id(waiter));
     let woken = |queue: &mut QueueFixture, by: &str| {
         queue.node.notices.clear();
         queue.unlock(by);
@@ -396,7 +396,7 @@ fn a_waiter_that_becomes_second_gets_a_head_notice() {
     queue.unlock("holder");
     queue.node.notices.clear();
     assert!(is_granted(&queue.come_back("first", arrivals[0])));
-    let next = |waiter: &str| names::head(&resource("a"), &owner(waiter));
+    let next = |waiter: &str| names::head(&resource("a"), &lease_id(waiter));
     assert_eq!(queue.node.notices, [next("third")]);
     queue.node.notices.clear();
     queue.ask(&withdraw("a", "fourth"));
@@ -478,7 +478,7 @@ fn a_queue_ends_with_its_last_entry() {
 #[test]
 fn entries_are_sorted_by_arrival_and_then_by_name() {
     let entry =
-        |arrival, waiter| QueueEntry { arrival, waiter: owner(waiter), ends: NodeTime::from_epoch(0) };
+        |arrival, waiter| QueueEntry { arrival, waiter: lease_id(waiter), ends: NodeTime::from_epoch(0) };
     let mut entries = vec![entry(2, "a"), entry(1, "b"), entry(1, "a")];
     entries.sort();
     assert_eq!(entries, [entry(1, "a"), entry(1, "b"), entry(2, "a")]);

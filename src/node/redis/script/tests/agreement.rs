@@ -22,7 +22,7 @@ use crate::{
         Tombstone, Unlock, Vacant, Withdraw, WriteBack, names,
         operation::{
             ListPage,
-            samples::{owner, parameters, resource},
+            samples::{lease_id, parameters, resource},
         },
         redis::{script::tests::server::Server, stamp::Stamp},
         state::{
@@ -80,24 +80,24 @@ impl Pair<'_> {
         each.sort();
         let first = each[0].0.clone();
         let resources: Resources = each.into_iter().collect();
-        let owner = owner(draft.owner);
+        let lease_id = lease_id(draft.lease_id);
         // The ttls of one run differ by more than the tolerance, so their order is certain.
         let ttl = Duration::from_millis(draft.ttl * 20_000 + (self.steps * 4 + index) * 2 * TOLERANCE);
         match &draft.question {
             Question::Lock { hint, ignores_queue, will_not_wait } => {
                 let (hint, ignores_queue, will_not_wait) =
                     (self.number(hint), *ignores_queue, *will_not_wait);
-                Operation::Lock(Lock { resources, owner, ttl, hint, ignores_queue, will_not_wait })
+                Operation::Lock(Lock { resources, lease_id, ttl, hint, ignores_queue, will_not_wait })
             }
             Question::WriteBack { token } => {
-                Operation::WriteBack(WriteBack { resources, owner, token: self.number(token) })
+                Operation::WriteBack(WriteBack { resources, lease_id, token: self.number(token) })
             }
             Question::Renew { holds, token } => {
-                Operation::Renew(Renew { resources, owner, holds: *holds, ttl, token: self.number(token) })
+                Operation::Renew(Renew { resources, lease_id, holds: *holds, ttl, token: self.number(token) })
             }
             Question::Unlock { notify, tombstone, has_waiters } => Operation::Unlock(Unlock {
                 resources,
-                owner,
+                lease_id,
                 notify: *notify,
                 tombstone: *tombstone,
                 has_waiters: *has_waiters,
@@ -105,32 +105,38 @@ impl Pair<'_> {
             Question::Enqueue { waiter, arrival, enters, enqueue_only, index } => {
                 let (entry_ttl, resource, enqueue_only) =
                     (enters.then_some(ttl), index % resources.len(), *enqueue_only);
-                let (waiter, arrival) = (self::owner(waiter), self.number(arrival));
+                let (waiter, arrival) = (self::lease_id(waiter), self.number(arrival));
                 // Any number will do: some are below the next vote, and some are not.
-                let lock =
-                    Lock { resources, owner, ttl, hint: arrival, ignores_queue: true, will_not_wait: false };
+                let lock = Lock {
+                    resources,
+                    lease_id,
+                    ttl,
+                    hint: arrival,
+                    ignores_queue: true,
+                    will_not_wait: false,
+                };
                 Operation::Enqueue(Enqueue { lock, resource, waiter, arrival, entry_ttl, enqueue_only })
             }
             Question::Downgrade { writer } => {
                 let lock = Lock {
                     resources: resources.shared(),
-                    owner,
+                    lease_id,
                     ttl,
                     hint: 0,
                     ignores_queue: true,
                     will_not_wait: false,
                 };
-                Operation::Downgrade(Downgrade { lock, writer: self::owner(writer) })
+                Operation::Downgrade(Downgrade { lock, writer: self::lease_id(writer) })
             }
             Question::Withdraw { waiter } => {
-                Operation::Withdraw(Withdraw { resource: first, waiter: self::owner(waiter) })
+                Operation::Withdraw(Withdraw { resource: first, waiter: self::lease_id(waiter) })
             }
             Question::ForceUnlock => Operation::ForceUnlock(ForceUnlock { resources }),
             Question::Inspect => Operation::Inspect(Inspect { resource: first, max_readers: 2 }),
             Question::Proclaim { number } => {
                 let value = format!("v\0\n{number}").into_bytes().into();
                 let since = Duration::from_secs(*number + 1);
-                let proclamation = Proclamation { owner, term: self.last, number: *number, value, since };
+                let proclamation = Proclamation { lease_id, term: self.last, number: *number, value, since };
                 Operation::Proclaim(Proclaim { resource: first, proclamation, ttl })
             }
             Question::Vacant { ignores_marks } => Operation::Vacant(Vacant {
@@ -251,7 +257,7 @@ impl Pair<'_> {
             TestStep::EndReader(name, reader) => {
                 let (now, _) = self.server.ttls();
                 let at = NodeTime::from_epoch(1);
-                if self.state.end_reader(&resource(name), &owner(reader), at, now) {
+                if self.state.end_reader(&resource(name), &lease_id(reader), at, now) {
                     let mut command = redis::cmd("ZADD");
                     command.arg(names::readers(&resource(name))).arg("XX").arg(1).arg(reader);
                     self.server.get::<i64>(&command);
@@ -321,7 +327,7 @@ impl Pair<'_> {
                 command.arg(names::entry_ttls(&resource(name))).arg("XX").arg(1).arg(waiter);
                 self.server.get::<i64>(&command);
                 let end = |entry: &mut QueueEntry| entry.ends = NodeTime::from_epoch(1);
-                self.state.change_entry(&resource(name), &owner(waiter), end);
+                self.state.change_entry(&resource(name), &lease_id(waiter), end);
             }
             TestStep::Restart => {
                 // The metadata of another incarnation, as far as the node can tell.

@@ -8,7 +8,7 @@ use crate::{
     node::{
         Answer, ObserveAnswer, Queued,
         operation::samples::{
-            enqueue, inspect, lock, observe, owner, proclaim, proclamation, renew, unlock, write_back,
+            enqueue, inspect, lease_id, lock, observe, proclaim, proclamation, renew, unlock, write_back,
         },
         redis::script::{self, ScriptName},
     },
@@ -136,7 +136,7 @@ fn a_proclamation_of_another_program_is_ignored() {
     for fields in nobodys {
         let answer = [vec![text("observed"), text("me"), Value::Int(-1)], fields].concat();
         let answers = script::decode(&[observe("a")], Value::Array(vec![Value::Array(answer)]));
-        let expected = ObserveAnswer { owner: Some(owner("me")), remaining: None, proclamation: None };
+        let expected = ObserveAnswer { lease_id: Some(lease_id("me")), remaining: None, proclamation: None };
         assert_eq!(answers, [Answer::Observed(expected)]);
     }
 }

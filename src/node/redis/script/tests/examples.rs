@@ -88,9 +88,9 @@ impl ExampleNode for ExampleServer {
         self.server.borrow_mut().counter(&resource(name))
     }
 
-    fn owner(&mut self, name: &str) -> Option<String> {
-        let owners: Vec<String> = self.server.borrow_mut().get(redis::cmd("HKEYS").arg(name));
-        (!owners.is_empty()).then(|| owners.join(" "))
+    fn lease_id(&mut self, name: &str) -> Option<String> {
+        let lease_ids: Vec<String> = self.server.borrow_mut().get(redis::cmd("HKEYS").arg(name));
+        (!lease_ids.is_empty()).then(|| lease_ids.join(" "))
     }
 
     fn holds(&mut self, name: &str) -> Option<u32> {

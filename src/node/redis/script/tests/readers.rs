@@ -6,7 +6,8 @@ use crate::{
     node::{
         Answer, Holder, Operation, Queued, names,
         operation::samples::{
-            enqueue, inspect, lock, owner, parameters, renew, resource, take, unlock, unlock_late, write_back,
+            enqueue, inspect, lease_id, lock, parameters, renew, resource, take, unlock, unlock_late,
+            write_back,
         },
         redis::script::tests::server::Server,
         state::LARGEST_COUNTER,
@@ -167,11 +168,11 @@ fn no_reader_touches_the_key_of_a_writer_or_its_ttl() {
         for (by, late) in [("1", false), ("2", true)] {
             let unlock = if late { unlock_late("*a", by, true) } else { unlock("*a", by, true, false) };
             assert_eq!(server.one(&parameters(), &unlock), Answer::Unlocked { deleted: 0 });
-            let is_buried = server.keys().contains(&names::tombstone(&resource("a"), &owner(by)));
+            let is_buried = server.keys().contains(&names::tombstone(&resource("a"), &lease_id(by)));
             assert_eq!(is_buried, late);
             let renewed = server.one(&parameters(), &renew("*a", "3", 1, 90_000, 7));
             assert!(matches!(renewed, Answer::Held(_)), "{renewed:?}");
-            assert_eq!(server.holds(&resource("a"), &owner("me")), Some(1));
+            assert_eq!(server.holds(&resource("a"), &lease_id("me")), Some(1));
             assert!(is_about(server.ttl(b"a"), 50_000));
         }
         assert_eq!(server.ttl(READERS.as_bytes()), -2);
@@ -222,7 +223,7 @@ fn an_inspection_returns_the_first_readers_to_expire() {
     }
     let Answer::Inspected(seen) = server.one(&parameters(), &inspect("a")) else { panic!("not told") };
     let held = seen.held.unwrap();
-    assert_eq!((held.owner, held.holds), (Some(LeaseId::of_readers()), 20));
+    assert_eq!((held.lease_id, held.holds), (Some(LeaseId::of_readers()), 20));
     let told: Vec<String> = seen.readers.iter().map(|(reader, _)| reader.to_string()).collect();
     assert_eq!(told, (4..20).rev().map(|reader| format!("r{reader:02}")).collect::<Vec<_>>());
     assert!(seen.readers.iter().all(|(_, left)| *left <= Duration::from_secs(46)));

@@ -4,7 +4,8 @@ use crate::{
     node::{
         Answer, Operation, Unlock, names,
         operation::samples::{
-            enqueue, force_unlock, lock, owner, parameters, proclaim, proclamation, renew, resource, unlock,
+            enqueue, force_unlock, lease_id, lock, parameters, proclaim, proclamation, renew, resource,
+            unlock,
         },
         redis::script::tests::server::Server,
     },
@@ -22,10 +23,10 @@ fn a_server_without_memory_refuses_locks_and_still_unlocks() {
     assert_eq!(server.one(&parameters(), &renew("a b", "me", 1, 5000, 7)), out_of_memory);
     assert_eq!(server.keys(), keys);
     assert_eq!(server.one(&parameters(), &unlock("held", "me", true, true)), Answer::Unlocked { deleted: 1 });
-    assert_eq!(server.holds(&resource("held"), &owner("me")), None);
+    assert_eq!(server.holds(&resource("held"), &lease_id("me")), None);
     // A script may write after a deletion, even after a deletion of a missing key.
     assert_eq!(server.one(&parameters(), &unlock("a", "me", true, true)), Answer::Unlocked { deleted: 0 });
-    assert!(server.keys().contains(&names::tombstone(&resource("a"), &owner("me"))));
+    assert!(server.keys().contains(&names::tombstone(&resource("a"), &lease_id("me"))));
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn a_server_without_memory_refuses_the_short_way_as_well() {
     assert!(server.ttl(b"held") > 50_000);
     let unlocked = Answer::Unlocked { deleted: 1 };
     assert_eq!(server.one(&parameters(), &unlock("held", "me", true, false)), unlocked);
-    assert_eq!(server.holds(&resource("held"), &owner("me")), None);
+    assert_eq!(server.holds(&resource("held"), &lease_id("me")), None);
 }
 
 #[test]
@@ -130,14 +131,14 @@ fn the_short_way_reports_a_missing_permission() {
         }
     }
     server.connect();
-    assert_eq!(server.holds(&resource("a"), &owner("me")), None);
+    assert_eq!(server.holds(&resource("a"), &lease_id("me")), None);
     // Without permission to delete a field, the whole key is deleted.
     server.run("ACL SETUSER neither on >x ~* &* +@all -pexpire -hdel");
     server.connect_as("neither");
     let answer = server.one(&parameters(), &granted);
     assert!(matches!(answer, Answer::Error(NodeError::NoPermission(_))), "{answer:?}");
     server.connect();
-    assert_eq!(server.holds(&resource("a"), &owner("me")), None);
+    assert_eq!(server.holds(&resource("a"), &lease_id("me")), None);
 }
 
 #[test]
@@ -175,7 +176,7 @@ fn an_unlock_needs_no_permission_to_mark_or_wake() {
         let (answer, _) = answer.into_parts();
         assert_eq!(answer, Answer::Unlocked { deleted: 1 }, "{missing}");
         server.connect();
-        assert_eq!(server.holds(&resource("held"), &owner("me")), None, "{missing}");
+        assert_eq!(server.holds(&resource("held"), &lease_id("me")), None, "{missing}");
     }
 }
 
@@ -187,7 +188,7 @@ fn a_force_unlock_without_permission_to_publish_writes_the_tombstone() {
     let answer = server.one(&parameters(), &force_unlock("held"));
     assert!(matches!(answer, Answer::Error(NodeError::NoPermission(_))), "{answer:?}");
     server.connect();
-    assert_eq!(server.holds(&resource("held"), &owner("me")), None);
+    assert_eq!(server.holds(&resource("held"), &lease_id("me")), None);
     assert_eq!(server.one(&parameters(), &renew("held", "me", 1, 5000, vote)), Answer::Tombstone);
 }
 
@@ -224,7 +225,7 @@ fn no_missing_permission_leaves_a_key_without_a_ttl() {
             enqueue("d", "another", "v", 0, 5000),
             unlock("d", "me", true, false),
         ];
-        let _listening = server.listen(std::iter::once(names::wake(&resource("d"), &owner("w"))));
+        let _listening = server.listen(std::iter::once(names::wake(&resource("d"), &lease_id("w"))));
         let answers = server.call(&parameters(), &operations);
         let denied = |answer: &Answer| matches!(answer, Answer::Error(NodeError::NoPermission(_)));
         let [long, short] = [&answers[0], &answers[5]].map(denied);
@@ -253,7 +254,7 @@ fn a_lock_without_permission_to_expire_leaves_no_key() {
         server.connect_as(&format!("u{missing}"));
         server.one(&parameters(), &lock("a", "me", 5000, 0));
         server.connect();
-        let is_owned = server.holds(&resource("a"), &owner("me")).is_some();
+        let is_owned = server.holds(&resource("a"), &lease_id("me")).is_some();
         assert_eq!(is_owned, matches!(missing, "hdel" | "publish"), "{missing}");
     }
 }

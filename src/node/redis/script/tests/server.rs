@@ -193,8 +193,8 @@ impl Server {
         keys
     }
 
-    pub(super) fn holds(&mut self, resource: &Resource, owner: &LeaseId) -> Option<u32> {
-        self.get(redis::cmd("HGET").arg(resource.as_bytes()).arg(owner.as_bytes()))
+    pub(super) fn holds(&mut self, resource: &Resource, lease_id: &LeaseId) -> Option<u32> {
+        self.get(redis::cmd("HGET").arg(resource.as_bytes()).arg(lease_id.as_bytes()))
     }
 
     pub(super) fn counter(&mut self, resource: &Resource) -> Option<u64> {

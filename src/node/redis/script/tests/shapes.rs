@@ -7,8 +7,8 @@ use crate::{
         Abstention, Answer, Holder, HolderInfo, InspectAnswer, NewNodes, ObserveAnswer, Operation, Queued,
         QuorumParameters, Reconfigure, Register, Registration, RestartGuard, names,
         operation::samples::{
-            enqueue, force_unlock, inspect, lock, observe, owner, parameters, proclaim, proclamation, renew,
-            resource, resources, unlock, write_back,
+            enqueue, force_unlock, inspect, lease_id, lock, observe, parameters, proclaim, proclamation,
+            renew, resource, resources, unlock, write_back,
         },
         redis::script::tests::server::Server,
     },
@@ -54,7 +54,7 @@ fn an_unlock_releases_all_resources_except_one_of_another_type() {
     server.run("LPUSH b 1");
     assert_eq!(server.one(&parameters(), &unlock("a b c", "me", true, false)), error(NodeError::WrongType));
     assert_eq!(server.one(&parameters(), &inspect("a")), server.one(&parameters(), &inspect("c")));
-    assert_eq!(server.holds(&resource("a"), &owner("me")), None);
+    assert_eq!(server.holds(&resource("a"), &lease_id("me")), None);
 }
 
 #[test]
@@ -90,8 +90,12 @@ fn a_foreign_lock_without_a_ttl_gets_the_longest_one() {
     for operation in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
         server.run("DEL a");
         server.run(&format!("HSET a {OTHER} 2"));
-        let expected =
-            Holder { resource: 0, owner: Some(owner(OTHER)), remaining: parameters().max_ttl, counter: 0 };
+        let expected = Holder {
+            resource: 0,
+            lease_id: Some(lease_id(OTHER)),
+            remaining: parameters().max_ttl,
+            counter: 0,
+        };
         assert_eq!(server.one(&parameters(), &operation), Answer::Held(expected));
         let ttl = Duration::from_millis(server.ttl(b"a").unsigned_abs());
         assert!(ttl <= parameters().max_ttl && ttl > parameters().max_ttl / 2);
@@ -145,10 +149,10 @@ fn data_of_an_application_is_never_part_of_an_answer() {
         let shown = (field.len() < 128).then(|| field.clone());
         for operation in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
             let Answer::Held(holder) = server.one(&parameters(), &operation) else { panic!("{field:.9}") };
-            assert_eq!(holder.owner.as_ref().map(|owner| owner.to_string()), shown);
+            assert_eq!(holder.lease_id.as_ref().map(|lease_id| lease_id.to_string()), shown);
         }
         let Answer::Inspected(seen) = server.one(&parameters(), &inspect("a")) else { panic!("{field:.9}") };
-        assert_eq!(seen.held.unwrap().owner.as_ref().map(|owner| owner.to_string()), shown);
+        assert_eq!(seen.held.unwrap().lease_id.as_ref().map(|lease_id| lease_id.to_string()), shown);
     }
 }
 
@@ -183,7 +187,7 @@ fn a_hash_of_several_fields_has_an_unknown_owner() {
     server.run("PEXPIRE a 50000");
     for operation in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
         let Answer::Held(holder) = server.one(&parameters(), &operation) else { panic!("not held") };
-        assert_eq!((holder.resource, holder.owner, holder.counter), (0, None, 0));
+        assert_eq!((holder.resource, holder.lease_id, holder.counter), (0, None, 0));
         assert!(holder.remaining > Duration::from_secs(40));
     }
     assert_eq!(server.one(&parameters(), &write_back("a", "me", 7)), Answer::NotWrittenBack { counter: 0 });
@@ -192,7 +196,7 @@ fn a_hash_of_several_fields_has_an_unknown_owner() {
     else {
         panic!("not held");
     };
-    assert!(matches!(held, HolderInfo { owner: None, holds: 0, remaining: Some(_) }));
+    assert!(matches!(held, HolderInfo { lease_id: None, holds: 0, remaining: Some(_) }));
     assert_eq!(server.one(&parameters(), &force_unlock("a")), Answer::Unlocked { deleted: 1 });
     // The mark of the refusal has been deleted, too.
     assert_eq!(server.keys(), [names::DIRTY.as_bytes()]);
@@ -207,10 +211,10 @@ fn an_unlock_deletes_its_field_from_a_hash_of_several_fields() {
         server.one(&parameters(), &unlock("a", "stranger", true, false)),
         Answer::Unlocked { deleted: 0 }
     );
-    assert_eq!(server.holds(&resource("a"), &owner("me")), Some(1));
+    assert_eq!(server.holds(&resource("a"), &lease_id("me")), Some(1));
     assert_eq!(server.one(&parameters(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
-    assert_eq!(server.holds(&resource("a"), &owner("me")), None);
-    assert_eq!(server.holds(&resource("a"), &owner("other")), Some(1));
+    assert_eq!(server.holds(&resource("a"), &lease_id("me")), None);
+    assert_eq!(server.holds(&resource("a"), &lease_id("other")), Some(1));
     assert!(server.ttl(b"a") > 40_000);
 }
 
@@ -346,7 +350,7 @@ fn a_leader_replaces_a_proclamation_of_another_program() {
         let proclamation = proclamation("me", 7, 1, "v");
         assert_eq!(server.one(&parameters(), &proclaim("a", proclamation.clone(), 5000)), Answer::Proclaimed);
         let Answer::Observed(seen) = server.one(&parameters(), &observe("a")) else { panic!("not observed") };
-        assert_eq!((seen.owner, seen.proclamation), (Some(owner("me")), Some(proclamation)), "{line}");
+        assert_eq!((seen.lease_id, seen.proclamation), (Some(lease_id("me")), Some(proclamation)), "{line}");
         assert!((4000..=5000).contains(&server.ttl(b"redquorum:leader:{a}")));
     }
 }
@@ -359,7 +363,7 @@ fn a_lock_of_another_library_makes_no_leader() {
         server.one(&parameters(), &proclaim("a", proclamation("me", 1, 1, "v"), 5000)),
         Answer::NotLeader
     );
-    let seen = ObserveAnswer { owner: None, remaining: None, proclamation: None };
+    let seen = ObserveAnswer { lease_id: None, remaining: None, proclamation: None };
     assert_eq!(server.one(&parameters(), &observe("a")), Answer::Observed(seen));
 }
 
@@ -448,7 +452,7 @@ fn the_short_ways_leave_unusual_keys_and_counters_to_the_general_way() {
     assert_eq!(server.one(&parameters(), &renewal), Answer::Renewed { proves: true });
     assert!(server.ttl(counter) > 3_600_000, "the counter was to be forgotten soon");
     server.run("HSET a mode read");
-    assert!(matches!(server.one(&parameters(), &renewal), Answer::Held(Holder { owner: None, .. })));
+    assert!(matches!(server.one(&parameters(), &renewal), Answer::Held(Holder { lease_id: None, .. })));
     server.run("DEL a");
     server.run(&format!("HSET a {OTHER} 1"));
     assert!(matches!(server.one(&parameters(), &lock("a", "other", 5000, 0)), Answer::Held(_)));

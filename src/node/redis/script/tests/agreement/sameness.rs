@@ -8,18 +8,18 @@ pub(super) type Contents = BTreeMap<Vec<u8>, (Vec<Vec<u8>>, Duration)>;
 pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
     let mut contents = Contents::new();
     for name in RESOURCES.map(resource) {
-        if let Some(HeldKey { owner, holds, expires_at }) = state.held(&name, now) {
+        if let Some(HeldKey { lease_id, holds, expires_at }) = state.held(&name, now) {
             let readers = state.remembered_readers(&name, now);
-            let held_as = match readers.filter(|_| owner.is_of_readers()) {
+            let held_as = match readers.filter(|_| lease_id.is_of_readers()) {
                 Some(readers) => Some(format!("{}:{}", readers.phase, readers.epoch)),
-                None => Some(holds.to_string()).filter(|_| !owner.is_of_readers()),
+                None => Some(holds.to_string()).filter(|_| !lease_id.is_of_readers()),
             };
-            let value = [owner.as_bytes().to_vec()].into_iter().chain(held_as.map(String::into_bytes));
+            let value = [lease_id.as_bytes().to_vec()].into_iter().chain(held_as.map(String::into_bytes));
             contents.insert(name.as_bytes().to_vec(), (value.collect(), expires_at.remaining(now)));
         }
         if let Some(readers) = state.remembered_readers(&name, now) {
-            let owners = readers.ends.keys().map(|owner| owner.as_bytes().to_vec()).collect();
-            contents.insert(names::readers(&name), (owners, readers.expires_at.remaining(now)));
+            let lease_ids = readers.ends.keys().map(|lease_id| lease_id.as_bytes().to_vec()).collect();
+            contents.insert(names::readers(&name), (lease_ids, readers.expires_at.remaining(now)));
         }
         if let Some(Counter { value, expires_at }) = state.counter(&name, now) {
             let value = vec![value.to_string().into_bytes()];
@@ -57,10 +57,10 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
         if let Some(until) = state.writer_mark(&name, now) {
             contents.insert(names::writer_mark(&name), (vec![b"1".to_vec()], until.remaining(now)));
         }
-        for owner in OWNERS.map(owner) {
-            if let Some(expires_at) = state.tombstone(&name, &owner, now) {
+        for lease_id in OWNERS.map(lease_id) {
+            if let Some(expires_at) = state.tombstone(&name, &lease_id, now) {
                 contents.insert(
-                    names::tombstone(&name, &owner),
+                    names::tombstone(&name, &lease_id),
                     (vec![b"1".to_vec()], expires_at.remaining(now)),
                 );
             }
@@ -79,7 +79,7 @@ fn fields_of(proclamation: &Proclamation) -> Vec<Vec<u8>> {
     let since = proclamation.since.as_millis().to_string().into_bytes();
     let fields = [
         ("number", text(proclamation.number)),
-        ("owner", proclamation.owner.as_bytes().to_vec()),
+        ("owner", proclamation.lease_id.as_bytes().to_vec()),
         ("since", since),
         ("term", text(proclamation.term)),
         ("value", proclamation.value.to_vec()),
@@ -100,7 +100,7 @@ pub(super) fn is_same_answer(
     now: NodeTime,
 ) -> bool {
     let is_same_held = |one: &Holder, other: &Holder| {
-        let is_same_key = one.resource == other.resource && one.owner == other.owner;
+        let is_same_key = one.resource == other.resource && one.lease_id == other.lease_id;
         (is_same_key || is_tie(operation, other, state, now))
             && one.counter == other.counter
             && is_near(one.remaining, other.remaining)
@@ -180,7 +180,7 @@ fn is_tie(operation: &Operation, holder: &Holder, state: &NodeState, now: NodeTi
         return false;
     };
     state.held(&resources[holder.resource], now).is_some_and(|held| {
-        Some(&held.owner) == holder.owner.as_ref()
+        Some(&held.lease_id) == holder.lease_id.as_ref()
             && is_near(held.expires_at.remaining(now), holder.remaining)
     })
 }

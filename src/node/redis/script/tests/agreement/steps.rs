@@ -37,7 +37,7 @@ pub(super) struct Draft {
     pub(super) resources: Vec<&'static str>,
     /// Whether each resource is shared.
     pub(super) shared: [bool; 3],
-    pub(super) owner: &'static str,
+    pub(super) lease_id: &'static str,
     /// The ttl, in steps of 20 s.
     pub(super) ttl: u64,
 }
@@ -70,9 +70,9 @@ impl Topic {
         names::notice_channel(&match self {
             Self::Release(name) => resource(name),
             Self::Latch(name) => names::latch(&resource(name)),
-            Self::Wake(name, waiter) => names::wake(&resource(name), &owner(waiter)),
-            Self::Head(name, waiter) => names::head(&resource(name), &owner(waiter)),
-            Self::ForceUnlocked(name) => names::force_unlocked(owner(name).client().unwrap_or_default()),
+            Self::Wake(name, waiter) => names::wake(&resource(name), &lease_id(waiter)),
+            Self::Head(name, waiter) => names::head(&resource(name), &lease_id(waiter)),
+            Self::ForceUnlocked(name) => names::force_unlocked(lease_id(name).client().unwrap_or_default()),
         })
     }
 }
@@ -188,7 +188,7 @@ fn draft() -> impl Strategy<Value = Draft> {
         2 => any::<[bool; 3]>(),
     ];
     (question(), resources, shared, sample::select(&OWNERS[..]), 1..4_u64).prop_map(
-        |(question, resources, shared, owner, ttl)| Draft { question, resources, shared, owner, ttl },
+        |(question, resources, shared, lease_id, ttl)| Draft { question, resources, shared, lease_id, ttl },
     )
 }
 
@@ -202,7 +202,7 @@ fn guard() -> impl Strategy<Value = RestartGuard> {
 
 pub(super) fn registration() -> Draft {
     let question = Question::Register { new_nodes: NewNodes::Admit, is_off: false };
-    Draft { question, resources: vec!["a"], shared: [false; 3], owner: "u:1", ttl: 1 }
+    Draft { question, resources: vec!["a"], shared: [false; 3], lease_id: "u:1", ttl: 1 }
 }
 
 /// Returns steps to a long queue, which random steps rarely reach: one client holds or shares a resource,
@@ -217,7 +217,7 @@ pub(super) fn crowd() -> impl Strategy<Value = Vec<TestStep>> {
 
 fn crowd_round(is_shared: bool, leaves: bool) -> Vec<TestStep> {
     let shared = [is_shared; 3];
-    let draft = |question| Draft { question, resources: vec!["a"], shared, owner: "u:1", ttl: 3 };
+    let draft = |question| Draft { question, resources: vec!["a"], shared, lease_id: "u:1", ttl: 3 };
     let zero = || Number::Exactly(0);
     let mut drafts = vec![Question::Lock { hint: zero(), ignores_queue: false, will_not_wait: false }];
     let queued =
@@ -235,11 +235,11 @@ fn crowd_round(is_shared: bool, leaves: bool) -> Vec<TestStep> {
 /// Some share a resource, something befalls what the node knows of them, and what readers and writers
 /// ask most for is asked for. By chance, so much seldom happens to one resource.
 pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
-    let draft = |(question, owner, is_shared, ttl)| Draft {
+    let draft = |(question, lease_id, is_shared, ttl)| Draft {
         question,
         resources: vec!["a"],
         shared: [is_shared; 3],
-        owner,
+        lease_id,
         ttl,
     };
     let one = |drafts| TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts };
@@ -254,9 +254,9 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
         Question::Enqueue { waiter, arrival, enters: true, enqueue_only: false, index: 0 }
     };
     let unlock = |tombstone| Question::Unlock { notify: true, tombstone, has_waiters: false };
-    let owner = || sample::select(&OWNERS[..]);
+    let lease_id = || sample::select(&OWNERS[..]);
     let befalls = prop_oneof![
-        4 => owner().prop_map(|owner| TestStep::EndReader("a", owner)),
+        4 => lease_id().prop_map(|lease_id| TestStep::EndReader("a", lease_id)),
         1 => Just(TestStep::LoseLock("a")),
         1 => Just(TestStep::LoseReaders("a")),
         1 => (number(), any::<bool>()).prop_map(|(number, lives)| TestStep::SetCounter("a", number, lives)),
@@ -272,12 +272,12 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
         1 => Just(Question::ForceUnlock),
         1 => Just(Question::Inspect),
     ];
-    let shares = vec((owner(), 1..4_u64), 1..5);
-    let asked = vec((asked, owner(), prop::bool::weighted(0.7), 1..4_u64), 1..6);
+    let shares = vec((lease_id(), 1..4_u64), 1..5);
+    let asked = vec((asked, lease_id(), prop::bool::weighted(0.7), 1..4_u64), 1..6);
     (shares, vec(befalls, 0..3), asked).prop_map(move |(shares, befalls, asked)| {
         // The node has the counter from then on.
         let before = [lock(), unlock(Tombstone::Never)].map(|question| (question, OWNERS[0], false, 1));
-        let shares = shares.into_iter().map(|(owner, ttl)| (lock(), owner, true, ttl));
+        let shares = shares.into_iter().map(|(lease_id, ttl)| (lock(), lease_id, true, ttl));
         let first = before.into_iter().chain(shares).map(draft).map(|draft| one(vec![draft]));
         let then = asked.into_iter().map(draft).map(|draft| one(vec![draft]));
         first.chain(befalls).chain(then).collect()
@@ -295,7 +295,13 @@ fn administration() -> impl Strategy<Value = Draft> {
         1 => (fingerprint(), fingerprint()).prop_map(|(from, to)| Question::Reconfigure { from, to }),
     ];
     let shared = [false; 3];
-    question.prop_map(move |question| Draft { question, resources: vec!["a"], shared, owner: "u:1", ttl: 1 })
+    question.prop_map(move |question| Draft {
+        question,
+        resources: vec!["a"],
+        shared,
+        lease_id: "u:1",
+        ttl: 1,
+    })
 }
 
 fn call(drafts: impl Strategy<Value = Vec<Draft>>) -> impl Strategy<Value = TestStep> {
@@ -310,7 +316,7 @@ pub(super) fn step() -> impl Strategy<Value = TestStep> {
         4 => call(administration().prop_map(|draft| vec![draft])),
         2 => name().prop_map(TestStep::LoseLock),
         1 => name().prop_map(TestStep::LoseReaders),
-        2 => (name(), sample::select(&OWNERS[..])).prop_map(|(name, owner)| TestStep::EndReader(name, owner)),
+        2 => (name(), sample::select(&OWNERS[..])).prop_map(|(name, lease_id)| TestStep::EndReader(name, lease_id)),
         2 => name().prop_map(TestStep::LoseCounter),
         1 => name().prop_map(TestStep::LoseLeader),
         1 => (name(), number(), any::<bool>())
