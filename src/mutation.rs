@@ -21,9 +21,9 @@ pub(crate) enum Mutation {
     HalfIsQuorum,
     /// A quorum as a majority of the nodes that answer.
     QuorumOfAnswering,
-    /// A write-back that checks neither the owner nor the counter.
+    /// A write-back that checks neither whether the lease has the key nor the counter.
     WriteBackUnconditionally,
-    /// A write-back that does not check the owner of the key.
+    /// A write-back that does not check whether the lease has the key.
     WriteBackWithoutOwner,
     /// A write-back that also lowers counters.
     WriteBackAboveToken,
@@ -35,7 +35,7 @@ pub(crate) enum Mutation {
     VerifyAboveToken,
     /// A verification that counts nodes without a counter, which have lost it.
     VerifyWithoutCounter,
-    /// An unlock that deletes the key of any owner.
+    /// An unlock that deletes the key of whatever lease has the resource.
     UnlockWithoutOwner,
     /// An unlock without a tombstone for an unanswered lock.
     NoTombstoneForLock,
@@ -88,13 +88,13 @@ pub(crate) enum Mutation {
     CountWithoutMetadata,
     /// A vote for the first reader that was given before.
     FirstReaderRepeats,
-    /// A write-back of a reader that does not check whether the owner is a reader of the node.
+    /// A write-back of a reader that does not check whether the lease is a reader of the node.
     WriteBackOfNoReader,
     /// A write-back of a reader that does not check the phase of the node's readers.
     WriteBackBelowPhase,
     /// A key that ends with the ttl of the reader that leaves.
     OneEndForReaders,
-    /// A reader that leaves and deletes the key of any owner.
+    /// An unlock of a reader that deletes the key of whatever lease has the resource.
     UnshareAnyKey,
     /// A reader that leaves and deletes the key of the remaining readers.
     UnshareForAll,

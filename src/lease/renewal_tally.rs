@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(outcome(&[Answer::Tombstone, theirs(), theirs()]), Some(RenewalOutcome::Revoked));
         let foreign = || held(None);
         assert_eq!(outcome(&[foreign(), foreign(), foreign()]), Some(RenewalOutcome::Revoked));
-        // The votes are split between two owners, which are about to roll back.
+        // The votes are split between two leases, which are about to roll back.
         let split = [theirs(), theirs(), held(Some("third")), held(Some("third"))];
         assert_eq!(outcome(&split), None);
         // Readers need not be the same.

@@ -103,7 +103,8 @@ pub(super) struct Reply {
 }
 
 impl Request {
-    /// Returns the operation for the node. Its owner may differ from the attempt.
+    /// Returns the operation for the node, under the lease id of the attempt `owned_by`. A broken rule may name another
+    /// attempt than the sender.
     pub(super) fn operation(self, owned_by: ModelAttempt, is_reader: bool, ttl: Duration) -> Operation {
         let resources = if is_reader { SHARED.clone() } else { RESOURCES.clone() };
         let lease_id = lease_id_of(owned_by).clone();

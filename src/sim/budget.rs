@@ -60,7 +60,7 @@ fn keeps_rates(schedule: &Schedule, drift: f64) -> bool {
 }
 
 impl Schedule {
-    /// Whether a node may execute a late request of an owner that was unlocked there.
+    /// Whether a node may execute a late request of a lease that was unlocked there.
     pub(crate) fn forgets_tombstones(&self, node: usize) -> bool {
         self.faults.iter().any(|timed| match timed.fault {
             Fault::Crash { node: of, memory, .. } => of == node && memory != Memory::Kept,

@@ -15,13 +15,13 @@ use crate::{
     values::{LeaseId, NodeError, Resource},
 };
 
-/// The way in which a server treats requests.
+/// The treatment of requests by a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     /// The server executes requests.
     #[default]
     Granting,
-    /// The server answers that another owner holds every resource.
+    /// The server answers that another lease holds every resource.
     Refusing,
     /// The server answers every operation with this error, and executes nothing.
     Failing(NodeError),
@@ -70,7 +70,7 @@ impl BehaviourSwitch {
     }
 }
 
-/// Returns the answer of a node whose every resource another owner holds for the longest ttl.
+/// Returns the answer of a node on which another lease holds every resource, for the longest ttl.
 fn refusal(operation: &Operation, parameters: &QuorumParameters) -> Answer {
     let parameters = QuorumParameters { guard: RestartGuard::Off, ..parameters.clone() };
     let (mut node, now) = (NodeState::new("refuses"), NodeTime::from_epoch(0));

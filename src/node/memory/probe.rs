@@ -37,7 +37,7 @@ impl MemoryServer {
         Resource::new(election).is_ok_and(|election| memory.state.leader(&election, now).is_some())
     }
 
-    /// Writes a lock of `owner` with this ttl.
+    /// Writes a lock of `lease_id` with this ttl.
     pub(crate) fn hold(&self, resource: &str, lease_id: &str, ttl: Duration) {
         let resource = Resource::internal(resource.as_bytes());
         let held = HeldKey {

@@ -12,7 +12,7 @@ use crate::{
 pub(crate) struct Downgrade {
     /// The lock of the reader, with all resources shared. Queues and marks do not refuse this lock.
     pub(crate) lock: Lock,
-    /// The owner that holds the resources before the downgrade.
+    /// The id of the lease that holds the resources before the downgrade.
     pub(crate) writer: LeaseId,
 }
 

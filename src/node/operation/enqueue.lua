@@ -1,5 +1,5 @@
--- enqueue.lua  KEYS resources  ARGV owner, ttl, hint, waiter, arrival, entry ttl|0, index of the resource with the queue, enqueue only 0|1
---   ->  vote | with_waiters vote | queued index arrival rank patience [index owner remaining counter] | tombstone | abstains
+-- enqueue.lua  KEYS resources  ARGV lease id, ttl, hint, waiter, arrival, entry ttl|0, index of the resource with the queue, enqueue only 0|1
+--   ->  vote | with_waiters vote | queued index arrival rank patience [index lease_id remaining counter] | tombstone | abstains
 
 -- Adds a member to a sorted set, and extends its ttl. Returns whether the key was missing.
 --

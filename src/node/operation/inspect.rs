@@ -49,7 +49,7 @@ pub(crate) const READERS_SHOWN: u32 = 16;
 /// The holder of a resource at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HolderInfo {
-    /// The owner; `None` if the key has more than one field, as a lock of another library may.
+    /// The id of the lease; `None` if the key has more than one field, as a key of another library may have.
     pub(crate) lease_id: Option<LeaseId>,
     /// The number of holds, or of readers if the resource is shared.
     pub(crate) holds: u32,
@@ -93,7 +93,8 @@ type Readers = Box<[(LeaseId, Duration)]>;
 
 /// Reads the holder and the readers of a resource.
 ///
-/// Another library may write holds that are no number, which count as 0. A negative ttl counts as none.
+/// Another library may write holds that are no number, which count as 0. A negative ttl stands for a key
+/// without a ttl.
 fn held_by(fields: &[wire::Value]) -> Option<(Option<HolderInfo>, Readers)> {
     let [lease_id, holds, remaining, readers @ ..] = fields else {
         return fields.is_empty().then_some((None, Box::default()));
@@ -109,8 +110,8 @@ fn held_by(fields: &[wire::Value]) -> Option<(Option<HolderInfo>, Readers)> {
     Some((Some(held), readers.iter().map(reader).collect::<Option<_>>()?))
 }
 
-/// Reads an abstention: a quarantine of this many milliseconds; a negative number means that no client
-/// has registered.
+/// Reads an abstention: the rest of a quarantine in milliseconds. A negative number means that no client has
+/// registered.
 fn abstention(value: &wire::Value) -> Option<Abstention> {
     let wire::Value::Integer(remaining) = value else { return None };
     let quarantined = |remaining| Abstention::Quarantined(Duration::from_millis(remaining));

@@ -1,5 +1,5 @@
--- lock.fast.lua  KEYS one resource  ARGV owner, ttl, for `turn` and `head` hint, and for `head` waiter, arrival, entry ttl|0
---   ->  vote | with_waiters vote | held index owner remaining counter
+-- lock.fast.lua  KEYS one resource  ARGV lease id, ttl, for `turn` and `head` hint, and for `head` waiter, arrival, entry ttl|0
+--   ->  vote | with_waiters vote | held index lease_id remaining counter
 --
 --   lock  of a newcomer that waits, without a hint
 --   try   of a newcomer that does not wait, without a hint

@@ -1,7 +1,7 @@
--- lock.lua  KEYS resources  ARGV owner, ttl, hint  ->  vote | held index owner remaining counter
---   | queued index 0 rank 0 [index owner remaining counter] | tombstone | abstains
+-- lock.lua  KEYS resources  ARGV lease id, ttl, hint  ->  vote | held index lease_id remaining counter
+--   | queued index 0 rank 0 [index lease_id remaining counter] | tombstone | abstains
 
--- Locks resources that no other owner holds, ignoring queues and marks. Returns the vote. If the caller
+-- Locks resources that no other lease holds, ignoring queues and marks. Returns the vote. If the caller
 -- knows that there is no mark (`is_unmarked`), none is deleted.
 function node.grant(resources, lease_id, ttl, hint, seen, is_unmarked)
   -- A lock that arrives twice gets the same vote twice, and a reader gets the vote of the readers that

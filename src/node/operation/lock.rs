@@ -42,7 +42,7 @@ impl Lock {
 pub(crate) struct Holder {
     /// The index of the resource that another lease holds for the longest time; at a tie, the first index.
     pub(crate) resource: usize,
-    /// The owner; `None` if the key has more than one field, as a lock of another library may.
+    /// The id of the lease; `None` if the key has more than one field, as a key of another library may have.
     pub(crate) lease_id: Option<LeaseId>,
     pub(crate) remaining: Duration,
     /// The largest fencing counter of the requested resources, 0 if there is none.

@@ -66,9 +66,10 @@ pub(crate) trait Operate {
     /// Returns the resources of the operation.
     fn resources(&self) -> &[Resource];
 
-    /// Writes the operation's name in the script and its arguments.
+    /// Writes the name of the operation in the script, and its arguments.
     ///
-    /// An argument costs a server about half as much as reading a key, so there are as few as possible.
+    /// An argument costs a server about half as much as reading a key, so each operation has as few arguments as
+    /// possible.
     fn encode(&self, arguments: &mut Arguments<'_>, parameters: &QuorumParameters);
 
     /// Returns the answer that the script's reply encodes; `None` if the reply has another shape.
@@ -79,9 +80,8 @@ pub(crate) trait Operate {
         false
     }
 
-    /// Whether the operation concerns more than the leases and attempts of this client at the node.
-    ///
-    /// `blocks_until` is that of the [`Request`](super::Request).
+    /// Whether the operation concerns other clients, and not only the leases and attempts of this client at the
+    /// node. `blocks_until` is the field of the [`Request`](super::Request).
     fn concerns_other_clients(&self, _blocks_until: Option<Instant>) -> bool {
         false
     }

@@ -1,4 +1,4 @@
--- observe.lua  KEYS one resource  ->  observed owner|false remaining|false, and owner term number value since, each or false
+-- observe.lua  KEYS one resource  ->  observed lease_id|false remaining|false, and lease_id term number value since, each or false
 node.arity.observe = 0
 function node.observe(resources)
   local held = node.holder(resources[1])

@@ -18,7 +18,7 @@ pub(crate) struct Observe {
 /// The state of an election on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObserveAnswer {
-    /// The holder of the lock; `None` if it is free, or a lock of another library.
+    /// The lease id of the holder; `None` if the lock is free, or another library holds it.
     pub(crate) lease_id: Option<LeaseId>,
     /// The rest of the ttl; `None` if the lock is free or has no ttl.
     pub(crate) remaining: Option<Duration>,

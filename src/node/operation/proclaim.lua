@@ -1,4 +1,4 @@
--- proclaim.lua  KEYS one resource  ARGV owner, term, number, value, since, ttl  ->  proclaimed | not_leader
+-- proclaim.lua  KEYS one resource  ARGV lease id, term, number, value, since, ttl  ->  proclaimed | not_leader
 node.arity.proclaim = 6
 function node.proclaim(resources, lease_id, term, number, value, since, ttl)
   node.admit()

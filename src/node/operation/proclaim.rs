@@ -23,12 +23,12 @@ pub(crate) struct Proclaim {
 /// The published value of a leader, as nodes store it beside the lock.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Proclamation {
-    /// The owner of the lock.
+    /// The id of the leader's lease.
     pub(crate) lease_id: LeaseId,
     /// The fencing token of the lock.
     pub(crate) term: u64,
-    /// The number of the value, which grows with every value of one leader. A late request does not
-    /// replace a later value.
+    /// The number of the value, which grows with every value of one leader. By this number, a node does not
+    /// replace a value by an earlier value in a late request.
     pub(crate) number: u64,
     pub(crate) value: Arc<[u8]>,
     /// The time of the election by the leader's clock, since the epoch.

@@ -1,4 +1,4 @@
--- renew.fast.lua  KEYS one resource  ARGV owner, holds, ttl, token  ->  1
+-- renew.fast.lua  KEYS one resource  ARGV lease id, holds, ttl, token  ->  1
 arity = 4
 repeat
   local holds, ttl, token = words[at + 2], words[at + 3], words[at + 4]

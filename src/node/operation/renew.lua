@@ -1,4 +1,4 @@
--- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1 | renewed 0 | with_waiters and one of these | renewed_in_quarantine [remaining] | held index owner remaining counter | tombstone
+-- renew.lua  KEYS resources  ARGV lease id, holds, ttl, token  ->  1 | renewed 0 | with_waiters and one of these | renewed_in_quarantine [remaining] | held index lease_id remaining counter | tombstone
 node.arity.renew_any = 4
 function node.renew_any(resources, lease_id, holds, ttl, token)
   node.admit()

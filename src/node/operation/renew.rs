@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct Renew {
     pub(crate) resources: Resources,
     pub(crate) lease_id: LeaseId,
-    /// The number of holds. It is absolute, so that a duplicate or a resend changes nothing.
+    /// The number of holds: the new number, not a difference, so that a repeated renewal changes nothing.
     pub(crate) holds: u32,
     pub(crate) ttl: Duration,
     pub(crate) token: u64,

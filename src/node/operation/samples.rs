@@ -1,4 +1,4 @@
-//! Short constructors of operations, for tests. Resources and owners are words.
+//! Short constructors of operations, for tests. Words name resources and lease ids.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ pub(crate) fn enqueue(names: &str, by: &str, waiter: &str, arrival: u64, entry_t
     Operation::Enqueue(Enqueue { lock, resource: 0, waiter, arrival, entry_ttl, enqueue_only: false })
 }
 
-/// Returns the same lock, of a client that does not wait.
+/// Returns the same lock, of a client that will not wait after a refusal.
 pub(crate) fn not_waiting(lock: Operation) -> Operation {
     let Operation::Lock(lock) = lock else { unreachable!("not a lock: {lock:?}") };
     Operation::Lock(Lock { will_not_wait: true, ..lock })

@@ -1,4 +1,4 @@
--- share.fast.lua  KEYS one resource  ARGV owner, ttl  ->  vote
+-- share.fast.lua  KEYS one resource  ARGV lease id, ttl  ->  vote
 arity = 2
 repeat
   local ttl, counter = tonumber(words[at + 2]), $COUNTER .. braced(resource)
@@ -11,10 +11,10 @@ repeat
   if type(remembered) ~= 'number' or remembered < tonumber(words[2]) then
     break
   end
-  -- `last_end` is the end of the last reader; nil if the owner is the first.
+  -- `last_end` is the end of the last reader; nil if the lease is the first.
   local vote, last_end
   if fields == 1 then
-    -- The owner gets the vote of the readers. The counter must exist, with the same value.
+    -- The lease gets the vote of the readers. The counter must exist, with the same value.
     local text = string.match(call('HMGET', resource, $SHARED)[1] or '', '^[1-9]%d*:([1-9]%d*)$')
     last_end = text and call('GET', counter) == text and tonumber(call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')[2])
     vote = tonumber(text)
@@ -42,7 +42,7 @@ repeat
   local ends, done = format('%d%07d', (now + ttl) / 10000000, (now + ttl) % 10000000), nil
   if last_end then
     done = call('ZADD', readers, 'NX', ends, lease_id)
-    -- The end of an owner that is a reader already may be later.
+    -- The end of a lease that is a reader already may be later.
     if done == 0 then
       break
     end

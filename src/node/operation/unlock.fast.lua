@@ -1,4 +1,4 @@
--- unlock.fast.lua  KEYS one resource  ARGV owner, and for `unlock` its kind  ->  1
+-- unlock.fast.lua  KEYS one resource  ARGV lease id, and for `unlock` its kind  ->  1
 --
 --   release       notifies, leaves no tombstone; the name of the resource has no brace
 --   release_late  the same, leaves a tombstone unless the lock is deleted

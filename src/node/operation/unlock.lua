@@ -1,4 +1,4 @@
--- unlock.lua  KEYS resources  ARGV owner, kind (notify 0|1; tombstone 0 never|1 if a key is missing|2
+-- unlock.lua  KEYS resources  ARGV lease id, kind (notify 0|1; tombstone 0 never|1 if a key is missing|2
 --   always; 1 if the queue node has waiters)  ->  deleted | with_waiters deleted
 
 -- Renews or deletes the yield mark of a resource that is free now. A writer mark stays, because the
@@ -30,7 +30,7 @@ function node.unlock_any(resources, lease_id, kind, is_removed)
       problem = problem or (not is_done and was_reader)
       deleted = deleted + (is_done and was_reader or 0)
     else
-      -- A lease id is unique, so a field of this name is the owner's lock, whatever other fields the
+      -- A lease id is unique, so a field of this name is the lock of the lease, whatever other fields the
       -- key has.
       reply = redis.pcall('HDEL', resource, lease_id)
       is_free = reply == 1

@@ -1,7 +1,7 @@
--- unshare.fast.lua  KEYS one shared resource  ARGV owner  ->  1
+-- unshare.fast.lua  KEYS one shared resource  ARGV lease id  ->  1
 --
 --   unshare       notifies, leaves no tombstone; the name of the resource has no brace
---   unshare_late  the same, leaves a tombstone unless the owner was a reader
+--   unshare_late  the same, leaves a tombstone unless the lease was a reader
 arity = 1
 repeat
   local readers = $READERS .. resource .. '}'

@@ -13,7 +13,7 @@ pub(crate) struct Vacant {
     pub(crate) resources: Vec<Resource>,
     /// The maximum number of resources in the answer.
     pub(crate) max_resources: u32,
-    /// Whether resources with a mark count as vacant.
+    /// Whether resources with a yield mark or a writer mark count as vacant.
     pub(crate) ignores_marks: bool,
 }
 

@@ -1,4 +1,4 @@
--- write_back.lua  KEYS resources  ARGV owner, token  ->  written_back | not_written_back counter | abstains
+-- write_back.lua  KEYS resources  ARGV lease id, token  ->  written_back | not_written_back counter | abstains
 node.arity.write_back = 2
 function node.write_back(resources, lease_id, token)
   node.may_vote()

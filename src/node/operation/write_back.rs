@@ -1,5 +1,5 @@
-//! Write-back: raises the counters of all resources to the token. If the owner does not hold all
-//! resources, or a counter exceeds the token, no counter changes.
+//! Write-back: raises the counters of all resources to the token. No counter changes if the lease does not hold
+//! all resources, or if a counter exceeds the token.
 
 use crate::{
     node::{

@@ -403,7 +403,7 @@ impl BrokenNode<'_, '_> {
         Ok(answer)
     }
 
-    /// Unlocks, and then changes the state for each resource that the owner shared.
+    /// Unlocks, and then changes the state for each resource that the lease shared.
     fn unshare(&mut self, change: fn(&mut Self, &NodeState, &Resource, &LeaseId)) -> Result<Answer, Answer> {
         self.share(|node, before, name, answer| {
             if let Operation::Unlock(Unlock { lease_id, .. }) = node.operation {

@@ -1,4 +1,4 @@
-//! Force-unlock in the pure node: deletes the lock of any owner.
+//! Force-unlock in the pure node: deletes the lock of any lease.
 
 use crate::{
     node::{

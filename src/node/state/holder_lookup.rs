@@ -1,4 +1,4 @@
-//! The holders of the resources of an operation, and the write of a new owner.
+//! The holders of the resources of an operation, and the write of a new holder.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::{
 
 /// The holders of the resources of one operation, before the operation is executed.
 pub(super) struct HolderLookup {
-    /// The other owner with the longest ttl. The caller fills in its counter.
+    /// The other lease with the longest ttl. The caller fills in its counter.
     pub(super) other: Option<Holder>,
-    /// Whether the owner holds all resources.
+    /// Whether the lease holds all resources.
     pub(super) is_all_ours: bool,
 }
 
@@ -40,9 +40,9 @@ impl NodeState {
         lookup
     }
 
-    /// Returns whether the owner holds all resources already, and their counters.
+    /// Returns whether the lease holds all resources already, and their counters.
     ///
-    /// A refusal if another owner holds one of them, or if the node has a tombstone of the owner.
+    /// A refusal if another lease holds one of them, or if the node has a tombstone of the lease.
     pub(super) fn look_up_free(
         &self,
         resources: &Resources,
@@ -60,7 +60,7 @@ impl NodeState {
         }
     }
 
-    /// Writes the owner of a resource. A ttl that ends later stays.
+    /// Writes the lease of a resource. A ttl that ends later stays.
     pub(super) fn write_lease_id(
         &mut self,
         resource: &Resource,

@@ -109,8 +109,8 @@ impl NodeState {
         Ok(Answer::Granted { vote })
     }
 
-    /// Returns the largest vote that was given for the resources before: to this owner, because a lock
-    /// that arrives twice gets the same vote twice, or to the readers that the owner joins.
+    /// Returns the largest vote that was given for the resources before: to this lease, because a lock
+    /// that arrives twice gets the same vote twice, or to the readers that the lease joins.
     ///
     /// `None` if the node does not remember a vote for each resource.
     fn given_vote(

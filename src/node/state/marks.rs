@@ -71,7 +71,7 @@ impl NodeState {
 
     /// Returns the refusal of a reader that must yield to a woken writer.
     ///
-    /// The answer is the same as for readers that the owner cannot join.
+    /// The answer is the same as for readers that the lease cannot join.
     pub(super) fn yield_to_writer(
         &self,
         resources: &Resources,

@@ -69,7 +69,7 @@ pub(crate) struct NodeState {
     /// The locks. Each key has one owner; hashes of several fields, which real servers may have, are no
     /// locks of this library.
     locks: BTreeMap<Resource, HeldKey>,
-    /// The readers, by the resource itself. Readers stay here after another owner has taken their key.
+    /// The readers, by the resource itself. Readers stay here after another lease has taken their key.
     readers: BTreeMap<Resource, ReaderRun>,
     /// The fencing counters, by the shared-key alias, since resources with one alias share this key.
     counters: BTreeMap<Resource, Counter>,
@@ -179,7 +179,7 @@ impl NodeState {
         self.locks.clear();
     }
 
-    /// Returns the owner and end of every key and reader, including expired ones that no client unlocked.
+    /// Returns the lease and end of every key and reader, including expired ones that no client unlocked.
     #[cfg(feature = "sim")]
     pub(crate) fn keys_and_relics(&self) -> impl Iterator<Item = (&LeaseId, NodeTime)> {
         let keys = self.locks.values().map(|held| (&held.lease_id, held.expires_at));
@@ -291,7 +291,7 @@ impl NodeState {
         counter.filter(|counter| !counter.expires_at.is_past(now))
     }
 
-    /// Returns the end of the tombstone that refuses late requests of an owner.
+    /// Returns the end of the tombstone that refuses late requests of a lease.
     pub(crate) fn tombstone(
         &self,
         resource: &Resource,

@@ -18,7 +18,7 @@ impl NodeState {
         };
     }
 
-    /// Returns the readers of a resource, even if another owner has the key.
+    /// Returns the readers of a resource, even if another lease has the key.
     pub(crate) fn remembered_readers(&self, resource: &Resource, now: NodeTime) -> Option<&ReaderRun> {
         self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now))
     }
@@ -72,7 +72,7 @@ impl NodeState {
         self.writer_marks.clear();
     }
 
-    /// Returns the readers of a resource, expired or not, and whatever the owner of the key.
+    /// Returns the readers of a resource, expired or not, and whatever the lease of the key.
     pub(crate) fn stored_readers(&self, resource: &Resource) -> Option<&ReaderRun> {
         self.readers.get(resource)
     }

@@ -1,4 +1,4 @@
-//! The readers of a resource: the owners that share the resource.
+//! The readers of a resource: the leases that share the resource.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,13 +40,13 @@ impl NodeState {
         readers.filter(|(_, end)| !end.is_past(now)).map(|(lease_id, end)| (*end, lease_id.clone())).collect()
     }
 
-    /// Whether the owner is a reader that has not expired.
+    /// Whether the lease is a reader that has not expired.
     pub(super) fn is_reader(&self, resource: &Resource, lease_id: &LeaseId, now: NodeTime) -> bool {
         let readers = self.readers(resource, now);
         readers.and_then(|readers| readers.ends.get(lease_id)).is_some_and(|end| !end.is_past(now))
     }
 
-    /// Adds an owner to the readers. An end that is later stays.
+    /// Adds a lease to the readers. An end that is later stays.
     ///
     /// The vote of the next reader is at least `epoch`, which is also the phase of a new run.
     pub(super) fn share(
@@ -97,7 +97,7 @@ impl NodeState {
         }
     }
 
-    /// Removes an owner from the readers. Returns whether the owner was a reader.
+    /// Removes a lease from the readers. Returns whether the lease was a reader.
     ///
     /// An expired reader counts if other readers have held the resource ever since, because no writer has
     /// held it in between.
@@ -110,7 +110,7 @@ impl NodeState {
         } else if was_reader {
             self.keep_readers(resource, readers);
         } else if !readers.ends.is_empty() {
-            // The key of the readers was deleted before, and another owner may have it now.
+            // The key of the readers was deleted before, and another lease may have it now.
             self.readers.insert(resource.clone(), readers);
         }
         was_reader

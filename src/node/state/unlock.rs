@@ -1,4 +1,4 @@
-//! Unlock in the pure node: deletes the keys of an owner.
+//! Unlock in the pure node: deletes the keys of a lease.
 
 use crate::node::{
     operation::{Answer, Tombstone, Unlock},

@@ -9,7 +9,7 @@
 -- `node.execute` takes the general path. Before that, a fast path has no effect, with two exceptions:
 --
 --   * A lock increments its counter, and decrements it again.
---   * An unlock of a reader removes the owner from the readers, and sets `is_removed`.
+--   * An unlock of a reader removes the lease from the readers, and sets `is_removed`.
 --
 -- If the node is dirty (has tombstones, wait queues or marks), a fast path checks for a queue of its
 -- resource, and for a mark if the mark matters. If it finds one, the general path follows. Only the lock

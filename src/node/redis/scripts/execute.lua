@@ -1,7 +1,7 @@
 -- execute.lua  start of an operation in KEYS and ARGV  ->  its answer, and the start of the next operation in both
 
 -- Returns name and arguments of the general path of an operation that has a fast path, the number of
--- arguments on the wire, and the shared resources. `is_removed`: the fast path has removed the owner
+-- arguments on the wire, and the shared resources. `is_removed`: the fast path has removed the lease
 -- from the readers.
 function node.expand(name, at, is_removed)
   local lease_id, shared = ARGV[at + 1], (name == 'share' or name == 'unshare' or name == 'unshare_late') and '1'

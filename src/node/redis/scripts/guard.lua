@@ -82,7 +82,7 @@ function node.may_vote()
 end
 
 -- Returns the state of the resources before a lock. Refuses if the node must not vote, or has a
--- tombstone of the owner.
+-- tombstone of the lease.
 function node.look_up_to_lock(resources, lease_id, writer)
   node.may_vote()
   if node.has_any_tombstone(resources, lease_id) then

@@ -1,8 +1,8 @@
--- readers.lua  ->  the readers of a resource: the owners that share the resource
+-- readers.lua  ->  the readers of a resource: the leases that share the resource
 
 -- Returns the run of readers of a held resource: phase (the vote of the first), epoch (the vote of the
--- next), the end of the last reader, and whether `owner` is a reader. Nil if there are no readers: then
--- the key belongs to another owner than any caller, even if its field is that of readers.
+-- next), the end of the last reader, and whether `lease_id` is a reader. Nil if there are no readers: then
+-- the key belongs to a lease of no caller, even if its field is that of readers.
 function node.readers(resource, held, lease_id)
   if held.lease_id ~= $SHARED then
     return nil
@@ -29,7 +29,7 @@ function node.write_epoch(resource, phase, epoch)
 end
 
 -- Returns the largest vote that was given for the resources before, and whether each has a vote: of
--- this owner, or of the readers that the owner joins.
+-- this lease, or of the readers that the lease joins.
 function node.given_vote(resources, seen)
   local vote, is_given = 0, true
   for i = 1, #resources do
@@ -40,7 +40,7 @@ function node.given_vote(resources, seen)
   return vote, is_given
 end
 
--- Adds an owner to the readers, or begins a new run. An end that is later stays. The vote of the next
+-- Adds a lease to the readers, or begins a new run. An end that is later stays. The vote of the next
 -- reader is at least `epoch`, which is also the phase of a new run. Returns the time until the last
 -- reader ends.
 --
@@ -58,7 +58,7 @@ function node.share(resource, lease_id, readers, epoch, ttl)
   return last - now
 end
 
--- Removes an owner from the readers, unless the fast path has done so (`is_removed`). Returns 1 if the
+-- Removes a lease from the readers, unless the fast path has done so (`is_removed`). Returns 1 if the
 -- owner was a reader, else 0, and whether no reader is left.
 function node.unshare(resource, lease_id, is_removed)
   local name = $READERS .. resource .. '}'
@@ -70,7 +70,7 @@ function node.unshare(resource, lease_id, is_removed)
     end
     redis.call('ZREM', name, lease_id)
   end
-  -- The key of the readers was deleted before, and another owner may have it now.
+  -- The key of the readers was deleted before, and another lease may have it now.
   if not redis.call('HMGET', resource, $SHARED)[1] then
     return 0
   end
@@ -99,7 +99,7 @@ function node.set_writer_mark(resource, ttl)
 end
 
 -- Refuses a woken reader that must yield to a woken writer. The answer is the same as for readers that
--- the owner cannot join.
+-- the lease cannot join.
 function node.yield_to_writer(resources, seen)
   for i = 1, resources.is_shared and not seen.other and node.flags().is_dirty and #resources or 0 do
     if resources.is_shared[i] and not (seen.readers[i] and seen.readers[i].is_ours) then

@@ -103,7 +103,7 @@ function node.has_any_tombstone(resources, lease_id)
   return false
 end
 
--- Returns the holder of a resource, false if the resource is free. The owner is false in two cases:
+-- Returns the holder of a resource, false if the resource is free. The lease id is false in two cases:
 --
 --   * The key has several fields: it is a lock of another library.
 --   * The field is long: it may be an application's own data, and the answer could be of any length.
@@ -129,11 +129,11 @@ end
 --
 --   ttls, endless     the rest of the ttl of each held resource; the locks without a ttl
 --   readers           the readers of each shared resource
---   is_all_ours       whether the owner holds all resources
---   other             the other owner with the longest ttl
+--   is_all_ours       whether the lease holds all resources
+--   other             the other lease with the longest ttl
 --   counters, found   the names and the values of the counters
 --   largest           the largest counter
---   written           the resources of `writer`, which downgrades to `owner`: they count as free
+--   written           the resources of `writer`, which downgrades to `lease_id`: they count as free
 function node.look_up(resources, lease_id, writer)
   local seen = { ttls = {}, endless = {}, counters = {}, found = {}, largest = 0, is_all_ours = true, is_any_missing = false }
   local is_shared = resources.is_shared

@@ -38,7 +38,7 @@ function node.delete_marks(resource)
   end
 end
 
--- Writes the owner of all exclusive resources, with these holds (nil: unchanged), and the counters of
+-- Writes the lease of all exclusive resources, with these holds (nil: unchanged), and the counters of
 -- all resources.
 --
 -- A script cannot be rolled back, so the order matters:

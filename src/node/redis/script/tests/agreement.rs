@@ -38,7 +38,7 @@ mod steps;
 
 /// `a` and `{a}` share their derived names.
 const RESOURCES: [&str; 7] = ["a", "b", "{a}", "x{y", "z}", "n\nl", "0\0"];
-/// The owners, one of which has not the form of a lease id.
+/// The leases, one of which has not the form of a lease id.
 const OWNERS: [&str; 3] = ["u:1", "a-b-c-d-e:2", "me/a-b-c-d-e:3"];
 /// The waiters, half of which are readers.
 const WAITERS: [&str; 4] = ["w:1", "w:2:shared", "w:3:shared", "w:4"];

@@ -15,7 +15,7 @@ use crate::{
     values::{Fingerprint, NodeError},
 };
 
-/// An owner in the form of this library's and Redisson's locks.
+/// A lease in the form of this library's and Redisson's locks.
 const OTHER: &str = "3b1d6a2e-5f0c-4c57-9d38-0e2f7a91c4b6:7";
 
 fn error(error: NodeError) -> Answer {
