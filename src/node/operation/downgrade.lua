@@ -2,7 +2,7 @@
 node.arity.downgrade = 3
 function node.downgrade(resources, lease_id, ttl, writer)
   local seen = node.look_up_to_lock(resources, lease_id, writer)
-  -- A writer whose lock was force-unlocked must not become a reader.
+  -- A tombstone shows that the writer was force-unlocked. Such a writer must not become a reader.
   if not seen.is_all_ours and node.has_any_tombstone(resources, writer) then
     return { 'tombstone' }
   end

@@ -1,7 +1,8 @@
 -- force_unlock.lua  KEYS resources  ->  deleted
 node.arity.force_unlock = 0
 function node.force_unlock(resources)
-  -- If one resource fails, the rest are unlocked still, and the first problem is the answer.
+  -- If one resource cannot be unlocked, the other resources are unlocked nevertheless. The first problem is the
+  -- answer.
   local problem
   local deleted = 0
   for _, resource in ipairs(resources) do
@@ -16,15 +17,15 @@ function node.force_unlock(resources)
         redis.call('DEL', resource, readers)
         deleted = deleted + 1
         pcall(node.delete_marks, resource)
-        -- The tombstone precedes the notice, which may be forbidden. Without a tombstone, the holder's
-        -- next renewal would write the lock again.
+        -- The tombstones precede the notice, which the user may not be allowed to publish. Without a tombstone,
+        -- the next renewal of the holder would write the key again.
         for _, lease_id in ipairs(lease_ids) do
           node.write_tombstone(resource, lease_id)
         end
         redis.call('PUBLISH', $CHANNEL .. braced(resource), '0')
         pcall(node.next_in_queue, resource)
-        -- The former holder then queries the nodes. Without this notice, it would do so at its next
-        -- renewal.
+        -- By this notice, the client of the former holder queries the nodes at once. Without the notice, the client
+        -- would learn of the loss at its next renewal.
         for _, lease_id in ipairs(lease_ids) do
           local client = string.match(lease_id, '^(.*):')
           if client then

@@ -24,7 +24,7 @@ function node.inspect(resources, max_readers)
   if held.lease_id == $SHARED and node.readers(resources[1], held) then
     local readers, now = $READERS .. resources[1] .. '}', node.format_integer(node.milliseconds())
     reply[9] = redis.call('ZCOUNT', readers, now, '+inf')
-    -- The first readers to expire, at most this number, because there may be very many.
+    -- The readers that expire first, at most `max_readers`, because a resource may have any number of readers.
     local first = redis.call('ZRANGE', readers, now, '+inf', 'BYSCORE', 'LIMIT', 0, max_readers, 'WITHSCORES')
     for i = 1, #first, 2 do
       reply[#reply + 1] = first[i]

@@ -13,14 +13,14 @@ repeat
   if fields == 1 and not is_woken and is_dirty and call('EXISTS', $QUEUE .. resource .. '}') == 0 then
     local holder, remaining = call('HGETALL', resource)[1], call('PTTL', resource)
     local number, max_ttl = holder ~= lease_id and call('GET', counter), tonumber(string.match(words[3], ' (%d+) '))
-    -- The key of a dirty node must outlive the mark.
+    -- The mark ends within `max_ttl`. The key of a dirty node must outlive the mark, else the general path follows.
     local lasts = call('PTTL', $DIRTY)
     number = type(number) == 'string' and find(number, '^[1-9]%d*$') and tonumber(number)
     local is_plain = holder and #holder <= 128 and type(remaining) == 'number' and remaining >= 0
     if is_plain and number and number <= largest_counter and type(lasts) == 'number' and lasts >= max_ttl then
       if remaining > 0 and name == 'lock' then
-        -- The client will wait, so newcomers must yield. If the mark cannot be written, the answer is the
-        -- same.
+        -- The client will wait, so newcomers must yield. The answer does not depend on the mark, which the user may
+        -- not be allowed to write.
         call('SET', $YIELD_MARK .. resource .. '}', '1', 'PX', math.min(remaining, max_ttl))
       end
       answer = { 'held', 0, holder, remaining, number }

@@ -1,11 +1,12 @@
 -- lock.lua  KEYS resources  ARGV lease id, ttl, hint  ->  vote | held index lease_id remaining counter
 --   | queued index 0 rank 0 [index lease_id remaining counter] | tombstone | abstains
 
--- Locks resources that no other lease holds, ignoring queues and marks. Returns the vote. If the caller
--- knows that there is no mark (`is_unmarked`), none is deleted.
+-- Locks resources that no other lease holds, ignoring queues and marks. Returns the vote. Deletes the marks of
+-- exclusive resources, unless the caller knows that there is no mark (`is_unmarked`).
 function node.grant(resources, lease_id, ttl, hint, seen, is_unmarked)
-  -- A lock that arrives twice gets the same vote twice, and a reader gets the vote of the readers that
-  -- it joins. A vote that the node does not remember, or below the minimum token, is not repeated.
+  -- A lock that arrives twice gets the same vote twice, and a reader gets the vote of the readers that the
+  -- reader joins. A vote is not repeated if the node does not remember the vote, or if the vote is below the
+  -- minimum token.
   local minimum_token = node.integer(node.metadata().minimum_token)
   local vote, is_given = seen.largest, seen.is_all_ours
   if seen.readers then
@@ -38,8 +39,8 @@ function node.grant(resources, lease_id, ttl, hint, seen, is_unmarked)
   return vote
 end
 
--- Returns the index of the first resource with waiters, and 1. If there is none and all resources are
--- free: the index of the first resource with a mark, and 0.
+-- Returns the resource to whose waiters a newcomer must yield, as an index and a rank: the first resource with
+-- waiters, and 1. If no resource has waiters and all resources are free: the first resource with a mark, and 0.
 function node.yield_to_waiters(resources, seen)
   local marked
   for i = 1, node.flags().is_dirty and #resources or 0 do
@@ -84,8 +85,8 @@ end
 node.arity.take = 3
 function node.take(resources, lease_id, ttl, hint, will_not_wait)
   local seen = node.look_up_to_lock(resources, lease_id)
-  -- The wake of a group may have come from another of its resources, so only a lock on one resource
-  -- sets the writer mark.
+  -- A writer mark is for the resource whose queue node woke the writer. For a group, that resource may be any of
+  -- the resources, so only a lock of one resource sets a writer mark.
   local is_one = #resources == 1 and not resources.is_shared
   if not will_not_wait and is_one and seen.other and seen.other.lease_id == $SHARED and seen.other.remaining > 0 then
     node.require_functions('share')

@@ -13,7 +13,7 @@ function node.proclaim(resources, lease_id, term, number, value, since, ttl)
   if number_before > tonumber(number) then
     return { 'proclaimed' }
   end
-  -- The PEXPIRE precedes, as for a lock: the HSET, which creates a key without a ttl, is reached only if
+  -- A first PEXPIRE precedes the HSET, as in `write_lease_id`. The HSET creates a key without a ttl, and is reached only if
   -- the PEXPIRE that follows is permitted.
   redis.call('PEXPIRE', name, ttl)
   if number_before ~= tonumber(number) then

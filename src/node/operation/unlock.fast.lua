@@ -9,14 +9,14 @@ repeat
     arity, channel = 1, $CHANNEL .. '{' .. resource .. '}'
   else
     local kind = words[at + 2]
-    local is_known = kind == '101' or kind == '111'
+    local waiters_known = kind == '101' or kind == '111'
     arity = 2
-    if is_known or kind == '10' or kind == '11' then
+    if waiters_known or kind == '10' or kind == '11' then
       channel = $CHANNEL .. braced(resource)
     elseif kind ~= '00' and kind ~= '01' then
       break
     end
-    if is_known then
+    if waiters_known then
       -- The waiters are queued at another node, so newcomers must yield here. The key of a dirty node
       -- must outlive the mark.
       local max_ttl, lasts

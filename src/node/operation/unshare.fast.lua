@@ -9,7 +9,7 @@ repeat
   if not is_removed or is_dirty then
     break
   end
-  -- Usually no readers are left and the node is not dirty. One command checks both.
+  -- Usually no reader is left, and the node is not dirty. One command checks both conditions.
   local left = is_dirty == nil and call('EXISTS', readers, $DIRTY) or call('EXISTS', readers)
   if left == 1 then
     -- The key of the resource ends with its last reader, at once if that reader has expired.

@@ -6,21 +6,21 @@
 -- The frequent operations on one resource omit the number. Each has a fast path, in a file
 -- `*.fast.lua`, which needs no function of the general path. A fast path is text in the loop: it sets
 -- `arity`, the number of arguments, and `answer`. In a rare case, a fast path sets no answer, and
--- `node.execute` takes the general path. Before that, a fast path has no effect, with two exceptions:
+-- `node.execute` takes the general path. The fast path must have had no effect then, with two exceptions:
 --
 --   * A lock increments its counter, and decrements it again.
 --   * An unlock of a reader removes the lease from the readers, and sets `is_removed`.
 --
 -- If the node is dirty (has tombstones, wait queues or marks), a fast path checks for a queue of its
--- resource, and for a mark if the mark matters. If it finds one, the general path follows. Only the lock
--- of a woken waiter continues, because queue and marks exist for this waiter.
+-- resource, and for a mark if the mark matters. If there is a queue or mark, the general path follows, except
+-- for the lock of a woken waiter, for which queue and marks exist.
 local largest_counter = 9007199254740991
 -- Locals are faster, because a global is looked up by its name at each use.
 local keys, words, call, type, find = KEYS, ARGV, redis.pcall, type, string.find
 local node, minimum_token, is_dirty, time
 local answers, answered, key, at, last = {}, 0, 1, 4, #words
 
--- Encloses a resource in braces by Redisson's rule: not if the resource contains one.
+-- Encloses a resource in braces, unless the resource contains a brace (Redisson's rule).
 local function braced(resource)
   return find(resource, '{', 1, true) and resource or '{' .. resource .. '}'
 end

@@ -49,8 +49,8 @@ function node.execute(key, at, is_removed)
     end
   end
   local is_done, answer = pcall(node[name], resources, unpack(arguments))
-  -- An error that is a table is an answer, unless it is the error of a command. Before Redis 7, errors
-  -- of commands are texts.
+  -- A raised table is an answer of `node.refuse`, or the error of a command, which has a field `err`. Before
+  -- Redis 7, the error of a command is a text.
   if not is_done and (type(answer) ~= 'table' or answer.err) then
     answer = { 'error', type(answer) == 'table' and answer.err or tostring(answer) }
   end

@@ -1,7 +1,7 @@
 -- guard.fast.lua  KEYS one resource  ->  minimum token of a node that votes, else false; whether the node is dirty; and whether the fast path may continue
 --
--- A node votes if its metadata has the stamp of the call and there is no quarantine. Usually the node
--- is not dirty either, and a lock finds no key of the resource. One command checks all of these.
+-- A node votes if its metadata has the stamp of the call, and the node is not in quarantine. Usually the node
+-- is not dirty either, and a lock finds no key of the resource. One command checks quarantine, dirtiness and key.
 local is_usual, fields, found
 local readers = name == 'share' and $READERS .. resource .. '}'
 if minimum_token == nil then

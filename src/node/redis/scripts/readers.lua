@@ -1,8 +1,8 @@
 -- readers.lua  ->  the readers of a resource: the leases that share the resource
 
--- Returns the run of readers of a held resource: phase (the vote of the first), epoch (the vote of the
--- next), the end of the last reader, and whether `lease_id` is a reader. Nil if there are no readers: then
--- the key belongs to a lease of no caller, even if its field is that of readers.
+-- Returns the run of readers of a held resource: phase (the vote of the first reader), epoch (the vote of the
+-- next reader), the end of the last reader, and whether `lease_id` is a reader. Nil if there are no readers.
+-- A key with the field of readers but without readers then belongs to no lease of any caller.
 function node.readers(resource, held, lease_id)
   if held.lease_id ~= $SHARED then
     return nil
@@ -28,8 +28,8 @@ function node.write_epoch(resource, phase, epoch)
   redis.call('HSET', resource, $SHARED, node.format_integer(phase) .. ':' .. node.format_integer(epoch))
 end
 
--- Returns the largest vote that was given for the resources before, and whether each has a vote: of
--- this lease, or of the readers that the lease joins.
+-- Returns the largest vote that was given for the resources before, to this lease or to the readers that the
+-- lease joins, and whether such a vote exists for each resource.
 function node.given_vote(resources, seen)
   local vote, is_given = 0, true
   for i = 1, #resources do
@@ -40,11 +40,11 @@ function node.given_vote(resources, seen)
   return vote, is_given
 end
 
--- Adds a lease to the readers, or begins a new run. An end that is later stays. The vote of the next
--- reader is at least `epoch`, which is also the phase of a new run. Returns the time until the last
--- reader ends.
+-- Adds a lease to the readers, or begins a new run. A later end of the same lease stays. The vote of the next
+-- reader is at least `epoch`, which is also the phase of a new run. Returns the time until the last reader
+-- ends.
 --
--- PEXPIREAT precedes the command that creates a key, as in `write_owner`.
+-- PEXPIREAT precedes the command that creates a key, as in `write_lease_id`.
 function node.share(resource, lease_id, readers, epoch, ttl)
   local name, now = $READERS .. resource .. '}', node.milliseconds()
   local last = math.max(readers and readers.last or 0, now + ttl)
@@ -58,19 +58,19 @@ function node.share(resource, lease_id, readers, epoch, ttl)
   return last - now
 end
 
--- Removes a lease from the readers, unless the fast path has done so (`is_removed`). Returns 1 if the
--- owner was a reader, else 0, and whether no reader is left.
+-- Removes a lease from the readers, unless the fast path has done so (`is_removed`). Returns 1 if the lease
+-- was a reader, else 0, and whether no reader is left.
 function node.unshare(resource, lease_id, is_removed)
   local name = $READERS .. resource .. '}'
   if not is_removed then
-    -- Without this check, a replica would refuse to delete a reader that does not exist, and the
-    -- unlock would be sent again.
+    -- Without this check, a replica would refuse the deletion of a reader that does not exist, and the client
+    -- would send the unlock again and again.
     if not redis.call('ZSCORE', name, lease_id) then
       return 0
     end
     redis.call('ZREM', name, lease_id)
   end
-  -- The key of the readers was deleted before, and another lease may have it now.
+  -- The key of the readers was deleted before, and another lease may have a key of this name now.
   if not redis.call('HMGET', resource, $SHARED)[1] then
     return 0
   end

@@ -1,7 +1,7 @@
 -- reading.lua  ->  the reads of a node
 
--- Parses a counter; nil for any other text. Lua accepts ' 7', '7e0' and '0x7' as numbers, which are no
--- counters. Neither is a number so large that doubles skip integers.
+-- Parses a counter; nil for any other text. Lua accepts ' 7', '7e0' and '0x7' as numbers, but these are no
+-- counters. A number is no counter either if doubles skip integers of its size.
 function node.parse_counter(text)
   local number = (text == '0' or string.find(text, '^[1-9]%d*$')) and tonumber(text)
   return number and number <= node.largest_counter and number or nil
@@ -16,8 +16,8 @@ function node.metadata()
   return node.known_metadata
 end
 
--- Returns whether there is a quarantine, and whether the node is dirty: a tombstone, a wait queue or a
--- mark may exist. One command reads both.
+-- Returns whether the node is in quarantine, and whether the node is dirty: a tombstone, a wait queue or a mark
+-- may exist. One command reads both flags.
 function node.flags()
   if not node.known_flags then
     -- The quarantine counts twice, so that the sum tells both apart.
@@ -50,8 +50,8 @@ function node.has_queue(resource)
   return node.flags().is_dirty and redis.call('EXISTS', $QUEUE .. resource .. '}') == 1
 end
 
--- Whether the resource has waiters. The first waiter is woken if it can lock the resource. A wake is
--- best effort, because the first waiter also attempts by its fallback poll.
+-- Whether the resource has waiters. The first waiter is woken if the waiter can lock the resource. A failure of
+-- the wake is ignored, because the first waiter also attempts by its fallback poll.
 function node.has_waiters(resource)
   local queue = $QUEUE .. resource .. '}'
   -- The readers count 1, the resource 2, the queue 4.
@@ -70,7 +70,8 @@ function node.with_waiters(answer, has_waiters)
   return has_waiters and { 'with_waiters', answer } or answer
 end
 
--- Ends the present operation, and no other, with this answer. An error of a command does the same.
+-- Ends the present operation with this answer, and continues with the next operation of the call. An error of a
+-- command does the same.
 function node.refuse(answer)
   error(answer, 0)
 end
@@ -105,8 +106,8 @@ end
 
 -- Returns the holder of a resource, false if the resource is free. The lease id is false in two cases:
 --
---   * The key has several fields: it is a lock of another library.
---   * The field is long: it may be an application's own data, and the answer could be of any length.
+--   * The key has several fields: another library has the lock.
+--   * The field is long: the key may hold the data of an application, and the answer could be of any length.
 function node.holder(resource)
   local fields = redis.call('HLEN', resource)
   if fields == 0 then
@@ -117,9 +118,9 @@ function node.holder(resource)
   return { lease_id = lease_id and #lease_id <= 128 and lease_id, holds = #holds <= 16 and holds or '0', ttl = ttl, text = holds }
 end
 
--- Whether a hash is a lock of this library or Redisson's: one field `<uuid>:<number>`, for this library
--- behind a label, whose value is the number of holds; or the field of readers. Any other hash may be an
--- application's own data, which must not get a ttl.
+-- Whether a hash is a lock of this library or of Redisson. A lock has one field `<uuid>:<number>`, which this
+-- library precedes by a label, and the value is the number of holds; or the lock has the field of readers. Any
+-- other hash may hold the data of an application, and must not get a ttl.
 function node.is_lock(held)
   return held.lease_id == $SHARED
     or held.lease_id and string.find('/' .. held.lease_id, '/%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.parse_counter(held.holds) or 0) > 0
@@ -127,7 +128,7 @@ end
 
 -- Returns the state of the resources of an operation:
 --
---   ttls, endless     the rest of the ttl of each held resource; the locks without a ttl
+--   ttls, endless     the rest of the ttl of each held resource; the held resources without a ttl
 --   readers           the readers of each shared resource
 --   is_all_ours       whether the lease holds all resources
 --   other             the other lease with the longest ttl
