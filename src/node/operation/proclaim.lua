@@ -13,8 +13,8 @@ function node.proclaim(resources, lease_id, term, number, value, since, ttl)
   if number_before > tonumber(number) then
     return { 'proclaimed' }
   end
-  -- A first PEXPIRE precedes the HSET, as in `write_lease_id`. The HSET creates a key without a ttl, and is reached only if
-  -- the PEXPIRE that follows is permitted.
+  -- A first PEXPIRE precedes the HSET, as in `write_lease_id`. The HSET creates a key without a ttl, and is
+  -- reached only if the PEXPIRE that follows is permitted.
   redis.call('PEXPIRE', name, ttl)
   if number_before ~= tonumber(number) then
     redis.call('HSET', name, 'owner', lease_id, 'term', term, 'number', number, 'value', value, 'since', since)

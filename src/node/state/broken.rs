@@ -205,8 +205,8 @@ impl BrokenNode<'_, '_> {
         self.execute()
     }
 
-    /// Renews. The earlier counters prove the token if the broken rule allows it, and a renewal in quarantine
-    /// counts for some abstentions.
+    /// Renews. Under the broken rule, `is_provable` decides by the earlier counters whether the renewal proves the
+    /// token, and `is_counted` decides whether a renewal counts in spite of an abstention.
     fn prove_if(
         &mut self,
         is_counted: fn(Abstention) -> bool,
@@ -413,8 +413,8 @@ impl BrokenNode<'_, '_> {
         })
     }
 
-    /// Executes a write-back of a reader that the node refuses, if the broken rule allows it by the phase, by whether the
-    /// owner is a reader, and by the token.
+    /// Executes a write-back of a reader that the node refuses, if the broken rule allows it. The arguments of
+    /// `may_write` are the phase, whether the lease is a reader, and the token.
     fn write_back_shared_if(&mut self, may_write: fn(u64, bool, u64) -> bool) -> Result<Answer, Answer> {
         self.share(|node, _, name, answer| {
             let (Operation::WriteBack(WriteBack { lease_id, token, .. }), Answer::NotWrittenBack { .. }) =

@@ -12,7 +12,7 @@ use crate::{
 
 /// The holders of the resources of one operation, before the operation is executed.
 pub(super) struct HolderLookup {
-    /// The other lease with the longest ttl. The caller fills in its counter.
+    /// The other lease with the longest ttl, with 0 as its counter. The caller sets the counter.
     pub(super) other: Option<Holder>,
     /// Whether the lease holds all resources.
     pub(super) is_all_ours: bool,
@@ -28,7 +28,7 @@ impl NodeState {
                 false => held.is_some_and(|held| held.lease_id == *lease_id),
             };
             lookup.is_all_ours &= is_ours;
-            // Readers do not refuse another reader.
+            // A resource that readers hold is open to another reader.
             let is_open = is_ours || (is_shared && self.readers(name, now).is_some());
             let Some(other) = held.filter(|_| !is_open) else { continue };
             let remaining = other.expires_at.remaining(now);
@@ -40,9 +40,9 @@ impl NodeState {
         lookup
     }
 
-    /// Returns whether the lease holds all resources already, and their counters.
+    /// Returns whether the lease holds all resources already, and the counters of the resources.
     ///
-    /// A refusal if another lease holds one of them, or if the node has a tombstone of the lease.
+    /// Returns a refusal if another lease holds one of the resources, or if the node has a tombstone of the lease.
     pub(super) fn look_up_free(
         &self,
         resources: &Resources,
@@ -60,7 +60,7 @@ impl NodeState {
         }
     }
 
-    /// Writes the lease of a resource. A ttl that ends later stays.
+    /// Writes the lease id into the key of a resource. A later end of the key stays.
     pub(super) fn write_lease_id(
         &mut self,
         resource: &Resource,

@@ -59,8 +59,8 @@ impl NodeState {
         let Lock { resources, lease_id, will_not_wait, .. } = lock;
         let counter = self.counters(resources, now)?.largest;
         match lookup.other {
-            // The wake of a group may have come from another of its resources, so only a lock on one
-            // resource sets the writer mark.
+            // A writer mark is for the resource whose queue node woke the writer. For a group, that resource
+            // may be any of the resources, so only a lock of one resource sets a writer mark.
             Some(other) if !will_not_wait && resources.len() == 1 && !resources.is_shared(0) => {
                 self.set_writer_mark(parameters, resources, &other, now);
             }
@@ -84,7 +84,7 @@ impl NodeState {
         let Lock { resources, lease_id, ttl, hint, .. } = lock;
         let (_, counters) = self.look_up_free(resources, lease_id, now)?;
         let minimum_token = self.minimum_token()?;
-        // A vote below the minimum token must not be repeated.
+        // A vote below the minimum token must not be repeated, because another lease may have got the same vote.
         let given = self.given_vote(resources, lease_id, &counters, now);
         let repeated = given.filter(|vote| *vote >= minimum_token);
         let epoch = |resource| self.readers(resource, now).map_or(0, |readers| readers.epoch);
@@ -109,10 +109,10 @@ impl NodeState {
         Ok(Answer::Granted { vote })
     }
 
-    /// Returns the largest vote that was given for the resources before: to this lease, because a lock
-    /// that arrives twice gets the same vote twice, or to the readers that the lease joins.
+    /// Returns the largest vote that the node gave for the resources before, to this lease or to the readers that
+    /// the lease joins. The vote is given again, so a lock that arrives twice gets the same vote twice.
     ///
-    /// `None` if the node does not remember a vote for each resource.
+    /// `None` if the node does not remember a vote for each of the resources.
     fn given_vote(
         &self,
         resources: &Resources,

@@ -27,7 +27,7 @@ impl NodeState {
         self.readers.remove(resource);
     }
 
-    /// Ends a reader if another reader lasts longer. Returns whether it did.
+    /// Sets the end of a reader if another reader lasts longer. Returns whether the end was set.
     pub(crate) fn end_reader(
         &mut self,
         resource: &Resource,
@@ -72,7 +72,7 @@ impl NodeState {
         self.writer_marks.clear();
     }
 
-    /// Returns the readers of a resource, expired or not, and whatever the lease of the key.
+    /// Returns the readers of a resource, even if the readers have expired or another lease has the key.
     pub(crate) fn stored_readers(&self, resource: &Resource) -> Option<&ReaderRun> {
         self.readers.get(resource)
     }

@@ -13,17 +13,16 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// An unbroken run of readers. Since the first of them, the resource has never been free.
+/// An unbroken run of readers: since the first reader, the resource has never been free.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ReaderRun {
-    /// The vote of the first reader. As long as the run lasts, the node confirms no writer with a larger
-    /// token.
+    /// The vote of the first reader. While the run lasts, the node confirms no token of a writer above the phase.
     pub(crate) phase: u64,
     /// The vote of the next reader, at least the phase.
     pub(crate) epoch: u64,
     /// The end of each reader.
     pub(crate) ends: BTreeMap<LeaseId, NodeTime>,
-    /// The latest of these ends.
+    /// The latest of the readers' ends.
     pub(crate) expires_at: NodeTime,
 }
 
@@ -34,7 +33,7 @@ impl NodeState {
         self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now))
     }
 
-    /// Returns the readers that have not expired, with their ends, in order of these.
+    /// Returns the readers that have not expired, in the order of their ends.
     pub(super) fn live_readers(&self, resource: &Resource, now: NodeTime) -> BTreeSet<(NodeTime, LeaseId)> {
         let readers = self.readers(resource, now).into_iter().flat_map(|readers| &readers.ends);
         readers.filter(|(_, end)| !end.is_past(now)).map(|(lease_id, end)| (*end, lease_id.clone())).collect()
@@ -46,7 +45,7 @@ impl NodeState {
         readers.and_then(|readers| readers.ends.get(lease_id)).is_some_and(|end| !end.is_past(now))
     }
 
-    /// Adds a lease to the readers. An end that is later stays.
+    /// Adds a lease to the readers. A later end of the same lease stays.
     ///
     /// The vote of the next reader is at least `epoch`, which is also the phase of a new run.
     pub(super) fn share(
@@ -80,14 +79,15 @@ impl NodeState {
         }
     }
 
-    /// Extends the yield mark to the end of the readers, for which waiters wait.
+    /// Extends the yield mark to the end of the readers, because waiters wait until then.
     pub(super) fn extend_yield_mark(
         &mut self,
         parameters: &QuorumParameters,
         resource: &Resource,
         now: NodeTime,
     ) {
-        // At most the longest ttl, because the key of a dirty node may end then.
+        // The mark lasts for at most the longest ttl, because on a server, the key of a dirty node must outlive
+        // the mark.
         let longest = now + parameters.max_ttl;
         let until = self.readers(resource, now).map(|readers| readers.expires_at.min(longest));
         if let (Some(until), Some(mark)) = (until, self.yield_marks.get_mut(resource))
@@ -99,8 +99,8 @@ impl NodeState {
 
     /// Removes a lease from the readers. Returns whether the lease was a reader.
     ///
-    /// An expired reader counts if other readers have held the resource ever since, because no writer has
-    /// held it in between.
+    /// An expired reader counts as a reader if other readers have held the resource ever since, because no writer
+    /// has held the resource in between.
     pub(super) fn unshare(&mut self, resource: &Resource, lease_id: &LeaseId, now: NodeTime) -> bool {
         let is_shared = self.held(resource, now).is_some_and(|held| held.lease_id.is_of_readers());
         let Some(mut readers) = self.readers.remove(resource) else { return false };
@@ -110,15 +110,13 @@ impl NodeState {
         } else if was_reader {
             self.keep_readers(resource, readers);
         } else if !readers.ends.is_empty() {
-            // The key of the readers was deleted before, and another lease may have it now.
+            // The key of the readers was deleted before, and another lease may have a key of this name now.
             self.readers.insert(resource.clone(), readers);
         }
         was_reader
     }
 
-    /// Returns a resource whose key and readers disagree.
-    ///
-    /// The key of readers must exist as long as one of them has not expired, and end with the last.
+    /// Returns a resource whose key and readers disagree. The key must exist until the end of the last reader.
     #[cfg(feature = "sim")]
     pub(crate) fn misread(&self, now: NodeTime) -> Option<&Resource> {
         let is_sound = |resource: &Resource| {
