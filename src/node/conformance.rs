@@ -70,7 +70,7 @@ impl Listener for RecordingListener {
     }
 }
 
-/// Runs the whole suite; closes the node at the end.
+/// Runs the whole suite, and closes the node at the end.
 pub(crate) async fn conforms(test_node: &TestNode) {
     operations_are_executed_in_order_each_with_its_answer(test_node).await;
     calls_are_executed_in_order(test_node).await;

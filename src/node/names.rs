@@ -10,19 +10,19 @@ use crate::values::{LeaseId, READERS as READERS_LEASE_ID, Resource};
 pub(crate) const METADATA: &str = "redquorum:node";
 /// The key that exists while a node must not vote.
 pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
-/// The key of a dirty node: it exists while any tombstone, wait queue or mark may exist.
+/// The key of a dirty node, which exists while any tombstone, wait queue or mark may exist.
 pub(crate) const DIRTY: &str = "redquorum:dirty";
 
 /// The suffix of the name of a reader in a wait queue.
 const READER_SUFFIX: &str = ":shared";
 
-// Prefixes of names by Redisson's rule: the resource follows in braces unless it contains one.
+// Prefixes of names by Redisson's rule: the resource follows in braces, unless the resource contains a brace.
 const CHANNEL: &str = "redisson_lock__channel:";
 const COUNTER: &str = "redisson_lock_token:";
 const TOMBSTONE: &str = "redquorum:tombstone:";
 
-// Prefixes of names that always have braces. `a` and `{a}` are two elections, with two queues and two
-// marks: a waiter for the one must not block clients of the other.
+// Prefixes of names that always have braces, so that the names of `a` and `{a}` differ. These are two elections,
+// with two queues and two marks, and a waiter for `a` must not block clients of `{a}`.
 const SLOT: &str = "redquorum:slot:{";
 const MULTI_PERMIT: &str = "redquorum:multi_permit:{";
 const RELEASE_WATCHER: &str = "redquorum:release_watcher:{";
@@ -118,7 +118,7 @@ pub(crate) fn read_release_watcher(key: &Resource) -> Option<Resource> {
     read(RELEASE_WATCHER, key)
 }
 
-/// Whether a reserved name is that of a lock: a slot, a multi-permit lock or a release watcher's.
+/// Whether a reserved name belongs to a lock: of a slot, of several permits, or of a release watcher.
 pub(crate) fn is_lock(name: &[u8]) -> bool {
     let key = Resource::internal(name);
     read_slot(&key).is_some() || read_multi_permit(&key).is_some() || read_release_watcher(&key).is_some()
@@ -174,14 +174,13 @@ pub(crate) fn wake(resource: &Resource, waiter: &LeaseId) -> Resource {
     of_waiter(WAKE, resource, waiter)
 }
 
-/// Returns the topic on which a waiter learns that it is one of the first two in the queue.
-///
-/// The first two waiters also subscribe to release notices.
+/// Returns the topic of the head notices of one waiter: the waiter is now one of the first two in the queue, and
+/// subscribes to release notices, too.
 pub(crate) fn head(resource: &Resource, waiter: &LeaseId) -> Resource {
     of_waiter(HEAD, resource, waiter)
 }
 
-/// Returns the topic on which a client learns that a lease of it was force-unlocked.
+/// Returns the topic of the notices that a lease of this client was force-unlocked.
 pub(crate) fn force_unlocked(client: &[u8]) -> Resource {
     Resource::internal([FORCE_UNLOCKED.as_bytes(), client, b"}"].concat())
 }
@@ -228,10 +227,9 @@ pub(crate) fn entry_ttls(resource: &Resource) -> Vec<u8> {
     in_braces(ENTRY_TTL, resource)
 }
 
-/// Returns the resource that represents all resources with the same derived names: `a` for `a` and
-/// `{a}`.
+/// Returns the resource that represents all resources with the same derived names: `a` for `a` and `{a}`.
 ///
-/// Two locks may share a counter: each skips some numbers, and both stay in order.
+/// These two resources share a counter. The tokens of each resource then skip some numbers, and stay in order.
 pub(crate) fn shared_key_alias(resource: &Resource) -> Resource {
     let bytes = resource.as_bytes();
     let inner = bytes.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));

@@ -27,14 +27,14 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync {
         late(patience)
     }
 
-    /// Whether the next dial may lead to another server. A connection to a server that became a replica is
-    /// useless then.
+    /// Whether the next dial may lead to another server. If so, a connection to a server that became a replica
+    /// should be given up.
     fn follows_master(&self) -> bool {
         false
     }
 }
 
-/// Returns the error of a dial about which only its duration is known.
+/// Returns the error of a dial that was ended after `patience`, without any further evidence.
 pub(crate) fn late(patience: Duration) -> NodeError {
     NodeError::Unreachable(format!("no connection within {patience:?}").into())
 }
@@ -44,8 +44,8 @@ pub(crate) fn late(patience: Duration) -> NodeError {
 /// # Invariants
 ///
 /// 1. Calls are sent in order. No dropped or unpolled future revokes a call.
-/// 2. Calls are answered in that order.
-/// 3. A connection never reconnects. After [`ConnectionEvent::Closed`] it is useless.
+/// 2. Calls are answered in the order of sending.
+/// 3. A connection never reconnects. After [`ConnectionEvent::Closed`], the connection has no further event.
 pub(crate) trait Connection: fmt::Debug + Send {
     /// Sends the operations as one call.
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>);

@@ -7,8 +7,8 @@ const MAX_MILLISECONDS: u64 = 100_000_000_000_000;
 
 /// Returns a ttl in whole milliseconds, rounded up.
 ///
-/// If it were rounded down, a key could end before its lease. The result is never 0, which servers refuse or
-/// execute as a deletion.
+/// With rounding down, a key could end before its lease. The result is never 0, because servers refuse a ttl of 0 or
+/// execute it as a deletion.
 pub(crate) fn whole_milliseconds(ttl: Duration) -> u64 {
     let whole = ttl.as_nanos().div_ceil(1_000_000);
     u64::try_from(whole).unwrap_or(MAX_MILLISECONDS).clamp(1, MAX_MILLISECONDS)

@@ -1,7 +1,7 @@
 //! One table of examples for every node that executes operations: the pure node and the script on a server.
 //!
-//! [`table.txt`](../table.txt) has examples of steps and expected answers, apart by empty lines, each under a sentence.
-//! A step after `unchanged` must change nothing.
+//! [`table.txt`](../table.txt) has the examples, separated by empty lines. An example is a sentence, and below it the
+//! steps with the expected answers. A step after `unchanged` must change nothing.
 //!
 //! ```text
 //! set counter RESOURCE NUMBER | set minimum TOKEN | set quorum FINGERPRINT
@@ -13,12 +13,12 @@
 //! unlock | roll_back | unlock_late | bury   RESOURCES OWNER
 //! downgrade                 RESOURCES READER WRITER TTL
 //! force_unlock RESOURCES | inspect RESOURCE
-//! counter | owner | holds | ttl | readers   RESOURCE      what is kept of it now
-//! notices                   the channels since this was asked last
+//! counter | owner | holds | ttl | readers   RESOURCE      the data of the resource now; the owner is the lease id
+//! notices                   the channels with notices since the last step `notices`
 //! ```
 //!
-//! Resources stand between commas, shared ones behind a `*`. A time in an answer ends with `ms`, and may be less by the
-//! time that the example has taken until then.
+//! Commas separate resources, and a `*` precedes a shared resource. A time in an answer ends with `ms`. The real
+//! time may be shorter than the expected time, by at most the time that the example has taken until then.
 
 use std::time::Duration;
 
@@ -39,13 +39,13 @@ pub(crate) trait ExampleNode {
 
     fn set_counter(&mut self, name: &str, value: u64);
 
-    /// Replaces the metadata by those of this quorum.
+    /// Replaces the metadata by metadata of this quorum.
     fn set_metadata(&mut self, minimum_token: u64, fingerprint: &str);
 
     /// Deletes the key of a resource.
     fn lose(&mut self, name: &str);
 
-    /// Lets this time pass for all that ends.
+    /// Advances the clock of the node, for everything that expires.
     fn wait(&mut self, milliseconds: u64);
 
     fn counter(&mut self, name: &str) -> Option<u64>;
@@ -56,16 +56,16 @@ pub(crate) trait ExampleNode {
 
     fn ttl(&mut self, name: &str) -> Option<Duration>;
 
-    /// Phase and epoch as `7:8`, and the readers in the order of their names.
+    /// Returns phase and epoch as `7:8`, and the readers in the order of their names.
     fn readers(&mut self, name: &str) -> Option<(String, Vec<String>)>;
 
-    /// The channels of the notices since the last call.
+    /// Returns the channels of the notices since the last call.
     fn take_channels(&mut self) -> Vec<Vec<u8>>;
 
-    /// All that the node keeps, without what only the script keeps to be faster.
+    /// Returns all data of the node, without the data by which only the script is faster.
     fn contents(&mut self) -> String;
 
-    /// The real time that has passed for the node without a [`wait`](Self::wait).
+    /// Returns the real time that has passed for the node, without the times of [`wait`](Self::wait).
     fn elapsed(&mut self) -> Duration;
 }
 
@@ -107,7 +107,7 @@ fn run_step(node: &mut impl ExampleNode, step: &str) -> Result<(), String> {
     }
 }
 
-/// Whether the words are the same, but for times that are less by the elapsed time at most.
+/// Whether the words are the same, except for times, which may be shorter by at most the elapsed time.
 fn is_same(found: &str, expected: &str, elapsed: Duration) -> bool {
     let milliseconds = |word: &str| word.strip_suffix("ms").and_then(|number| number.parse::<u128>().ok());
     let is_same_word = |(found, expected): (&str, &str)| match (milliseconds(found), milliseconds(expected)) {
@@ -120,7 +120,7 @@ fn is_same(found: &str, expected: &str, elapsed: Duration) -> bool {
         && found.split(' ').zip(expected.split(' ')).all(is_same_word)
 }
 
-/// Executes a step. Returns what came of it in words, unless the step only sets the stage.
+/// Executes a step. Returns the result in words; `None` for a step that only prepares the node.
 fn execute(node: &mut impl ExampleNode, words: &[&str]) -> Option<String> {
     let number = |word: &str| word.parse().expect("a number");
     let shown = match *words {
@@ -161,7 +161,7 @@ fn execute(node: &mut impl ExampleNode, words: &[&str]) -> Option<String> {
     Some(shown.unwrap_or_else(|| "-".to_owned()))
 }
 
-/// A channel in short.
+/// Returns the short form of a channel.
 fn topic(channel: &[u8]) -> String {
     let of_release = |name: &&str| names::notice_channel(&resource(name)) == channel;
     match ["a", "b", "c"].iter().find(|name| of_release(name)) {

@@ -90,7 +90,8 @@ impl MemoryServer {
 
     /// Executes the pending requests in order, and all requests from now on.
     ///
-    /// As in a process that was stopped, requests are executed even if no caller waits for them.
+    /// Requests are executed even if no caller waits for them any more, as by a server process that was stopped and
+    /// continued.
     pub(crate) fn thaw(&self) {
         let swallowed = {
             let mut state = mutex::lock(&self.behaviour.state);
@@ -102,7 +103,7 @@ impl MemoryServer {
         }
     }
 
-    /// Executes the oldest pending request, and hangs again. Returns whether there was one.
+    /// Executes the oldest pending request, and hangs again. Returns false if no request is pending.
     pub(crate) fn answer_next(&self) -> bool {
         let mut state = mutex::lock(&self.behaviour.state);
         if state.swallowed.is_empty() {
