@@ -1,4 +1,11 @@
 //! The listeners of a node, and the subscriptions on its connection.
+//!
+//! ```text
+//!  add the first listener ──► unsent ──changes──► requested ──confirmed──► active
+//!                               ▲                     │                      │
+//!                               └──── disconnected ───┴──────────────────────┤
+//!  remove the last listener ──► unsubscribed at the next `changes` ◄─────────┘
+//! ```
 
 use std::{
     collections::{BTreeMap, BTreeSet},
