@@ -6,7 +6,8 @@ use crate::values::NodeError;
 
 /// Converts an error of the `redis` crate.
 ///
-/// A refused connection never carried the call. Any other break may have come after the call was sent.
+/// If the connection was refused, the call was never sent. If the connection broke in any other way, the call may have
+/// been sent before.
 pub(crate) fn classify(error: &RedisError) -> NodeError {
     if let Some(code) = error.code() {
         return classify_code(code, error.detail().unwrap_or_default());
@@ -67,8 +68,8 @@ pub(crate) fn classify_caught(text: &str) -> NodeError {
     classify_code(code, detail)
 }
 
-/// Returns the words for a permission that a script lacks, which have no error code: those of Redis up to
-/// 7.0, or those of later versions and of Valkey.
+/// Returns the text of an error about a permission that a script lacks, which has no error code. Redis up to 7.0 has
+/// one form of the text, later versions and Valkey have another.
 fn missing_permission(text: &str) -> Option<&str> {
     let begins = ["The user executing the script can't", "ACL failure in script: "];
     begins.iter().find_map(|words| text.get(text.find(words)?..))

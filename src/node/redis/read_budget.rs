@@ -14,23 +14,23 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{node::MAX_VALUE_BYTES, values::NodeError};
 
-/// The largest number of bytes before an expected answer or notice is complete. The longest answer of the
-/// script without leaders has a third of it. The limit is not higher, because the parsed form of a reply of
-/// many small parts takes about twenty times the memory of the reply.
+/// The largest number of bytes before an expected answer or notice is complete. The longest answer of the script
+/// without leaders has a third of this number of bytes. The limit is not higher, because a reply of many small parts
+/// takes about twenty times its size in memory once parsed.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// The additional bytes for each leader in an answer: its value, and the fields beside it.
 const MAX_BYTES_OF_LEADER: usize = MAX_VALUE_BYTES + 1024;
 
-/// The number of bytes that are read in a row. After them, other tasks have their turn, even if more can be
-/// read.
+/// The number of bytes that are read in a row. After these bytes, the task yields to other tasks, even if more bytes
+/// can be read.
 const MAX_BYTES_IN_A_ROW: usize = 16 * 1024;
 
 /// The bytes that were read from one connection since an expected answer or notice was last complete.
 ///
-/// A server may flood a client by an endless reply, or by unexpected replies and pushes. In each case, bytes
-/// arrive that complete nothing expected. These bytes are counted, and the connection ends if there are too
-/// many.
+/// A server may flood a client by an endless reply, or by unexpected replies and pushes. In each case, bytes arrive
+/// that complete no expected answer or notice. These bytes are counted, and the connection ends if their number
+/// exceeds the limit.
 ///
 /// The task that sends on the connection also polls its stream, so no two threads change a count at once.
 #[derive(Debug)]

@@ -98,9 +98,8 @@ impl ScriptName {
 pub(crate) fn command(name: &ScriptName, parameters: &QuorumParameters, operations: &[Operation]) -> Cmd {
     // Capacity for the most frequent calls, so that the buffers do not grow.
     let mut command = Cmd::with_capacity(7 + 8 * operations.len(), 256 + 128 * operations.len());
-    // A registration carries the text of the script. Between loading the script and registering, a
-    // call of another client on the same server connection could otherwise reach a server whose
-    // incarnation has not been compared yet.
+    // A registration carries the text of the script. If the script were loaded first, a call of another client over
+    // the same connection of a proxy could find the script on a server whose incarnation has not been compared yet.
     if operations.iter().any(|operation| matches!(operation, Operation::Register(_))) {
         command.arg("EVAL").arg(source());
     } else {

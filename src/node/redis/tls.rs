@@ -11,8 +11,8 @@ use crate::{
     values::NodeError,
 };
 
-/// The TLS settings of the nodes of one client. They are read for the first node that uses TLS: a client
-/// without one needs no roots.
+/// The TLS settings of the nodes of one client. The roots are read for the first node with TLS, because a client
+/// without such a node needs no roots.
 #[derive(Debug, Default)]
 pub(crate) struct Security {
     settings: Tls,

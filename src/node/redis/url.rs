@@ -46,7 +46,7 @@ fn server(url: &str, security: &mut Security) -> Result<Destination, ConfigError
     }
     let is_socket = parsed.scheme().ends_with("unix");
     let known: &[&str] = if is_socket { &["db", "user", "pass", "protocol"] } else { &["protocol"] };
-    // The error never names what was found, because a password that was not escaped may be anywhere.
+    // The error does not quote the parameter, because a password that was not escaped may be part of it.
     if parsed.query_pairs().any(|(name, _)| !known.contains(&&*name)) {
         return Err(refused(format!("the only parameters after its `?` are: {}", known.join(", "))));
     }

@@ -13,9 +13,9 @@ use futures::task::AtomicWaker;
 
 /// A filter between a connection and the task that polls it.
 ///
-/// A command that is put into the queue of the redis crate wakes the task that drives the connection. Here,
-/// that same task queues the command, and polls the connection afterwards. Without the filter, every call
-/// would cost one more poll, for nothing.
+/// A command that is put into the queue of the redis crate wakes the task that drives the connection. In this crate,
+/// the same task queues the command and polls the connection afterwards. Without the filter, every call would cost
+/// one needless poll more.
 pub(super) struct WakerFilter {
     state: Arc<FilterState>,
     waker: Waker,
@@ -34,7 +34,7 @@ impl WakerFilter {
         Self { state, waker }
     }
 
-    /// Returns the context in which the connection must be polled. It wakes the task of `context`, unless
+    /// Returns the context in which the connection must be polled. This context wakes the task of `context`, unless
     /// wakes are ignored.
     pub(super) fn context(&self, context: &Context<'_>) -> Context<'_> {
         self.state.task.register(context.waker());
