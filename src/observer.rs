@@ -37,7 +37,7 @@ pub(crate) trait ObservedLease: fmt::Debug + Send + Sync {
 
 /// A receiver of the events of a client, at the time of each event.
 ///
-/// The observer has no influence: a client behaves the same without an observer.
+/// An observer only observes: the behaviour of a client does not depend on the observer.
 pub(crate) trait Observer: Monitor {
     /// Handles the begin of an attempt, before its first request. Returns a number that identifies the attempt.
     fn attempt_began(&self, _resources: &Resources, _lease_id: &LeaseId) -> u64 {
@@ -53,8 +53,8 @@ pub(crate) trait Observer: Monitor {
     /// Handles the answer of a node, or its timeout.
     fn answered(&self, _node: usize, _operation: OperationKind, _answer: &Answer) {}
 
-    /// Handles the grant of a lease to a won attempt. The lease is not registered yet, so the ttl ends the lease if this
-    /// panics.
+    /// Handles the grant of a lease to a won attempt. If this method panics, only the ttl ends the lease, because the
+    /// lease is not registered yet.
     fn lease_granted(&self, _lease: &Arc<dyn ObservedLease>) {}
 
     /// Handles the outcome of a renewal.
@@ -87,11 +87,11 @@ impl Observer for NoObserver {}
 /// The mode of a lease on one or more resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// At least one resource is exclusive.
+    /// A lease with at least one exclusive resource.
     Exclusive,
-    /// All resources are shared.
+    /// A lease whose resources are all shared.
     Shared,
-    /// The resource is a slot of a semaphore.
+    /// A lease on a slot of a semaphore.
     Permit,
 }
 
@@ -139,9 +139,9 @@ pub(crate) struct Renewed {
 pub(crate) enum RenewalOutcome {
     /// The lease is extended.
     Renewed,
-    /// No quorum renewed. The lease stays as it is.
+    /// No quorum renewed the lease, and the end of its validity stays.
     Failed,
-    /// No quorum can renew any more. The lease is lost.
+    /// No quorum can renew the lease any more, so the lease is lost.
     Revoked,
     /// The quorum answered after the lease had ended, by its validity or otherwise.
     TooLate,

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::{Clock, Instant, boot_time::boot_time, timer_driver::TimerDriver, timers::TimerSet};
 
-/// The time since the machine was started. On systems that can tell, suspended time is included.
+/// The time since the machine was started. Suspended time is included on systems that measure it.
 ///
 /// On Linux, all sleeps share one `timerfd` on `CLOCK_BOOTTIME`, which a task on the clock's runtime watches.
 /// If the deadline of a sleep passes during a suspend, the sleep ends at once afterwards. A sleep can be
@@ -20,8 +20,7 @@ use crate::clock::{Clock, Instant, boot_time::boot_time, timer_driver::TimerDriv
 /// | another system, no free file descriptor, or the runtime has ended | a thread, started by the first sleep | late by up to a second |
 /// | no thread can be started | the sleeping tasks, which are polled until they are due | at once |
 ///
-/// So the cost of a sleep may grow, but every sleep ends, and [`now`](Clock::now) does not depend on the
-/// driver.
+/// Therefore the cost of a sleep may grow, but every sleep ends. [`now`](Clock::now) does not depend on any driver.
 ///
 /// Task and thread end when the clock, its clones and its sleeps are dropped.
 #[derive(Clone, Debug)]

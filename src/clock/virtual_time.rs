@@ -6,21 +6,21 @@ use futures::future::{self, BoxFuture, FutureExt};
 
 use crate::clock::{Clock, Instant};
 
-/// The time of day at which virtual time begins. It lies in 2023, so that fencing tokens have the size of
-/// real ones.
+/// The time of day at which virtual time begins. The time lies in 2023, so that fencing tokens have the size of real
+/// tokens.
 pub(crate) const VIRTUAL_EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
 /// Tokio's own clock, which is virtual if a test has paused it.
 ///
-/// It and its clones count from its creation. Sleeps need a tokio runtime with its timer enabled. Virtual
-/// time is visible only inside of the paused runtime.
+/// The clock and its clones count from the creation of the clock. Sleeps need a tokio runtime with its timer enabled.
+/// Virtual time is visible only inside of the paused runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct TokioClock {
     origin: tokio::time::Instant,
 }
 
 impl TokioClock {
-    /// Returns a clock that starts at zero. Outside of a runtime, it follows real time instead of panicking.
+    /// Returns a clock that starts at zero. Outside of a runtime, the clock follows real time instead of panicking.
     #[expect(clippy::disallowed_methods, reason = "this is where virtual time comes from")]
     pub(crate) fn new() -> Self {
         Self { origin: tokio::time::Instant::now() }

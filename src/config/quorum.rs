@@ -9,13 +9,13 @@ use crate::{
     values::{Fingerprint, Label, MAX_LABEL_BYTES},
 };
 
-/// The precision of the time from which a lost counter counts. A node that forgot its counters twice within
-/// less time would give the same votes again.
+/// The precision of the time at which a lost counter begins again. If a node forgot its counters twice within less
+/// time, the node would give the same votes again.
 const COUNTER_PRECISION: Duration = Duration::from_secs(1);
 
-/// The version of what all clients and nodes of a quorum must agree on beside its settings: the names of
-/// keys, the cases in which a tombstone is left, the party that checks a counter's ttl. The version grows with every
-/// version of this crate that changes one of them.
+/// The version of the protocol, on which all clients and nodes of a quorum must agree: the names of keys, the cases in
+/// which an unlock leaves a tombstone, and the party that checks the ttl of a counter. The number grows with every
+/// change of the protocol.
 const PROTOCOL: u32 = 3;
 
 /// The longest `max_ttl` and counter ttl: ten years. The limit keeps every sum of times far below the largest
@@ -43,13 +43,13 @@ pub(crate) struct QuorumSettings {
 /// The checked settings of a quorum.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedQuorum {
-    /// The label; `None` for host and process.
+    /// The label; `None` for the name of the host and the process id.
     pub(crate) label: Option<Label>,
     pub(crate) electorate: Electorate,
     pub(crate) validity: Validity,
     pub(crate) ttl: Duration,
     pub(crate) max_ttl: Duration,
-    /// The node timeout of all locks. Without one, each lock derives a node timeout from its ttl.
+    /// The node timeout of all locks; `None`: each lock derives a node timeout from its ttl.
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) attempt_timeout: Duration,
     pub(crate) connect_timeout: Duration,

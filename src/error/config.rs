@@ -48,7 +48,7 @@ pub enum ConfigError {
     /// The name of a resource, or another name, cannot be used.
     #[error(transparent)]
     Resource(#[from] InvalidResource),
-    /// A group is empty or too large, names a resource twice, or its quorums have no order.
+    /// The group is empty or too large, or names a resource twice, or the quorums of the group have no order.
     #[error("group: {reason}")]
     #[non_exhaustive]
     Group {
@@ -65,8 +65,8 @@ pub enum ConfigError {
         /// The settings that differ, as on the node and in the client.
         difference: Arc<str>,
     },
-    /// A server cannot be a node: it is named twice, its clock is off, it is a Sentinel or part of a cluster,
-    /// or it does not permit `INFO`.
+    /// A server cannot be a node: two urls lead to the server, its clock is off, the server is a Sentinel or part of a
+    /// cluster, or the user may not call `INFO`.
     #[error("{node}: {reason}")]
     #[non_exhaustive]
     Server {
@@ -89,7 +89,8 @@ pub enum ConfigError {
         /// The number on the nodes.
         recorded: u32,
     },
-    /// The owner of the call reads the resource that it wants to write, and would wait for itself.
+    /// The owner of the call holds a lease to read the resource that the call would write, so the owner would wait for
+    /// itself.
     #[error("{resource} is read by the same owner, which would wait for itself: unlock the reader first")]
     #[non_exhaustive]
     WouldDeadlock {
@@ -112,7 +113,7 @@ pub enum ConfigError {
         /// The misfit, and what would fit.
         reason: Arc<str>,
     },
-    /// The client is read-only: it can inspect and observe, but change nothing.
+    /// The client is read-only: the client can inspect and observe, but cannot change anything.
     #[error(
         "the client was built by `read_only`, so it can inspect and observe: to lock, campaign, unlock by \
          force or make a quorum, build a client without `read_only`"
@@ -172,7 +173,7 @@ impl fmt::Display for Given<'_> {
 
 /// Returns the way to end a difference between the fingerprints of a node and a client.
 ///
-/// A difference that names two protocols means two versions of this crate, which no setting reconciles.
+/// If the protocols differ, node and client have different versions of this crate, and no change of settings helps.
 fn remedy(difference: &str) -> &'static str {
     let mut protocols = difference
         .split([' ', ',', ')'])

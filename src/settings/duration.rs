@@ -59,7 +59,7 @@ fn split(text: &str, is_of_kind: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|character| !is_of_kind(character)).unwrap_or(text.len()))
 }
 
-/// The visitor of durations in a file. It refuses a bare number, and shows the expected form.
+/// The visitor of durations in a file, which refuses a bare number and shows the expected form.
 pub(super) struct DurationText;
 
 impl Visitor<'_> for DurationText {

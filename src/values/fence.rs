@@ -55,8 +55,8 @@ pub struct StaleToken {
 }
 
 impl Fence {
-    /// Records an access of a writer, to read or to write. A writer must call this at its first access, even if
-    /// that is a read.
+    /// Records an access of a writer, to read or to write. A writer must call this method at its first access, even if
+    /// the access only reads.
     ///
     /// # Errors
     ///

@@ -11,10 +11,10 @@ const MAX_TOKEN: u64 = (1 << 53) - 1;
 /// Tokens are unique per resource and grow in real-time order, without any assumption about clocks, as long
 /// as the nodes remember their counters. Readers may share a token until the next writer. A store that is
 /// read, too, refuses late tokens by [`Fence`](crate::Fence). Tokens of different resources, or of different
-/// quorums, are not comparable. A token is from 1 to 2^53 - 1, so it fits into JSON and `f64`.
+/// quorums, are not comparable. A token is a number from 1 to 2^53 - 1, which JSON and `f64` represent exactly.
 ///
-/// A store that keeps the largest token as a number or as text converts it back into a token, to compare it
-/// with the token of a request. With the feature `serde`, a token is stored as a number.
+/// A store that keeps the largest token as a number or as text converts this value back into a token, to compare the
+/// token with the token of a request. With the feature `serde`, a token is stored as a number.
 ///
 /// ```
 /// use redquorum::FencingToken;

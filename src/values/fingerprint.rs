@@ -17,8 +17,8 @@ struct ConfigurationLine {
 
 /// The hash of a fingerprint, by which calls name the fingerprint: 64 bits, as 16 hexadecimal digits.
 ///
-/// The hash is FNV-1a (Fowler, Noll and Vo): each client computes the same, in every version. Two
-/// configurations have the same digest with a chance of 2^-64. A deliberate collision has no use: a client
+/// The hash is FNV-1a (Fowler, Noll and Vo), so all clients in all versions compute the same digest. Two
+/// configurations have the same digest with a chance of 2^-64. A deliberate collision is of no use, because a client
 /// that may call a node may also name the node's own configuration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Digest(u64);
@@ -46,7 +46,7 @@ impl Fingerprint {
         self.0.digest
     }
 
-    /// Returns the fingerprint of a node between two configurations, which is that of no quorum.
+    /// Returns the fingerprint of a node between two configurations, which no quorum has.
     pub(crate) fn closed_for(&self) -> Self {
         Self::new(&format!("closed for {}", self.0.text))
     }

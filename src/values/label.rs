@@ -4,11 +4,11 @@ use std::{fmt, sync::Arc};
 
 use crate::values::Printable;
 
-/// The longest label in bytes. With it, lease ids and the names of waiters stay below 128 bytes, the longest
-/// text that a node takes for a lease id.
+/// The longest label in bytes. With this limit, lease ids and the names of waiters stay below 128 bytes, the longest
+/// text that a node accepts as a lease id.
 pub(crate) const MAX_LABEL_BYTES: usize = 48;
 
-/// The name of a client, for people. It precedes the client's uuid in every lease id.
+/// The name of a client, for people. The label precedes the client's uuid in every lease id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label(Arc<str>);
 
@@ -37,7 +37,7 @@ impl Label {
         Self((label + &pid).into())
     }
 
-    /// Returns the label in the characters that a server accepts as the name of a connection.
+    /// Returns the label as the name of a connection, without the characters that a server refuses in such a name.
     pub(crate) fn as_client_name(&self) -> String {
         let plain = |char: char| if char.is_ascii_graphic() { char } else { '_' };
         format!("redquorum/{}", self.0.chars().map(plain).collect::<String>())

@@ -25,8 +25,8 @@ pub(crate) const READERS: &str = "redquorum:shared";
 /// rollback of one attempt would delete the vote that a node gave to another attempt. `uuid:number` is the
 /// form of Redisson's `RLock`, too.
 ///
-/// A key of another program may hold any bytes. [`as_bytes`](Self::as_bytes) returns the id as the nodes keep
-/// it, and `Display` shows it on one line, with escapes for characters that do not print.
+/// A key of another program may hold any bytes. [`as_bytes`](Self::as_bytes) returns the id as the nodes keep the id,
+/// and `Display` shows the id on one line, with escapes for characters that do not print.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(Arc<[u8]>);
 
@@ -49,9 +49,8 @@ impl LeaseId {
     /// Returns the label of the client, as set by [`QuorumBuilder::label`](crate::QuorumBuilder::label).
     /// `None` for an id of readers, or of another program.
     ///
-    /// The label is for people: two clients may have the same. It is one line without control characters,
-    /// even if another program wrote the key, because a text that cannot be the label of a client is not
-    /// returned.
+    /// The label is for people, and two clients may have the same label. A label is one line without control
+    /// characters. If another program wrote a key with any other text, the result is `None`.
     #[must_use]
     pub fn label(&self) -> Option<&str> {
         let (label, rest) = std::str::from_utf8(&self.0).ok()?.rsplit_once('/')?;

@@ -1,5 +1,4 @@
-//! Plain values that all layers use. They parse, compare and display themselves, and depend on no other
-//! layer.
+//! Plain values that all layers use, with parsing, comparison and display. The values depend on no other layer.
 
 mod arrivals;
 mod fence;

@@ -5,9 +5,9 @@ use std::fmt;
 /// The characters that `escape_debug` escapes although they print.
 const UNESCAPED: [char; 3] = ['\\', '\'', '"'];
 
-/// A text that a server, a proxy or the writer of a key may have chosen. It is shown on one line, and
-/// characters that do not print are escaped. Otherwise, a terminal would execute its control sequences, and a
-/// change of the writing direction would hide the text beside it.
+/// The display of a text that a server, a proxy or the writer of a key may have chosen: on one line, with escapes for
+/// characters that do not print. Without the escapes, a terminal would execute control sequences, and a change of the
+/// writing direction could hide the text around the value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Printable<'a>(pub(crate) &'a str);
 

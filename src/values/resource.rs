@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 /// The longest resource name, in bytes.
 pub(crate) const MAX_RESOURCE_BYTES: usize = 512;
 
-/// The prefixes of keys and channels that are no locks: those of this crate, and those of Redisson's locks
-/// that this crate shares.
+/// The prefixes of keys and channels that are no locks: the prefix of this crate, and the prefixes of Redisson that
+/// this crate shares.
 const RESERVED: [&[u8]; 3] = [b"redquorum:", b"redisson_lock_token:", b"redisson_lock__channel:"];
 
 /// The name of what a lock protects: 1 to 512 bytes, each of any value.
@@ -31,8 +31,7 @@ pub enum InvalidResource {
         /// The largest number.
         max: usize,
     },
-    /// The name begins like the names under which nodes keep metadata, or keys that belong to other
-    /// resources.
+    /// The name begins like the names of node metadata, or like derived names of other resources.
     #[non_exhaustive]
     #[error(
         "the resource name {given:?} is reserved: expected one that does not begin with \"redquorum:\", \
@@ -45,7 +44,8 @@ pub enum InvalidResource {
 }
 
 impl Resource {
-    /// Checks a name early; every call that takes a name also takes bytes, and checks them itself.
+    /// Checks a name before its first use. A program need not do so, because every call that takes a name also takes
+    /// bytes, and checks the bytes itself.
     ///
     /// # Errors
     ///
@@ -66,8 +66,8 @@ impl Resource {
         Ok(Self(name.into()))
     }
 
-    /// Returns a reserved name, for use by this crate. It is longer than 512 bytes if it is derived from a
-    /// long name.
+    /// Returns a reserved name, for use by this crate. A name that is derived from a long name may be longer than 512
+    /// bytes.
     pub(crate) fn internal(name: impl Into<Arc<[u8]>>) -> Self {
         Self(name.into())
     }

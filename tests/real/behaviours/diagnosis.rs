@@ -48,9 +48,9 @@ async fn an_error_says_node_by_node_what_stood_in_the_way() {
         "no quorum for invoice:42: 3 of 5 nodes needed; \
          {}: done; \
          {}: held by other:7 for 60s; \
-         {}: the key holds something that is not a lock (WRONGTYPE); \
+         {}: the key holds something that is not a lock (WRONGTYPE): name another resource, or delete the key; \
          {}: no answer within the node timeout; \
-         {}: the node is out of memory (OOM)",
+         {}: the node is out of memory (OOM): raise its maxmemory",
         node(0),
         node(1),
         node(2),
