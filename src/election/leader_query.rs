@@ -75,7 +75,7 @@ impl LeaderQuery {
         }
     }
 
-    /// Returns the view once it is decided for any answers of the remaining nodes.
+    /// Returns the view once the view does not depend on the answers of the remaining nodes.
     fn view(&self) -> Option<LeaderView> {
         let needed = self.electorate.needed();
         let seen = || {

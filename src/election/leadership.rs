@@ -68,7 +68,7 @@ impl Leadership {
     ///
     /// # Cancel safety
     ///
-    /// From the first poll on, the value is on its way to all nodes, also if the future is dropped.
+    /// The first poll submits the value to all nodes. Dropping the future later does not withdraw the value.
     pub async fn proclaim(&self, value: impl AsRef<[u8]>) -> Result<(), Error> {
         let value = Value::new(value.as_ref())?;
         self.ensure()?;

@@ -23,7 +23,7 @@ use crate::{
     values::NodeReply,
 };
 
-/// The value of one leader. The value is sent repeatedly, so that a node that lost it receives it again.
+/// The value of one leader, which is sent repeatedly, so that a node that lost the value receives the value again.
 #[derive(Debug)]
 pub(super) struct Publisher {
     lease: Arc<ActiveLease>,
@@ -107,8 +107,9 @@ impl Publisher {
     }
 }
 
-/// Sends the value just after each renewal of the watchdog, because a renewal may restore the lock of a node that lost its
-/// data, and the value has to follow. The renewal precedes, since its third of the ttl began earlier.
+/// Sends the value just after each renewal of the watchdog. A renewal may restore the lock on a node that lost its
+/// data, and the node accepts the value only after that. The value follows the renewal because both have an interval
+/// of a third of the ttl, and the interval of the renewals began earlier.
 async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
     let (context, lease) = (&*leases.context, &publisher.lease);
     loop {

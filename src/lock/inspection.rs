@@ -124,7 +124,7 @@ impl Inspection {
         self.nodes().filter(|node| node.holder().is_ok()).count() - self.differing().count()
     }
 
-    /// Returns the nodes whose answer differs from that of the quorum.
+    /// Returns the nodes whose answers differ from the answer of the quorum.
     pub fn differing(&self) -> impl Iterator<Item = &NodeInspection> {
         let named = self.named();
         self.nodes().filter(move |node| match named {

@@ -122,8 +122,8 @@ impl LockRequest {
         locked
     }
 
-    /// Locks on behalf of another call, which has other waits as well, reports to the observer, and has its own entry at
-    /// the stall watchdog. Without a wake, this call polls rarely.
+    /// Locks as a part of a larger call, which has other waits as well. The larger call reports to the observer and
+    /// has an entry at the stall watchdog, so this method does neither. Without a wake, this method polls rarely.
     ///
     /// # Cancel safety
     ///
@@ -154,7 +154,8 @@ impl LockRequest {
         locked
     }
 
-    /// Runs the work to its end. If the work was rolled back because the future was not polled, the work starts again.
+    /// Runs the work to its end. If the stall watchdog rolled the work back, because the future was not polled, the
+    /// work starts again.
     async fn until_done<T: Send + 'static>(
         &self,
         checked: &CheckedRequest,
@@ -220,7 +221,8 @@ impl LockRequest {
             };
         };
         let own = owner.lease_on(self.context(), &checked.resources);
-        // If another task of the owner waits for the resource, another client holds it.
+        // If a task of the owner has entered and does not leave within a node timeout, it waits for another client.
+        // This attempt then counts as refused.
         let deadline = self.context().now() + checked.settings.attempt.node_timeout;
         let Some(_entered) = own.entrance.enter_before(self.context(), Some(deadline)).await? else {
             return own.outage.at_deadline(self.context(), &checked.resource).map(|()| None);

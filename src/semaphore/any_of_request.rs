@@ -138,9 +138,9 @@ impl AnyOfRequest {
         request
     }
 
-    /// Becomes the release watcher of all clients, and acquires a candidate as such.
+    /// Becomes the release watcher of all clients, and acquires a candidate in this role.
     ///
-    /// The call competes for this role after a delay, since most calls are served earlier.
+    /// The call competes for the role after a delay, because most calls acquire a candidate earlier.
     async fn watch_releases(&self, any_of: &CheckedAnyOf) -> AcquiredCandidate {
         let context = &*self.client.context;
         let pacing = any_of.settings.pacing;

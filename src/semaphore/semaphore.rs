@@ -46,8 +46,9 @@ const MAX_PERMITS_AT_ONCE: usize = 64;
 /// [`RedLock::lock`](crate::RedLock::lock). Clients that wait for different slots have no order: with more than three slots,
 /// later clients may be served earlier, repeatedly.
 ///
-/// A permit is never re-entered. Two clients that each acquire permits one after the other may wait for each other. They
-/// need [`acquire_many`](Semaphore::acquire_many). [`hold_at_most`](LockOptions::hold_at_most) limits the time of a permit.
+/// A permit is never re-entered. Clients that each acquire several permits one after the other may wait for each
+/// other, so these clients need [`acquire_many`](Semaphore::acquire_many).
+/// [`hold_at_most`](LockOptions::hold_at_most) limits the time of a permit.
 ///
 /// Use one semaphore value for all permits instead of a new value for each: a value begins with the slot that it released
 /// last, which is usually vacant.
@@ -248,7 +249,8 @@ impl Semaphore {
         let Some(_turn) = turn.try_lock().await? else { return Ok(None) };
         let mut permits: Vec<Permit> = Vec::with_capacity(wanted);
         while permits.len() < wanted {
-            // Simultaneous attempts may refuse each other a slot. Therefore another round follows a round that acquired any.
+            // Simultaneous attempts may refuse each other a slot. Therefore, after a round that acquired a permit,
+            // another round follows.
             let before = permits.len();
             for attempt in join_all((before..wanted).map(|_| self.try_acquire())).await {
                 permits.extend(attempt?);
@@ -330,7 +332,8 @@ impl Semaphore {
 
     /// Acquires `wanted` permits, all of which are valid on return.
     async fn collect(&self, wanted: usize) -> Result<Vec<Permit>, Error> {
-        // In three queues each, the last calls would mostly wait for slots of the first calls.
+        // For few permits, each call waits in more than three queues. In three queues each, the last calls would mostly
+        // wait for slots that the first calls have acquired.
         let mut each = self.clone();
         each.request.queues = (MAX_PERMITS_AT_ONCE / wanted).max(QUEUES_JOINED);
         let mut permits = Vec::with_capacity(wanted);
