@@ -32,7 +32,8 @@ impl Arguments {
         read_environment(Self::command(), &|_| None)
     }
 
-    /// Reads the command line of this process, and the environment for options that it lacks.
+    /// Reads the command line of this process, and the environment for options that the command line
+    /// lacks.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use crate::{exit::Exit, failure::Failure};
 pub(crate) enum Consent {
     /// Given by `--yes`.
     Given,
-    /// To be asked for on the terminal.
+    /// A question on the terminal, which the user has to answer.
     Ask,
 }
 

@@ -6,8 +6,8 @@ use clap::{Arg, ArgAction, Command, CommandFactory, builder::BoolishValueParser}
 
 use crate::arguments::Arguments;
 
-/// The variables that `run` and `elect` set for their command. No option reads these, because a nested
-/// redquorum would read the outer lock's variables as its own options.
+/// The variables that `run` and `elect` set for their command. No option reads these variables,
+/// because a nested redquorum would take the variables of the outer lock for its own options.
 const SET_FOR_COMMANDS: [&str; 4] =
     ["REDQUORUM_RESOURCE", "REDQUORUM_FENCING_TOKEN", "REDQUORUM_SLOT", "REDQUORUM_TERM"];
 
@@ -15,11 +15,12 @@ const SET_FOR_COMMANDS: [&str; 4] =
 /// library reads.
 const SETTINGS_THAT_ARE_OPTIONS: [&str; 1] = ["REDQUORUM_TTL"];
 
-/// Returns the variables that `run` and `elect` remove for their command: those of an outer
-/// redquorum's lock, and those of the options of one command.
+/// Returns the variables that `run` and `elect` remove for their command: the variables of the lock of
+/// an outer redquorum, and the variables of options of a single call.
 ///
-/// A nested redquorum would obey the options of a single call, such as `REDQUORUM_WAIT`. The variables
-/// of the quorum and of the output are inherited, because they are the same for all calls.
+/// A nested redquorum would obey options of a single call, such as `REDQUORUM_WAIT`. The command
+/// inherits the variables of the quorum and of the output, because these are the same for all
+/// calls.
 pub(crate) fn removed_for_commands() -> Vec<String> {
     let command = Arguments::command();
     let options = command.get_subcommands().flat_map(Command::get_arguments);
@@ -38,7 +39,7 @@ const WITHOUT_VARIABLE: [&str; 9] = [
     // A user has to confirm these for each call.
     "yes",
     "admit_new_nodes",
-    // A nested command would inherit the text of its parent.
+    // A nested redquorum would inherit the command of the outer redquorum.
     "text",
     // REDQUORUM_SLOT tells a command its own slot.
     "slot",

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 /// The outcome of a call, with an exit status.
 ///
-/// The statuses are those of `sysexits.h` where that has a fitting one, and numbers above its last
-/// one otherwise. The exit status of a command that redquorum ran is passed on unchanged, so it may
-/// equal any of these.
+/// The statuses are from `sysexits.h` if it has a fitting status, and larger numbers otherwise.
+/// The exit status of a command that redquorum ran is passed on unchanged, so it may equal any of
+/// these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Success.

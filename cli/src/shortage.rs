@@ -18,7 +18,7 @@ use crate::counted::some_of;
 pub(crate) struct Shortage {
     nodes: usize,
     needed: usize,
-    /// What a quorum of nodes would do: "vote" or "answer".
+    /// The verb for the nodes that are not missing: "vote" or "answer".
     verb: &'static str,
     missing: Vec<MissingNode>,
 }
@@ -31,8 +31,8 @@ struct MissingNode {
     text: String,
 }
 
-/// The reason why a node does not vote, as far as a change is reported again. The rest of a quarantine
-/// and the kind of a silence are left out.
+/// The reason why a node does not vote. Only a change of the reason is reported again, so the rest of a
+/// quarantine and the error of a silent node are no part of the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     Silent,

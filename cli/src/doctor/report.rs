@@ -42,7 +42,7 @@ impl Level {
     }
 }
 
-/// A note that is no finding. It helps a user who consults the doctor about a single lock.
+/// A note that is no finding, for users who consult the doctor about a single lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Note(&'static str);
 

@@ -26,9 +26,9 @@ struct Sample {
 /// Measures the latency of answers, and the offset and the rate of the node's clock, with a pause for
 /// the rate.
 ///
-/// As in NTP, the node reads its clock between request and answer, so the middle of both is wrong by
-/// at most half the round trip. This machine's wall clock is read once, so that a step of this clock
-/// does not look like a step of the node's clock.
+/// As in NTP, the node reads its clock between request and answer. Therefore the middle between request
+/// and answer differs from the time of the reading by at most half the round trip. This machine's wall
+/// clock is read once, so that a step of this clock does not look like a step of the node's clock.
 pub(super) async fn measure(
     connection: &mut NodeConnection,
     pause: Duration,
