@@ -5,7 +5,7 @@ use std::{fmt, ops::Deref, sync::Arc};
 use crate::{
     client::context::ClientContext,
     election::{
-        publisher::{Publisher, Repeating},
+        publisher::{Publisher, RepeatTask},
         value::Value,
     },
     error::Error,
@@ -31,7 +31,7 @@ pub struct Leadership {
     // Declared before the task, because fields are dropped in this order: the value is of no use without the lock.
     guard: LockGuard,
     publisher: Arc<Publisher>,
-    _repeating: Repeating,
+    _repeat_task: RepeatTask,
     context: Arc<ClientContext>,
 }
 
@@ -40,8 +40,8 @@ impl Leadership {
     pub(super) fn begin(client: &Client, guard: LockGuard, value: Value) -> Self {
         let context = Arc::clone(&client.context);
         let publisher = Arc::new(Publisher::new(&context, Arc::clone(guard.active_lease()), value));
-        let repeating = publisher.repeat(&client.leases);
-        Self { guard, publisher, _repeating: repeating, context }
+        let repeat_task = publisher.repeat(&client.leases);
+        Self { guard, publisher, _repeat_task: repeat_task, context }
     }
 
     /// Sends the present value to the nodes.

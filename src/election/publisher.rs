@@ -41,7 +41,7 @@ struct Latest {
 
 /// The task that sends the value at every third of the ttl, until this is dropped or the leadership is over.
 #[derive(Debug)]
-pub(super) struct Repeating(AbortHandle);
+pub(super) struct RepeatTask(AbortHandle);
 
 impl Publisher {
     pub(super) fn new(context: &ClientContext, lease: Arc<ActiveLease>, value: Value) -> Self {
@@ -87,9 +87,9 @@ impl Publisher {
     }
 
     /// Starts the task that sends the value repeatedly. The task keeps neither the client nor the lease.
-    pub(super) fn repeat(self: &Arc<Self>, leases: &Arc<Leases>) -> Repeating {
+    pub(super) fn repeat(self: &Arc<Self>, leases: &Arc<Leases>) -> RepeatTask {
         let task = repeat(Arc::clone(leases), Arc::clone(self));
-        Repeating(leases.context.spawner.spawn(task.boxed()))
+        RepeatTask(leases.context.spawner.spawn(task.boxed()))
     }
 
     fn submit(&self, context: &ClientContext, until: Instant) -> Vec<(usize, Reply)> {
@@ -124,7 +124,7 @@ async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
     }
 }
 
-impl Drop for Repeating {
+impl Drop for RepeatTask {
     fn drop(&mut self) {
         self.0.abort();
     }

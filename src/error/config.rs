@@ -19,7 +19,7 @@ pub enum ConfigError {
     )]
     NoNodes,
     /// A setting is out of its range.
-    #[error("{setting} is {}: expected {expected}", Given(.given))]
+    #[error("{setting} is {}: expected {expected}", ShownValue(.given))]
     #[non_exhaustive]
     OutOfRange {
         /// The name of the setting or argument, as in the API and in settings files.
@@ -30,7 +30,7 @@ pub enum ConfigError {
         expected: Arc<str>,
     },
     /// The url of a node is wrong, or is given twice.
-    #[error("{}: {reason}", Given(.url))]
+    #[error("{}: {reason}", ShownValue(.url))]
     #[non_exhaustive]
     Url {
         /// The url, without passwords.
@@ -127,7 +127,7 @@ pub enum ConfigError {
         reason: Arc<str>,
     },
     /// A settings file, or a file that it names, cannot be used.
-    #[error("{}: {}{reason}", path.display(), Line(*line))]
+    #[error("{}: {}{reason}", path.display(), LinePrefix(*line))]
     #[non_exhaustive]
     File {
         /// The file.
@@ -151,18 +151,18 @@ pub enum ConfigError {
 }
 
 /// The prefix `line 3: ` of a reason; empty without a line.
-struct Line(Option<usize>);
+struct LinePrefix(Option<usize>);
 
-impl fmt::Display for Line {
+impl fmt::Display for LinePrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.map_or(Ok(()), |line| write!(f, "line {line}: "))
     }
 }
 
 /// The display of a value that a caller gave. An empty value is shown as a pair of quotes.
-struct Given<'a>(&'a str);
+struct ShownValue<'a>(&'a str);
 
-impl fmt::Display for Given<'_> {
+impl fmt::Display for ShownValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             "" => f.write_str("\"\""),

@@ -67,15 +67,15 @@ impl ReentryMode {
     }
 }
 
-/// The guard of a lock call, and the way in which the call acquired it.
+/// The guard of a lock call, and the outcome of the call: acquired, re-entered or joined.
 #[derive(Debug)]
-pub(crate) struct Locked {
+pub(crate) struct CallGuard {
     pub(crate) guard: LockGuard,
     pub(crate) end: CallEnd,
 }
 
-impl Locked {
-    /// Returns the same for a lease that its owner can re-enter.
+impl CallGuard {
+    /// Returns the same guard, of a lease that its owner can re-enter.
     fn of_owner(self, own: &Arc<OwnLease>) -> Self {
         Self { guard: self.guard.of_owner(Arc::clone(own)), ..self }
     }
@@ -177,7 +177,7 @@ impl LockRequest {
         checked: &CheckedRequest,
         start: Instant,
         deadline: Option<Instant>,
-    ) -> Result<Option<Locked>, Error> {
+    ) -> Result<Option<CallGuard>, Error> {
         let Some(owner) = owner else {
             return match self.coalesced(checked) {
                 Some(coalesced) => self.lock_coalesced(&coalesced, checked, start, deadline).await,
@@ -213,7 +213,7 @@ impl LockRequest {
         &self,
         owner: Option<Owner>,
         checked: &CheckedRequest,
-    ) -> Result<Option<Locked>, Error> {
+    ) -> Result<Option<CallGuard>, Error> {
         let Some(owner) = owner else {
             return match self.coalesced(checked) {
                 Some(coalesced) => self.try_lock_coalesced(&coalesced, checked).await,
@@ -246,14 +246,18 @@ impl LockRequest {
     /// # Cancel safety
     ///
     /// Dropping the future gives the hold back.
-    async fn reenter(&self, own: &Arc<OwnLease>, checked: &CheckedRequest) -> Result<Option<Locked>, Error> {
+    async fn reenter(
+        &self,
+        own: &Arc<OwnLease>,
+        checked: &CheckedRequest,
+    ) -> Result<Option<CallGuard>, Error> {
         let Some(lease) = own.join(&checked.resources, self.context().now())? else { return Ok(None) };
         // From here on, a drop of the guard gives the hold back.
         let guard = LockGuard::new(Arc::clone(&self.client), Arc::clone(&lease)).of_owner(Arc::clone(own));
         if lease.counts_holds() {
             renew_now(&self.client.leases, &lease, RenewalReason::Holds).await?;
         }
-        Ok(Some(Locked { guard, end: CallEnd::Reentered }))
+        Ok(Some(CallGuard { guard, end: CallEnd::Reentered }))
     }
 
     /// Returns the read lease that tasks of this client share for this request, if any.
@@ -272,7 +276,7 @@ impl LockRequest {
         checked: &CheckedRequest,
         start: Instant,
         deadline: Option<Instant>,
-    ) -> Result<Option<Locked>, Error> {
+    ) -> Result<Option<CallGuard>, Error> {
         let context = self.context();
         // The next task continues in the place of this task in the queue.
         let place = self.client.waiters.enter(&checked.resources);
@@ -298,7 +302,7 @@ impl LockRequest {
         &self,
         coalesced: &CoalescedReadLease,
         checked: &CheckedRequest,
-    ) -> Result<Option<Locked>, Error> {
+    ) -> Result<Option<CallGuard>, Error> {
         if let Some(joined) = self.join(coalesced, self.context().now()) {
             return Ok(Some(joined));
         }
@@ -306,9 +310,9 @@ impl LockRequest {
         Ok(locked.inspect(|locked| coalesced.record(locked.guard.active_lease())))
     }
 
-    fn join(&self, coalesced: &CoalescedReadLease, arrived: Instant) -> Option<Locked> {
+    fn join(&self, coalesced: &CoalescedReadLease, arrived: Instant) -> Option<CallGuard> {
         let lease = coalesced.join(arrived, self.context().now())?;
-        Some(Locked { guard: LockGuard::new(Arc::clone(&self.client), lease), end: CallEnd::Joined })
+        Some(CallGuard { guard: LockGuard::new(Arc::clone(&self.client), lease), end: CallEnd::Joined })
     }
 
     /// Returns the checked request, ready to be sent.
@@ -327,7 +331,7 @@ impl LockRequest {
         Ok(CheckedRequest::new(resources, settings)?)
     }
 
-    async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<Locked>, Error> {
+    async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<CallGuard>, Error> {
         let outcome = tokio::select! {
             biased;
             () = self.context().closed() => return Err(self.context().closed_error()),
@@ -342,7 +346,7 @@ impl LockRequest {
         checked: &CheckedRequest,
         start: Instant,
         deadline: Option<Instant>,
-    ) -> Result<Option<Locked>, Error> {
+    ) -> Result<Option<CallGuard>, Error> {
         let last_attempt = LastAttempt::default();
         let acquired = lock_waiting(&self.client.waiters, checked, start, deadline, &last_attempt).await?;
         Ok(acquired.map(|acquired| self.locked(acquired)))
@@ -356,9 +360,9 @@ impl LockRequest {
         }
     }
 
-    fn locked(&self, acquired: Acquired) -> Locked {
+    fn locked(&self, acquired: Acquired) -> CallGuard {
         let guard = LockGuard::new(Arc::clone(&self.client), self.client.leases.adopt(acquired));
-        Locked { guard, end: CallEnd::Acquired }
+        CallGuard { guard, end: CallEnd::Acquired }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     node::{
         NewNodes, Node, RestartGuard,
         memory::MemoryCluster,
-        redis::{NODES_VARIABLE, RedisTransport, Route, Security, node_urls, without_password},
+        redis::{NODES_VARIABLE, RedisTransport, Route, TlsSettings, node_urls, without_password},
         remote::{ConnectedServers, ConnectionConfig},
     },
     observer::{NoObserver, Observer},
@@ -352,14 +352,14 @@ impl QuorumBuilder {
     /// Returns the connectors of the nodes, and refuses equal addresses.
     pub(crate) fn routes(&self) -> Result<Vec<Route>, ConfigError> {
         #[cfg(feature = "tls")]
-        let mut security = Security::new(self.tls.clone()?);
+        let mut tls_settings = TlsSettings::new(self.tls.clone()?);
         #[cfg(not(feature = "tls"))]
-        let mut security = Security::default();
+        let mut tls_settings = TlsSettings::default();
         let mut addresses = BTreeSet::new();
         let mut routes = Vec::new();
         for node in &self.nodes {
             let route = match node {
-                NodeSource::Url(url) => Route::from_url(url, &mut security)?,
+                NodeSource::Url(url) => Route::from_url(url, &mut tls_settings)?,
                 #[cfg(feature = "unstable-redis")]
                 NodeSource::Client(client) => Route::from_client(client),
             };

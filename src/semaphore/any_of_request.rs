@@ -18,7 +18,7 @@ use crate::{
         client::Client,
         guard::LockGuard,
         lock_call::LockCall,
-        lock_request::{LockRequest, Locked, ReentryMode},
+        lock_request::{CallGuard, LockRequest, ReentryMode},
     },
     node::{Answer, Operation, Resources, Vacant, names},
     observer::{CallEnd, Mode},
@@ -185,7 +185,7 @@ impl AnyOfRequest {
         let locked = done.map(|acquired| {
             acquired.map(|(index, acquired)| {
                 let guard = LockGuard::new(Arc::clone(&self.client), self.client.leases.adopt(acquired));
-                (index, Locked { guard, end: CallEnd::Acquired })
+                (index, CallGuard { guard, end: CallEnd::Acquired })
             })
         });
         call.ended(locked.as_ref().map(|locked| locked.as_ref().map(|(_, locked)| locked.end)), without);

@@ -38,7 +38,7 @@ pub(super) struct BehaviourSwitch {
 #[derive(Debug, Default)]
 struct BehaviourState {
     behaviour: Behaviour,
-    swallowed: Vec<(QuorumParameters, Request, Responder)>,
+    pending: Vec<(QuorumParameters, Request, Responder)>,
     log: Vec<Arc<[Operation]>>,
 }
 
@@ -52,7 +52,7 @@ impl BehaviourSwitch {
     ) -> Option<(Request, Responder)> {
         let mut state = mutex::lock(&self.state);
         if state.behaviour == Behaviour::Hanging {
-            state.swallowed.push((parameters.clone(), request, responder));
+            state.pending.push((parameters.clone(), request, responder));
             return None;
         }
         state.log.push(Arc::clone(&request.operations));
@@ -93,12 +93,12 @@ impl MemoryServer {
     /// Requests are executed even if no caller waits for them any more, as by a server process that was stopped and
     /// continued.
     pub(crate) fn thaw(&self) {
-        let swallowed = {
+        let pending = {
             let mut state = mutex::lock(&self.behaviour.state);
             state.behaviour = Behaviour::Granting;
-            mem::take(&mut state.swallowed)
+            mem::take(&mut state.pending)
         };
-        for (parameters, request, responder) in swallowed {
+        for (parameters, request, responder) in pending {
             self.take(&parameters, request, responder);
         }
     }
@@ -106,10 +106,10 @@ impl MemoryServer {
     /// Executes the oldest pending request, and hangs again. Returns false if no request is pending.
     pub(crate) fn answer_next(&self) -> bool {
         let mut state = mutex::lock(&self.behaviour.state);
-        if state.swallowed.is_empty() {
+        if state.pending.is_empty() {
             return false;
         }
-        let (parameters, request, responder) = state.swallowed.remove(0);
+        let (parameters, request, responder) = state.pending.remove(0);
         let behaviour = mem::replace(&mut state.behaviour, Behaviour::Granting);
         drop(state);
         self.take(&parameters, request, responder);
@@ -133,7 +133,7 @@ impl MemoryServer {
     }
 
     /// Returns the number of pending requests.
-    pub(crate) fn swallowed(&self) -> usize {
-        mutex::lock(&self.behaviour.state).swallowed.len()
+    pub(crate) fn pending_requests(&self) -> usize {
+        mutex::lock(&self.behaviour.state).pending.len()
     }
 }

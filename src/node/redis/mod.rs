@@ -17,7 +17,7 @@ pub use self::connector::NodeConnector;
 pub(crate) use self::node_urls::NODES_VARIABLE;
 #[cfg(feature = "tls")]
 pub(crate) use self::tls_config::Tls;
-pub(crate) use self::{address::without_password, node_urls::node_urls, route::Route, tls::Security};
+pub(crate) use self::{address::without_password, node_urls::node_urls, route::Route, tls::TlsSettings};
 use self::{
     connection::RedisConnection, raw_connection::RawConnection, route::Destination, sentinel::MasterSet,
 };

@@ -6,13 +6,13 @@ use crate::{error::ConfigError, node::redis::address, values::NodeError};
 
 /// The TLS settings, which are empty.
 #[derive(Debug, Default)]
-pub(crate) struct Security {}
+pub(crate) struct TlsSettings {}
 
 /// The connector of TLS connections, which has no value.
 #[derive(Clone, Debug)]
 pub(super) enum Connector {}
 
-impl Security {
+impl TlsSettings {
     /// Refuses a url that requires TLS.
     ///
     /// # Errors

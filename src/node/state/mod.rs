@@ -182,7 +182,7 @@ impl NodeState {
 
     /// Returns the lease id and the end of every key and reader, including expired keys that no client has unlocked.
     #[cfg(feature = "sim")]
-    pub(crate) fn keys_and_relics(&self) -> impl Iterator<Item = (&LeaseId, NodeTime)> {
+    pub(crate) fn stored_leases(&self) -> impl Iterator<Item = (&LeaseId, NodeTime)> {
         let keys = self.locks.values().map(|held| (&held.lease_id, held.expires_at));
         let readers = self.readers.values().flat_map(|readers| &readers.ends);
         keys.chain(readers.map(|(lease_id, end)| (lease_id, *end)))

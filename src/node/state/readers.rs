@@ -118,7 +118,7 @@ impl NodeState {
 
     /// Returns a resource whose key and readers disagree. The key must exist until the end of the last reader.
     #[cfg(feature = "sim")]
-    pub(crate) fn misread(&self, now: NodeTime) -> Option<&Resource> {
+    pub(crate) fn inconsistent_resource(&self, now: NodeTime) -> Option<&Resource> {
         let is_sound = |resource: &Resource| {
             let key = self.held(resource, now).filter(|held| held.lease_id.is_of_readers());
             let readers = self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now));

@@ -291,7 +291,7 @@ impl WorldState {
                 };
                 let (answers, released) = server.apply(&parameters, &operations, now, &listeners);
                 (now, node, batch, answers.len()).hash(&mut self.trace);
-                let is_sound = server.state.misread(server.time(now)).is_none();
+                let is_sound = server.state.inconsistent_resource(server.time(now)).is_none();
                 if !is_sound && !self.schedule.disturbs_keys(node) {
                     self.inconsistent.get_or_insert(node);
                 }

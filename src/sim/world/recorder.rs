@@ -157,7 +157,7 @@ impl WorldState {
     fn residue(&self) -> Vec<(u64, usize, usize)> {
         let mut residue = Vec::new();
         for (node, server) in self.servers.iter().enumerate() {
-            for (lease_id, expires_at) in server.state.keys_and_relics() {
+            for (lease_id, expires_at) in server.state.stored_leases() {
                 let Some((attempt, process)) = self.leases.by_lease_id.get(lease_id).copied() else {
                     continue;
                 };

@@ -81,7 +81,7 @@ impl Fixture {
 }
 
 fn route(url: &str) -> Route {
-    Route::from_url(url, &mut Security::default()).unwrap()
+    Route::from_url(url, &mut TlsSettings::default()).unwrap()
 }
 
 fn config(clock: &Arc<TokioClock>) -> ConnectionConfig {

@@ -2,22 +2,22 @@ use super::*;
 use crate::node::redis::Route;
 
 fn address(url: &str) -> String {
-    Route::from_url(url, &mut security()).unwrap().address().to_string()
+    Route::from_url(url, &mut tls_settings()).unwrap().address().to_string()
 }
 
 #[cfg(not(feature = "tls"))]
-fn security() -> Security {
-    Security::default()
+fn tls_settings() -> TlsSettings {
+    TlsSettings::default()
 }
 
 /// Returns settings with a CA whose private key is not kept. The system may have no CAs.
 #[cfg(feature = "tls")]
-fn security() -> Security {
-    Security::new(crate::node::redis::Tls::new().ca(include_bytes!("ca.pem")).unwrap())
+fn tls_settings() -> TlsSettings {
+    TlsSettings::new(crate::node::redis::Tls::new().ca(include_bytes!("ca.pem")).unwrap())
 }
 
 fn refusal(url: &str) -> ConfigError {
-    let error = Route::from_url(url, &mut Security::default()).unwrap_err();
+    let error = Route::from_url(url, &mut TlsSettings::default()).unwrap_err();
     for shown in [error.to_string(), format!("{error:?}")] {
         assert!(!shown.contains("secret") && !shown.contains("hid"), "{shown}");
     }
@@ -67,7 +67,7 @@ fn a_master_set_has_one_address_for_every_order_of_sentinels() {
 
 #[test]
 fn every_form_of_url_can_have_credentials_and_a_database() {
-    let one = |url| match parse(url, &mut Security::default()).unwrap() {
+    let one = |url| match parse(url, &mut TlsSettings::default()).unwrap() {
         Destination::Server(endpoint) => endpoint,
         other => panic!("{other:?}"),
     };
@@ -75,7 +75,7 @@ fn every_form_of_url_can_have_credentials_and_a_database() {
     assert_eq!(login(&one("redis://:secret@a")), (None, Some("secret"), 0));
     assert_eq!(login(&one("unix:///s?db=1&user=me&pass=se%40cret")), (Some("me"), Some("se@cret"), 1));
     let url = "redis+sentinel://me:se%40cret@a,b/m?db=2&sentinel_user=you&sentinel_pass=hid%26den";
-    let set = match parse(url, &mut Security::default()).unwrap() {
+    let set = match parse(url, &mut TlsSettings::default()).unwrap() {
         Destination::MasterSet(set) => set,
         other => panic!("{other:?}"),
     };
