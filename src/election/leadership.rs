@@ -64,7 +64,7 @@ impl Leadership {
     /// * [`Error::LeaseLost`] if the leadership is over.
     /// * [`Error::Config`] if the value is too long. The value before remains.
     /// * [`Error::NoQuorum`] if fewer nodes than a quorum recorded the value within a node timeout. The value has changed
-    ///   nevertheless: some observers may receive it, and it is sent again after a third of the ttl.
+    ///   nevertheless: some observers may receive the new value, which is sent again after a third of the ttl.
     ///
     /// # Cancel safety
     ///

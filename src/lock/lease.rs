@@ -139,8 +139,8 @@ impl Lease {
     /// Runs a future until the future is done or the lease is lost. `Ok` means that the lease was valid until the end of
     /// the future.
     ///
-    /// The future is not polled after the end of the lease, also if the thread was blocked at that moment. If the future
-    /// itself blocks the thread past the end of the lease, the future is not stopped, and its output is dropped. Tasks
+    /// The future is not polled after the end of the lease, also if the thread was blocked at that moment. A future that
+    /// blocks the thread past the end of the lease is not stopped, and its output is dropped. Tasks
     /// that the future spawned continue, and can call [`ensure`](Self::ensure).
     ///
     /// ```

@@ -88,7 +88,7 @@ pub(crate) enum Notice {
     Released,
 }
 
-/// The subscription of a listener. Dropping it ends the subscription, without waiting.
+/// The subscription of a listener. The drop ends the subscription, without waiting.
 pub(crate) struct Subscription {
     end: Option<Box<dyn FnOnce() + Send + Sync>>,
 }

@@ -75,7 +75,7 @@ pub(crate) fn is_slot(resource: &Resource) -> bool {
     resource.as_bytes().starts_with(SLOT.as_bytes())
 }
 
-/// Returns another slot of the same semaphore, or the resource itself if it is no slot.
+/// Returns the slot `index` of the same semaphore; the given resource if that is no slot.
 #[cfg(test)]
 pub(crate) fn sibling(slot: &Resource, index: usize) -> Resource {
     match slot
@@ -227,7 +227,8 @@ pub(crate) fn entry_ttls(resource: &Resource) -> Vec<u8> {
     in_braces(ENTRY_TTL, resource)
 }
 
-/// Returns the resource that represents all resources with the same derived names: `a` for `a` and `{a}`.
+/// Returns the resource that represents all resources with the same derived names: `a` for `a` and
+/// `{a}`.
 ///
 /// These two resources share a counter. The tokens of each resource then skip some numbers, and stay in order.
 pub(crate) fn shared_key_alias(resource: &Resource) -> Resource {

@@ -39,7 +39,7 @@ pub(crate) fn late(patience: Duration) -> NodeError {
     NodeError::Unreachable(format!("no connection within {patience:?}").into())
 }
 
-/// A connection after its handshake. Dropping it closes it, without waiting.
+/// A connection after its handshake. The drop closes the connection, without waiting.
 ///
 /// # Invariants
 ///

@@ -169,9 +169,10 @@ impl Semaphore {
     /// Acquires `permits` permits (1 to 64, and at most the number of the semaphore), all or none, and waits until all are
     /// acquired.
     ///
-    /// Clients that acquire several permits take turns, in the order of [`RedLock::lock`](crate::RedLock::lock). The client
-    /// with the turn keeps its permits until it has all of them. Therefore no clients wait for each other in a circle, and a
-    /// client that needs many permits delays the clients behind. Clients that acquire a single permit need no turn.
+    /// Clients that acquire several permits take turns, in the order of [`RedLock::lock`](crate::RedLock::lock). The
+    /// client with the turn keeps its permits until the last permit is acquired. Therefore no clients wait for each
+    /// other in a circle, and a client that needs many permits delays the clients behind. Clients that acquire a
+    /// single permit need no turn.
     ///
     /// A caller that has a permit of this semaphore must not wait for more permits by this call, because the call may wait
     /// for the caller's own permit. A permit that ends during the wait for the rest is acquired anew. Leases [without

@@ -10,7 +10,8 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// The largest value of a leader, in bytes. Every node stores it, and every observer receives it.
+/// The largest size of a leader's value, in bytes. The limit exists because every node stores the value, and every
+/// observer receives the value.
 pub(crate) const MAX_VALUE_BYTES: usize = 64 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! One server: its address, and the credentials for it.
+//! The address of one server, and the credentials for the server.
 
 #[cfg(unix)]
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{node::transport::late, values::NodeError};
 
-/// The address of a server, and the credentials for it.
+/// The address of a server, and the credentials for the server.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     address: Address,
@@ -57,8 +57,8 @@ enum Address {
     },
     #[cfg(unix)]
     Unix(PathBuf),
-    /// The address of a client of the redis crate with TLS. The crate does not expose its certificates, so
-    /// the client opens the connection itself.
+    /// The address of a client of the redis crate with TLS. This client opens the connection, because the crate does
+    /// not expose the certificates.
     Client(Box<Client>),
 }
 

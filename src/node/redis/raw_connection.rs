@@ -85,7 +85,7 @@ impl RawConnection {
         Ok((raw, hello_reply))
     }
 
-    /// Waits for an answer. This is only for the handshake, because later a
+    /// Waits for an answer. Only the handshake needs this method, because later a
     /// [`RedisConnection`](super::connection::RedisConnection) polls for answers.
     pub(super) async fn receive(&mut self, mut answering: PendingAnswer) -> Result<Value, NodeError> {
         let answer = poll_fn(|context| {

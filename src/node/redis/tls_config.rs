@@ -46,8 +46,8 @@ impl Tls {
         Ok(Self { roots: Some(roots), ..self })
     }
 
-    /// Shows this certificate to servers that request one (default: none): its chain, with the certificate
-    /// itself first, and its private key, both as PEM.
+    /// Shows a certificate to servers that request a certificate (default: none). `chain` has the certificate first, and
+    /// `key` is its private key, both as PEM.
     ///
     /// # Errors
     ///

@@ -17,8 +17,8 @@ use crate::{
 /// The batch id of every registration, which no call of a send queue has.
 pub(super) const REGISTRATION: BatchId = BatchId(u64::MAX);
 
-/// A connection that may send calls: its node has compared the incarnation with its metadata, and has begun a
-/// quarantine if necessary.
+/// A connection that may send calls: the node has compared its incarnation with its metadata, and is in quarantine if
+/// they differ.
 pub(super) struct Registered {
     pub(super) connection: Box<dyn Connection>,
     /// The incarnation of the server; `None` if the client does not register.
@@ -126,8 +126,7 @@ fn on_answer(
     }
 }
 
-/// Whether a replica answered. A replica replaces its data, and with it its votes, by the data of its master, so it
-/// cannot vote.
+/// Whether a replica answered. The data of its master will replace the data of the replica, and with the data its votes.
 pub(super) fn is_replica(answers: &[Answer]) -> bool {
     answers.contains(&Answer::Error(NodeError::ReadOnly))
 }

@@ -46,7 +46,7 @@ impl Item {
         Self { operations, until, blocks_until, was_sent: false, refusals: 0, delivery, responder }
     }
 
-    /// Whether the request outlives its connection: all its operations are unlocks or withdrawals.
+    /// Whether the request outlives a broken connection, because all operations are unlocks or withdrawals.
     pub(super) fn must_deliver(&self) -> bool {
         self.delivery.is_some()
     }

@@ -67,9 +67,9 @@ pub(crate) const MAX_PENDING_OPERATIONS: usize = 4096;
 /// 3. An unlock is kept until the node executes the unlock or refuses it for good, its deadline passes, or the
 ///    send queue ends.
 /// 4. Only unlocks are sent twice, and no request is sent twice on one connection. The exception is a request
-///    of which the node reports that it was not executed. Such a request is sent again if it is an unlock, or if
-///    its caller still waits, its deadline has not passed, no unlock of its lease id was submitted since, and no
-///    later request of its lease id may have been executed.
+///    that the node certainly did not execute, because the node had lost the script. An unlock is sent again then,
+///    and another request is sent again if its caller still waits, its deadline has not passed, no unlock of its
+///    lease id was submitted since, and no later request of its lease id may have been executed.
 /// 5. At most [`MAX_CALLS_IN_FLIGHT`] calls are in flight, and no call is sent while a call in flight is older
 ///    than the node timeout.
 #[derive(Debug)]

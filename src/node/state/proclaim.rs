@@ -7,7 +7,7 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// Stores a proclamation. This is no vote, so a node in quarantine stores it, too.
+    /// Stores a proclamation. A node in quarantine does so, too, because a proclamation is no vote.
     pub(super) fn proclaim(
         &mut self,
         proclaim: &Proclaim,
