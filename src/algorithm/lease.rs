@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn max_hold_ends_a_renewed_lease() {
+    fn hold_at_most_ends_a_renewed_lease() {
         let mut lease = lease(Some(Duration::from_millis(1500)));
         assert!(!lease.is_at_hold_limit());
         assert!(lease.renew(at(900), at(910)));
