@@ -24,7 +24,8 @@ use crate::{
     },
 };
 
-/// Many cases drawn from one seed and run on several threads. A failing case is shrunk.
+/// A run of many cases, drawn from one seed, on several threads. A failing case is shrunk to a
+/// smaller case that still fails.
 ///
 /// Case *n* of a seed does not depend on the number of threads or on earlier cases.
 ///
@@ -103,7 +104,7 @@ impl Campaign {
         self
     }
 
-    /// Sets the number of threads that run cases (default: 1, the caller's).
+    /// Sets the number of threads that run cases (default: 1, the thread of the caller).
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
@@ -124,8 +125,9 @@ impl Campaign {
     ///
     /// # Panics
     ///
-    /// If `run` does. A panic in a simulated process is a [`Failure`] instead.
-    /// As a [`Simulation`](super::Simulation) does, inside of a tokio runtime.
+    /// If `run` panics, or if this is called inside of a tokio runtime, since every
+    /// [`Simulation`](super::Simulation) has a runtime of its own. A panic in a simulated process
+    /// is no panic of this call, but a [`Failure`].
     pub fn run<S>(
         &self,
         cases: &S,

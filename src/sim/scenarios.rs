@@ -203,9 +203,9 @@ fn tokens(report: &Report) -> Vec<FencingToken> {
 /// Returns the results of a process's validity checks, in order. A grant counts as the first check.
 fn validity_checks(report: &Report, process: usize) -> Vec<bool> {
     let entries = report.history.entries().iter().filter(|entry| entry.process == process);
-    let look =
-        |event: &Event| if let Event::Looked { is_valid, .. } = event { Some(*is_valid) } else { None };
-    entries.filter_map(|entry| look(&entry.event)).collect()
+    let check =
+        |event: &Event| if let Event::Checked { is_valid, .. } = event { Some(*is_valid) } else { None };
+    entries.filter_map(|entry| check(&entry.event)).collect()
 }
 
 /// Returns whether the writes of a process were accepted, in order.

@@ -117,7 +117,7 @@ fn a_lease_survives_the_restart_of_every_node_one_after_the_other() {
     let schedules = (any::<u64>(), 0_u64..=400, 1_u64..=50)
         .prop_map(move |(seed, later, down)| rolling(seed, spacing + millis(later), millis(down)));
     let found = Campaign::new(RUNS).run(&schedules, |schedule| {
-        let until = schedule.calm_from() + SECOND;
+        let until = schedule.faults_end() + SECOND;
         let report = run(schedule.clone(), |process| hold_through(process, until));
         report.check(&Promises::ALL).map(|()| report)
     });

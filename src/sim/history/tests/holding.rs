@@ -98,8 +98,8 @@ fn tokens_may_stay_the_same_from_reader_to_reader_and_never_fall() {
 
 #[test]
 fn a_key_that_stays_is_residue() {
-    let left = Event::Left { attempt: AttemptId::new(1), node: 2 };
-    let violation = Script::new().lease(1, "a", 5).unlocked(1).note(9, left).breaks(Promise::Residue);
+    let residue = Event::Residue { attempt: AttemptId::new(1), node: 2 };
+    let violation = Script::new().lease(1, "a", 5).unlocked(1).note(9, residue).breaks(Promise::Residue);
     assert_eq!(violation.to_string(), "node 2 still has a key of attempt 1 of process 1 at 4.000 ms");
 }
 
@@ -119,23 +119,23 @@ fn a_reentry_shows_the_token_of_the_lease() {
 #[test]
 fn a_lease_looks_valid_from_its_grant_to_its_end() {
     let mut script = Script::new();
-    script.began(1, 1, "a").note(1, looked(1, false)).granted(1, 1, 5).at_once(1, looked(1, true));
-    script.note(1, looked(1, true)).at_once(1, ended(1, true)).at_once(1, looked(1, false)).is_kept();
+    script.began(1, 1, "a").note(1, checked(1, false)).granted(1, 1, 5).at_once(1, checked(1, true));
+    script.note(1, checked(1, true)).at_once(1, ended(1, true)).at_once(1, checked(1, false)).is_kept();
 }
 
 #[test]
 fn a_lease_that_looks_valid_after_its_end_is_dishonest() {
     let mut script = Script::new();
-    let violation = script.lease(1, "a", 5).expired(1).at_once(1, looked(1, true)).breaks(Promise::Honesty);
-    assert!(matches!(violation, Violation::LateLook { .. }));
+    let violation = script.lease(1, "a", 5).expired(1).at_once(1, checked(1, true)).breaks(Promise::Honesty);
+    assert!(matches!(violation, Violation::LateValidity { .. }));
 }
 
 #[test]
 fn an_attempt_that_looks_valid_before_its_grant_is_dishonest() {
     let mut script = Script::new();
     let violation =
-        script.began(1, 1, "a").note(1, looked(1, true)).granted(1, 1, 5).breaks(Promise::Honesty);
-    assert!(matches!(violation, Violation::EarlyLook { .. }));
+        script.began(1, 1, "a").note(1, checked(1, true)).granted(1, 1, 5).breaks(Promise::Honesty);
+    assert!(matches!(violation, Violation::EarlyValidity { .. }));
 }
 
 #[test]

@@ -102,8 +102,8 @@ fn ended(attempt: u64, is_unlocked: bool) -> Event {
     Event::Ended { attempt: AttemptId::new(attempt), is_unlocked }
 }
 
-fn looked(attempt: u64, is_valid: bool) -> Event {
-    Event::Looked { attempt: AttemptId::new(attempt), is_valid }
+fn checked(attempt: u64, is_valid: bool) -> Event {
+    Event::Checked { attempt: AttemptId::new(attempt), is_valid }
 }
 
 fn announced(attempt: u64) -> Event {
