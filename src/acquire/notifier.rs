@@ -47,7 +47,7 @@ pub(super) enum NotificationKind {
     Release,
     /// Wakes of the waiter.
     Turn,
-    /// The waiter's advance to the first two of the queue.
+    /// The notice that the waiter is now one of the first two of the queue.
     Next,
 }
 
@@ -68,7 +68,8 @@ impl Listener for NodeNotifier {
             (Notice::Released, NotificationKind::Release) => notifications.releases.insert(self.node),
             (Notice::Subscribed, NotificationKind::Turn) => notifications.subscribed.insert(self.node),
             (Notice::Interrupted, NotificationKind::Turn) => notifications.interrupted.insert(self.node),
-            // The subscription to wakes is made together with the other two, and has the same state.
+            // The state of the subscription to wakes stands for all three subscriptions, because
+            // they are made together.
             (
                 Notice::Subscribed | Notice::Interrupted,
                 NotificationKind::Next | NotificationKind::Release,

@@ -266,7 +266,7 @@ impl ActiveLease {
         };
         let replies = state
             .queue_node
-            .then_others(nodes.len())
+            .queue_node_first(nodes.len())
             .filter_map(|index| Some((index, nodes.get(index)?, state.nodes.get(index)?)))
             .filter(|(_, _, node_state)| node_state.is_touched || node_state.unanswered > 0)
             .map(|(index, node, node_state)| {

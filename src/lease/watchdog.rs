@@ -1,4 +1,18 @@
 //! The watchdog, which renews leases that are due together.
+//!
+//! ```text
+//!   event                                         decision
+//!   ─────                                         ────────
+//!   leases are due ───────────────────────────>   queue a batch for every node
+//!   force-unlock notice, by the rate limit ───>   make all leases due
+//!   a node has no call in flight ─────────────>   send the next batch, or fail a stale batch
+//!   answer of a node, or its deadline ────────>   count the answer in each renewal of the batch
+//!
+//!   outcome of a renewal:   Renewed ──> due again at a third of the ttl
+//!                           Failed ───> due again after a twelfth of the ttl
+//!                           Revoked ──> end the lease
+//!                           TooLate ──> none, because the expiry ends the lease
+//! ```
 
 use std::{
     collections::VecDeque,
