@@ -42,14 +42,15 @@ pub(super) struct ModelAttempt {
     pub(super) number: u8,
 }
 
-/// The number of the attempt by which a writer becomes a reader: the last one of its client.
+/// The number of the attempt by which a writer becomes a reader. This is the last attempt of the
+/// client.
 pub(super) const DOWNGRADE: u8 = 4;
 
 /// A message to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ToNode {
-    /// A lock. With `has_turn`, the client is a waiter whose turn it is, so queues and marks do not
-    /// refuse the lock.
+    /// A lock. If `has_turn` is true, the client is a waiter at its turn, so queues and marks do
+    /// not refuse the lock.
     Lock {
         hint: u64,
         has_turn: bool,
@@ -79,7 +80,7 @@ pub(super) enum FromNode {
     },
     Refused,
     WrittenBack(bool),
-    /// A successful renewal. `counts` is whether the answer counts for the quorum of the round.
+    /// A successful renewal. `counts` is true if the answer counts for the quorum of the round.
     Renewed {
         round: u8,
         counts: bool,
@@ -102,7 +103,8 @@ pub(super) struct Reply {
 }
 
 impl Request {
-    /// Returns the operation for the node. Its owner may differ from the attempt.
+    /// Returns the operation for the node. A broken rule may give the operation another owner than
+    /// the attempt.
     pub(super) fn operation(self, owned_by: ModelAttempt, is_reader: bool, ttl: Duration) -> Operation {
         let resources = if is_reader { SHARED.clone() } else { RESOURCES.clone() };
         let owner = owner_of(owned_by).clone();
@@ -123,7 +125,7 @@ impl Request {
     }
 }
 
-/// Returns the operation by which a foreign client enters the queue of a node.
+/// Returns the operation by which a client outside of the model enters the queue of a node.
 pub(super) fn foreign_waiter(ttl: Duration) -> Operation {
     let resources = RESOURCES.clone();
     let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, has_turn: true, gives_up: false };

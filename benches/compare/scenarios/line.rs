@@ -1,4 +1,4 @@
-//! The cost of a hand-off by the number of waiting clients.
+//! The cost of a hand-off for several numbers of waiting clients.
 
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,8 @@ const CLIENTS: [usize; 3] = [2, 8, 32];
 /// The commands of our clients. A server counts commands inside of scripts separately.
 const COMMANDS: [&str; 3] = ["evalsha", "subscribe", "unsubscribe"];
 
-/// The maximum ratio of the cost of a grant with 32 clients to that with two. The only additional cost
-/// is that of a few attempts that collided.
+/// The maximum ratio of the cost of a grant with 32 clients to the cost with two clients. The only additional cost is
+/// the cost of a few attempts that collided.
 const MAX_GROWTH: f64 = 1.5;
 
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
