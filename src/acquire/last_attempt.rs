@@ -21,10 +21,10 @@ pub(crate) struct LastAttempt {
 
 #[derive(Clone, Debug, Default)]
 enum LastOutcome {
-    /// The call has made no attempt, because other calls of this client are ahead.
+    /// No attempt of the call, because other calls of this client are ahead.
     #[default]
     None,
-    /// The first attempt is in flight.
+    /// A first attempt in flight.
     Begun,
     /// A refusal by a quorum or a deferral by the queue node: another client holds the resource, or waiters are ahead.
     Contended,

@@ -32,10 +32,10 @@ pub(crate) struct SharedOutage {
 /// The result of the last attempt in a queue.
 #[derive(Clone, Debug, Default)]
 enum LastResult {
-    /// No attempt so far.
+    /// No attempt in this queue.
     #[default]
     Nothing,
-    /// The first attempt is in flight.
+    /// A first attempt in flight.
     FirstAttempt,
     /// A lease, a refusal by a quorum, or a deferral by the queue node.
     Quorum,

@@ -76,7 +76,7 @@ enum AttemptPhase {
     Locking,
     /// The write-back of this token, which the grants of a quorum have fixed.
     Confirming(u64),
-    /// The attempt was rolled back. Further votes decide between contention and the lack of a quorum as the reason.
+    /// The wait for the reason after the rollback. Further votes decide between contention and the lack of a quorum.
     AwaitingReason,
     Acquired(u64),
     Failed(FailureReason),
@@ -133,7 +133,7 @@ impl Attempt {
         self.queue.is_refused_elsewhere = true;
     }
 
-    /// Records the holder by the answers so far. `is_held` is true if a quorum names the same other lease.
+    /// Records whether the answers name a holder. `is_held` is true if a quorum names the same other lease.
     pub(crate) fn on_holder(&mut self, is_held: bool) {
         self.retries.is_held = is_held;
     }

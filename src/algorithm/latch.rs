@@ -94,7 +94,7 @@ impl LatchView {
         }
     }
 
-    /// Returns the arrivals to send in the next round. None are needed if the latch is open, or if a quorum has
+    /// Returns the arrivals to send in the next round. The result is empty if the latch is open, or if a quorum has
     /// answered and every node that answered has all arrivals.
     pub(crate) fn arrivals_to_send(&self) -> Arrivals {
         if (self.lacks_arrivals || !self.is_recorded()) && !self.is_open {
@@ -146,8 +146,8 @@ impl LatchView {
         self.count_mismatch.filter(|_| !self.refused.is_empty())
     }
 
-    /// Returns the different count that nodes have recorded, if so many nodes have it that no quorum can accept the
-    /// count of this call.
+    /// Returns a different count that nodes have recorded. Returns `None` while the remaining nodes could be a quorum
+    /// that accepts the count of this call.
     pub(crate) fn count_mismatch(&self) -> Option<u32> {
         let spare = self.electorate.nodes() - self.electorate.needed();
         self.count_mismatch.filter(|_| self.refused.len() > spare)

@@ -26,7 +26,7 @@ impl ResponseTimes {
         }
     }
 
-    /// Whether a node takes much longer to answer than the fastest `needed` nodes. Until so many nodes have answered,
+    /// Whether a node takes much longer to answer than the fastest `needed` nodes. Until `needed` nodes have answered,
     /// no node is slow.
     pub(crate) fn is_slow(&self, node: usize, needed: usize) -> bool {
         let Some(Some(time)) = self.0.get(node) else { return false };

@@ -34,7 +34,7 @@ pub(crate) enum FanoutEvent<Tag> {
         tag: Tag,
         answer: Answer,
     },
-    /// The deadline has passed without an answer.
+    /// No answer until the deadline.
     DeadlineReached,
 }
 

@@ -150,8 +150,8 @@ pub async fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(),
 /// asked. If the holder still works, two clients use the resource at the same time, and only their tokens distinguish
 /// them.
 ///
-/// From then on, the nodes refuse renewals of the lease. They also notify the client of the holder, which renews at
-/// once, so that the holder receives the loss within a round trip. Exceptions:
+/// From then on, the nodes refuse renewals of the lease. The nodes also notify the client of the holder. This client
+/// renews the lease at once, so that the holder receives the loss within a round trip. Exceptions:
 ///
 /// * **If the notice is lost**, the client receives the loss at its next renewal, a third of the ttl after the last
 ///   renewal. Without renewal, the client receives the loss at the end of the lease.
@@ -186,9 +186,9 @@ pub fn fingerprint(quorum: &QuorumBuilder) -> Result<String, ConfigError> {
 /// 1. The move closes old nodes until the remaining old nodes are no quorum.
 /// 2. The move waits until every lease of the old configuration is over. If a node has returned to the old
 ///    configuration meanwhile, the move begins again.
-/// 3. Empty new nodes become nodes of the quorum at once. They cannot have forgotten votes, since no node votes under
-///    the new configuration yet. If nodes already vote under the new configuration, after a repeated call, empty nodes
-///    wait for the end of a quarantine.
+/// 3. Empty new nodes become nodes of the quorum at once. These nodes cannot have forgotten votes, since no node votes
+///    under the new configuration yet. If nodes already vote under the new configuration, after a repeated call, empty
+///    nodes wait for the end of a quarantine.
 /// 4. The move opens the remaining new nodes.
 ///
 /// # Cancel safety

@@ -153,8 +153,8 @@ fn fitting(context: &ClientContext, answers: &[Answer]) -> usize {
     answers.iter().enumerate().filter(fits).count()
 }
 
-/// Whether a node failed for a lasting reason. The reasons of a server that is still starting are not lasting: the
-/// server refuses connections, or loads its data.
+/// Whether a node failed for a lasting reason. A server that is starting refuses connections or loads its data. These
+/// reasons are not lasting.
 pub(super) fn is_lasting(answer: &Answer) -> bool {
     let Answer::Error(error) = answer else { return false };
     let error = if let NodeError::Handshake(error) = error { error } else { error };

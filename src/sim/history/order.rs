@@ -52,8 +52,8 @@ struct First<'h> {
     reader: Option<&'h AttemptRecord<'h>>,
 }
 
-/// The tokens that were granted so far. For each undecided attempt, the leases with the largest
-/// tokens at the start of the attempt.
+/// The granted tokens, and for each undecided attempt the leases with the largest tokens at the
+/// start of the attempt.
 #[derive(Default)]
 pub(super) struct Tokens<'h> {
     given: HashMap<(&'h Resource, FencingToken), First<'h>>,

@@ -10,8 +10,8 @@ fn latest(times: impl IntoIterator<Item = Duration>) -> Duration {
     times.into_iter().max().unwrap()
 }
 
-/// Returns the lock of a resource, shared or exclusive. Both have the type of a lock of several
-/// resources, so that both have one type of guard.
+/// Returns the lock of a resource, shared or exclusive. The lock has the type of a lock of several
+/// resources, so that shared and exclusive guards have one type.
 fn lock_on(quorum: &Quorum, name: &str, is_shared: bool) -> MultiLock {
     let alone = (!is_shared).then_some(name);
     quorum.multi_lock(alone).and_read(is_shared.then_some(name))
