@@ -29,7 +29,6 @@ use crate::{
 ///
 /// Case *n* of a seed does not depend on the number of threads or on earlier cases.
 ///
-///
 /// # Examples
 ///
 /// ```
@@ -117,7 +116,6 @@ impl Campaign {
     }
 
     /// Runs the cases until one fails, and shrinks that case.
-    ///
     ///
     /// # Errors
     ///

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 /// A clock with its own rate: local time as a function of global time, both in whole microseconds.
 ///
-///
 /// ```text
 /// local(global) = base_local + (global - base_global) * (1 + rate)
 /// ```

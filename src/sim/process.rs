@@ -49,7 +49,6 @@ impl Process {
     /// Creates a client of all nodes, with the default settings. For other settings, use
     /// [`QuorumBuilder::connect_simulated`].
     ///
-    ///
     /// # Errors
     ///
     /// [`Error::Config`] if the simulation has no nodes, or too many.
@@ -65,7 +64,6 @@ impl Process {
     }
 
     /// Sleeps by the clock of this process.
-    ///
     ///
     /// # Cancel safety
     ///
@@ -105,7 +103,6 @@ impl Process {
     /// the end of the lease breaks [`Promise::Honesty`](super::Promise::Honesty). If the lease is
     /// already lost at the call, nothing is recorded.
     ///
-    ///
     /// # Cancel safety
     ///
     /// Dropping the future changes nothing.
@@ -126,7 +123,6 @@ impl Process {
     /// Downgrades the lease, and records the downgrade with both leases. A write lease of another
     /// client between the two leases breaks [`Promise::Exclusion`](super::Promise::Exclusion).
     ///
-    ///
     /// # Errors
     ///
     /// As [`LockGuard::downgrade`].
@@ -146,7 +142,6 @@ impl Process {
 
     /// Verifies the lease, and records the outcome. If a later lease was granted before the
     /// verification began, a proof breaks [`Promise::Proof`](super::Promise::Proof).
-    ///
     ///
     /// # Errors
     ///
@@ -221,7 +216,6 @@ impl QuorumBuilder {
     /// nodes and ignores urls. The client runs by the clock of the process, and is paused and
     /// killed with the process. Returns at once; the connections are made while simulated time
     /// passes.
-    ///
     ///
     /// # Errors
     ///

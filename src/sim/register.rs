@@ -15,7 +15,6 @@ use crate::values::{Fence, FencingToken, StaleToken};
 /// An access without a token models careless code. The register never refuses such an access, so
 /// updates may be lost.
 ///
-///
 /// # Examples
 ///
 /// ```

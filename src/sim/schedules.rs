@@ -15,7 +15,6 @@ use crate::sim::{
 /// A fault lasts at most 25 s. Locks under test should have a ttl of at most 20 s, because
 /// otherwise few faults outlast a lease.
 ///
-///
 /// # Examples
 ///
 /// ```

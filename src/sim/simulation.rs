@@ -11,7 +11,6 @@ use crate::sim::{
 
 /// A run of one schedule.
 ///
-///
 /// # Examples
 ///
 /// ```

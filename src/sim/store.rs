@@ -67,7 +67,6 @@ impl Store {
 
     /// Reads without a token, like code that relies on the lock alone.
     ///
-    ///
     /// # Cancel safety
     ///
     /// The read is recorded.
@@ -78,7 +77,6 @@ impl Store {
 
     /// Writes without a token, like code that relies on the lock alone. The store never refuses
     /// such a write.
-    ///
     ///
     /// # Cancel safety
     ///

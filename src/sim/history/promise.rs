@@ -60,7 +60,6 @@ impl fmt::Display for Promise {
 ///
 /// If a fault breaks the assumption of one promise, the other promises still hold:
 ///
-///
 /// ```
 /// use redquorum::sim::{Promise, Promises};
 ///

@@ -23,7 +23,6 @@ use super::history::{Event, History, HistoryIndex, Violation, Violations};
 /// has a row of bars for each resource and process. [`to_svg`](Self::to_svg) draws the same
 /// content. Both leave out correct checks of validity.
 ///
-///
 /// ```
 /// use std::time::Duration;
 /// use redquorum::{Resource, sim::{history::{AttemptId, Event, History}, timeline::Timeline}};
