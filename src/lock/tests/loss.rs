@@ -134,7 +134,7 @@ async fn nodes_that_lost_the_key_get_it_back_by_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hold_at_most_ends_a_lease_in_spite_of_renewals() {
+async fn max_hold_ends_a_lease_in_spite_of_renewals() {
     let cluster = MemoryCluster::new(3);
     let start = tokio::time::Instant::now();
     let hold_at_most = Duration::from_secs(100);

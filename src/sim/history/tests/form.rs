@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn nothing_happens_to_an_attempt_that_never_began() {
     assert_eq!(Script::new().granted(1, 1, 5).is_malformed(), "the attempt never began");
-    assert_eq!(Script::new().note(1, checked(1, true)).is_malformed(), "the attempt never began");
+    assert_eq!(Script::new().note(1, looked(1, true)).is_malformed(), "the attempt never began");
 }
 
 #[test]

@@ -119,14 +119,14 @@ fn a_reentry_shows_the_token_of_the_lease() {
 #[test]
 fn a_lease_looks_valid_from_its_grant_to_its_end() {
     let mut script = Script::new();
-    script.began(1, 1, "a").note(1, checked(1, false)).granted(1, 1, 5).at_once(1, checked(1, true));
-    script.note(1, checked(1, true)).at_once(1, ended(1, true)).at_once(1, checked(1, false)).is_kept();
+    script.began(1, 1, "a").note(1, looked(1, false)).granted(1, 1, 5).at_once(1, looked(1, true));
+    script.note(1, looked(1, true)).at_once(1, ended(1, true)).at_once(1, looked(1, false)).is_kept();
 }
 
 #[test]
 fn a_lease_that_looks_valid_after_its_end_is_dishonest() {
     let mut script = Script::new();
-    let violation = script.lease(1, "a", 5).expired(1).at_once(1, checked(1, true)).breaks(Promise::Honesty);
+    let violation = script.lease(1, "a", 5).expired(1).at_once(1, looked(1, true)).breaks(Promise::Honesty);
     assert!(matches!(violation, Violation::LateValidity { .. }));
 }
 
@@ -134,7 +134,7 @@ fn a_lease_that_looks_valid_after_its_end_is_dishonest() {
 fn an_attempt_that_looks_valid_before_its_grant_is_dishonest() {
     let mut script = Script::new();
     let violation =
-        script.began(1, 1, "a").note(1, checked(1, true)).granted(1, 1, 5).breaks(Promise::Honesty);
+        script.began(1, 1, "a").note(1, looked(1, true)).granted(1, 1, 5).breaks(Promise::Honesty);
     assert!(matches!(violation, Violation::EarlyValidity { .. }));
 }
 
