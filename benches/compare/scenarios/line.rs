@@ -27,8 +27,7 @@ const MAX_GROWTH: f64 = 1.5;
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let lasts = effort.pick(Duration::from_millis(500), Duration::from_secs(5));
     let columns = CLIENTS.map(|clients| format!("{clients}_clients"));
-    let title =
-        "commands per grant, all nodes together, by clients that lock one resource and come again at once";
+    let title = "commands per grant, all nodes together, by clients that lock one resource again and again";
     let mut section = Section::new("line", title, columns);
     let mut costs = Vec::new();
     for clients in CLIENTS {
