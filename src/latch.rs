@@ -27,20 +27,21 @@ const MAX_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A latch, from [`Quorum::latch`]: opens after a number of arrivals, and then lets every waiting call pass.
 ///
-/// A latch has no lease, and no clock decides. Nodes record each arrival by an id. A call that waits merges the
-/// arrivals that a quorum of nodes has recorded, and writes them back to the other nodes, so an arrival outlives its
+/// A latch has no lease, and no clock decides. Nodes record the id of each arrival. A call that waits merges the
+/// arrivals that the nodes have recorded, and sends the merged arrivals to all nodes. Therefore an arrival outlives its
 /// process.
 ///
-/// * **A latch never opens early**, whatever fails or is forgotten: no call passes before the number of arrivals have
-///   begun. This holds if a name is used for one purpose once, so put the occasion into the name, as in `migration:42`.
+/// * **A latch never opens early**, whatever fails or is forgotten. No call passes before as many arrivals have begun
+///   as open the latch. This holds only if a name is used for one occasion, so put the occasion into the name, as in
+///   `migration:42`.
 /// * **A latch stays open.** If one call has [waited](Self::wait) until the latch was open, every later call finds the
-///   latch open, unless a quorum of nodes forgets the latch, at once or one node after the other, or no call uses the
-///   latch for its [retention](Self::retention). Nodes that forget may lose arrivals: then the latch stays shut until
+///   latch open. There are two exceptions: a quorum of nodes forgets the latch, at once or one node after the other, or
+///   no call uses the latch for its [retention](Self::retention). If nodes forget arrivals, the latch stays shut until
 ///   the processes arrive again.
 ///
-/// Each `Latch` value arrives once: repeated calls of [`arrive`](Self::arrive) by the value, or by its clones, count
-/// once. To count twice, use two values. A new process that repeats the arrival of an old process arrives
-/// [by name](Self::arrive_as).
+/// Each `Latch` value arrives once. Repeated calls of [`arrive`](Self::arrive) on the value or its clones count once.
+/// To count twice, use two values. A new process that must repeat the arrival of an old process arrives [by
+/// name](Self::arrive_as).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -65,8 +66,8 @@ pub struct Latch {
 }
 
 impl Quorum {
-    /// Returns a latch that `arrivals` arrivals open (1 to 1,024), with the quorum's settings. Nothing is sent yet. Use
-    /// a new name for each occasion.
+    /// Returns a latch that opens after `arrivals` arrivals (1 to 1,024), with the settings of the quorum. This sends
+    /// no request. Use a new name for each occasion.
     ///
     /// An invalid name or number is an error of the first call. A lock and a latch of the same name are independent.
     pub fn latch(&self, name: impl AsRef<[u8]>, arrivals: u32) -> Latch {
@@ -78,15 +79,15 @@ impl Quorum {
 }
 
 impl Latch {
-    /// Sets the time for which nodes keep the latch after the last call that uses it (default: 24 h; 1 s to 30 days).
-    /// If calls differ, the longest time counts.
+    /// Sets the time for which nodes keep the latch after its last use (default: 24 h; 1 s to 30 days). If calls set
+    /// different times, the longest time counts.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
         self
     }
 
-    /// Arrives: returns when a quorum of nodes has recorded the arrival, and does not wait for the latch to open.
-    /// Repeated calls of this value, or of a clone, count once.
+    /// Arrives. Returns when a quorum of nodes has recorded the arrival, and does not wait until the latch opens.
+    /// Repeated calls on this value or a clone count once.
     ///
     /// # Errors
     ///
@@ -134,12 +135,12 @@ impl Latch {
     ///
     /// Dropping the future has no effect on the latch.
     pub async fn wait(&self) -> Result<(), Error> {
-        // Without a deadline, the wait ends with an open latch or an error, so the loop ends in its first round.
+        // Without a deadline, the call returns true or an error, so the loop ends in its first round.
         while !self.wait_until(None).await? {}
         Ok(())
     }
 
-    /// Waits until the latch is open, for at most `wait`, and returns whether it is open.
+    /// Waits until the latch is open, for at most `wait`. Returns whether the latch is open.
     ///
     /// # Errors
     ///
@@ -202,7 +203,7 @@ impl Latch {
         waited
     }
 
-    /// Whether the latch opened within `wait`. Without a limit, the result is true or an error.
+    /// Returns whether the latch opened within `wait`. Without a limit, the result is true or an error.
     async fn until_open(&self, wait: Option<Duration>) -> Result<bool, Error> {
         let context = &*self.client.context;
         let mut call = self.call(Arrivals::new(), true)?;

@@ -31,11 +31,11 @@ pub(crate) trait ObservedLease: fmt::Debug + Send + Sync {
 
     fn token(&self) -> FencingToken;
 
-    /// Returns the present end of the validity, which renewals move.
+    /// Returns the present end of the validity. A renewal extends the validity.
     fn valid_until(&self) -> Instant;
 }
 
-/// A receiver of the events of a client, at the time of each event.
+/// A receiver of the events of a client. Each method is called at the time of its event.
 ///
 /// An observer only observes: the behaviour of a client does not depend on the observer.
 pub(crate) trait Observer: Monitor {
@@ -60,7 +60,7 @@ pub(crate) trait Observer: Monitor {
     /// Handles the outcome of a renewal.
     fn renewed(&self, _renewed: &Renewed) {}
 
-    /// Handles the end of the active phase of a lease, which was granted the time `lasted` before.
+    /// Handles the end of the active phase of a lease, which has lasted for `lasted` since the grant.
     fn lease_ended(&self, _lease: &dyn ObservedLease, _end: LeaseEnd, _lasted: Duration) {}
 
     /// Handles an arrival at a latch.
@@ -69,7 +69,7 @@ pub(crate) trait Observer: Monitor {
     /// Handles the end of a latch wait, after the time `waited`.
     fn waited_for_latch(&self, _end: LatchEnd, _waited: Duration) {}
 
-    /// Handles the begin of a lock call.
+    /// Handles the start of a lock call.
     fn call_began(&self) {}
 
     /// Handles the end of a lock call, after the time `waited`.
@@ -143,7 +143,7 @@ pub(crate) enum RenewalOutcome {
     Failed,
     /// No quorum can renew the lease any more, so the lease is lost.
     Revoked,
-    /// The quorum answered after the lease had ended, by its validity or otherwise.
+    /// The quorum answered after the end of the lease.
     TooLate,
 }
 

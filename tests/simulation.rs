@@ -155,7 +155,7 @@ const QUARANTINE: Duration = Duration::from_secs(40 + 1);
 fn last_turn(schedule: &Schedule) -> Duration {
     let is_forgetful =
         schedule.faults.iter().any(|timed| matches!(timed.fault, Fault::Crash { .. } | Fault::Flush { .. }));
-    schedule.calm_from() + LONGEST_SLEEP + if is_forgetful { QUARANTINE } else { Duration::ZERO }
+    schedule.faults_end() + LONGEST_SLEEP + if is_forgetful { QUARANTINE } else { Duration::ZERO }
 }
 
 /// Once all is calm, everybody gets the lock: after one longest sleep, all hand-offs are prompt.

@@ -147,7 +147,7 @@ impl Case {
             let waits = LONGEST_SLEEP * (1 + u32::from(step.has_company));
             [step.rest, step.hold, step.hold / 4, waits]
         });
-        let work = times.fold(self.schedule.calm_from(), Duration::saturating_add);
+        let work = times.fold(self.schedule.faults_end(), Duration::saturating_add);
         work.saturating_add(4 * LONGEST_SLEEP)
     }
 }

@@ -68,7 +68,8 @@ impl Listener for NodeNotifier {
             (Notice::Released, NotificationKind::Release) => notifications.releases.insert(self.node),
             (Notice::Subscribed, NotificationKind::Wake) => notifications.subscribed.insert(self.node),
             (Notice::Interrupted, NotificationKind::Wake) => notifications.interrupted.insert(self.node),
-            // The subscription to wakes is made together with the other two, and has the same state.
+            // The state of the subscription to wakes stands for all three subscriptions, because
+            // they are made together.
             (
                 Notice::Subscribed | Notice::Interrupted,
                 NotificationKind::Head | NotificationKind::Release,

@@ -12,7 +12,7 @@ pub(crate) struct NodeSet(u64);
 impl NodeSet {
     pub(crate) const EMPTY: Self = Self(0);
 
-    /// The nodes 0 to `count` - 1.
+    /// Returns the nodes 0 to `count` - 1.
     pub(crate) fn first(count: usize) -> Self {
         (0..count).collect()
     }
@@ -62,7 +62,7 @@ impl NodeSet {
         self.0 == 0
     }
 
-    /// The nodes in ascending order.
+    /// Returns the nodes in ascending order.
     pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
         (0..MAX_NODES).take_while(move |node| self.0 >> node != 0).filter(move |node| self.contains(*node))
     }

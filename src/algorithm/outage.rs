@@ -7,36 +7,36 @@ use crate::{
     clock::Instant,
 };
 
-/// The times by which one call waits for a quorum.
+/// The time for which one call waits for a quorum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuorumWait {
-    /// The begin of the call.
+    /// The start of the call.
     pub(crate) start: Instant,
     /// The quorum timeout of the call.
     pub(crate) timeout: Duration,
     /// Whether the call also waits until the nodes leave a quarantine whose end they have reported.
     pub(crate) waits_for_quarantine: bool,
-    /// The time that the call gives the nodes to answer one attempt.
+    /// The time within which a node may answer an attempt of the call.
     pub(crate) node_timeout: Duration,
 }
 
-/// A period in which no attempt of a queue of calls had a quorum.
+/// A period in which no attempt in a local queue had a quorum.
 ///
-/// The call with the turn makes the attempts. Each call gives up by its own quorum timeout.
+/// The call with the turn makes the attempts. Each call gives up at the end of its own quorum timeout.
 #[derive(Clone, Debug)]
 pub(crate) struct Outage {
-    /// The begin of the first of the attempts.
+    /// The start of the first attempt of the outage.
     since: Instant,
     last: FailedAttempt,
     /// The end of the last attempt.
     seen_at: Instant,
-    /// The time at which enough nodes leave quarantine, as the nodes reported to the last attempt.
+    /// The time at which enough nodes for a quorum are out of quarantine, as the answers to the last attempt report.
     quarantined_until: Option<Instant>,
     /// Whether a call needs the result of one more attempt.
     is_attempt_wanted: bool,
 }
 
-/// The next step of a call that waits behind another call of its client, and so makes no attempt.
+/// The next step of a call that waits behind another call of its client, and therefore makes no attempt.
 #[derive(Clone, Debug)]
 pub(crate) enum OutageStep {
     /// Wait for the end of the next attempt, at most until this time.
@@ -76,9 +76,9 @@ impl Outage {
         until.map_or(end, |until| until.max(end))
     }
 
-    /// Returns the next step of a call that makes no attempt itself. The call gives up only after an attempt at its
-    /// deadline, because the nodes may have come back since an older attempt. That attempt has the settings of another
-    /// call, so this call waits for the attempt at most for the node timeout of its own settings.
+    /// Returns the next step of a call that makes no attempt itself. The call gives up only after an attempt that ends
+    /// at its deadline or later, because nodes may have come back since an older attempt. Another call makes that
+    /// attempt with its own settings, so this call waits for the end of the attempt for at most its own node timeout.
     pub(crate) fn step(&mut self, wait: &QuorumWait, now: Instant) -> OutageStep {
         let deadline = self.deadline(wait);
         let end = deadline + wait.node_timeout;
@@ -96,7 +96,7 @@ impl Outage {
         &self.last
     }
 
-    /// Whether a call needs the result of an attempt now, earlier than the pacing of the call with the turn.
+    /// Whether a call needs the result of an attempt now, before the pacing of the call with the turn makes one.
     pub(crate) fn is_attempt_wanted(&self) -> bool {
         self.is_attempt_wanted
     }

@@ -4,8 +4,8 @@
 /// address (rendezvous hashing, Thaler and Ravishankar 1998). Thus all clients agree without messages, and resources
 /// spread over the nodes.
 ///
-/// Clients that use different addresses for a node may order the nodes differently. A difference costs order, never
-/// exclusion.
+/// Clients that use different addresses for a node may order the nodes differently. Then waiters may lock out of order,
+/// but exclusion still holds.
 pub(crate) fn rendezvous_order<'a>(
     resource: &[u8],
     addresses: impl IntoIterator<Item = &'a str>,

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::{algorithm::tally::Electorate, clock::Instant};
 
-/// Returns the time from which each resource has a quorum of nodes without a key, or `None` if that is so already.
+/// Returns the time from which each resource has a quorum of nodes without a key; `None` if each resource has one
+/// already.
 ///
 /// An element of `left` is a node, a resource of which the node may have a key, and the latest expiry of that key. The
 /// keys of a resource count together, whichever lease they belong to: two attempts that each left keys at a minority of

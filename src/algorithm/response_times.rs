@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The multiple of the response time of a quorum above which a node is slow.
 const SLOW_FACTOR: u32 = 4;
 
-/// The least difference from the response time of a quorum above which a node is slow.
+/// The difference from the response time of a quorum above which a node may be slow.
 const MIN_DIFFERENCE: Duration = Duration::from_millis(1);
 
 /// The weight of the last response in the moving average.
@@ -26,8 +26,8 @@ impl ResponseTimes {
         }
     }
 
-    /// Whether a node takes much longer to answer than the fastest `needed` nodes. No node is slow while fewer
-    /// nodes have answered.
+    /// Whether a node takes much longer to answer than the fastest `needed` nodes. Until `needed` nodes have answered,
+    /// no node is slow.
     pub(crate) fn is_slow(&self, node: usize, needed: usize) -> bool {
         let Some(Some(time)) = self.0.get(node) else { return false };
         let mut times: Vec<Duration> = self.0.iter().copied().flatten().collect();

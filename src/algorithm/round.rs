@@ -10,8 +10,8 @@ use crate::{
 
 /// One round: the nodes that were asked, their deadlines, and the tally of their votes.
 ///
-/// A node that has not answered by its deadline counts as denying. The result waits for a deadline only if that vote
-/// decides.
+/// A node that has not answered by its deadline counts as denying. If the votes of other nodes decide the round, the
+/// round does not wait for that deadline.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     tally: Tally,
@@ -68,7 +68,7 @@ impl Round {
         self.tally.granted()
     }
 
-    /// Returns the nodes that were asked, with or without a vote.
+    /// Returns the nodes that were asked, whether or not they have a vote.
     pub(crate) fn asked(&self) -> NodeSet {
         self.asked.iter().fold(NodeSet::EMPTY, |all, (nodes, _)| all.union(*nodes))
     }
@@ -78,7 +78,7 @@ impl Round {
         self.asked().intersection(self.tally.open())
     }
 
-    /// Returns the nodes without a vote, asked or not: these may still grant.
+    /// Returns the nodes that may still grant: all nodes without a vote, whether or not they were asked.
     pub(crate) fn open(&self) -> NodeSet {
         self.tally.open()
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// The margin for the granularity of clocks: Redis counts the ttl of a key in whole milliseconds, and its time stands
-/// still during a script.
+/// The margin for the granularity of clocks: Redis counts the ttl of a key in whole milliseconds, and its clock stands
+/// still while a script runs.
 pub(crate) const MARGIN: Duration = Duration::from_millis(2);
 
 /// The rule that turns a ttl into a validity: `valid_until = start + ttl * (1 - drift) - 2 ms`.
@@ -23,13 +23,13 @@ pub(crate) struct Validity {
 impl Validity {
     const PPM: u32 = 1_000_000;
 
-    /// The validity by a drift, which is rounded up to whole parts per million; `None` unless `0 <= drift < 0.5`.
+    /// Returns the rule for a drift, which is rounded up to whole parts per million; `None` unless `0 <= drift < 0.5`.
     pub(crate) fn with_drift(drift: f64) -> Option<Self> {
         if !(0.0..0.5).contains(&drift) {
             return None;
         }
         let mut drift_ppm = 0;
-        // Searches for the smallest number of millionths that is not below the drift, so that no cast rounds.
+        // A binary search finds the smallest number of millionths that is not below the drift. A cast might round down.
         let mut step = Self::PPM;
         while step > 0 {
             if f64::from(drift_ppm + step) / f64::from(Self::PPM) < drift {
@@ -54,7 +54,7 @@ impl Validity {
     }
 
     /// Returns the time that the fastest clock counts until the slowest clock has counted `duration`. Each clock may be
-    /// off by half of the drift, so the result is `duration * (2 + drift) / (2 - drift)`, and the margin.
+    /// off by half of the drift, so the result is `duration * (2 + drift) / (2 - drift)` plus the margin.
     pub(crate) fn seen_by_any(self, duration: Duration) -> Duration {
         let (fast, slow) = (2 * Self::PPM + self.drift_ppm, 2 * Self::PPM - self.drift_ppm);
         let nanos = (duration.as_nanos() * u128::from(fast)).div_ceil(u128::from(slow));

@@ -25,8 +25,7 @@ pub(crate) struct WaiterCache {
     entries: Mutex<HashMap<Resources, CacheEntry>>,
 }
 
-/// One resource of a request that has waiters. The outstanding reply, if any, decides whether this is
-/// still true.
+/// The resource of a request that has waiters. The outstanding reply, if any, decides whether clients still wait.
 #[derive(Debug)]
 struct CacheEntry {
     index: usize,
@@ -44,16 +43,16 @@ impl WaiterCache {
         }
     }
 
-    /// Keeps the outstanding reply of a queue node. The next lock of these resources reads the answer.
+    /// Keeps the outstanding reply of a queue node. The next lock call for these resources reads the answer.
     pub(crate) fn defer(&self, resources: &Resources, index: usize, queue_node: usize, reply: Reply) {
         self.insert(resources, CacheEntry { index, queue_node, reply: Some(reply) });
     }
 
-    /// Returns the index of the resource that has waiters, or may have.
+    /// Returns the index of the resource that has or may have waiters.
     ///
-    /// Waits at most `patience` for an outstanding reply. The other nodes have already answered, so the
-    /// reply is due. Waiting is cheaper than another request to the queue node, and cheaper than votes
-    /// that must be rolled back.
+    /// Waits for an outstanding reply for at most `patience`. The other nodes have already answered, so the reply
+    /// should arrive soon. The wait is cheaper than another request to the queue node, and cheaper than a rollback of
+    /// votes.
     ///
     /// # Cancel safety
     ///

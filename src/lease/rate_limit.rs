@@ -11,17 +11,17 @@ const FIRST_DELAY: Duration = Duration::from_millis(1);
 /// the default ttl, and then two per second.
 const GROWTH: u32 = 4;
 
-/// The limit for the rate of answers to notices. An answer is a renewal of all leases at every node, and any program that
-/// may publish could request renewals without an end.
+/// The limit for the rate of answers to notices. An answer is a renewal of all leases at every node. Without a limit,
+/// any program that may publish on a node could cause an endless series of renewals.
 ///
-/// After a quiet time, a notice is answered at once. For one force-unlock, the nodes send their notices one after the
-/// other, and the first notice may arrive before the other nodes have unlocked. Therefore the delays begin short, and
-/// grow while notices arrive: the delay of an answer is about the age of the burst, and at most the longest delay.
+/// After a quiet time, a notice is answered at once. For one force-unlock, each node sends a notice, and the first
+/// notice may arrive before the other nodes have unlocked. Therefore the first delay is short, and delays grow while
+/// notices arrive. The delay of an answer is about the age of the burst, and at most the longest delay.
 ///
 /// # Invariants
 ///
 /// 1. No notice waits for longer than the longest delay.
-/// 2. Between two answers in a burst is at least one delay, and the delays grow up to the longest.
+/// 2. Two answers in a burst are at least one delay apart, and delays grow up to the longest delay.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateLimit {
     not_before: Instant,
@@ -34,7 +34,7 @@ impl RateLimit {
         Self { not_before: now, delay: Duration::ZERO, longest }
     }
 
-    /// The earliest time of the next answer.
+    /// Returns the earliest time of the next answer.
     pub(super) fn not_before(&self) -> Instant {
         self.not_before
     }

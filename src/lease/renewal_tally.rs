@@ -15,39 +15,39 @@ use crate::{
 pub(super) struct RenewalTally {
     electorate: Electorate,
     tally: Tally,
-    /// The nodes that had given no larger token before this round.
+    /// The nodes whose answers show that they had given no larger token before this round.
     proofs: NodeSet,
-    /// The nodes that refuse the lease for good, because a tombstone of the lease is there.
-    gone: NodeSet,
-    /// The lease ids at nodes that lost the lease: `None` for a lock of another kind.
-    taken: Vec<Option<LeaseId>>,
+    /// The nodes with a tombstone of the lease, which refuse the lease for good.
+    with_tombstone: NodeSet,
+    /// The lease id that each node has in place of this lease; `None` for a lock of another library.
+    other_leases: Vec<Option<LeaseId>>,
 }
 
 impl RenewalTally {
     pub(super) fn new(electorate: Electorate) -> Self {
-        let (proofs, gone, taken) = (NodeSet::EMPTY, NodeSet::EMPTY, Vec::new());
-        Self { electorate, tally: Tally::new(electorate), proofs, gone, taken }
+        let (proofs, with_tombstone, other_leases) = (NodeSet::EMPTY, NodeSet::EMPTY, Vec::new());
+        Self { electorate, tally: Tally::new(electorate), proofs, with_tombstone, other_leases }
     }
 
     pub(super) fn record(&mut self, node: usize, answer: &Answer) {
         match answer {
             Answer::Renewed { proves: true } => self.proofs.insert(node),
-            Answer::Tombstone => self.gone.insert(node),
-            // Readers need not be the same at two nodes.
+            Answer::Tombstone => self.with_tombstone.insert(node),
+            // Readers are left out, because two nodes may name different readers.
             Answer::Held(holder) if !holder.lease_id.as_ref().is_some_and(LeaseId::is_of_readers) => {
-                self.taken.push(holder.lease_id.clone());
+                self.other_leases.push(holder.lease_id.clone());
             }
             _ => {}
         }
         self.tally.vote(node, matches!(answer, Answer::Renewed { .. }));
     }
 
-    /// Returns the outcome by the answers alone. A `Renewed` may still be too late for the lease.
+    /// Returns the outcome according to the answers alone. `Renewed` may still be too late for the lease.
     pub(super) fn outcome(&self) -> Option<RenewalOutcome> {
         match self.tally.result() {
             TallyResult::Won => Some(RenewalOutcome::Renewed),
             TallyResult::Lost if self.is_out_of_reach() => Some(RenewalOutcome::Revoked),
-            // A failure needs the answers of all nodes, because a later answer may show that no quorum is possible.
+            // A failure needs the answers of all nodes, because a later answer may show that the lease is revoked.
             TallyResult::Lost if self.open().is_empty() => Some(RenewalOutcome::Failed),
             _ => None,
         }
@@ -68,12 +68,13 @@ impl RenewalTally {
         self.electorate.is_quorum(self.proofs.union(self.open()))
     }
 
-    /// Whether no renewal can get a quorum any more, because too many nodes refuse the lease for good or have one other
-    /// lease. If nodes have several other leases, their votes are split, and these leases are about to be rolled back.
+    /// Whether no renewal can get a quorum any more, because too many nodes have a tombstone of the lease or have the
+    /// same other lease. If nodes have several other leases, votes are split, and these leases are probably about to be
+    /// rolled back.
     fn is_out_of_reach(&self) -> bool {
-        let of = |one: &Option<LeaseId>| self.taken.iter().filter(|other| *other == one).count();
-        let taken = self.taken.iter().map(of).max().unwrap_or(0);
-        self.electorate.nodes() - (self.gone.len() + taken).min(self.electorate.nodes())
+        let of = |one: &Option<LeaseId>| self.other_leases.iter().filter(|other| *other == one).count();
+        let most = self.other_leases.iter().map(of).max().unwrap_or(0);
+        self.electorate.nodes() - (self.with_tombstone.len() + most).min(self.electorate.nodes())
             < self.electorate.needed()
     }
 }

@@ -11,7 +11,7 @@ use crate::{
         checked_request::CheckedRequest,
         last_attempt::LastAttempt,
         stall_watchdog::watch_call,
-        waiting::{lock_waiting, wait_behind_others},
+        waiting::{lock_waiting, wait_behind_other_calls},
     },
     client::context::ClientContext,
     clock::Instant,
@@ -189,7 +189,7 @@ impl LockRequest {
         let entering = own.entrance.enter_before(context, deadline);
         let wait = checked.settings.quorum_wait(start);
         let outlasts = own.outage.outlasts(context, &wait);
-        let Some(_entered) = wait_behind_others(context, checked, entering, outlasts).await?? else {
+        let Some(_entered) = wait_behind_other_calls(context, checked, entering, outlasts).await?? else {
             return own.outage.at_deadline(self.context(), &checked.resource).map(|()| None);
         };
         let reentered = tokio::select! {
@@ -283,7 +283,7 @@ impl LockRequest {
         let entering = coalesced.entrance.enter_before(context, deadline);
         let wait = checked.settings.quorum_wait(start);
         let outlasts = place.outage().outlasts(context, &wait);
-        let Some(_entered) = wait_behind_others(context, checked, entering, outlasts).await?? else {
+        let Some(_entered) = wait_behind_other_calls(context, checked, entering, outlasts).await?? else {
             return place.outage().at_deadline(context, &checked.resource, false).map(|()| None);
         };
         if let Some(joined) = self.join(coalesced, start) {

@@ -8,7 +8,7 @@ use std::{
 use uuid::Uuid;
 
 use crate::{
-    acquire::shared_outage::FollowedOutage,
+    acquire::shared_outage::OwnerOutage,
     client::context::ClientContext,
     clock::Instant,
     error::{ConfigError, Error},
@@ -66,7 +66,7 @@ pub(super) struct OwnLease {
     /// The entrance of the tasks of the owner that lock, re-enter or downgrade.
     pub(super) entrance: Entrance,
     /// The outage by the attempts of the task that has entered, for the tasks that wait to enter.
-    pub(super) outage: FollowedOutage,
+    pub(super) outage: OwnerOutage,
     lease: Mutex<Weak<ActiveLease>>,
 }
 

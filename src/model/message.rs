@@ -43,7 +43,8 @@ pub(super) struct ModelAttempt {
     pub(super) number: u8,
 }
 
-/// The number of the attempt by which a writer becomes a reader: the last one of its client.
+/// The number of the attempt by which a writer becomes a reader. This is the last attempt of the
+/// client.
 pub(super) const DOWNGRADE: u8 = 4;
 
 /// A message to a node.
@@ -80,7 +81,7 @@ pub(super) enum FromNode {
     },
     Refused,
     WrittenBack(bool),
-    /// A successful renewal. `counts` is whether the answer counts for the quorum of the round.
+    /// A successful renewal. `counts` is true if the answer counts for the quorum of the round.
     Renewed {
         round: u8,
         counts: bool,
@@ -128,7 +129,7 @@ impl Request {
     }
 }
 
-/// Returns the operation by which a foreign client enters the queue of a node.
+/// Returns the operation by which a client outside of the model enters the queue of a node.
 pub(super) fn foreign_waiter(ttl: Duration) -> Operation {
     let resources = RESOURCES.clone();
     let lock =

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 /// A clock with its own rate: local time as a function of global time, both in whole microseconds.
 ///
-///
 /// ```text
 /// local(global) = base_local + (global - base_global) * (1 + rate)
 /// ```
@@ -20,8 +19,8 @@ pub(crate) struct SkewedClock {
 const PPM: i64 = 1_000_000;
 
 impl SkewedClock {
-    /// Creates a clock that shows `local` at the start. An error of the rate above one half is
-    /// reduced to one half.
+    /// Creates a clock that shows `local` at the start. An error of the rate is limited to one
+    /// half, so that time always advances.
     pub(crate) fn new(local: Duration, rate: i32) -> Self {
         let rate = i64::from(rate).clamp(-PPM / 2, PPM / 2);
         Self { rate, base_local: micros(local), base_global: 0, is_frozen: false }

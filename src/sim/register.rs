@@ -4,16 +4,16 @@ use crate::values::{Fence, FencingToken, StaleToken};
 
 /// A number that refuses an access with a smaller token than an earlier access.
 ///
-/// A store needs this check for a lock to protect it. The first access of a lease *claims* the
-/// register, a read included. If only writes claimed, a paused holder could write after its
-/// successor has read, and the successor would go on with a stale value. Tokens are compared with
-/// `>=`, because one lease accesses the register more than once.
+/// A lock protects a store only if the store checks tokens in this way. The first access of a
+/// lease, a read or a write, *claims* the register for the token of the lease. If reads claimed
+/// nothing, a paused holder could write after the next holder has read, and the next holder would
+/// continue with a stale value. An access with an equal token is accepted, because one lease
+/// accesses the register more than once.
 ///
-/// Readers that share the lock refuse only writers, as in a [`Fence`].
+/// The claim of a reader refuses only older writers, not other readers, as in a [`Fence`].
 ///
-/// The accesses without a token model careless code. The register refuses none of them, so updates
-/// may be lost.
-///
+/// An access without a token models careless code. The register never refuses such an access, so
+/// updates may be lost.
 ///
 /// # Examples
 ///

@@ -1,5 +1,5 @@
-//! Random numbers that do not depend on the order of draws: each number follows from a seed and its
-//! purpose.
+//! Random numbers that do not depend on the order of draws. Each number follows from the seed and
+//! the purpose of the number.
 
 /// The purpose of a random number.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,8 @@ pub(crate) fn part(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// One step of `SplitMix64` (Steele, Lea and Flood 2014): every bit depends on every bit.
+/// Computes one step of `SplitMix64` (Steele, Lea and Flood 2014), in which every bit of the result
+/// depends on every bit of the state.
 fn mix(state: u64) -> u64 {
     let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

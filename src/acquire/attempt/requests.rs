@@ -8,7 +8,7 @@ use crate::{
     values::{LeaseId, NodeReply, Refusal},
 };
 
-/// The requests of one attempt: what is locked, under which lease id, and how.
+/// The constant parts of the requests of one attempt, such as resources and lease id.
 #[derive(Debug)]
 pub(super) struct AttemptRequests<'a> {
     pub(super) checked: &'a CheckedRequest,
@@ -58,13 +58,13 @@ impl<'a> AttemptRequests<'a> {
         Operation::Unlock(Unlock { resources, lease_id, notify: false, tombstone, has_waiters: false })
     }
 
-    /// Returns a request that a node has a node timeout to answer.
+    /// Returns a request that the node may answer within a node timeout.
     pub(super) fn request(&self, operation: Operation, now: Instant) -> Request {
         Request::one(operation, now + self.checked.settings.attempt.node_timeout)
     }
 
-    /// Returns the reply that an answer counts as. Readers do not hold up a client that shares the resource, so a refusal
-    /// that names readers is a deferral in favour of a writer.
+    /// Returns the reply that an answer counts as. If a client that shares the resource receives a refusal that names
+    /// readers, the reply is a deferral in favour of a writer, because readers do not exclude each other.
     pub(super) fn reply(&self, answer: &Answer) -> NodeReply {
         match answer {
             Answer::Held(Holder { resource, lease_id: Some(lease_id), .. })

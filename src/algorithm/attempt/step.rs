@@ -14,7 +14,7 @@ pub(crate) enum AttemptStep {
     WriteBack { token: u64, nodes: NodeSet },
     /// Waits for an answer, at most until this instant.
     Wait(Instant),
-    /// Rolls the attempt back now. More steps follow, until the reason of the failure is known.
+    /// Rolls the attempt back now. Further steps follow, until the reason of the failure is known.
     RollBack,
     /// A quorum holds the resource and has confirmed the token.
     Acquired { token: FencingToken },
@@ -25,7 +25,7 @@ pub(crate) enum AttemptStep {
 /// The reason of a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureReason {
-    /// A quorum answered, and another client has votes or comes first.
+    /// A quorum answered, and another client has votes or its turn.
     Contended,
     /// Fewer nodes than a quorum answered.
     NoQuorum,

@@ -66,7 +66,7 @@ impl NodeModel {
         self.state.set_metadata(None);
         let guarded = QuorumParameters { guard: RestartGuard::PerConnection, ..model.parameters.clone() };
         self.register(&guarded, 0);
-        // `is_in_quarantine` models the duration of the quarantine.
+        // The duration of the quarantine is modelled by `is_in_quarantine` instead.
         self.state.set_quarantine(None);
         for (attempt, is_trying) in self.attempts.iter_mut().zip(are_trying) {
             attempt.began_before_restart = is_trying;
@@ -82,8 +82,8 @@ impl NodeModel {
         self.state.set_readers(resource(), readers);
     }
 
-    /// Whether the node votes on no attempt: since its restart, attempts that began before are
-    /// undecided, or older keys that were not renewed have not ended.
+    /// Whether the node gives no votes, because attempts that began before its restart are
+    /// undecided, or because keys from before its restart have neither ended nor been renewed.
     pub(in crate::model) fn is_in_quarantine(&self, model: &Protocol) -> bool {
         let until = self.time(0) + model.ttl();
         let held = self.state.held(resource(), self.time(0)).map(|held| held.expires_at);
@@ -98,7 +98,7 @@ impl NodeModel {
         let time = self.time(now);
         let register = Register { new_nodes: NewNodes::Quarantine, time: time.since_epoch() };
         self.state.apply(parameters, &Operation::Register(register), time);
-        // The state that waits for `init` would only add states.
+        // The node is not new, because a node that waits for `init` would only add states.
         self.state.set_new(None);
     }
 }

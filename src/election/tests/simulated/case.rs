@@ -74,7 +74,7 @@ impl Case {
     /// Runs it, and holds it to the promises that its schedule leaves standing.
     pub(super) fn check(&self) -> Result<Report, Box<Failure>> {
         let story = Arc::new(Story::default());
-        let lasts = self.schedule.calm_from() + self.work() + 2 * LONGEST_VACANCY;
+        let lasts = self.schedule.faults_end() + self.work() + 2 * LONGEST_VACANCY;
         let report = Simulation::new(self.schedule.clone()).horizon(2 * lasts).run(|client| {
             let (story, turns) = (Arc::clone(&story), self.candidates.get(client.index()).cloned());
             let (guard, is_shown) = (self.guard, self.is_shown);

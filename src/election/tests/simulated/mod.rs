@@ -63,7 +63,7 @@ fn the_next_leader_is_elected_within_a_ttl_and_a_poll_once_all_is_calm() {
         let report = case.check()?;
         let elected = report.history.entries().iter().filter(|entry| story::is_election(&entry.event));
         let last = elected.map(|entry| entry.at).max().unwrap_or_default();
-        assert!(last <= case.schedule.calm_from() + case::LONGEST_VACANCY, "elected at {last:?}: {case}");
+        assert!(last <= case.schedule.faults_end() + case::LONGEST_VACANCY, "elected at {last:?}: {case}");
         Ok(report)
     };
     let summary = Campaign::new(500).seed(7).run(&cases, check).unwrap_or_else(|found| panic!("{found}"));

@@ -98,8 +98,8 @@ fn tokens_may_stay_the_same_from_reader_to_reader_and_never_fall() {
 
 #[test]
 fn a_key_that_stays_is_residue() {
-    let left = Event::Left { attempt: AttemptId::new(1), node: 2 };
-    let violation = Script::new().lease(1, "a", 5).unlocked(1).note(9, left).breaks(Promise::Residue);
+    let residue = Event::Residue { attempt: AttemptId::new(1), node: 2 };
+    let violation = Script::new().lease(1, "a", 5).unlocked(1).note(9, residue).breaks(Promise::Residue);
     assert_eq!(violation.to_string(), "node 2 still has a key of attempt 1 of process 1 at 4.000 ms");
 }
 
@@ -127,7 +127,7 @@ fn a_lease_looks_valid_from_its_grant_to_its_end() {
 fn a_lease_that_looks_valid_after_its_end_is_dishonest() {
     let mut script = Script::new();
     let violation = script.lease(1, "a", 5).expired(1).at_once(1, looked(1, true)).breaks(Promise::Honesty);
-    assert!(matches!(violation, Violation::LateLook { .. }));
+    assert!(matches!(violation, Violation::LateValidity { .. }));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn an_attempt_that_looks_valid_before_its_grant_is_dishonest() {
     let mut script = Script::new();
     let violation =
         script.began(1, 1, "a").note(1, looked(1, true)).granted(1, 1, 5).breaks(Promise::Honesty);
-    assert!(matches!(violation, Violation::EarlyLook { .. }));
+    assert!(matches!(violation, Violation::EarlyValidity { .. }));
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn ended(attempt: u64, is_unlocked: bool) -> Event {
 }
 
 fn looked(attempt: u64, is_valid: bool) -> Event {
-    Event::Looked { attempt: AttemptId::new(attempt), is_valid }
+    Event::Checked { attempt: AttemptId::new(attempt), is_valid }
 }
 
 fn announced(attempt: u64) -> Event {
