@@ -1,4 +1,4 @@
-//! Deadlines for calls that block.
+//! Deadlines for blocking calls.
 
 use std::{
     panic::{UnwindSafe, catch_unwind, resume_unwind},
@@ -7,26 +7,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Far longer than anything here takes on a busy machine.
+/// Much longer than any test takes on a machine under load.
 pub(super) const DEADLINE: Duration = Duration::from_secs(20);
 
-/// What some work returns, on a thread of its own; a panic if it hangs.
+/// Runs `work` on a new thread, and returns its value. Panics if `work` panics or does not return before the
+/// deadline.
 #[track_caller]
-pub(super) fn finishes<T: Send + 'static>(work: impl FnOnce() -> T + Send + UnwindSafe + 'static) -> T {
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || tell.send(catch_unwind(work)));
-    match told.recv_timeout(DEADLINE) {
+pub(super) fn run_with_deadline<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + UnwindSafe + 'static,
+) -> T {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(catch_unwind(work)));
+    match receiver.recv_timeout(DEADLINE) {
         Ok(Ok(value)) => value,
         Ok(Err(panic)) => resume_unwind(panic),
-        Err(_) => panic!("it hangs"),
+        Err(_) => panic!("the work hangs"),
     }
 }
 
-/// Looks until it is so.
+/// Polls `condition` until it holds, and panics at the deadline.
 #[track_caller]
-pub(super) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(super) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
-    while !is_so() {
+    while !condition() {
         assert!(start.elapsed() < DEADLINE, "not in time: {what}");
         thread::sleep(Duration::from_millis(2));
     }
