@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_are_consistent() {
+    fn clap_accepts_the_definition_of_the_arguments() {
         Arguments::described().debug_assert();
     }
 }

@@ -95,6 +95,7 @@ pub(crate) fn origin(
 mod tests {
     use super::*;
 
+    /// Returns all options of a command and its subcommands, each with the name of its command.
     fn options(command: &Command) -> Vec<(String, Arg)> {
         let own = command.get_arguments().filter(|argument| !argument.is_positional());
         let own = own.map(|option| (command.get_name().to_owned(), option.clone()));
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_outside_the_exceptions_has_a_variable() {
+    fn each_option_has_a_variable_except_for_the_listed_options() {
         let command = read_environment(Arguments::command(), &|_| None);
         let without: Vec<String> = options(&command)
             .iter()
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_option_reads_a_variable_that_is_set_for_commands() {
+    fn options_do_not_read_the_variables_that_are_set_for_commands() {
         for (command, option) in options(&read_environment(Arguments::command(), &|_| None)) {
             let variable = option.get_env().and_then(OsStr::to_str).unwrap_or_default();
             assert!(!SET_FOR_COMMANDS.contains(&variable), "{command} {}", option.get_id());
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_variables_and_denied_flags_count_as_unset() {
+    fn empty_variables_and_false_flags_count_as_unset() {
         for (value, is_flag, expected) in [
             ("", false, true),
             ("0", false, false),
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_origin_of_a_value_is_the_variable_with_this_value() {
+    fn the_origin_of_a_value_is_a_variable_with_the_same_value() {
         let set = |name: &str| (name == "REDQUORUM_KILL_AFTER").then(|| "30".into());
         assert_eq!(origin("--kill-after <DURATION>", "30", set).as_deref(), Some("REDQUORUM_KILL_AFTER"));
         assert_eq!(origin("--kill-after <DURATION>", "31", set), None);

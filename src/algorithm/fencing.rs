@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_vote_confirms_if_equal_and_is_ignored_if_larger() {
+    fn a_late_vote_confirms_an_equal_token_and_does_not_raise_it() {
         let mut fencing = Fencing::new(5);
         fencing.vote(0, 9);
         fencing.fix();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_one_vote() {
+    fn only_the_first_vote_of_a_node_counts() {
         let mut fencing = Fencing::new(1);
         fencing.vote(0, 3);
         fencing.vote(0, 4);

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latch_opens_by_the_union_of_arrivals_and_stays_open_by_a_quorum() {
+    fn a_latch_opens_by_the_union_of_arrivals_and_is_known_open_by_a_quorum() {
         let mut view = view(3, 2);
         view.on_answer(0, LatchAnswer::Arrived(arrivals(&["a"])));
         assert!(!view.is_open() && !view.is_recorded());
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_counts_once_at_any_number_of_nodes() {
+    fn an_arrival_at_several_nodes_counts_once() {
         let mut view = view(5, 2);
         (0..5).for_each(|node| view.on_answer(node, LatchAnswer::Arrived(arrivals(&["a"]))));
         assert!(view.has_all_answers() && !view.is_open());

@@ -103,13 +103,13 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_counts_from_its_start_and_only_inside_the_old_validity() {
+    fn a_renewal_counts_from_its_start_and_must_end_within_the_old_validity() {
         let mut lease = lease(None);
         assert_eq!(lease.valid_until(), at(998));
         assert_eq!(lease.renewal_due().saturating_duration_since(at(0)), Duration::from_secs(1) / 3);
         assert!(lease.renew(at(300), at(997)));
         assert_eq!(lease.valid_until(), at(1298));
-        assert!(!lease.renew(at(1290), at(1298)), "completed at the very end");
+        assert!(!lease.renew(at(1290), at(1298)), "the renewal ended at the end of the validity");
         assert_eq!(lease.valid_until(), at(1298));
     }
 

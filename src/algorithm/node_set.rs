@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_holds_each_node_once_and_none_past_the_last() {
+    fn a_set_has_each_node_once_and_no_node_above_63() {
         let set: NodeSet = [5, 0, 63, 5, 64, 1000].into_iter().collect();
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 5, 63]);
         assert_eq!(set.len(), 3);

@@ -125,7 +125,8 @@ mod tests {
         QuorumWait { start: at(start), timeout: TIMEOUT, waits_for_quarantine: true, node_timeout }
     }
 
-    /// The outage after attempts that took no time and found no quorum.
+    /// Returns the outage after instantaneous attempts at these times, in seconds, that found no
+    /// quorum.
     fn outage(attempts: &[u64], quarantined_until: Option<u64>) -> Outage {
         let after = |earlier, second: &u64| {
             let failed = failed(FailureReason::NoQuorum);
@@ -135,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_call_counts_from_its_start_or_from_the_first_attempt_without_a_quorum() {
+    fn the_quorum_timeout_of_a_call_starts_with_the_call_or_the_outage() {
         let outage = outage(&[10, 11, 12], None);
         assert_eq!(outage.deadline(&wait(0)), at(10) + TIMEOUT);
         assert_eq!(outage.deadline(&wait(11)), at(11) + TIMEOUT);
     }
 
     #[test]
-    fn an_outage_ends_with_an_attempt_that_finds_a_quorum_and_the_next_one_counts_anew() {
+    fn an_attempt_with_a_quorum_ends_an_outage() {
         let contended = failed(FailureReason::Contended);
         let ended = Outage::after(Some(outage(&[10], None)), &contended, at(20), at(20), None);
         assert!(ended.is_none());
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarantine_is_waited_for_unless_the_quorum_timeout_was_set() {
+    fn a_call_waits_for_quarantines_unless_its_quorum_timeout_was_set() {
         let outage = outage(&[10], Some(60));
         assert_eq!(outage.deadline(&wait(0)), at(60));
         let is_set = QuorumWait { waits_for_quarantine: false, ..wait(0) };
@@ -159,21 +160,21 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_attempts_of_its_own_gives_up_after_one_that_was_made_at_its_deadline() {
+    fn a_call_gives_up_after_an_attempt_at_its_deadline() {
         let mut early = outage(&[10, 11], None);
         assert!(matches!(early.step(&wait(0), at(11)), OutageStep::WaitUntil(until) if until == at(12)));
         assert!(!early.is_attempt_wanted());
         assert!(matches!(early.step(&wait(0), at(12)), OutageStep::WantAttempt(until) if until == at(13)));
         assert!(early.is_attempt_wanted());
-        let again = failed(FailureReason::NoQuorum);
-        let mut late = Outage::after(Some(early), &again, at(12), at(13), None).unwrap();
+        let second_failure = failed(FailureReason::NoQuorum);
+        let mut late = Outage::after(Some(early), &second_failure, at(12), at(13), None).unwrap();
         assert!(!late.is_attempt_wanted());
         assert!(matches!(late.step(&wait(0), at(13)), OutageStep::GiveUp(_)));
         assert!(matches!(late.step(&wait(12), at(13)), OutageStep::WaitUntil(until) if until == at(14)));
     }
 
     #[test]
-    fn a_call_waits_for_the_attempt_of_another_call_as_for_its_own() {
+    fn a_call_waits_a_node_timeout_for_the_attempt_of_another_call() {
         let mut outage = outage(&[10, 11], None);
         assert!(matches!(outage.step(&wait(0), at(12)), OutageStep::WantAttempt(_)));
         assert!(matches!(outage.step(&wait(0), at(13)), OutageStep::GiveUp(_)));
@@ -183,9 +184,9 @@ mod tests {
     fn a_call_with_the_longest_quorum_timeout_never_gives_up() {
         let endless = QuorumWait { timeout: Duration::MAX, ..wait(5) };
         let mut outage = outage(&[10, 1 << 40], Some(1 << 41));
-        let end_of_time = Instant::from_origin(Duration::MAX);
-        assert_eq!(outage.deadline(&endless), end_of_time);
+        let largest_instant = Instant::from_origin(Duration::MAX);
+        assert_eq!(outage.deadline(&endless), largest_instant);
         let step = outage.step(&endless, at(1 << 42));
-        assert!(matches!(step, OutageStep::WaitUntil(until) if until == end_of_time), "{step:?}");
+        assert!(matches!(step, OutageStep::WaitUntil(until) if until == largest_instant), "{step:?}");
     }
 }

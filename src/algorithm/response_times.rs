@@ -43,14 +43,15 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    fn times(of: &[(usize, u32)]) -> ResponseTimes {
+    /// Returns the response times after answers of these nodes in these milliseconds.
+    fn times(answers: &[(usize, u32)]) -> ResponseTimes {
         let mut times = ResponseTimes::default();
-        of.iter().for_each(|(node, millis)| times.answered(*node, MILLISECOND * *millis));
+        answers.iter().for_each(|(node, millis)| times.answered(*node, MILLISECOND * *millis));
         times
     }
 
     #[test]
-    fn a_node_that_takes_several_times_as_long_as_a_quorum_is_slow() {
+    fn a_node_that_takes_more_than_four_times_as_long_as_a_quorum_is_slow() {
         let times = times(&[(0, 1), (1, 2), (2, 3), (3, 13), (4, 14)]);
         let slow: Vec<usize> = (0..6).filter(|node| times.is_slow(*node, 3)).collect();
         assert_eq!(slow, [4]);

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_counts_as_denying_after_its_deadline() {
+    fn a_node_without_a_vote_counts_as_refusing_after_its_deadline() {
         let mut round = Round::new(Electorate::new(3, 2));
         round.ask(NodeSet::first(3), at(10));
         round.vote(0, true);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unasked_node_may_still_grant_and_has_no_deadline() {
+    fn a_node_that_was_not_asked_may_still_grant_and_has_no_deadline() {
         let mut round = Round::new(Electorate::new(3, 2));
         round.ask(NodeSet::only(1), at(5));
         round.vote(1, true);

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_silent_from_a_timeout_until_an_answer_or_for_a_time() {
+    fn a_node_is_silent_from_a_timeout_until_an_answer_or_the_longest_silence() {
         let (mut nodes, start) = (SilentNodes::default(), Instant::from_origin(Duration::ZERO));
         nodes.answered(4);
         nodes.timed_out(4, start);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_has_never_answered_is_silent_from_the_second_timeout_on() {
+    fn a_node_that_never_answered_is_silent_after_its_second_timeout() {
         let (mut nodes, start) = (SilentNodes::default(), Instant::from_origin(Duration::ZERO));
         nodes.timed_out(4, start);
         assert!(!nodes.is_silent(4, start));

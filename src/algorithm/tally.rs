@@ -126,7 +126,8 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// The result after `votes` of nodes 0, 1, 2 ... in order of arrival: `+` granted, `-` denied.
+    /// Returns the result after these votes of nodes 0, 1, 2 ..., in order of arrival. `+` is a
+    /// grant, `-` is a refusal.
     fn result(nodes: usize, votes: &str) -> TallyResult {
         let mut tally = Tally::new(Electorate::new(nodes, Electorate::majority(nodes)));
         for (node, vote) in votes.chars().enumerate() {
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn any_two_quorums_of_any_electorate_share_a_node() {
+    fn any_two_quorums_share_a_node() {
         for nodes in 1..=64 {
             for needed in Electorate::majority(nodes)..=nodes {
                 assert!(2 * Electorate::new(nodes, needed).needed() > nodes);

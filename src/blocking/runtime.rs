@@ -155,8 +155,8 @@ mod tests {
 
     use super::*;
 
-    /// Waits until the thread has dropped the quorum, which is its last act.
-    async fn ended(served: &Weak<OnceLock<crate::Quorum>>) {
+    /// Waits until the thread has dropped the quorum, which is the last action of the thread.
+    async fn wait_for_end(served: &Weak<OnceLock<crate::Quorum>>) {
         while served.strong_count() > 0 {
             tokio::task::yield_now().await;
         }
@@ -171,12 +171,14 @@ mod tests {
         let (clone, served) = (runtime.clone(), Arc::downgrade(&runtime.threads[0].served));
         drop(runtime);
         let has_run = Arc::new(AtomicBool::new(false));
-        let runs = Arc::clone(&has_run);
-        let task = clone.threads[0].handle.spawn(async move { runs.store(true, Ordering::SeqCst) });
+        let set_has_run = Arc::clone(&has_run);
+        let task = clone.threads[0].handle.spawn(async move { set_has_run.store(true, Ordering::SeqCst) });
         clone.wait(task).unwrap();
         assert!(has_run.load(Ordering::SeqCst) && !quorum.client().context.is_closed());
         drop(clone);
-        tokio::time::timeout(Duration::from_secs(20), ended(&served)).await.expect("the thread ends");
-        assert!(quorum.client().context.is_closed(), "its quorum was shut down");
+        tokio::time::timeout(Duration::from_secs(20), wait_for_end(&served))
+            .await
+            .expect("the thread ends within 20 s");
+        assert!(quorum.client().context.is_closed(), "the quorum was not shut down");
     }
 }

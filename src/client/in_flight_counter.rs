@@ -66,12 +66,12 @@ mod tests {
     #[tokio::test]
     async fn the_counter_is_idle_when_the_last_guard_is_dropped() {
         let in_flight_counter = Arc::new(InFlightCounter::default());
-        let (one, other) = (in_flight_counter.enter(), in_flight_counter.enter());
+        let (first, second) = (in_flight_counter.enter(), in_flight_counter.enter());
         let mut idle = Box::pin(in_flight_counter.idle());
         assert!(idle.as_mut().now_or_never().is_none());
-        drop(one);
+        drop(first);
         assert!(idle.as_mut().now_or_never().is_none());
-        drop(other);
+        drop(second);
         idle.await;
     }
 }

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_answer_counts() {
+    async fn the_newest_answer_about_a_resource_counts() {
         let fixture = Fixture::default();
         fixture.cache.record(&resources("a b"), 1, 4, true);
         let found = (fixture.resource_with_waiters("a b").await, fixture.resource_with_waiters("a").await);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_cache_keeps_its_capacity_and_the_latest_entry() {
+    async fn a_full_cache_still_records_the_newest_entry() {
         let fixture = Fixture::default();
         for number in 0..=CAPACITY {
             fixture.cache.record(&resources(&format!("r{number}")), 0, 4, true);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_outstanding_reply_is_awaited() {
+    async fn a_lookup_waits_for_an_outstanding_reply() {
         for (answer, expected) in [
             (Answer::Unlocked { deleted: 1 }, None),
             (Answer::Unlocked { deleted: 1 }.with_waiters(true), Some(0)),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_late_reply_is_awaited_once_and_read_when_it_arrives() {
+    async fn a_lookup_waits_only_once_for_a_late_reply() {
         let fixture = Fixture::default();
         fixture.responsiveness.answered(4);
         let (responder, reply) = Reply::channel(1);

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_never_goes_back() {
+    fn boot_time_never_decreases() {
         let mut last = boot_time();
         for _ in 0..1000 {
             let now = boot_time();

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_is_inserted_twice_fires_once() {
+    fn a_timer_fires_once_if_it_is_inserted_twice() {
         let mut fixture = Fixture::default();
         fixture.sleep(10, 1);
         fixture.sleep(10, 1);
@@ -173,27 +173,27 @@ mod tests {
         fixture.sleep(20, 1);
         assert_eq!(fixture.timer_queue.arm(), Some(at(20)));
         fixture.sleep(30, 2);
-        assert_eq!(fixture.timer_queue.arm(), None, "set for an earlier one");
+        assert_eq!(fixture.timer_queue.arm(), None, "the driver is set for an earlier deadline");
         fixture.sleep(10, 3);
         assert_eq!(fixture.timer_queue.arm(), Some(at(10)));
         assert_eq!(fixture.fire(10), [3]);
-        assert_eq!(fixture.timer_queue.arm(), Some(at(20)), "the first has fired");
+        assert_eq!(fixture.timer_queue.arm(), Some(at(20)), "the earliest timer has fired");
     }
 
     #[test]
-    fn a_driver_that_fires_for_a_removed_timer_is_set_again() {
+    fn a_driver_is_set_again_after_it_fires_for_a_removed_timer() {
         let mut fixture = Fixture::default();
         fixture.sleep(10, 1);
         fixture.sleep(20, 2);
         assert_eq!(fixture.timer_queue.arm(), Some(at(10)));
         drop(fixture.timer_queue.remove(at(10), 1));
-        assert_eq!(fixture.timer_queue.arm(), None, "set too early, which is early enough");
+        assert_eq!(fixture.timer_queue.arm(), None, "the driver is set for an earlier deadline than needed");
         assert!(fixture.fire(10).is_empty());
         assert_eq!(fixture.timer_queue.arm(), Some(at(20)));
     }
 
     #[test]
-    fn a_driver_that_fires_early_without_a_timer_is_set_again() {
+    fn a_driver_is_set_again_after_it_fires_early_without_a_timer() {
         let mut fixture = Fixture::default();
         fixture.sleep(10, 1);
         assert_eq!(fixture.timer_queue.arm(), Some(at(10)));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_could_not_be_set_is_set_again() {
+    fn a_driver_is_set_again_after_a_failure_to_set_it() {
         let mut fixture = Fixture::default();
         fixture.sleep(10, 1);
         assert_eq!(fixture.timer_queue.arm(), Some(at(10)));

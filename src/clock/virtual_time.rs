@@ -60,20 +60,20 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_clock_can_be_made_and_read_outside_of_a_runtime() {
+    fn a_clock_can_be_created_and_read_without_a_runtime() {
         let clock = TokioClock::new();
         assert!(clock.now() <= clock.now());
         drop(clock.sleep_until(clock.now() + MINUTE));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_paused_clock_passes_only_by_sleeping() {
+    async fn paused_time_advances_only_while_a_task_sleeps() {
         let clock = TokioClock::new();
         assert_eq!(clock.now().since_origin(), Duration::ZERO);
         clock.sleep_until(clock.now() + MINUTE).await;
         assert_eq!(clock.now().since_origin(), MINUTE);
         clock.sleep_until(Instant::from_origin(MINUTE / 2)).await;
-        assert_eq!(clock.clone().now().since_origin(), MINUTE, "a deadline that is past takes no time");
+        assert_eq!(clock.clone().now().since_origin(), MINUTE, "a sleep until a past deadline takes no time");
     }
 
     #[tokio::test(start_paused = true)]

@@ -199,7 +199,7 @@ mod tests {
     use crate::config::QuorumSettings;
 
     #[test]
-    fn unset_options_of_a_lock_come_from_its_quorum() {
+    fn unset_lock_options_have_the_values_of_the_quorum() {
         let quorum = QuorumSettings::default().check(3).unwrap();
         let lock = LockOptions::new().ttl(Duration::from_secs(5));
         let lock = lock.check(&quorum).unwrap();

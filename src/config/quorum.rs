@@ -235,7 +235,7 @@ pub(super) fn check_node_timeout(given: Duration, ttl: Duration) -> Result<(), C
 mod tests {
     use super::*;
 
-    fn error(change: impl FnOnce(&mut QuorumSettings)) -> String {
+    fn error_after(change: impl FnOnce(&mut QuorumSettings)) -> String {
         let mut settings = QuorumSettings::default();
         change(&mut settings);
         settings.check(5).unwrap_err().to_string()
@@ -255,44 +255,44 @@ mod tests {
         assert_eq!(settings.check(65).unwrap_err().to_string(), "nodes is 65: expected at most 64");
         for given in [2, 6] {
             assert_eq!(
-                error(|settings| settings.votes_needed = Some(given)),
+                error_after(|settings| settings.votes_needed = Some(given)),
                 format!("votes_needed is {given}: expected 3 to 5: 3 of 5 nodes are a majority")
             );
         }
         for (given, shown) in [(0, "0ns"), (3, "3ms")] {
             assert_eq!(
-                error(|settings| settings.ttl = Duration::from_millis(given)),
+                error_after(|settings| settings.ttl = Duration::from_millis(given)),
                 format!(
                     "ttl is {shown}: expected 4ms or more, since drift and margin leave nothing of a shorter ttl"
                 )
             );
         }
         assert_eq!(
-            error(|settings| settings.ttl = Duration::from_secs(61)),
+            error_after(|settings| settings.ttl = Duration::from_secs(61)),
             "ttl is 61s: expected at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl for all clients"
         );
         for (given, shown) in [(Duration::ZERO, "0ns"), (Duration::from_secs(30), "30s")] {
             assert_eq!(
-                error(|settings| settings.node_timeout = Some(given)),
+                error_after(|settings| settings.node_timeout = Some(given)),
                 format!("node_timeout is {shown}: expected a time above zero and below the ttl of 30s")
             );
         }
         assert_eq!(
-            error(|settings| settings.drift = -0.5),
+            error_after(|settings| settings.drift = -0.5),
             "drift is -0.5: expected a share of time from 0 to below 0.5, such as 0.01"
         );
         for (name, shown) in [("", "\"\""), ("a b", "a b"), ("line\nbreak", "line\\nbreak")] {
             assert_eq!(
-                error(|settings| settings.name = name.to_owned()),
+                error_after(|settings| settings.name = name.to_owned()),
                 format!("name is {shown}: expected 1 to 64 letters, digits, '-', '_' or '.'")
             );
         }
         assert_eq!(
-            error(|settings| settings.counter_ttl = Duration::from_secs(59)),
+            error_after(|settings| settings.counter_ttl = Duration::from_secs(59)),
             "counter_ttl is 59s: expected 60s or more, since a counter has to outlive every lease of max_ttl 60s"
         );
         assert_eq!(
-            error(|settings| settings.attempt_timeout = Duration::ZERO),
+            error_after(|settings| settings.attempt_timeout = Duration::ZERO),
             "attempt_timeout is 0ns: expected a time above zero, and at most the max_ttl of 60s"
         );
     }

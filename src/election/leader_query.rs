@@ -117,8 +117,10 @@ mod tests {
     use super::*;
     use crate::node::operation::samples::{lease_id, proclamation};
 
-    /// The query after these answers, one word for each node: the letter of the holder or `-`, the letter of the candidate
-    /// that proclaimed there or `-`, and the number of the value; `?` for no answer yet, `!` for a failure.
+    /// Returns a query that has received the answers in `nodes`, one word for each node. A word is
+    /// the letter of the lock's holder or `-`, then the letter of the leader whose value the node
+    /// has or `-`, then the number of that value. `?` stands for a missing answer, `!` for an
+    /// error.
     fn leader_query(nodes: &str) -> LeaderQuery {
         let nodes: Vec<&str> = nodes.split(' ').collect();
         let mut query = LeaderQuery::new(Electorate::new(nodes.len(), Electorate::majority(nodes.len())));
@@ -138,8 +140,9 @@ mod tests {
         query
     }
 
-    /// The leader and the number in the view, `-` for no leader, empty if undecided.
-    fn shown(nodes: &str) -> String {
+    /// Returns the leader and its value's number, `-` for no leader, or an empty text while the
+    /// query is undecided.
+    fn view_of(nodes: &str) -> String {
         match leader_query(nodes).view() {
             None => String::new(),
             Some(LeaderView { leader: None, .. }) => "-".into(),
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_leader_is_the_holder_of_a_quorum_with_its_last_value() {
+    fn the_leader_is_the_holder_at_a_quorum_and_has_its_newest_value() {
         for (nodes, expected) in [
             ("aa1 aa2 aa1 ? ?", "a2"),
             ("aa1 aa1 ab9 -- b-", "a1"),
@@ -164,12 +167,12 @@ mod tests {
             ("aa1", "a1"),
             ("aa1 ?", ""),
         ] {
-            assert_eq!(shown(nodes), expected, "{nodes}");
+            assert_eq!(view_of(nodes), expected, "{nodes}");
         }
     }
 
     #[test]
-    fn the_remaining_time_is_that_of_a_quorum() {
+    fn the_remaining_time_is_the_time_until_a_quorum_no_longer_holds() {
         let view = leader_query("aa9 aa3 aa5 aa7 --").view().unwrap();
         assert_eq!(view.remaining, Some(Duration::from_secs(5)));
     }

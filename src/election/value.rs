@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_any_bytes_but_not_too_many() {
+    fn a_value_may_have_any_bytes_up_to_the_longest_length() {
         assert!(Value::new(b"").is_ok());
         assert!(Value::new(&[0xff; MAX_VALUE_BYTES]).is_ok());
         let refused = Value::new(&[0; MAX_VALUE_BYTES + 1]).unwrap_err();

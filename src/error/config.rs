@@ -226,13 +226,14 @@ mod tests {
     use super::*;
     use crate::values::Fingerprint;
 
+    /// Returns the error of a client with one fingerprint at a node with another fingerprint.
     fn refusal(node: &str, client: &str) -> String {
         let difference = Fingerprint::new(client).difference_from(&Fingerprint::new(node)).into();
         ConfigError::WrongQuorum { node: "redis://a:6379".into(), difference }.to_string()
     }
 
     #[test]
-    fn a_refusal_by_another_protocol_names_the_version_to_change() {
+    fn a_refusal_for_a_different_protocol_names_the_version_to_change() {
         assert_eq!(
             refusal("name=a protocol=2", "name=a protocol=3"),
             "redis://a:6379 belongs to another quorum: it has protocol=2, this client protocol=3; an older \
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_within_one_protocol_names_reconfigure() {
+    fn a_refusal_for_other_settings_names_the_reconfigure_command() {
         assert!(refusal("name=a protocol=3", "name=b protocol=3").contains("`redquorum reconfigure`"));
         assert!(refusal("closed for name=a protocol=3", "name=a protocol=3").contains("the same settings"));
     }

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn due_leases_are_taken_once_in_the_order_of_their_last_times() {
+    fn due_leases_are_returned_once_in_the_order_of_their_newest_times() {
         let timers = LeaseTimers::default();
         for (lease, due) in [(1, 30), (2, 10), (3, 20), (2, 40), (4, 20)] {
             timers.set(lease, at(due));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lease_that_is_due_before_the_wake_wakes_the_task() {
+    fn the_task_is_woken_only_by_a_lease_due_before_its_timer() {
         let timers = LeaseTimers::default();
         timers.set(1, at(10));
         assert!(timers.earlier().now_or_never().is_some());

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_in_a_flood_grow_up_to_the_longest_and_start_again_after_quiet() {
+    fn delays_grow_in_a_flood_to_the_longest_delay_and_reset_after_quiet() {
         let mut limit = RateLimit::new(at(0), Duration::from_millis(500));
         let mut flood = |from: u64, answers: usize| -> Vec<u64> {
             let mut now = at(from);
@@ -70,6 +70,6 @@ mod tests {
         };
         assert_eq!(flood(0, 8), [0, 1, 5, 21, 85, 341, 841, 1341]);
         assert_eq!(flood(2_342, 4), [0, 1, 5, 21]);
-        assert_eq!(flood(2_342 + 21 + 64 + 64, 3), [0, 256, 756], "not yet quiet");
+        assert_eq!(flood(2_342 + 21 + 64 + 64, 3), [0, 256, 756], "the quiet time was too short for a reset");
     }
 }

@@ -98,7 +98,7 @@ mod tests {
         held_by(lease_id.map(|lease_id| LeaseId::from_wire(lease_id.as_bytes())))
     }
 
-    /// Three of five, after these answers of nodes 0, 1, ...
+    /// Returns a tally with a quorum of three of five nodes, after these answers of nodes 0, 1, ...
     fn tally(answers: &[Answer]) -> RenewalTally {
         let mut tally = RenewalTally::new(Electorate::new(5, 3));
         answers.iter().enumerate().for_each(|(node, answer)| tally.record(node, answer));
@@ -110,28 +110,31 @@ mod tests {
     }
 
     #[test]
-    fn a_quorum_renews() {
+    fn a_renewal_succeeds_with_a_quorum_of_answers() {
         assert_eq!(outcome(&[RENEWED, RENEWED]), None);
         assert_eq!(outcome(&[RENEWED, SILENT, RENEWED, RENEWED]), Some(RenewalOutcome::Renewed));
     }
 
     #[test]
-    fn a_renewal_has_failed_once_all_have_answered_without_a_quorum() {
+    fn a_renewal_fails_once_all_nodes_have_answered_without_a_quorum() {
         assert_eq!(outcome(&[SILENT, SILENT, SILENT]), None);
         assert_eq!(outcome(&[SILENT, SILENT, SILENT, RENEWED, RENEWED]), Some(RenewalOutcome::Failed));
     }
 
     #[test]
-    fn a_renewal_ends_as_revoked_when_no_quorum_is_possible() {
-        let theirs = || held(Some("theirs"));
+    fn a_renewal_returns_revoked_if_another_lease_or_tombstones_exclude_a_quorum() {
+        let held_elsewhere = || held(Some("other"));
         assert_eq!(outcome(&[Answer::Tombstone, Answer::Tombstone]), None);
-        assert_eq!(outcome(&[Answer::Tombstone, theirs(), theirs()]), Some(RenewalOutcome::Revoked));
+        assert_eq!(
+            outcome(&[Answer::Tombstone, held_elsewhere(), held_elsewhere()]),
+            Some(RenewalOutcome::Revoked)
+        );
         let foreign = || held(None);
         assert_eq!(outcome(&[foreign(), foreign(), foreign()]), Some(RenewalOutcome::Revoked));
-        // The votes are split between two leases, which are about to roll back.
-        let split = [theirs(), theirs(), held(Some("third")), held(Some("third"))];
+        // The votes are split between two lease ids, whose clients are about to roll back.
+        let split = [held_elsewhere(), held_elsewhere(), held(Some("third")), held(Some("third"))];
         assert_eq!(outcome(&split), None);
-        // Readers need not be the same.
+        // `of_readers` stands for any readers, so these nodes may be held by different readers.
         let readers = || held_by(Some(LeaseId::of_readers()));
         assert_eq!(outcome(&[readers(), readers(), readers(), readers()]), None);
         assert_eq!(
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quorum_of_proofs_proves_and_may_as_long_as_enough_nodes_are_open() {
+    fn a_renewal_proves_the_lease_with_a_quorum_of_proofs() {
         assert!(tally(&[PROVEN, PROVEN, PROVEN]).is_proven());
         let without = tally(&[PROVEN, RENEWED, RENEWED, PROVEN]);
         assert!(!without.is_proven() && without.may_prove());

@@ -179,12 +179,12 @@ mod tests {
     use super::*;
     use crate::node::InspectAnswer;
 
-    fn of(answer: Answer) -> NodeInspection {
+    fn inspection_after_3_ms(answer: Answer) -> NodeInspection {
         NodeInspection::new("node".into(), answer, Some(Duration::from_millis(3)))
     }
 
     #[test]
-    fn only_what_a_node_itself_said_took_it_time() {
+    fn only_an_answer_of_the_node_itself_has_a_latency() {
         let inspection = InspectAnswer {
             held: None,
             counter: 7,
@@ -194,9 +194,9 @@ mod tests {
             readers: Box::default(),
             waiters: None,
         };
-        let answered = of(Answer::Inspected(inspection));
+        let answered = inspection_after_3_ms(Answer::Inspected(inspection));
         assert_eq!((answered.counter(), answered.latency()), (Some(7), Some(Duration::from_millis(3))));
-        let refused = of(Answer::Error(NodeError::Busy));
+        let refused = inspection_after_3_ms(Answer::Error(NodeError::Busy));
         assert_eq!((refused.counter(), refused.latency()), (None, Some(Duration::from_millis(3))));
         for error in [
             NodeError::TimedOut,
@@ -204,7 +204,7 @@ mod tests {
             NodeError::Disconnected,
             NodeError::Unreachable("dead".into()),
         ] {
-            assert_eq!(of(Answer::Error(error)).latency(), None);
+            assert_eq!(inspection_after_3_ms(Answer::Error(error)).latency(), None);
         }
     }
 }

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn derived_names_have_braces_unless_the_resource_contains_one() {
+    fn derived_names_have_braces_unless_the_resource_contains_a_brace() {
         assert_eq!(notice_channel(&resource("a")), b"redisson_lock__channel:{a}");
         assert_eq!(counter(&resource("a}")), b"redisson_lock_token:{a}}");
         assert_eq!(counter(&resource("x{a}")), b"redisson_lock_token:x{a}");
@@ -279,8 +279,9 @@ mod tests {
         for other in ["a", "x{a}", "{a}"].map(resource) {
             let topics = [leader(&other), wake(&other, &waiter), head(&other, &waiter)]
                 .map(|topic| topic.as_bytes().to_vec());
-            let told = topics.each_ref().map(|topic| notice_channel(&Resource::internal(topic.as_slice())));
-            let kept = [
+            let channels =
+                topics.each_ref().map(|topic| notice_channel(&Resource::internal(topic.as_slice())));
+            let keys = [
                 counter(&other),
                 tombstone(&other, &waiter),
                 queue(&other),
@@ -291,7 +292,7 @@ mod tests {
             ];
             let marks = [METADATA, QUARANTINE, DIRTY].map(|name| name.as_bytes().to_vec());
             for name in
-                topics.into_iter().chain(told).chain(kept).chain(marks).chain([notice_channel(&other)])
+                topics.into_iter().chain(channels).chain(keys).chain(marks).chain([notice_channel(&other)])
             {
                 let shown = name.escape_ascii().to_string();
                 let refused = crate::values::InvalidResource::Reserved { given: shown.clone().into() };
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_of_a_semaphore_name_the_semaphore() {
+    fn resources_of_a_semaphore_contain_its_name() {
         for name in ["gpu", "x}:7", "{a}"].map(resource) {
             assert_eq!(read_slot(&slot(&name, 12)), Some((name.clone(), 12)));
             assert_eq!(
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_key_aliases_are_exactly_the_resources_with_equal_derived_names() {
+    fn shared_key_aliases_are_equal_exactly_if_derived_names_are_equal() {
         let names = ["a", "{a}", "{a", "a}", "{{a}}", "{}", "{a}b", "{a}}", "a}}", "{", "}"];
         for one in names.map(resource) {
             for other in names.map(resource) {

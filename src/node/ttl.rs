@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ttl_is_rounded_up_and_limited_to_the_range_of_servers() {
+    fn a_ttl_is_rounded_up_to_milliseconds_and_limited() {
         assert_eq!(whole_milliseconds(Duration::from_millis(30_000)), 30_000);
         assert_eq!(whole_milliseconds(Duration::from_nanos(1_000_001)), 2);
         assert_eq!(whole_milliseconds(Duration::ZERO), 1);

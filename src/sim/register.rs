@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_claims_the_register_against_older_writes() {
+    fn a_register_refuses_older_tokens_after_a_read() {
         let mut register = Register::new(1);
         assert_eq!(register.read(token(34)), Ok(1));
         assert!(register.write(token(33), 2).is_err());
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lease_may_access_the_register_more_than_once() {
+    fn a_lease_may_access_the_register_repeatedly() {
         let mut register = Register::default();
         register.write(token(5), 1).unwrap();
         register.write(token(5), 2).unwrap();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_without_a_token_is_never_refused_and_claims_nothing() {
+    fn a_write_without_a_token_is_accepted_and_changes_no_claim() {
         let mut register = Register::default();
         register.write(token(5), 1).unwrap();
         register.write_unfenced(9);

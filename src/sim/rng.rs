@@ -58,14 +58,15 @@ mod tests {
 
     use super::*;
 
-    /// The value of the reference implementation of `SplitMix64`, started at 1234567.
+    /// The expected number is from the reference implementation of `SplitMix64` with the seed
+    /// 1234567.
     #[test]
-    fn the_mixer_is_splitmix64() {
+    fn the_mixer_equals_splitmix64() {
         assert_eq!(mix(1_234_567), 6_457_827_717_110_365_317);
     }
 
     #[test]
-    fn numbers_stay_the_same_for_stored_cases() {
+    fn numbers_do_not_change_because_stored_cases_depend_on_them() {
         assert_eq!(hash_of(0, RandomStream::Case, [0, 0]), 0xd1c0_2706_8798_4b37);
         assert_eq!(hash_of(7, RandomStream::Latency, [1, 2, 0, 14]), 0xe34c_fdf6_e40f_df3e);
         assert_eq!(hash_of(u64::MAX, RandomStream::Store, [u64::MAX]), 0x37d3_ac04_44fa_3348);

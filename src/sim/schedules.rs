@@ -338,7 +338,7 @@ mod tests {
         }
 
         #[test]
-        fn every_fault_has_a_target(schedule in Schedules::beyond().strategy()) {
+        fn each_fault_has_an_existing_target(schedule in Schedules::beyond().strategy()) {
             for message in &schedule.messages {
                 prop_assert!(message.process < schedule.processes && message.node < schedule.nodes);
             }

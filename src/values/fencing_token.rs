@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_texts_out_of_range_are_no_tokens() {
+    fn invalid_numbers_and_texts_are_refused_as_tokens() {
         for number in [0, MAX_TOKEN + 1, u64::MAX] {
             let refused = InvalidToken { given: number.to_string().into() };
             assert_eq!(FencingToken::try_from(number), Err(refused.clone()));

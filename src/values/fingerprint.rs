@@ -91,9 +91,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_fields_that_differ_are_named() {
-        let of = Fingerprint::new;
-        let difference_from = |ours, theirs| of(ours).difference_from(&of(theirs));
+    fn a_difference_names_only_the_fields_that_differ() {
+        let fingerprint = Fingerprint::new;
+        let difference_from = |own, other| fingerprint(own).difference_from(&fingerprint(other));
         assert_eq!(
             difference_from(
                 "name=a nodes=3 needed=2 max_ttl=60000ms",
@@ -121,10 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_line_is_shown_escaped() {
-        let (ours, planted) =
-            (Fingerprint::new("name=a nodes=3"), Fingerprint::new("name=\u{1b}[2J nodes=3"));
-        assert_eq!(planted.to_string(), "name=\\u{1b}[2J nodes=3");
-        assert_eq!(ours.difference_from(&planted), "it has name=\\u{1b}[2J, this client name=a");
+    fn control_characters_of_a_foreign_line_are_shown_escaped() {
+        let (own, foreign) = (Fingerprint::new("name=a nodes=3"), Fingerprint::new("name=\u{1b}[2J nodes=3"));
+        assert_eq!(foreign.to_string(), "name=\\u{1b}[2J nodes=3");
+        assert_eq!(own.difference_from(&foreign), "it has name=\\u{1b}[2J, this client name=a");
     }
 }

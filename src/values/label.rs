@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_has_one_line_and_48_bytes_at_most() {
+    fn a_label_has_one_line_of_at_most_48_bytes() {
         for text in ["a", "web 7 (blue)", "grün:1", &"x".repeat(48)] {
             assert_eq!(Label::new(text).unwrap().to_string(), text);
         }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_name_has_only_accepted_characters() {
+    fn a_client_name_has_only_characters_that_servers_accept() {
         assert_eq!(Label::new("grün 7").unwrap().as_client_name(), "redquorum/gr_n_7");
     }
 }

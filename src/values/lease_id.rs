@@ -137,14 +137,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_id_is_the_client_and_a_number_without_repeats() {
+    fn a_lease_id_has_the_client_id_and_a_growing_number() {
         let ids = LeaseIds::new(Uuid::from_u128(7), &Label::default());
         assert_eq!(ids.fresh().to_string(), format!("{}:1", Uuid::from_u128(7)));
         assert_eq!(ids.fresh().to_string(), format!("{}:2", Uuid::from_u128(7)));
     }
 
     #[test]
-    fn a_text_that_cannot_be_a_label_is_none() {
+    fn a_lease_id_with_an_invalid_label_has_no_label() {
         let lease_id =
             |label: &str| LeaseId::from_wire(format!("{label}/{}:1", Uuid::from_u128(7)).as_bytes());
         for label in ["web-1", "web 7 (blue)", "x/y", "it's", "Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}", "u\u{308}"]
@@ -155,11 +155,11 @@ mod tests {
         for label in
             ["", &*long, "a\nb", "\u{1b}[2J", "\u{9b}2J", "\u{7f}", "a\u{202e}b", "a\u{2066}b", "a\u{2028}b"]
         {
-            let planted = lease_id(label);
-            assert_eq!(planted.label(), None, "{planted}");
+            let foreign = lease_id(label);
+            assert_eq!(foreign.label(), None, "{foreign}");
             assert!(
-                !planted.to_string().contains(|char: char| char == '\u{202e}' || char.is_control()),
-                "{planted}"
+                !foreign.to_string().contains(|char: char| char == '\u{202e}' || char.is_control()),
+                "{foreign}"
             );
         }
     }

@@ -183,28 +183,28 @@ impl NodeError {
 mod tests {
     use super::*;
 
-    /// The planted texts stand for the value of a key, the answer of a proxy, and a host that a Sentinel
-    /// names.
+    /// The foreign texts stand for the value of a key, the answer of a proxy, or a host that a
+    /// Sentinel names.
     #[test]
     fn external_texts_are_shown_on_one_line_without_control_characters() {
-        let planted = || Arc::from("it's\n\u{1b}[2J\u{202e}");
+        let foreign = || Arc::from("it's\n\u{1b}[2J\u{202e}");
         for error in [
-            NodeError::Unreachable(planted()),
-            NodeError::NoAuth(planted()),
-            NodeError::NoPermission(planted()),
-            NodeError::SameServer { other: planted(), incarnation: planted() },
-            NodeError::NoMaster(planted()),
-            NodeError::Tls(planted()),
-            NodeError::InvalidCounter(planted()),
-            NodeError::Protocol(planted()),
-            NodeError::Server(planted()),
-            NodeError::CallFailed(planted()),
-            NodeError::Handshake(Arc::new(NodeError::Server(planted()))),
-            NodeError::WrongQuorum(planted()),
+            NodeError::Unreachable(foreign()),
+            NodeError::NoAuth(foreign()),
+            NodeError::NoPermission(foreign()),
+            NodeError::SameServer { other: foreign(), incarnation: foreign() },
+            NodeError::NoMaster(foreign()),
+            NodeError::Tls(foreign()),
+            NodeError::InvalidCounter(foreign()),
+            NodeError::Protocol(foreign()),
+            NodeError::Server(foreign()),
+            NodeError::CallFailed(foreign()),
+            NodeError::Handshake(Arc::new(NodeError::Server(foreign()))),
+            NodeError::WrongQuorum(foreign()),
         ] {
-            let shown = error.to_string();
-            assert!(shown.contains("it's\\n\\u{1b}[2J\\u{202e}"), "{shown:?}");
-            assert!(!shown.contains(|char: char| char == '\u{202e}' || char.is_control()), "{shown:?}");
+            let text = error.to_string();
+            assert!(text.contains("it's\\n\\u{1b}[2J\\u{202e}"), "{text:?}");
+            assert!(!text.contains(|char: char| char == '\u{202e}' || char.is_control()), "{text:?}");
         }
     }
 }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_any_1_to_512_bytes() {
+    fn a_resource_name_has_1_to_512_bytes_and_no_reserved_prefix() {
         assert!(Resource::new(b"a{b}\n\x00\xff").is_ok());
         assert!(Resource::new([7; MAX_RESOURCE_BYTES]).is_ok());
         assert_eq!(Resource::new("").unwrap_err(), InvalidResource::Empty);
@@ -125,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_a_name_that_are_no_text_are_shown_escaped() {
-        for (name, shown) in [
+    fn unprintable_bytes_of_a_resource_name_are_shown_escaped() {
+        for (name, escaped) in [
             (&b"a{b}:c"[..], "a{b}:c"),
             ("Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}".as_bytes(), "Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}"),
             (b"a\n\x1b[2J\\", "a\\n\\u{1b}[2J\\\\"),
@@ -134,8 +134,8 @@ mod tests {
             ("a\u{202e}b".as_bytes(), "a\\u{202e}b"),
         ] {
             let resource = Resource::new(name).unwrap();
-            assert_eq!(resource.to_string(), shown);
-            assert_eq!(format!("{resource:?}"), format!("\"{shown}\""));
+            assert_eq!(resource.to_string(), escaped);
+            assert_eq!(format!("{resource:?}"), format!("\"{escaped}\""));
         }
     }
 }

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_move_lists_every_node_once_with_its_change() {
+    fn a_move_lists_each_node_once_with_its_change() {
         let configuration = |nodes: &[&str]| Configuration {
             fingerprint: format!("nodes={}", nodes.len()),
             nodes: nodes.iter().map(ToString::to_string).collect(),

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_spellings_of_a_server_give_one_address() {
+    fn all_urls_of_a_server_have_one_canonical_address() {
         let address = |url: &str| canonical(url.into_connection_info().unwrap().addr());
         assert_eq!(address("redis://Node-1"), "node-1:6379");
         assert_eq!(address("redis://:secret@node-1:6379/3"), "node-1:6379");

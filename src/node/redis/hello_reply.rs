@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn only_clusters_and_sentinels_are_refused() {
+    fn only_cluster_and_sentinel_modes_are_refused() {
         assert_eq!(
             hello_reply(&[("mode", "cluster"), ("role", "master")]).refusal(),
             Some(NodeError::ClusterMode)

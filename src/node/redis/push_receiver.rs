@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn one_notice_waits_per_subscribed_channel_and_other_pushes_are_dropped() {
+    fn repeated_notices_of_a_channel_are_buffered_once_and_other_pushes_are_dropped() {
         let fixture = Fixture::new();
         for name in ["a", "b"] {
             fixture.pushes.listen(name.into(), resource(name));
@@ -212,7 +212,7 @@ mod tests {
         fixture.push(PushKind::Unsubscribe, "a");
         assert!(
             matches!(fixture.buffer().error, Some(NodeError::Protocol(_))),
-            "the command was answered before"
+            "all expected confirmations have arrived before"
         );
     }
 

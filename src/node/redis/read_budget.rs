@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn bytes_without_an_expected_answer_end_the_stream() {
+    async fn a_stream_ends_with_an_error_after_too_many_unexpected_bytes() {
         let budget = Arc::new(ReadBudget::new());
         let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
         let mut buffer = vec![0; MAX_BYTES];
@@ -192,11 +192,11 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
         budget.expect(1);
         assert_eq!(budget.node_error(), Some(NodeError::ReadLimit { most: MAX_BYTES }));
-        assert!(!budget.has_ended(), "the stream has not ended by itself");
+        assert!(!budget.has_ended(), "the limit counts as the end of the stream");
     }
 
     #[tokio::test]
-    async fn the_limit_grows_with_the_leaders_of_an_answer() {
+    async fn the_read_limit_grows_with_the_expected_answers() {
         let budget = Arc::new(ReadBudget::new());
         let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
         budget.expect(64);
@@ -219,7 +219,10 @@ mod tests {
             }
             read += buffer.filled().len();
         }
-        assert!((MAX_BYTES_IN_A_ROW..MAX_BYTES_IN_A_ROW + 1000).contains(&read), "{read} bytes in a row");
+        assert!(
+            (MAX_BYTES_IN_A_ROW..MAX_BYTES_IN_A_ROW + 1000).contains(&read),
+            "{read} bytes before the first pause"
+        );
     }
 
     #[tokio::test]

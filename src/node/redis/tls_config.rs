@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tls_error_is_described_or_shown_without_wrappers() {
+    fn a_tls_error_is_described_or_shown_without_its_wrapping_text() {
         let described = |cause: &str| describe(&format!("invalid peer certificate: {cause}"));
         assert_eq!(
             described("Other(OtherError(CaUsedAsEndEntity))"),

@@ -91,13 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_not_woken_by_its_own_acts() {
-        let (waker_filter, woken) = (WakerFilter::new(), Arc::new(WakeCounter::default()));
-        let task = Waker::from(Arc::clone(&woken));
+    fn ignored_wakes_do_not_wake_the_task() {
+        let (waker_filter, wake_count) = (WakerFilter::new(), Arc::new(WakeCounter::default()));
+        let task = Waker::from(Arc::clone(&wake_count));
         let inner = waker_filter.context(&Context::from_waker(&task)).waker().clone();
         waker_filter.ignore_wakes(|| inner.wake_by_ref());
-        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        assert_eq!(wake_count.0.load(Ordering::Relaxed), 0);
         inner.wake_by_ref();
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert_eq!(wake_count.0.load(Ordering::Relaxed), 1);
     }
 }

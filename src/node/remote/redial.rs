@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_grow_to_a_second_and_restart_after_a_lasting_connection() {
+    fn delays_grow_to_a_second_and_reset_after_a_lasting_connection() {
         let mut redial = Redial::new(1);
         assert_eq!(redial.delay().most, Duration::ZERO);
         let mut full = MIN_DELAY;
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn violations_raise_delays_to_half_a_minute_and_calls_shorten_none() {
+    fn violations_raise_delays_to_half_a_minute_even_on_demand() {
         let mut redial = Redial::new(1);
         assert_eq!(redial.delay().most, Duration::ZERO);
         for error in [NodeError::ReadLimit { most: 1 }, NodeError::Protocol("no RESP3".into())] {

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn promises_are_removed_and_added_one_by_one() {
+    fn promises_can_be_removed_and_added_one_by_one() {
         let without = Promises::ALL.without(Promise::Exclusion).without(Promise::Proof);
         assert!(!without.contains(Promise::Exclusion) && !without.contains(Promise::Proof));
         assert!(without.contains(Promise::Order) && without.contains(Promise::Honesty));

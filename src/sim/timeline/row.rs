@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_that_overlap_go_into_rows_of_their_own() {
+    fn overlapping_bars_are_put_into_different_rows() {
         let rows = TimelineRow::pack(vec![
             bar(5.0, 9.0, "c"),
             bar(0.0, 4.0, "a"),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_cut_at_their_end() {
+    fn long_words_are_cut_at_their_end() {
         let words = BarLabel::Words("partitioned from c1".to_owned());
         assert_eq!(words.fit(CHARACTER * 8.5).as_deref(), Some("partiti…"));
         assert_eq!(words.fit(CHARACTER * 3.0), None);

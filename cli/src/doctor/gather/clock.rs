@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_a_rate_shrinks_with_the_watched_time() {
+    fn the_error_of_a_rate_is_smaller_after_a_longer_time() {
         let rate = reading(&[sample(0.0, 1.0, 10), sample(2.0, 1.1, 30)]).unwrap().rate.unwrap();
         assert!((rate.gain - 0.05).abs() < 1e-9, "{rate:?}");
         assert!((rate.error_bound - 0.01).abs() < 1e-9, "{rate:?}");

@@ -1,4 +1,4 @@
-//! Servers that refuse: without memory, as a replica, without a permission.
+//! Servers that refuse commands: without free memory, as a replica, or for lack of a permission.
 
 use crate::{
     node::{
@@ -24,7 +24,8 @@ fn a_server_without_memory_refuses_locks_and_still_unlocks() {
     assert_eq!(server.keys(), keys);
     assert_eq!(server.one(&parameters(), &unlock("held", "me", true, true)), Answer::Unlocked { deleted: 1 });
     assert_eq!(server.holds(&resource("held"), &lease_id("me")), None);
-    // A script may write after a deletion, even after a deletion of a missing key.
+    // After a deletion, even of a missing key, the server lets the script write despite the lack of
+    // memory.
     assert_eq!(server.one(&parameters(), &unlock("a", "me", true, true)), Answer::Unlocked { deleted: 0 });
     assert!(server.keys().contains(&names::tombstone(&resource("a"), &lease_id("me"))));
 }
@@ -47,13 +48,17 @@ fn a_replica_refuses_every_write() {
             "{operation:?}"
         );
     }
-    let nothing_there = server.one(&parameters(), &unlock("held", "other", true, false));
-    assert_eq!(nothing_there, Answer::Unlocked { deleted: 0 }, "what is not there need not be delivered");
+    let nothing_to_unlock = server.one(&parameters(), &unlock("held", "other", true, false));
+    assert_eq!(
+        nothing_to_unlock,
+        Answer::Unlocked { deleted: 0 },
+        "an unlock without a key to delete succeeds on a replica"
+    );
     assert_eq!(server.keys(), keys);
 }
 
-/// Returns a registered server with the counter of `a`, where `me` holds `held` for 50 seconds with this
-/// vote.
+/// Returns a registered server with a counter of `a`, on which `me` holds `held` for 50 s, and the
+/// vote of that lock.
 fn registered() -> (Server, u64) {
     let mut server = Server::start();
     server.register();
@@ -66,7 +71,7 @@ fn registered() -> (Server, u64) {
 }
 
 #[test]
-fn a_server_without_memory_refuses_the_short_way_as_well() {
+fn a_server_without_memory_refuses_the_short_ways() {
     let (mut server, vote) = registered();
     let keys = server.keys();
     server.run("CONFIG SET maxmemory 1");
@@ -83,7 +88,7 @@ fn a_server_without_memory_refuses_the_short_way_as_well() {
 }
 
 #[test]
-fn a_replica_refuses_the_short_way_as_well() {
+fn a_replica_refuses_the_short_ways() {
     let (mut server, vote) = registered();
     let keys = server.keys();
     server.run("REPLICAOF 127.0.0.1 1");
@@ -100,10 +105,10 @@ fn a_replica_refuses_the_short_way_as_well() {
     assert_eq!(server.keys(), keys);
 }
 
-/// A failure after the first write is the answer. After a failure before it, the general path follows, and
-/// fails, too.
+/// If a short way fails after its first write, the error is the answer. If a short way fails
+/// before, the general way follows and fails, too.
 #[test]
-fn the_short_way_reports_a_missing_permission() {
+fn the_short_ways_report_a_missing_permission() {
     let (mut server, vote) = registered();
     let refused = lock("held", "other", 5000, 0);
     let renew = renew("held", "me", 1, 60_000, vote);
@@ -145,8 +150,8 @@ fn the_short_way_reports_a_missing_permission() {
 fn a_refusal_needs_no_permission_to_set_a_mark() {
     let (mut server, _) = registered();
     server.run("ACL SETUSER unset on >x ~* &* +@all -set");
-    for is_signed in [false, true] {
-        if is_signed {
+    for is_dirty in [false, true] {
+        if is_dirty {
             server.run("SET redquorum:dirty 1 PX 120000");
         }
         let keys = server.keys();
@@ -160,9 +165,10 @@ fn a_refusal_needs_no_permission_to_set_a_mark() {
     }
 }
 
-/// Wakes, marks and head notices are best effort, and no part of the result of an unlock.
+/// An unlock succeeds even if the script cannot wake the next waiter, extend a mark or send a head
+/// notice.
 #[test]
-fn an_unlock_needs_no_permission_to_mark_or_wake() {
+fn an_unlock_succeeds_without_the_permissions_to_mark_or_wake() {
     for missing in ["set", "exists", "pttl", "zrange", "zrank", "zrem", "zscore", "time", "del"] {
         let (mut server, _) = registered();
         server.run("SET redquorum:dirty 1 PX 120000");
@@ -196,7 +202,7 @@ fn a_force_unlock_without_permission_to_publish_writes_the_tombstone() {
 const WRITES: [&str; 5] = ["set", "pexpire", "hset", "hdel", "publish"];
 
 #[test]
-fn no_missing_permission_leaves_a_key_without_a_ttl() {
+fn a_missing_permission_leaves_no_key_without_a_ttl() {
     let mut server = Server::start();
     for missing in [
         "set", "pexpire", "hset", "hdel", "publish", "hlen", "get", "pttl", "time", "exists", "hmget",
@@ -218,23 +224,24 @@ fn no_missing_permission_leaves_a_key_without_a_ttl() {
             unlock("a b", "me", true, true),
             lock("d", "me", 5000, 0),
             proclaim("d", proclamation("me", 1, 1, "v"), 5000),
-            // Marks, wait queues, and woken waiters.
+            // These operations write marks and wait queues, and wake a waiter.
             lock("d", "other", 5000, 0),
             lock("a b", "other", 5000, 0),
             enqueue("d", "other", "w", 0, 5000),
             enqueue("d", "another", "v", 0, 5000),
             unlock("d", "me", true, false),
         ];
-        let _listening = server.listen(std::iter::once(names::wake(&resource("d"), &lease_id("w"))));
+        let _listener = server.listen(std::iter::once(names::wake(&resource("d"), &lease_id("w"))));
         let answers = server.call(&parameters(), &operations);
-        let denied = |answer: &Answer| matches!(answer, Answer::Error(NodeError::NoPermission(_)));
-        let [long, short] = [&answers[0], &answers[5]].map(denied);
+        let is_denied = |answer: &Answer| matches!(answer, Answer::Error(NodeError::NoPermission(_)));
+        let [general, short] = [&answers[0], &answers[5]].map(is_denied);
         match missing {
-            "pexpire" | "hset" => assert!(long && short, "{missing}: {answers:?}"),
-            // The fast path counts by INCR. Without permission, the general path counts by SET.
-            "set" => assert!(long && !short, "{missing}: {answers:?}"),
-            "incr" | "decr" | "del" => assert!(!long && !short, "{missing}: {answers:?}"),
-            _ => assert!(answers.iter().any(denied), "{missing}: {answers:?}"),
+            "pexpire" | "hset" => assert!(general && short, "{missing}: {answers:?}"),
+            // The short way increments the counter by INCR, and the general way sets the counter by
+            // SET.
+            "set" => assert!(general && !short, "{missing}: {answers:?}"),
+            "incr" | "decr" | "del" => assert!(!general && !short, "{missing}: {answers:?}"),
+            _ => assert!(answers.iter().any(is_denied), "{missing}: {answers:?}"),
         }
         server.connect();
         for key in server.keys().into_iter().filter(|key| *key != names::METADATA.as_bytes()) {
@@ -254,7 +261,7 @@ fn a_lock_without_permission_to_expire_leaves_no_key() {
         server.connect_as(&format!("u{missing}"));
         server.one(&parameters(), &lock("a", "me", 5000, 0));
         server.connect();
-        let is_owned = server.holds(&resource("a"), &lease_id("me")).is_some();
-        assert_eq!(is_owned, matches!(missing, "hdel" | "publish"), "{missing}");
+        let is_held = server.holds(&resource("a"), &lease_id("me")).is_some();
+        assert_eq!(is_held, matches!(missing, "hdel" | "publish"), "{missing}");
     }
 }
