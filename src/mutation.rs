@@ -27,6 +27,8 @@ pub(crate) enum Mutation {
     WriteBackWithoutOwner,
     /// A write-back that also lowers counters.
     WriteBackAboveToken,
+    /// A write-back that does not check the minimum token.
+    WriteBackBelowMinimum,
     /// A token from the largest vote without a write-back, although no quorum may know that vote.
     NoWriteBack,
     /// A renewal that does not heal a node whose counter is above the token.

@@ -4,7 +4,9 @@ function node.write_back(resources, owner, token)
   node.may_vote()
   token = node.integer(token)
   local seen = node.look_up(resources, owner)
-  local may_stand, all_readers = seen.is_all_ours, seen.readers or {}
+  -- The node may have confirmed a token below the minimum token for another lease, which it has forgotten.
+  local minimum_token = node.integer(node.metadata().minimum_token)
+  local may_stand, all_readers = seen.is_all_ours and minimum_token <= token, seen.readers or {}
   for i = 1, #resources do
     -- While readers hold the resource, no writer's token exceeds the phase.
     local readers = all_readers[i]

@@ -20,13 +20,16 @@ impl NodeState {
         let token = check_counter(*token)?;
         let lookup = self.look_up(resources, owner, now);
         let counters = self.counters(resources, now)?;
+        // The node may have confirmed a token below the minimum token for another lease, which it has
+        // forgotten.
+        let is_above_minimum = self.minimum_token()? <= token;
         let may_stand = resources.each().zip(&counters.found).all(|((resource, is_shared), found)| {
             // While readers hold the resource, no writer's token exceeds the phase.
             let largest =
                 if is_shared { self.readers(resource, now).map(|readers| readers.phase) } else { *found };
             largest.unwrap_or_else(|| start(now)) <= token
         });
-        if !lookup.is_all_ours || !may_stand {
+        if !lookup.is_all_ours || !is_above_minimum || !may_stand {
             return Ok(Answer::NotWrittenBack { counter: counters.largest });
         }
         for ((resource, is_shared), found) in resources.each().zip(&counters.found) {
