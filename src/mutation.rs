@@ -67,6 +67,10 @@ pub(crate) enum Mutation {
     ObserveBackwards,
     /// A restarted node that votes as if it had given no votes before.
     VoteBelowMinimum,
+    /// An `init` that takes over a node of another configuration after its first quarantine.
+    TakeOverVoter,
+    /// An `init` that ignores the renewals of another configuration.
+    IgnoreForeignRenewal,
     /// A queue node that grants to any client.
     GrantOutOfTurn,
     /// A queue node that wakes no waiter.

@@ -35,8 +35,9 @@ pub enum InitOutcome {
 /// timeout, so nodes may be about to start, and no node may have been in a quorum before.
 ///
 /// The call declares these nodes to be new, because no client can distinguish a new node from a node that has lost its
-/// data. Without `init`, a node votes only after a quarantine of `max_ttl` and a little more. If nodes of this
-/// configuration are still in the quarantine that began with their first client, this call admits them, too.
+/// data. Without `init`, a node votes only after a quarantine of `max_ttl` and a little more. If nodes are still in the
+/// quarantine that began with their first client, this call admits them, too, even if that client had another
+/// configuration: such a node has voted for no client, unless clients use [`RestartGuard::Off`](crate::RestartGuard::Off).
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -52,7 +53,7 @@ pub enum InitOutcome {
 ///
 /// # Errors
 ///
-/// * [`AdminError::NotNew`] if a node belongs to a quorum, or may have voted in this one. Nothing is changed.
+/// * [`AdminError::NotNew`] if a node belongs to a quorum, or may have voted in one. Nothing is changed.
 /// * [`AdminError::Config`] if the settings are invalid, if the clock of a node is off by more than an hour, or if two
 ///   addresses lead to one server. Nothing is changed.
 /// * [`AdminError::Incomplete`] if a node did not answer. The call inspects all nodes first. Therefore it has admitted
@@ -106,6 +107,8 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
     let answers = dry_run(context).await?;
     refuse_known(context, &answers, Some(&ours))?;
     if answers.iter().any(is_known) {
+        // A registration does not take over a node of another configuration, even in its first quarantine.
+        refuse_known(context, &inspected, Some(&ours))?;
         let joined = ask_all_nodes(context, register(context)).await;
         let replies = answers
             .iter()

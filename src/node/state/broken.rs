@@ -16,7 +16,7 @@ use crate::{
         },
         parameters::QuorumParameters,
         state::{
-            HeldKey, NodeState, NodeTime, ReaderRun, Subscribers,
+            HeldKey, NodeMetadata, NodeState, NodeTime, ReaderRun, Subscribers,
             counters::{Counters, start},
             renew::is_below,
         },
@@ -62,6 +62,15 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
     (M::VoteBelowMinimum, |node| match node.operation {
         Operation::Lock(_) | Operation::Enqueue(_) | Operation::Renew(_) => node.without_minimum_token(),
         _ => node.execute(),
+    }),
+    (M::TakeOverVoter, |node| node.take_over_voter()),
+    (M::IgnoreForeignRenewal, |node| {
+        let is_new = node.state.is_new;
+        let answer = node.execute();
+        if matches!((node.operation, &answer), (Operation::Renew(_), Err(Answer::WrongQuorum { .. }))) {
+            node.state.is_new = is_new;
+        }
+        answer
     }),
     (M::ShortenTtl, |node| node.shorten_ttl()),
     (M::UnlockWithoutOwner, |node| node.unlock_without_owner()),
@@ -279,6 +288,17 @@ impl BrokenNode<'_, '_> {
         let result = self.execute();
         self.state.metadata = metadata;
         result
+    }
+
+    /// Admits a node of another configuration as if the node were empty.
+    fn take_over_voter(&mut self) -> Result<Answer, Answer> {
+        let is_of_another = |metadata: &NodeMetadata| metadata.fingerprint != self.parameters.fingerprint;
+        if let Operation::Init(_) = self.operation
+            && self.state.metadata().is_some_and(is_of_another)
+        {
+            (self.state.metadata, self.state.is_new) = (None, None);
+        }
+        self.execute()
     }
 
     fn shorten_ttl(&mut self) -> Result<Answer, Answer> {

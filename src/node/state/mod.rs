@@ -240,7 +240,7 @@ impl NodeState {
                 self.may_vote(parameters, now).and_then(|()| self.write_back(parameters, write_back, now))
             }
             Operation::Renew(renew) => {
-                self.admit(parameters).and_then(|()| self.renew(parameters, renew, now))
+                self.admit_renewal(parameters, now).and_then(|()| self.renew(parameters, renew, now))
             }
             Operation::Unlock(unlock) => Ok(self.unlock(parameters, unlock, now, subscribers)),
             Operation::ForceUnlock(unlock) => Ok(self.force_unlock(parameters, unlock, now, subscribers)),
