@@ -132,6 +132,7 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
 /// * [`AdminError::Config`] if the settings of either builder are invalid, or if two addresses of one builder lead to
 ///   one server. Also if nodes could not distinguish the two configurations: then the new configuration needs a
 ///   [`name`](QuorumBuilder::name) of its own.
+/// * [`AdminError::NotNew`] if a node that joins belongs to another quorum. Nothing is changed.
 /// * [`AdminError::Incomplete`] if the old nodes that did not answer could still be a quorum (the other old nodes are
 ///   closed then), or if a new node did not answer. The same call again continues from there.
 ///
@@ -199,10 +200,12 @@ async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), Ad
         let is_same = addresses(before) == addresses(after);
         return if is_same { Ok(()) } else { Err(same_configuration(new_name).into()) };
     }
-    if inspect_distinct(after).await?.iter().all(|answer| fingerprint_in(answer) == Some(&to)) {
+    let closed = to.closed_for();
+    let found = inspect_distinct(after).await?;
+    if found.iter().all(|answer| fingerprint_in(answer) == Some(&to)) {
         return Ok(());
     }
-    let closed = to.closed_for();
+    refuse_foreign(before, after, &found, [&from, &to, &closed])?;
     let longest = before.settings.parameters.quarantine.lasts.max(after.settings.parameters.quarantine.lasts);
     let mut rounds = 0;
     loop {
@@ -230,6 +233,24 @@ async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), Ad
     let opened = ask_all_nodes(after, Operation::Reconfigure(open)).await;
     let both: Vec<Answer> = opened.into_iter().zip(made).map(|(opened, made)| better(opened, made)).collect();
     every(after, &both)
+}
+
+/// Returns an error if a joining node belongs to a quorum other than these. The move would stop after the old nodes are
+/// closed.
+fn refuse_foreign(
+    before: &ClientContext,
+    after: &ClientContext,
+    found: &[Answer],
+    own: [&Fingerprint; 3],
+) -> Result<(), AdminError> {
+    let old = addresses(before);
+    for (node, answer) in after.nodes.iter().zip(found).filter(|(node, _)| !old.contains(node.address())) {
+        if let Some(theirs) = fingerprint_in(answer).filter(|theirs| !own.contains(theirs)) {
+            let (node, metadata) = (Arc::clone(node.address()), theirs.to_string().into());
+            return Err(AdminError::NotNew { node, metadata });
+        }
+    }
+    Ok(())
 }
 
 /// Closes old nodes until the remaining ones are no quorum.
