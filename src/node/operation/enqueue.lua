@@ -71,7 +71,8 @@ function node.enqueue(resources, owner, ttl, hint, waiter, arrival, entry_ttl, i
   if is_free and (not head or head == waiter) then
     local vote = node.grant(resources, owner, ttl, hint, seen)
     if head then
-      node.leave_queue(resource, waiter)
+      -- The resource is locked now, even if the waiter's entry stays until its ttl ends.
+      pcall(node.leave_queue, resource, waiter)
     end
     -- The readers behind a reader may lock at once.
     local is_shared = resources.is_shared and resources.is_shared[index + 1]

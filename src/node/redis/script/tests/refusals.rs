@@ -179,6 +179,41 @@ fn an_unlock_needs_no_permission_to_mark_or_wake() {
     }
 }
 
+/// The lock of another library has no ttl, and gets the longest ttl as a repair.
+#[test]
+fn a_lock_without_a_ttl_refuses_clients_that_may_not_set_one() {
+    let (mut server, vote) = registered();
+    server.run("HSET endless a-b-c-d-e:2 1");
+    server.run("ACL SETUSER u on >x ~* &* +@all -pexpire");
+    server.connect_as("u");
+    for operation in [
+        lock("endless", "me", 5000, 0),
+        lock("a endless", "me", 5000, 0),
+        renew("endless", "me", 1, 5000, vote),
+    ] {
+        let answer = server.one(&parameters(), &operation);
+        assert!(matches!(answer, Answer::Held(_)), "{operation:?}: {answer:?}");
+    }
+    assert_eq!(server.ttl(b"endless"), -1);
+}
+
+/// The entry of the waiter then stays until its ttl ends.
+#[test]
+fn a_waiter_that_may_not_leave_the_queue_has_locked() {
+    for is_group in [false, true] {
+        let (mut server, _) = registered();
+        let resources = if is_group { "held a" } else { "held" };
+        server.one(&parameters(), &enqueue(resources, "waiter", "waiter", 0, 50_000));
+        let _listening = server.listen(std::iter::once(names::wake(&resource("held"), &owner("waiter"))));
+        server.one(&parameters(), &unlock("held", "me", true, false));
+        server.run("ACL SETUSER u on >x ~* &* +@all -zrem");
+        server.connect_as("u");
+        let answer = server.one(&parameters(), &enqueue(resources, "waiter", "waiter", 0, 50_000));
+        assert!(matches!(answer.without_waiters(), Answer::Granted { .. }), "{resources}: {answer:?}");
+        assert_eq!(server.holds(&resource("held"), &owner("waiter")), Some(1));
+    }
+}
+
 #[test]
 fn a_force_unlock_without_permission_to_publish_writes_the_tombstone() {
     let (mut server, vote) = registered();
