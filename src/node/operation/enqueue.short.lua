@@ -8,6 +8,5 @@ call('ZREM', $ENTRY_TTL .. resource .. '}', waiter)
 if type(woken) == 'string' and string.sub(woken, -#waiter - 1) == ' ' .. waiter then
   call('DEL', $LAST_WOKEN .. resource .. '}')
 end
-if queued[3] then
-  call('PUBLISH', $CHANNEL .. $HEAD .. resource .. '}:' .. queued[3], '0')
-end
+local channel = queued[3] and $CHANNEL .. $HEAD .. resource .. '}:' .. queued[3]
+$SHORT_PUBLISH

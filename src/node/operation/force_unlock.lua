@@ -16,19 +16,18 @@ function node.force_unlock(resources)
         redis.call('DEL', resource, readers)
         deleted = deleted + 1
         pcall(node.delete_marks, resource)
-        -- The tombstone precedes the notice, which may be forbidden. Without a tombstone, the holder's
-        -- next renewal would write the lock again.
+        -- Without a tombstone, the holder's next renewal would write the lock again.
         for _, owner in ipairs(owners) do
           node.write_tombstone(resource, owner)
         end
-        redis.call('PUBLISH', $CHANNEL .. braced(resource), '0')
+        node.publish($CHANNEL .. braced(resource))
         pcall(node.next_in_queue, resource)
         -- The former holder then queries the nodes. Without this notice, it would do so at its next
         -- renewal.
         for _, owner in ipairs(owners) do
           local client = string.match(owner, '^(.*):')
           if client then
-            redis.pcall('PUBLISH', $CHANNEL .. $FORCE_UNLOCKED .. client .. '}', '0')
+            node.publish($CHANNEL .. $FORCE_UNLOCKED .. client .. '}')
           end
         end
       end

@@ -13,7 +13,7 @@ use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use super::{
     classify::{classify, classify_call},
     raw_connection::{PendingAnswer, RawConnection, broken},
-    script::{self, ScriptName},
+    script::{self, CallReply, ScriptName},
     script_load,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         names,
         operation::{Answer, Operation},
         parameters::{Incarnation, QuorumParameters},
-        transport::{BatchId, Connection, ConnectionEvent},
+        transport::{BatchId, Connection, ConnectionEvent, NoticeCommand},
     },
     values::Resource,
 };
@@ -125,14 +125,15 @@ impl RedisConnection {
             let Some((pending, _)) = self.unanswered.pop_front() else { return Ok(()) };
             self.raw.budget.reset();
             self.expect_next();
-            let event = match pending {
-                PendingReply::Call { batch, operations } => call_event(batch, &operations, answer?),
+            match pending {
+                PendingReply::Call { batch, operations } => {
+                    self.events.extend(call_events(batch, &operations, answer?));
+                }
                 PendingReply::Load => {
                     self.script_name = script_name(&answer?.extract_error()?)?;
-                    ConnectionEvent::Loaded
+                    self.events.push_back(ConnectionEvent::Loaded);
                 }
-            };
-            self.events.push_back(event);
+            }
         }
         Ok(())
     }
@@ -160,7 +161,10 @@ impl RedisConnection {
                 }
                 Err(error) if error.is_unrecoverable_error() => return Err(error),
                 Err(error) => {
-                    tracing::warn!(error = %classify(&error), "node refuses subscriptions: waiters poll");
+                    let is_on = subscriptions.first().is_some_and(|subscription| subscription.is_on);
+                    let command = if is_on { NoticeCommand::Subscribe } else { NoticeCommand::Unsubscribe };
+                    self.events
+                        .push_back(ConnectionEvent::NoticeRefused { command, error: classify(&error) });
                 }
             }
         }
@@ -235,14 +239,28 @@ fn script_name(reply: &Value) -> RedisResult<ScriptName> {
     })
 }
 
-/// Converts the reply to a call: one error for the whole call, or one answer for each operation.
-fn call_event(batch: BatchId, operations: &[Operation], reply: Value) -> ConnectionEvent {
-    let error = match reply {
-        Value::ServerError(error) => RedisError::from(error),
-        reply => return ConnectionEvent::Answers { batch, answers: script::decode(operations, reply) },
+/// Converts the reply to a call: one error for the whole call, or one answer for each operation, and the error of an
+/// unpublished notice.
+fn call_events(
+    batch: BatchId,
+    operations: &[Operation],
+    reply: Value,
+) -> impl Iterator<Item = ConnectionEvent> {
+    let (event, unpublished) = match reply {
+        Value::ServerError(error) => (failed_call(batch, operations, &RedisError::from(error)), None),
+        reply => {
+            let CallReply { answers, unpublished } = script::decode(operations, reply);
+            (ConnectionEvent::Answers { batch, answers }, unpublished)
+        }
     };
+    let command = NoticeCommand::Publish;
+    let refused = unpublished.map(|error| ConnectionEvent::NoticeRefused { command, error });
+    std::iter::once(event).chain(refused)
+}
+
+fn failed_call(batch: BatchId, operations: &[Operation], error: &RedisError) -> ConnectionEvent {
     if error.code() == Some("NOSCRIPT") {
         return ConnectionEvent::NotLoaded { batch };
     }
-    ConnectionEvent::Answers { batch, answers: vec![Answer::Error(classify_call(&error)); operations.len()] }
+    ConnectionEvent::Answers { batch, answers: vec![Answer::Error(classify_call(error)); operations.len()] }
 }

@@ -190,7 +190,7 @@ impl BrokenNode<'_, '_> {
 
     /// Whether the node would renew the lease.
     fn would_keep(&self) -> Result<bool, Answer> {
-        let (mut state, mut subscribers) = (self.state.clone(), Subscribers::new(&|_| 1));
+        let (mut state, mut subscribers) = (self.state.clone(), Subscribers::new(&|_| Some(1)));
         let answer = state.execute(self.parameters, self.operation, self.now, &mut subscribers)?;
         Ok(is_kept(&answer))
     }

@@ -3,30 +3,36 @@
 use super::*;
 use crate::node::{
     Enqueue, Queued, Unlock, Vacant, names,
-    operation::samples::{enqueue, giving_up, take, withdraw},
+    operation::samples::{enqueue, giving_up, publishing_steps, take, withdraw},
     state::wait_queue::QueueEntry,
 };
 
 const ENTRY_TTL: u64 = 10_000;
 
-/// The node of a test, and who listens.
+/// The node of a test, and the topics without subscribers.
 struct QueueFixture {
     node: Fixture,
     deaf: Vec<Resource>,
 }
 
 impl QueueFixture {
+    fn free() -> Self {
+        Self { node: Fixture::new(), deaf: Vec::new() }
+    }
+
     /// Somebody holds the resource for five seconds.
     fn held() -> Self {
-        let mut queue = Self { node: Fixture::new(), deaf: Vec::new() };
+        let mut queue = Self::free();
         queue.ask(&lock("a", "holder", 5000, 0));
         queue
     }
 
     fn ask(&mut self, entry: &Operation) -> Answer {
-        let listeners = |topic: &Resource| u32::from(!self.deaf.contains(topic));
+        let (deaf, is_mute) = (&self.deaf, self.node.is_mute);
+        let listeners = |topic: &Resource| (!is_mute).then(|| u32::from(!deaf.contains(topic)));
         let outcome = self.node.state.apply_with_listeners(&listeners, &parameters(), entry, self.node.now());
         self.node.notices.extend(outcome.notices);
+        self.node.is_any_unpublished |= outcome.is_any_unpublished;
         outcome.answer
     }
 
@@ -78,7 +84,7 @@ fn queued(answer: &Answer) -> &Queued {
 
 #[test]
 fn an_enqueue_for_a_free_resource_leaves_no_queue() {
-    let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
+    let mut queue = QueueFixture::free();
     assert_eq!(queue.ask(&enqueue("a b", "me", "w", 0, ENTRY_TTL)), granted(START + 1));
     assert_eq!(
         (queue.node.owner_of("a").as_deref(), queue.node.owner_of("b").as_deref()),
@@ -188,8 +194,43 @@ fn a_waiter_that_does_not_listen_leaves_the_queue_at_once() {
 }
 
 #[test]
+fn waiters_keep_their_places_if_no_wake_can_be_published() {
+    let mut queue = QueueFixture::held();
+    let [first, second, third] = ["first", "second", "third"].map(|waiter| queue.enter(waiter));
+    queue.node.is_mute = true;
+    let answer = queue.ask(&unlock("a", "holder", true, false));
+    assert_eq!(answer, Answer::Unlocked { deleted: 1 }.with_waiters(true));
+    assert_eq!(queue.node.owner_of("a"), None);
+    assert_eq!(queue.woken(), []);
+    for newcomer in [lock("a", "newcomer", 5000, 0), enqueue("a", "newcomer", "newcomer", 0, 0)] {
+        assert_eq!(queued(&queue.ask(&newcomer)).holder, None, "the resource is free, and has waiters");
+    }
+    assert!(!is_granted(&queue.come_back("second", second)), "the first has its hand-over");
+    queue.node.milliseconds += u64::try_from(parameters().hand_over.as_millis()).unwrap();
+    assert!(!is_granted(&queue.come_back("third", third)));
+    let [by_first, by_second] = [("first", first), ("second", second)].map(|(waiter, arrival)| {
+        let mut queue = QueueFixture { node: queue.node.clone(), deaf: Vec::new() };
+        is_granted(&queue.come_back(waiter, arrival)).then(|| queue.waiters())
+    });
+    assert_eq!(by_first.unwrap(), ["second", "third"]);
+    assert_eq!(by_second.unwrap(), ["first", "third"]);
+}
+
+#[test]
+fn no_answer_depends_on_a_notice() {
+    let (mut heard, mut mute) = (Fixture::new(), Fixture { is_mute: true, ..Fixture::new() });
+    for (step, publishes) in &publishing_steps() {
+        assert_eq!(mute.ask(step), heard.ask(step), "{step:?}");
+        assert_eq!(mute.state, heard.state, "{step:?}");
+        assert_eq!(std::mem::take(&mut mute.is_any_unpublished), *publishes, "{step:?}");
+        assert!(!heard.is_any_unpublished);
+    }
+    assert_eq!(mute.notices, []);
+}
+
+#[test]
 fn a_writer_that_does_not_listen_blocks_no_reader() {
-    let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
+    let mut queue = QueueFixture::free();
     queue.ask(&lock("*a", "reader", 5000, 0));
     queue.enter("writer");
     let asks = enqueue("*a", "late", "late:shared", 0, ENTRY_TTL);
@@ -408,7 +449,7 @@ fn a_waiter_that_becomes_second_gets_a_head_notice() {
 
 #[test]
 fn an_enqueue_only_request_neither_locks_nor_wakes() {
-    let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
+    let mut queue = QueueFixture::free();
     let Operation::Enqueue(waits) = enqueue("a", "me", "w", 0, ENTRY_TTL) else { panic!() };
     let answer = queue.ask(&Operation::Enqueue(Enqueue { enqueue_only: true, ..waits }));
     assert_eq!((queued(&answer).rank, queued(&answer).arrival > 0), (0, true));

@@ -43,6 +43,9 @@ const OWNERS: [&str; 3] = ["u:1", "a-b-c-d-e:2", "me/a-b-c-d-e:3"];
 /// The waiters, half of which are readers.
 const WAITERS: [&str; 4] = ["w:1", "w:2:shared", "w:3:shared", "w:4"];
 
+/// The user that may publish on no channel.
+const MUTE: &str = "mute";
+
 /// A hand-over that is long enough for no mark to expire within a run.
 const HAND_OVER: Duration = Duration::from_secs(15);
 
@@ -59,6 +62,8 @@ struct Pair<'a> {
     ear: &'a mut Connection,
     /// The channels with subscribers.
     listening: BTreeSet<Vec<u8>>,
+    /// Whether the user may publish on no channel.
+    is_mute: bool,
     state: NodeState,
     last: u64,
     steps: u64,
@@ -174,25 +179,28 @@ impl Pair<'_> {
         parameters: &QuorumParameters,
         operations: &[Operation],
         said: &[Answer],
-        told: &[Vec<u8>],
+        (told, is_any_unpublished): (&[Vec<u8>], bool),
         now: NodeTime,
     ) -> Result<NodeState, (Vec<Answer>, Vec<String>)> {
         let mut state = self.state.clone();
-        let (mut expected, mut notices) = (Vec::new(), Vec::new());
+        let (mut expected, mut notices, mut expects_unpublished) = (Vec::new(), Vec::new(), false);
         let is_heard = |channel: &Vec<u8>| self.listening.contains(channel);
-        let listeners = |topic: &Resource| u32::from(is_heard(&names::notice_channel(topic)));
+        let listeners =
+            |topic: &Resource| (!self.is_mute).then(|| u32::from(is_heard(&names::notice_channel(topic))));
         let mut is_same = operations.len() == said.len();
         for (operation, said) in operations.iter().zip(said) {
             let before = state.clone();
-            let Outcome { answer, notices: topics } =
+            let Outcome { answer, notices: topics, is_any_unpublished } =
                 state.apply_with_listeners(&listeners, parameters, operation, now);
+            expects_unpublished |= is_any_unpublished;
             notices.extend(topics.iter().map(names::notice_channel).filter(is_heard));
             is_same &= is_same_answer(operation, &answer, said, &state, now);
             adopt_arrival(&mut state, operation, said);
             adopt_mark(&mut state, &before, operation, (&answer, said), now);
             expected.push(answer);
         }
-        if is_same && notices == told { Ok(state) } else { Err((expected, shown(&notices))) }
+        is_same &= notices == told && expects_unpublished == is_any_unpublished;
+        if is_same { Ok(state) } else { Err((expected, shown(&notices))) }
     }
 
     fn step(&mut self, step: &TestStep) -> Result<(), TestCaseError> {
@@ -216,19 +224,23 @@ impl Pair<'_> {
                 let [before, after] = times;
                 self.note_delay(times);
                 let told = told(self.ear);
-                let state = self.predict(&parameters, &operations, &said, &told, before);
+                let is_any_unpublished = self.server.take_unpublished().is_some();
+                let notices = (&*told, is_any_unpublished);
+                let state = self.predict(&parameters, &operations, &said, notices, before);
                 // A second may have begun in between, which counters that were missing show: in
                 // answers, or only in what is stored.
                 self.state = match state {
                     Ok(state) if before.seconds() == after.seconds() || self.agrees_with(&state) => state,
-                    other => self.predict(&parameters, &operations, &said, &told, after).or(other).map_err(
-                        |expected| {
+                    other => self
+                        .predict(&parameters, &operations, &said, notices, after)
+                        .or(other)
+                        .map_err(|expected| {
                             let told = shown(&told);
-                            let problem =
-                                format!("{operations:#?}\nserver: {said:#?} {told:#?}\nstate: {expected:#?}");
-                            TestCaseError::fail(problem)
-                        },
-                    )?,
+                            TestCaseError::fail(format!(
+                                "{operations:#?}\nserver: {said:#?} {told:#?}, unpublished: \
+                                 {is_any_unpublished}\nstate: {expected:#?}"
+                            ))
+                        })?,
                 };
                 for answer in &said {
                     if let (Answer::Granted { vote }, _) = answer.clone().into_parts() {
@@ -302,6 +314,14 @@ impl Pair<'_> {
                     subscribe(self.ear, redis::cmd("UNSUBSCRIBE").arg(&channel));
                     self.listening.remove(&channel);
                 }
+            }
+            TestStep::Mute(is_mute) => {
+                if *is_mute {
+                    self.server.connect_as(MUTE);
+                } else {
+                    self.server.connect();
+                }
+                self.is_mute = *is_mute;
             }
             TestStep::WakeLongAgo(name) => {
                 let name = resource(name);
@@ -572,6 +592,7 @@ fn adopt_arrival(state: &mut NodeState, operation: &Operation, said: &Answer) {
 fn the_script_and_the_pure_node_agree() {
     let server = RefCell::new(Server::start());
     let ear = RefCell::new(server.borrow().listen(std::iter::empty()));
+    server.borrow_mut().run(&format!("ACL SETUSER {MUTE} on >x ~* resetchannels +@all"));
     let config = ProptestConfig {
         cases: 1000,
         max_shrink_iters: 2000,
@@ -594,12 +615,14 @@ fn the_script_and_the_pure_node_agree() {
         let all = topics.iter().map(Topic::channel).collect::<Vec<_>>();
         let mut attempt = || {
             subscribe(&mut ear, redis::cmd("UNSUBSCRIBE").arg(&all));
+            server.connect();
             server.run("FLUSHALL");
             let last = server.seconds() * 1_000_000;
             let state = NodeState::new(&server.incarnation_of_data());
             let (server, ear) = (&mut *server, &mut *ear);
             let listening = BTreeSet::new();
-            let mut pair = Pair { server, ear, listening, state, last, steps: 0, is_delayed: false };
+            let mut pair =
+                Pair { server, ear, listening, is_mute: false, state, last, steps: 0, is_delayed: false };
             let is_heard = |(topic, is_heard): (&Topic, bool)| is_heard.then(|| topic.channel());
             pair.listen(topics.iter().zip(heard.iter().copied()).filter_map(is_heard));
             let result = steps.iter().try_for_each(|step| pair.step(step));

@@ -1,12 +1,15 @@
 //! Servers that refuse: without memory, as a replica, without a permission.
 
+use std::collections::BTreeSet;
+
 use crate::{
     node::{
         Answer, Operation, Unlock, names,
         operation::samples::{
-            enqueue, force_unlock, lock, owner, parameters, proclaim, renew, resource, said, unlock,
+            enqueue, force_unlock, lock, owner, parameters, proclaim, publishing_steps, renew, resource,
+            said, unlock,
         },
-        redis::script::tests::server::Server,
+        redis::script::{self, tests::server::Server},
     },
     values::NodeError,
 };
@@ -118,7 +121,6 @@ fn the_short_way_reports_a_missing_permission() {
         ("hgetall", vec![&refused]),
         ("get", vec![&refused, &renew]),
         ("hdel", vec![&unlock]),
-        ("publish", vec![&unlock]),
     ] {
         server.connect();
         server.run(&format!("ACL SETUSER u{missing} on >x ~* &* +@all -{missing}"));
@@ -214,16 +216,68 @@ fn a_waiter_that_may_not_leave_the_queue_has_locked() {
     }
 }
 
+/// Any other line that publishes could make its answer depend on the notice.
 #[test]
-fn a_force_unlock_without_permission_to_publish_writes_the_tombstone() {
-    let (mut server, vote) = registered();
-    server.run("ACL SETUSER mute on >x ~* &* +@all -publish");
-    server.connect_as("mute");
-    let answer = server.one(&parameters(), &force_unlock("held"));
-    assert!(matches!(answer, Answer::Error(NodeError::NoPermission(_))), "{answer:?}");
-    server.connect();
-    assert_eq!(server.holds(&resource("held"), &owner("me")), None);
-    assert_eq!(server.one(&parameters(), &renew("held", "me", 1, 5000, vote)), Answer::Tombstone);
+fn only_the_shared_fragments_publish() {
+    let publishes = |line: &&str| line.to_ascii_uppercase().contains("PUBLISH'");
+    let lines: BTreeSet<&str> = script::source().lines().map(str::trim).filter(publishes).collect();
+    let general = "local listeners = redis.pcall('PUBLISH', channel, '0')";
+    let short = "local listeners = channel and call('PUBLISH', channel, '0')";
+    assert_eq!(lines, BTreeSet::from([general, short]));
+}
+
+#[test]
+fn no_answer_depends_on_permission_to_publish() {
+    for is_registered in [false, true] {
+        let expected = publish(&mut Server::start(), is_registered, None);
+        let rules = ["~* resetchannels +@all", "~* &* +@all -publish", "~* resetchannels +@all -publish"];
+        for rules in rules {
+            let mut server = Server::start();
+            server.run(&format!("ACL SETUSER mute on >x {rules}"));
+            server.connect_as("mute");
+            let is_denied = |error: &NodeError| matches!(error, NodeError::NoPermission(_));
+            assert_eq!(publish(&mut server, is_registered, Some(&is_denied)), expected, "{rules}");
+        }
+        let mut server = Server::start_with(["--rename-command", "PUBLISH", ""]);
+        let is_unknown = |error: &NodeError| error.to_string().contains("nknown");
+        assert_eq!(publish(&mut server, is_registered, Some(&is_unknown)), expected);
+    }
+}
+
+/// Executes every kind of operation that publishes. Returns the answers without numbers, and the keys after each.
+///
+/// `refuses`: the server publishes nothing, and the errors are of this kind.
+fn publish(
+    server: &mut Server,
+    is_registered: bool,
+    refuses: Option<&dyn Fn(&NodeError) -> bool>,
+) -> Vec<(String, Vec<Vec<u8>>)> {
+    if is_registered {
+        server.register();
+    }
+    let waiters = ["one:1", "two:1", "three:1"].map(owner);
+    let topics = ["a", "e"].map(resource).into_iter().flat_map(|name| {
+        let of_name =
+            waiters.iter().flat_map(move |waiter| [names::wake(&name, waiter), names::head(&name, waiter)]);
+        of_name.collect::<Vec<_>>()
+    });
+    let topics: Vec<_> = topics.collect();
+    let _listening = server.listen(topics.into_iter());
+    let mut seen = Vec::new();
+    for (step, publishes) in publishing_steps() {
+        let answer = server.one(&parameters(), &step);
+        assert!(!matches!(answer.without_waiters(), Answer::Error(_)), "{step:?}: {answer:?}");
+        let unpublished = server.take_unpublished();
+        assert_eq!(unpublished.is_some(), refuses.is_some() && publishes, "{step:?}: {unpublished:?}");
+        assert!(
+            unpublished.iter().all(|error| refuses.is_some_and(|refuses| refuses(error))),
+            "{unpublished:?}"
+        );
+        let is_of_number = |char: char| char.is_ascii_digit() || char == '.';
+        seen.push((format!("{answer:?}").replace(is_of_number, ""), server.keys()));
+    }
+    assert_eq!(server.holds(&resource("a"), &owner("holder:1")), None);
+    seen
 }
 
 /// The commands of the script that write.
@@ -268,6 +322,7 @@ fn no_missing_permission_leaves_a_key_without_a_ttl() {
             // The short way counts by INCR. Without permission, the general way counts by SET.
             "set" => assert!(long && !short, "{missing}: {answers:?}"),
             "incr" | "decr" | "del" => assert!(!long && !short, "{missing}: {answers:?}"),
+            "publish" => assert!(!answers.iter().any(denied), "{missing}: {answers:?}"),
             _ => assert!(answers.iter().any(denied), "{missing}: {answers:?}"),
         }
         server.connect();
