@@ -350,3 +350,18 @@ async fn a_client_without_notices_does_everything_that_it_reports() {
         }
     }
 }
+
+/// A waiter subscribes to its wake and to releases in one command.
+#[tokio::test]
+async fn a_forbidden_channel_takes_no_other_subscription_along() {
+    let cluster = Cluster::processes(1).await;
+    let server = cluster.server(0);
+    let rules = ["~*", "resetchannels", "&redisson_lock__channel:redquorum:*", "+@all"];
+    server.command(&[&["ACL", "SETUSER", "app", "on", ">pw"][..], &rules].concat()).await;
+    let url = server.url().replace("//", "//app:pw@");
+    let builder = || Quorum::builder().nodes([&url]).admit_new_nodes();
+    let (quorum, other) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
+    let locks = [&quorum, &other].map(|quorum| quorum.red_lock("lock:1"));
+    let is_queued = async || server.query::<u64>(cmd("ZCARD").arg("redquorum:queue:{lock:1}")).await == 1;
+    assert!(is_handed_on(&locks[0], &locks[1..], is_queued).await);
+}

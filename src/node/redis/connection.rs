@@ -39,6 +39,9 @@ pub(super) struct RedisConnection {
     /// The subscription changes that are not sent yet. They are sent one command at a time, so that a
     /// thousand of them never fill the queue that calls need.
     pending_subscriptions: VecDeque<PendingSubscription>,
+    /// The changes of a refused command, each of which is sent again as a command of its own, before the
+    /// pending changes: one forbidden channel refuses a whole command.
+    refused_together: VecDeque<PendingSubscription>,
     subscribing: Option<SubscriptionCommand>,
     events: VecDeque<ConnectionEvent>,
     /// Whether the last poll found exactly the queued events, so that no further poll is needed after they
@@ -71,6 +74,7 @@ impl RedisConnection {
             script_name: ScriptName::default(),
             unanswered: VecDeque::new(),
             pending_subscriptions: VecDeque::new(),
+            refused_together: VecDeque::new(),
             subscribing: None,
             events: VecDeque::new(),
             is_settled: false,
@@ -160,6 +164,7 @@ impl RedisConnection {
                         .extend(on.map(|subscription| ConnectionEvent::Subscribed(subscription.resource)));
                 }
                 Err(error) if error.is_unrecoverable_error() => return Err(error),
+                Err(_) if subscriptions.len() > 1 => self.refused_together.extend(subscriptions),
                 Err(error) => {
                     let is_on = subscriptions.first().is_some_and(|subscription| subscription.is_on);
                     let command = if is_on { NoticeCommand::Subscribe } else { NoticeCommand::Unsubscribe };
@@ -170,16 +175,19 @@ impl RedisConnection {
         }
     }
 
-    /// Returns the next command: pending changes of one kind, up to [`MAX_CHANNELS`].
+    /// Returns the next command: pending changes of one kind, up to [`MAX_CHANNELS`], or one change of a
+    /// refused command.
     fn next_subscription_command(&mut self) -> Option<SubscriptionCommand> {
-        let is_on = self.pending_subscriptions.front()?.is_on;
-        let alike = self
-            .pending_subscriptions
-            .iter()
-            .take(MAX_CHANNELS)
-            .take_while(|subscription| subscription.is_on == is_on)
-            .count();
-        let subscriptions: Vec<_> = self.pending_subscriptions.drain(..alike).collect();
+        let subscriptions: Vec<_> = match self.refused_together.pop_front() {
+            Some(subscription) => vec![subscription],
+            None => {
+                let is_on = self.pending_subscriptions.front()?.is_on;
+                let pending = self.pending_subscriptions.iter().take(MAX_CHANNELS);
+                let alike = pending.take_while(|subscription| subscription.is_on == is_on).count();
+                self.pending_subscriptions.drain(..alike).collect()
+            }
+        };
+        let is_on = subscriptions.first()?.is_on;
         let channels: Vec<_> =
             subscriptions.iter().map(|subscription| names::notice_channel(&subscription.resource)).collect();
         self.raw.pushes.expect(channels.clone());
