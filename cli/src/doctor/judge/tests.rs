@@ -10,7 +10,10 @@ use redquorum::{RestartGuard, error::NodeError};
 
 use super::*;
 use crate::doctor::{
-    facts::{Access, ClockReading, CommandTrial, Info, NodeMetadata, Persistence, Rate},
+    facts::{
+        Access, ClockReading, CommandTrial, Info, NodeMetadata, NoticeFailure, NoticePermission, Persistence,
+        Rate, RefusedNotice,
+    },
     finding::Level,
 };
 
@@ -124,6 +127,11 @@ fn unguarded(facts: &mut Facts) {
 
 fn forbid(facts: &mut Facts, command: &str) {
     trial(facts).forbidden.push((command.to_owned(), no()));
+}
+
+fn refuse_notices(facts: &mut Facts, refused: &[(&'static str, Option<NoticePermission>)]) {
+    let refused = refused.iter().map(|&(command, missing)| RefusedNotice { command, missing, text: no() });
+    server(facts).access.notices = Err(NoticeFailure::Refused(refused.collect()));
 }
 
 /// Gives the second node two addresses with these servers.
@@ -309,7 +317,39 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| server(facts).access.by_hash = Err(no()), "scripts", Level::Fail, "evalsha; +evalsha"),
     (|facts| server(facts).access.by_text = Err(no()), "scripts", Level::Fail, "do not work: eval"),
     (|facts| server(facts).access.loads = Err(no()), "scripts", Level::Fail, "+script|load"),
-    (|facts| server(facts).access.notices = Err(no()), "notices", Level::Warn, "waiters poll; +subscribe"),
+    (
+        |facts| refuse_notices(facts, &[("subscribe", Some(NoticePermission::Command))]),
+        "notices",
+        Level::Warn,
+        "waiters poll; +subscribe +unsubscribe",
+    ),
+    (
+        |facts| refuse_notices(facts, &[("publish", Some(NoticePermission::Command))]),
+        "notices",
+        Level::Warn,
+        "(publish: NOPERM no): waiters poll; +publish",
+    ),
+    (
+        |facts| {
+            let missing = Some(NoticePermission::Channel);
+            refuse_notices(facts, &[("subscribe", missing), ("publish", missing)]);
+        },
+        "notices",
+        Level::Warn,
+        "publish: NOPERM no): waiters poll; ACL SETUSER ... &redisson_lock__channel:*",
+    ),
+    (
+        |facts| refuse_notices(facts, &[("publish", None)]),
+        "notices",
+        Level::Warn,
+        "waiters poll; `publish` under its own name",
+    ),
+    (
+        |facts| server(facts).access.notices = Err(NoticeFailure::Other("lost".to_owned())),
+        "notices",
+        Level::Warn,
+        "do not arrive (lost): waiters poll; proxy",
+    ),
     (|facts| trial(facts).failure = Some("OOM".to_owned()), "writes", Level::Fail, "OOM; memory"),
     (|facts| server(facts).access.trial = Err(no()), "permissions", Level::Warn, "cannot tell; scripts"),
     (|facts| server(facts).access.trial = Err(no()), "waiting", Level::Warn, "cannot tell; scripts"),
