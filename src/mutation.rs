@@ -27,6 +27,8 @@ pub(crate) enum Mutation {
     WriteBackWithoutOwner,
     /// A write-back that also lowers counters.
     WriteBackAboveToken,
+    /// A write-back that does not check the minimum token.
+    WriteBackBelowMinimum,
     /// A token that is the largest vote, without a write-back, so that perhaps no quorum has
     /// recorded the token.
     NoWriteBack,
@@ -66,6 +68,10 @@ pub(crate) enum Mutation {
     ObserveBackwards,
     /// A restarted node that votes as if it had given no votes before.
     VoteBelowMinimum,
+    /// An `init` that takes over a node of another configuration after its first quarantine.
+    TakeOverVoter,
+    /// An `init` that ignores the renewals of another configuration.
+    IgnoreForeignRenewal,
     /// A queue node that grants to any client.
     GrantOutOfTurn,
     /// A queue node that wakes no waiter.

@@ -21,6 +21,7 @@ mod cli {
     mod orphans;
     mod outage;
     mod parent;
+    mod permissions;
     mod pty;
     mod recipes;
     mod reconfigure;

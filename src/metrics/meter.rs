@@ -8,13 +8,13 @@ use super::{
     label,
     metric::{
         ARRIVALS, ATTEMPTS, CONNECTIONS, HOLD, LATCH_WAIT, LEASES_DROPPED, LEASES_HELD, LEASES_LOST,
-        LOCK_CALLS_IN_FLIGHT, MARGIN, QUARANTINED, RECONNECTS, RENEWAL, RENEWALS, UNLOCKS_PENDING, VOTES,
-        WAIT,
+        LOCK_CALLS_IN_FLIGHT, MARGIN, NOTICES_REFUSED, QUARANTINED, RECONNECTS, RENEWAL, RENEWALS,
+        UNLOCKS_PENDING, VOTES, WAIT,
     },
 };
 use crate::{
     error::LossReason,
-    node::{Answer, remote::Monitor},
+    node::{Answer, remote::Monitor, transport::NoticeCommand},
     observer::{
         AttemptEnd, CallEnd, LatchEnd, LeaseEnd, Mode, ObservedLease, Observer, OperationKind,
         RenewalOutcome, Renewed,
@@ -81,6 +81,11 @@ impl Meter {
         LOCK_CALLS_IN_FLIGHT.gauge([self.quorum()])
     }
 
+    fn count_refused_notices(&self, node: &Arc<str>, command: NoticeCommand, by: u64) {
+        let [quorum, node] = self.of_node(node);
+        NOTICES_REFUSED.counter([quorum, node, command.name().into()]).increment(by);
+    }
+
     fn quarantined(&self, node: &Arc<str>, is_quarantined: bool) {
         QUARANTINED.gauge(self.of_node(node)).set(if is_quarantined { 1.0 } else { 0.0 });
     }
@@ -91,6 +96,7 @@ impl Monitor for Meter {
         CONNECTIONS.gauge(self.of_node(node)).increment(0.0);
         RECONNECTS.counter(self.of_node(node)).increment(0);
         UNLOCKS_PENDING.gauge(self.of_node(node)).increment(0.0);
+        NoticeCommand::ALL.into_iter().for_each(|command| self.count_refused_notices(node, command, 0));
     }
 
     fn connected(&self, node: &Arc<str>, again: bool) {
@@ -106,6 +112,10 @@ impl Monitor for Meter {
 
     fn registered(&self, node: &Arc<str>, is_quarantined: bool) {
         self.quarantined(node, is_quarantined);
+    }
+
+    fn notice_refused(&self, node: &Arc<str>, command: NoticeCommand) {
+        self.count_refused_notices(node, command, 1);
     }
 
     fn undelivered_changed(&self, node: &Arc<str>, change: i64) {

@@ -109,6 +109,8 @@ metrics! {
         "connections to a node, one for each client of the process";
     RECONNECTS = counter "redquorum_node_reconnects_total" ["quorum", "node"]
         "connections to a node after the first";
+    NOTICES_REFUSED = counter "redquorum_notices_refused_total" ["quorum", "node", "command"]
+        "calls with a notice that the node refused to publish, and changes of subscriptions that the node refused";
     UNLOCKS_PENDING = gauge "redquorum_unlocks_pending" ["quorum", "node"]
         "unlocks that a node has not confirmed yet";
 }

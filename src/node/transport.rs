@@ -70,6 +70,28 @@ pub(crate) trait Connection: fmt::Debug + Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BatchId(pub(crate) u64);
 
+/// A command by which notices are sent or received. Notices are best effort, so no answer depends on the
+/// permission to use one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum NoticeCommand {
+    Publish,
+    Subscribe,
+    Unsubscribe,
+}
+
+impl NoticeCommand {
+    pub(crate) const ALL: [Self; 3] = [Self::Publish, Self::Subscribe, Self::Unsubscribe];
+
+    /// Returns the name of the command, which logs and metrics show.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Publish => "publish",
+            Self::Subscribe => "subscribe",
+            Self::Unsubscribe => "unsubscribe",
+        }
+    }
+}
+
 /// An event on a connection.
 #[derive(Debug)]
 pub(crate) enum ConnectionEvent {
@@ -83,6 +105,8 @@ pub(crate) enum ConnectionEvent {
     Subscribed(Resource),
     /// A release notice.
     Released(Resource),
+    /// The node refused a command of notices: during a call, or to change subscriptions.
+    NoticeRefused { command: NoticeCommand, error: NodeError },
     /// The connection is broken.
     Closed(NodeError),
 }

@@ -37,8 +37,9 @@ pub enum InitOutcome {
 /// node has to answer within the connect timeout, so the nodes may be starting at the time of the call.
 ///
 /// The call declares these nodes to be new, because no client can distinguish a new node from a node that has lost its
-/// data. Without `init`, a node votes only after a quarantine of `max_ttl` and a little more. This call also admits
-/// nodes of this configuration that are still in the quarantine that began with their first client.
+/// data. Without `init`, a node votes only after a quarantine of `max_ttl` and a little more. If nodes are still in the
+/// quarantine that began with their first client, this call admits them, too, even if that client had another
+/// configuration: such a node has voted for no client, unless clients use [`RestartGuard::Off`](crate::RestartGuard::Off).
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -54,7 +55,7 @@ pub enum InitOutcome {
 ///
 /// # Errors
 ///
-/// * [`AdminError::NotNew`] if a node belongs to another quorum, or may have voted in this quorum. Nothing is changed.
+/// * [`AdminError::NotNew`] if a node belongs to a quorum, or may have voted in one. Nothing is changed.
 /// * [`AdminError::Config`] if the settings are invalid, if the clock of a node is off by more than an hour, or if two
 ///   addresses lead to one server. Nothing is changed.
 /// * [`AdminError::Incomplete`] if a node did not answer. The call inspects all nodes before it admits any. Nodes are
@@ -109,6 +110,8 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
     let answers = dry_run(context).await?;
     refuse_known(context, &answers, Some(&ours))?;
     if answers.iter().any(is_known) {
+        // A registration does not take over a node of another configuration, even in its first quarantine.
+        refuse_known(context, &inspected, Some(&ours))?;
         let joined = ask_all_nodes(context, register(context)).await;
         let replies = answers
             .iter()
@@ -130,10 +133,11 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
 /// # Errors
 ///
 /// * [`AdminError::Config`] if the settings of either builder are invalid, or if two addresses of one builder lead to
-///   one server. The error is the same if nodes could not distinguish the two configurations. In this case, give the
-///   new configuration a [`name`](QuorumBuilder::name) of its own.
-/// * [`AdminError::Incomplete`] if the old nodes that did not answer could still be a quorum, or if a new node did not
-///   answer. The old nodes that answered are closed. Repeat the call to continue the move.
+///   one server. Also if nodes could not distinguish the two configurations: then the new configuration needs a
+///   [`name`](QuorumBuilder::name) of its own.
+/// * [`AdminError::NotNew`] if a node that joins belongs to another quorum. Nothing is changed.
+/// * [`AdminError::Incomplete`] if the old nodes that did not answer could still be a quorum (the other old nodes are
+///   closed then), or if a new node did not answer. The same call again continues from there.
 ///
 /// # Cancel safety
 ///
@@ -201,10 +205,12 @@ async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), Ad
         let is_same = addresses(before) == addresses(after);
         return if is_same { Ok(()) } else { Err(same_configuration(new_name).into()) };
     }
-    if inspect_distinct(after).await?.iter().all(|answer| fingerprint_in(answer) == Some(&to)) {
+    let closed = to.closed_for();
+    let found = inspect_distinct(after).await?;
+    if found.iter().all(|answer| fingerprint_in(answer) == Some(&to)) {
         return Ok(());
     }
-    let closed = to.closed_for();
+    refuse_foreign(before, after, &found, [&from, &to, &closed])?;
     let longest = before.settings.parameters.quarantine.lasts.max(after.settings.parameters.quarantine.lasts);
     let mut rounds = 0;
     loop {
@@ -234,7 +240,25 @@ async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), Ad
     every(after, &both)
 }
 
-/// Closes old nodes until the remaining old nodes are no quorum.
+/// Returns an error if a joining node belongs to a quorum other than these. The move would stop after the old nodes are
+/// closed.
+fn refuse_foreign(
+    before: &ClientContext,
+    after: &ClientContext,
+    found: &[Answer],
+    own: [&Fingerprint; 3],
+) -> Result<(), AdminError> {
+    let old = addresses(before);
+    for (node, answer) in after.nodes.iter().zip(found).filter(|(node, _)| !old.contains(node.address())) {
+        if let Some(theirs) = fingerprint_in(answer).filter(|theirs| !own.contains(theirs)) {
+            let (node, metadata) = (Arc::clone(node.address()), theirs.to_string().into());
+            return Err(AdminError::NotNew { node, metadata });
+        }
+    }
+    Ok(())
+}
+
+/// Closes old nodes until the remaining ones are no quorum.
 async fn close(
     before: &ClientContext,
     from: &Fingerprint,

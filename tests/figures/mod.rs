@@ -22,6 +22,7 @@ pub(crate) const LATCH_WAIT: &str = "redquorum_latch_wait_seconds";
 pub(crate) const LEASES_HELD: &str = "redquorum_leases_held";
 pub(crate) const LEASES_LOST: &str = "redquorum_leases_lost_total";
 pub(crate) const MARGIN: &str = "redquorum_renewal_margin_ratio";
+pub(crate) const NOTICES_REFUSED: &str = "redquorum_notices_refused_total";
 pub(crate) const QUARANTINED: &str = "redquorum_node_quarantined";
 pub(crate) const RECONNECTS: &str = "redquorum_node_reconnects_total";
 pub(crate) const RENEWAL: &str = "redquorum_renewal_seconds";

@@ -11,7 +11,7 @@ use redquorum_tests::{Cluster, Server, eventually};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::figures::{
-    CONNECTIONS, Figures, MARGIN, QUARANTINED, RECONNECTS, UNLOCKS_PENDING, VOTES, run_with_recorder,
+    CONNECTIONS, Figures, MARGIN, NOTICES_REFUSED, QUARANTINED, RECONNECTS, UNLOCKS_PENDING, VOTES, measured,
 };
 
 /// The deadline for what should happen at once, on a machine under load.
@@ -56,6 +56,27 @@ fn a_server_that_restarts_empty_shows_in_connections_and_quarantine() {
         assert!(figures.sum(VOTES, &[("answer", "abstained")]) <= 1.0);
         quorum.shutdown().await;
         assert_eq!(figures.sum(CONNECTIONS, &[]), 0.0);
+    });
+}
+
+#[test]
+fn a_notice_that_a_server_refuses_is_counted_and_changes_no_unlock() {
+    measured(&runtime(), async |figures| {
+        let cluster = Cluster::start(3).await;
+        let server = cluster.server(0);
+        server.command(&["ACL", "SETUSER", "default", "resetchannels"]).await;
+        let quorum = builder(&cluster).connect().await.unwrap();
+        for _ in 0..2 {
+            let replies = quorum.red_lock("lock:r").lock().await.unwrap().unlock().await.unwrap();
+            assert!(replies.has_quorum(), "{replies}");
+        }
+        let node = format!("127.0.0.1:{}", server.port());
+        let refused = |command| figures.sum(NOTICES_REFUSED, &[("node", &node), ("command", command)]);
+        eventually(SOON, "both notices are counted", async || refused("publish") == 2.0).await;
+        assert_eq!(figures.sum(NOTICES_REFUSED, &[("command", "publish")]), 2.0);
+        assert_eq!(figures.sum(NOTICES_REFUSED, &[("command", "unsubscribe")]), 0.0);
+        assert_eq!(figures.sum(UNLOCKS_PENDING, &[]), 0.0);
+        quorum.shutdown().await;
     });
 }
 

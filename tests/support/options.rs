@@ -57,10 +57,11 @@ impl ServerOptions {
     }
 }
 
-/// Returns one config line in the form of Redis's command line: each word is an argument, and an empty value
-/// is an empty argument.
+/// One config line as Redis wants it on the command line: every word an argument, an empty value or the
+/// word `""` an empty argument.
 fn argument(name: &str, value: &str) -> Vec<String> {
     let words = if value.is_empty() { vec![value] } else { value.split_whitespace().collect() };
+    let words = words.into_iter().map(|word| if word == "\"\"" { "" } else { word });
     let name = std::iter::once(format!("--{name}"));
-    name.chain(words.into_iter().map(str::to_owned)).collect()
+    name.chain(words.map(str::to_owned)).collect()
 }

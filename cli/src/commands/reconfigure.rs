@@ -148,14 +148,13 @@ impl Move {
 
 /// Adds the remedy to an error.
 fn explained(error: AdminError) -> Failure {
-    let is_incomplete = matches!(error, AdminError::Incomplete(_));
+    let remedy = match &error {
+        AdminError::Incomplete(_) => "start the other nodes and run it again: it continues from here",
+        AdminError::NotNew { .. } => "no node was changed: run FLUSHALL on a node that no other quorum needs",
+        _ => return error.into(),
+    };
     let failure = Failure::from(error);
-    if !is_incomplete {
-        return failure;
-    }
-    let message =
-        format!("{}; start the other nodes and run it again: it continues from here", failure.message);
-    Failure { message, ..failure }
+    Failure { message: format!("{}; {remedy}", failure.message), ..failure }
 }
 
 impl fmt::Display for Move {

@@ -121,7 +121,34 @@ pub(crate) struct Access {
     /// The result of each command; the server's error text if no script could run.
     pub(crate) trial: Reply<CommandTrial>,
     /// Whether a published notice arrives.
-    pub(crate) notices: Reply<()>,
+    pub(crate) notices: Result<(), NoticeFailure>,
+}
+
+/// The reason for which notices do not arrive.
+#[derive(Clone, Debug)]
+pub(crate) enum NoticeFailure {
+    /// The server refused to subscribe, to publish, or both.
+    Refused(Vec<RefusedNotice>),
+    /// Another reason.
+    Other(String),
+}
+
+/// A command of notices that the server refused.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusedNotice {
+    /// `subscribe` or `publish`.
+    pub(crate) command: &'static str,
+    /// The permission that the user lacks; `None` if the error is about no permission.
+    pub(crate) missing: Option<NoticePermission>,
+    /// The server's error text.
+    pub(crate) text: String,
+}
+
+/// A permission of notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoticePermission {
+    Command,
+    Channel,
 }
 
 /// The results of every command that locks need.

@@ -119,6 +119,49 @@ async fn new_nodes_can_be_initialised_after_any_command() {
     assert_eq!(exit_code(&run), 0, "{}", stderr(&run));
 }
 
+/// A first try with other nodes or settings is refused, because new nodes are in quarantine.
+#[tokio::test]
+async fn a_refused_first_contact_does_not_prevent_init() {
+    const RUN: [&str; 6] = ["run", "job", "--quorum-timeout", "0s", "--", "true"];
+    let scratch = Scratch::new();
+    let file = scratch.file("redquorum.toml");
+    std::fs::write(&file, "max_ttl = \"90s\"\n").unwrap();
+    for has_other_nodes in [true, false] {
+        for init in [&["init"][..], &["init", "--if-needed"]] {
+            let cluster = Cluster::start(3).await;
+            let url = cluster.server(0).url();
+            let other = if has_other_nodes { ["--node", &url] } else { ["--config", &file] };
+            let first = [&other[..], &RUN].concat();
+            let refused = output(command_on(&cluster, &first)).await;
+            assert_eq!(exit_code(&refused), 69, "{}", stderr(&refused));
+            assert!(cluster.server(0).keys().await.contains(&"redquorum:quarantine".to_owned()));
+            let made = output(command_on(&cluster, init)).await;
+            assert_eq!(exit_code(&made), 0, "{first:?}: {}", stderr(&made));
+            let run = output(command_on(&cluster, ["run", "job", "--wait", "0", "--", "true"])).await;
+            assert_eq!(exit_code(&run), 0, "{first:?}: {}", stderr(&run));
+            let refused = output(command_on(&cluster, &first)).await;
+            assert_eq!(exit_code(&refused), 78, "the first configuration is wrong now: {}", stderr(&refused));
+        }
+    }
+}
+
+/// A node that was claimed by another configuration may be an empty node in the place of a lost one.
+#[tokio::test]
+async fn init_if_needed_takes_over_no_node_beside_nodes_of_the_quorum() {
+    let cluster = Cluster::start(3).await;
+    let made = output(command_on(&cluster, ["init"])).await;
+    assert_eq!(exit_code(&made), 0, "{}", stderr(&made));
+    cluster.server(1).restart_empty().await;
+    let url = cluster.server(1).url();
+    let claimed = ["--node", &url, "run", "job", "--quorum-timeout", "0s", "--", "true"];
+    assert_eq!(exit_code(&output(command_on(&cluster, claimed)).await), 69);
+    for arguments in [&["init", "--if-needed"][..], &["init"]] {
+        let refused = output(command_on(&cluster, arguments)).await;
+        assert_eq!(exit_code(&refused), 78, "{}", stdout(&refused));
+        assert!(stderr(&refused).contains("no node was changed"), "{}", stderr(&refused));
+    }
+}
+
 /// Starts a command, and waits until the command reports an unreachable node.
 async fn started_without_nodes(mut command: Command) -> Child {
     let mut child = command.spawn().unwrap();

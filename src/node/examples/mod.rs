@@ -12,9 +12,12 @@
 //! write_back                RESOURCES OWNER TOKEN
 //! unlock | roll_back | unlock_late | bury   RESOURCES OWNER
 //! downgrade                 RESOURCES READER WRITER TTL
+//! enqueue RESOURCES WAITER TTL | arrive LATCH COUNT ARRIVAL | proclaim RESOURCE OWNER VALUE TTL
 //! force_unlock RESOURCES | inspect RESOURCE
-//! counter | owner | holds | ttl | readers   RESOURCE      the data of the resource now; the owner is the lease id
-//! notices                   the channels with notices since the last step `notices`
+//! counter | lease_id | holds | ttl | readers   RESOURCE      what is kept of it now
+//! notices                   the channels since this was asked last
+//! mute                      from here on, the client may publish no notice
+//! unpublished               whether a notice was not published since this was asked last
 //! ```
 //!
 //! Commas separate resources, and a `*` precedes a shared resource. A time in an answer ends with `ms`. The real
@@ -24,10 +27,10 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Answer, Downgrade, Lock, Operation, names,
+        Answer, Operation, names,
         operation::samples::{
-            force_unlock, inspect, lease_id, lock, not_waiting, renew, resource, resources, take, unlock,
-            unlock_late, write_back,
+            arrive, downgrade, enqueue, force_unlock, inspect, lock, not_waiting, proclaim, proclamation,
+            renew, resource, take, unlock, unlock_late, write_back,
         },
     },
     values::NodeError,
@@ -62,7 +65,13 @@ pub(crate) trait ExampleNode {
     /// Returns the channels of the notices since the last call.
     fn take_channels(&mut self) -> Vec<Vec<u8>>;
 
-    /// Returns all data of the node, without the data by which only the script is faster.
+    /// Takes from the client the permission to publish notices.
+    fn mute(&mut self);
+
+    /// Whether a notice was not published since the last call.
+    fn take_unpublished(&mut self) -> bool;
+
+    /// All that the node keeps, without what only the script keeps to be faster.
     fn contents(&mut self) -> String;
 
     /// Returns the real time that has passed for the node, without the times of [`wait`](Self::wait).
@@ -144,6 +153,11 @@ fn execute(node: &mut impl ExampleNode, words: &[&str]) -> Option<String> {
             node.wait(number(milliseconds));
             return None;
         }
+        ["mute"] => {
+            node.mute();
+            return None;
+        }
+        ["unpublished"] => Some(node.take_unpublished().to_string()),
         ["counter", name] => node.counter(name).map(|counter| counter.to_string()),
         ["owner", name] => node.lease_id(name),
         ["holds", name] => node.holds(name).map(|holds| holds.to_string()),
@@ -187,19 +201,10 @@ fn operation(words: &[&str]) -> Operation {
         ("roll_back", [by]) => unlock(names, by, false, false),
         ("unlock_late", [by]) => unlock_late(names, by, false),
         ("bury", [by]) => unlock(names, by, true, true),
-        ("downgrade", [reader, writer, ttl]) => {
-            let (resources, ttl) = (resources(names), Duration::from_millis(number(ttl)));
-            let lease_id_of_reader = lease_id(reader);
-            let lock = Lock {
-                resources,
-                lease_id: lease_id_of_reader,
-                ttl,
-                hint: 0,
-                ignores_queue: true,
-                will_not_wait: false,
-            };
-            Operation::Downgrade(Downgrade { lock, writer: lease_id(writer) })
-        }
+        ("downgrade", [reader, writer, ttl]) => downgrade(names, reader, writer, number(ttl)),
+        ("enqueue", [waiter, ttl]) => enqueue(names, waiter, waiter, 0, number(ttl)),
+        ("arrive", [count, arrival]) => arrive(names, count.parse().expect("a number"), arrival),
+        ("proclaim", [leader, value, ttl]) => proclaim(names, proclamation(leader, 1, 1, value), number(ttl)),
         ("force_unlock", []) => force_unlock(names),
         ("inspect", []) => inspect(names),
         _ => panic!("no operation: {words:?}"),
@@ -219,6 +224,10 @@ fn shown_answer(answer: &Answer) -> String {
         Answer::NotWrittenBack { counter } => format!("not_written_back {counter}"),
         Answer::Renewed { proves } => format!("renewed {proves}"),
         Answer::Unlocked { deleted } => format!("unlocked {deleted}"),
+        Answer::WithWaiters(answer) => format!("with_waiters {}", shown_answer(answer)),
+        Answer::Queued(queued) => format!("queued {} {}", queued.resource, queued.rank),
+        Answer::Proclaimed => "proclaimed".to_owned(),
+        Answer::Open => "open".to_owned(),
         Answer::Inspected(_) => "inspected".to_owned(),
         Answer::Error(NodeError::InvalidCounter(counter)) => format!("invalid_counter {counter}"),
         other => format!("{other:?}"),

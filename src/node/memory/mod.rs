@@ -99,7 +99,7 @@ impl MemoryServer {
         let mut answers = Vec::with_capacity(operations.len());
         let mut released = Vec::new();
         for operation in operations {
-            let listeners = |topic: &Resource| self.listeners.count_of(topic);
+            let listeners = |topic: &Resource| Some(self.listeners.count_of(topic));
             let outcome = memory.state.apply_with_listeners(&listeners, parameters, operation, now);
             if outcome.answer.is_not_registered() {
                 // A remote node registers on each connection. An in-memory node has no connections, so it registers

@@ -14,7 +14,7 @@ function node.downgrade(resources, lease_id, ttl, writer)
     if seen.written[i] then
       -- The deletion follows the share, so that no other lease can lock in between.
       redis.call('HDEL', resources[i], writer)
-      redis.pcall('PUBLISH', $CHANNEL .. braced(resources[i]), '0')
+      node.publish($CHANNEL .. braced(resources[i]))
       pcall(node.has_waiters, resources[i])
     end
   end

@@ -1,14 +1,12 @@
--- enqueue.fast.lua  KEYS one resource  ->  1, or the error of a command
+-- enqueue.fast.lua  KEYS one resource
 --
--- Removes the first waiter from the queue, because the node has given its vote to this waiter. `queued` are the
--- first three waiters. The third becomes second, and gets a head notice.
+-- Removes the first waiter, which got a vote, from the queue. `queued` are the first three waiters. The
+-- resource is locked now, even if the entry stays until its ttl ends.
 local waiter, woken = queued[1], call('GET', $LAST_WOKEN .. resource .. '}')
-local left = call('ZREM', $QUEUE .. resource .. '}', waiter)
-local ended = call('ZREM', $ENTRY_TTL .. resource .. '}', waiter)
+call('ZREM', $QUEUE .. resource .. '}', waiter)
+call('ZREM', $ENTRY_TTL .. resource .. '}', waiter)
 if type(woken) == 'string' and string.sub(woken, -#waiter - 1) == ' ' .. waiter then
   call('DEL', $LAST_WOKEN .. resource .. '}')
 end
-if queued[3] then
-  call('PUBLISH', $CHANNEL .. $HEAD .. resource .. '}:' .. queued[3], '0')
-end
-done = type(left) == 'table' and left or type(ended) == 'table' and ended or 1
+local channel = queued[3] and $CHANNEL .. $HEAD .. resource .. '}:' .. queued[3]
+$SHORT_PUBLISH

@@ -17,19 +17,18 @@ function node.force_unlock(resources)
         redis.call('DEL', resource, readers)
         deleted = deleted + 1
         pcall(node.delete_marks, resource)
-        -- The tombstones precede the notice, which the user may not be allowed to publish. Without a tombstone,
-        -- the next renewal of the holder would write the key again.
+        -- Without a tombstone, the holder's next renewal would write the lock again.
         for _, lease_id in ipairs(lease_ids) do
           node.write_tombstone(resource, lease_id)
         end
-        redis.call('PUBLISH', $CHANNEL .. braced(resource), '0')
+        node.publish($CHANNEL .. braced(resource))
         pcall(node.next_in_queue, resource)
         -- By this notice, the client of the former holder queries the nodes at once. Without the notice, the client
         -- would learn of the loss at its next renewal.
         for _, lease_id in ipairs(lease_ids) do
           local client = string.match(lease_id, '^(.*):')
           if client then
-            redis.pcall('PUBLISH', $CHANNEL .. $FORCE_UNLOCKED .. client .. '}', '0')
+            node.publish($CHANNEL .. $FORCE_UNLOCKED .. client .. '}')
           end
         end
       end

@@ -2,7 +2,8 @@
 node.arity.init = 3
 function node.init(_, fingerprint, is_real, time_of_client)
   local metadata = node.metadata()
-  local is_in_first_quarantine = metadata.is_new == '1' and metadata.fingerprint == fingerprint
+  -- In its first quarantine, a node has given no vote, whatever the configuration of its first client.
+  local is_in_first_quarantine = metadata.is_new == '1'
     and node.incarnation() and metadata.incarnation == node.incarnation() and node.flags().is_quarantined
   if metadata.is_new == '0' or (metadata.fingerprint and not is_in_first_quarantine) then
     return { 'already_registered', metadata.fingerprint or fingerprint }
@@ -12,7 +13,8 @@ function node.init(_, fingerprint, is_real, time_of_client)
     -- The metadata, with the minimum token of a new node, precedes the end of the quarantine. After an error in
     -- between, the node completes its quarantine.
     node.write_metadata(fingerprint, 0, '0')
-    if redis.call('DEL', $QUARANTINE) == 1 then
+    if node.flags().is_quarantined then
+      redis.call('DEL', $QUARANTINE)
       node.known_flags = false
     end
   end

@@ -33,7 +33,7 @@ function node.latch(resources, count, is_open, arrivals, ttl)
         redis.call('PEXPIRE', name, ttl)
       end
       if opens then
-        redis.call('PUBLISH', $CHANNEL .. braced(name), '0')
+        node.publish($CHANNEL .. braced(name))
       end
     end
   end

@@ -19,7 +19,7 @@ function node.proclaim(resources, lease_id, term, number, value, since, ttl)
   if number_before ~= tonumber(number) then
     redis.call('HSET', name, 'owner', lease_id, 'term', term, 'number', number, 'value', value, 'since', since)
     redis.call('PEXPIRE', name, ttl)
-    redis.call('PUBLISH', $CHANNEL .. braced(name), '0')
+    node.publish($CHANNEL .. braced(name))
   end
   return { 'proclaimed' }
 end

@@ -1,6 +1,10 @@
 -- renew.lua  KEYS resources  ARGV lease id, holds, ttl, token  ->  1 | renewed 0 | with_waiters and one of these | renewed_in_quarantine [remaining] | held index lease_id remaining counter | tombstone
 node.arity.renew_any = 4
 function node.renew_any(resources, lease_id, holds, ttl, token)
+  -- A refused renewal, too, proves that a quorum existed before, which a new node may have forgotten.
+  if node.other_quorum() then
+    pcall(node.note_quorum)
+  end
   node.admit()
   token = node.integer(token)
   if node.has_any_tombstone(resources, lease_id) then

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Enqueue, ForceUnlock, Inspect, Lock, Observe, Operation, Proclaim, Proclamation,
+        Downgrade, Enqueue, ForceUnlock, Inspect, Latch, Lock, Observe, Operation, Proclaim, Proclamation,
         QuarantineParameters, QuorumParameters, READERS_SHOWN, Renew, Resources, RestartGuard, Tombstone,
         Unlock, Withdraw, WriteBack,
     },
@@ -119,4 +119,65 @@ pub(crate) fn proclaim(name: &str, proclamation: Proclamation, ttl: u64) -> Oper
 
 pub(crate) fn observe(name: &str) -> Operation {
     Operation::Observe(Observe { resource: resource(name) })
+}
+
+/// Returns the downgrade of a writer to a reader of the same resources.
+pub(crate) fn downgrade(names: &str, reader: &str, writer: &str, ttl: u64) -> Operation {
+    let (resources, ttl) = (resources(names).shared(), Duration::from_millis(ttl));
+    let lock = Lock {
+        resources,
+        lease_id: lease_id(reader),
+        ttl,
+        hint: 0,
+        ignores_queue: true,
+        will_not_wait: false,
+    };
+    Operation::Downgrade(Downgrade { lock, writer: lease_id(writer) })
+}
+
+/// Returns an arrival at a latch, which is open after this number of arrivals.
+pub(crate) fn arrive(name: &str, count: u32, arrival: &str) -> Operation {
+    Operation::Latch(Latch {
+        latch: resource(name),
+        count,
+        is_open: false,
+        arrivals: std::iter::once(arrival.as_bytes().into()).collect(),
+        ttl: Duration::from_secs(60),
+    })
+}
+
+/// Returns steps that publish every kind of notice, by the fast and the general path, and whether each step publishes.
+pub(crate) fn publishing_steps() -> Vec<(Operation, bool)> {
+    let enters = |name, waiter| enqueue(name, waiter, waiter, 0, 50_000);
+    vec![
+        (lock("a b c", "holder:1", 50_000, 0), false),
+        (proclaim("a", proclamation("holder:1", 1, 1, "value"), 50_000), true),
+        (enters("a", "one:1"), false),
+        (enters("a", "two:1"), false),
+        (enters("a", "three:1"), false),
+        // The third waiter becomes the second.
+        (withdraw("a", "one:1"), true),
+        (unlock("a b", "holder:1", true, false), true),
+        // The first waiter is woken again.
+        (enqueue("a", "new:1", "new:1", 0, 0), true),
+        (enters("a", "two:1"), false),
+        (unlock("a", "two:1", false, false), true),
+        (lock("a", "newcomer:1", 50_000, 0), true),
+        (force_unlock("c"), true),
+        (arrive("a", 2, "first"), false),
+        (arrive("a", 2, "second"), true),
+        (lock("d", "holder:2", 50_000, 0), false),
+        (unlock("d", "holder:2", true, false), true),
+        (lock("*d", "reader:1", 50_000, 0), false),
+        (unlock("*d", "reader:1", true, false), true),
+        (lock("d", "writer:1", 50_000, 0), false),
+        (downgrade("d", "reader:2", "writer:1", 50_000), true),
+        (lock("e", "holder:3", 50_000, 0), false),
+        (enters("e", "one:1"), false),
+        (enters("e", "two:1"), false),
+        (enters("e", "three:1"), false),
+        (unlock("e", "holder:3", true, true), true),
+        // The first waiter locks, and the third waiter becomes the second.
+        (enters("e", "one:1"), true),
+    ]
 }

@@ -38,7 +38,7 @@ repeat
     if hand_over then
       call('SET', $YIELD_MARK .. resource .. '}', '1', 'PX', hand_over)
     end
-    local listeners = channel and call('PUBLISH', channel, '0')
-    answer = type(listeners) == 'table' and { 'error', listeners.err } or 1
+    $SHORT_PUBLISH
+    answer = 1
   end
 until true

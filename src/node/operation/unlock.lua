@@ -44,9 +44,11 @@ function node.unlock_any(resources, lease_id, kind, is_removed)
       end
     end
     if is_free then
-      -- If waiters are known, newcomers yield to them for a hand-over. A failure to write the mark is no problem.
-      pcall(node.pass_yield_mark, resource, notify == '1', waiters_known == '1')
-      reply = notify == '1' and redis.pcall('PUBLISH', $CHANNEL .. braced(resource), '0')
+      -- If waiters are known, newcomers yield to them for a hand-over. This is best effort.
+      pcall(node.pass_yield_mark, resource, notify == '1', is_known == '1')
+      if notify == '1' then
+        node.publish($CHANNEL .. braced(resource))
+      end
     end
     problem = problem or (type(reply) == 'table' and reply)
     -- The first waiter is woken even if this node had no key, because only other nodes may have had the key.

@@ -24,6 +24,7 @@ repeat
   elseif left ~= 0 or call('HDEL', resource, $SHARED) ~= 1 then
     break
   end
-  local listeners = call('PUBLISH', $CHANNEL .. '{' .. resource .. '}', '0')
-  answer = type(listeners) == 'table' and { 'error', listeners.err } or 1
+  local channel = $CHANNEL .. '{' .. resource .. '}'
+  $SHORT_PUBLISH
+  answer = 1
 until true

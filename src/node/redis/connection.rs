@@ -13,7 +13,7 @@ use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use super::{
     classify::{classify, classify_call},
     raw_connection::{PendingAnswer, RawConnection, broken},
-    script::{self, ScriptName},
+    script::{self, CallReply, ScriptName},
     script_load,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         names,
         operation::{Answer, Operation},
         parameters::{Incarnation, QuorumParameters},
-        transport::{BatchId, Connection, ConnectionEvent},
+        transport::{BatchId, Connection, ConnectionEvent, NoticeCommand},
     },
     values::Resource,
 };
@@ -39,6 +39,9 @@ pub(super) struct RedisConnection {
     /// The subscription changes that are not sent yet. At most one command with changes is unanswered at a time, so
     /// that a thousand changes do not fill the queue that calls need.
     pending_subscriptions: VecDeque<PendingSubscription>,
+    /// The changes of a refused command, each of which is sent again as a command of its own, before the
+    /// pending changes: one forbidden channel refuses a whole command.
+    refused_together: VecDeque<PendingSubscription>,
     subscribing: Option<SubscriptionCommand>,
     events: VecDeque<ConnectionEvent>,
     /// Whether the last poll found exactly the queued events, so that no further poll is needed after the events are
@@ -71,6 +74,7 @@ impl RedisConnection {
             script_name: ScriptName::default(),
             unanswered: VecDeque::new(),
             pending_subscriptions: VecDeque::new(),
+            refused_together: VecDeque::new(),
             subscribing: None,
             events: VecDeque::new(),
             is_settled: false,
@@ -125,14 +129,15 @@ impl RedisConnection {
             let Some((pending, _)) = self.unanswered.pop_front() else { return Ok(()) };
             self.raw.budget.reset();
             self.expect_next();
-            let event = match pending {
-                PendingReply::Call { batch, operations } => call_event(batch, &operations, answer?),
+            match pending {
+                PendingReply::Call { batch, operations } => {
+                    self.events.extend(call_events(batch, &operations, answer?));
+                }
                 PendingReply::Load => {
                     self.script_name = script_name(&answer?.extract_error()?)?;
-                    ConnectionEvent::Loaded
+                    self.events.push_back(ConnectionEvent::Loaded);
                 }
-            };
-            self.events.push_back(event);
+            }
         }
         Ok(())
     }
@@ -159,23 +164,30 @@ impl RedisConnection {
                         .extend(on.map(|subscription| ConnectionEvent::Subscribed(subscription.resource)));
                 }
                 Err(error) if error.is_unrecoverable_error() => return Err(error),
+                Err(_) if subscriptions.len() > 1 => self.refused_together.extend(subscriptions),
                 Err(error) => {
-                    tracing::warn!(error = %classify(&error), "node refuses subscriptions: waiters poll");
+                    let is_on = subscriptions.first().is_some_and(|subscription| subscription.is_on);
+                    let command = if is_on { NoticeCommand::Subscribe } else { NoticeCommand::Unsubscribe };
+                    self.events
+                        .push_back(ConnectionEvent::NoticeRefused { command, error: classify(&error) });
                 }
             }
         }
     }
 
-    /// Returns the next command: pending changes of one kind, up to [`MAX_CHANNELS`].
+    /// Returns the next command: pending changes of one kind, up to [`MAX_CHANNELS`], or one change of a
+    /// refused command.
     fn next_subscription_command(&mut self) -> Option<SubscriptionCommand> {
-        let is_on = self.pending_subscriptions.front()?.is_on;
-        let alike = self
-            .pending_subscriptions
-            .iter()
-            .take(MAX_CHANNELS)
-            .take_while(|subscription| subscription.is_on == is_on)
-            .count();
-        let subscriptions: Vec<_> = self.pending_subscriptions.drain(..alike).collect();
+        let subscriptions: Vec<_> = match self.refused_together.pop_front() {
+            Some(subscription) => vec![subscription],
+            None => {
+                let is_on = self.pending_subscriptions.front()?.is_on;
+                let pending = self.pending_subscriptions.iter().take(MAX_CHANNELS);
+                let alike = pending.take_while(|subscription| subscription.is_on == is_on).count();
+                self.pending_subscriptions.drain(..alike).collect()
+            }
+        };
+        let is_on = subscriptions.first()?.is_on;
         let channels: Vec<_> =
             subscriptions.iter().map(|subscription| names::notice_channel(&subscription.resource)).collect();
         self.raw.pushes.expect(channels.clone());
@@ -236,14 +248,28 @@ fn script_name(reply: &Value) -> RedisResult<ScriptName> {
     })
 }
 
-/// Converts the reply to a call: one error for the whole call, or one answer for each operation.
-fn call_event(batch: BatchId, operations: &[Operation], reply: Value) -> ConnectionEvent {
-    let error = match reply {
-        Value::ServerError(error) => RedisError::from(error),
-        reply => return ConnectionEvent::Answers { batch, answers: script::decode(operations, reply) },
+/// Converts the reply to a call: one error for the whole call, or one answer for each operation, and the error of an
+/// unpublished notice.
+fn call_events(
+    batch: BatchId,
+    operations: &[Operation],
+    reply: Value,
+) -> impl Iterator<Item = ConnectionEvent> {
+    let (event, unpublished) = match reply {
+        Value::ServerError(error) => (failed_call(batch, operations, &RedisError::from(error)), None),
+        reply => {
+            let CallReply { answers, unpublished } = script::decode(operations, reply);
+            (ConnectionEvent::Answers { batch, answers }, unpublished)
+        }
     };
+    let command = NoticeCommand::Publish;
+    let refused = unpublished.map(|error| ConnectionEvent::NoticeRefused { command, error });
+    std::iter::once(event).chain(refused)
+}
+
+fn failed_call(batch: BatchId, operations: &[Operation], error: &RedisError) -> ConnectionEvent {
     if error.code() == Some("NOSCRIPT") {
         return ConnectionEvent::NotLoaded { batch };
     }
-    ConnectionEvent::Answers { batch, answers: vec![Answer::Error(classify_call(&error)); operations.len()] }
+    ConnectionEvent::Answers { batch, answers: vec![Answer::Error(classify_call(error)); operations.len()] }
 }

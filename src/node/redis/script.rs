@@ -38,6 +38,7 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
         include_str!("scripts/reading.lua"),
         include_str!("scripts/guard.lua"),
         include_str!("scripts/writing.lua"),
+        include_str!("scripts/publishing.lua"),
     ];
     let text = [
         &["local function define(braced)\n"][..],
@@ -60,8 +61,9 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
 /// Fast paths are no functions, because defining a function costs as much as reading a key.
 fn dispatch() -> String {
     let guard = [("$FAST_GUARD", include_str!("scripts/guard.fast.lua"))];
-    let texts = guard.iter().chain(FAST_PATHS);
-    texts.fold(include_str!("scripts/dispatch.lua").to_owned(), |text, (name, path)| text.replace(name, path))
+    let publish = [("$FAST_PUBLISH", include_str!("scripts/publish.fast.lua"))];
+    let texts = guard.iter().chain(FAST_PATHS).chain(&publish);
+    texts.fold(include_str!("scripts/dispatch.lua").to_owned(), |text, (name, way)| text.replace(name, way))
 }
 
 /// Returns the script, as `SCRIPT LOAD` takes it.
@@ -125,9 +127,34 @@ pub(crate) fn command(name: &ScriptName, parameters: &QuorumParameters, operatio
     command
 }
 
+/// The decoded reply to one call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CallReply {
+    /// The answer to each operation.
+    pub(crate) answers: Vec<Answer>,
+    /// The first error of a notice that the node did not publish. A notice is no part of an answer.
+    pub(crate) unpublished: Option<NodeError>,
+}
+
+/// Decodes the reply to `operations`.
+pub(crate) fn decode(operations: &[Operation], mut reply: redis::Value) -> CallReply {
+    let unpublished = take_unpublished(operations.len(), &mut reply);
+    CallReply { answers: decode_answers(operations, reply), unpublished }
+}
+
+/// Takes the error of an unpublished notice from behind the answers of this number of operations.
+fn take_unpublished(operations: usize, reply: &mut redis::Value) -> Option<NodeError> {
+    let redis::Value::Array(values) = reply else { return None };
+    let last = Value::from(values.last().filter(|_| values.len() == operations + 1)?.clone());
+    let ScriptReply::Tagged(b"unpublished", [problem]) = ScriptReply::read(&last)? else { return None };
+    let error = classify_caught(&text(problem)?);
+    values.pop();
+    Some(error)
+}
+
 /// Returns the answers to `operations`. A value without the shape of an answer is a protocol error of
 /// its operation.
-pub(crate) fn decode(operations: &[Operation], reply: redis::Value) -> Vec<Answer> {
+fn decode_answers(operations: &[Operation], reply: redis::Value) -> Vec<Answer> {
     let all = |node_error: NodeError| vec![Answer::Error(node_error); operations.len()];
     match reply {
         redis::Value::Array(answers) if answers.len() == operations.len() => {

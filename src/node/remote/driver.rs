@@ -222,7 +222,7 @@ impl Driver {
 
     /// Handles an event of the connection. Returns the error if the connection is broken.
     fn on_event(
-        &self,
+        &mut self,
         registered: &mut Registered,
         event: ConnectionEvent,
         now: Instant,
@@ -262,6 +262,9 @@ impl Driver {
             ConnectionEvent::Released(resource) => {
                 let listeners = self.shared.lock().subscriptions.listeners(&resource);
                 notify(&listeners, Notice::Released);
+            }
+            ConnectionEvent::NoticeRefused { command, error } => {
+                self.notices.notice_refused(command, &error);
             }
             ConnectionEvent::Closed(error) => return Some(error),
         }

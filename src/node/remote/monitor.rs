@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::node::transport::NoticeCommand;
+
 /// A receiver of the events of connections. The tasks that own the connections call its methods.
 pub(crate) trait Monitor: fmt::Debug + Send + Sync {
     /// Handles the start of the first dial.
@@ -15,6 +17,9 @@ pub(crate) trait Monitor: fmt::Debug + Send + Sync {
 
     /// Handles a registration, with whether the node is in quarantine.
     fn registered(&self, _node: &Arc<str>, _is_quarantined: bool) {}
+
+    /// Handles a notice that the node did not publish, or a subscription that the node did not change.
+    fn notice_refused(&self, _node: &Arc<str>, _command: NoticeCommand) {}
 
     /// Handles a change of the number of requests that must be delivered to the node.
     fn undelivered_changed(&self, _node: &Arc<str>, _change: i64) {}

@@ -1,13 +1,17 @@
 //! The reports about a connection, to the log and to the monitor.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{ConnectionConfig, monitor::Monitor, registration::Registered};
 use crate::{
     clock::Instant,
-    node::{Incarnation, NewNodes},
+    node::{Incarnation, NewNodes, transport::NoticeCommand},
     values::NodeError,
 };
+
+/// The largest number of reasons for which one connection warns that notices are refused. The texts are the
+/// server's, and may differ each time.
+const MAX_REASONS: usize = 8;
 
 /// Reports the changes of one node's connection.
 ///
@@ -24,8 +28,13 @@ pub(super) struct ConnectionNotices {
     connections: u64,
     /// The number of undelivered requests that was reported last.
     undelivered: usize,
+    refusals: LoggedRefusals,
     last: LastIncarnation,
 }
+
+/// The refusals of notices that were logged on one connection: command and reason.
+#[derive(Debug, Default)]
+struct LoggedRefusals(BTreeSet<(NoticeCommand, String)>);
 
 /// The incarnation of the last connection.
 #[derive(Debug)]
@@ -47,6 +56,7 @@ impl ConnectionNotices {
             is_connected: false,
             connections: 0,
             undelivered: 0,
+            refusals: LoggedRefusals::default(),
             last: LastIncarnation { seen: None, quarantine },
         }
     }
@@ -68,12 +78,24 @@ impl ConnectionNotices {
         }
         self.is_connected = true;
         self.connections += 1;
+        self.refusals = LoggedRefusals::default();
         self.registered(connection);
     }
 
     pub(super) fn registered(&self, connection: &Registered) {
         if let Some(is_quarantined) = connection.is_quarantined {
             self.monitor.registered(&self.node, is_quarantined);
+        }
+    }
+
+    /// Reports that the node refused a command of notices: to the log once for each connection and reason.
+    pub(super) fn notice_refused(&mut self, command: NoticeCommand, error: &NodeError) {
+        self.monitor.notice_refused(&self.node, command);
+        if self.refusals.is_news(command, error) {
+            tracing::warn!(
+                node = %self.node, command = command.name(), %error,
+                "node refuses notices: waiters poll"
+            );
         }
     }
 
@@ -113,6 +135,13 @@ impl ConnectionNotices {
     }
 }
 
+impl LoggedRefusals {
+    /// Records a refusal. Returns whether to log it: each reason once, and [`MAX_REASONS`] at most.
+    fn is_news(&mut self, command: NoticeCommand, error: &NodeError) -> bool {
+        self.0.len() < MAX_REASONS && self.0.insert((command, error.to_string()))
+    }
+}
+
 impl LastIncarnation {
     /// Returns the incarnation of the last connection if this connection leads to another incarnation that is not
     /// in quarantine, and no quarantine can have passed in between: votes may have been lost unnoticed, because a
@@ -124,5 +153,30 @@ impl LastIncarnation {
         let is_other = connection.incarnation.as_ref().is_some_and(|incarnation| incarnation != before)
             && connection.is_quarantined == Some(false);
         (is_other && now < *since + self.quarantine? / 2).then_some(before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_notices_is_logged_once_for_each_reason() {
+        let (no_channel, no_command) = (NodeError::NoPermission("a".into()), NodeError::Server("b".into()));
+        let mut logged = LoggedRefusals::default();
+        assert!(logged.is_news(NoticeCommand::Publish, &no_channel));
+        assert!(!logged.is_news(NoticeCommand::Publish, &no_channel));
+        assert!(logged.is_news(NoticeCommand::Subscribe, &no_channel));
+        assert!(logged.is_news(NoticeCommand::Publish, &no_command));
+        assert!(!logged.is_news(NoticeCommand::Subscribe, &no_channel));
+    }
+
+    /// A server may put the name of the channel into its text, and there are as many channels as resources.
+    #[test]
+    fn a_connection_logs_a_limited_number_of_reasons() {
+        let mut logged = LoggedRefusals::default();
+        let errors = (0..1_000).map(|number| NodeError::NoPermission(number.to_string().into()));
+        let count = errors.filter(|error| logged.is_news(NoticeCommand::Publish, error)).count();
+        assert_eq!(count, MAX_REASONS);
     }
 }

@@ -16,7 +16,7 @@ use crate::{
         },
         parameters::QuorumParameters,
         state::{
-            HeldKey, NodeState, NodeTime, ReaderRun, Subscribers,
+            HeldKey, NodeMetadata, NodeState, NodeTime, ReaderRun, Subscribers,
             counters::{Counters, start},
             renew::is_below,
         },
@@ -32,13 +32,20 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
     (M::WriteBackUnconditionally, |node| node.write_back_if(|_, _| Ok(true))),
     (M::WriteBackWithoutOwner, |node| {
         node.write_back_if(|node, WriteBack { resources, token, .. }| {
-            Ok(node.state.counters(resources, node.now)?.largest_or_start(node.now) <= *token)
+            let counters = node.state.counters(resources, node.now)?;
+            let minimum_token = node.state.minimum_token()?;
+            Ok(counters.largest_or_start(node.now).max(minimum_token) <= *token)
         })
     }),
     (M::WriteBackAboveToken, |node| {
-        node.write_back_if(|node, WriteBack { resources, lease_id, .. }| {
-            Ok(node.state.look_up(resources, lease_id, node.now).is_all_ours)
+        node.write_back_if(|node, WriteBack { resources, lease_id, token }| {
+            let is_all_ours = node.state.look_up(resources, lease_id, node.now).is_all_ours;
+            Ok(is_all_ours && node.state.minimum_token()? <= *token)
         })
+    }),
+    (M::WriteBackBelowMinimum, |node| match node.operation {
+        Operation::WriteBack(_) => node.without_minimum_token(),
+        _ => node.execute(),
     }),
     (M::HealOnlyBelowToken, |node| node.heal_only_below_token()),
     (M::VerifyAboveToken, |node| node.prove_if(|_| false, |counters, _| !counters.is_any_missing())),
@@ -52,7 +59,19 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
         node.prove_if(|abstention| abstention == Abstention::NotRegistered, are_below)
     }),
     (M::HoldsAsIncrements, |node| node.take_one_hold()),
-    (M::VoteBelowMinimum, |node| node.vote_below_minimum()),
+    (M::VoteBelowMinimum, |node| match node.operation {
+        Operation::Lock(_) | Operation::Enqueue(_) | Operation::Renew(_) => node.without_minimum_token(),
+        _ => node.execute(),
+    }),
+    (M::TakeOverVoter, |node| node.take_over_voter()),
+    (M::IgnoreForeignRenewal, |node| {
+        let is_new = node.state.is_new;
+        let answer = node.execute();
+        if matches!((node.operation, &answer), (Operation::Renew(_), Err(Answer::WrongQuorum { .. }))) {
+            node.state.is_new = is_new;
+        }
+        answer
+    }),
     (M::ShortenTtl, |node| node.shorten_ttl()),
     (M::UnlockWithoutOwner, |node| node.unlock_without_owner()),
     (M::ProclaimWithoutLock, |node| node.proclaim_without_lock()),
@@ -171,7 +190,7 @@ impl BrokenNode<'_, '_> {
 
     /// Whether the node would renew the lease.
     fn would_keep(&self) -> Result<bool, Answer> {
-        let (mut state, mut subscribers) = (self.state.clone(), Subscribers::new(&|_| 1));
+        let (mut state, mut subscribers) = (self.state.clone(), Subscribers::new(&|_| Some(1)));
         let answer = state.execute(self.parameters, self.operation, self.now, &mut subscribers)?;
         Ok(is_kept(&answer))
     }
@@ -260,10 +279,8 @@ impl BrokenNode<'_, '_> {
         Ok(answer)
     }
 
-    fn vote_below_minimum(&mut self) -> Result<Answer, Answer> {
-        let (Operation::Lock(_) | Operation::Enqueue(_) | Operation::Renew(_)) = self.operation else {
-            return self.execute();
-        };
+    /// Executes the operation as if the node had no minimum token.
+    fn without_minimum_token(&mut self) -> Result<Answer, Answer> {
         let metadata = self.state.metadata.clone();
         if let Some(metadata) = &mut self.state.metadata {
             metadata.minimum_token = 0;
@@ -271,6 +288,17 @@ impl BrokenNode<'_, '_> {
         let result = self.execute();
         self.state.metadata = metadata;
         result
+    }
+
+    /// Admits a node of another configuration as if the node were empty.
+    fn take_over_voter(&mut self) -> Result<Answer, Answer> {
+        let is_of_another = |metadata: &NodeMetadata| metadata.fingerprint != self.parameters.fingerprint;
+        if let Operation::Init(_) = self.operation
+            && self.state.metadata().is_some_and(is_of_another)
+        {
+            (self.state.metadata, self.state.is_new) = (None, None);
+        }
+        self.execute()
     }
 
     fn shorten_ttl(&mut self) -> Result<Answer, Answer> {
@@ -424,7 +452,8 @@ impl BrokenNode<'_, '_> {
             };
             let (state, now) = (&mut *node.state, node.now);
             let phase = state.readers(name, now).map_or_else(|| start(now), |readers| readers.phase);
-            if !may_write(phase, state.is_reader(name, lease_id, now), *token) {
+            let is_above_minimum = state.minimum_token().is_ok_and(|minimum_token| minimum_token <= *token);
+            if !is_above_minimum || !may_write(phase, state.is_reader(name, lease_id, now), *token) {
                 return answer;
             }
             let counter = state.counter(name, now).map_or(0, |counter| counter.value);

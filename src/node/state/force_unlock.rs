@@ -37,7 +37,9 @@ impl NodeState {
             subscribers.publish(resource.clone());
             self.wake_next(parameters, resource, now, subscribers);
             let clients = lease_ids.iter().filter_map(LeaseId::client);
-            clients.for_each(|client| subscribers.publish(names::force_unlocked(client)));
+            for client in clients {
+                subscribers.publish(names::force_unlocked(client));
+            }
         }
         Answer::Unlocked { deleted }
     }

@@ -74,8 +74,20 @@ impl NodeState {
         })
     }
 
-    /// Records that a quorum existed before, because a renewal arrived. A node that forgot this quorum must not
-    /// become a node of a new quorum by `init`.
+    /// Refuses the renewals of another quorum.
+    ///
+    /// A refused renewal, too, proves that a quorum existed before, which a new node may have forgotten.
+    pub(super) fn admit_renewal(
+        &mut self,
+        parameters: &QuorumParameters,
+        now: NodeTime,
+    ) -> Result<(), Answer> {
+        self.admit(parameters).inspect_err(|_| self.note_quorum(parameters, now))
+    }
+
+    /// Records that a quorum existed before, as a renewal proves.
+    ///
+    /// A node that forgot this quorum must not become a node of a new quorum.
     pub(super) fn note_quorum(&mut self, parameters: &QuorumParameters, now: NodeTime) {
         let is_empty = self.metadata.is_none() && parameters.guard != RestartGuard::Off;
         if is_empty || self.quarantine(now).is_some() {

@@ -9,18 +9,16 @@ use crate::node::{
 impl NodeState {
     /// Makes this node a node of a new quorum, if it is new.
     ///
-    /// A new node has given no vote. A node is new if no renewal has shown that a quorum existed before, and if the node
-    /// has no metadata, or is in the quarantine that began with its first metadata.
+    /// A node is new if it has no metadata, or is in the quarantine that began with its first metadata, of any
+    /// configuration, and no renewal has shown that a quorum existed before. A new node has given no vote.
     pub(super) fn init(
         &mut self,
         parameters: &QuorumParameters,
         init: &Init,
         now: NodeTime,
     ) -> Result<Answer, Answer> {
-        let is_in_first_quarantine = self.is_new == Some(true)
-            && self.metadata().is_some_and(|metadata| metadata.fingerprint == parameters.fingerprint)
-            && self.is_of(&self.incarnation)
-            && self.quarantine(now).is_some();
+        let is_in_first_quarantine =
+            self.is_new == Some(true) && self.is_of(&self.incarnation) && self.quarantine(now).is_some();
         if self.is_new == Some(false) || (self.metadata.is_some() && !is_in_first_quarantine) {
             let fingerprint =
                 self.metadata.as_ref().map_or(&parameters.fingerprint, |metadata| &metadata.fingerprint);

@@ -140,6 +140,9 @@ pub(crate) struct Outcome {
     pub(crate) answer: Answer,
     /// The resources whose release is published, and the topics of changes and wakes.
     pub(crate) notices: Vec<Resource>,
+    /// Whether a notice could not be published.
+    #[cfg(test)]
+    pub(crate) is_any_unpublished: bool,
 }
 
 impl NodeState {
@@ -195,13 +198,14 @@ impl NodeState {
         operation: &Operation,
         now: NodeTime,
     ) -> Outcome {
-        self.apply_with_listeners(&|_| 1, parameters, operation, now)
+        self.apply_with_listeners(&|_| Some(1), parameters, operation, now)
     }
 
-    /// Executes one operation. `listeners` returns the number of subscribers to a topic.
+    /// Executes one operation. `listeners` returns the number of subscribers to a topic; `None` if the client
+    /// may not publish on the topic.
     pub(crate) fn apply_with_listeners(
         &mut self,
-        listeners: &dyn Fn(&Resource) -> u32,
+        listeners: &dyn Fn(&Resource) -> Option<u32>,
         parameters: &QuorumParameters,
         operation: &Operation,
         now: NodeTime,
@@ -215,7 +219,12 @@ impl NodeState {
         #[cfg(not(test))]
         let result = self.execute(parameters, operation, now, &mut subscribers);
         let answer = result.unwrap_or_else(|refusal| refusal);
-        Outcome { answer, notices: subscribers.notices }
+        Outcome {
+            answer,
+            notices: subscribers.notices,
+            #[cfg(test)]
+            is_any_unpublished: subscribers.is_any_unpublished,
+        }
     }
 
     /// Returns the answer, or the refusal that ended the operation.
@@ -241,7 +250,7 @@ impl NodeState {
                 self.may_vote(parameters, now).and_then(|()| self.write_back(parameters, write_back, now))
             }
             Operation::Renew(renew) => {
-                self.admit(parameters).and_then(|()| self.renew(parameters, renew, now))
+                self.admit_renewal(parameters, now).and_then(|()| self.renew(parameters, renew, now))
             }
             Operation::Unlock(unlock) => Ok(self.unlock(parameters, unlock, now, subscribers)),
             Operation::ForceUnlock(unlock) => Ok(self.force_unlock(parameters, unlock, now, subscribers)),

@@ -30,11 +30,21 @@ struct Fixture {
     state: NodeState,
     milliseconds: u64,
     notices: Vec<Resource>,
+    /// Whether the client may publish no notice.
+    is_mute: bool,
+    /// Whether a notice was not published.
+    is_any_unpublished: bool,
 }
 
 impl Fixture {
     fn new() -> Self {
-        Self { state: NodeState::new("incarnation"), milliseconds: START / 1000, notices: Vec::new() }
+        Self {
+            state: NodeState::new("incarnation"),
+            milliseconds: START / 1000,
+            notices: Vec::new(),
+            is_mute: false,
+            is_any_unpublished: false,
+        }
     }
 
     fn now(&self) -> NodeTime {
@@ -42,8 +52,11 @@ impl Fixture {
     }
 
     fn ask(&mut self, operation: &Operation) -> Answer {
-        let outcome = self.state.apply(&parameters(), operation, self.now());
+        let (is_mute, now) = (self.is_mute, self.now());
+        let listeners = |_: &Resource| (!is_mute).then_some(1);
+        let outcome = self.state.apply_with_listeners(&listeners, &parameters(), operation, now);
         self.notices.extend(outcome.notices);
+        self.is_any_unpublished |= outcome.is_any_unpublished;
         outcome.answer
     }
 
@@ -123,6 +136,14 @@ impl ExampleNode for Fixture {
 
     fn take_channels(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.notices).iter().map(names::notice_channel).collect()
+    }
+
+    fn mute(&mut self) {
+        self.is_mute = true;
+    }
+
+    fn take_unpublished(&mut self) -> bool {
+        std::mem::take(&mut self.is_any_unpublished)
     }
 
     fn contents(&mut self) -> String {

@@ -5,6 +5,7 @@
 //! ```text
 //! the resource is released, or an entry ahead ends  ──▶ wake the first waiter
 //! the first waiter does not listen, or has expired  ──▶ remove its entry, wake the next
+//! the wake of the first cannot be published         ──▶ keep its entry, wake no other waiter
 //! the first was woken 3/4 of a hand-over ago        ──▶ the second may lock, and is woken, too
 //! a waiter becomes first or second                  ──▶ publish its head notice: it subscribes to releases
 //! the first waiter is a writer, and readers hold    ──▶ no wake
@@ -49,28 +50,39 @@ pub(super) struct Requester<'a> {
 }
 
 /// The subscribers to the topics of a node, and the notices of one operation.
+///
+/// A notice is best effort: if it cannot be published, every answer is the same as if it had been published
+/// and lost.
 pub(crate) struct Subscribers<'a> {
-    /// Returns the number of subscribers to a topic.
-    count: &'a dyn Fn(&Resource) -> u32,
+    /// Returns the number of subscribers to a topic; `None` if the client may not publish on the topic.
+    count: &'a dyn Fn(&Resource) -> Option<u32>,
     pub(crate) notices: Vec<Resource>,
+    /// Whether a notice could not be published.
+    #[cfg(test)]
+    pub(super) is_any_unpublished: bool,
 }
 
 impl<'a> Subscribers<'a> {
-    pub(crate) fn new(count: &'a dyn Fn(&Resource) -> u32) -> Self {
-        Self { count, notices: Vec::new() }
+    pub(crate) fn new(count: &'a dyn Fn(&Resource) -> Option<u32>) -> Self {
+        Self {
+            count,
+            notices: Vec::new(),
+            #[cfg(test)]
+            is_any_unpublished: false,
+        }
     }
 
-    pub(super) fn publish(&mut self, topic: Resource) {
-        self.notices.push(topic);
-    }
-
-    /// Publishes a notice if the topic has subscribers. Returns whether the topic has subscribers.
-    fn publish_if_subscribed(&mut self, topic: Resource) -> bool {
-        let has_subscribers = (self.count)(&topic) > 0;
-        if has_subscribers {
+    /// Publishes a notice. Returns the number of its subscribers; `None` if it cannot be published.
+    pub(super) fn publish(&mut self, topic: Resource) -> Option<u32> {
+        let subscribers = (self.count)(&topic);
+        if subscribers.is_some_and(|subscribers| subscribers > 0) {
             self.notices.push(topic);
         }
-        has_subscribers
+        #[cfg(test)]
+        {
+            self.is_any_unpublished |= subscribers.is_none();
+        }
+        subscribers
     }
 }
 
@@ -96,6 +108,8 @@ impl NodeState {
     /// * **The first waiter is a writer, and readers hold the resource:** there is no wake. If another waiter
     ///   requests, the node publishes the head notice again.
     /// * **The first waiter does not listen, or its entry has ended:** the node removes the entry.
+    /// * **The notice cannot be published:** the first waiter keeps its place, and attempts by its fallback
+    ///   poll.
     /// * **The first waiter has not attempted within 3/4 of a hand-over after its wake:** the second waiter
     ///   may lock, and from then on both are woken together.
     pub(super) fn next_in_queue(
@@ -127,7 +141,7 @@ impl NodeState {
             let topic = if is_blocked { names::head } else { names::wake };
             let is_there = !head.ends.is_past(now)
                 && ((is_blocked && requester.is_none())
-                    || subscribers.publish_if_subscribed(topic(resource, &head.waiter)));
+                    || subscribers.publish(topic(resource, &head.waiter)) != Some(0));
             if is_there && is_blocked {
                 return Some(head.waiter);
             }
@@ -138,7 +152,7 @@ impl NodeState {
                     queue.woken = Some((head.waiter.clone(), now));
                 }
                 if let Some(second) = second.filter(|_| is_overdue) {
-                    subscribers.publish_if_subscribed(names::wake(resource, &second));
+                    subscribers.publish(names::wake(resource, &second));
                 }
                 return Some(head.waiter);
             }
@@ -187,7 +201,7 @@ impl NodeState {
         } else if rank.is_some_and(|rank| rank < HEAD_WAITERS)
             && let Some(next) = queue.entries.get(HEAD_WAITERS - 1)
         {
-            subscribers.publish_if_subscribed(names::head(resource, &next.waiter));
+            subscribers.publish(names::head(resource, &next.waiter));
         }
     }
 

@@ -20,6 +20,9 @@ impl NodeState {
         let token = check_counter(*token)?;
         let lookup = self.look_up(resources, lease_id, now);
         let counters = self.counters(resources, now)?;
+        // The node may have confirmed a token below the minimum token for another lease, which it has
+        // forgotten.
+        let is_above_minimum = self.minimum_token()? <= token;
         let may_stand = resources.each().zip(&counters.found).all(|((resource, is_shared), found)| {
             // While readers hold the resource, no writer has a token above the phase, so the phase is
             // compared in place of the counter.
@@ -27,7 +30,7 @@ impl NodeState {
                 if is_shared { self.readers(resource, now).map(|readers| readers.phase) } else { *found };
             largest.unwrap_or_else(|| start(now)) <= token
         });
-        if !lookup.is_all_ours || !may_stand {
+        if !lookup.is_all_ours || !is_above_minimum || !may_stand {
             return Ok(Answer::NotWrittenBack { counter: counters.largest });
         }
         for ((resource, is_shared), found) in resources.each().zip(&counters.found) {

@@ -120,7 +120,8 @@ impl Server {
                 let init = Init { is_dry_run: false, time: time.since_epoch() };
                 self.state.apply(parameters, &Operation::Init(init), time);
             }
-            let outcome = self.state.apply_with_listeners(listeners, parameters, operation, time);
+            let listeners = |topic: &Resource| Some(listeners(topic));
+            let outcome = self.state.apply_with_listeners(&listeners, parameters, operation, time);
             answers.push(outcome.answer);
             released.extend(outcome.notices);
         }

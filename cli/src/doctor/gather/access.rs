@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     connect::{Disconnected, NodeConnection, Reply},
-    doctor::facts::{Access, CommandTrial},
+    doctor::facts::{Access, CommandTrial, NoticeFailure, NoticePermission, RefusedNotice},
     stopwatch,
 };
 
@@ -21,27 +21,29 @@ const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) async fn query(connection: &mut NodeConnection) -> Result<Access, Disconnected> {
     let name = format!("redquorum:doctor:{}", Uuid::new_v4().simple());
     let channel = format!("redisson_lock__channel:{{{name}}}");
-    let subscribed = connection.subscribe(&channel).await?;
+    let wake_channel = format!("redisson_lock__channel:redquorum:wake:{{{name}}}:1");
+    let to_wakes = connection.subscribe(&wake_channel).await?;
+    let subscribed = connection.subscribe(&channel).await?.and(to_wakes);
     let by_text: Reply<i64> = connection.query(cmd("EVAL").arg("return 1").arg(0)).await?;
     let loads: Reply<String> = connection.query(cmd("SCRIPT").arg("LOAD").arg(PROBE)).await?;
     let (by_hash, failed) = match &loads {
         Ok(hash) => {
-            let failed = probe(connection, "EVALSHA", hash, &name, &channel).await?;
+            let failed = probe(connection, "EVALSHA", hash, &name, [&channel, &wake_channel]).await?;
             (failed.as_ref().map(drop).map_err(Clone::clone), failed)
         }
         Err(text) => (Err(text.clone()), Err(text.clone())),
     };
     let failed = match failed {
         Ok(failed) => Ok(failed),
-        Err(_) => probe(connection, "EVAL", PROBE, &name, &channel).await?,
+        Err(_) => probe(connection, "EVAL", PROBE, &name, [&channel, &wake_channel]).await?,
     };
-    let notices = match (subscribed, &failed) {
-        (Err(text), _) => Err(text),
-        (Ok(()), Err(_)) => Err("no script runs, so none can publish".to_owned()),
-        (Ok(()), Ok(failed)) if failed.iter().any(|(command, _)| command == "publish") => {
-            Err("publish is forbidden".to_owned())
-        }
-        (Ok(()), Ok(_)) => arrival(connection, &channel).await,
+    let refused = refused_notices(subscribed.err(), failed.as_deref().unwrap_or_default());
+    let notices = if !refused.is_empty() {
+        Err(NoticeFailure::Refused(refused))
+    } else if failed.is_err() {
+        Err(NoticeFailure::Other("no script runs, so none can publish".to_owned()))
+    } else {
+        arrival(connection, &channel).await.map_err(NoticeFailure::Other)
     };
     Ok(Access {
         by_text: by_text.map(drop),
@@ -52,10 +54,30 @@ pub(super) async fn query(connection: &mut NodeConnection) -> Result<Access, Dis
     })
 }
 
-/// Separates missing permissions from other errors.
+/// Returns the refused commands of notices.
+fn refused_notices(subscribed: Option<String>, failed: &[(String, String)]) -> Vec<RefusedNotice> {
+    let published = failed.iter().find(|(command, _)| command == "publish").map(|(_, text)| text.clone());
+    let refused = [("subscribe", subscribed), ("publish", published)];
+    refused
+        .into_iter()
+        .filter_map(|(command, text)| {
+            let text = text?;
+            let missing = if !is_about_permission(&text) {
+                None
+            } else if text.contains("channel") {
+                Some(NoticePermission::Channel)
+            } else {
+                Some(NoticePermission::Command)
+            };
+            Some(RefusedNotice { command, missing, text })
+        })
+        .collect()
+}
+
+/// Separates missing permissions from other errors. Locks work without notices, so `publish` is left out.
 fn trial(failed: Vec<(String, String)>) -> CommandTrial {
-    let (mut forbidden, others): (Vec<_>, Vec<_>) =
-        failed.into_iter().partition(|(_, text)| is_about_permission(text));
+    let needed = failed.into_iter().filter(|(command, _)| command != "publish");
+    let (mut forbidden, others): (Vec<_>, Vec<_>) = needed.partition(|(_, text)| is_about_permission(text));
     // The probe tries `set` on two keys.
     forbidden.dedup_by(|one, other| one.0 == other.0);
     CommandTrial { forbidden, failure: others.into_iter().next().map(|(_, text)| text) }
@@ -67,9 +89,9 @@ async fn probe(
     eval: &str,
     script: &str,
     name: &str,
-    channel: &str,
+    channels: [&str; 2],
 ) -> Result<Reply<Vec<(String, String)>>, Disconnected> {
-    let call = cmd(eval).arg(script).arg(0).arg(name).arg(channel).to_owned();
+    let call = cmd(eval).arg(script).arg(0).arg(name).arg(&channels).to_owned();
     let reply: Reply<Vec<String>> = connection.query(&call).await?;
     Ok(reply.map(|texts| {
         let pairs = texts.chunks_exact(2);
@@ -108,6 +130,36 @@ fn is_about_permission(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The texts of Redis 6.2.5, 7.0.15 and 8.2.3 and of Valkey 9.1.2.
+    #[test]
+    fn a_refused_notice_lacks_a_command_a_channel_or_no_permission() {
+        let missing = |subscribed: Option<&str>, published: Option<&str>| {
+            let failed: Vec<_> =
+                published.map(|text| ("publish".to_owned(), text.to_owned())).into_iter().collect();
+            let refused = refused_notices(subscribed.map(str::to_owned), &failed);
+            refused.into_iter().map(|refused| (refused.command, refused.missing)).collect::<Vec<_>>()
+        };
+        let (command, channel) = (Some(NoticePermission::Command), Some(NoticePermission::Channel));
+        assert!(missing(None, None).is_empty());
+        for (text, expected) in [
+            ("The user executing the script can't publish to the channel mentioned in the command", channel),
+            ("ERR ACL failure in script: No permissions to access a channel", channel),
+            ("@user_script: 9: The user executing the script can't run this command or subcommand", command),
+            ("ERR ACL failure in script: User u has no permissions to run the 'publish' command", command),
+            ("ERR Unknown Redis command called from script", None),
+        ] {
+            assert_eq!(missing(None, Some(text)), [("publish", expected)], "{text}");
+        }
+        for (text, expected) in [
+            ("NOPERM this user has no permissions to access one of the channels used as arguments", channel),
+            ("NOPERM No permissions to access a channel", channel),
+            ("NOPERM User u has no permissions to run the 'subscribe' command", command),
+            ("ERR unknown command 'SUBSCRIBE', with args beginning with: 'a'", None),
+        ] {
+            assert_eq!(missing(Some(text), None), [("subscribe", expected)], "{text}");
+        }
+    }
 
     #[test]
     fn a_missing_permission_differs_from_other_errors() {

@@ -1,5 +1,5 @@
--- probe.lua  ARGV an unused name, a channel  ->  command, error, ... for each failed command
-local name, channel = ARGV[1], ARGV[2]
+-- probe.lua  ARGV an unused name, a channel of release notices, one of wakes  ->  command, error, ... for each failed command
+local name, channels = ARGV[1], { ARGV[2], ARGV[3] }
 local text, hash, queue = name, name .. ':hash', name .. ':queue'
 local counter = 'redisson_lock_token:{' .. name .. '}'
 local failed, is_allowed = {}, {}
@@ -18,7 +18,8 @@ try('set', text, '1', 'PX', '1000')
 try('set', counter, '1', 'PX', '1000')
 try('info', 'server')
 try('time')
-try('publish', channel, '0')
+try('publish', channels[1], '0')
+try('publish', channels[2], '0')
 try('exists', text)
 try('get', text)
 try('pttl', text)

@@ -1,7 +1,7 @@
 //! The permissions of the user on a node, and the writes that the node accepts.
 
 use crate::doctor::{
-    facts::{Access, CommandTrial},
+    facts::{Access, CommandTrial, NoticeFailure, NoticePermission, RefusedNotice},
     finding::Finding,
 };
 
@@ -64,12 +64,39 @@ fn scripts(access: &Access) -> Finding {
 fn notices(access: &Access) -> Finding {
     match &access.notices {
         Ok(()) => Finding::ok("notices", "arrive"),
-        Err(text) => Finding::warn(
+        Err(NoticeFailure::Refused(refused)) => {
+            let shown: Vec<_> = refused
+                .iter()
+                .map(|RefusedNotice { command, text, .. }| format!("{command}: {text}"))
+                .collect();
+            let found = format!("are refused ({}): waiters poll", shown.join("; "));
+            Finding::warn("notices", found, notice_remedy(refused))
+        }
+        Err(NoticeFailure::Other(text)) => Finding::warn(
             "notices",
             format!("do not arrive ({text}): waiters poll"),
-            "ACL SETUSER ... +subscribe +unsubscribe +publish &redisson_lock__channel:*",
+            "connect to the server itself, or through a proxy that passes scripts and pushed messages on",
         ),
     }
+}
+
+/// Returns the missing permissions, each once, or the setting by which the server itself refuses.
+fn notice_remedy(refused: &[RefusedNotice]) -> String {
+    let mut rules: Vec<&str> = refused
+        .iter()
+        .filter_map(|refused| match refused.missing? {
+            NoticePermission::Channel => Some("&redisson_lock__channel:*"),
+            NoticePermission::Command if refused.command == "subscribe" => Some("+subscribe +unsubscribe"),
+            NoticePermission::Command => Some("+publish"),
+        })
+        .collect();
+    rules.dedup();
+    let renamed = refused.iter().filter(|refused| refused.missing.is_none());
+    let settings = renamed.map(|refused| {
+        format!("let the server run `{}` under its own name (`rename-command`)", refused.command)
+    });
+    let acl = (!rules.is_empty()).then(|| format!("ACL SETUSER ... {}", rules.join(" ")));
+    acl.into_iter().chain(settings).collect::<Vec<_>>().join("; ")
 }
 
 fn writes(trial: &CommandTrial) -> Finding {

@@ -10,7 +10,10 @@ use redquorum::{RestartGuard, error::NodeError};
 
 use super::*;
 use crate::doctor::{
-    facts::{Access, ClockReading, CommandTrial, Info, NodeMetadata, Persistence, Rate},
+    facts::{
+        Access, ClockReading, CommandTrial, Info, NodeMetadata, NoticeFailure, NoticePermission, Persistence,
+        Rate, RefusedNotice,
+    },
     finding::Level,
 };
 
@@ -126,6 +129,12 @@ fn only_without_guard(facts: &mut Facts) {
 
 fn forbid(facts: &mut Facts, command: &str) {
     trial(facts).forbidden.push((command.to_owned(), forbidden()));
+}
+
+fn refuse_notices(facts: &mut Facts, refused: &[(&'static str, Option<NoticePermission>)]) {
+    let refused =
+        refused.iter().map(|&(command, missing)| RefusedNotice { command, missing, text: forbidden() });
+    server(facts).access.notices = Err(NoticeFailure::Refused(refused.collect()));
 }
 
 /// Gives the second node two addresses with these servers.
@@ -333,10 +342,37 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| server(facts).access.by_text = Err(forbidden()), "scripts", Level::Fail, "do not work: eval"),
     (|facts| server(facts).access.loads = Err(forbidden()), "scripts", Level::Fail, "+script|load"),
     (
-        |facts| server(facts).access.notices = Err(forbidden()),
+        |facts| refuse_notices(facts, &[("subscribe", Some(NoticePermission::Command))]),
         "notices",
         Level::Warn,
-        "waiters poll; +subscribe",
+        "waiters poll; +subscribe +unsubscribe",
+    ),
+    (
+        |facts| refuse_notices(facts, &[("publish", Some(NoticePermission::Command))]),
+        "notices",
+        Level::Warn,
+        "(publish: NOPERM no): waiters poll; +publish",
+    ),
+    (
+        |facts| {
+            let missing = Some(NoticePermission::Channel);
+            refuse_notices(facts, &[("subscribe", missing), ("publish", missing)]);
+        },
+        "notices",
+        Level::Warn,
+        "publish: NOPERM no): waiters poll; ACL SETUSER ... &redisson_lock__channel:*",
+    ),
+    (
+        |facts| refuse_notices(facts, &[("publish", None)]),
+        "notices",
+        Level::Warn,
+        "waiters poll; `publish` under its own name",
+    ),
+    (
+        |facts| server(facts).access.notices = Err(NoticeFailure::Other("lost".to_owned())),
+        "notices",
+        Level::Warn,
+        "do not arrive (lost): waiters poll; proxy",
     ),
     (|facts| trial(facts).failure = Some("OOM".to_owned()), "writes", Level::Fail, "OOM; memory"),
     (

@@ -1,4 +1,4 @@
--- dispatch.lua  KEYS resources of all operations  ARGV stamp, counter ttl, guard and max ttl and hand-over, operations ...  ->  answers
+-- dispatch.lua  KEYS resources of all operations  ARGV stamp, counter ttl, guard and max ttl and hand-over, operations ...  ->  answers, and if a notice cannot be published: unpublished error
 --
 -- An operation is a name, the number of its resources, and its arguments. If any resource is shared,
 -- `shared` and a flag for each resource precede the name: `01` if the second of two is shared.
@@ -17,7 +17,7 @@
 local largest_counter = 9007199254740991
 -- Locals are faster, because a global is looked up by its name at each use.
 local keys, words, call, type, find = KEYS, ARGV, redis.pcall, type, string.find
-local node, minimum_token, is_dirty, time
+local node, minimum_token, is_dirty, time, unpublished
 local answers, answered, key, at, last = {}, 0, 1, 4, #words
 
 -- Encloses a resource in braces, unless the resource contains a brace (Redisson's rule).
@@ -56,4 +56,6 @@ while at <= last do
   answered = answered + 1
   answers[answered] = answer
 end
+unpublished = unpublished or node and node.unpublished
+answers[answered + 1] = unpublished and { 'unpublished', unpublished } or nil
 return answers

@@ -53,13 +53,19 @@ function node.abstention()
   return { 'abstains', remaining, renewals_from = tonumber(renewals_from) or 0 }
 end
 
--- Refuses the clients of another quorum.
-function node.admit()
+-- Returns the fingerprint of the node if the client is of another quorum.
+function node.other_quorum()
   local metadata = node.metadata()
   -- Without a stamp the node abstains, so that the client registers anew and compares the whole fingerprint.
   local is_comparable = metadata.stamp ~= '' or node.guard == 'off'
-  if metadata.fingerprint and is_comparable and node.digest(metadata.stamp) ~= node.digest(node.stamp) then
-    node.refuse({ 'wrong_quorum', metadata.fingerprint })
+  return is_comparable and node.digest(metadata.stamp) ~= node.digest(node.stamp) and metadata.fingerprint
+end
+
+-- Refuses the clients of another quorum.
+function node.admit()
+  local fingerprint = node.other_quorum()
+  if fingerprint then
+    node.refuse({ 'wrong_quorum', fingerprint })
   end
 end
 

@@ -23,7 +23,7 @@ function node.leave_queue(resource, waiter)
   end
   local next = rank < 2 and redis.call('ZRANGE', queue, '1', '1')[1]
   if next then
-    redis.pcall('PUBLISH', $CHANNEL .. $HEAD .. resource .. '}:' .. next, '0')
+    node.publish($CHANNEL .. $HEAD .. resource .. '}:' .. next)
   end
 end
 
@@ -53,6 +53,7 @@ end
 --   * The first waiter is a writer, and readers hold the resource: there is no wake. If there is a
 --     requester, the node publishes the head notice again.
 --   * The first waiter does not listen, or its entry has ended: the node removes the entry.
+--   * The notice cannot be published: the first waiter keeps its place, and attempts by its fallback poll.
 --   * The first waiter has not attempted within 3/4 of a hand-over after its wake: the second may lock,
 --     and from then on both are woken together.
 function node.next_in_queue(resource, is_held, requester, arrival)
@@ -73,7 +74,7 @@ function node.next_in_queue(resource, is_held, requester, arrival)
     end
     local left = node.entry_ttl_left(resource, head)
     local topic = $CHANNEL .. (is_blocked and $HEAD or $WAKE) .. resource .. '}:' .. head
-    local is_there = left and (is_blocked and not requester or redis.call('PUBLISH', topic, '0') > 0)
+    local is_there = left and (is_blocked and not requester or node.publish(topic) ~= 0)
     if is_there and is_blocked then
       return head
     end
@@ -84,7 +85,7 @@ function node.next_in_queue(resource, is_held, requester, arrival)
         redis.pcall('SET', $LAST_WOKEN .. resource .. '}', now .. ' ' .. head, 'PX', node.max_ttl)
       end
       if second and is_overdue then
-        redis.pcall('PUBLISH', $CHANNEL .. $WAKE .. resource .. '}:' .. second, '0')
+        node.publish($CHANNEL .. $WAKE .. resource .. '}:' .. second)
       end
       return head
     end

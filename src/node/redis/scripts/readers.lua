@@ -80,7 +80,8 @@ function node.unshare(resource, lease_id, is_removed)
     return 1
   end
   redis.call('HDEL', resource, $SHARED)
-  redis.call('ZREMRANGEBYSCORE', name, '-inf', '+inf')
+  -- Readers that stay have expired.
+  redis.pcall('ZREMRANGEBYSCORE', name, '-inf', '+inf')
   return 1, true
 end
 

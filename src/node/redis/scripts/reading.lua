@@ -185,10 +185,11 @@ function node.largest_or_start(seen)
   return seen.is_any_missing and math.max(seen.largest, node.start()) or seen.largest
 end
 
--- Returns the answer to a refused client. A lock without a ttl gets the longest ttl now.
+-- Returns the answer to a refused client. A lock without a ttl gets the longest ttl now; if not, the
+-- resource is held all the same.
 function node.held_by_another(seen)
   for i = 1, #seen.endless do
-    redis.call('PEXPIRE', seen.endless[i], node.max_ttl)
+    redis.pcall('PEXPIRE', seen.endless[i], node.max_ttl)
   end
   return { 'held', seen.other.index, seen.other.lease_id, seen.other.remaining, seen.largest }
 end

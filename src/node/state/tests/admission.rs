@@ -2,8 +2,9 @@
 //! voted.
 
 use super::*;
-use crate::node::{
-    Abstention, Init, NewNodes, QuorumParameters, Reconfigure, Register, Registration, RestartGuard,
+use crate::{
+    mutation::{Mutation, break_rule},
+    node::{Abstention, Init, NewNodes, QuorumParameters, Reconfigure, Register, Registration, RestartGuard},
 };
 
 /// A node, and a client that has registered in the node's present incarnation.
@@ -12,11 +13,18 @@ struct Node {
     fixture: Fixture,
     guard: RestartGuard,
     incarnations: u32,
+    /// Whether the client that asks has another configuration.
+    is_other: bool,
+}
+
+/// Returns the configuration of the client that asks.
+fn configuration(is_other: bool) -> Fingerprint {
+    if is_other { Fingerprint::new("other") } else { parameters().fingerprint }
 }
 
 impl Node {
     fn new() -> Self {
-        Self { fixture: Fixture::new(), guard: RestartGuard::PerConnection, incarnations: 0 }
+        Self { fixture: Fixture::new(), guard: RestartGuard::PerConnection, incarnations: 0, is_other: false }
     }
 
     /// Returns a new node that a client has registered, and that is in its first quarantine.
@@ -37,6 +45,7 @@ impl Node {
     fn ask(&mut self, operation: &Operation) -> Answer {
         let guarded = QuorumParameters {
             guard: self.guard,
+            fingerprint: configuration(self.is_other),
             incarnation: Some(self.incarnation().as_str().into()),
             ..parameters()
         };
@@ -44,11 +53,15 @@ impl Node {
     }
 
     fn register(&mut self, new_nodes: NewNodes) -> Option<Duration> {
-        let time = self.fixture.now().since_epoch();
-        match self.ask(&Operation::Register(Register { new_nodes, time })) {
+        match self.try_register(new_nodes) {
             Answer::Registered(registration) => registration.quarantine,
             other => panic!("{other:?}"),
         }
+    }
+
+    fn try_register(&mut self, new_nodes: NewNodes) -> Answer {
+        let time = self.fixture.now().since_epoch();
+        self.ask(&Operation::Register(Register { new_nodes, time }))
     }
 
     fn init(&mut self) -> Answer {
@@ -167,12 +180,46 @@ fn init_refuses_a_node_that_may_have_voted() {
 }
 
 #[test]
-fn init_refuses_a_new_node_of_another_quorum() {
-    let mut node = Node::in_first_quarantine();
-    let other = QuorumParameters { fingerprint: Fingerprint::new("other"), ..parameters() };
-    let init = Operation::Init(Init { is_dry_run: false, time: node.fixture.now().since_epoch() });
-    let answer = node.fixture.state.apply(&other, &init, node.fixture.now()).answer;
-    assert_eq!(answer, Answer::AlreadyRegistered { fingerprint: parameters().fingerprint });
+fn init_takes_over_a_node_in_the_first_quarantine_of_another_configuration() {
+    for guard in [RestartGuard::PerConnection, RestartGuard::PerVote] {
+        let mut node = Node { guard, ..Node::in_first_quarantine() };
+        node.is_other = true;
+        let refused = Answer::WrongQuorum { fingerprint: configuration(false) };
+        assert_eq!(node.try_register(NewNodes::Quarantine), refused, "only `init` takes a node over");
+        let answer = node.init();
+        assert!(is_admitted(&answer), "{answer:?}");
+        assert_eq!(node.vote(), START + 1);
+        node.is_other = false;
+        let refused = Answer::WrongQuorum { fingerprint: configuration(true) };
+        assert_eq!(node.ask(&lock("b", "first", 5000, 0)), refused, "the first client is of another quorum");
+        assert_eq!(node.init(), Answer::AlreadyRegistered { fingerprint: configuration(true) });
+    }
+}
+
+#[test]
+fn init_takes_over_no_node_that_was_in_a_quorum() {
+    type Happens = fn(&mut Node);
+    let cases: [(&str, Happens); 5] = [
+        ("its quarantine is over", |node| node.fixture.milliseconds += 62_000),
+        ("it restarted", Node::restart),
+        ("it was admitted", |node| drop(node.init())),
+        ("a lease of its configuration was renewed", |node| {
+            node.ask(&renew("a", "me", 1, 5000, START));
+        }),
+        ("a lease of another configuration was renewed", |node| {
+            node.is_other = true;
+            let refused = Answer::WrongQuorum { fingerprint: configuration(false) };
+            assert_eq!(node.ask(&renew("a", "me", 1, 5000, START)), refused);
+        }),
+    ];
+    for (case, happens) in cases {
+        let mut node = Node::in_first_quarantine();
+        happens(&mut node);
+        node.is_other = true;
+        let before = node.fixture.state.clone();
+        assert_eq!(node.init(), Answer::AlreadyRegistered { fingerprint: configuration(false) }, "{case}");
+        assert_eq!(node.fixture.state, before, "{case}");
+    }
 }
 
 #[test]
@@ -219,9 +266,11 @@ enum Event {
     Unlock,
     Restart,
     Wait(u64),
+    /// From here on, a client of the other configuration asks.
+    Switch,
 }
 
-const EVENTS: [Event; 11] = [
+const EVENTS: [Event; 12] = [
     Event::Register(NewNodes::Quarantine),
     Event::Register(NewNodes::Admit),
     Event::Register(NewNodes::Ignore),
@@ -233,51 +282,80 @@ const EVENTS: [Event; 11] = [
     Event::Restart,
     Event::Wait(1_000),
     Event::Wait(62_000),
+    Event::Switch,
 ];
 
-/// Applies all sequences of `left` events to the node.
-fn search(node: &Node, path: &mut Vec<Event>, is_in_use: bool, last_vote: u64, left: usize) {
+/// The use of a node until now.
+#[derive(Clone, Copy, Default)]
+struct Use {
+    /// Whether the node has voted, or a renewal has shown a quorum.
+    is_in_use: bool,
+    last_vote: u64,
+}
+
+/// Takes every way of this number of steps. Returns the first way that breaks a rule.
+fn search(node: &Node, path: &mut Vec<Event>, used: Use, left: usize) -> Result<(), String> {
     if left == 0 {
-        return;
+        return Ok(());
     }
     for event in EVENTS {
         let mut next = node.clone();
-        let (mut is_in_use, mut last_vote) = (is_in_use, last_vote);
         path.push(event);
-        match event {
-            Event::Register(new_nodes) => drop(next.register(new_nodes)),
-            Event::Init => {
-                if matches!(next.init(), Answer::Registered(_)) {
-                    assert!(!is_in_use, "a node was admitted after a vote or a renewal: {path:?}");
-                }
-            }
-            Event::Lock => {
-                if let Answer::Granted { vote } = next.ask(&lock("a", "me", 5000, 0)) {
-                    // A repeated lock gets the vote that it got before.
-                    let is_resend = node.fixture.lease_id_of("a").is_some() && vote == last_vote;
-                    assert!(vote > last_vote || is_resend, "a vote was given twice: {path:?}");
-                    (is_in_use, last_vote) = (true, vote);
-                }
-            }
-            Event::WriteBack => {
-                is_in_use |= next.ask(&write_back("a", "me", last_vote)) == Answer::WrittenBack;
-            }
-            Event::Renew => {
-                let answer = next.ask(&renew("a", "me", 1, 5000, last_vote));
-                is_in_use |= matches!(answer, Answer::Renewed { .. } | Answer::RenewedInQuarantine(_));
-            }
-            Event::Unlock => drop(next.ask(&unlock("a", "me", true, false))),
-            Event::Restart => next.restart(),
-            Event::Wait(milliseconds) => next.fixture.milliseconds += milliseconds,
-        }
-        search(&next, path, is_in_use, last_vote, left - 1);
+        let used =
+            next_use(node, &mut next, event, used).map_err(|problem| format!("{problem}: {path:?}"))?;
+        search(&next, path, used, left - 1)?;
         path.pop();
     }
+    Ok(())
 }
 
-/// All sequences of six events. No event deletes all data of a node unnoticed: the administrator
-/// who calls `init` excludes that.
+/// Lets an event happen to a node.
+fn next_use(before: &Node, node: &mut Node, event: Event, used: Use) -> Result<Use, &'static str> {
+    let Use { mut is_in_use, mut last_vote } = used;
+    match event {
+        Event::Register(new_nodes) => drop(node.try_register(new_nodes)),
+        Event::Init => {
+            if matches!(node.init(), Answer::Registered(_)) && is_in_use {
+                return Err("admitted although it voted or was renewed at");
+            }
+        }
+        Event::Lock => {
+            if let Answer::Granted { vote } = node.ask(&lock("a", "me", 5000, 0)) {
+                // A resend gets the vote that it had.
+                let is_resend = before.fixture.lease_id_of("a").is_some() && vote == last_vote;
+                if vote <= last_vote && !is_resend {
+                    return Err("a vote came again");
+                }
+                (is_in_use, last_vote) = (true, vote);
+            }
+        }
+        Event::WriteBack => {
+            is_in_use |= node.ask(&write_back("a", "me", last_vote)) == Answer::WrittenBack;
+        }
+        Event::Renew => {
+            let answer = node.ask(&renew("a", "me", 1, 5000, last_vote));
+            let is_renewed = matches!(answer, Answer::Renewed { .. } | Answer::RenewedInQuarantine(_));
+            is_in_use |= is_renewed || matches!(answer, Answer::WrongQuorum { .. });
+        }
+        Event::Unlock => drop(node.ask(&unlock("a", "me", true, false))),
+        Event::Restart => node.restart(),
+        Event::Wait(milliseconds) => node.fixture.milliseconds += milliseconds,
+        Event::Switch => node.is_other = !node.is_other,
+    }
+    Ok(Use { is_in_use, last_vote })
+}
+
+/// A node that forgets all data without a client noticing is what an administrator vouches for.
 #[test]
-fn no_sequence_of_events_admits_a_node_after_a_vote_or_repeats_a_vote() {
-    search(&Node::new(), &mut Vec::new(), false, 0, 6);
+fn no_sequence_of_six_steps_admits_a_voter_or_repeats_a_vote() {
+    let whole = search(&Node::new(), &mut Vec::new(), Use::default(), 6);
+    assert_eq!(whole, Ok(()));
+}
+
+#[test]
+fn a_broken_rule_of_admission_shows_within_six_steps() {
+    for rule in [Mutation::TakeOverVoter, Mutation::IgnoreForeignRenewal] {
+        let _broken = break_rule(Some(rule));
+        assert!(search(&Node::new(), &mut Vec::new(), Use::default(), 6).is_err(), "{rule:?} matters");
+    }
 }

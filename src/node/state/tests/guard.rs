@@ -118,6 +118,39 @@ fn a_restarted_node_gives_votes_above_all_earlier_votes() {
     assert!(vote(&mut node) > before);
 }
 
+/// The client of `one` stands still from its lock to the end, and its key comes back from a backup. The clock of the
+/// node is set back by an hour, so that the key outlives the quarantine.
+#[test]
+fn a_token_that_a_forgotten_lease_had_is_not_written_back() {
+    // A counter that began eleven days before is below the minimum token even at the earlier time.
+    let token = START - 1_000_000_000_000 + 2;
+    for resource in ["a", "*a"] {
+        let mut node = Fixture::new();
+        node.register(true);
+        node.set_counter("a", token - 2);
+        assert_eq!(node.ask_guarded(&lock(resource, "one", 60_000, 0)), granted(token - 1));
+        let backup = node.state.clone();
+        node.milliseconds += 60_001;
+        assert_eq!(node.ask_guarded(&lock("a", "two", 60_000, 0)), granted(token), "and confirms its token");
+        node.state = backup;
+        node.milliseconds -= 3_600_000;
+        node.restart();
+        let lasts = node.register(false).unwrap();
+        node.milliseconds += u64::try_from(lasts.as_millis()).unwrap() + 1;
+        let write_back = write_back(resource, "one", token);
+        let before = node.state.clone();
+        let refused = Answer::NotWrittenBack { counter: token - 1 };
+        assert_eq!(node.ask_in(NEXT_INCARNATION, &write_back), refused, "{resource}");
+        assert_eq!(node.state, before);
+        let _broken = break_rule(Some(Mutation::WriteBackBelowMinimum));
+        assert_eq!(
+            node.ask_in(NEXT_INCARNATION, &write_back),
+            Answer::WrittenBack,
+            "{resource}: the rule matters"
+        );
+    }
+}
+
 #[test]
 fn a_renewal_does_not_count_early_in_quarantine_or_without_metadata() {
     let in_quarantine = Abstention::Quarantined(parameters().quarantine.lasts);

@@ -3,30 +3,37 @@
 use super::*;
 use crate::node::{
     Enqueue, Queued, Unlock, Vacant, names,
-    operation::samples::{enqueue, not_waiting, take, withdraw},
+    operation::samples::{enqueue, not_waiting, publishing_steps, take, withdraw},
     state::wait_queue::QueueEntry,
 };
 
 const ENTRY_TTL: u64 = 10_000;
 
-/// A node, and the topics without subscribers.
+/// The node of a test, and the topics without subscribers.
 struct QueueFixture {
     node: Fixture,
     unsubscribed: Vec<Resource>,
 }
 
 impl QueueFixture {
+    /// Returns a node on which `a` is free.
+    fn free() -> Self {
+        Self { node: Fixture::new(), unsubscribed: Vec::new() }
+    }
+
     /// Returns a node on which `holder` holds `a` for 5 s.
     fn held() -> Self {
-        let mut queue = Self { node: Fixture::new(), unsubscribed: Vec::new() };
+        let mut queue = Self::free();
         queue.ask(&lock("a", "holder", 5000, 0));
         queue
     }
 
     fn ask(&mut self, entry: &Operation) -> Answer {
-        let listeners = |topic: &Resource| u32::from(!self.unsubscribed.contains(topic));
+        let (unsubscribed, is_mute) = (&self.unsubscribed, self.node.is_mute);
+        let listeners = |topic: &Resource| (!is_mute).then(|| u32::from(!unsubscribed.contains(topic)));
         let outcome = self.node.state.apply_with_listeners(&listeners, &parameters(), entry, self.node.now());
         self.node.notices.extend(outcome.notices);
+        self.node.is_any_unpublished |= outcome.is_any_unpublished;
         outcome.answer
     }
 
@@ -79,7 +86,7 @@ fn queued(answer: &Answer) -> &Queued {
 
 #[test]
 fn an_enqueue_for_a_free_resource_leaves_no_queue() {
-    let mut queue = QueueFixture { node: Fixture::new(), unsubscribed: Vec::new() };
+    let mut queue = QueueFixture::free();
     assert_eq!(queue.ask(&enqueue("a b", "me", "w", 0, ENTRY_TTL)), granted(START + 1));
     assert_eq!(
         (queue.node.lease_id_of("a").as_deref(), queue.node.lease_id_of("b").as_deref()),
@@ -193,8 +200,43 @@ fn a_wake_without_a_subscriber_removes_the_waiter_and_wakes_the_next() {
 }
 
 #[test]
-fn a_queued_writer_without_a_subscription_does_not_block_readers() {
-    let mut queue = QueueFixture { node: Fixture::new(), unsubscribed: Vec::new() };
+fn waiters_keep_their_places_if_no_wake_can_be_published() {
+    let mut queue = QueueFixture::held();
+    let [first, second, third] = ["first", "second", "third"].map(|waiter| queue.enter(waiter));
+    queue.node.is_mute = true;
+    let answer = queue.ask(&unlock("a", "holder", true, false));
+    assert_eq!(answer, Answer::Unlocked { deleted: 1 }.with_waiters(true));
+    assert_eq!(queue.node.lease_id_of("a"), None);
+    assert_eq!(queue.take_wakes(), []);
+    for newcomer in [lock("a", "newcomer", 5000, 0), enqueue("a", "newcomer", "newcomer", 0, 0)] {
+        assert_eq!(queued(&queue.ask(&newcomer)).holder, None, "the resource is free, and has waiters");
+    }
+    assert!(!is_granted(&queue.enqueue_again("second", second)), "the first has its hand-over");
+    queue.node.milliseconds += u64::try_from(parameters().hand_over.as_millis()).unwrap();
+    assert!(!is_granted(&queue.enqueue_again("third", third)));
+    let [by_first, by_second] = [("first", first), ("second", second)].map(|(waiter, arrival)| {
+        let mut queue = QueueFixture { node: queue.node.clone(), unsubscribed: Vec::new() };
+        is_granted(&queue.enqueue_again(waiter, arrival)).then(|| queue.waiters())
+    });
+    assert_eq!(by_first.unwrap(), ["second", "third"]);
+    assert_eq!(by_second.unwrap(), ["first", "third"]);
+}
+
+#[test]
+fn no_answer_depends_on_a_notice() {
+    let (mut heard, mut mute) = (Fixture::new(), Fixture { is_mute: true, ..Fixture::new() });
+    for (step, publishes) in &publishing_steps() {
+        assert_eq!(mute.ask(step), heard.ask(step), "{step:?}");
+        assert_eq!(mute.state, heard.state, "{step:?}");
+        assert_eq!(std::mem::take(&mut mute.is_any_unpublished), *publishes, "{step:?}");
+        assert!(!heard.is_any_unpublished);
+    }
+    assert_eq!(mute.notices, []);
+}
+
+#[test]
+fn a_writer_that_does_not_listen_blocks_no_reader() {
+    let mut queue = QueueFixture::free();
     queue.ask(&lock("*a", "reader", 5000, 0));
     queue.enter("writer");
     let enqueue_reader = enqueue("*a", "late", "late:shared", 0, ENTRY_TTL);
@@ -421,9 +463,9 @@ fn a_waiter_that_becomes_second_gets_a_head_notice() {
 
 #[test]
 fn an_enqueue_only_request_neither_locks_nor_wakes() {
-    let mut queue = QueueFixture { node: Fixture::new(), unsubscribed: Vec::new() };
-    let Operation::Enqueue(request) = enqueue("a", "me", "w", 0, ENTRY_TTL) else { panic!() };
-    let answer = queue.ask(&Operation::Enqueue(Enqueue { enqueue_only: true, ..request }));
+    let mut queue = QueueFixture::free();
+    let Operation::Enqueue(waits) = enqueue("a", "me", "w", 0, ENTRY_TTL) else { panic!() };
+    let answer = queue.ask(&Operation::Enqueue(Enqueue { enqueue_only: true, ..waits }));
     assert_eq!((queued(&answer).rank, queued(&answer).arrival > 0), (0, true));
     assert_eq!((queue.waiters(), queue.take_wakes()), (vec!["w".into()], vec![]));
 }

@@ -44,7 +44,10 @@ const OWNERS: [&str; 3] = ["u:1", "a-b-c-d-e:2", "me/a-b-c-d-e:3"];
 /// The waiters. Two of them are readers.
 const WAITERS: [&str; 4] = ["w:1", "w:2:shared", "w:3:shared", "w:4"];
 
-/// The hand-over. No mark expires within a run, since a run is shorter.
+/// The user that may publish on no channel.
+const MUTE: &str = "mute";
+
+/// A hand-over that is long enough for no mark to expire within a run.
 const HAND_OVER: Duration = Duration::from_secs(15);
 
 /// The maximum difference between times of the server and of the pure node, in milliseconds. The
@@ -62,6 +65,8 @@ struct NodePair<'a> {
     listener: &'a mut Connection,
     /// The channels to which `listener` is subscribed.
     subscribed: BTreeSet<Vec<u8>>,
+    /// Whether the user may publish on no channel.
+    is_mute: bool,
     state: NodeState,
     /// The last vote.
     last_vote: u64,
@@ -192,25 +197,29 @@ impl NodePair<'_> {
         parameters: &QuorumParameters,
         operations: &[Operation],
         server_answers: &[Answer],
-        server_channels: &[Vec<u8>],
+        (server_channels, is_any_unpublished): (&[Vec<u8>], bool),
         now: NodeTime,
     ) -> Result<NodeState, (Vec<Answer>, Vec<String>)> {
         let mut state = self.state.clone();
-        let (mut expected, mut notices) = (Vec::new(), Vec::new());
+        let (mut expected, mut notices, mut expects_unpublished) = (Vec::new(), Vec::new(), false);
         let is_subscribed = |channel: &Vec<u8>| self.subscribed.contains(channel);
-        let listeners = |topic: &Resource| u32::from(is_subscribed(&names::notice_channel(topic)));
+        let listeners = |topic: &Resource| {
+            (!self.is_mute).then(|| u32::from(is_subscribed(&names::notice_channel(topic))))
+        };
         let mut is_same = operations.len() == server_answers.len();
         for (operation, server_answer) in operations.iter().zip(server_answers) {
             let before = state.clone();
-            let Outcome { answer, notices: topics } =
+            let Outcome { answer, notices: topics, is_any_unpublished } =
                 state.apply_with_listeners(&listeners, parameters, operation, now);
+            expects_unpublished |= is_any_unpublished;
             notices.extend(topics.iter().map(names::notice_channel).filter(is_subscribed));
             is_same &= is_same_answer(operation, &answer, server_answer, &state, now);
             adopt_arrival(&mut state, operation, server_answer);
             adopt_mark(&mut state, &before, operation, (&answer, server_answer), now);
             expected.push(answer);
         }
-        if is_same && notices == server_channels { Ok(state) } else { Err((expected, escaped(&notices))) }
+        is_same &= notices == server_channels && expects_unpublished == is_any_unpublished;
+        if is_same { Ok(state) } else { Err((expected, escaped(&notices))) }
     }
 
     fn step(&mut self, step: &TestStep) -> Result<(), TestCaseError> {
@@ -234,19 +243,22 @@ impl NodePair<'_> {
                 let [before, after] = times;
                 self.record_delay(times);
                 let channels = take_channels(self.listener);
-                let state = self.predict(&parameters, &operations, &answers, &channels, before);
+                let is_any_unpublished = self.server.take_unpublished().is_some();
+                let notices = (&*channels, is_any_unpublished);
+                let state = self.predict(&parameters, &operations, &answers, notices, before);
                 // A new second may begin between `before` and the execution. A counter that starts
                 // from the time then differs in the answers or only in the data, so the later time
                 // is tried, too.
                 self.state = match state {
                     Ok(state) if before.seconds() == after.seconds() || self.agrees_with(&state) => state,
                     other => self
-                        .predict(&parameters, &operations, &answers, &channels, after)
+                        .predict(&parameters, &operations, &answers, notices, after)
                         .or(other)
                         .map_err(|expected| {
                             let channels = escaped(&channels);
                             let problem = format!(
-                                "{operations:#?}\nserver: {answers:#?} {channels:#?}\nstate: {expected:#?}"
+                                "{operations:#?}\nserver: {answers:#?} {channels:#?}, unpublished: \
+                                 {is_any_unpublished}\nstate: {expected:#?}"
                             );
                             TestCaseError::fail(problem)
                         })?,
@@ -323,6 +335,14 @@ impl NodePair<'_> {
                     subscribe(self.listener, redis::cmd("UNSUBSCRIBE").arg(&channel));
                     self.subscribed.remove(&channel);
                 }
+            }
+            TestStep::Mute(is_mute) => {
+                if *is_mute {
+                    self.server.connect_as(MUTE);
+                } else {
+                    self.server.connect();
+                }
+                self.is_mute = *is_mute;
             }
             TestStep::WakeLongAgo(name) => {
                 let name = resource(name);
@@ -603,6 +623,7 @@ fn adopt_arrival(state: &mut NodeState, operation: &Operation, server_answer: &A
 fn the_script_and_the_pure_node_give_equal_answers_notices_and_data() {
     let server = RefCell::new(Server::start());
     let listener = RefCell::new(server.borrow().listen(std::iter::empty()));
+    server.borrow_mut().run(&format!("ACL SETUSER {MUTE} on >x ~* resetchannels +@all"));
     let config = ProptestConfig {
         cases: 1000,
         max_shrink_iters: 2000,
@@ -627,13 +648,22 @@ fn the_script_and_the_pure_node_give_equal_answers_notices_and_data() {
         let all = topics.iter().map(Topic::channel).collect::<Vec<_>>();
         let mut attempt = || {
             subscribe(&mut listener, redis::cmd("UNSUBSCRIBE").arg(&all));
+            server.connect();
             server.run("FLUSHALL");
             let last_vote = server.seconds() * 1_000_000;
             let state = NodeState::new(&server.incarnation_of_data());
             let (server, listener) = (&mut *server, &mut *listener);
             let subscribed = BTreeSet::new();
-            let mut pair =
-                NodePair { server, listener, subscribed, state, last_vote, steps: 0, is_delayed: false };
+            let mut pair = NodePair {
+                server,
+                listener,
+                subscribed,
+                is_mute: false,
+                state,
+                last_vote,
+                steps: 0,
+                is_delayed: false,
+            };
             let channel = |(topic, is_subscribed): (&Topic, bool)| is_subscribed.then(|| topic.channel());
             pair.listen(topics.iter().zip(subscriptions.iter().copied()).filter_map(channel));
             let result = steps.iter().try_for_each(|step| pair.step(step));

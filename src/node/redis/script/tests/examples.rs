@@ -39,6 +39,7 @@ struct ExampleServer {
 impl ExampleServer {
     fn new(server: &Rc<RefCell<Server>>, is_registered: bool) -> Self {
         let mut running = server.borrow_mut();
+        running.connect();
         running.run("FLUSHALL");
         if is_registered {
             running.register();
@@ -127,6 +128,16 @@ impl ExampleNode for ExampleServer {
                 _ => return channels,
             }
         }
+    }
+
+    fn mute(&mut self) {
+        let mut server = self.server.borrow_mut();
+        server.run("ACL SETUSER mute on >x ~* resetchannels +@all");
+        server.connect_as("mute");
+    }
+
+    fn take_unpublished(&mut self) -> bool {
+        self.server.borrow_mut().take_unpublished().is_some()
     }
 
     fn contents(&mut self) -> String {

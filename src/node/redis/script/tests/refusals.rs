@@ -1,13 +1,15 @@
 //! Servers that refuse commands: without free memory, as a replica, or for lack of a permission.
 
+use std::collections::BTreeSet;
+
 use crate::{
     node::{
         Answer, Operation, Unlock, names,
         operation::samples::{
-            enqueue, force_unlock, lease_id, lock, parameters, proclaim, proclamation, renew, resource,
-            unlock,
+            enqueue, force_unlock, lease_id, lock, parameters, proclaim, proclamation, publishing_steps,
+            renew, resource, unlock,
         },
-        redis::script::tests::server::Server,
+        redis::script::{self, tests::server::Server},
     },
     values::NodeError,
 };
@@ -124,7 +126,6 @@ fn the_short_ways_report_a_missing_permission() {
         ("hgetall", vec![&refused]),
         ("get", vec![&refused, &renew]),
         ("hdel", vec![&unlock]),
-        ("publish", vec![&unlock]),
     ] {
         server.connect();
         server.run(&format!("ACL SETUSER u{missing} on >x ~* &* +@all -{missing}"));
@@ -186,16 +187,103 @@ fn an_unlock_succeeds_without_the_permissions_to_mark_or_wake() {
     }
 }
 
+/// The lock of another library has no ttl, and gets the longest ttl as a repair.
 #[test]
-fn a_force_unlock_without_permission_to_publish_writes_the_tombstone() {
+fn a_lock_without_a_ttl_refuses_clients_that_may_not_set_one() {
     let (mut server, vote) = registered();
-    server.run("ACL SETUSER mute on >x ~* &* +@all -publish");
-    server.connect_as("mute");
-    let answer = server.one(&parameters(), &force_unlock("held"));
-    assert!(matches!(answer, Answer::Error(NodeError::NoPermission(_))), "{answer:?}");
-    server.connect();
-    assert_eq!(server.holds(&resource("held"), &lease_id("me")), None);
-    assert_eq!(server.one(&parameters(), &renew("held", "me", 1, 5000, vote)), Answer::Tombstone);
+    server.run("HSET endless a-b-c-d-e:2 1");
+    server.run("ACL SETUSER u on >x ~* &* +@all -pexpire");
+    server.connect_as("u");
+    for operation in [
+        lock("endless", "me", 5000, 0),
+        lock("a endless", "me", 5000, 0),
+        renew("endless", "me", 1, 5000, vote),
+    ] {
+        let answer = server.one(&parameters(), &operation);
+        assert!(matches!(answer, Answer::Held(_)), "{operation:?}: {answer:?}");
+    }
+    assert_eq!(server.ttl(b"endless"), -1);
+}
+
+/// The entry of the waiter then stays until its ttl ends.
+#[test]
+fn a_waiter_that_may_not_leave_the_queue_has_locked() {
+    for is_group in [false, true] {
+        let (mut server, _) = registered();
+        let resources = if is_group { "held a" } else { "held" };
+        server.one(&parameters(), &enqueue(resources, "waiter", "waiter", 0, 50_000));
+        let _listening = server.listen(std::iter::once(names::wake(&resource("held"), &lease_id("waiter"))));
+        server.one(&parameters(), &unlock("held", "me", true, false));
+        server.run("ACL SETUSER u on >x ~* &* +@all -zrem");
+        server.connect_as("u");
+        let answer = server.one(&parameters(), &enqueue(resources, "waiter", "waiter", 0, 50_000));
+        assert!(matches!(answer.without_waiters(), Answer::Granted { .. }), "{resources}: {answer:?}");
+        assert_eq!(server.holds(&resource("held"), &lease_id("waiter")), Some(1));
+    }
+}
+
+/// Any other line that publishes could make its answer depend on the notice.
+#[test]
+fn only_the_shared_fragments_publish() {
+    let publishes = |line: &&str| line.to_ascii_uppercase().contains("PUBLISH'");
+    let lines: BTreeSet<&str> = script::source().lines().map(str::trim).filter(publishes).collect();
+    let general = "local listeners = redis.pcall('PUBLISH', channel, '0')";
+    let fast = "local listeners = channel and call('PUBLISH', channel, '0')";
+    assert_eq!(lines, BTreeSet::from([general, fast]));
+}
+
+#[test]
+fn no_answer_depends_on_permission_to_publish() {
+    for is_registered in [false, true] {
+        let expected = publish(&mut Server::start(), is_registered, None);
+        let rules = ["~* resetchannels +@all", "~* &* +@all -publish", "~* resetchannels +@all -publish"];
+        for rules in rules {
+            let mut server = Server::start();
+            server.run(&format!("ACL SETUSER mute on >x {rules}"));
+            server.connect_as("mute");
+            let is_denied = |error: &NodeError| matches!(error, NodeError::NoPermission(_));
+            assert_eq!(publish(&mut server, is_registered, Some(&is_denied)), expected, "{rules}");
+        }
+        let mut server = Server::start_with(["--rename-command", "PUBLISH", ""]);
+        let is_unknown = |error: &NodeError| error.to_string().contains("nknown");
+        assert_eq!(publish(&mut server, is_registered, Some(&is_unknown)), expected);
+    }
+}
+
+/// Executes every kind of operation that publishes. Returns the answers without numbers, and the keys after each.
+///
+/// `refuses`: the server publishes nothing, and the errors are of this kind.
+fn publish(
+    server: &mut Server,
+    is_registered: bool,
+    refuses: Option<&dyn Fn(&NodeError) -> bool>,
+) -> Vec<(String, Vec<Vec<u8>>)> {
+    if is_registered {
+        server.register();
+    }
+    let waiters = ["one:1", "two:1", "three:1"].map(lease_id);
+    let topics = ["a", "e"].map(resource).into_iter().flat_map(|name| {
+        let of_name =
+            waiters.iter().flat_map(move |waiter| [names::wake(&name, waiter), names::head(&name, waiter)]);
+        of_name.collect::<Vec<_>>()
+    });
+    let topics: Vec<_> = topics.collect();
+    let _listening = server.listen(topics.into_iter());
+    let mut seen = Vec::new();
+    for (step, publishes) in publishing_steps() {
+        let answer = server.one(&parameters(), &step);
+        assert!(!matches!(answer.without_waiters(), Answer::Error(_)), "{step:?}: {answer:?}");
+        let unpublished = server.take_unpublished();
+        assert_eq!(unpublished.is_some(), refuses.is_some() && publishes, "{step:?}: {unpublished:?}");
+        assert!(
+            unpublished.iter().all(|error| refuses.is_some_and(|refuses| refuses(error))),
+            "{unpublished:?}"
+        );
+        let is_of_number = |char: char| char.is_ascii_digit() || char == '.';
+        seen.push((format!("{answer:?}").replace(is_of_number, ""), server.keys()));
+    }
+    assert_eq!(server.holds(&resource("a"), &lease_id("holder:1")), None);
+    seen
 }
 
 /// The commands of the script that write.
@@ -234,13 +322,14 @@ fn a_missing_permission_leaves_no_key_without_a_ttl() {
         let _listener = server.listen(std::iter::once(names::wake(&resource("d"), &lease_id("w"))));
         let answers = server.call(&parameters(), &operations);
         let is_denied = |answer: &Answer| matches!(answer, Answer::Error(NodeError::NoPermission(_)));
-        let [general, short] = [&answers[0], &answers[5]].map(is_denied);
+        let [general, fast] = [&answers[0], &answers[5]].map(is_denied);
         match missing {
-            "pexpire" | "hset" => assert!(general && short, "{missing}: {answers:?}"),
-            // The short way increments the counter by INCR, and the general way sets the counter by
+            "pexpire" | "hset" => assert!(general && fast, "{missing}: {answers:?}"),
+            // The fast path increments the counter by INCR, and the general path sets the counter by
             // SET.
-            "set" => assert!(general && !short, "{missing}: {answers:?}"),
-            "incr" | "decr" | "del" => assert!(!general && !short, "{missing}: {answers:?}"),
+            "set" => assert!(general && !fast, "{missing}: {answers:?}"),
+            "incr" | "decr" | "del" => assert!(!general && !fast, "{missing}: {answers:?}"),
+            "publish" => assert!(!answers.iter().any(is_denied), "{missing}: {answers:?}"),
             _ => assert!(answers.iter().any(is_denied), "{missing}: {answers:?}"),
         }
         server.connect();

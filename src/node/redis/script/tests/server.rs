@@ -12,13 +12,13 @@ use crate::{
         Answer, Operation, QuorumParameters, names,
         operation::samples::parameters,
         redis::{
-            script::{self, ScriptName},
+            script::{self, CallReply, ScriptName},
             stamp::Stamp,
             tests::server_process::ServerProcess,
         },
         state::NodeTime,
     },
-    values::{LeaseId, Resource},
+    values::{LeaseId, NodeError, Resource},
 };
 
 /// The number of the next server of this process.
@@ -30,17 +30,25 @@ pub(super) struct Server {
     process: ServerProcess,
     connection: Connection,
     script_name: ScriptName,
+    /// The error of the last call with an unpublished notice.
+    unpublished: Option<NodeError>,
 }
 
 impl Server {
     pub(super) fn start() -> Self {
+        Self::start_with([])
+    }
+
+    /// Starts a server with further arguments.
+    pub(super) fn start_with<const N: usize>(more: [&str; N]) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("redquorum-{}-{number}", std::process::id()));
         let arguments = ["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket", "redis.sock"];
-        let mut process = ServerProcess::start(directory, arguments.map(str::to_owned).into());
+        let arguments = arguments.into_iter().chain(more).map(str::to_owned).collect();
+        let mut process = ServerProcess::start(directory, arguments);
         let client = Self::client(&process, "");
         let connection = process.first_answer(|| client.get_connection().ok());
-        let mut server = Self { process, connection, script_name: ScriptName::default() };
+        let mut server = Self { process, connection, script_name: ScriptName::default(), unpublished: None };
         server.load();
         server
     }
@@ -100,9 +108,21 @@ impl Server {
     pub(super) fn call(&mut self, parameters: &QuorumParameters, operations: &[Operation]) -> Vec<Answer> {
         let reply =
             self.connection.req_command(&script::command(&self.script_name, parameters, operations)).unwrap();
-        let answers = script::decode(operations, reply);
+        self.decode(operations, reply)
+    }
+
+    fn decode(&mut self, operations: &[Operation], reply: Value) -> Vec<Answer> {
+        let CallReply { answers, unpublished } = script::decode(operations, reply);
         assert_eq!(answers.len(), operations.len());
+        if unpublished.is_some() {
+            self.unpublished = unpublished;
+        }
         answers
+    }
+
+    /// Returns the error of the last call with an unpublished notice, since this was called last.
+    pub(super) fn take_unpublished(&mut self) -> Option<NodeError> {
+        self.unpublished.take()
     }
 
     /// Returns the answers, and the server's time before and after the call.
@@ -112,9 +132,7 @@ impl Server {
         operations: &[Operation],
     ) -> (Vec<Answer>, [NodeTime; 2]) {
         let (reply, times) = self.timed(&script::command(&self.script_name, parameters, operations));
-        let answers = script::decode(operations, reply);
-        assert_eq!(answers.len(), operations.len());
-        (answers, times)
+        (self.decode(operations, reply), times)
     }
 
     /// Returns the reply to a command, and the server's time before and after the command. The

@@ -104,7 +104,9 @@ pub(super) enum TestStep {
     LoseQuarantine,
     /// The listener subscribes to a topic, or unsubscribes.
     Listen(Topic, bool),
-    /// The recorded time of a waiter's first wake is moved far into the past.
+    /// The user loses the permission to publish on any channel, or gets it back.
+    Mute(bool),
+    /// The first wake of a waiter is moved far into the past.
     WakeLongAgo(&'static str),
     /// A queue entry expires.
     EndEntry(&'static str, &'static str),
@@ -328,6 +330,7 @@ pub(super) fn step() -> impl Strategy<Value = TestStep> {
         2 => (name(), waiter()).prop_map(|(name, waiter)| TestStep::EndEntry(name, waiter)),
         2 => (sample::select(Topic::all().collect::<Vec<_>>()), any::<bool>())
             .prop_map(|(topic, listens)| TestStep::Listen(topic, listens)),
+        2 => any::<bool>().prop_map(TestStep::Mute),
         3 => name().prop_map(TestStep::WakeLongAgo),
     ]
 }

@@ -1,0 +1,95 @@
+//! The command on nodes that refuse notices.
+
+use redquorum_tests::{Cluster, ServerOptions};
+use tokio::process::Command;
+
+use super::{
+    redquorum::{exit_code, json, output, redquorum, stderr, stdout, wait_for_output},
+    scratch::Scratch,
+};
+
+/// Starts nodes with this setting, and returns the command for a user with these rules.
+async fn nodes(options: ServerOptions, rules: &str) -> (Cluster, impl Fn(&[&str]) -> Command) {
+    let cluster = Cluster::start_with(3, options).await;
+    for server in cluster.servers() {
+        let user = ["ACL", "SETUSER", "app", "on", ">pw"].into_iter().chain(rules.split(' '));
+        server.command(&user.collect::<Vec<_>>()).await;
+    }
+    let urls: Vec<_> = cluster.urls().iter().map(|url| url.replace("//", "//app:pw@")).collect();
+    let urls = urls.join(",");
+    let command = move |arguments: &[&str]| {
+        let mut command = redquorum(arguments);
+        command.env("REDQUORUM_NODES", &urls);
+        command
+    };
+    (cluster, command)
+}
+
+/// A user as Redis 7 makes one by default has every key, every command and no channel.
+#[tokio::test]
+async fn nodes_that_refuse_notices_confirm_unlocks() {
+    for (setting, rules, remedy) in [
+        (None, "~* resetchannels +@all", "ACL SETUSER ... &redisson_lock__channel:*"),
+        (None, "~* &* +@all -publish", "ACL SETUSER ... +publish"),
+        (None, "~* &* +@all -subscribe", "ACL SETUSER ... +subscribe +unsubscribe"),
+        (
+            Some("PUBLISH \"\""),
+            "~* &* +@all",
+            "let the server run `publish` under its own name (`rename-command`)",
+        ),
+        (
+            Some("SUBSCRIBE \"\""),
+            "~* &* +@all",
+            "let the server run `subscribe` under its own name (`rename-command`)",
+        ),
+    ] {
+        let renames = |setting| ServerOptions::default().config("rename-command", setting);
+        let options = setting.map_or_else(ServerOptions::default, renames);
+        let (_cluster, command) = nodes(options, rules).await;
+        let made = output(command(&["init"])).await;
+        assert_eq!(exit_code(&made), 0, "{}", stderr(&made));
+        let run = output(command(&["run", "x", "--", "true"])).await;
+        assert_eq!((exit_code(&run), stderr(&run)), (0, String::new()), "{rules}");
+        let scratch = Scratch::new();
+        let script = format!("echo begun > {}; sleep 60", scratch.file("log"));
+        let held = command(&["run", "f", "--ttl", "3s", "--", "sh", "-c", &script]).spawn().unwrap();
+        scratch.lines("log", 1).await;
+        let unlocked = output(command(&["force-unlock", "f", "--yes"])).await;
+        assert_eq!(exit_code(&unlocked), 0, "{rules}: {}", stderr(&unlocked));
+        let inspected = output(command(&["--json", "inspect", "f"])).await;
+        assert_eq!(json(&inspected)[0]["state"], "free", "{}", stdout(&inspected));
+        assert_eq!(exit_code(&wait_for_output(held).await), 79, "{rules}: the holder loses its lease");
+
+        let doctor = output(command(&["--json", "doctor", "--all", "--watch", "0"])).await;
+        assert_eq!(exit_code(&doctor), 0, "{rules}: {}", stdout(&doctor));
+        let findings = json(&doctor);
+        let of =
+            |check: &str| findings.iter().filter(|finding| finding["check"] == check).collect::<Vec<_>>();
+        assert_eq!(of("notices").len(), 3);
+        for finding in of("notices") {
+            assert_eq!(
+                (&finding["level"], &finding["advice"]),
+                (&"warn".into(), &remedy.into()),
+                "{finding}"
+            );
+        }
+        for finding in [of("permissions"), of("writes"), of("waiting")].concat() {
+            assert_eq!(finding["level"], "ok", "{rules}: {finding}");
+        }
+    }
+}
+
+/// Each connection logs a reason once, however many notices are refused.
+#[tokio::test]
+async fn a_refused_notice_is_logged_once_for_each_node() {
+    let (_cluster, command) = nodes(ServerOptions::default(), "~* resetchannels +@all").await;
+    let made = output(command(&["init"])).await;
+    assert_eq!(exit_code(&made), 0, "{}", stderr(&made));
+    let bench = output(command(&["-v", "bench", "--duration", "1s"])).await;
+    let lines = |words: &str| {
+        let shown = stderr(&bench);
+        shown.lines().filter(|line| line.contains("WARN") && line.contains(words)).count()
+    };
+    assert_eq!((exit_code(&bench), lines("command=\"publish\"")), (0, 3), "{}", stderr(&bench));
+    assert_eq!(lines("node refuses notices: waiters poll"), 3 + lines("command=\"subscribe\""));
+}
