@@ -100,12 +100,12 @@ async fn reconfigure_shows_the_changes_and_moves_only_after_yes() {
 /// The node has no vote to lose, but the move would stop after the old nodes are closed.
 #[tokio::test]
 async fn a_node_of_another_quorum_is_refused_before_any_change() {
-    let scene = Scene::start().await;
+    let scene = Fixture::start().await;
     let url = scene.cluster.server(3).url();
     let first = ["--node", &url, "run", "job", "--quorum-timeout", "0s", "--", "true"];
-    assert_eq!(code(&output(redquorum(first)).await), 69);
+    assert_eq!(exit_code(&output(redquorum(first)).await), 69);
     let refused = output(scene.reconfigure(&["--yes"])).await;
-    assert_eq!(code(&refused), 78, "{}", stderr(&refused));
+    assert_eq!(exit_code(&refused), 78, "{}", stderr(&refused));
     let named = format!("{} has node metadata already (name=redquorum nodes=1", scene.node(3));
     assert!(stderr(&refused).contains(&named), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("no node was changed"), "{}", stderr(&refused));
