@@ -7,9 +7,10 @@ use crate::{
     config::LockOptions,
     error::{ConfigError, Error, group_of_none, group_too_large, resource_twice},
     lock::{client::Client, guard::LockGuard},
+    node::names,
     quorum::Quorum,
     semaphore::any_of_request::{AnyOfRequest, Candidates},
-    values::{InvalidResource, LONGEST_RESOURCE, Resource},
+    values::{InvalidResource, Resource},
 };
 
 /// The largest number of resources to choose from.
@@ -141,13 +142,9 @@ fn candidates(resources: Result<Vec<Resource>, InvalidResource>) -> Result<Candi
         return Err(group_too_large(resources.len(), MAX_CANDIDATES));
     }
     let name = resources.first().cloned().ok_or_else(group_of_none)?;
-    let names: Vec<&[u8]> = resources.iter().map(Resource::as_bytes).collect();
-    // Clients of different sets with the same id share one release watcher, which costs only time.
-    let mut set_id = names.join(&b',');
-    set_id.truncate(LONGEST_RESOURCE);
-    let set_id = Resource::internal(set_id);
+    let release_watcher = names::release_watcher_of_set(&resources, &name);
     let first = name.clone();
     let count = resources.len();
     let resource_at = move |index: usize| resources.get(index).unwrap_or(&first).clone();
-    Ok(Candidates { name, set_id, count, resource_at: Arc::new(resource_at), is_semaphore: false })
+    Ok(Candidates { name, release_watcher, count, resource_at: Arc::new(resource_at), is_semaphore: false })
 }

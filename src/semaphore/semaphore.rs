@@ -393,12 +393,13 @@ fn slots_of(name: Resource, permits: u32) -> Result<Candidates, ConfigError> {
     if permits == 0 || permits > MAX_PERMITS {
         return Err(out_of_range("permits", permits, format!("1 to {MAX_PERMITS}")));
     }
-    let (semaphore, set_id) = (name.clone(), name.clone());
+    let count = permits as usize;
+    let semaphore = name.clone();
     let resource_at = move |index| names::slot(&semaphore, index);
     Ok(Candidates {
+        release_watcher: names::release_watcher_of_slots(&name, count),
         name,
-        set_id,
-        count: permits as usize,
+        count,
         resource_at: Arc::new(resource_at),
         is_semaphore: true,
     })

@@ -300,7 +300,7 @@ async fn a_slot_that_expires_without_a_notice_is_found_although_the_release_watc
     let all_have = |resource, ttl| {
         cluster.servers().iter().for_each(|server| server.hold(resource, "gone", ttl));
     };
-    all_have("redquorum:release_watcher:{s}", TTL);
+    all_have("redquorum:release_watcher:{s}:400", TTL);
     let theirs = other.semaphore("s", 400);
     let mut waiting = Box::pin(theirs.acquire());
     nothing_comes(&mut waiting, TTL + Duration::from_secs(1)).await;
@@ -310,6 +310,30 @@ async fn a_slot_that_expires_without_a_notice_is_found_although_the_release_watc
     assert_eq!(permit.unwrap().slot(), lost);
     assert!(took < Duration::from_secs(6), "{took:?}");
     drop(permits);
+}
+
+/// The ttl of the role is at most 10 s or four node timeouts, and at most that of the permits.
+#[tokio::test(start_paused = true)]
+async fn the_role_of_the_release_watcher_has_a_short_ttl_that_fits_the_node_timeout() {
+    let seconds = Duration::from_secs;
+    for (options, ttl) in [
+        (LockOptions::new(), seconds(10)),
+        (LockOptions::new().ttl(seconds(4)), seconds(4)),
+        (LockOptions::new().node_timeout(seconds(3)), seconds(12)),
+        (LockOptions::new().node_timeout(seconds(12)), TTL),
+    ] {
+        let cluster = MemoryCluster::new(3);
+        let (one, other) = (client(&cluster), client(&cluster));
+        let semaphore = one.semaphore("s", 5);
+        let permits = try_join_all((0..5).map(|_| semaphore.acquire())).await.unwrap();
+        let theirs = other.semaphore("s", 5).options(options);
+        let mut waiting = Box::pin(theirs.acquire());
+        nothing_comes(&mut waiting, seconds(2)).await;
+        let role = one.inspect("redquorum:release_watcher:{s}:5").await.unwrap();
+        let remaining = role.remaining().unwrap();
+        assert!((ttl / 2..=ttl).contains(&remaining), "{remaining:?} of {ttl:?}");
+        drop(permits);
+    }
 }
 
 /// Each of five nodes gets one request in two seconds: for queue entries, the lease of the release watcher, and slots that

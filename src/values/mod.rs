@@ -18,7 +18,7 @@ pub(crate) use self::{
     label::{LONGEST_LABEL, Label},
     lease_id::{LeaseIds, READERS},
     printable::Printable,
-    resource::{LONGEST_RESOURCE, readable},
+    resource::readable,
 };
 pub use self::{
     fence::{Fence, StaleToken},

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 /// The longest resource name, in bytes.
-pub(crate) const LONGEST_RESOURCE: usize = 512;
+const LONGEST_RESOURCE: usize = 512;
 
 /// The prefixes of keys and channels that are no locks: those of this crate, and those of Redisson's locks
 /// that this crate shares.
