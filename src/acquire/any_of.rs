@@ -1,12 +1,8 @@
 //! Locking any one of several resources.
 
-use std::{pin::pin, sync::Arc};
+use std::{future::pending, sync::Arc};
 
-use futures::{
-    StreamExt,
-    future::{BoxFuture, Either, select},
-    stream::FuturesUnordered,
-};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
 use crate::{
     acquire::{
@@ -21,7 +17,9 @@ use crate::{
     values::Resource,
 };
 
+mod missed_candidates;
 mod release_watcher;
+mod vacancy_poll;
 mod vacancy_query;
 
 /// The number of wait queues that a waiting call joins.
@@ -49,8 +47,12 @@ const NODES_QUERIED_WAITING: usize = 2;
 /// Each candidate is a separate lock with its own votes and its own wait queue. A call first looks for a
 /// vacant candidate and attempts to lock it without queueing. If that fails, the call waits in the
 /// queues of a few random candidates, takes the first candidate that wakes it, and leaves the other
-/// queues. One waiting client at a time is the [release watcher](Self::acquire_released) of all
-/// candidates.
+/// queues. If there are more candidates, two further ways lead to a candidate of any index:
+///
+/// * One waiting client at a time is the [release watcher](Self::acquire_released) of all candidates.
+/// * Every waiting call [polls](Self::acquire_by_polls) all candidates, once in each longest poll
+///   interval. The polls bound the wait for a free candidate, whatever happens to the release watcher,
+///   to notices and to waiters ahead.
 #[derive(Clone)]
 pub(crate) struct CheckedAnyOf {
     pub(crate) waiters: Arc<Waiters>,
@@ -142,18 +144,28 @@ impl CheckedAnyOf {
         let waits: FuturesUnordered<_> = self
             .choose_queues()
             .into_iter()
-            .map(|index| async move {
-                let taken = self.checked(index, settings)?.known_held();
-                let acquired =
-                    lock_waiting(&self.waiters, &taken, waits_from, None, &self.last_attempt).await?;
-                Ok(acquired.map(|acquired| (index, acquired)))
-            })
+            .map(|index| self.wait_in_queue(index, settings, waits_from, &self.last_attempt))
             .collect();
-        match select(pin!(first_acquired(waits)), release_watcher).await {
-            Either::Left((Some(acquired), _)) => acquired,
-            Either::Left((None, release_watcher)) => Ok(release_watcher.await),
-            Either::Right((acquired, _)) => Ok(acquired),
+        let polls = if self.is_large() { self.acquire_by_polls().boxed() } else { pending().boxed() };
+        tokio::select! {
+            biased;
+            Some(acquired) = first_acquired(waits) => acquired,
+            acquired = release_watcher => Ok(acquired),
+            acquired = polls => Ok(acquired),
         }
+    }
+
+    /// Waits in the queue of a candidate, for a call that began at `start`.
+    async fn wait_in_queue(
+        &self,
+        index: usize,
+        settings: CheckedLock,
+        start: Instant,
+        last_attempt: &LastAttempt,
+    ) -> Result<Option<AcquiredCandidate>, Error> {
+        let held = self.checked(index, settings)?.known_held();
+        let acquired = lock_waiting(&self.waiters, &held, start, None, last_attempt).await?;
+        Ok(acquired.map(|acquired| (index, acquired)))
     }
 
     /// Returns the candidates whose queues to join: a random choice that avoids slow queue nodes.

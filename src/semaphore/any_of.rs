@@ -22,9 +22,10 @@ const MAX_CANDIDATES: usize = 64;
 /// every other lock on that resource.
 ///
 /// A client that finds no vacant resource waits in the queues of up to three random resources, and takes the first that
-/// becomes free. After some 500 ms the client also competes for the role of the *release watcher*: one client for each set
-/// of resources listens for the release of all of them. Clients that wait for a single resource keep their order. Clients
-/// that wait for any of several have no order.
+/// becomes free. With more than three resources, the client also competes for the role of the *release watcher* after some
+/// 500 ms: one client for each set of resources listens for the release of all of them. In addition, each waiting call
+/// queries all resources once in each [longest poll interval](LockOptions::poll_interval). Clients that wait for a single
+/// resource keep their order. Clients that wait for any of several have no order.
 ///
 /// The lock is never re-entrant, also in the scope of an [`Owner`](crate::Owner).
 ///

@@ -40,11 +40,12 @@ const MAX_PERMITS_AT_ONCE: usize = 64;
 /// To change the number, roll out the new number. A slot beyond a smaller number is free once its permit ends. The command
 /// `redquorum inspect` shows slots in use beyond a number.
 ///
-/// A client that finds no vacant slot waits in the queues of three random slots, or of all slots if there are fewer. After
-/// some 500 ms the client also competes for the role of the *release watcher*: this one client listens for the release of
-/// every slot, and all other clients sleep. Clients that wait for the same slots are served in the order of
-/// [`RedLock::lock`](crate::RedLock::lock). Clients that wait for different slots have no order: with more than three slots,
-/// later clients may be served earlier, repeatedly.
+/// A client that finds no vacant slot waits in the queues of three random slots, or of all slots if there are fewer. With
+/// more than three slots, the client also competes for the role of the *release watcher* after some 500 ms: this one client
+/// listens for the release of every slot. In addition, each waiting call queries all slots once in each
+/// [longest poll interval](LockOptions::poll_interval). So a slot that stays free is taken within 8 s. Clients that wait for
+/// the same slots are served in the order of [`RedLock::lock`](crate::RedLock::lock). Clients that wait for different slots
+/// have no order: with more than three slots, later clients may be served earlier, repeatedly.
 ///
 /// A permit is never re-entered. Two clients that each acquire permits one after the other may wait for each other. They
 /// need [`acquire_many`](Semaphore::acquire_many). [`hold_at_most`](LockOptions::hold_at_most) limits the time of a permit.

@@ -64,7 +64,7 @@ impl CheckedAnyOf {
     }
 
     /// Returns all nodes in random order, the silent nodes apart.
-    fn shuffled_nodes(&self) -> (Vec<usize>, Vec<usize>) {
+    pub(super) fn shuffled_nodes(&self) -> (Vec<usize>, Vec<usize>) {
         let context = self.context();
         let now = context.now();
         let nodes = context.sample_indices(context.nodes.len(), usize::MAX);
