@@ -171,7 +171,8 @@ impl Semaphore {
     ///
     /// Clients that acquire several permits take turns, in the order of [`RedLock::lock`](crate::RedLock::lock). The client
     /// with the turn keeps its permits until it has all of them. Therefore no clients wait for each other in a circle, and a
-    /// client that needs many permits delays the clients behind. Clients that acquire a single permit need no turn.
+    /// client that needs many permits delays the clients behind. Clients that acquire a single permit need no turn. An
+    /// operator can [force-unlock](Self::multi_permit_resource) the turn of a client that hangs.
     ///
     /// A caller that has a permit of this semaphore must not wait for more permits by this call, because the call may wait
     /// for the caller's own permit. A permit that ends during the wait for the rest is acquired anew. Leases [without
@@ -304,6 +305,17 @@ impl Semaphore {
             return Err(out_of_range("slot", slot, format!("0 to {}, of {count} permits", count - 1)));
         }
         Ok(resource_at(slot))
+    }
+
+    /// Returns the resource of the lock by which clients that acquire several permits take turns, to
+    /// [inspect](Quorum::inspect) or [force-unlock](crate::admin::force_unlock). The holder of a force-unlocked turn gives
+    /// its permits back and waits for another turn.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the semaphore is invalid.
+    pub fn multi_permit_resource(&self) -> Result<Resource, ConfigError> {
+        Ok(names::multi_permit(&self.request.candidates.clone()?.name))
     }
 
     fn first(&self) -> Option<usize> {

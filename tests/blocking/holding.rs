@@ -251,6 +251,8 @@ fn threads_have_several_permits_at_once_and_meet_at_a_latch() {
         assert!(semaphore.try_acquire_many_for(2, SHORT).unwrap().is_none());
         let slot = semaphore.slot_resource(permits[0].slot()).unwrap();
         assert_eq!(quorum.inspect(slot).unwrap().holder(), Some(permits[0].id()));
+        let turn = semaphore.multi_permit_resource().unwrap();
+        assert_eq!(quorum.inspect(turn).unwrap().holder(), None);
         let beyond = semaphore.slot_resource(3).unwrap_err();
         assert!(matches!(beyond, ConfigError::OutOfRange { setting: "slot", .. }), "{beyond}");
 

@@ -86,7 +86,7 @@ impl Row {
         let resource = lock.name().as_bytes();
         let (kind, view) = match lock {
             LockName::Slot { slot, .. } => ("slot", LockView::of_slot(resource, *slot, found)),
-            LockName::MultiPermit { .. } => ("multi_permit", LockView::new(resource, found)),
+            LockName::MultiPermit { .. } => ("multi_permit", LockView::of_multi_permit(resource, found)),
             LockName::ReleaseWatcher { .. } => ("release_watcher", LockView::new(resource, found)),
             _ => ("resource", LockView::new(resource, found)),
         };

@@ -354,3 +354,36 @@ async fn slots_in_use_beyond_the_permit_count_are_reported() {
         assert_eq!((code(&shown), &*stderr(&shown)), (0, told));
     }
 }
+
+/// One client waits with the turn for the last of four permits. Another client needs a single permit, and the turn.
+#[tokio::test]
+async fn the_multi_permit_lock_is_named_and_its_turn_can_be_ended() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let other = Quorum::builder().nodes(cluster.urls()).connect().await.unwrap();
+    let permit = other.semaphore("my gpu", 4).acquire().await.unwrap();
+    let all = quorum.semaphore("my gpu", 4);
+    let holds_turn = tokio::spawn(async move { all.acquire_many(4).await });
+    let shown = async |arguments: &[&str]| {
+        let shown = output(plainly(&cluster, arguments)).await;
+        assert_eq!(code(&shown), 0, "{}", stderr(&shown));
+        stdout(&shown)
+    };
+    let inspect = ["inspect", "--multi-permit", "my gpu"];
+    let is_taken = async || shown(&inspect).await.contains("multi-permit lock of my gpu is held by ");
+    redquorum_tests::eventually(SOON, "the turn is taken", is_taken).await;
+    let several = other.semaphore("my gpu", 4);
+    let waits_for_turn = tokio::spawn(async move { several.acquire_many(1).await });
+    let listed = shown(&["list", "my*"]).await;
+    assert!(listed.contains("multi-permit lock of my gpu"), "{listed}");
+    let told = json(&output(plainly(&cluster, ["--json", "inspect", "--multi-permit", "my gpu"])).await);
+    assert_eq!((&told[0]["resource"], &told[0]["multi_permit"]), (&"my gpu".into(), &true.into()));
+    assert!(!waits_for_turn.is_finished());
+    let unlocked = shown(&["force-unlock", "--yes", "--multi-permit", "my gpu"]).await;
+    assert!(unlocked.contains("before: multi-permit lock of my gpu is held by "), "{unlocked}");
+    let permits = tokio::time::timeout(SOON, waits_for_turn).await.unwrap().unwrap().unwrap();
+    assert!(permit.is_valid() && permits[0].is_valid());
+    holds_turn.abort();
+    let refused = output(plainly(&cluster, ["force-unlock", "--slot", "0", "--multi-permit", "a"])).await;
+    assert_eq!(code(&refused), 64);
+}
