@@ -30,13 +30,13 @@ pub(super) struct LatchCall<'a> {
     failures: LatchFailures,
 }
 
-/// The rounds without a quorum since the last round with one.
+/// The rounds without a quorum since the last round with a quorum.
 struct LatchFailures {
     /// The number of pauses after these rounds.
     pauses: u32,
-    /// The begin of the first of these rounds, or of the call; `None` after a round with a quorum.
+    /// The start of the first of these rounds, or of the call; `None` after a round with a quorum.
     since: Option<Instant>,
-    /// The end of the quarantines that left the last of these rounds without a quorum, as reported by the nodes.
+    /// The end, as reported by the nodes, of the quarantines that left the last of these rounds without a quorum.
     quarantined_until: Option<Instant>,
 }
 
@@ -45,8 +45,8 @@ impl LatchFailures {
         Self { pauses: 0, since, quarantined_until: None }
     }
 
-    /// Returns the time by which a round must have a quorum, as for a lock: the end of the quorum timeout, or of the
-    /// quarantines if that is later. `None` after a round with a quorum.
+    /// Returns the time by which a round must have a quorum, as for a lock: the end of the quorum timeout, or the end of
+    /// the quarantines if that is later. Returns `None` after a round with a quorum.
     fn deadline(&self, quorum_timeout: Duration) -> Option<Instant> {
         let end = self.since? + quorum_timeout;
         Some(self.quarantined_until.map_or(end, |until| until.max(end)))
@@ -68,8 +68,9 @@ impl<'a> LatchCall<'a> {
         Self { context, latch, count, retention, settings, view, votes, failures }
     }
 
-    /// Makes one round: sends the recorded arrivals to every node, and merges the arrivals in their answers. The round
-    /// ends if the view `is_enough`, if all nodes have answered, or an eighth of a node timeout after a quorum has.
+    /// Makes one round: sends the recorded arrivals to every node, and merges the arrivals in the answers. The round
+    /// ends when `is_enough` is true, when all nodes have answered, or an eighth of a node timeout after a quorum has
+    /// answered.
     pub(super) async fn ask(&mut self, is_enough: impl Fn(&LatchView) -> bool) -> Result<(), Error> {
         let context = self.context;
         let begun = context.now();
@@ -118,7 +119,7 @@ impl<'a> LatchCall<'a> {
         }
     }
 
-    /// Reports the open latch to all nodes, if a node has not recorded that. No call waits for the answers.
+    /// Reports to all nodes that the latch is open, if a node has not recorded that. No call waits for the answers.
     pub(super) fn spread(&self) {
         if self.view.must_spread_opening() {
             let deadline = self.context.now() + self.settings.attempt.node_timeout;
@@ -149,7 +150,7 @@ impl<'a> LatchCall<'a> {
                 continue;
             }
             let context = self.context;
-            // There is a delay between rounds, however many notices arrive.
+            // The delay keeps rounds apart, however many notices arrive.
             context.clock.sleep_until(context.now() + pacing.floor).await;
             let poll_at = context.now() + poll.mul_f64(0.5 + context.jitter());
             tokio::select! {

@@ -18,7 +18,7 @@ use crate::{
         client::Client,
         guard::LockGuard,
         lock_call::LockCall,
-        lock_request::{LockRequest, Locked, ReentryMode},
+        lock_request::{CallGuard, LockRequest, ReentryMode},
     },
     node::{Answer, Operation, Resources, Vacant},
     observer::{CallEnd, Mode},
@@ -41,8 +41,8 @@ pub(super) struct AnyOfRequest {
 pub(super) struct Candidates {
     /// The name of the whole set, for logs and errors.
     pub(super) name: Resource,
-    /// The lock of the release watcher, which is the same for all clients with these candidates, and for no other
-    /// clients: a watcher acquires nothing for clients with other candidates.
+    /// The lock of the release watcher. Only clients with the same candidates have the same lock, because a watcher
+    /// acquires nothing for clients with other candidates.
     pub(super) release_watcher: Resource,
     pub(super) count: usize,
     pub(super) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
@@ -50,10 +50,11 @@ pub(super) struct Candidates {
     pub(super) is_semaphore: bool,
 }
 
-/// The ttl of the release watcher's lock. A watcher that dies is replaced after this time; until then, waiters poll.
+/// The ttl of the release watcher's lock. After the death of a watcher, the next watcher begins after this time. Until
+/// then, waiters poll.
 const RELEASE_WATCHER_TTL: Duration = Duration::from_secs(10);
 
-/// The least ttl of the release watcher's lock, in node timeouts.
+/// The smallest ttl of the release watcher's lock, in node timeouts.
 const NODE_TIMEOUTS_PER_TTL: u32 = 4;
 
 /// The index and the guard of a locked candidate.
@@ -116,8 +117,8 @@ impl AnyOfRequest {
         let Candidates { name, count, resource_at, .. } = self.candidates.clone()?;
         let settings = self.settings.check(&context.settings)?;
         let resources: Vec<Resource> = (0..count).map(|index| resource_at(index)).collect();
-        let most = u32::try_from(count).unwrap_or(u32::MAX);
-        let vacant = Operation::Vacant(Vacant { resources, most, ignores_marks: true });
+        let max_resources = u32::try_from(count).unwrap_or(u32::MAX);
+        let vacant = Operation::Vacant(Vacant { resources, max_resources, ignores_marks: true });
         let deadline = context.now() + settings.attempt.node_timeout;
         let answers = collect(context, send_to_all(context, vacant, deadline), deadline).await;
         let needed = context.settings.electorate.needed();
@@ -145,9 +146,9 @@ impl AnyOfRequest {
         request
     }
 
-    /// Becomes the release watcher of all clients, and acquires a candidate as such.
+    /// Becomes the release watcher of all clients, and acquires a candidate in this role.
     ///
-    /// The call competes for this role after a delay, since most calls are served earlier.
+    /// The call competes for the role after a delay, because most calls acquire a candidate earlier.
     async fn watch_releases(&self, any_of: &CheckedAnyOf) -> AcquiredCandidate {
         let context = &*self.client.context;
         let pacing = any_of.settings.pacing;
@@ -193,7 +194,7 @@ impl AnyOfRequest {
         let locked = done.map(|acquired| {
             acquired.map(|(index, acquired)| {
                 let guard = LockGuard::new(Arc::clone(&self.client), self.client.leases.adopt(acquired));
-                (index, Locked { guard, end: CallEnd::Acquired })
+                (index, CallGuard { guard, end: CallEnd::Acquired })
             })
         });
         call.ended(locked.as_ref().map(|locked| locked.as_ref().map(|(_, locked)| locked.end)), without);
@@ -226,7 +227,7 @@ impl AnyOfRequest {
     }
 }
 
-/// Returns the options of the release watcher's lock: those of the candidates, with a ttl that is no longer.
+/// Returns the options of the release watcher's lock: the options of the candidates, with the same or a shorter ttl.
 fn release_watcher_options(candidates: &CheckedLock) -> LockOptions {
     let CheckedLock { attempt, pacing, .. } = candidates;
     let ttl = RELEASE_WATCHER_TTL.max(attempt.node_timeout.saturating_mul(NODE_TIMEOUTS_PER_TTL));

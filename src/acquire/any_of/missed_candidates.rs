@@ -7,11 +7,11 @@ use futures::{FutureExt, future::BoxFuture};
 use super::{AcquiredCandidate, CheckedAnyOf, QUEUES_JOINED};
 use crate::{acquire::last_attempt::LastAttempt, error::Error};
 
-/// The wait queues of the candidates that a call has missed: candidates that were free or released, and
+/// The wait queues of the candidates that a call has missed: candidates that were vacant or released, and
 /// that the call did not acquire.
 ///
-/// Without a queue entry, the call would miss such a candidate again and again: if a nearer client locks
-/// the candidate after every release, or if the first waiter of the candidate stands still.
+/// Without a queue entry, the call would miss such a candidate repeatedly, if a nearer client locks the
+/// candidate after every release, or if the first waiter of the candidate stands still.
 pub(super) struct MissedCandidates<'a> {
     any_of: &'a CheckedAnyOf,
     /// The waits in the queues, the oldest first, with the candidates.
@@ -38,14 +38,15 @@ impl<'a> MissedCandidates<'a> {
         let wait = async move {
             let mut settings = any_of.settings;
             settings.pacing.first_poll = settings.pacing.longest_poll;
-            // The queues of the call itself decide its outcome at the deadline. This queue may be left before.
+            // The queues that the call joined first decide the result at the deadline, because the call may leave
+            // this queue before.
             let last_attempt = LastAttempt::default();
             any_of.wait_in_queue(index, settings, any_of.context().now(), &last_attempt).await
         };
         self.waits.push((index, wait.boxed()));
     }
 
-    /// Waits until one of the candidates is acquired; without an end while there are none. A wait that fails
+    /// Waits until one of the candidates is acquired. Without candidates, waits without an end. A wait that fails
     /// ends without effect on the call.
     ///
     /// # Cancel safety

@@ -14,30 +14,30 @@ use crate::{
     node::{Answer, Operation, Request, Vacant},
 };
 
-/// The number of candidates that one node is asked about, if further nodes can be asked about the rest.
+/// The number of candidates in the request to one node, if requests to further nodes can cover the rest.
 const CANDIDATES_PER_NODE: usize = 256;
 
-/// The least number of nodes to ask. A single node would be the queue node of some candidates.
+/// The smallest number of nodes to query. A single node would be the queue node of some candidates.
 const MIN_NODES: usize = 2;
 
 /// The shortest and the longest delay before a poll, in longest poll intervals. With the default of 5 s, a
-/// poll ends, and the attempts that follow, within 8 s after the poll before.
+/// poll and the attempts that follow end within 8 s after the previous poll.
 const POLL_DELAYS: (f64, f64) = (0.5, 1.3);
 
-/// The time that waiters have to lock a candidate that a poll has found and missed, in hand-overs. Then the
-/// poll takes the candidate, because the waiters stand still.
+/// The time that waiters have to lock a candidate that a poll has found and missed, in hand-overs. After this
+/// time, the call takes the candidate, because the waiters stand still.
 const PATIENCE: u32 = 4;
 
 /// A query of candidates in which one node answers for each candidate.
 ///
 /// ```text
-///   ask the node of each candidate ──► an answer           the candidate is vacant, or not
-///                                  ──► an abstention, an error, or no answer in time
-///                                                          ask the next node
+///   query the node of each candidate ──► an answer           the candidate is vacant, or not
+///                                    ──► an abstention, an error, or no answer in time
+///                                                            query the next node
 /// ```
 ///
-/// The queue node of a candidate is asked last. There, a candidate with a waiter is not vacant, even if that
-/// waiter stands still and lets a free candidate wait.
+/// The queue node of a candidate comes last. The queue node reports a candidate with a waiter as not vacant, even
+/// if that waiter stands still and does not take a free candidate.
 pub(super) struct VacancyPoll<'a> {
     any_of: &'a CheckedAnyOf,
     /// The nodes in random order, silent nodes last.
@@ -45,7 +45,7 @@ pub(super) struct VacancyPoll<'a> {
     /// The outstanding answers. Each tag is an index of `requests`.
     fanout: Fanout<usize>,
     requests: Vec<PollRequest>,
-    /// The candidates that no node has answered for.
+    /// The candidates without an answer of any node.
     unanswered: BTreeSet<usize>,
     deadline: Instant,
 }
@@ -54,23 +54,23 @@ pub(super) struct VacancyPoll<'a> {
 struct PollRequest {
     node: usize,
     candidates: Vec<usize>,
-    /// The nodes that were asked about these candidates, this node included.
+    /// The nodes that were queried for these candidates, this node included.
     asked: NodeSet,
-    /// The time after which the next node is asked; `None` after the answer, or once the next node was asked.
+    /// The time after which the poll queries the next node; `None` after the answer, or after the query of the next node.
     next_node_at: Option<Instant>,
 }
 
-/// The result of one poll without an acquired candidate: the candidates that were free, and that another
+/// The result of one poll without an acquired candidate: the candidates that were vacant, and that another
 /// client acquired or may acquire first.
 type Missed = Vec<usize>;
 
 impl CheckedAnyOf {
     /// Polls all candidates, once in each longest poll interval, until a candidate is acquired.
     ///
-    /// A poll finds candidates that no notice leads to: the notice was lost, the lease expired, the release
-    /// watcher stands still, or the waiter at the head of the queue does. If such a candidate has waiters or
-    /// another client is faster, the call joins the queue of the candidate. If the candidate is vacant a few
-    /// hand-overs later, several waiters ahead stand still, and the call takes the candidate without its turn.
+    /// A poll finds vacant candidates without a notice: the notice was lost, the lease expired, or the release
+    /// watcher or the first waiter stands still. If such a candidate has waiters, or if another client is faster,
+    /// the call joins the queue of the candidate. If the candidate is still vacant a few hand-overs later, several
+    /// waiters ahead stand still, and the call takes the candidate ahead of these waiters.
     ///
     /// # Cancel safety
     ///
@@ -79,7 +79,7 @@ impl CheckedAnyOf {
         let context = self.context();
         let hand_over = context.settings.parameters.hand_over;
         let mut missed = MissedCandidates::new(self);
-        // The candidates that the poll before has missed.
+        // The candidates that the previous poll has missed.
         let mut overdue = Missed::new();
         loop {
             let (shortest, longest) = POLL_DELAYS;
@@ -109,7 +109,7 @@ impl CheckedAnyOf {
         }
     }
 
-    /// Queries some candidates once, and takes the first vacant one, whether or not it has waiters.
+    /// Queries some candidates once, and takes the first vacant candidate, with or without waiters.
     async fn take_vacant(&self, candidates: Vec<usize>) -> Option<AcquiredCandidate> {
         let context = self.context();
         let index = VacancyPoll::begin(self, candidates).next_vacant().await.first().copied()?;
@@ -120,8 +120,8 @@ impl CheckedAnyOf {
         Some((index, acquired))
     }
 
-    /// Queries all candidates once, and attempts the first vacant candidates. Otherwise returns the candidates that were
-    /// attempted in vain.
+    /// Queries all candidates once, and attempts the first vacant candidates. If all attempts fail, returns the
+    /// candidates of these attempts.
     pub(super) async fn poll_vacant(&self) -> Result<AcquiredCandidate, Missed> {
         let all = self.context().sample_indices(self.count, self.count);
         let mut poll = VacancyPoll::begin(self, all);
@@ -135,7 +135,7 @@ impl CheckedAnyOf {
                 match self.attempt(index, true).await {
                     Ok(Some(acquired)) => return Ok(acquired),
                     Ok(None) => missed.push(index),
-                    // Without a quorum, the queues of the call decide how long the call waits.
+                    // Without a quorum, the waits in the queues decide how long the call waits.
                     Err(_) => return Err(missed),
                 }
                 if missed.len() >= MAX_ATTEMPTS_WAITING {
@@ -147,7 +147,8 @@ impl CheckedAnyOf {
 }
 
 impl<'a> VacancyPoll<'a> {
-    /// Sends the query. An answer names a limited number of candidates, so their order should be random.
+    /// Sends the query. The order of the candidates should be random, because an answer names a limited number of
+    /// candidates.
     fn begin(any_of: &'a CheckedAnyOf, candidates: Vec<usize>) -> Self {
         let context = any_of.context();
         let (mut order, silent) = any_of.shuffled_nodes();
@@ -172,7 +173,8 @@ impl<'a> VacancyPoll<'a> {
         poll
     }
 
-    /// Returns the vacant candidates of the next answer that names any. Returns none at the end of the poll.
+    /// Returns the vacant candidates of the next answer that names at least one. Returns no candidates at the end of
+    /// the poll.
     async fn next_vacant(&mut self) -> Vec<usize> {
         let context = self.any_of.context();
         while !self.unanswered.is_empty() && self.fanout.outstanding() > 0 {
@@ -213,10 +215,10 @@ impl<'a> VacancyPoll<'a> {
         found.take(MAX_ATTEMPTS_TRY_LOCK).collect()
     }
 
-    /// Asks the next node about the candidates of a request, since the node gives no answer or is late.
+    /// Queries the next node for the candidates of a request, because the node gave no answer or is late.
     fn ask_next_node(&mut self, tag: usize) {
         let Some(request) = self.requests.get_mut(tag) else { return };
-        // The next node may have been asked before, because this node was late.
+        // If this node was late, the poll may already have queried the next node.
         if request.next_node_at.take().is_none() {
             return;
         }
@@ -230,14 +232,14 @@ impl<'a> VacancyPoll<'a> {
             node.map(|node| (node, index))
         };
         let assigned: Vec<_> = unanswered.filter_map(next).collect();
-        // A late answer names the candidates by their places in the request.
+        // A late answer names the candidates by their indices in the request.
         if let Some(request) = self.requests.get_mut(tag) {
             request.candidates = candidates;
         }
         self.send(assigned, asked);
     }
 
-    /// Sends one request to each of the nodes, about the candidates assigned to the node.
+    /// Sends one request to each node, with the candidates that are assigned to the node.
     fn send(&mut self, assigned: Vec<(usize, usize)>, asked: NodeSet) {
         let context = self.any_of.context();
         let mut by_node: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -245,10 +247,10 @@ impl<'a> VacancyPoll<'a> {
             by_node.entry(node).or_default().push(index);
         }
         let next_node_at = Some(context.now() + self.any_of.settings.attempt.hedge());
-        let most = u32::try_from(MAX_ATTEMPTS_TRY_LOCK).unwrap_or(u32::MAX);
+        let max_resources = u32::try_from(MAX_ATTEMPTS_TRY_LOCK).unwrap_or(u32::MAX);
         for (node, candidates) in by_node {
             let resources = candidates.iter().map(|index| (self.any_of.resource_at)(*index)).collect();
-            let vacant = Operation::Vacant(Vacant { resources, most, ignores_marks: false });
+            let vacant = Operation::Vacant(Vacant { resources, max_resources, ignores_marks: false });
             let request = Request::one(vacant, self.deadline);
             self.fanout.send(&context.nodes, node, self.requests.len(), request);
             self.requests.push(PollRequest { node, candidates, asked: asked.with(node), next_node_at });

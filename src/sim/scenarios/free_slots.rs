@@ -1,4 +1,4 @@
-//! S77 to S82: the time until a waiter has a slot that is free.
+//! S82 to S86: the time until a waiter acquires a vacant slot.
 
 use std::{
     any::Any,
@@ -18,19 +18,19 @@ use crate::{
     sim::{Direction, Memory, MessageFault, Verdict},
 };
 
-/// The bound on the time in which a waiter has a free slot.
+/// The longest time in which a waiter must acquire a vacant slot.
 const BOUND: Duration = Duration::from_secs(8);
 
 /// The time at which process 0 releases slots. The waiters have waited for some seconds.
 const RELEASE: Duration = Duration::from_secs(20);
 
-/// The time after the release at which a run ends, whether or not the waiters are served.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The time after the release at which a run ends, even if waiters have no lease.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// The call of a waiter. It returns the lease or leases of the waiter.
+/// The call of a waiter, which returns the lease or leases of the waiter.
 type Call = Arc<dyn Fn(Quorum) -> BoxFuture<'static, Box<dyn Any + Send>> + Send + Sync>;
 
-/// Returns a call that acquires one of this number of permits.
+/// Returns a call that acquires one permit of a semaphore with this number of permits.
 fn permit_of(permits: u32) -> Call {
     Arc::new(move |quorum| {
         let semaphore = quorum.semaphore("s", permits);
@@ -38,7 +38,7 @@ fn permit_of(permits: u32) -> Call {
     })
 }
 
-/// Returns a call that acquires two of this number of permits, all or none.
+/// Returns a call that acquires two permits of a semaphore with this number of permits, all or none.
 fn two_permits_of(permits: u32) -> Call {
     Arc::new(move |quorum| {
         let semaphore = quorum.semaphore("s", permits);
@@ -62,8 +62,8 @@ fn permits_of_tasks(permits: u32, tasks: usize) -> Call {
 fn any_of(names: &[String]) -> Call {
     let names = names.to_vec();
     Arc::new(move |quorum| {
-        let any = quorum.any_of(&names);
-        async move { Box::new(any.lock().await.unwrap()) as _ }.boxed()
+        let any_of = quorum.any_of(&names);
+        async move { Box::new(any_of.lock().await.unwrap()) as _ }.boxed()
     })
 }
 
@@ -74,20 +74,21 @@ enum Full {
     Resources(Vec<String>),
 }
 
-/// A run in which process 0 holds everything and releases a part of it, and the processes from 1 on wait.
+/// A run in which process 0 holds all slots or resources and releases some of them, and the other processes wait.
 struct Case {
     schedule: Schedule,
     full: Full,
     /// The indices of the slots or resources that process 0 releases.
     released: Vec<usize>,
-    /// The calls of the waiters, in the order in which they begin: one each 100 ms.
+    /// The calls of the waiters, in the order of their starts: one call each 100 ms.
     calls: Vec<Call>,
-    /// The waiters that are to be served.
+    /// The waiters that must acquire a lease.
     served: Range<usize>,
 }
 
 impl Case {
-    /// Returns a case with five nodes and a round trip of one millisecond, in which the last waiter is to be served.
+    /// Returns a case with five nodes and a round trip of one millisecond, in which the last waiter must acquire a
+    /// lease.
     fn new(seed: u64, full: Full, released: Vec<usize>, calls: Vec<Call>) -> Self {
         let mut schedule = Schedule::without_faults(seed, 5, calls.len() + 1);
         schedule.latency = Latency::between(micros(500), micros(500));
@@ -98,11 +99,11 @@ impl Case {
         Self { schedule: self.schedule.with(at, fault), ..self }
     }
 
-    /// Returns the time from the release until the last of the `served` waiters was served, at most [`PATIENCE`].
+    /// Returns the time from the release until the last of the `served` waiters has a lease, at most [`TIME_LIMIT`].
     fn longest_wait(self) -> Duration {
         let Self { schedule, full, released, calls, served } = self;
         let waits = Arc::new(Mutex::new(vec![None; calls.len()]));
-        let end = RELEASE + PATIENCE;
+        let end = RELEASE + TIME_LIMIT;
         let simulation = Simulation::new(schedule).horizon(end + 60 * SECOND).budget(u64::MAX);
         let report = simulation.run(|process| {
             let (waits, full, released) = (Arc::clone(&waits), full.clone(), released.clone());
@@ -145,7 +146,7 @@ impl Case {
         });
         assert_keeps(&report, &Promises::ALL.without(Promise::Liveness));
         let waits = waits.lock().unwrap();
-        waits[served].iter().map(|wait| wait.unwrap_or(PATIENCE)).max().unwrap()
+        waits[served].iter().map(|wait| wait.unwrap_or(TIME_LIMIT)).max().unwrap()
     }
 }
 
@@ -182,7 +183,7 @@ fn spread(from: usize, permits: u32, count: usize) -> impl Iterator<Item = usize
 }
 
 #[test]
-fn s77_a_waiter_gets_a_slot_that_waiters_with_a_smaller_number_of_permits_do_not_know() {
+fn s82_a_waiter_gets_a_slot_above_the_smaller_numbers_of_permits_of_other_waiters() {
     for (numbers, permits) in [(&[4][..], 12), (&[25], 100), (&[4, 6, 9], 12), (&[11, 12, 50], 100)] {
         let from = *numbers.iter().max().unwrap() as usize;
         let waits = spread(from, permits, 6).enumerate().map(|(seed, slot)| {
@@ -193,14 +194,14 @@ fn s77_a_waiter_gets_a_slot_that_waiters_with_a_smaller_number_of_permits_do_not
     }
 }
 
-/// Half of the slots are unknown to the process that acquires several.
+/// The process that acquires several permits uses only half of the slots.
 #[test]
-fn s77_a_waiter_gets_a_slot_beside_a_process_that_acquires_several() {
+fn s82_a_waiter_gets_a_slot_while_a_process_acquires_several_permits() {
     let waits = spread(50, 100, 6).enumerate().map(|(seed, slot)| {
         let calls = vec![two_permits_of(50), permit_of(100)];
         Case::new(seed as u64, Full::Semaphore(100), vec![slot], calls).longest_wait()
     });
-    assert_bound("acquire_many beside a waiter", BOUND, waits);
+    assert_bound("acquire_many ahead of a waiter", BOUND, waits);
     let waits = spread(50, 100, 6).enumerate().map(|(seed, slot)| {
         let calls = vec![permit_of(50), two_permits_of(100)];
         Case::new(seed as u64, Full::Semaphore(100), vec![slot, slot - 1], calls).longest_wait()
@@ -209,7 +210,7 @@ fn s77_a_waiter_gets_a_slot_beside_a_process_that_acquires_several() {
 }
 
 #[test]
-fn s77_a_waiter_for_any_of_a_set_gets_a_resource_outside_of_overlapping_sets() {
+fn s82_a_waiter_for_any_of_a_set_gets_a_resource_outside_of_overlapping_sets() {
     let names: Vec<String> = (0..64).map(|name| format!("printer:{name:08}")).collect();
     let commas: Vec<String> = ["a", "b", "c", "d", "b,c", "c,d", "a,b"].map(str::to_owned).to_vec();
     let of =
@@ -253,9 +254,9 @@ fn s77_a_waiter_for_any_of_a_set_gets_a_resource_outside_of_overlapping_sets() {
     }
 }
 
-/// Process 1 has waited longest, so it is the release watcher.
+/// Process 1 has waited longest, and is therefore the release watcher.
 #[test]
-fn s78_a_waiter_gets_a_free_slot_although_the_release_watcher_died_or_stands_still() {
+fn s83_a_waiter_gets_a_free_slot_although_the_release_watcher_died_or_stands_still() {
     for fault in [
         Fault::Kill { process: 1 },
         Fault::Pause { process: 1, lasts: 600 * SECOND },
@@ -274,9 +275,9 @@ fn s78_a_waiter_gets_a_free_slot_although_the_release_watcher_died_or_stands_sti
     }
 }
 
-/// All waiters ahead stand still, and each is first in the queues of some slots.
+/// All waiters ahead stand still, and each of these waiters is the first in the queues of some slots.
 #[test]
-fn s78_a_waiter_gets_a_free_slot_although_five_waiters_ahead_stand_still() {
+fn s83_a_waiter_gets_a_free_slot_although_five_waiters_ahead_stand_still() {
     let waits = (0..8).map(|seed| {
         let calls = (0..6).map(|_| permit_of(12)).collect();
         let case = Case::new(seed, Full::Semaphore(12), vec![seed as usize], calls);
@@ -290,7 +291,7 @@ fn s78_a_waiter_gets_a_free_slot_although_five_waiters_ahead_stand_still() {
 }
 
 #[test]
-fn s79_five_hundred_slots_that_are_released_at_once_are_taken_within_five_seconds() {
+fn s84_slots_that_are_released_at_once_are_acquired_within_five_seconds() {
     for (permits, processes, tasks, released) in
         [(1_000, 500, 1, 500), (1_000, 200, 1, 200), (400, 200, 1, 200), (1_024, 5, 120, 600)]
     {
@@ -307,9 +308,9 @@ fn s79_five_hundred_slots_that_are_released_at_once_are_taken_within_five_second
     }
 }
 
-/// A node fails together with the notices of the slots whose queues it keeps.
+/// A node fails, and the notices of the slots with this queue node are lost.
 #[test]
-fn s80_a_waiter_gets_a_slot_whose_release_no_notice_announced() {
+fn s85_a_waiter_gets_a_slot_after_the_release_notice_was_lost() {
     let faults: [fn(usize) -> Fault; 4] = [
         |node| Fault::Flush { node },
         |node| Fault::Hang { node, lasts: 600 * SECOND },
@@ -337,8 +338,8 @@ fn s80_a_waiter_gets_a_slot_whose_release_no_notice_announced() {
     }
 }
 
-/// Messages of these processes take this much longer, one way.
-fn far_processes(schedule: &mut Schedule, processes: Range<usize>, by: Duration) {
+/// Delays each message from and to these processes by the duration `by`.
+fn delay_messages(schedule: &mut Schedule, processes: Range<usize>, by: Duration) {
     const MESSAGES: u32 = 5_000;
     for process in processes {
         for node in 0..schedule.nodes {
@@ -355,23 +356,23 @@ fn far_processes(schedule: &mut Schedule, processes: Range<usize>, by: Duration)
     }
 }
 
-/// Process 1 locks the only free slot again and again, and is nearer to the nodes than the waiters.
+/// Process 1 locks the only free slot repeatedly, and is nearer to the nodes than the waiters.
 #[test]
-fn s81_a_far_waiter_gets_a_slot_that_a_near_process_locks_repeatedly() {
+fn s86_a_far_waiter_gets_a_slot_that_a_near_process_locks_repeatedly() {
     for permits in [5, 20, 100] {
         let waits = (0..4).flat_map(|seed| {
             let mut schedule = Schedule::without_faults(seed, 5, 6);
             schedule.latency = Latency::between(micros(200), micros(200));
-            far_processes(&mut schedule, 2..6, millis(20));
+            delay_messages(&mut schedule, 2..6, millis(20));
             let waits = Arc::new(Mutex::new(Vec::new()));
-            let simulation = Simulation::new(schedule).horizon(PATIENCE + 60 * SECOND).budget(u64::MAX);
+            let simulation = Simulation::new(schedule).horizon(TIME_LIMIT + 60 * SECOND).budget(u64::MAX);
             let report = simulation.run(|process| {
                 let waits = Arc::clone(&waits);
                 async move {
                     let clock = process.clock();
                     let start = clock.now();
                     let now = || clock.now().saturating_duration_since(start);
-                    let is_over = || now() >= PATIENCE || waits.lock().unwrap().len() >= 4;
+                    let is_over = || now() >= TIME_LIMIT || waits.lock().unwrap().len() >= 4;
                     let quorum = quorum(&process);
                     let semaphore = quorum.semaphore("s", permits);
                     match process.index() {
@@ -393,7 +394,7 @@ fn s81_a_far_waiter_gets_a_slot_that_a_near_process_locks_repeatedly() {
                         _ => {
                             process.sleep(2 * SECOND).await;
                             let begun = now();
-                            let permit = semaphore.try_acquire_for(PATIENCE).await.unwrap();
+                            let permit = semaphore.try_acquire_for(TIME_LIMIT).await.unwrap();
                             waits.lock().unwrap().push(now() - begun);
                             process.sleep(millis(20)).await;
                             drop(permit);
@@ -403,7 +404,7 @@ fn s81_a_far_waiter_gets_a_slot_that_a_near_process_locks_repeatedly() {
             });
             assert_keeps(&report, &Promises::ALL.without(Promise::Liveness));
             let mut waits = waits.lock().unwrap().clone();
-            waits.resize(4, PATIENCE);
+            waits.resize(4, TIME_LIMIT);
             waits
         });
         assert_bound(&format!("far waiters, {permits} permits"), BOUND, waits);
