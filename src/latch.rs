@@ -91,8 +91,8 @@ impl Latch {
     ///
     /// # Errors
     ///
-    /// * [`Error::NoQuorum`] if no quorum answers for the quorum timeout (one ttl of the quorum's locks): repeat the
-    ///   call.
+    /// * [`Error::NoQuorum`] if no quorum answers for the quorum timeout (one ttl of the quorum's locks, or until nodes
+    ///   leave a quarantine whose end they have reported, if that is later): repeat the call.
     /// * [`Error::Config`] if name, number or [`retention`](Self::retention) is invalid, if nodes have recorded a
     ///   different number of arrivals (`CountMismatch`), or if the client is read-only.
     /// * [`Error::Closed`] after a shutdown.

@@ -30,7 +30,7 @@ pub(crate) fn removed_for_commands() -> Vec<String> {
 }
 
 /// The ids of the options that have no variable.
-const WITHOUT_VARIABLE: [&str; 9] = [
+const WITHOUT_VARIABLE: [&str; 10] = [
     "help",
     "version",
     // The settings read REDQUORUM_NODES and REDQUORUM_CONFIG, as every program with this library can.
@@ -43,6 +43,8 @@ const WITHOUT_VARIABLE: [&str; 9] = [
     "text",
     // REDQUORUM_SLOT tells a command its own slot.
     "slot",
+    // As with the slot, a user names the lock of a semaphore for each call.
+    "multi_permit",
     // `inspect --watch`: REDQUORUM_WATCH is the option `--watch` of `doctor`.
     "interval",
 ];
@@ -118,8 +120,10 @@ mod tests {
                 "redquorum admit_new_nodes",
                 "run text",
                 "elect text",
+                "inspect multi_permit",
                 "inspect interval",
                 "force-unlock slot",
+                "force-unlock multi_permit",
                 "force-unlock yes",
                 "reconfigure yes",
             ]

@@ -28,6 +28,9 @@ pub(crate) struct LockView {
     /// The slot, if the resource is a semaphore.
     #[serde(skip_serializing_if = "Option::is_none")]
     slot: Option<usize>,
+    /// Whether the lock is the multi-permit lock of the semaphore.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    multi_permit: bool,
     /// The resource in texts.
     #[serde(skip)]
     name: String,
@@ -111,6 +114,7 @@ impl LockView {
             resource_hex: hex,
             bytes: resource.to_vec(),
             slot: None,
+            multi_permit: false,
             name: name::shown(resource),
             state,
             needed: found.needed(),
@@ -125,6 +129,13 @@ impl LockView {
         let view = Self::new(semaphore, found);
         let name = format!("slot {slot} of {}", view.name);
         Self { slot: Some(slot), name, ..view }
+    }
+
+    /// Returns the view of the lock by which clients that acquire several permits of a semaphore take turns.
+    pub(crate) fn of_multi_permit(semaphore: &[u8], found: &Inspection) -> Self {
+        let view = Self::new(semaphore, found);
+        let name = format!("multi-permit lock of {}", view.name);
+        Self { multi_permit: true, name, ..view }
     }
 
     /// Whether every node answered that the resource is free.
@@ -172,10 +183,14 @@ impl LockView {
     /// it can be copied.
     fn force_unlock_advice(&self, width: Option<u16>) -> Option<String> {
         self.holder.as_ref()?;
-        let slot = self.slot.map(|slot| format!("--slot {slot} ")).unwrap_or_default();
+        let kind = match self.slot {
+            Some(slot) => format!("--slot {slot} "),
+            None if self.multi_permit => "--multi-permit ".to_owned(),
+            None => String::new(),
+        };
         let name = name::shell_argument(&self.bytes);
         let reason = "a key that is deleted by hand comes back with the next renewal";
-        Some(format!("`redquorum force-unlock {slot}{name}` ends it;\n{}", wrapped(reason, width)))
+        Some(format!("`redquorum force-unlock {kind}{name}` ends it;\n{}", wrapped(reason, width)))
     }
 
     /// Returns the quorum's conclusion in one line.

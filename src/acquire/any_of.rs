@@ -1,12 +1,8 @@
 //! Locking any one of several resources.
 
-use std::{pin::pin, sync::Arc};
+use std::{future::pending, sync::Arc};
 
-use futures::{
-    StreamExt,
-    future::{BoxFuture, Either, select},
-    stream::FuturesUnordered,
-};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
 use crate::{
     acquire::{
@@ -21,7 +17,9 @@ use crate::{
     values::Resource,
 };
 
+mod missed_candidates;
 mod release_watcher;
+mod vacancy_poll;
 mod vacancy_query;
 
 /// The number of wait queues that a waiting call joins.
@@ -48,8 +46,13 @@ const NODES_QUERIED_WAITING: usize = 2;
 ///
 /// Each candidate is a separate lock with its own votes and its own wait queue. A call first queries the nodes for
 /// vacant candidates, and attempts to lock one without queueing. If that fails, the call waits in the queues of a few
-/// random candidates. The call takes the first candidate that it acquires, and leaves the other queues. One waiting
-/// client at a time is the [release watcher](Self::acquire_released) of all candidates.
+/// random candidates. The call takes the first candidate that it acquires, and leaves the other queues. If there are
+/// more candidates than queues to join, the call can acquire the remaining candidates in two ways:
+///
+/// * One waiting client at a time is the [release watcher](Self::acquire_released) of all candidates.
+/// * Every waiting call [polls](Self::acquire_by_polls) all candidates, once in each longest poll interval. The polls
+///   bound the wait for a free candidate, even if the release watcher or the waiters ahead stop, or if notices are
+///   lost.
 #[derive(Clone)]
 pub(crate) struct CheckedAnyOf {
     pub(crate) waiters: Arc<Waiters>,
@@ -134,25 +137,35 @@ impl CheckedAnyOf {
             }
         }
         if self.is_large() {
-            // The polls are rare from the start, because this call waits in several queues, and depends less on the
+            // The fallback polls are rare from the start, because this call waits in several queues, and depends less on the
             // wake of each.
             settings.pacing.first_poll = settings.pacing.longest_poll;
         }
         let waits: FuturesUnordered<_> = self
             .choose_queues()
             .into_iter()
-            .map(|index| async move {
-                let taken = self.checked(index, settings)?.known_held();
-                let acquired =
-                    lock_waiting(&self.waiters, &taken, waits_from, None, &self.last_attempt).await?;
-                Ok(acquired.map(|acquired| (index, acquired)))
-            })
+            .map(|index| self.wait_in_queue(index, settings, waits_from, &self.last_attempt))
             .collect();
-        match select(pin!(first_acquired(waits)), release_watcher).await {
-            Either::Left((Some(acquired), _)) => acquired,
-            Either::Left((None, release_watcher)) => Ok(release_watcher.await),
-            Either::Right((acquired, _)) => Ok(acquired),
+        let polls = if self.is_large() { self.acquire_by_polls().boxed() } else { pending().boxed() };
+        tokio::select! {
+            biased;
+            Some(acquired) = first_acquired(waits) => acquired,
+            acquired = release_watcher => Ok(acquired),
+            acquired = polls => Ok(acquired),
         }
+    }
+
+    /// Waits in the queue of a candidate, for a call that began at `start`.
+    async fn wait_in_queue(
+        &self,
+        index: usize,
+        settings: CheckedLock,
+        start: Instant,
+        last_attempt: &LastAttempt,
+    ) -> Result<Option<AcquiredCandidate>, Error> {
+        let held = self.checked(index, settings)?.known_held();
+        let acquired = lock_waiting(&self.waiters, &held, start, None, last_attempt).await?;
+        Ok(acquired.map(|acquired| (index, acquired)))
     }
 
     /// Returns the candidates whose queues to join: a random choice that avoids slow queue nodes.
@@ -204,8 +217,8 @@ impl CheckedAnyOf {
         let mut nodes_per_chunk = nodes;
         if will_wait {
             rest.retain(|index| !queried.contains(index));
-            // One node for each chunk is enough, because the release watcher finds the vacant candidates that a failed
-            // node does not name.
+            // One node for each chunk is enough, because the polls find the vacant candidates that a failed node does
+            // not name.
             nodes_per_chunk = 1;
         }
         let vacant = self.query_vacant_in_chunks(&rest, nodes_per_chunk, will_wait).next_vacant(self).await;

@@ -276,6 +276,15 @@ impl Semaphore {
         self.inner.slot_resource(slot)
     }
 
+    /// Calls [`crate::Semaphore::multi_permit_resource`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of that call.
+    pub fn multi_permit_resource(&self) -> Result<Resource, ConfigError> {
+        self.inner.multi_permit_resource()
+    }
+
     fn wrap_all(&self, permits: Vec<crate::Permit>) -> Vec<Permit> {
         permits.into_iter().map(|permit| self.runtime.wrap(permit)).collect()
     }

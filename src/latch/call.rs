@@ -36,6 +36,21 @@ struct LatchFailures {
     pauses: u32,
     /// The start of the first of these rounds, or of the call; `None` after a round with a quorum.
     since: Option<Instant>,
+    /// The end, as reported by the nodes, of the quarantines that left the last of these rounds without a quorum.
+    quarantined_until: Option<Instant>,
+}
+
+impl LatchFailures {
+    fn none(since: Option<Instant>) -> Self {
+        Self { pauses: 0, since, quarantined_until: None }
+    }
+
+    /// Returns the time by which a round must have a quorum, as for a lock: the end of the quorum timeout, or the end of
+    /// the quarantines if that is later. Returns `None` after a round with a quorum.
+    fn deadline(&self, quorum_timeout: Duration) -> Option<Instant> {
+        let end = self.since? + quorum_timeout;
+        Some(self.quarantined_until.map_or(end, |until| until.max(end)))
+    }
 }
 
 impl<'a> LatchCall<'a> {
@@ -49,7 +64,7 @@ impl<'a> LatchCall<'a> {
     ) -> Self {
         let view = LatchView::new(context.settings.electorate, count as usize, arrivals);
         let votes = vec![NodeReply::NotAsked; context.nodes.len()];
-        let failures = LatchFailures { pauses: 0, since: Some(context.now()) };
+        let failures = LatchFailures::none(Some(context.now()));
         Self { context, latch, count, retention, settings, view, votes, failures }
     }
 
@@ -80,9 +95,13 @@ impl<'a> LatchCall<'a> {
             }
         }
         if self.view.is_recorded() {
-            self.failures = LatchFailures { pauses: 0, since: None };
+            self.failures = LatchFailures::none(None);
         } else {
             self.failures.since.get_or_insert(begun);
+            let remaining = context.replies(self.votes.iter().cloned()).quarantined_for();
+            // A quarantine ends a moment later, by the clock of the node.
+            let floor = self.settings.pacing.floor;
+            self.failures.quarantined_until = remaining.map(|remaining| context.now() + remaining + floor);
         }
         match self.view.count_mismatch() {
             Some(recorded) => Err(self.count_mismatch(recorded)),
@@ -145,12 +164,12 @@ impl<'a> LatchCall<'a> {
     }
 
     /// Waits for a delay that doubles up to the first poll. Returns the error if rounds have failed for the quorum
-    /// timeout.
+    /// timeout, and to the end of quarantines that the nodes have reported.
     pub(super) async fn pause_without_quorum(&mut self) -> Result<(), Error> {
         let context = self.context;
         let pacing = self.settings.pacing;
         let now = context.now();
-        let end = self.failures.since.map(|since| since + self.settings.quorum_timeout);
+        let end = self.failures.deadline(self.settings.quorum_timeout);
         if end.is_some_and(|end| end <= now) {
             return Err(self.no_quorum());
         }

@@ -295,6 +295,34 @@ async fn a_latch_survives_the_loss_of_one_node_s_data_and_opens_after_quarantine
     assert!(second.latch("l", 2).wait_for(SECOND).await.unwrap());
 }
 
+/// The quorum timeout is 30 s, and the quarantine lasts for 60.6 s.
+#[tokio::test(start_paused = true)]
+async fn calls_of_locks_and_latches_wait_until_a_quarantine_of_all_nodes_ends() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    quorum.latch("before", 1).arrive().await.unwrap();
+    (0..3).for_each(|node| server(&cluster, node).forget());
+    let start = tokio::time::Instant::now();
+    let (lock, arriving, waiting) = (quorum.red_lock("r"), quorum.latch("l", 1), quorum.latch("l", 1));
+    let (locked, arrived, opened) = tokio::join!(lock.lock(), arriving.arrive(), waiting.wait());
+    assert_eq!((locked.map(drop), arrived, opened), (Ok(()), Ok(()), Ok(())));
+    assert!((60 * SECOND..62 * SECOND).contains(&start.elapsed()), "{:?}", start.elapsed());
+}
+
+/// One node reports the end of its quarantine, but a quorum needs a node that is down.
+#[tokio::test(start_paused = true)]
+async fn a_call_without_enough_nodes_does_not_wait_for_the_end_of_a_quarantine() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    quorum.latch("before", 1).arrive().await.unwrap();
+    server(&cluster, 0).forget();
+    make_unreachable(&cluster, &[1, 2]);
+    let start = tokio::time::Instant::now();
+    let refused = quorum.latch("l", 1).arrive().await.unwrap_err();
+    assert!(matches!(refused, Error::NoQuorum(_)), "{refused:?}");
+    assert!((30 * SECOND..32 * SECOND).contains(&start.elapsed()), "{:?}", start.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn invalid_settings_are_refused() {
     let quorum = client(&MemoryCluster::new(1));

@@ -4,7 +4,7 @@
 //! rule: braces enclose the resource, so that a cluster keeps its keys together, unless the resource
 //! contains a `{`.
 
-use crate::values::{LeaseId, READERS as READERS_LEASE_ID, Resource};
+use crate::values::{Digest, LeaseId, READERS as READERS_LEASE_ID, Resource};
 
 /// The key of the node metadata.
 pub(crate) const METADATA: &str = "redquorum:node";
@@ -95,17 +95,29 @@ pub(crate) fn multi_permit(semaphore: &Resource) -> Resource {
     Resource::internal(in_braces(MULTI_PERMIT, semaphore))
 }
 
-/// Returns the lock of the release watcher of a semaphore, or of a set of candidates.
-pub(crate) fn release_watcher(name: &Resource) -> Resource {
-    Resource::internal(in_braces(RELEASE_WATCHER, name))
+/// Returns the lock of the release watcher of the first `permits` slots of a semaphore.
+pub(crate) fn release_watcher_of_slots(semaphore: &Resource, permits: usize) -> Resource {
+    release_watcher(semaphore, &permits.to_string())
+}
+
+/// Returns the lock of the release watcher of a sorted set of resources, of which `first` is the first. The name of the
+/// lock contains the first resource and the number of resources for users, and a hash of all names and their lengths,
+/// which differs for each set.
+pub(crate) fn release_watcher_of_set(resources: &[Resource], first: &Resource) -> Resource {
+    let names = resources.iter().map(Resource::as_bytes);
+    let digest =
+        Digest::of(names.flat_map(|name| name.len().to_be_bytes().into_iter().chain(name.iter().copied())));
+    release_watcher(first, &format!("{}:{digest}", resources.len()))
+}
+
+fn release_watcher(name: &Resource, candidates: &str) -> Resource {
+    Resource::internal([&in_braces(RELEASE_WATCHER, name), &b":"[..], candidates.as_bytes()].concat())
 }
 
 /// Returns the semaphore and index of a slot; `None` if the key is no slot.
 pub(crate) fn read_slot(key: &Resource) -> Option<(Resource, u32)> {
-    let rest = key.as_bytes().strip_prefix(SLOT.as_bytes())?;
-    let (semaphore, index) = rest.split_at(rest.windows(2).rposition(|pair| pair == b"}:")?);
-    let index = str::from_utf8(index.get(2..)?).ok()?.parse().ok()?;
-    Some((Resource::new(semaphore).ok()?, index))
+    let (semaphore, index) = read_with_suffix(SLOT, key)?;
+    Some((semaphore, index.parse().ok()?))
 }
 
 /// Returns the semaphore of a multi-permit lock; `None` for any other key.
@@ -113,15 +125,29 @@ pub(crate) fn read_multi_permit(key: &Resource) -> Option<Resource> {
     read(MULTI_PERMIT, key)
 }
 
-/// Returns the semaphore or set of a release watcher's lock; `None` for any other key.
-pub(crate) fn read_release_watcher(key: &Resource) -> Option<Resource> {
-    read(RELEASE_WATCHER, key)
+/// Returns the semaphore or the first resource of a release watcher's lock, with the number of candidates; `None` for any
+/// other key.
+pub(crate) fn read_release_watcher(key: &Resource) -> Option<(Resource, usize)> {
+    let (name, candidates) = read_with_suffix(RELEASE_WATCHER, key)?;
+    let count = match candidates.split_once(':') {
+        Some((count, digest)) if digest.len() == 16 && u64::from_str_radix(digest, 16).is_ok() => count,
+        Some(_) => return None,
+        None => candidates,
+    };
+    Some((name, count.parse().ok()?))
 }
 
 /// Whether a reserved name belongs to a lock: of a slot, of several permits, or of a release watcher.
 pub(crate) fn is_lock(name: &[u8]) -> bool {
     let key = Resource::internal(name);
     read_slot(&key).is_some() || read_multi_permit(&key).is_some() || read_release_watcher(&key).is_some()
+}
+
+/// Returns the resource in braces, and the text after the last `}:`.
+fn read_with_suffix<'a>(prefix: &str, key: &'a Resource) -> Option<(Resource, &'a str)> {
+    let rest = key.as_bytes().strip_prefix(prefix.as_bytes())?;
+    let (name, suffix) = rest.split_at(rest.windows(2).rposition(|pair| pair == b"}:")?);
+    Some((Resource::new(name).ok()?, str::from_utf8(suffix.get(2..)?).ok()?))
 }
 
 fn read(prefix: &str, key: &Resource) -> Option<Resource> {
@@ -309,15 +335,42 @@ mod tests {
                 (read_multi_permit(&multi_permit(&name)), read_slot(&multi_permit(&name))),
                 (Some(name.clone()), None)
             );
-            assert_eq!(
-                (read_release_watcher(&release_watcher(&name)), read_multi_permit(&release_watcher(&name))),
-                (Some(name.clone()), None)
-            );
+            let set = [name.clone(), resource("z")];
+            let (watcher, watcher_of_set) =
+                (release_watcher_of_slots(&name, 12), release_watcher_of_set(&set, &name));
+            assert_eq!(read_release_watcher(&watcher), Some((name.clone(), 12)));
+            assert_eq!(read_release_watcher(&watcher_of_set), Some((name.clone(), 2)));
+            assert_eq!((read_multi_permit(&watcher), read_slot(&watcher)), (None, None));
             assert_eq!(
                 (read_slot(&name), read_multi_permit(&name), read_multi_permit(&slot(&name, 1))),
                 (None, None, None)
             );
         }
+    }
+
+    #[test]
+    fn each_number_of_permits_and_each_set_of_names_has_its_own_release_watcher() {
+        let of = |names: &[&str]| {
+            let names: Vec<Resource> = names.iter().copied().map(resource).collect();
+            release_watcher_of_set(&names, &names[0])
+        };
+        let long: Vec<String> = (0..64).map(|name| format!("{name:0>16}")).collect();
+        let long: Vec<&str> = long.iter().map(String::as_str).collect();
+        let a = resource("a");
+        let watchers = [
+            release_watcher_of_slots(&a, 4),
+            release_watcher_of_slots(&a, 12),
+            of(&["a", "b", "c", "d"]),
+            of(&["a", "b,c", "d"]),
+            of(&["a", "b", "c,d"]),
+            of(&["a,b", "c", "d"]),
+            of(&["a", "bc", "d"]),
+            of(&["a", "b", "cd"]),
+            of(&long[..60]),
+            of(&long),
+        ];
+        let distinct: std::collections::BTreeSet<&Resource> = watchers.iter().collect();
+        assert_eq!(distinct.len(), watchers.len());
     }
 
     #[test]

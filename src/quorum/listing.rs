@@ -61,8 +61,10 @@ pub enum LockName {
     /// semaphore, or of all resources of an [`AnyOf`](crate::AnyOf).
     #[non_exhaustive]
     ReleaseWatcher {
-        /// The semaphore, or the names of the resources of an `AnyOf`, separated by commas.
+        /// The semaphore, or the first resource of the `AnyOf` in the order of the names.
         name: Resource,
+        /// The number of slots or resources. Clients with different numbers have different release watchers.
+        candidates: usize,
     },
 }
 
@@ -71,8 +73,8 @@ impl LockName {
         if let Some((semaphore, index)) = names::read_slot(&key) {
             return Self::Slot { semaphore, slot: index as usize };
         }
-        if let Some(name) = names::read_release_watcher(&key) {
-            return Self::ReleaseWatcher { name };
+        if let Some((name, candidates)) = names::read_release_watcher(&key) {
+            return Self::ReleaseWatcher { name, candidates };
         }
         names::read_multi_permit(&key)
             .map_or(Self::Resource(key), |semaphore| Self::MultiPermit { semaphore })
@@ -85,7 +87,7 @@ impl LockName {
             Self::Resource(name)
             | Self::Slot { semaphore: name, .. }
             | Self::MultiPermit { semaphore: name }
-            | Self::ReleaseWatcher { name } => name,
+            | Self::ReleaseWatcher { name, .. } => name,
         }
     }
 }
@@ -96,7 +98,9 @@ impl fmt::Display for LockName {
             Self::Resource(name) => name.fmt(f),
             Self::Slot { semaphore, slot } => write!(f, "slot {slot} of {semaphore}"),
             Self::MultiPermit { semaphore } => write!(f, "multi-permit lock of {semaphore}"),
-            Self::ReleaseWatcher { name } => write!(f, "release watcher of {name}"),
+            Self::ReleaseWatcher { name, candidates } => {
+                write!(f, "release watcher of {name} ({candidates} candidates)")
+            }
         }
     }
 }
@@ -164,7 +168,8 @@ pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Res
 
 /// Returns the keys that the nodes have listed, each once, in the order of the names.
 fn merged(keys: impl Iterator<Item = BTreeSet<Resource>>) -> impl Iterator<Item = (LockName, Resource)> {
-    let named: BTreeMap<_, _> = keys.flatten().map(|key| (LockName::read(key.clone()), key)).collect();
+    // Two sets of resources with the same first resource and the same number have release watchers of the same name.
+    let named: BTreeSet<_> = keys.flatten().map(|key| (LockName::read(key.clone()), key)).collect();
     named.into_iter()
 }
 

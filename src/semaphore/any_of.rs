@@ -7,9 +7,10 @@ use crate::{
     config::LockOptions,
     error::{ConfigError, Error, group_of_none, group_too_large, resource_twice},
     lock::{client::Client, guard::LockGuard},
+    node::names,
     quorum::Quorum,
     semaphore::any_of_request::{AnyOfRequest, Candidates},
-    values::{InvalidResource, MAX_RESOURCE_BYTES, Resource},
+    values::{InvalidResource, Resource},
 };
 
 /// The largest number of resources to choose from.
@@ -21,9 +22,10 @@ const MAX_CANDIDATES: usize = 64;
 /// every other lock on that resource.
 ///
 /// A client that finds no vacant resource waits in the queues of up to three random resources, and takes the first that
-/// becomes free. After some 500 ms the client also competes for the role of the *release watcher*: one client for each set
-/// of resources listens for the release of all of them. Clients that wait for a single resource keep their order. Clients
-/// that wait for any of several have no order.
+/// becomes free. With more than three resources, the client also competes for the role of the *release watcher* after some
+/// 500 ms: one client for each set of resources listens for the release of all of them. In addition, each waiting call
+/// queries all resources once in each [longest poll interval](LockOptions::poll_interval). Clients that wait for a single
+/// resource keep their order. Clients that wait for any of several have no order.
 ///
 /// The lock is never re-entrant, also in the scope of an [`Owner`](crate::Owner).
 ///
@@ -141,13 +143,9 @@ fn candidates(resources: Result<Vec<Resource>, InvalidResource>) -> Result<Candi
         return Err(group_too_large(resources.len(), MAX_CANDIDATES));
     }
     let name = resources.first().cloned().ok_or_else(group_of_none)?;
-    let names: Vec<&[u8]> = resources.iter().map(Resource::as_bytes).collect();
-    // Clients of different sets with the same id share one release watcher, which costs only time.
-    let mut set_id = names.join(&b',');
-    set_id.truncate(MAX_RESOURCE_BYTES);
-    let set_id = Resource::internal(set_id);
+    let release_watcher = names::release_watcher_of_set(&resources, &name);
     let first = name.clone();
     let count = resources.len();
     let resource_at = move |index: usize| resources.get(index).unwrap_or(&first).clone();
-    Ok(Candidates { name, set_id, count, resource_at: Arc::new(resource_at), is_semaphore: false })
+    Ok(Candidates { name, release_watcher, count, resource_at: Arc::new(resource_at), is_semaphore: false })
 }

@@ -12,7 +12,7 @@ use crate::{
         stall_watchdog::watch_call,
     },
     client::broadcast::{collect, send_to_all},
-    config::LockOptions,
+    config::{CheckedLock, LockOptions},
     error::{ConfigError, Error, Goal, NoQuorum},
     lock::{
         client::Client,
@@ -20,7 +20,7 @@ use crate::{
         lock_call::LockCall,
         lock_request::{CallGuard, LockRequest, ReentryMode},
     },
-    node::{Answer, Operation, Resources, Vacant, names},
+    node::{Answer, Operation, Resources, Vacant},
     observer::{CallEnd, Mode},
     values::{NodeReply, Resource},
 };
@@ -41,13 +41,21 @@ pub(super) struct AnyOfRequest {
 pub(super) struct Candidates {
     /// The name of the whole set, for logs and errors.
     pub(super) name: Resource,
-    /// A name that is equal in all clients with the same set. The name of the release watcher's lock contains the id.
-    pub(super) set_id: Resource,
+    /// The lock of the release watcher. Only clients with the same candidates have the same lock, because a watcher
+    /// acquires nothing for clients with other candidates.
+    pub(super) release_watcher: Resource,
     pub(super) count: usize,
     pub(super) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
     /// Whether the candidates are the slots of a semaphore.
     pub(super) is_semaphore: bool,
 }
+
+/// The ttl of the release watcher's lock. After the death of a watcher, the next watcher begins after this time. Until
+/// then, waiters poll.
+const RELEASE_WATCHER_TTL: Duration = Duration::from_secs(10);
+
+/// The smallest ttl of the release watcher's lock, in node timeouts.
+const NODE_TIMEOUTS_PER_TTL: u32 = 4;
 
 /// The index and the guard of a locked candidate.
 type LockedCandidate = (usize, LockGuard);
@@ -148,8 +156,9 @@ impl AnyOfRequest {
         loop {
             context.clock.sleep_until(context.now() + delay).await;
             delay = pacing.longest_poll;
-            let Ok(Candidates { set_id, .. }) = &self.candidates else { continue };
-            let role = self.singleton_lock(names::release_watcher(set_id), LockOptions::new());
+            let Ok(Candidates { release_watcher, .. }) = &self.candidates else { continue };
+            let role =
+                self.singleton_lock(release_watcher.clone(), release_watcher_options(&any_of.settings));
             let Ok(role) = role.acquire_unwatched().await else { continue };
             tokio::select! {
                 biased;
@@ -216,6 +225,16 @@ impl AnyOfRequest {
             last_attempt: Arc::<LastAttempt>::default(),
         })
     }
+}
+
+/// Returns the options of the release watcher's lock: the options of the candidates, with the same or a shorter ttl.
+fn release_watcher_options(candidates: &CheckedLock) -> LockOptions {
+    let CheckedLock { attempt, pacing, .. } = candidates;
+    let ttl = RELEASE_WATCHER_TTL.max(attempt.node_timeout.saturating_mul(NODE_TIMEOUTS_PER_TTL));
+    LockOptions::new()
+        .ttl(ttl.min(attempt.ttl))
+        .node_timeout(attempt.node_timeout)
+        .poll_interval(pacing.longest_poll)
 }
 
 impl fmt::Debug for Candidates {

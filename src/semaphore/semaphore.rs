@@ -40,11 +40,12 @@ const MAX_PERMITS_AT_ONCE: usize = 64;
 /// To change the number, roll out the new number. A slot beyond a smaller number is free once its permit ends. The command
 /// `redquorum inspect` shows slots in use beyond a number.
 ///
-/// A client that finds no vacant slot waits in the queues of three random slots, or of all slots if there are fewer. After
-/// some 500 ms the client also competes for the role of the *release watcher*: this one client listens for the release of
-/// every slot, and all other clients sleep. Clients that wait for the same slots are served in the order of
-/// [`RedLock::lock`](crate::RedLock::lock). Clients that wait for different slots have no order: with more than three slots,
-/// later clients may be served earlier, repeatedly.
+/// A client that finds no vacant slot waits in the queues of three random slots, or of all slots if there are fewer. With
+/// more than three slots, the client also competes for the role of the *release watcher* after some 500 ms: this one client
+/// listens for the release of every slot. In addition, each waiting call queries all slots once in each
+/// [longest poll interval](LockOptions::poll_interval). Therefore a waiter takes a free slot within 8 s. Clients that wait for
+/// the same slots are served in the order of [`RedLock::lock`](crate::RedLock::lock). Clients that wait for different slots
+/// have no order: with more than three slots, later clients may be served earlier, repeatedly.
 ///
 /// A permit is never re-entered. Clients that each acquire several permits one after the other may wait for each
 /// other, so these clients need [`acquire_many`](Semaphore::acquire_many).
@@ -172,7 +173,8 @@ impl Semaphore {
     /// Clients that acquire several permits take turns, in the order of [`RedLock::lock`](crate::RedLock::lock). The
     /// client with the turn keeps its permits until the last permit is acquired. Therefore no clients wait for each
     /// other in a circle, and a client that needs many permits delays the clients behind. Clients that acquire a
-    /// single permit need no turn.
+    /// single permit need no turn. An operator can [force-unlock](Self::multi_permit_resource) the turn of a client
+    /// that hangs.
     ///
     /// A caller that has a permit of this semaphore must not wait for more permits by this call, because the call may wait
     /// for the caller's own permit. A permit that ends during the wait for the rest is acquired anew. Leases [without
@@ -308,6 +310,17 @@ impl Semaphore {
         Ok(resource_at(slot))
     }
 
+    /// Returns the resource of the lock by which clients that acquire several permits take turns, to
+    /// [inspect](Quorum::inspect) or [force-unlock](crate::admin::force_unlock). After the force-unlock, the holder
+    /// releases its permits and waits for another turn.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the semaphore is invalid.
+    pub fn multi_permit_resource(&self) -> Result<Resource, ConfigError> {
+        Ok(names::multi_permit(&self.request.candidates.clone()?.name))
+    }
+
     fn first(&self) -> Option<usize> {
         let count = self.request.candidates.as_ref().ok()?.count;
         let mut slots = lock(&self.slots);
@@ -397,12 +410,13 @@ fn slots_of(name: Resource, permits: u32) -> Result<Candidates, ConfigError> {
     if permits == 0 || permits > MAX_PERMITS {
         return Err(out_of_range("permits", permits, format!("1 to {MAX_PERMITS}")));
     }
-    let (semaphore, set_id) = (name.clone(), name.clone());
+    let count = permits as usize;
+    let semaphore = name.clone();
     let resource_at = move |index| names::slot(&semaphore, index);
     Ok(Candidates {
+        release_watcher: names::release_watcher_of_slots(&name, count),
         name,
-        set_id,
-        count: permits as usize,
+        count,
         resource_at: Arc::new(resource_at),
         is_semaphore: true,
     })

@@ -306,7 +306,7 @@ async fn a_waiter_finds_an_expired_slot_after_the_death_of_the_release_watcher()
     let hold_at_all_nodes = |resource, ttl| {
         cluster.servers().iter().for_each(|server| server.hold(resource, "gone", ttl));
     };
-    hold_at_all_nodes("redquorum:release_watcher:{s}", TTL);
+    hold_at_all_nodes("redquorum:release_watcher:{s}:400", TTL);
     let semaphore_b = client_b.semaphore("s", 400);
     let mut waiting = Box::pin(semaphore_b.acquire());
     assert_pending_for(&mut waiting, TTL + Duration::from_secs(1)).await;
@@ -316,6 +316,30 @@ async fn a_waiter_finds_an_expired_slot_after_the_death_of_the_release_watcher()
     assert_eq!(permit.unwrap().slot(), expired);
     assert!(took < Duration::from_secs(6), "{took:?}");
     drop(permits);
+}
+
+/// The ttl of the role is 10 s, or four node timeouts if that is longer, and at most the ttl of the permits.
+#[tokio::test(start_paused = true)]
+async fn the_lock_of_the_release_watcher_has_a_ttl_by_node_timeout_and_ttl_of_permits() {
+    let seconds = Duration::from_secs;
+    for (options, ttl) in [
+        (LockOptions::new(), seconds(10)),
+        (LockOptions::new().ttl(seconds(4)), seconds(4)),
+        (LockOptions::new().node_timeout(seconds(3)), seconds(12)),
+        (LockOptions::new().node_timeout(seconds(12)), TTL),
+    ] {
+        let cluster = MemoryCluster::new(3);
+        let (client_a, client_b) = (client(&cluster), client(&cluster));
+        let semaphore_a = client_a.semaphore("s", 5);
+        let permits = try_join_all((0..5).map(|_| semaphore_a.acquire())).await.unwrap();
+        let semaphore_b = client_b.semaphore("s", 5).options(options);
+        let mut waiting = Box::pin(semaphore_b.acquire());
+        assert_pending_for(&mut waiting, seconds(2)).await;
+        let role = client_a.inspect("redquorum:release_watcher:{s}:5").await.unwrap();
+        let remaining = role.remaining().unwrap();
+        assert!((ttl / 2..=ttl).contains(&remaining), "{remaining:?} of {ttl:?}");
+        drop(permits);
+    }
 }
 
 /// Each of five nodes gets about one request in two seconds: for queue entries, for the lease of

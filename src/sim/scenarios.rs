@@ -20,6 +20,7 @@ use crate::{
 mod contention;
 mod fair;
 mod forgetting;
+mod free_slots;
 mod guarded;
 mod holds_and_renewals;
 mod messages;

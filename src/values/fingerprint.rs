@@ -15,7 +15,7 @@ struct ConfigurationLine {
     digest: Digest,
 }
 
-/// The hash of a fingerprint, by which calls name the fingerprint: 64 bits, as 16 hexadecimal digits.
+/// A hash that stands for a fingerprint in calls, and for a set of names in keys: 64 bits, as 16 hexadecimal digits.
 ///
 /// The hash is FNV-1a (Fowler, Noll and Vo), so all clients in all versions compute the same digest. Two
 /// configurations have the same digest with a chance of 2^-64. A deliberate collision is of no use, because a client
@@ -24,9 +24,9 @@ struct ConfigurationLine {
 pub(crate) struct Digest(u64);
 
 impl Digest {
-    fn of(line: &str) -> Self {
+    pub(crate) fn of(bytes: impl IntoIterator<Item = u8>) -> Self {
         let add = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        Self(line.bytes().fold(0xcbf2_9ce4_8422_2325, add))
+        Self(bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, add))
     }
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Digest {
 
 impl Fingerprint {
     pub(crate) fn new(line: &str) -> Self {
-        Self(Arc::new(ConfigurationLine { text: line.into(), digest: Digest::of(line) }))
+        Self(Arc::new(ConfigurationLine { text: line.into(), digest: Digest::of(line.bytes()) }))
     }
 
     /// Returns the hash of the line, which calls carry in place of the line.

@@ -17,7 +17,7 @@ pub(crate) use self::{
     label::{Label, MAX_LABEL_BYTES},
     lease_id::{LeaseIds, READERS},
     printable::Printable,
-    resource::{MAX_RESOURCE_BYTES, readable},
+    resource::readable,
 };
 pub use self::{
     fence::{Fence, StaleToken},

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 /// The longest resource name, in bytes.
-pub(crate) const MAX_RESOURCE_BYTES: usize = 512;
+const MAX_RESOURCE_BYTES: usize = 512;
 
 /// The prefixes of keys and channels that are no locks: the prefix of this crate, and the prefixes of Redisson that
 /// this crate shares.

@@ -252,6 +252,8 @@ fn threads_acquire_several_permits_and_meet_at_a_latch() {
         assert!(semaphore.try_acquire_many_for(2, SHORT).unwrap().is_none());
         let slot = semaphore.slot_resource(permits[0].slot()).unwrap();
         assert_eq!(quorum.inspect(slot).unwrap().holder(), Some(permits[0].id()));
+        let multi_permit = semaphore.multi_permit_resource().unwrap();
+        assert_eq!(quorum.inspect(multi_permit).unwrap().holder(), None);
         let beyond = semaphore.slot_resource(3).unwrap_err();
         assert!(matches!(beyond, ConfigError::OutOfRange { setting: "slot", .. }), "{beyond}");
 

@@ -34,6 +34,10 @@ pub(crate) struct ForceUnlock {
     /// Unlock this slot of a semaphore instead: 0 to 1023
     #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u32).range(0..=1023))]
     slot: Option<u32>,
+    /// Unlock the multi-permit lock of a semaphore instead, by which clients that acquire several permits
+    /// take turns
+    #[arg(long, conflicts_with = "slot")]
+    multi_permit: bool,
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
@@ -97,9 +101,12 @@ impl ForceUnlock {
         app.with_quorum(&settings, async |quorum| self.unlock(quorum, before, app).await).await
     }
 
-    /// Returns the resource of the lock or of the slot on the nodes.
+    /// Returns the resource of the lock, of the slot or of the multi-permit lock on the nodes.
     fn resource(&self, quorum: &Quorum) -> Result<Cow<'_, [u8]>, ConfigError> {
         let name = self.name.as_bytes();
+        if self.multi_permit {
+            return Ok(quorum.semaphore(name, 1).multi_permit_resource()?.as_bytes().to_vec().into());
+        }
         let Some(slot) = self.slot else { return Ok(name.into()) };
         let slot = quorum.semaphore(name, slot.saturating_add(1)).slot_resource(slot as usize)?;
         Ok(slot.as_bytes().to_vec().into())
@@ -109,6 +116,7 @@ impl ForceUnlock {
         let found = quorum.inspect(self.resource(quorum)?).await?;
         let name = self.name.as_bytes();
         Ok(match self.slot {
+            None if self.multi_permit => LockView::of_multi_permit(name, &found),
             None => LockView::new(name, &found),
             Some(slot) => LockView::of_slot(name, slot as usize, &found),
         })

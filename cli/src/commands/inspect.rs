@@ -34,6 +34,10 @@ pub(crate) struct Inspect {
     /// Show this number of slots of a semaphore instead: 1 to 1024
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = value_parser!(u32).range(1..=1024))]
     permits: Option<u32>,
+    /// Show the multi-permit lock of a semaphore instead, by which clients that acquire several permits take
+    /// turns
+    #[arg(long, conflicts_with = "permits")]
+    multi_permit: bool,
     /// Inspect again after each INTERVAL (1s by default) and print the changes, except changes of
     /// times; on a terminal, redraw each time
     #[arg(long = "watch", value_name = "INTERVAL", num_args = 0..=1, require_equals = true)]
@@ -97,6 +101,10 @@ impl Inspect {
     /// Inspects at most [`SLOTS_IN_PARALLEL`] slots from this one on, or the lock.
     async fn views_from(&self, quorum: &Quorum, from: usize) -> Result<Vec<LockView>, Failure> {
         let resource = self.name.as_bytes();
+        if self.multi_permit {
+            let found = quorum.inspect(quorum.semaphore(resource, 1).multi_permit_resource()?).await?;
+            return Ok(vec![LockView::of_multi_permit(resource, &found)]);
+        }
         let Some(permits) = self.permits else {
             return Ok(vec![LockView::new(resource, &quorum.inspect(resource).await?)]);
         };

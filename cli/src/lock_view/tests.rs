@@ -29,6 +29,7 @@ fn view() -> LockView {
     let nodes = (1..=5).map(|number| node(number, (number < 5).then(|| holder.clone())));
     LockView {
         slot: None,
+        multi_permit: false,
         resource: Some("nightly-report".to_owned()),
         resource_hex: None,
         bytes: b"nightly-report".to_vec(),

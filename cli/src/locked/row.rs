@@ -99,7 +99,9 @@ impl Row {
         let resource = lock.name().as_bytes();
         let (kind, view) = match lock {
             LockName::Slot { slot, .. } => (LockKind::Slot, LockView::of_slot(resource, *slot, found)),
-            LockName::MultiPermit { .. } => (LockKind::MultiPermit, LockView::new(resource, found)),
+            LockName::MultiPermit { .. } => {
+                (LockKind::MultiPermit, LockView::of_multi_permit(resource, found))
+            }
             LockName::ReleaseWatcher { .. } => (LockKind::ReleaseWatcher, LockView::new(resource, found)),
             _ => (LockKind::Resource, LockView::new(resource, found)),
         };

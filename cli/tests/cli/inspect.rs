@@ -366,3 +366,38 @@ async fn slots_in_use_beyond_the_permit_count_are_reported() {
         assert_eq!((exit_code(&shown), &*stderr(&shown)), (0, reported));
     }
 }
+
+/// One client has the turn, and waits for the last of four permits. Another client waits for the turn, to acquire a single
+/// permit by `acquire_many`.
+#[tokio::test]
+async fn force_unlock_of_the_multi_permit_lock_ends_the_turn_of_its_holder() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let other = Quorum::builder().nodes(cluster.urls()).connect().await.unwrap();
+    let permit = other.semaphore("my gpu", 4).acquire().await.unwrap();
+    let all = quorum.semaphore("my gpu", 4);
+    let holds_turn = tokio::spawn(async move { all.acquire_many(4).await });
+    let shown = async |arguments: &[&str]| {
+        let shown = output(command_on(&cluster, arguments)).await;
+        assert_eq!(exit_code(&shown), 0, "{}", stderr(&shown));
+        stdout(&shown)
+    };
+    let inspect = ["inspect", "--multi-permit", "my gpu"];
+    let is_held = async || shown(&inspect).await.contains("multi-permit lock of my gpu is held by ");
+    redquorum_tests::eventually(TIME_LIMIT, "the multi-permit lock is held", is_held).await;
+    let several = other.semaphore("my gpu", 4);
+    let waits_for_turn = tokio::spawn(async move { several.acquire_many(1).await });
+    let listed = shown(&["list", "my*"]).await;
+    assert!(listed.contains("multi-permit lock of my gpu"), "{listed}");
+    let inspected =
+        json(&output(command_on(&cluster, ["--json", "inspect", "--multi-permit", "my gpu"])).await);
+    assert_eq!((&inspected[0]["resource"], &inspected[0]["multi_permit"]), (&"my gpu".into(), &true.into()));
+    assert!(!waits_for_turn.is_finished());
+    let unlocked = shown(&["force-unlock", "--yes", "--multi-permit", "my gpu"]).await;
+    assert!(unlocked.contains("before: multi-permit lock of my gpu is held by "), "{unlocked}");
+    let permits = tokio::time::timeout(TIME_LIMIT, waits_for_turn).await.unwrap().unwrap().unwrap();
+    assert!(permit.is_valid() && permits[0].is_valid());
+    holds_turn.abort();
+    let refused = output(command_on(&cluster, ["force-unlock", "--slot", "0", "--multi-permit", "a"])).await;
+    assert_eq!(exit_code(&refused), 64);
+}

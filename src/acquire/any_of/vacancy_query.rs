@@ -65,7 +65,7 @@ impl CheckedAnyOf {
     }
 
     /// Returns the nodes in random order: the nodes that are not silent, and the silent nodes.
-    fn shuffled_nodes(&self) -> (Vec<usize>, Vec<usize>) {
+    pub(super) fn shuffled_nodes(&self) -> (Vec<usize>, Vec<usize>) {
         let context = self.context();
         let now = context.now();
         let nodes = context.sample_indices(context.nodes.len(), usize::MAX);

@@ -1,4 +1,4 @@
-//! S72 to S75: the utilization of semaphores, the time and the number of permits, and latches.
+//! S72 to S75 and S87: the utilization of semaphores, the time and the number of permits, and latches.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use proptest::{
 use super::*;
 use crate::{
     LockOptions,
-    sim::{Campaign, FailingCase, Schedules, Summary},
+    sim::{Campaign, FailingCase, Memory, Schedules, Summary},
 };
 
 /// The figures of a semaphore that many processes use repeatedly.
@@ -339,4 +339,31 @@ fn s74_a_latch_never_opens_early_under_tolerated_faults() {
 fn s74_a_latch_that_counts_calls_opens_early() {
     let arrived = breaking(Mutation::CountArrivals, || passes(300)).unwrap_err();
     assert!(arrived > 0, "a process passes early, and nothing else fails");
+}
+
+/// A quarantine of all nodes lasts for 20.2 s here, and the quorum timeout is 10 s.
+#[test]
+fn s87_calls_of_latches_and_locks_wait_until_a_quarantine_of_all_nodes_ends() {
+    let mut schedule = Schedule::without_faults(1, 5, 3);
+    for node in 0..5 {
+        let crash = Fault::Crash { node, lasts: SECOND, memory: Memory::Lost };
+        schedule = schedule.with(SECOND, crash);
+    }
+    let ends = Arc::new(Mutex::new(Vec::new()));
+    run(schedule, |process| {
+        let ends = Arc::clone(&ends);
+        async move {
+            let quorum = quorum(&process);
+            process.sleep(1_500 * millis(1)).await;
+            let end = match process.index() {
+                0 => quorum.red_lock("r").lock().await.map(drop),
+                1 => quorum.latch("l", 1).arrive().await,
+                _ => quorum.latch("l", 1).wait().await,
+            };
+            ends.lock().unwrap().push((process.index(), end));
+        }
+    });
+    let mut ends = ends.lock().unwrap().clone();
+    ends.sort_by_key(|(process, _)| *process);
+    assert_eq!(ends, [(0, Ok(())), (1, Ok(())), (2, Ok(()))]);
 }
