@@ -101,7 +101,7 @@ async fn a_multi_lock_and_rlocks_of_its_resources_wait_for_each_other() {
         .await;
         assert_eq!(rlocks[0].unlock().await, Some(true));
         wait_for_subscribers(cluster.server(0), "c", 1).await;
-        assert_eq!(redisson.lock("b", 2).try_lock().await, Ok(()), "a group that waits holds nothing");
+        assert_eq!(redisson.lock("b", 2).try_lock().await, Ok(()), "a waiting group holds a resource");
         assert_eq!(redisson.lock("b", 2).unlock().await, Some(true));
         assert!(!waiting.is_finished());
         let start = Stopwatch::start();
@@ -230,7 +230,7 @@ async fn wait_for_rlock(lock: RLock) -> JoinHandle<Wake> {
     let waiting = tokio::spawn(async move { waiter.lock().await });
     tokio::time::timeout(SOON, lock.wait_until_asleep())
         .await
-        .expect("the RLock waits for the held resource");
+        .expect("the RLock does not wait for the held resource");
     waiting
 }
 

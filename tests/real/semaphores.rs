@@ -46,7 +46,7 @@ async fn sixteen_clients_share_four_permits_although_a_server_hangs() {
     });
     tokio::time::timeout(SOON * 3, join_all(work))
         .await
-        .expect("all clients are served, and all permits are in use");
+        .expect("a client is not served, or a permit stays free in the first or last round");
     cluster.servers()[0].thaw().await;
     assert_eq!(most.into_inner(), PERMITS as usize);
     eventually(SOON, "every slot is free", async || {
@@ -68,9 +68,9 @@ async fn a_full_semaphore_of_a_thousand_is_noticed_and_so_is_a_released_slot() {
     let released = permits.swap_remove(700);
     let slot = released.slot();
     released.release().await.unwrap();
-    let found = Instant::now();
+    let begin = Instant::now();
     assert_eq!(other_semaphore.acquire().await.unwrap().slot(), slot);
-    assert!(found.elapsed() < SOON, "{:?}", found.elapsed());
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
 }
 
 #[tokio::test]

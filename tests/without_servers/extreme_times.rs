@@ -23,7 +23,7 @@ fn assert_names(error: &ConfigError, given: Duration) {
     assert!(error.to_string().contains(&format!("{given:?}")), "{given:?}: {error}");
 }
 
-/// Asserts that a settings error names the given value. Other errors are accepted: with a node timeout of a
+/// Asserts that a settings error, if any, names the given value. Other errors are accepted: with a node timeout of a
 /// nanosecond there may be no quorum.
 fn assert_ok_or_named<T: Debug>(outcome: Result<T, Error>, given: Duration) {
     if let Err(Error::Config(error)) = outcome {
@@ -90,7 +90,7 @@ async fn no_extreme_time_of_a_lock_panics() {
     }
 }
 
-/// Returns options with each duration at its extremes, and at the longest accepted poll interval.
+/// Returns options with each duration at its extremes, and at the longest and the shortest accepted poll interval.
 fn options() -> impl Iterator<Item = (LockOptions, Duration)> {
     let settings: [Set<LockOptions>; 5] = [
         LockOptions::ttl,

@@ -39,7 +39,7 @@ async fn a_lease_whose_validity_ended_while_nodes_stalled_is_not_returned() {
                 let noise = Duration::from_millis(50);
                 assert!(end <= WINDOW + noise, "valid until {end:?} after the call");
             }
-            Ok(None) => panic!("no other client contends for the resource"),
+            Ok(None) => panic!("the resource is held, although no other client contends for it"),
             Err(error) => assert!(stall >= Duration::from_millis(150), "stalled for {stall:?}: {error}"),
         }
         wait_until_unlocked(&cluster, "r").await;

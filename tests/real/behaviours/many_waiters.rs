@@ -40,7 +40,7 @@ async fn start_waiting_tasks(cluster: &Cluster) -> (Vec<LockGuard>, Quorum, Join
         wait_for_queue_entries(cluster, resource, 1).await;
     }
     for server in cluster.servers() {
-        assert_eq!(connections(server).await, 2, "one connection for each client");
+        assert_eq!(connections(server).await, 2, "not one connection for each client");
     }
     assert!(tasks.try_join_next().is_none());
     (guards, waiter, tasks)
