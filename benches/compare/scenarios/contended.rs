@@ -19,6 +19,7 @@ use crate::{
 };
 
 const CLIENTS: usize = 8;
+/// The time for which a client holds the resource.
 const HOLD: Duration = Duration::from_millis(1);
 
 /// A client with separate connections.

@@ -31,8 +31,10 @@ use crate::{
     },
 };
 
+/// The time for which a client holds the resource.
 const HOLD: Duration = Duration::from_millis(1);
 
+/// The duration of a stall.
 const STALL: Duration = Duration::from_millis(400);
 
 /// The time between two stalls.

@@ -188,6 +188,7 @@ async fn acquire_repeatedly(semaphore: Semaphore, plan: Plan, held: &AtomicU64) 
 /// figure is the time that the busiest node spends from then on until the newcomer is the release watcher. The third
 /// figure is the time that an average node spends for each later second of the wait.
 async fn newcomer_costs() -> Result<[f64; 3], Problem> {
+    /// The number of measured newcomers, one after the other.
     const NEWCOMERS: u32 = 15;
     /// The time until the newcomer has joined its wait queues, and from then on until the newcomer is
     /// the release watcher.
