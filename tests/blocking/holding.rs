@@ -16,6 +16,7 @@ use redquorum::{
 
 use super::deadlines::{eventually, run_with_deadline};
 
+/// The ttl of a lease that has to expire in the test, and the duration of a wait in vain.
 const SHORT: Duration = Duration::from_millis(200);
 
 /// The ttl of a lease that has to be renewed in time, on a machine that delays threads.
@@ -25,6 +26,7 @@ const RENEWED: Duration = Duration::from_secs(2);
 fn threads_of_several_clients_exclude_each_other() {
     const CLIENTS: u64 = 2;
     const THREADS: u64 = 3;
+    /// The number of locks of each thread.
     const TIMES: u64 = 20;
     run_with_deadline(|| {
         let cluster = MemoryCluster::new(5);

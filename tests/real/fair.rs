@@ -311,6 +311,7 @@ async fn a_shutdown_removes_the_queue_entry() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_lock_again_at_once_have_about_equally_many_turns() {
     const CLIENTS: usize = 8;
+    /// The number of turns that are counted.
     const TURNS: usize = 400;
     let cluster = Cluster::start(3).await;
     let (sender, mut turns) = unbounded_channel();

@@ -21,6 +21,7 @@ use super::{
     },
 };
 
+/// The default ttl, which the locks of these tests have.
 const TTL: Duration = Duration::from_secs(30);
 
 /// The inspection is the view of a quorum, with the answer of each node.

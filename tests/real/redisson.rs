@@ -210,7 +210,7 @@ async fn redisson(cluster: &Cluster) -> Redisson {
     Redisson::connect(cluster.server(0), LEASE).await
 }
 
-/// Starts a waiter of redquorum that unlocks again. Returns the time at which it had the lock.
+/// Starts a waiter of redquorum that unlocks again. The task returns the time at which the waiter had the lock.
 fn wait_for_red_lock(lock: RedLock) -> JoinHandle<Instant> {
     let lock = lock.options(RARE_POLLS);
     tokio::spawn(async move {
@@ -221,10 +221,11 @@ fn wait_for_red_lock(lock: RedLock) -> JoinHandle<Instant> {
     })
 }
 
-/// Starts a waiter of Redisson that keeps the lock. Returns what woke it.
+/// Starts a waiter of Redisson that keeps the lock, and waits until the waiter sleeps. The task returns the event
+/// that woke the waiter.
 ///
-/// Waits until the waiter sleeps, because a release between its subscription and its second try sends no
-/// notice to it.
+/// A release before the sleep, between the subscription and the second try, would not wake the waiter by a
+/// message.
 async fn wait_for_rlock(lock: RLock) -> JoinHandle<Wake> {
     let waiter = lock.clone();
     let waiting = tokio::spawn(async move { waiter.lock().await });

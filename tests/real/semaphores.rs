@@ -20,6 +20,7 @@ const PERMITS: u32 = 4;
 /// In the first and in the last round, a client keeps its permit until all permits are held.
 #[tokio::test]
 async fn sixteen_clients_share_four_permits_although_a_server_hangs() {
+    /// The number of permits that each client acquires, one after the other.
     const ROUNDS: usize = 12;
     let cluster = Cluster::start(5).await;
     let clients = join_all((0..16).map(|_| client(&cluster))).await;
@@ -130,7 +131,9 @@ fn most_since(before: &[Duration], after: &[Duration]) -> Duration {
 /// The unit of cost is a lock with its unlock on the same servers, because servers may be fast or slow.
 #[tokio::test]
 async fn a_newcomer_at_a_full_semaphore_of_a_thousand_costs_a_server_less_than_forty_locks() {
+    /// The number of measurements of each cost.
     const TIMES: usize = 25;
+    /// The number of locks in one measurement.
     const LOCKS: u32 = 50;
     for count in [3, 5] {
         let cluster = Cluster::start(count).await;

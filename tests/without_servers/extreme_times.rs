@@ -11,8 +11,9 @@ use redquorum::{
 const EXTREMES: [Duration; 4] =
     [Duration::MAX, Duration::from_secs(1 << 63), Duration::ZERO, Duration::from_nanos(1)];
 
-/// The largest accepted `max_ttl` and counter ttl, and the largest accepted poll interval.
+/// The largest accepted `max_ttl` and counter ttl.
 const DECADE: Duration = Duration::from_secs(3650 * 24 * 3600);
+/// The largest accepted poll interval.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A method that sets a duration.

@@ -19,6 +19,7 @@ use super::{
 /// ends within one window of the moment before the call.
 #[tokio::test]
 async fn a_lease_whose_validity_ended_while_nodes_stalled_is_not_returned() {
+    /// The ttl.
     const SHORT: Duration = Duration::from_millis(300);
     /// The validity: the ttl less one percent and 2 ms.
     const WINDOW: Duration = Duration::from_millis(295);

@@ -15,9 +15,12 @@ use super::{
     wait_for_queue_entries, wait_until_unlocked,
 };
 
+/// The number of waiting tasks of one client.
 const TASKS: usize = 5_000;
+/// The resources of these tasks, which another client holds.
 const RESOURCES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
+/// The number of waiting tasks whose commands are counted.
 const WAITERS: usize = 100;
 /// The first part of a wait, with a subscription and frequent polls, which the measurement leaves out.
 const SETTLED: Duration = Duration::from_secs(2);
