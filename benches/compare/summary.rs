@@ -20,14 +20,15 @@ pub(crate) fn markdown(files: &[PathBuf]) -> Result<String, Problem> {
         let sections: Vec<&Value> = runs.iter().filter_map(|run| run.get(&key)).collect();
         if let [first, ..] = &*sections {
             writeln!(text, "### {key}\n")?;
-            rows(&mut text, first, &sections)?;
-            verdicts(&mut text, first, &sections)?;
+            write_rows(&mut text, first, &sections)?;
+            write_verdicts(&mut text, first, &sections)?;
         }
     }
     Ok(text)
 }
 
-fn rows(text: &mut String, first: &Value, sections: &[&Value]) -> Result<(), Problem> {
+/// Appends a table with the median of each figure over the runs.
+fn write_rows(text: &mut String, first: &Value, sections: &[&Value]) -> Result<(), Problem> {
     let rows = first.as_object().ok_or("a section is no object")?;
     let mut is_begun = false;
     for (name, row) in rows.iter().filter(|(name, _)| *name != "verdicts") {
@@ -48,7 +49,8 @@ fn rows(text: &mut String, first: &Value, sections: &[&Value]) -> Result<(), Pro
     Ok(())
 }
 
-fn verdicts(text: &mut String, first: &Value, sections: &[&Value]) -> Result<(), Problem> {
+/// Appends a table with the figures that have verdicts, and with the number of runs that met each target.
+fn write_verdicts(text: &mut String, first: &Value, sections: &[&Value]) -> Result<(), Problem> {
     let verdicts = first["verdicts"].as_array().ok_or("a section has no verdicts")?;
     if verdicts.is_empty() {
         return Ok(());
