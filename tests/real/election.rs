@@ -40,11 +40,11 @@ async fn candidate(cluster: &Cluster) -> Election {
 
 /// Waits until the election shows this leader.
 async fn wait_for_leader(election: &Election, leadership: &Leadership) {
-    let is_so = async || {
+    let shows_leader = async || {
         let leader = election.leader().await.ok().flatten();
         leader.is_some_and(|leader| leader.term() == leadership.term())
     };
-    eventually(SOON, "the election shows the leader", is_so).await;
+    eventually(SOON, "the election shows the leader", shows_leader).await;
 }
 
 /// Returns the next leader that the observer receives.
