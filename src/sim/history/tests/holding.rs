@@ -66,7 +66,7 @@ fn readers_may_overlap_with_readers_but_not_with_writers() {
     builder.lease(1, "a*", 5).lease(2, "a*", 5).unlocked(2).lease(3, "a*", 6).unlocked(3).assert_kept();
     let writer =
         |builder: &mut HistoryBuilder| builder.lease(4, "a", 7).breaks(Promise::Exclusion).to_string();
-    assert!(writer(&mut builder).contains("overlap: attempt 1"), "the first reader still holds the resource");
+    assert!(writer(&mut builder).contains("overlap: attempt 1"), "the overlap is not with the first reader");
     let reader = HistoryBuilder::new().lease(1, "a", 5).lease(2, "a*", 6).breaks(Promise::Exclusion);
     assert_eq!(reader.process(), 2);
 }
