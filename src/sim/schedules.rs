@@ -345,9 +345,22 @@ mod tests {
                 prop_assert!(message.process < schedule.processes && message.node < schedule.nodes);
             }
             prop_assert!(schedule.process_rates.len() <= schedule.processes);
-            let mut fitted = schedule.clone();
-            fitted.fit();
-            prop_assert_eq!(fitted, schedule, "a timed fault has a target beyond the range");
+            for timed in &schedule.faults {
+                let (process, node) = match timed.fault {
+                    Fault::Pause { process, .. } | Fault::Freeze { process, .. } | Fault::Kill { process } => {
+                        (process, 0)
+                    }
+                    Fault::Crash { node, .. }
+                    | Fault::Hang { node, .. }
+                    | Fault::Slow { node, .. }
+                    | Fault::Far { node, .. }
+                    | Fault::Flush { node }
+                    | Fault::Evict { node }
+                    | Fault::Step { node, .. } => (0, node),
+                    Fault::Partition { process, node, .. } => (process, node),
+                };
+                prop_assert!(process < schedule.processes && node < schedule.nodes, "{:?}", timed.fault);
+            }
         }
     }
 }
