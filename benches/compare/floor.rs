@@ -87,8 +87,8 @@ impl FloorTask {
         self.send_to_all(|recording| &recording.unlock, &lock.owner, is_unlock).await
     }
 
-    /// Sends a request to all nodes at once, and returns when a majority of the nodes has replied positively. Fails when
-    /// so many nodes have refused that no majority is left.
+    /// Sends a request to all nodes at once, and returns when a majority of the nodes has replied positively. Fails
+    /// when so many nodes have refused that no majority is left.
     async fn send_to_all(
         &mut self,
         template: impl Fn(&Recording) -> &Template,

@@ -1,7 +1,7 @@
 //! The restart guard on real servers: a node that may have lost votes abstains until each lease that it may
 //! have forgotten has ended.
 //!
-//! Numbers such as S10 are those of the scenarios in `docs/SIMULATION.md`. Each scenario also runs with `RestartGuard::Off`, where two clients must be able to hold the lock at once.
+//! Each scenario also runs with `RestartGuard::Off`, where two clients must be able to hold the lock at once.
 //! Otherwise the scenario would show nothing.
 
 use std::time::Duration;
