@@ -46,10 +46,10 @@ pub(crate) type Problem = Box<dyn Error + Send + Sync>;
 /// library.
 #[derive(Clone, Debug, Parser)]
 struct Arguments {
-    /// Makes fewer rounds: all scenarios take a minute and a half.
+    /// Makes fewer and shorter rounds. All scenarios together then take about a minute and a half.
     #[arg(long)]
     quick: bool,
-    /// Writes the figures to this file.
+    /// Writes the figures to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// The file for the plot.
@@ -58,7 +58,7 @@ struct Arguments {
     /// Runs only this scenario. May be given more than once.
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<Scenario>,
-    /// Measures nothing, and prints the figures in these files as one table in Markdown.
+    /// Measures nothing, and prints the figures in these files, which `--json` wrote, as tables in Markdown.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     summary: Vec<PathBuf>,
     /// The flag that Cargo passes to every benchmark.

@@ -61,7 +61,7 @@ struct Arguments {
     plot: Option<PathBuf>,
 }
 
-/// Whether contenders lock again at once, and the colour in the plot.
+/// Whether contenders lock again at once (or rest first), and the colour in the plot.
 const MANNERS: [(bool, RGBColor); 2] = [(true, RED), (false, BLUE)];
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -72,17 +72,24 @@ struct Cell {
     contenders: usize,
     nodes: usize,
     round_trip: Duration,
+    /// Whether contenders lock again at once, or rest first.
     locks_at_once: bool,
 }
 
 /// The results of one measurement.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
+    /// The attempts per grant.
     attempts: f64,
+    /// The messages per grant.
     messages: f64,
+    /// The median of the hand-offs.
     hand_off: Duration,
-    slowest_hand_offs: Duration,
+    /// The 99th percentile of the hand-offs.
+    slow_hand_off: Duration,
+    /// The grants of the unluckiest contender.
     fewest: usize,
+    /// The grants of the luckiest contender.
     most: usize,
 }
 
@@ -100,7 +107,7 @@ fn main() -> anyhow::Result<()> {
     for nodes in arguments.nodes {
         for round_trip in [100, 1_000, 10_000, 100_000].map(Duration::from_micros) {
             for &contenders in &arguments.contenders {
-                row(Cell { contenders, nodes, round_trip, locks_at_once: true })?;
+                measure_and_print(Cell { contenders, nodes, round_trip, locks_at_once: true })?;
             }
         }
     }
@@ -110,7 +117,7 @@ fn main() -> anyhow::Result<()> {
     for (locks_at_once, _) in MANNERS {
         for &contenders in &arguments.contenders {
             let cell = Cell { contenders, nodes: 5, round_trip: MILLISECOND, locks_at_once };
-            compared.extend(row(cell)?.map(|figures| (cell, figures)));
+            compared.extend(measure_and_print(cell)?.map(|figures| (cell, figures)));
         }
     }
     if let Some(path) = arguments.plot {
@@ -123,7 +130,7 @@ fn main() -> anyhow::Result<()> {
 fn heading() {
     println!(
         "{:12} {:>5} {:>10} {:>10} | {:>8} {:>8} {:>9} {:>9} {:>9}",
-        "come again",
+        "lock again",
         "nodes",
         "round trip",
         "contenders",
@@ -135,12 +142,13 @@ fn heading() {
     );
 }
 
-/// Measures a cell and prints the figures. Returns `None` if ten minutes were too short for the grants.
+/// Measures a cell and prints the figures. Returns `None` if ten simulated minutes were too short for the
+/// grants.
 ///
 /// # Errors
 ///
 /// If the run ends by a panic or a busy loop.
-fn row(cell: Cell) -> anyhow::Result<Option<Figures>> {
+fn measure_and_print(cell: Cell) -> anyhow::Result<Option<Figures>> {
     let figures = measure(cell);
     print!("{cell} | ");
     match &figures {
@@ -158,7 +166,7 @@ fn row(cell: Cell) -> anyhow::Result<Option<Figures>> {
 fn describe(end: &End) -> String {
     match end {
         End::Done => "done".to_owned(),
-        End::Horizon => "not enough grants in ten minutes".to_owned(),
+        End::Horizon => "too few grants in ten simulated minutes".to_owned(),
         End::Exhausted => "more events than the budget allows: a busy loop".to_owned(),
         End::Panicked(message) => format!("a task panicked: {message}"),
         _ => "an end that this example does not know".to_owned(),
@@ -172,7 +180,7 @@ fn measure(cell: Cell) -> Result<Figures, End> {
     let one_way = cell.round_trip / 2;
     schedule.latency = Latency::between(one_way.mul_f64(0.8), one_way.mul_f64(1.2));
     let granted = Arc::new(Grants::default());
-    // The budget is larger than any cell needs.
+    // The budget, a number of events, is larger than any cell needs.
     let simulation = Simulation::new(schedule).budget(1_700_000).horizon(Duration::from_secs(600));
     let report = simulation.run(|process| contend(process, cell, Arc::clone(&granted), grants));
     if report.end == End::Done { Ok(figures(&report)) } else { Err(report.end) }
@@ -228,14 +236,14 @@ fn figures(report: &Report) -> Figures {
         attempts: f64::from(attempts) / all as f64,
         messages: report.messages as f64 / all as f64,
         hand_off: percentile(50),
-        slowest_hand_offs: percentile(99),
+        slow_hand_off: percentile(99),
         fewest: grants.values().copied().min().unwrap_or(0),
         most: grants.values().copied().max().unwrap_or(0),
     }
 }
 
 fn manner(locks_at_once: bool) -> &'static str {
-    if locks_at_once { "at once" } else { "later" }
+    if locks_at_once { "at once" } else { "after rest" }
 }
 
 impl fmt::Display for Cell {
@@ -248,8 +256,8 @@ impl fmt::Display for Cell {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { attempts, messages, fewest, most, .. } = self;
-        let (hand_off, slowest) = (millis(self.hand_off), millis(self.slowest_hand_offs));
-        write!(f, "{attempts:>8.2} {messages:>8.1} {hand_off:>6.2} ms {slowest:>6.2} ms {fewest:>4}..{most}")
+        let (hand_off, slow) = (millis(self.hand_off), millis(self.slow_hand_off));
+        write!(f, "{attempts:>8.2} {messages:>8.1} {hand_off:>6.2} ms {slow:>6.2} ms {fewest:>4}..{most}")
     }
 }
 

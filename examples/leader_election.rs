@@ -3,7 +3,8 @@
 //!
 //! Each write of a leader carries the leader's term. When a write of the killed leader arrives
 //! late, the store refuses the term. Each candidate has a client and a runtime of its own, as a
-//! process would. To kill a leader, the example drops the runtime and leaves the leadership.
+//! process would. To kill a leader, the example forgets the leadership and drops the runtime, so that
+//! no code unlocks the lease.
 //!
 //! Runs on five in-memory nodes, or on real ones:
 //!
@@ -27,7 +28,7 @@ use redquorum::{
 };
 
 /// The ttl of a leadership, which is the longest wait of the next candidate after a leader's death.
-const TERM: LockOptions = LockOptions::new().ttl(Duration::from_secs(1));
+const SHORT_TTL: LockOptions = LockOptions::new().ttl(Duration::from_secs(1));
 
 /// The nodes of the election.
 #[derive(Clone)]
@@ -86,13 +87,13 @@ async fn lead(
     fates: &Mutex<Vec<Fate>>,
 ) -> anyhow::Result<Option<FencingToken>> {
     let quorum = connect(nodes).await?;
-    let election = quorum.election("example:scheduler").options(TERM);
+    let election = quorum.election("example:scheduler").options(SHORT_TTL);
     loop {
         let leadership = match election.campaign(name).await {
             Ok(leadership) => leadership,
             // Returned after the quorum timeout, so the loop is not busy.
             Err(Error::NoQuorum(shortage)) => {
-                println!("{name} campaigns on: {shortage}");
+                println!("{name} campaigns again: {shortage}");
                 continue;
             }
             Err(error) => return Err(error.into()),

@@ -18,7 +18,7 @@ async fn main() -> anyhow::Result<()> {
 
     // The owner can be passed to a function, which then locks the same resource.
     let token = ship(&quorum, &owner).await?;
-    assert_eq!(token, outer.fencing_token(), "a re-entry has the token of the lease");
+    assert_eq!(token, outer.fencing_token(), "the re-entry has another token than the lease");
 
     // In a scope, all locks have the owner: the code of `bill` does not mention owners.
     owner.scope(bill(&quorum)).await?;

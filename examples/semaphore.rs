@@ -44,7 +44,7 @@ async fn main() -> anyhow::Result<()> {
 
     let mut store = Store::default();
     let paused = gpus.clone().options(PAUSED).acquire().await?;
-    // Waits until the permit of the paused job has ended, because these are all slots.
+    // Waits until the permit of the paused job has ended, because the call needs all slots.
     let permits = gpus.acquire_many(PERMITS).await?;
     permits.iter().try_for_each(|permit| store.write(permit))?;
     let refused = store.write(&paused).expect_err("the slot has a later permit");

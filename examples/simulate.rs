@@ -15,7 +15,7 @@ use redquorum::{
     sim::{Campaign, FailingCase, Process, Promise, Promises, Schedule, Schedules, Simulation, Summary},
 };
 
-/// Shorter than most faults last, so that leases end while their holders are paused.
+/// A ttl shorter than most faults, so that leases end while their holders are paused.
 const TTL: Duration = Duration::from_secs(5);
 
 /// Adds one to the balance under the token, so the store refuses a late update.

@@ -233,7 +233,7 @@ fn assert_promises_hold(case: &str) {
 }
 
 /// The node thawed and executed a lock 200 ms after the pending unlock was dropped. The promise allows that:
-/// a key ends one ttl after the node last executed a request. The check was too strict.
+/// a key ends one ttl after the node last executed a request. The check was too strict at that time.
 #[test]
 fn a_node_that_hangs_beyond_the_longest_ttl_may_keep_a_key_for_a_ttl() {
     assert_promises_hold(

@@ -1,5 +1,5 @@
 //! Tests of the public API and of the repository that need no server: errors of settings, read/write locks in
-//! virtual time, layers of the source, and links of the documents.
+//! virtual time, tokens in JSON, layers of the source, and links of the documents.
 #![allow(clippy::disallowed_methods, reason = "a missing refusal is noticed after a real time")]
 
 mod without_servers {

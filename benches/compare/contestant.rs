@@ -40,14 +40,15 @@ impl Contestant {
         Ok(vec![Self::Ours(ours), Self::Rival(servers.rival()), Self::Floor(floor)])
     }
 
+    /// Returns the three contestants and the floor with one-line scripts, on the same servers.
     pub(crate) async fn all(servers: &Servers) -> Result<Vec<Self>, Problem> {
         let mut all = Self::three(servers).await?;
         all.push(Self::OneLine(Floor::of_one_line(servers).await?));
         Ok(all)
     }
 
-    /// Returns a task with a resource that no other contestant uses, because the keys of rslock are
-    /// strings, and the keys of redquorum are hashes.
+    /// Returns a task whose resource no other contestant uses. A shared key would make commands fail, because the
+    /// keys of rslock are strings, and the keys of redquorum are hashes.
     pub(crate) fn contender(&self, resource: &str) -> Contender {
         let resource = format!("{self}:{resource}");
         match self {

@@ -15,9 +15,10 @@ use tokio::{
 
 use crate::Problem;
 
-/// The proxies before the servers. The proxies end when this is dropped.
+/// The proxies before the servers. Dropping the value ends the proxies.
 #[derive(Debug)]
 pub(crate) struct Distance {
+    /// The urls of the proxies, in the order of the servers.
     pub(crate) urls: Vec<String>,
     _proxies: JoinSet<()>,
 }

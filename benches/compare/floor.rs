@@ -1,4 +1,5 @@
-//! The floor: commands that are sent to all nodes without a library, in rounds that end at the q-th reply.
+//! The floor: commands that are sent to all nodes without a library, in rounds that end at the positive reply of a
+//! majority.
 
 use std::sync::{
     Arc,
@@ -21,6 +22,7 @@ use crate::Problem;
 #[derive(Clone)]
 pub(crate) struct Floor {
     nodes: Arc<[(MultiplexedConnection, Recording)]>,
+    /// The number of owners so far, which makes each owner unique.
     owners: Arc<AtomicU64>,
 }
 
@@ -77,15 +79,16 @@ impl FloorTask {
         let number = self.floor.owners.fetch_add(1, Ordering::Relaxed);
         // The owner is as long as a lease id of the library.
         let owner = format!("01234567-89ab-cdef-0123-456789abcdef:{number}");
-        self.send_to_all(|recording| &recording.lock, &owner, granted).await?;
+        self.send_to_all(|recording| &recording.lock, &owner, is_grant).await?;
         Ok(BareLock { owner })
     }
 
     pub(crate) async fn unlock(&mut self, lock: BareLock) -> Result<(), Problem> {
-        self.send_to_all(|recording| &recording.unlock, &lock.owner, unlocked).await
+        self.send_to_all(|recording| &recording.unlock, &lock.owner, is_unlock).await
     }
 
-    /// Sends a request to all nodes at once, and returns at the q-th positive reply.
+    /// Sends a request to all nodes at once, and returns when a majority of the nodes has replied positively. Fails
+    /// when so many nodes have refused that no majority is left.
     async fn send_to_all(
         &mut self,
         template: impl Fn(&Recording) -> &Template,
@@ -100,34 +103,38 @@ impl FloorTask {
             self.open.push(Box::pin(async move { (round, connection.send_packed_command(&command).await) }));
         }
         let nodes = self.floor.nodes.len();
-        let (mut granted, mut refused) = (0, 0);
-        while let Some((of, reply)) = self.open.next().await {
-            if of != round {
+        let (mut positive, mut refused) = (0, 0);
+        while let Some((reply_round, reply)) = self.open.next().await {
+            if reply_round != round {
                 continue;
             }
             let reply = reply?;
             if is_positive(&reply) {
-                granted += 1;
+                positive += 1;
             } else {
                 refused += 1;
             }
-            if granted > nodes / 2 {
+            if positive > nodes / 2 {
                 return Ok(());
             }
             if nodes - refused <= nodes / 2 {
-                return Err(format!("the floor was refused: {reply:?}").into());
+                return Err(format!(
+                    "a majority of the nodes refused the request of the floor, the last by {reply:?}"
+                )
+                .into());
             }
         }
-        Err("the floor heard nothing".into())
+        Err("no request of the floor is left, and no majority has replied".into())
     }
 }
 
-fn granted(reply: &Value) -> bool {
-    *reply == Value::Okay || unlocked(reply)
+/// Whether the reply grants the lock: `OK` of `SET`, or the answer of a script.
+fn is_grant(reply: &Value) -> bool {
+    *reply == Value::Okay || is_unlock(reply)
 }
 
 /// Whether the reply is a number, or a list of one number. The scripts of redquorum return lists of answers.
-fn unlocked(reply: &Value) -> bool {
+fn is_unlock(reply: &Value) -> bool {
     match reply {
         Value::Int(_) => true,
         Value::Array(answers) => matches!(&**answers, [Value::Int(_)]),

@@ -17,7 +17,7 @@ use crate::Problem;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws throughput, scale and the distance to every target, if they were measured.
+/// Draws the sections `throughput` and `scale`, if measured, and each figure as a share of its target.
 pub(crate) fn draw(path: &Path, sections: &[Section]) -> Result<(), Problem> {
     let root = SVGBackend::new(path, (1200, 900)).into_drawing_area();
     root.fill(&WHITE)?;
@@ -29,7 +29,7 @@ pub(crate) fn draw(path: &Path, sections: &[Section]) -> Result<(), Problem> {
     if let Some(section) = find(sections, "scale") {
         lines(&right, "median of lock + unlock in us, by nodes", section)?;
     }
-    distances(&below, sections)?;
+    shares_of_targets(&below, sections)?;
     root.present()?;
     Ok(())
 }
@@ -38,14 +38,14 @@ fn find<'a>(sections: &'a [Section], key: &str) -> Option<&'a Section> {
     sections.iter().find(|section| section.key == key)
 }
 
-/// Draws a line for each row of a section whose column names begin with a number.
+/// Draws a line for each row of a section. The column names begin with a number, which is the x-coordinate.
 fn lines(area: &Area<'_>, title: &str, section: &Section) -> Result<(), Problem> {
-    let at: Vec<f64> = section
+    let xs: Vec<f64> = section
         .columns
         .iter()
         .filter_map(|column| column.split('_').next().and_then(|number| number.parse().ok()))
         .collect();
-    let [first, .., last] = &*at else { return Ok(()) };
+    let [first, .., last] = &*xs else { return Ok(()) };
     let most = section.rows.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 18))
@@ -55,7 +55,7 @@ fn lines(area: &Area<'_>, title: &str, section: &Section) -> Result<(), Problem>
         .build_cartesian_2d((*first..*last).log_scale(), 0.0..most * 1.1)?;
     chart.configure_mesh().draw()?;
     for ((name, values), colour) in section.rows.iter().zip([BLUE, RED, GREEN]) {
-        let points = at.iter().copied().zip(values.iter().copied());
+        let points = xs.iter().copied().zip(values.iter().copied());
         let line = LineSeries::new(points, colour.stroke_width(2)).point_size(4);
         let sample = move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2));
         chart.draw_series(line)?.label(name.clone()).legend(sample);
@@ -69,9 +69,9 @@ fn lines(area: &Area<'_>, title: &str, section: &Section) -> Result<(), Problem>
     Ok(())
 }
 
-/// Draws a bar for each figure with a target: the figure as a share of the target. The target is
-/// met up to 1.
-fn distances(area: &Area<'_>, sections: &[Section]) -> Result<(), Problem> {
+/// Draws a bar for each figure with a target: the figure as a share of the target. The figure meets the
+/// target if the share is at most 1.
+fn shares_of_targets(area: &Area<'_>, sections: &[Section]) -> Result<(), Problem> {
     let shares: Vec<(String, f64)> = sections
         .iter()
         .flat_map(|section| section.verdicts.iter().map(move |verdict| (section, verdict)))
@@ -82,7 +82,7 @@ fn distances(area: &Area<'_>, sections: &[Section]) -> Result<(), Problem> {
     let bars = shares.len();
     let most = shares.iter().map(|(_, share)| *share).fold(2.0, f64::max);
     let mut chart = ChartBuilder::on(area)
-        .caption("share of each target, less is better: met up to 1", ("sans-serif", 18))
+        .caption("each figure as a share of its target: met up to 1, less is better", ("sans-serif", 18))
         .margin(15)
         .set_label_area_size(LabelAreaPosition::Left, 360)
         .set_label_area_size(LabelAreaPosition::Bottom, 30)

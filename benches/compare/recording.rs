@@ -14,7 +14,7 @@ use redquorum_tests::Server;
 use super::servers::{Servers, connection_to, monitor_of};
 use crate::Problem;
 
-/// The maximum number of recordings. A recording fails if the second changes between the requests to two servers,
+/// The maximum number of tries to record. A try fails if the second changes between the requests to two servers,
 /// because then the first votes differ, and a write-back is needed.
 const MAX_RECORDINGS: usize = 5;
 
@@ -35,6 +35,7 @@ pub(crate) struct Recording {
 #[derive(Clone, Debug)]
 pub(crate) struct Template(Vec<Word>);
 
+/// A word of a command.
 #[derive(Clone, Debug)]
 pub(crate) enum Word {
     Literal(String),
@@ -63,7 +64,7 @@ impl Template {
 /// Records the commands that each server receives for a lock and an unlock, in the order of the servers.
 pub(crate) async fn record(servers: &Servers) -> Result<Vec<Recording>, Problem> {
     let quorum = servers.ours().await?;
-    let mut recorded = Err("not tried".to_owned());
+    let mut recorded = Err("nothing".to_owned());
     for number in 0..MAX_RECORDINGS {
         recorded = try_record(servers, &quorum, &format!("recorded:{number}")).await?;
         if recorded.is_ok() {
@@ -71,8 +72,9 @@ pub(crate) async fn record(servers: &Servers) -> Result<Vec<Recording>, Problem>
         }
     }
     quorum.shutdown().await;
-    recorded
-        .map_err(|seen| format!("a lock and its unlock were never two commands, but at last {seen}").into())
+    recorded.map_err(|seen| {
+        format!("a server never received exactly a lock and an unlock; the last commands were {seen}").into()
+    })
 }
 
 /// Records once. If a server received anything but two commands, the inner error shows the commands.
@@ -115,8 +117,8 @@ async fn try_record(
 }
 
 /// Returns the words of a call, from a line such as `1700000000.1 [0 127.0.0.1:50000] "EVALSHA" "..."`,
-/// or `None` for a command inside of a script. Words that would have to be unescaped do not occur,
-/// because resource and owner are chosen here.
+/// or `None` for a command inside of a script. No word needs unescaping, because this
+/// file chooses resource and owner.
 fn call(line: &str) -> Option<Vec<&str>> {
     let (_, rest) = line.split_once("] ")?;
     let words: Vec<&str> = rest.strip_prefix('"')?.strip_suffix('"')?.split("\" \"").collect();
@@ -124,7 +126,7 @@ fn call(line: &str) -> Option<Vec<&str>> {
 }
 
 impl Recording {
-    /// Returns the one-line scripts of the customary Redlock.
+    /// Returns the commands of the customary Redlock: `SET`, and a script of one line.
     pub(crate) async fn one_line(server: &Server) -> Result<Self, Problem> {
         const COMPARE_AND_DELETE: &str =
             "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";

@@ -27,11 +27,11 @@ impl Section {
         Self { key, title: title.into(), columns, rows: Vec::new(), verdicts: Vec::new() }
     }
 
-    pub(crate) fn row(&mut self, name: impl Into<String>, values: impl IntoIterator<Item = f64>) {
+    pub(crate) fn add_row(&mut self, name: impl Into<String>, values: impl IntoIterator<Item = f64>) {
         self.rows.push((name.into(), values.into_iter().collect()));
     }
 
-    pub(crate) fn verdict(&mut self, verdict: Verdict) {
+    pub(crate) fn add_verdict(&mut self, verdict: Verdict) {
         self.verdicts.push(verdict);
     }
 
@@ -41,6 +41,7 @@ impl Section {
         missed.map(|verdict| format!("{}: {verdict}", self.key))
     }
 
+    /// Returns the key and the figures: an object for each row, and the list of verdicts.
     pub(crate) fn to_json(&self) -> (String, Value) {
         let figures = |values: &[f64]| -> Map<String, Value> {
             self.columns.iter().cloned().zip(values.iter().map(|value| json!(value))).collect()

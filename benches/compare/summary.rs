@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{sample::Sample, scenarios::Scenario};
 use crate::Problem;
 
-/// Returns the figures of these runs in Markdown: the medians over the runs, and the number of runs that
+/// Returns the figures of these runs in Markdown: the median of each figure over the runs, and the number of runs that
 /// met each target.
 pub(crate) fn markdown(files: &[PathBuf]) -> Result<String, Problem> {
     let mut runs: Vec<Value> = Vec::new();
@@ -20,14 +20,15 @@ pub(crate) fn markdown(files: &[PathBuf]) -> Result<String, Problem> {
         let sections: Vec<&Value> = runs.iter().filter_map(|run| run.get(&key)).collect();
         if let [first, ..] = &*sections {
             writeln!(text, "### {key}\n")?;
-            rows(&mut text, first, &sections)?;
-            verdicts(&mut text, first, &sections)?;
+            write_rows(&mut text, first, &sections)?;
+            write_verdicts(&mut text, first, &sections)?;
         }
     }
     Ok(text)
 }
 
-fn rows(text: &mut String, first: &Value, sections: &[&Value]) -> Result<(), Problem> {
+/// Appends a table with the median of each figure over the runs.
+fn write_rows(text: &mut String, first: &Value, sections: &[&Value]) -> Result<(), Problem> {
     let rows = first.as_object().ok_or("a section is no object")?;
     let mut is_begun = false;
     for (name, row) in rows.iter().filter(|(name, _)| *name != "verdicts") {
@@ -39,7 +40,7 @@ fn rows(text: &mut String, first: &Value, sections: &[&Value]) -> Result<(), Pro
         }
         write!(text, "| {} |", name.replace('_', " "))?;
         for column in columns {
-            let sample = over(sections, |section| section[name][column].as_f64());
+            let sample = sample_of(sections, |section| section[name][column].as_f64());
             write!(text, " {} |", shown(sample.median()))?;
         }
         writeln!(text)?;
@@ -48,14 +49,15 @@ fn rows(text: &mut String, first: &Value, sections: &[&Value]) -> Result<(), Pro
     Ok(())
 }
 
-fn verdicts(text: &mut String, first: &Value, sections: &[&Value]) -> Result<(), Problem> {
+/// Appends a table with the figures that have verdicts, and with the number of runs that met each target.
+fn write_verdicts(text: &mut String, first: &Value, sections: &[&Value]) -> Result<(), Problem> {
     let verdicts = first["verdicts"].as_array().ok_or("a section has no verdicts")?;
     if verdicts.is_empty() {
         return Ok(());
     }
     writeln!(text, "| | median | least to largest | target | met |\n|---|--:|--:|---|--:|")?;
     for (at, verdict) in verdicts.iter().enumerate() {
-        let sample = over(sections, |section| section["verdicts"][at]["value"].as_f64());
+        let sample = sample_of(sections, |section| section["verdicts"][at]["value"].as_f64());
         let (median, least, most) = (shown(sample.median()), shown(sample.min()), shown(sample.max()));
         let met = sections.iter().filter(|section| section["verdicts"][at]["is_met"] == true).count();
         let (target, met) = match verdict["target"].as_str() {
@@ -69,12 +71,14 @@ fn verdicts(text: &mut String, first: &Value, sections: &[&Value]) -> Result<(),
     Ok(())
 }
 
-fn over(sections: &[&Value], value: impl Fn(&Value) -> Option<f64>) -> Sample {
+/// Returns the value of each section that has the value.
+fn sample_of(sections: &[&Value], value: impl Fn(&Value) -> Option<f64>) -> Sample {
     let mut sample = Sample::default();
     sections.iter().filter_map(|section| value(section)).for_each(|value| sample.push(value));
     sample
 }
 
+/// Returns the value with two digits after the point if the value is small, or `-` for NaN.
 fn shown(value: f64) -> String {
     match value {
         value if value.is_nan() => "-".to_owned(),

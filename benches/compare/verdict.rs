@@ -11,10 +11,12 @@ use super::sample::Ratio;
 pub(crate) struct Verdict {
     pub(crate) what: String,
     value: f64,
+    /// The smallest and the largest ratio of a round, if the figure is a ratio.
     spread: Option<(f64, f64)>,
     target: Option<Target>,
 }
 
+/// The bound that a figure has to keep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     AtMost(f64),

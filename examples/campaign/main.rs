@@ -93,7 +93,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Runs random cases until one breaks a promise, and prints the progress.
+/// Runs the random cases, prints the progress, and stops at the first case that breaks a promise.
 fn search(arguments: &Arguments) -> anyhow::Result<()> {
     let budget = if arguments.beyond { Budget::Beyond } else { Budget::Tolerated };
     let cases = Case::strategy(&Schedules::within_budget(budget).nodes(arguments.nodes.clone()));
@@ -129,6 +129,7 @@ fn search(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(writeln!(stdout(), "no promise was broken")?)
 }
 
+/// Runs one case, checks its promises, and prints its timeline.
 fn replay(case: &Case, arguments: &Arguments) -> anyhow::Result<()> {
     let report = case.run();
     draw(&report, arguments)?;
@@ -136,6 +137,7 @@ fn replay(case: &Case, arguments: &Arguments) -> anyhow::Result<()> {
     Ok(writeln!(stdout(), "{}", report.timeline())?)
 }
 
+/// Writes the timeline of a run to the file of `--svg`, if the option is given.
 fn draw(report: &Report, arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(path) = &arguments.svg {
         std::fs::write(path, report.timeline().to_svg())?;

@@ -5,7 +5,8 @@ use crate::model::{
     message::{ModelAttempt, Reply, Request},
 };
 
-/// A transition. A node is identified by its index in the state before the transition.
+/// A transition. A node is identified by its index in the state before the transition, and a client
+/// (the number in `Begin` to `Downgrade`) by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Begin(usize),

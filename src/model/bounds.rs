@@ -46,7 +46,7 @@ pub(super) struct Bounds {
     /// The initial counters of the nodes. Each entry is the start of a search. The order of the
     /// nodes makes no difference.
     pub(super) starts: &'static [[u64; NODES]],
-    /// The hint in the lock requests of each client; 0 for no hint.
+    /// The hint in the lock requests of each client, a lower bound of votes; 0 for no hint.
     pub(super) hints: [u64; CLIENTS],
     /// Whether a client outside of the model is queued at one of the nodes. In this case, clients
     /// first lock as newcomers, which that node refuses.
@@ -65,7 +65,7 @@ pub(super) struct Bounds {
     pub(super) timing: Option<Timing>,
 }
 
-/// The number of keys that expire.
+/// The largest number of keys that expire, or any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Expiries {
     AtMost(u8),

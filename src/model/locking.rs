@@ -15,6 +15,7 @@ use crate::{
 };
 
 impl World {
+    /// Begins an attempt: sends locks to all nodes.
     pub(super) fn begin(&mut self, model: &Protocol, client: usize) {
         let floor = if model.bounds.are_tokens_counted() { self.floor(model, client) } else { 0 };
         let start = self.now;
@@ -55,7 +56,7 @@ impl World {
         for node in &mut self.nodes {
             let node = node.open();
             if let Some(tombstone) = node.attempts[client].writer_tombstone.take() {
-                node.send(Request { of: writer, message: ToNode::Unlock { notify: true, tombstone } });
+                node.add_request(Request { of: writer, message: ToNode::Unlock { notify: true, tombstone } });
             }
         }
     }
@@ -157,7 +158,7 @@ impl World {
 
     /// Grants the lease, unless the validity has ended.
     fn grant(&mut self, model: &Protocol, client: usize, token: u64) {
-        if self.now >= self.last_chance(model, client) {
+        if self.now >= self.too_late_from(model, client) {
             return;
         }
         if self.clients[client].downgrade.is_some_and(|downgrade| downgrade.has_later_writer) {

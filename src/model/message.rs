@@ -16,9 +16,10 @@ static RESOURCES: LazyLock<Resources> = LazyLock::new(|| resources("r"));
 static SHARED: LazyLock<Resources> = LazyLock::new(|| resources("r").shared());
 
 /// The lease ids by client and attempt.
-static OWNERS: LazyLock<Vec<Vec<LeaseId>>> = LazyLock::new(|| {
-    let client =
-        |client| (1..=4).map(|number| lease_id(&ModelAttempt { client, number }.to_string())).collect();
+static LEASE_IDS: LazyLock<Vec<Vec<LeaseId>>> = LazyLock::new(|| {
+    let client = |client| {
+        (1..=DOWNGRADE).map(|number| lease_id(&ModelAttempt { client, number }.to_string())).collect()
+    };
     (0..super::CLIENTS).map(client).collect()
 });
 
@@ -27,12 +28,12 @@ pub(super) fn resource() -> &'static Resource {
 }
 
 pub(super) fn lease_id_of(ModelAttempt { client, number }: ModelAttempt) -> &'static LeaseId {
-    &OWNERS[client][usize::from(number) - 1]
+    &LEASE_IDS[client][usize::from(number) - 1]
 }
 
 pub(super) fn attempt_of(lease_id: &LeaseId) -> ModelAttempt {
-    let mut attempts =
-        (0..super::CLIENTS).flat_map(|client| (1..=4).map(move |number| ModelAttempt { client, number }));
+    let mut attempts = (0..super::CLIENTS)
+        .flat_map(|client| (1..=DOWNGRADE).map(move |number| ModelAttempt { client, number }));
     attempts.find(|attempt| lease_id_of(*attempt) == lease_id).unwrap()
 }
 
@@ -91,12 +92,14 @@ pub(super) enum FromNode {
     },
 }
 
+/// A message of an attempt to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Request {
     pub(super) of: ModelAttempt,
     pub(super) message: ToNode,
 }
 
+/// An answer of a node to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Reply {
     pub(super) to: ModelAttempt,

@@ -114,21 +114,21 @@ impl NodeModel {
         &self.replies
     }
 
-    pub(super) fn send(&mut self, request: Request) {
+    pub(super) fn add_request(&mut self, request: Request) {
         let place = self.requests.partition_point(|other| *other < request);
         self.requests.insert(place, request);
     }
 
     /// Removes a request that is executed now, and not again, from the messages in flight.
-    pub(super) fn arrive(&mut self, request: Request) {
+    pub(super) fn remove_request(&mut self, request: Request) {
         self.requests.remove(self.requests.iter().position(|other| *other == request).unwrap());
     }
 
-    pub(super) fn take(&mut self, reply: Reply) {
+    pub(super) fn remove_reply(&mut self, reply: Reply) {
         self.replies.remove(self.replies.iter().position(|other| *other == reply).unwrap());
     }
 
-    pub(super) fn answer(&mut self, reply: Reply) {
+    pub(super) fn add_reply(&mut self, reply: Reply) {
         let place = self.replies.partition_point(|other| *other < reply);
         self.replies.insert(place, reply);
     }

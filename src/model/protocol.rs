@@ -107,7 +107,7 @@ impl Protocol {
             let reply = world.nodes[node].replies()[0];
             world = then(world, Action::Deliver { node, reply });
         }
-        assert!(world.is_holding(self, 0), "votes that differ need a write-back");
+        assert!(world.is_holding(self, 0), "the first votes differ, so the lease needs a write-back");
         world.settled()
     }
 
@@ -217,12 +217,12 @@ impl Protocol {
         if again {
             world.duplicates -= 1;
         } else {
-            here.arrive(request);
+            here.remove_request(request);
         }
         let Some(message) = here.execute(self, request, now).filter(|_| is_delivered) else { return };
         let reply = Reply { to: request.of, message };
         if world.is_relevant(self, node, reply) {
-            world.nodes[node].open().answer(reply);
+            world.nodes[node].open().add_reply(reply);
             if delivery == ModelDelivery::AtOnce {
                 self.deliver(world, node, reply);
             }
@@ -231,7 +231,7 @@ impl Protocol {
 
     fn deliver(&self, world: &mut World, node: usize, reply: Reply) {
         let Reply { to, message } = reply;
-        world.nodes[node].open().take(reply);
+        world.nodes[node].open().remove_reply(reply);
         match message {
             FromNode::Granted { .. } | FromNode::Refused | FromNode::WrittenBack(_) => {
                 world.on_vote(self, to.client, node, message);

@@ -20,6 +20,7 @@ pub(super) enum BrokenRule {
     UnlockToDowngrade,
 }
 
+/// The restart guard of the nodes, and the broken rule, if any.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub(super) guard: RestartGuard,
@@ -27,16 +28,20 @@ pub(super) struct Rules {
 }
 
 impl Rules {
+    /// All rules, without a restart guard.
     pub(super) const WHOLE: Self = Self { guard: RestartGuard::Off, broken_rule: None };
 
+    /// Returns the rules without the rule that this mutation breaks, and without a restart guard.
     pub(super) const fn without(rule: Mutation) -> Self {
         Self::with(BrokenRule::Mutation(rule))
     }
 
+    /// Returns the rules with this broken rule, and without a restart guard.
     pub(super) const fn with(rule: BrokenRule) -> Self {
         Self { broken_rule: Some(rule), ..Self::WHOLE }
     }
 
+    /// All rules, with a restart guard.
     pub(super) const GUARDED: Self = Self { guard: RestartGuard::PerConnection, ..Self::WHOLE };
 
     pub(super) fn breaks(self, rule: BrokenRule) -> bool {

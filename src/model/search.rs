@@ -53,9 +53,11 @@ pub(super) fn assert_breaks(bounds: Bounds, rules: Rules) {
     eprintln!("{:?} is broken in {steps} steps at most: {states} states", bounds.property);
 }
 
+/// Returns the number of steps and the text of a trace that violates the property.
 fn trace(search: &impl Checker<Protocol>) -> Option<(usize, String)> {
     let (_, path) = search.discoveries().into_iter().next()?;
     let mut text = String::new();
+    // Each state sorts its nodes. The names follow the nodes through these changes of order.
     let mut names = [1, 2, 3];
     let mut steps = 0;
     for (world, action) in path.into_vec() {

@@ -9,7 +9,7 @@ use crate::{
     mutation::Mutation,
 };
 
-/// The modes of three clients.
+/// The clients that read, of three clients.
 const WRITER_FIRST: [bool; 3] = [false, true, true];
 const WRITER_BETWEEN: [bool; 3] = [true, false, true];
 const WRITER_LAST: [bool; 3] = [true, true, false];

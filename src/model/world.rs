@@ -20,6 +20,8 @@ pub(super) struct World {
     pub(super) now: u8,
     /// The granted leases that matter to the property, sorted.
     pub(super) granted: Vec<Granted>,
+    /// The numbers of events that may still happen, as in the fields of the bounds with the same
+    /// names: this field and the next five.
     pub(super) expiries: Expiries,
     pub(super) duplicates: u8,
     pub(super) repeats: u8,
@@ -50,6 +52,7 @@ pub(super) enum Flaw {
     WriterBetween,
 }
 
+/// The state of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelClient {
     /// The number of attempts begun.
@@ -86,6 +89,7 @@ pub(super) enum ClientPhase {
     Holding(ModelLease),
 }
 
+/// A lease, as its client knows the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelLease {
     pub(super) token: u64,
@@ -97,8 +101,10 @@ pub(super) struct ModelLease {
     pub(super) round: Option<ModelRound>,
 }
 
+/// An undecided renewal round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelRound {
+    /// The tick at which the round began.
     pub(super) start: u8,
     /// The largest token of a conflicting lease granted before the start of the round.
     pub(super) largest_before: u64,
@@ -152,7 +158,7 @@ impl World {
     /// Sends a request of the client to one node.
     pub(super) fn send(&mut self, client: usize, node: usize, message: ToNode) {
         let request = Request { of: self.attempt(client), message };
-        self.nodes[node].open().send(request);
+        self.nodes[node].open().add_request(request);
     }
 
     /// Returns the number of nodes for which `holds` is true.
@@ -212,6 +218,7 @@ impl World {
         }
     }
 
+    /// Drops the replies whose delivery no longer changes the state.
     pub(super) fn drop_irrelevant(&mut self, model: &Protocol) {
         for node in 0..NODES {
             let is_relevant = |reply: &Reply| self.is_relevant(model, node, *reply);
@@ -223,6 +230,7 @@ impl World {
         }
     }
 
+    /// Whether the client has a valid lease.
     pub(super) fn is_holding(&self, model: &Protocol, client: usize) -> bool {
         match self.clients[client].phase {
             ClientPhase::Holding(lease) => model.bounds.timing.is_none() || self.now < lease.valid_until,
@@ -236,7 +244,7 @@ impl World {
     }
 
     /// Returns the first tick at which the client's attempt can no longer win.
-    pub(super) fn last_chance(&self, model: &Protocol, client: usize) -> u8 {
+    pub(super) fn too_late_from(&self, model: &Protocol, client: usize) -> u8 {
         let timing = model.bounds.timing;
         let Some(timing) = timing else { return u8::MAX };
         let ModelClient { start, downgrade, .. } = self.clients[client];
@@ -261,6 +269,7 @@ impl World {
         clients.any(|one| holds(one) && (0..one).any(|other| holds(other) && !share(one, other)))
     }
 
+    /// Whether this state keeps the property of the search.
     pub(super) fn is_kept(&self, model: &Protocol) -> bool {
         match model.bounds.property {
             ModelProperty::LeasesDoNotOverlap => {
@@ -282,7 +291,7 @@ impl World {
     /// need not visit later states.
     pub(super) fn is_decided(&self, model: &Protocol) -> bool {
         let may_begin = |client: usize| self.clients[client].begun < model.bounds.attempts[client];
-        let is_in_time = |client: usize| self.now < self.last_chance(model, client);
+        let is_in_time = |client: usize| self.now < self.too_late_from(model, client);
         let may_be_granted =
             |client: usize| may_begin(client) || (self.is_trying(client) && is_in_time(client));
         let may_prove_falsely = |client: usize| match self.clients[client].phase {

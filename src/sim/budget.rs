@@ -1,4 +1,5 @@
-//! The promises that hold under the faults of a schedule.
+//! The promises that hold under the faults of a schedule, which may break assumptions
+//! ([`Budget::Beyond`](crate::sim::Budget::Beyond)).
 
 use std::time::Duration;
 

@@ -159,6 +159,7 @@ impl Campaign {
         }
     }
 
+    /// Runs cases on one thread until no case is left, or until a case fails on any thread.
     fn work<S: Strategy>(
         &self,
         cases: &S,
@@ -202,6 +203,8 @@ impl Campaign {
         }
     }
 
+    /// Searches for a smaller case that still fails. Returns that case, its failure, and the number
+    /// of cases that were tried.
     fn shrink<Tree: ValueTree>(
         &self,
         tree: &mut Tree,
@@ -228,9 +231,12 @@ impl Campaign {
 
 /// The state that the threads of a campaign share.
 struct Work<Case> {
+    /// The number of the next case to run.
     next: AtomicU64,
+    /// The number after the last case.
     end: u64,
     summary: Mutex<Summary>,
+    /// The failing case with the smallest number.
     found: Mutex<Option<FailingCase<Case>>>,
 }
 

@@ -16,6 +16,7 @@ pub(crate) struct SkewedClock {
     is_frozen: bool,
 }
 
+/// The number of millionths in a whole.
 const PPM: i64 = 1_000_000;
 
 impl SkewedClock {
@@ -26,6 +27,7 @@ impl SkewedClock {
         Self { rate, base_local: micros(local), base_global: 0, is_frozen: false }
     }
 
+    /// Returns the local time at a global time.
     pub(crate) fn local(&self, global: u64) -> u64 {
         if self.is_frozen {
             return self.base_local;
@@ -49,6 +51,7 @@ impl SkewedClock {
         Some(self.base_global.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)))
     }
 
+    /// Stops or continues the clock at this global time.
     pub(crate) fn set_frozen(&mut self, is_frozen: bool, global: u64) {
         self.rebase(global);
         self.is_frozen = is_frozen;
@@ -61,6 +64,7 @@ impl SkewedClock {
         self.base_local = self.base_local.saturating_add_signed(by_micros);
     }
 
+    /// Moves the base to this global time, before a change of the clock.
     fn rebase(&mut self, global: u64) {
         self.base_local = self.local(global);
         self.base_global = global;

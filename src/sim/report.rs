@@ -67,8 +67,8 @@ impl Report {
     /// A [`Failure`] that prints the schedule, the violations, and the timeline of leases.
     pub fn check(&self, promises: &Promises) -> Result<(), Box<Failure>> {
         let violations = self.history.check(promises).err();
-        let is_over = matches!(self.end, End::Done | End::Horizon);
-        if is_over && violations.is_none() {
+        let has_ended_normally = matches!(self.end, End::Done | End::Horizon);
+        if has_ended_normally && violations.is_none() {
             return Ok(());
         }
         Err(Box::new(Failure { report: self.clone(), violations }))

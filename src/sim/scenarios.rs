@@ -154,7 +154,7 @@ async fn hold(process: &Process, guard: LockGuard) {
     drop(guard);
 }
 
-/// Runs `act` with a broken rule, and returns its result.
+/// Runs `act` while this rule is broken, and returns the result of `act`.
 fn breaking<T>(rule: Mutation, act: impl FnOnce() -> T) -> T {
     let _broken = break_rule(Some(rule));
     act()
@@ -171,6 +171,7 @@ fn assert_keeps_the_rest(report: &Report) {
     assert_keeps(report, &report.schedule.promises(DRIFT, RestartGuard::default()));
 }
 
+/// Whether the run broke this promise.
 fn breaks(report: &Report, promise: Promise) -> bool {
     let violations = report.history.check(&Promises::NONE.with(promise)).err();
     violations.is_some_and(|violations| violations.breaks(promise))
@@ -182,14 +183,17 @@ fn times_of(report: &Report, process: usize, matches: impl Fn(&Event) -> bool) -
     entries.filter(|entry| entry.process == process && matches(&entry.event)).map(|entry| entry.at).collect()
 }
 
+/// Returns the times of the grants to a process.
 fn granted(report: &Report, process: usize) -> Vec<Duration> {
     times_of(report, process, |event| matches!(event, Event::Granted { .. }))
 }
 
+/// Returns the times at which attempts of a process failed.
 fn lost(report: &Report, process: usize) -> Vec<Duration> {
     times_of(report, process, |event| matches!(event, Event::Lost { .. }))
 }
 
+/// Returns the times at which leases of a process ended.
 fn ended(report: &Report, process: usize) -> Vec<Duration> {
     times_of(report, process, |event| matches!(event, Event::Ended { .. }))
 }

@@ -116,9 +116,9 @@ pub enum Verdict {
 pub enum Budget {
     /// Faults that the lock tolerates: every promise holds.
     Tolerated,
-    /// Faults that break an assumption: clocks that differ by more than the drift, and nodes that
-    /// lose data. Leases may overlap. Promises that do not depend on the broken assumption still
-    /// hold.
+    /// Also faults that break an assumption: clocks that differ by more than the drift, step forward
+    /// or stop, and nodes that evict locks. Leases may overlap. Promises that do not depend on the
+    /// broken assumption still hold.
     Beyond,
 }
 

@@ -178,22 +178,24 @@ struct Split {
     way: PartitionDirection,
     /// The sides of the nodes, one bit per node.
     nodes: u64,
+    /// The sides of the processes, one bit per process.
     processes: u64,
 }
 
 impl Split {
     fn faults(&self, nodes: usize, processes: usize) -> impl Iterator<Item = TimedFault> + use<> {
-        let Self { at, lasts, way, nodes: node_sides, processes: client_sides } = *self;
+        let Self { at, lasts, way, nodes: node_sides, processes: process_sides } = *self;
         let side = |sides: u64, number: usize| sides >> (number % 64) & 1;
         let pairs = (0..processes).flat_map(move |process| (0..nodes).map(move |node| (process, node)));
         pairs
-            .filter(move |(process, node)| side(client_sides, *process) != side(node_sides, *node))
+            .filter(move |(process, node)| side(process_sides, *process) != side(node_sides, *node))
             .map(move |(process, node)| TimedFault::new(at, Fault::Partition { process, node, way, lasts }))
     }
 }
 
 impl Schedule {
-    /// Maps the indices of nodes and processes into their ranges.
+    /// Maps the indices of nodes and processes into their ranges, and removes further steps of a
+    /// node that the margin of the validity does not cover together.
     fn fit(&mut self) {
         let (nodes, processes) = (self.nodes.max(1), self.processes.max(1));
         for timed in &mut self.faults {
@@ -263,7 +265,7 @@ fn beyond() -> impl Strategy<Value = Fault> + Clone {
     ]
 }
 
-/// Draws a loss of memory that the restart guard handles.
+/// Draws the memory of a node after a crash. The restart guard handles each loss.
 fn memory() -> impl Strategy<Value = Memory> + Clone {
     prop_oneof![
         2 => Just(Memory::Kept),
@@ -343,6 +345,22 @@ mod tests {
                 prop_assert!(message.process < schedule.processes && message.node < schedule.nodes);
             }
             prop_assert!(schedule.process_rates.len() <= schedule.processes);
+            for timed in &schedule.faults {
+                let (process, node) = match timed.fault {
+                    Fault::Pause { process, .. } | Fault::Freeze { process, .. } | Fault::Kill { process } => {
+                        (process, 0)
+                    }
+                    Fault::Crash { node, .. }
+                    | Fault::Hang { node, .. }
+                    | Fault::Slow { node, .. }
+                    | Fault::Far { node, .. }
+                    | Fault::Flush { node }
+                    | Fault::Evict { node }
+                    | Fault::Step { node, .. } => (0, node),
+                    Fault::Partition { process, node, .. } => (process, node),
+                };
+                prop_assert!(process < schedule.processes && node < schedule.nodes, "{:?}", timed.fault);
+            }
         }
     }
 }

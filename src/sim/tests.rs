@@ -69,7 +69,7 @@ fn a_panic_in_any_task_of_a_process_fails_the_run() {
 }
 
 #[test]
-fn a_client_that_waits_forever_is_reported_at_the_horizon() {
+fn a_process_that_waits_forever_is_reported_at_the_horizon() {
     let report =
         Simulation::new(Schedule::without_faults(1, 3, 2)).horizon(SECOND).run(|process| async move {
             if process.index() == 1 {

@@ -51,6 +51,7 @@ struct Block {
     line: usize,
     /// The code after empty lines, so that each line has the same number as in the document.
     code: String,
+    /// Whether the program is run after its compilation. Otherwise a server would be needed.
     is_run: bool,
 }
 

@@ -32,6 +32,7 @@ pub(super) struct PublicType {
     pub(super) has_lifetime: bool,
 }
 
+/// Whether a function is async, or returns a future, or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     Async,

@@ -27,7 +27,7 @@ async fn a_condition_with_is_some_drops_the_guard_before_the_block() {
     if lock.try_lock().await.unwrap().is_some() {
         assert!(becomes_free(&lock).await);
     } else {
-        panic!("the lock was free");
+        panic!("a free lock was refused");
     }
 }
 
@@ -37,7 +37,7 @@ async fn a_binding_keeps_the_guard_for_the_block() {
     if let Some(_guard) = lock.try_lock().await.unwrap() {
         assert!(is_held(&lock).await);
     } else {
-        panic!("the lock was free");
+        panic!("a free lock was refused");
     }
     assert!(becomes_free(&lock).await);
 }

@@ -32,14 +32,18 @@ fn call_everything() {
     assert_eq!(quorum.inspect("r").unwrap().holder(), Some(guard.id()));
     assert!(guard.unlock().unwrap().has_quorum());
 
-    let held = lock.try_lock().unwrap().expect("the resource is free");
+    let held = lock.try_lock().unwrap().expect("the resource is held");
     admin::force_unlock(&quorum, "r").unwrap();
     assert!(held.renew().is_err() && !held.is_valid());
     drop(held);
 
     assert!(lock.run(|guard| guard.fencing_token().as_u64()).unwrap() > 0);
 
-    let group = quorum.multi_lock(["a", "b"]).try_lock_for(Duration::from_secs(1)).unwrap().expect("free");
+    let group = quorum
+        .multi_lock(["a", "b"])
+        .try_lock_for(Duration::from_secs(1))
+        .unwrap()
+        .expect("a resource of the group is held");
     group.renew().unwrap();
     assert!(group.is_valid() && group.verify().unwrap() && group.lost_within(Duration::ZERO).is_none());
     group.unlock().unwrap();

@@ -21,7 +21,7 @@ pub(super) fn run_with_deadline<T: Send + 'static>(
     match receiver.recv_timeout(DEADLINE) {
         Ok(Ok(value)) => value,
         Ok(Err(panic)) => resume_unwind(panic),
-        Err(_) => panic!("the work hangs"),
+        Err(_) => panic!("the work has not returned within {DEADLINE:?}"),
     }
 }
 
@@ -30,7 +30,7 @@ pub(super) fn run_with_deadline<T: Send + 'static>(
 pub(super) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < DEADLINE, "not in time: {what}");
+        assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
         thread::sleep(Duration::from_millis(2));
     }
 }

@@ -16,6 +16,7 @@ use redquorum::{
 
 use super::deadlines::{eventually, run_with_deadline};
 
+/// The ttl of a lease that has to expire in the test, and the duration of a wait in vain.
 const SHORT: Duration = Duration::from_millis(200);
 
 /// The ttl of a lease that has to be renewed in time, on a machine that delays threads.
@@ -25,6 +26,7 @@ const RENEWED: Duration = Duration::from_secs(2);
 fn threads_of_several_clients_exclude_each_other() {
     const CLIENTS: u64 = 2;
     const THREADS: u64 = 3;
+    /// The number of locks of each thread.
     const TIMES: u64 = 20;
     run_with_deadline(|| {
         let cluster = MemoryCluster::new(5);
@@ -113,12 +115,12 @@ fn a_panic_unlocks_the_locks_of_its_thread() {
             panic!("this panic is part of the test");
         });
         holder.join().unwrap_err();
-        lock.try_lock().unwrap().expect("the resource is unlocked").unlock().unwrap();
+        lock.try_lock().unwrap().expect("the panic did not unlock the resource").unlock().unwrap();
 
         let ran = lock.clone();
-        let runner = thread::spawn(move || ran.run(|_| panic!("so is this")));
+        let runner = thread::spawn(move || ran.run(|_| panic!("this panic, too, is part of the test")));
         runner.join().unwrap_err();
-        lock.try_lock().unwrap().expect("the resource is unlocked").unlock().unwrap();
+        lock.try_lock().unwrap().expect("the panic did not unlock the resource").unlock().unwrap();
     });
 }
 
@@ -149,7 +151,7 @@ fn an_owner_re_enters_and_other_calls_are_refused() {
         let outer = lock.clone().owned_by(&owner).lock().unwrap();
         let inner = owner.sync_scope(|| lock.lock()).unwrap();
         assert_eq!((inner.holds(), inner.fencing_token()), (2, outer.fencing_token()));
-        assert!(lock.try_lock().unwrap().is_none(), "the scope is over");
+        assert!(lock.try_lock().unwrap().is_none(), "the owner of the scope applies after its end");
         inner.unlock().unwrap();
         assert!(outer.is_valid() && outer.holds() == 1);
         outer.unlock().unwrap();
@@ -208,7 +210,7 @@ fn a_guard_across_quorums_keeps_their_clients() {
         drop(both);
         let begin = Instant::now();
         eventually("the lease outlives its first validity by a ttl", || {
-            assert!(guard.is_valid(), "both clients renew the guard");
+            assert!(guard.is_valid(), "a client stopped its renewals");
             begin.elapsed() > RENEWED * 2
         });
         assert!(of("us", &clusters[1]).red_lock("b").try_lock().unwrap().is_none());

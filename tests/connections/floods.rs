@@ -22,17 +22,17 @@ use tokio::{
 
 use super::{SOON, init_and_connect, refusal, replies_of};
 
-/// The largest accepted growth of this process's memory, however much data two nodes send.
+/// The largest accepted growth of this process's memory in bytes, however much data two nodes send.
 const MAX_MEMORY_GROWTH: u64 = 20 << 20;
 
-/// The maximum amount of data per connection. A client that stores all of it fails the test without
+/// The maximum amount of data per connection, in bytes. A client that stores all of it fails the test without
 /// exhausting the memory of the machine.
 const MAX_FLOOD_BYTES: usize = 256 << 20;
 
 /// The longest accepted time of a lock on a machine under load: at most a node timeout.
 const MAX_LOCK_TIME: Duration = Duration::from_secs(1);
 
-/// A kind of endless data, after its type in RESP or its meaning.
+/// A kind of endless data, named after its type in RESP or its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flood {
     Bulk,
@@ -100,7 +100,9 @@ fn notice(resource: &str) -> String {
 struct FloodingProxy {
     url: String,
     flood: watch::Sender<Option<(&'static str, String)>>,
+    /// The number of accepted connections.
     dials: Arc<AtomicUsize>,
+    /// The bytes of all floods so far.
     sent: Arc<AtomicU64>,
     listening: JoinHandle<()>,
 }
@@ -255,6 +257,7 @@ async fn two_flooding_nodes_of_five_cost_neither_memory_nor_time() {
             let replies = guard.node_replies();
             are_reported = replies
                 .iter()
+                // The first three nodes have no flooding proxy.
                 .skip(3)
                 .all(|(_, reply)| refusal(reply).is_some_and(|error| flood.is_reported_as(error)));
             guard.unlock().await.unwrap();
@@ -320,7 +323,7 @@ async fn a_flood_of_subscribed_notices_costs_no_memory_and_starves_no_waiter() {
     let longest = *times.iter().max().unwrap();
     eprintln!("flooded {:?}, at most {longest:?}; grown {}", median(times), memory() - before);
     assert!(longest < MAX_LOCK_TIME, "a lock took {longest:?}");
-    assert_eq!(flooding.dials.load(Relaxed), 2, "the connection was closed");
+    assert_eq!(flooding.dials.load(Relaxed), 2, "the client dialled again because its connection was closed");
     held.unlock().await.unwrap();
     let guard = tokio::time::timeout(SOON, waiting).await.expect("the waiter starves").unwrap().unwrap();
     flooding.stop_flood();

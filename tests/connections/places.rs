@@ -55,9 +55,11 @@ async fn two_databases_of_one_server_are_refused_as_one_server() {
     let other = format!("redis://localhost:{port}/1");
     let builder = Quorum::builder().nodes([url, other]);
     let Err(AdminError::Config(from_init)) = admin::init(&builder).await else {
-        panic!("two nodes of one server")
+        panic!("two nodes of one server were accepted")
     };
-    let Err(Error::Config(connected)) = builder.connect().await else { panic!("two nodes of one server") };
+    let Err(Error::Config(connected)) = builder.connect().await else {
+        panic!("two nodes of one server were accepted")
+    };
     let run_id = cluster.server(0).run_id().await;
     for error in [from_init, connected] {
         let ConfigError::Server { reason: NodeError::SameServer { .. }, .. } = &error else {
@@ -89,7 +91,7 @@ async fn a_node_is_reached_by_its_socket_with_user_password_and_database() {
     assert!(error.to_string().contains("authentication failed"), "{error}");
     let both = [format!("unix://{socket}"), server.url()];
     let Err(Error::Config(error)) = Quorum::builder().nodes(both).connect().await else {
-        panic!("one server")
+        panic!("two addresses of one server were accepted")
     };
     assert!(matches!(error, ConfigError::Server { reason: NodeError::SameServer { .. }, .. }), "{error:?}");
 }
@@ -142,5 +144,5 @@ async fn a_node_can_be_connected_at_one_address_of_its_host() {
     let info: String = cmd("INFO").arg("server").query_async(&mut connection).await.unwrap();
     assert!(info.contains(&server.run_id().await), "{info}");
     let socket = node_of("unix:///run/redis.sock");
-    assert!(socket.at([127, 0, 0, 1].into()).is_none(), "a socket has no other address");
+    assert!(socket.at([127, 0, 0, 1].into()).is_none(), "a socket got another address");
 }

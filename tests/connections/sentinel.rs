@@ -29,7 +29,8 @@ async fn follow(replica: &Server, master: &Server) {
     .await;
 }
 
-/// Three nodes. The first is a master with a replica behind a Sentinel.
+/// Three nodes on servers 0 to 2. The first node is behind a Sentinel, which watches server 0 as the master and
+/// server 3 as its replica.
 struct SentinelSetup {
     cluster: Cluster,
     sentinel: Sentinel,
@@ -74,7 +75,7 @@ async fn reply_of_first_node(quorum: &Quorum) -> NodeReply {
     let reply = |guard: &LockGuard| {
         let replies = guard.node_replies();
         let (node, reply) = replies.iter().next().unwrap();
-        assert!(node.ends_with("/lock-1"), "the node keeps its address: {node}");
+        assert!(node.ends_with("/lock-1"), "the node has another address: {node}");
         reply.clone()
     };
     eventually(SOON, "the first node has answered", async || reply(&guard) != NodeReply::Pending).await;
@@ -90,15 +91,18 @@ async fn is_promoted(server: &Server) -> bool {
 
 /// Asserts that a lease stays valid during a failover, because the other two nodes keep it. The promoted
 /// replica may lack the last votes, so it abstains for as long as a lease may live, and then votes again.
-async fn assert_held_through_failover(setup: &SentinelSetup, fail: impl AsyncFnOnce(&SentinelSetup)) {
+async fn assert_held_through_failover(
+    setup: &SentinelSetup,
+    cause_failover: impl AsyncFnOnce(&SentinelSetup),
+) {
     admin::init(&setup.builder()).await.unwrap();
     let (holder, other) =
         (setup.builder().connect().await.unwrap(), setup.builder().connect().await.unwrap());
     let held = assert_locks(&holder).await;
     assert_eq!(reply_of_first_node(&other).await, NodeReply::Done);
-    let metadata = setup.master().command(&["HGET", "redquorum:node", "incarnation"]).await;
+    let old_incarnation = setup.master().command(&["HGET", "redquorum:node", "incarnation"]).await;
 
-    fail(setup).await;
+    cause_failover(setup).await;
     eventually(FAILOVER, "the replica is promoted", async || {
         held.ensure().unwrap();
         is_promoted(setup.replica()).await
@@ -111,7 +115,7 @@ async fn assert_held_through_failover(setup: &SentinelSetup, fail: impl AsyncFnO
         )
     };
     eventually(SOON, "the promoted server is in quarantine", abstains).await;
-    assert_ne!(setup.replica().command(&["HGET", "redquorum:node", "incarnation"]).await, metadata);
+    assert_ne!(setup.replica().command(&["HGET", "redquorum:node", "incarnation"]).await, old_incarnation);
     assert!(setup.replica().keys().await.contains(&"redquorum:quarantine".to_owned()));
     // The node counts for renewals only after the whole quarantine as well, because the old master may still
     // answer some clients.
@@ -158,7 +162,7 @@ async fn a_replica_that_sentinel_names_as_the_master_is_refused() {
     let setup = SentinelSetup::start().await;
     let quorum = setup.builder().restart_guard(RestartGuard::Off).connect().await.unwrap();
     assert_eq!(reply_of_first_node(&quorum).await, NodeReply::Done);
-    // Without the Sentinel's knowledge, so that it still names the old master.
+    // The Sentinel does not make this change, so it still names the old master.
     setup.master().command(&["REPLICAOF", "127.0.0.1", &setup.replica().port().to_string()]).await;
     eventually(SOON, "the replica is refused", async || {
         let reply = reply_of_first_node(&quorum).await;

@@ -62,6 +62,7 @@ fn named(subject: &str, hosts: Vec<String>) -> CertificateParams {
 struct TlsSetup {
     cluster: Cluster,
     authority: Authority,
+    /// The port behind TLS of each server.
     ports: Vec<Port>,
 }
 

@@ -93,11 +93,15 @@ impl Figures {
 
 /// Parses a line such as `name{label="value",...} 1`. No label of the library contains a quotation mark.
 fn sample(line: &str) -> Sample {
-    let (series, value) = line.rsplit_once(' ').expect("a value");
+    let (series, value) = line.rsplit_once(' ').expect("the line has no value");
     let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
     let labels = labels.trim_end_matches('}').split_terminator("\",").map(|label| {
-        let (key, value) = label.split_once("=\"").expect("a label");
+        let (key, value) = label.split_once("=\"").expect("a label has no value");
         (key.to_owned(), value.trim_end_matches('"').to_owned())
     });
-    Sample { name: name.to_owned(), labels: labels.collect(), value: value.parse().expect("a number") }
+    Sample {
+        name: name.to_owned(),
+        labels: labels.collect(),
+        value: value.parse().expect("the value is no number"),
+    }
 }

@@ -40,7 +40,7 @@ fn a_lock_and_its_unlock_are_one_attempt_one_call_and_one_lease() {
         assert_eq!(figures.sum(ATTEMPTS, &[]), 1.0);
         assert_eq!(figures.sum(ATTEMPTS, &[("outcome", "acquired"), ("quorum", "redquorum")]), 1.0);
         assert_eq!(figures.sum(VOTES, &[("operation", "lock"), ("answer", "granted")]), 3.0);
-        assert_eq!(figures.sum(VOTES, &[]), 3.0, "each node has voted once");
+        assert_eq!(figures.sum(VOTES, &[]), 3.0, "the votes of all operations");
         assert_eq!(figures.sum(VOTES, &[("node", "memory:1")]), 1.0);
         assert_eq!(figures.sum(&count(WAIT), &[]), 1.0);
         assert_eq!(figures.sum(&count(WAIT), &[("outcome", "acquired")]), 1.0);
@@ -137,7 +137,7 @@ fn calls_on_a_held_resource_are_counted_by_their_outcome() {
         assert!(lock.try_lock_for(Duration::from_secs(2)).await.unwrap().is_none());
         assert!(
             tokio::time::timeout(Duration::from_secs(1), lock.lock()).await.is_err(),
-            "the lock call waits"
+            "the lock call got a held resource"
         );
         for (outcome, calls) in [("acquired", 1.0), ("held", 1.0), ("timed_out", 1.0), ("cancelled", 1.0)] {
             assert_eq!(figures.sum(&count(WAIT), &[("outcome", outcome)]), calls, "{outcome}");
@@ -203,12 +203,18 @@ fn a_renewal_records_the_validity_that_was_left() {
         sleep(TTL).await;
         assert!(guard.is_valid());
         let renewals = figures.sum(RENEWALS, &[("outcome", "renewed")]);
-        assert!((2.0..=3.0).contains(&renewals), "at every third of the ttl: {renewals}");
+        assert!(
+            (2.0..=3.0).contains(&renewals),
+            "{renewals} renewals in a ttl, of which a third lies between two renewals"
+        );
         assert_eq!(figures.sum(RENEWALS, &[]), renewals);
         assert_eq!(figures.sum(&count(RENEWAL), &[]), renewals);
         assert_eq!(figures.sum(VOTES, &[("operation", "renew"), ("answer", "granted")]), renewals * 3.0);
         let margin = figures.sum(&format!("{MARGIN}_sum"), &[]) / figures.sum(&count(MARGIN), &[]);
-        assert!((0.6..0.67).contains(&margin), "two thirds, less the drift: {margin}");
+        assert!(
+            (0.6..0.67).contains(&margin),
+            "a mean margin of {margin}, expected two thirds less the drift"
+        );
         guard.unlock().await.unwrap();
     });
 }

@@ -33,7 +33,11 @@ fn the_table_of_the_page_lists_all_metrics() {
     let documented: Vec<(String, String, Vec<&str>)> = rows
         .map(|row| {
             let cells: Vec<_> = row.trim_matches('|').split(" | ").collect();
-            assert_eq!(cells.len(), 5, "name, type, labels, meaning, alert: {row}");
+            assert_eq!(
+                cells.len(),
+                5,
+                "a row without the cells name, type, labels, meaning and alert: {row}"
+            );
             assert!(cells.iter().skip(3).all(|cell| !cell.trim().is_empty()), "{row}");
             (code(cells[0]).concat(), cells[1].trim().to_owned(), code(cells[2]))
         })
@@ -164,7 +168,7 @@ fn every_dashboard_panel_has_title_description_and_datasource() {
         assert_eq!(panel["datasource"]["uid"], "${datasource}", "{panel}");
         assert!(!panel["targets"].as_array().unwrap().is_empty(), "{panel}");
     }
-    assert!(panels.iter().all(|panel| ids.insert(panel["id"].as_u64())), "ids are unique");
+    assert!(panels.iter().all(|panel| ids.insert(panel["id"].as_u64())), "two panels have one id");
 }
 
 /// Returns the selectors of a query: each metric with the labels between its braces, such as

@@ -19,8 +19,10 @@ use super::behaviours::{
 };
 
 const CLIENTS: usize = 16;
+/// The number of locks of each client.
 const ROUNDS: usize = 100;
-const LOCKS: u64 = 1_600;
+/// The number of locks of all clients.
+const LOCKS: u64 = (CLIENTS * ROUNDS) as u64;
 
 /// A task reads the counter, yields, and writes the counter. Without the lock, increments would be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -73,8 +75,8 @@ async fn try_lock_with_a_frozen_majority_fails_in_time_and_leaves_no_key() {
         in_order(&replies),
         [frozen.clone(), frozen.clone(), frozen, NodeReply::Done, NodeReply::Done]
     );
-    // After the first timeouts the client stops asking the frozen nodes, and does not wait for those that it
-    // still asks.
+    // After some timeouts, the client sends the frozen nodes no more requests. No call lasts longer than two node
+    // timeouts meanwhile.
     let is_unasked = async || {
         let watch = Stopwatch::start();
         let replies = in_order(&replies_of(lock.try_lock().await.unwrap_err()));

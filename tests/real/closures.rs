@@ -119,7 +119,7 @@ async fn run_renews_the_lease_and_stops_the_closure_at_a_loss() {
     let outcome = lock.run(async |guard| {
         let _flag = flag;
         tokio::time::sleep(TTL * 3 / 2).await;
-        assert!(guard.is_valid(), "not renewed");
+        assert!(guard.is_valid(), "the lease was not renewed");
         for server in cluster.some(0..2) {
             server.freeze().await;
         }

@@ -40,17 +40,17 @@ async fn candidate(cluster: &Cluster) -> Election {
 
 /// Waits until the election shows this leader.
 async fn wait_for_leader(election: &Election, leadership: &Leadership) {
-    let is_so = async || {
+    let shows_leader = async || {
         let leader = election.leader().await.ok().flatten();
         leader.is_some_and(|leader| leader.term() == leadership.term())
     };
-    eventually(SOON, "the election shows the leader", is_so).await;
+    eventually(SOON, "the election shows the leader", shows_leader).await;
 }
 
 /// Returns the next leader that the observer receives.
 async fn next(leaders: &mut Leaders) -> Leader {
     let next = tokio::time::timeout(SOON, leaders.next()).await;
-    next.expect("nothing new is observed").expect("the stream of leaders has not ended")
+    next.expect("nothing new is observed").expect("the stream of leaders has ended")
 }
 
 /// Connects a client through a proxy before each server.
@@ -108,6 +108,7 @@ async fn after_a_resignation_a_candidate_leads_within_some_round_trips() {
         leadership = next;
         wait_for_queue_entries(&cluster, "scheduler", 0).await;
     }
+    // The shortest of ten vacancies and the longest round trip, because the machine may delay each of them.
     let (shortest, round_trip) = (vacancies.iter().min().unwrap(), round_trips.iter().max().unwrap());
     assert!(undelayed.iter().all(|vacancy| *vacancy < POLL / 2), "{undelayed:?} of {vacancies:?}");
     assert!(woken >= 5, "{woken} of 10 candidates led before their first poll");
@@ -199,7 +200,7 @@ async fn observers_see_leaders_and_their_values() {
     let election = candidate(&cluster).await;
     let mut leaders = candidate(&cluster).await.observe().unwrap();
     let leadership = election.campaign("host-1").await.unwrap();
-    let leader = election.leader().await.unwrap().expect("a candidate that has campaigned is seen");
+    let leader = election.leader().await.unwrap().expect("no leader is seen after a campaign");
     assert_eq!((leader.value(), leader.term()), (&b"host-1"[..], leadership.term()));
     assert!(leader.since().elapsed().unwrap() < SOON);
     assert_eq!(next(&mut leaders).await, leader);
@@ -281,7 +282,7 @@ async fn the_leader_record_lives_beside_the_lock_for_at_most_a_ttl() {
         let fields = ["owner", "term", "number", "value", "since"];
         let found: Vec<String> = server.query(cmd("HMGET").arg(key).arg(&fields)).await;
         let holds: Option<u32> = server.query(cmd("HGET").arg("scheduler").arg(&found[0])).await;
-        assert_eq!(holds, Some(1), "the owner is that of the lock");
+        assert_eq!(holds, Some(1), "the owner of the leader record does not hold the lock");
         assert_eq!(found[1..4], [leadership.term().to_string(), "1".into(), "host-1".into()]);
         assert!(found[4].parse::<u64>().unwrap() > 1_600_000_000_000);
         server.command(&["DEL", key]).await;

@@ -22,6 +22,7 @@ use super::{
     servers::{RARE_POLLS, has_no_release_subscriber, repeat_until_woken},
 };
 
+/// The resource of all tests.
 const R: &str = "r";
 
 /// Returns a lock whose waiters poll rarely.
@@ -69,19 +70,19 @@ async fn wait_until_clean(cluster: &Cluster) {
 type Turn = (usize, Duration);
 
 /// Starts a waiter that reports its acquisition and unlocks.
-fn wait(lock: RedLock, name: usize, turns: &UnboundedSender<Turn>) -> JoinHandle<()> {
+fn wait(lock: RedLock, number: usize, turns: &UnboundedSender<Turn>) -> JoinHandle<()> {
     let turns = turns.clone();
     let begin = Instant::now();
     tokio::spawn(async move {
         let guard = lock.lock().await.unwrap();
-        turns.send((name, begin.elapsed())).unwrap();
+        turns.send((number, begin.elapsed())).unwrap();
         guard.unlock().await.unwrap();
     })
 }
 
 /// Returns the next acquisition.
 async fn next(turns: &mut UnboundedReceiver<Turn>) -> Turn {
-    tokio::time::timeout(SOON, turns.recv()).await.expect("a waiter is served").unwrap()
+    tokio::time::timeout(SOON, turns.recv()).await.expect("no waiter is served before the deadline").unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -91,15 +92,15 @@ async fn clients_are_served_in_order_of_arrival() {
     repeat_until_woken("all waiters are woken", async || {
         let guard = clients[8].red_lock(R).options(WITH_TTL).lock().await.unwrap();
         let (sender, mut turns) = unbounded_channel();
-        for (name, quorum) in clients[..8].iter().enumerate() {
-            wait(lock_with_rare_polls(quorum), name, &sender);
-            wait_for_queue_length(&cluster, name as u64 + 1).await;
+        for (number, quorum) in clients[..8].iter().enumerate() {
+            wait(lock_with_rare_polls(quorum), number, &sender);
+            wait_for_queue_length(&cluster, number as u64 + 1).await;
         }
         guard.unlock().await.unwrap();
         let mut longest = Duration::ZERO;
-        for name in 0..8 {
+        for number in 0..8 {
             let (served, waited) = next(&mut turns).await;
-            assert_eq!(served, name);
+            assert_eq!(served, number);
             longest = longest.max(waited);
         }
         wait_until_clean(&cluster).await;
@@ -210,21 +211,22 @@ async fn another_node_serves_the_queue_after_the_queue_node_died() {
     let holder = client(&cluster).await;
     let guard = holder.red_lock(R).options(WITH_TTL).lock().await.unwrap();
     let (sender, mut turns) = unbounded_channel();
-    for name in 0..3 {
-        wait(lock_with_rare_polls(&client(&cluster).await), name, &sender);
-        wait_for_queue_length(&cluster, name as u64 + 1).await;
+    for number in 0..3 {
+        wait(lock_with_rare_polls(&client(&cluster).await), number, &sender);
+        wait_for_queue_length(&cluster, number as u64 + 1).await;
     }
     let queue_node = queue_lengths(&cluster)
         .await
         .iter()
         .position(|waiting| *waiting == 3)
-        .expect("one node has all three queue entries");
+        .expect("no node has all three queue entries");
     cluster.server(queue_node).kill().await;
     wait_for_queue_length(&cluster, 3).await;
     guard.unlock().await.unwrap();
+    // After the change of the queue node, the order may differ.
     let mut served = [next(&mut turns).await.0, next(&mut turns).await.0, next(&mut turns).await.0];
     served.sort_unstable();
-    assert_eq!(served, [0, 1, 2], "in any order");
+    assert_eq!(served, [0, 1, 2]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -233,15 +235,15 @@ async fn an_unlock_wakes_the_first_waiter() {
     let (contending, waiting_client) = (client(&cluster).await, client(&cluster).await);
     let (sender, turns) = unbounded_channel();
     let turns = Mutex::new(turns);
-    for name in 0..3 {
+    for number in 0..3 {
         repeat_until_woken("the waiter is woken", async || {
             let guard = contending.red_lock(R).options(WITH_TTL).lock().await.unwrap();
-            let waiting = wait(lock_with_rare_polls(&waiting_client), name, &sender);
+            let waiting = wait(lock_with_rare_polls(&waiting_client), number, &sender);
             wait_for_queue_length(&cluster, 1).await;
             guard.unlock().await.unwrap();
             let mut turns = turns.lock().await;
             let (served, waited) = next(&mut turns).await;
-            assert_eq!(served, name);
+            assert_eq!(served, number);
             waiting.await.unwrap();
             waited
         })
@@ -252,7 +254,11 @@ async fn an_unlock_wakes_the_first_waiter() {
     let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
     tokio::task::yield_now().await;
     guard.unlock().await.unwrap();
-    tokio::time::timeout(SOON, waiting).await.expect("the waiter locks the free resource").unwrap().unwrap();
+    tokio::time::timeout(SOON, waiting)
+        .await
+        .expect("the waiter does not lock the free resource")
+        .unwrap()
+        .unwrap();
     wait_until_clean(&cluster).await;
 }
 
@@ -267,17 +273,17 @@ async fn the_end_of_a_ttl_wakes_the_first_waiter() {
             server.command(&["PEXPIRE", R, "150"]).await;
         }
         let (sender, mut turns) = unbounded_channel();
-        for (name, quorum) in clients.iter().enumerate() {
-            wait(lock_with_rare_polls(quorum), name, &sender);
+        for (number, quorum) in clients.iter().enumerate() {
+            wait(lock_with_rare_polls(quorum), number, &sender);
             // The second waiter may be served before its queue entry can be seen.
-            if name == 0 {
+            if number == 0 {
                 wait_for_queue_length(&cluster, 1).await;
             }
         }
         let mut longest = Duration::ZERO;
-        for name in 0..2 {
+        for number in 0..2 {
             let (served, waited) = next(&mut turns).await;
-            assert_eq!(served, name);
+            assert_eq!(served, number);
             longest = longest.max(waited);
         }
         wait_until_clean(&cluster).await;
@@ -305,11 +311,12 @@ async fn a_shutdown_removes_the_queue_entry() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_lock_again_at_once_have_about_equally_many_turns() {
     const CLIENTS: usize = 8;
+    /// The number of turns that are counted.
     const TURNS: usize = 400;
     let cluster = Cluster::start(3).await;
     let (sender, mut turns) = unbounded_channel();
     let mut tasks = Vec::new();
-    for name in 0..CLIENTS {
+    for number in 0..CLIENTS {
         let lock = client(&cluster).await.red_lock(R);
         let sender = sender.clone();
         tasks.push(tokio::spawn(async move {
@@ -319,7 +326,7 @@ async fn clients_that_lock_again_at_once_have_about_equally_many_turns() {
                 let waited = begin.elapsed();
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 guard.unlock().await.unwrap();
-                if sender.send((name, waited)).is_err() {
+                if sender.send((number, waited)).is_err() {
                     return;
                 }
             }
@@ -328,15 +335,17 @@ async fn clients_that_lock_again_at_once_have_about_equally_many_turns() {
     let (mut begun, mut counts) = ([false; CLIENTS], [0; CLIENTS]);
     let mut waits = Vec::new();
     while waits.len() < TURNS {
-        let (name, waited) =
-            tokio::time::timeout(SOON, turns.recv()).await.expect("a client is served").unwrap();
+        let (number, waited) = tokio::time::timeout(SOON, turns.recv())
+            .await
+            .expect("no client is served before the deadline")
+            .unwrap();
         // A client that connects first has more turns at first. Counting begins when all clients have had a
         // turn.
         if begun.iter().all(|begun| *begun) {
-            counts[name] += 1;
+            counts[number] += 1;
             waits.push(waited);
         }
-        begun[name] = true;
+        begun[number] = true;
     }
     drop(turns);
     for task in tasks {

@@ -94,14 +94,14 @@ impl Scenario {
     /// Locks without renewal, because a renewal would restore a lost key.
     async fn hold(&self) -> LockGuard {
         let guard = lock_eventually(&self.holder).await;
-        assert_eq!(guard.node_replies().done(), 2, "held on exactly a quorum: {}", guard.node_replies());
+        assert_eq!(guard.node_replies().done(), 2, "not held on exactly a quorum: {}", guard.node_replies());
         guard
     }
 
     /// Returns the reply of node 1 to a lock of another, free resource.
     async fn reply_of_node_1(&self) -> NodeReply {
         let guard = match self.other_client.red_lock("free").try_lock().await {
-            Ok(guard) => guard.expect("no other client contends for the resource"),
+            Ok(guard) => guard.expect("the resource is held, although no other client contends for it"),
             // On a machine that starts dozens of servers, another node may be slow.
             Err(error) => return in_order(&replies_of(error))[1].clone(),
         };
@@ -143,7 +143,9 @@ async fn lock_eventually(lock: &RedLock) -> LockGuard {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(LONGEST_TTL + SOON, trying).await.expect("the lock is acquired")
+    tokio::time::timeout(LONGEST_TTL + SOON, trying)
+        .await
+        .expect("the lock was not acquired before the deadline")
 }
 
 /// The maximum number of runs of a scenario for which the machine is too slow. Each run doubles the ttl.
@@ -158,7 +160,7 @@ async fn assert_exclusion_broken_under(
     scenario: impl AsyncFn(Variant) -> Option<bool>,
 ) {
     let guards = [RestartGuard::PerConnection, RestartGuard::PerVote, RestartGuard::Off];
-    let in_time = async |guard| {
+    let is_broken_under = async |guard| {
         for before in 0..MAX_RUNS {
             if let Some(is_broken) = scenario(Variant { guard, ttl: TTL * (1 << before) }).await {
                 return is_broken;
@@ -166,7 +168,7 @@ async fn assert_exclusion_broken_under(
         }
         panic!("in each of {MAX_RUNS} runs, most of the lease was over before the scenario");
     };
-    let outcomes = join_all(guards.map(in_time)).await;
+    let outcomes = join_all(guards.map(is_broken_under)).await;
     let broken: Vec<_> = guards
         .into_iter()
         .zip(outcomes)

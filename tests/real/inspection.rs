@@ -21,6 +21,7 @@ use super::{
     },
 };
 
+/// The default ttl, which the locks of these tests have.
 const TTL: Duration = Duration::from_secs(30);
 
 /// The inspection is the view of a quorum, with the answer of each node.
@@ -68,7 +69,7 @@ async fn an_inspection_with_a_silent_minority_has_the_same_result() {
     assert_eq!((frozen.holder(), frozen.holds()), (Some(guard.id()), 1));
     assert_eq!(silent(&frozen), [1]);
     let timed: Vec<bool> = frozen.nodes().map(|node| node.latency().is_some()).collect();
-    assert_eq!(timed, [true, false, true], "only answers have a latency");
+    assert_eq!(timed, [true, false, true], "the nodes with a latency are not the nodes that answered");
     cluster.server(1).kill().await;
     let dead = inspect(&quorum).await;
     assert!(dead.state() == LockState::Held && dead.remaining().is_some());
@@ -98,7 +99,8 @@ async fn an_inspection_without_a_quorum_is_an_error_and_never_free() {
     drop(guard);
 }
 
-/// Split votes are "free". If silent nodes could decide, the state is "unclear". A key of another type counts
+/// If the votes are split, so that no lease has a quorum, the state is `Free`. If silent nodes could decide, the state
+/// is `Unclear`. A key of another type counts
 /// as no vote.
 #[tokio::test]
 async fn an_inspection_distinguishes_free_held_and_unclear() {
@@ -204,11 +206,11 @@ async fn a_force_unlock_wakes_a_waiter_and_ends_the_lease() {
         let woken = tokio::time::timeout(TTL / 10, waiting).await.expect("the waiter was not woken");
         let (next, waited) = woken.unwrap();
         assert!(next.fencing_token() > guard.fencing_token());
-        assert!(guard.renew().await.is_err(), "a lease that was force-unlocked is not renewed");
+        assert!(guard.renew().await.is_err(), "a force-unlocked lease was renewed");
         assert!(!guard.is_valid());
         drop(guard);
         let seen = inspect(&operator).await;
-        assert_eq!(seen.holder(), Some(next.id()), "the old guard does not touch the next lease");
+        assert_eq!(seen.holder(), Some(next.id()), "the old guard changed the next lease");
         next.unlock().await.unwrap();
         wait_for_holds(cluster.servers(), "r", 0).await;
         waited
@@ -233,13 +235,13 @@ async fn a_renewal_does_not_restore_a_force_unlocked_lease() {
     .await;
     admin::force_unlock(&operator, "r").await.unwrap();
     // Earlier than the next renewal.
-    let lost = tokio::time::timeout(TTL / 10, guard.lost()).await.expect("the loss is reported");
+    let lost = tokio::time::timeout(TTL / 10, guard.lost()).await.expect("the loss was not reported");
     assert_eq!(lost.reason, LossReason::Revoked);
     assert!(guard.renew().await.is_err());
     assert!(!guard.is_valid());
     assert_eq!(holds(cluster.servers(), "r").await, [0, 0, 0]);
     let free = admin::force_unlock(&operator, "never locked").await.unwrap();
-    assert_eq!(free.done(), 3, "a free resource is confirmed as unlocked");
+    assert_eq!(free.done(), 3, "a node has not confirmed the free resource as unlocked");
 }
 
 #[tokio::test]
@@ -257,7 +259,7 @@ async fn verify_proves_a_lease_while_a_quorum_remembers_it() {
     for _ in 0..3 {
         assert_eq!(guard.verify().await, Ok(false));
     }
-    assert!(guard.is_valid(), "an unproven lease is still valid");
+    assert!(guard.is_valid(), "a lease without proof lost its validity");
     guard.unlock().await.unwrap();
     eventually(TTL / 3, "the next lease is proven", async || {
         let next = quorum.red_lock("r").lock().await.unwrap();

@@ -46,13 +46,13 @@ fn a_server_that_restarts_empty_shows_in_connections_and_quarantine() {
         wait_for_value(&figures, QUARANTINED, server, 0.0).await;
         server.kill().await;
         wait_for_value(&figures, CONNECTIONS, server, 0.0).await;
-        assert_eq!(figures.sum(CONNECTIONS, &[]), 2.0, "the other connections stay");
+        assert_eq!(figures.sum(CONNECTIONS, &[]), 2.0, "another connection has ended");
         server.restart_empty().await;
         wait_for_value(&figures, CONNECTIONS, server, 1.0).await;
         wait_for_value(&figures, RECONNECTS, server, 1.0).await;
         wait_for_value(&figures, QUARANTINED, server, 1.0).await;
         quorum.red_lock("lock:r").lock().await.unwrap().unlock().await.unwrap();
-        assert_eq!(figures.sum(QUARANTINED, &[]), 1.0, "the other nodes vote");
+        assert_eq!(figures.sum(QUARANTINED, &[]), 1.0, "another node is in quarantine");
         assert!(figures.sum(VOTES, &[("answer", "abstained")]) <= 1.0);
         quorum.shutdown().await;
         assert_eq!(figures.sum(CONNECTIONS, &[]), 0.0);

@@ -101,7 +101,7 @@ async fn a_multi_lock_and_rlocks_of_its_resources_wait_for_each_other() {
         .await;
         assert_eq!(rlocks[0].unlock().await, Some(true));
         wait_for_subscribers(cluster.server(0), "c", 1).await;
-        assert_eq!(redisson.lock("b", 2).try_lock().await, Ok(()), "a group that waits holds nothing");
+        assert_eq!(redisson.lock("b", 2).try_lock().await, Ok(()), "a waiting group holds a resource");
         assert_eq!(redisson.lock("b", 2).unlock().await, Some(true));
         assert!(!waiting.is_finished());
         let start = Stopwatch::start();
@@ -210,7 +210,7 @@ async fn redisson(cluster: &Cluster) -> Redisson {
     Redisson::connect(cluster.server(0), LEASE).await
 }
 
-/// Starts a waiter of redquorum that unlocks again. Returns the time at which it had the lock.
+/// Starts a waiter of redquorum that unlocks again. The task returns the time at which the waiter had the lock.
 fn wait_for_red_lock(lock: RedLock) -> JoinHandle<Instant> {
     let lock = lock.options(RARE_POLLS);
     tokio::spawn(async move {
@@ -221,16 +221,17 @@ fn wait_for_red_lock(lock: RedLock) -> JoinHandle<Instant> {
     })
 }
 
-/// Starts a waiter of Redisson that keeps the lock. Returns what woke it.
+/// Starts a waiter of Redisson that keeps the lock, and waits until the waiter sleeps. The task returns the event
+/// that woke the waiter.
 ///
-/// Waits until the waiter sleeps, because a release between its subscription and its second try sends no
-/// notice to it.
+/// A release before the sleep, between the subscription and the second try, would not wake the waiter by a
+/// message.
 async fn wait_for_rlock(lock: RLock) -> JoinHandle<Wake> {
     let waiter = lock.clone();
     let waiting = tokio::spawn(async move { waiter.lock().await });
     tokio::time::timeout(SOON, lock.wait_until_asleep())
         .await
-        .expect("the RLock waits for the held resource");
+        .expect("the RLock does not wait for the held resource");
     waiting
 }
 

@@ -33,7 +33,7 @@ async fn holds_are_counted_on_all_living_servers_under_one_token() {
     let last = outer.fencing_token();
     outer.unlock().await.unwrap();
     wait_for_holds_on_living(&cluster, 0).await;
-    assert!(lock.lock().await.unwrap().fencing_token() > last, "a new lease has a new token");
+    assert!(lock.lock().await.unwrap().fencing_token() > last, "a new lease has no larger token");
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn locks_in_the_scope_of_an_owner_re_enter_and_spawned_tasks_do_not() {
         async || tokio::spawn(async move { lock.try_lock().await.unwrap().is_some() }).await.unwrap();
     assert!(!owner.scope(in_a_task()).await);
     let other = owner.scope(Owner::new().scope(async { quorum.red_lock("r").try_lock().await })).await;
-    assert!(other.unwrap().is_none(), "the innermost scope has another owner");
+    assert!(other.unwrap().is_none(), "a call re-entered with the owner of the outer scope");
     drop((outer, inner));
     wait_for_holds(cluster.servers(), "r", 0).await;
 }
@@ -159,7 +159,10 @@ async fn tasks_that_share_an_owner_take_turns_and_share_one_lease() {
     let mut guards = Vec::new();
     for task in tasks {
         guards.push(
-            tokio::time::timeout(SOON, task).await.expect("tasks of one owner wait for each other").unwrap(),
+            tokio::time::timeout(SOON, task)
+                .await
+                .expect("a task did not get the lease that its owner has")
+                .unwrap(),
         );
     }
     let token = guards[0].fencing_token();
@@ -222,7 +225,7 @@ async fn send_again(servers: &[Server], operations: &[&str]) {
                 && words.iter().any(|word| operations.iter().any(|operation| word == operation.as_bytes()))
         };
         let words =
-            log.iter().map(|(.., words)| words).find(is_sought).expect("the slow log has the request");
+            log.iter().map(|(.., words)| words).find(is_sought).expect("the slow log lacks the request");
         let mut again = Cmd::new();
         again.arg(words);
         server.query::<redis::Value>(&again).await;

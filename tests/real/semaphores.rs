@@ -20,6 +20,7 @@ const PERMITS: u32 = 4;
 /// In the first and in the last round, a client keeps its permit until all permits are held.
 #[tokio::test]
 async fn sixteen_clients_share_four_permits_although_a_server_hangs() {
+    /// The number of permits that each client acquires, one after the other.
     const ROUNDS: usize = 12;
     let cluster = Cluster::start(5).await;
     let clients = join_all((0..16).map(|_| client(&cluster))).await;
@@ -46,7 +47,7 @@ async fn sixteen_clients_share_four_permits_although_a_server_hangs() {
     });
     tokio::time::timeout(SOON * 3, join_all(work))
         .await
-        .expect("all clients are served, and all permits are in use");
+        .expect("a client is not served, or a permit stays free in the first or last round");
     cluster.servers()[0].thaw().await;
     assert_eq!(most.into_inner(), PERMITS as usize);
     eventually(SOON, "every slot is free", async || {
@@ -68,9 +69,9 @@ async fn a_full_semaphore_of_a_thousand_is_noticed_and_so_is_a_released_slot() {
     let released = permits.swap_remove(700);
     let slot = released.slot();
     released.release().await.unwrap();
-    let found = Instant::now();
+    let begin = Instant::now();
     assert_eq!(other_semaphore.acquire().await.unwrap().slot(), slot);
-    assert!(found.elapsed() < SOON, "{:?}", found.elapsed());
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
 }
 
 #[tokio::test]
@@ -130,7 +131,9 @@ fn most_since(before: &[Duration], after: &[Duration]) -> Duration {
 /// The unit of cost is a lock with its unlock on the same servers, because servers may be fast or slow.
 #[tokio::test]
 async fn a_newcomer_at_a_full_semaphore_of_a_thousand_costs_a_server_less_than_forty_locks() {
+    /// The number of measurements of each cost.
     const TIMES: usize = 25;
+    /// The number of locks in one measurement.
     const LOCKS: u32 = 50;
     for count in [3, 5] {
         let cluster = Cluster::start(count).await;

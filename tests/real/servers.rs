@@ -57,8 +57,8 @@ pub(super) async fn holds(servers: &[Server], resource: &str) -> Vec<u32> {
 /// resource.
 pub(super) async fn wait_for_holds(servers: &[Server], resource: &str, count: u32) {
     let what = format!("{resource} has {count} holds on {} servers", servers.len());
-    let is_so = async || holds(servers, resource).await.iter().all(|holds| *holds == count);
-    eventually(SOON, &what, is_so).await;
+    let has_count = async || holds(servers, resource).await.iter().all(|holds| *holds == count);
+    eventually(SOON, &what, has_count).await;
 }
 
 /// Replaces the lock of a resource on one server by that of another lease id, in one atomic step.

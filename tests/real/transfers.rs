@@ -19,7 +19,9 @@ use super::servers::{client, wait_for_holds};
 
 const CLIENTS: usize = 16;
 const ACCOUNTS: usize = 20;
+/// The number of transfers of each client.
 const TRANSFERS: usize = 25;
+/// The balance of each account at the start.
 const BALANCE: i64 = 1000;
 
 /// The seed repeats a failing run only in part: delays of the network are not seeded.

@@ -1,4 +1,4 @@
-//! Real Redis servers for integration tests, and the faults to put them through.
+//! Real Redis servers for integration tests, with their faults.
 //!
 //! ```text
 //! Cluster --owns--> Server (0..n) --runs as--> ServerProcess    redis-server, SIGSTOP, SIGKILL
@@ -7,13 +7,13 @@
 //!    +--owns--> Reaper                         removes data and containers, also after SIGKILL
 //!
 //! Sentinel --runs as--> ServerProcess          watches a master and its replicas
-//! Proxy                                        a TCP hop that holds back, swallows or delays one direction
+//! Proxy                                        holds back, discards or delays the bytes of one direction
 //! ```
 //!
-//! A test starts with [`Cluster::start`]; `REDQUORUM_TEST_SERVERS` set to `processes` or
-//! `containers` says what the servers run as, see [`Kind::choose`]. Containers need a build with
-//! `RUSTFLAGS="--cfg redquorum_containers"`, as that of `tests/run.sh --all`: other builds do
-//! without testcontainers.
+//! A test starts its servers by [`Cluster::start`]. The environment variable `REDQUORUM_TEST_SERVERS` chooses between
+//! `processes` and `containers` (see [`Kind::choose`]). Containers need a build with
+//! `RUSTFLAGS="--cfg redquorum_containers"`, such as the build of `tests/run.sh --all`. Other builds do not compile
+//! testcontainers.
 #![allow(clippy::disallowed_methods, reason = "real servers need real time and free ports")]
 #![allow(
     clippy::exhaustive_enums,

@@ -30,6 +30,7 @@ struct Flow {
     delay: Duration,
 }
 
+/// Whether bytes pass, wait in the proxy, or are discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gate {
     Open,
@@ -44,6 +45,7 @@ enum Gate {
 pub struct Proxy {
     url: String,
     port: Port,
+    /// The port of the server to which new connections lead.
     target: Arc<AtomicU16>,
     requests: watch::Sender<Flow>,
     replies: watch::Sender<Flow>,

@@ -56,7 +56,7 @@ impl Server {
         };
         let server = Self { host: Mutex::new(host), options: options.clone(), port };
         let mut host = server.host.lock().await;
-        server.answers(&mut host).await?;
+        server.wait_for_answer(&mut host).await?;
         drop(host);
         Ok(server)
     }
@@ -119,7 +119,7 @@ impl Server {
             Host::Process(process) => process.restart_empty(),
             Host::Container(container) => container.restart_empty().await.expect("the server starts again"),
         }
-        self.answers(&mut host).await.expect("the server starts again");
+        self.wait_for_answer(&mut host).await.expect("the server starts again");
     }
 
     /// Kills the server if it runs, and starts it again at the same address with its data on disk.
@@ -137,7 +137,7 @@ impl Server {
             Host::Process(process) => process.restart_keeping_data(),
             Host::Container(container) => container.restart_keeping_data().await,
         }
-        self.answers(&mut host).await.expect("the server starts again");
+        self.wait_for_answer(&mut host).await.expect("the server starts again");
     }
 
     /// Delays writes for `duration`, while reads are answered (`CLIENT PAUSE ... WRITE`, which also delays
@@ -199,7 +199,11 @@ impl Server {
     }
 
     /// Waits until the server answers PING.
-    async fn answers(&self, host: &mut Host) -> Result<(), String> {
+    ///
+    /// # Errors
+    ///
+    /// If the server has ended or does not answer in time.
+    async fn wait_for_answer(&self, host: &mut Host) -> Result<(), String> {
         let answer = async {
             loop {
                 if let Some(failure) = host.failure().await {

@@ -15,7 +15,7 @@ const URLS: [&str; 3] = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0
 /// dial would exceed the timeout.
 async fn refused(builder: QuorumBuilder) -> ConfigError {
     let outcome = tokio::time::timeout(Duration::from_secs(1), builder.connect()).await;
-    match outcome.expect("refused before anything is sent") {
+    match outcome.expect("the client dialled in place of refusing the settings") {
         Err(Error::Config(error)) => error,
         other => panic!("{other:?}"),
     }
@@ -58,7 +58,7 @@ fn an_environment_without_nodes_is_refused_with_the_variable() {
     assert_eq!(
         std::env::var_os("REDQUORUM_NODES"),
         None,
-        "the test needs an environment without the variable"
+        "the test needs an environment without REDQUORUM_NODES"
     );
     let error = Quorum::builder().nodes_from_env().unwrap_err();
     let Error::Config(ConfigError::Variable { name, given, .. }) = &error else { panic!("{error:?}") };
@@ -245,7 +245,7 @@ async fn groups_that_are_too_large_for_one_quorum_are_refused() {
         )
     };
     assert_eq!(reason(across(1001).try_lock().await), "1001 resources: expected at most 1000");
-    let largest = across(1000).try_lock().await.unwrap().expect("all resources are free");
+    let largest = across(1000).try_lock().await.unwrap().expect("a resource is held");
     assert_eq!(largest.leases().map(|lease| lease.resources().len()).collect::<Vec<_>>(), [1000, 1000]);
     largest.unlock().await.unwrap();
 }
@@ -273,7 +273,7 @@ async fn groups_across_quorums_without_an_order_are_refused() {
 }
 
 #[tokio::test]
-async fn names_of_node_metadata_are_refused() {
+async fn names_with_a_reserved_prefix_are_refused() {
     let quorum = Quorum::in_memory(3).unwrap();
     for given in ["redquorum:node", "redisson_lock_token:{a}", "redisson_lock__channel:{a}"] {
         let error = refused_lock(quorum.red_lock(given)).await;
@@ -333,7 +333,7 @@ async fn labels_that_do_not_print_as_one_line_are_refused() {
     assert_eq!(
         inspection.matches("held by web 7 (blue)/").count(),
         3,
-        "each node names the holder: {inspection}"
+        "not all nodes name the holder: {inspection}"
     );
     held.unlock().await.unwrap();
     assert_eq!(other.red_lock("r").lock().await.unwrap().id().label(), Some("x/y"));
@@ -346,7 +346,7 @@ async fn values_at_the_limits_are_accepted() {
     let lock = quorum.red_lock([b'x'; 512]).options(
         LockOptions::new().ttl(millis(60_000)).hold_at_most(Duration::MAX).quorum_timeout(Duration::MAX),
     );
-    let guard = lock.try_lock_for(Duration::MAX).await.unwrap().expect("free");
+    let guard = lock.try_lock_for(Duration::MAX).await.unwrap().expect("the resource is held");
     assert!(guard.is_valid() && guard.remaining() <= millis(60_000));
     guard.unlock().await.unwrap();
     let shortest = quorum.red_lock("r").options(LockOptions::new().ttl(millis(4)).node_timeout(millis(3)));

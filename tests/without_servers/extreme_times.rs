@@ -11,8 +11,9 @@ use redquorum::{
 const EXTREMES: [Duration; 4] =
     [Duration::MAX, Duration::from_secs(1 << 63), Duration::ZERO, Duration::from_nanos(1)];
 
-/// The largest accepted `max_ttl` and counter ttl, and the largest accepted poll interval.
+/// The largest accepted `max_ttl` and counter ttl.
 const DECADE: Duration = Duration::from_secs(3650 * 24 * 3600);
+/// The largest accepted poll interval.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A method that sets a duration.
@@ -23,7 +24,7 @@ fn assert_names(error: &ConfigError, given: Duration) {
     assert!(error.to_string().contains(&format!("{given:?}")), "{given:?}: {error}");
 }
 
-/// Asserts that a settings error names the given value. Other errors are accepted: with a node timeout of a
+/// Asserts that a settings error, if any, names the given value. Other errors are accepted: with a node timeout of a
 /// nanosecond there may be no quorum.
 fn assert_ok_or_named<T: Debug>(outcome: Result<T, Error>, given: Duration) {
     if let Err(Error::Config(error)) = outcome {
@@ -90,7 +91,7 @@ async fn no_extreme_time_of_a_lock_panics() {
     }
 }
 
-/// Returns options with each duration at its extremes, and at the longest accepted poll interval.
+/// Returns options with each duration at its extremes, and at the longest and the shortest accepted poll interval.
 fn options() -> impl Iterator<Item = (LockOptions, Duration)> {
     let settings: [Set<LockOptions>; 5] = [
         LockOptions::ttl,

@@ -225,25 +225,26 @@ fn no_part_of_the_library_uses_a_part_above_it() {
 fn each_part_of_the_library_uses_the_crates_listed_for_it() {
     let dependencies = dependencies();
     let mut unused: BTreeMap<&str, BTreeSet<&str>> =
-        CRATES.iter().map(|(room, crates)| (*room, crates.iter().copied().collect())).collect();
+        CRATES.iter().map(|(folder, crates)| (*folder, crates.iter().copied().collect())).collect();
     let mut problems = Vec::new();
     for (file, source) in sources() {
-        let rooms = CRATES
+        let folders = CRATES
             .iter()
-            .filter(|(room, _)| file.starts_with(room) || file == Path::new(&format!("{room}.rs")));
-        let (room, listed) = rooms.max_by_key(|(room, _)| room.len()).copied().unwrap_or_default();
+            .filter(|(folder, _)| file.starts_with(folder) || file == Path::new(&format!("{folder}.rs")));
+        let (folder, listed) = folders.max_by_key(|(folder, _)| folder.len()).copied().unwrap_or_default();
         for name in dependencies.iter().filter(|name| uses_crate(&source, name)) {
             if !listed.contains(&&**name) {
                 problems.push(format!("{}: uses the crate {name}", file.display()));
             }
-            if let Some(unused) = unused.get_mut(room) {
+            if let Some(unused) = unused.get_mut(folder) {
                 unused.remove(&**name);
             }
         }
     }
     let unused =
-        unused.into_iter().flat_map(|(room, crates)| crates.into_iter().map(move |name| (room, name)));
-    problems.extend(unused.map(|(room, name)| format!("{room}: lists the crate {name} and does not use it")));
+        unused.into_iter().flat_map(|(folder, crates)| crates.into_iter().map(move |name| (folder, name)));
+    problems
+        .extend(unused.map(|(folder, name)| format!("{folder}: lists the crate {name} and does not use it")));
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 

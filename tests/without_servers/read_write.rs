@@ -15,6 +15,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
+/// The default ttl.
 const TTL: Duration = Duration::from_secs(30);
 
 /// Much longer than a lock takes on in-memory nodes, and much shorter than any ttl.

@@ -19,6 +19,7 @@ use crate::{
 };
 
 const CLIENTS: usize = 8;
+/// The time for which a client holds the resource.
 const HOLD: Duration = Duration::from_millis(1);
 
 /// A client with separate connections.
@@ -28,12 +29,13 @@ enum Competitor {
     Rival(LockManager),
 }
 
-/// The calls of one client in one round.
+/// The results of one client in one round.
 #[derive(Clone, Debug, Default)]
 struct Score {
     grants: u64,
+    /// The locks and unlocks that failed.
     failed: u64,
-    /// The milliseconds of each successful call.
+    /// The milliseconds until each grant.
     waits: Sample,
 }
 
@@ -57,19 +59,24 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let title = "8 clients, one resource, held for 1 ms (fairness: grants of the luckiest / unluckiest)";
     let mut section = Section::new("contended", title, columns);
     let [(_, ours), (_, rival)] = &sides;
-    section.row("ours", ours.figures());
-    section.row("rslock", rival.figures());
-    section.verdict(Verdict::of("failed calls, ours", ours.failed as f64, Target::AtMost(0.0)));
-    section.verdict(Verdict::of("luckiest / unluckiest client, ours", ours.fairness(), Target::AtMost(1.1)));
+    section.add_row("ours", ours.figures());
+    section.add_row("rslock", rival.figures());
+    section.add_verdict(Verdict::of("failed calls, ours", ours.failed as f64, Target::AtMost(0.0)));
+    section.add_verdict(Verdict::of(
+        "luckiest / unluckiest client, ours",
+        ours.fairness(),
+        Target::AtMost(1.1),
+    ));
     let tail = ours.waits.percentile(0.99) / ours.waits.mean();
-    section.verdict(Verdict::of("p99 wait / mean wait, ours", tail, Target::AtMost(1.5)));
-    section.verdict(Verdict::of("longest wait, ours, ms", ours.waits.max(), Target::AtMost(30.0)));
+    section.add_verdict(Verdict::of("p99 wait / mean wait, ours", tail, Target::AtMost(1.5)));
+    section.add_verdict(Verdict::of("longest wait, ours, ms", ours.waits.max(), Target::AtMost(30.0)));
     Ok(section)
 }
 
-/// One kind of client over all rounds.
+/// The results of one kind of client over all rounds.
 #[derive(Debug, Default)]
 struct Side {
+    /// The grants per second in each round.
     rates: Sample,
     waits: Sample,
     /// The grants of each client over all rounds.
@@ -108,12 +115,12 @@ async fn compete(competitors: &[Competitor], lasts: Duration) -> Result<Vec<Scor
     try_join_all(running).await?.into_iter().collect()
 }
 
-/// Locks, holds and unlocks until the end. A later grant does not count.
+/// Locks, holds and unlocks until the end. A grant after the end does not count as a grant.
 async fn lock_until(end: Instant, competitor: Competitor) -> Result<Score, Problem> {
     let mut score = Score::default();
     while Instant::now() < end {
         let begin = Instant::now();
-        let is_granted = match &competitor {
+        let has_succeeded = match &competitor {
             Competitor::Ours(lock) => match lock.lock().await {
                 Ok(guard) => {
                     score.count(begin, end);
@@ -132,7 +139,7 @@ async fn lock_until(end: Instant, competitor: Competitor) -> Result<Score, Probl
                 Err(_) => false,
             },
         };
-        score.failed += u64::from(!is_granted);
+        score.failed += u64::from(!has_succeeded);
     }
     Ok(score)
 }

@@ -31,8 +31,10 @@ use crate::{
     },
 };
 
+/// The time for which a client holds the resource.
 const HOLD: Duration = Duration::from_millis(1);
 
+/// The duration of a stall.
 const STALL: Duration = Duration::from_millis(400);
 
 /// The time between two stalls.
@@ -66,7 +68,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let columns = ["gap_ms", "later", "killed_ms", "beside_stalls"];
     let title = "eight contenders and a stopped server, a killed holder, a stalling client";
     let mut section = Section::new("faults", title, columns);
-    section.row("ours", [gaps.max(), later.min(), killed.max(), share]);
+    section.add_row("ours", [gaps.max(), later.min(), killed.max(), share]);
     let verdicts = [
         ("longest time without a grant, ms", gaps.max(), Target::AtMost(1000.0)),
         ("grants of the last second / before the stop", later.min(), Target::AtLeast(0.8)),
@@ -74,7 +76,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
         ("grants beside a stalling client / without", share, Target::AtLeast(0.5)),
     ];
     for (name, value, target) in verdicts {
-        section.verdict(Verdict::of(name, value, target));
+        section.add_verdict(Verdict::of(name, value, target));
     }
     Ok(section)
 }

@@ -30,13 +30,13 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     }
     let (rival_healthy, rival_frozen) = rival(&servers, effort).await?;
     let mut section =
-        Section::new("frozen", "lock + unlock, one of 5 servers stopped", ["healthy_us", "frozen_us"]);
-    section.row("ours", [healthy.median(), frozen.median()]);
-    section.row("rslock", [rival_healthy.median(), rival_frozen.median()]);
+        Section::new("frozen", "lock + unlock, one of 5 servers frozen", ["healthy_us", "frozen_us"]);
+    section.add_row("ours", [healthy.median(), frozen.median()]);
+    section.add_row("rslock", [rival_healthy.median(), rival_frozen.median()]);
     let ratio = frozen.ratio_to(&healthy);
-    section.verdict(Verdict::of_ratio("median, frozen / healthy, ours", ratio, Target::AtMost(1.2)));
+    section.add_verdict(Verdict::of_ratio("median, frozen / healthy, ours", ratio, Target::AtMost(1.2)));
     let ratio = rival_frozen.median() / rival_healthy.median();
-    section.verdict(Verdict::of("median, frozen / healthy, rslock", ratio, None));
+    section.add_verdict(Verdict::of("median, frozen / healthy, rslock", ratio, None));
     Ok(section)
 }
 
@@ -76,6 +76,7 @@ async fn measure(contender: &mut Contender, lasts: Duration) -> Result<Sample, P
     Ok(sample)
 }
 
+/// Returns the microseconds of one lock with its unlock.
 async fn once(contender: &mut Contender) -> Result<f64, Problem> {
     let begin = Instant::now();
     contender.lock_and_unlock().await?;

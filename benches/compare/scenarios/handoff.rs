@@ -57,17 +57,17 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     }
     let mut section =
         Section::new("handoff", "start of unlock to the other client's lock", ["median_ms", "p99_ms"]);
-    section.row("ours", [our_medians.median(), our_times.percentile(0.99)]);
-    section.row("rslock", [rival_medians.median(), rival_times.percentile(0.99)]);
-    section.row("floor", [floor_medians.median(), floor_times.percentile(0.99)]);
+    section.add_row("ours", [our_medians.median(), our_times.percentile(0.99)]);
+    section.add_row("rslock", [rival_medians.median(), rival_times.percentile(0.99)]);
+    section.add_row("floor", [floor_medians.median(), floor_times.percentile(0.99)]);
     let to_floor = our_medians.ratio_to(&floor_medians);
-    section.verdict(Verdict::of_ratio(
+    section.add_verdict(Verdict::of_ratio(
         "median, ours / one round of the floor",
         to_floor,
         Target::AtMost(1.75),
     ));
     let to_rival = rival_medians.ratio_to(&our_medians);
-    section.verdict(Verdict::of_ratio("median, rslock / ours", to_rival, Target::AtLeast(50.0)));
+    section.add_verdict(Verdict::of_ratio("median, rslock / ours", to_rival, Target::AtLeast(50.0)));
     Ok(section)
 }
 

@@ -17,7 +17,7 @@ use crate::{
 
 const CLIENTS: [usize; 3] = [2, 8, 32];
 
-/// The commands of our clients. A server counts commands inside of scripts separately.
+/// The commands that our clients send. The list excludes the commands that scripts execute, which a server counts, too.
 const COMMANDS: [&str; 3] = ["evalsha", "subscribe", "unsubscribe"];
 
 /// The maximum ratio of the cost of a grant with 32 clients to the cost with two clients. The only additional cost is
@@ -33,9 +33,9 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     for clients in CLIENTS {
         costs.push(commands_per_grant(clients, lasts).await?);
     }
-    section.row("ours", costs.iter().copied());
+    section.add_row("ours", costs.iter().copied());
     let (few, many) = (costs[0], costs[CLIENTS.len() - 1]);
-    section.verdict(Verdict::of("32 clients / 2", many / few, Target::AtMost(MAX_GROWTH)));
+    section.add_verdict(Verdict::of("32 clients / 2", many / few, Target::AtMost(MAX_GROWTH)));
     Ok(section)
 }
 

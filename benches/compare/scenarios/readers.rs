@@ -19,17 +19,17 @@ use crate::{
     },
 };
 
-/// The commands of our clients. A server counts commands inside of scripts separately.
+/// The commands that our clients send. The list excludes the commands that scripts execute, which a server counts, too.
 const COMMANDS: [&str; 3] = ["evalsha", "subscribe", "unsubscribe"];
 
-/// The number of clients that read, or lock, at once.
+/// The number of clients that read, or write, at once.
 const CONCURRENT_CLIENTS: usize = 8;
-/// The time for which each of these clients holds the resource.
+/// The time for which each client holds the resource.
 const HOLD: Duration = Duration::from_millis(1);
 
 /// The number of clients that read repeatedly while a writer waits.
 const STEADY_READERS: u64 = 50;
-/// The time for which each of these clients reads.
+/// The time for which each steady reader reads.
 const READ_TIME: Duration = Duration::from_millis(10);
 /// The longest rest between two reads of a client. The rests are uniformly random. At any time only
 /// a few clients read, so the machine has time left.
@@ -44,14 +44,14 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let (read, write) = read_and_write_times(effort.pick(11, 41), effort.pick(80, 300)).await?;
     let shared = grants_per_second(lasts, true).await?;
     let exclusive = grants_per_second(lasts, false).await?;
-    section.row("read", [read.median(), shared]);
-    section.row("write", [write.median(), exclusive]);
-    section.verdict(Verdict::of_ratio(
+    section.add_row("read", [read.median(), shared]);
+    section.add_row("write", [write.median(), exclusive]);
+    section.add_verdict(Verdict::of_ratio(
         "one task, read + unlock / lock + unlock",
         read.ratio_to(&write),
         Target::AtMost(1.25),
     ));
-    section.verdict(Verdict::of(
+    section.add_verdict(Verdict::of(
         "8 clients at once, grants of readers / of writers",
         shared / exclusive,
         Target::AtLeast(6.0),
@@ -59,13 +59,13 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let (waited, longest) = writer_waits(lasts * 2).await?;
     // A lock with its unlock takes two round trips.
     let due = longest + write.median();
-    section.verdict(Verdict::of(
+    section.add_verdict(Verdict::of(
         "wait of a writer among 50 readers / their longest read and two round trips",
         waited.median() / due,
         Target::AtMost(1.0),
     ));
     let commands = commands_per_read(lasts).await?;
-    section.verdict(Verdict::of(
+    section.add_verdict(Verdict::of(
         "1,000 tasks of a client, commands per read",
         commands,
         Target::AtMost(0.05),
@@ -73,8 +73,8 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     Ok(section)
 }
 
-/// Returns the median of each round for a read and for a write, each with its unlock, measured in
-/// turns, in microseconds.
+/// Returns the microseconds of a read and of a write, each with its unlock, measured in turns: the median of each
+/// round.
 async fn read_and_write_times(rounds: usize, pairs: usize) -> Result<(Sample, Sample), Problem> {
     let servers = Servers::start(NODES).await;
     let quorum = servers.ours().await?;
@@ -88,11 +88,12 @@ async fn read_and_write_times(rounds: usize, pairs: usize) -> Result<(Sample, Sa
     Ok((read, write))
 }
 
-async fn measure(lock: &RwLock, reads: bool, pairs: usize) -> Result<f64, Problem> {
+/// Returns the median microseconds of `pairs` reads or writes, each with its unlock.
+async fn measure(lock: &RwLock, is_read: bool, pairs: usize) -> Result<f64, Problem> {
     let mut sample = Sample::default();
     for _ in 0..pairs {
         let begin = Instant::now();
-        if reads {
+        if is_read {
             lock.read().await?.unlock().await?;
         } else {
             lock.write().await?.unlock().await?;
@@ -103,15 +104,14 @@ async fn measure(lock: &RwLock, reads: bool, pairs: usize) -> Result<f64, Proble
 }
 
 /// Returns the grants per second of clients that hold one resource for `HOLD` and lock again at once.
-async fn grants_per_second(lasts: Duration, read: bool) -> Result<f64, Problem> {
+async fn grants_per_second(lasts: Duration, is_read: bool) -> Result<f64, Problem> {
     let servers = Servers::start(NODES).await;
     let mut quorums: Vec<Quorum> = Vec::new();
     for _ in 0..CONCURRENT_CLIENTS {
         quorums.push(servers.ours().await?);
     }
     let end = Instant::now() + lasts;
-    let running =
-        quorums.iter().map(|quorum| tokio::spawn(count_grants(end, quorum.rw_lock("r"), read, HOLD)));
+    let running = quorums.iter().map(|quorum| tokio::spawn(count_grants(end, quorum.rw_lock("r"), is_read)));
     let mut grants = 0;
     for granted in try_join_all(running).await? {
         grants += granted?;
@@ -119,16 +119,16 @@ async fn grants_per_second(lasts: Duration, read: bool) -> Result<f64, Problem> 
     Ok(grants as f64 / lasts.as_secs_f64())
 }
 
-/// Locks and holds until the end, and returns the number of grants.
-async fn count_grants(end: Instant, lock: RwLock, reads: bool, hold: Duration) -> Result<u64, Problem> {
+/// Reads or writes until the end, each time for `HOLD`, and returns the number of grants.
+async fn count_grants(end: Instant, lock: RwLock, is_read: bool) -> Result<u64, Problem> {
     let mut grants = 0;
     while Instant::now() < end {
-        if reads {
+        if is_read {
             let _guard = lock.read().await?;
-            sleep(hold).await;
+            sleep(HOLD).await;
         } else {
             let _guard = lock.write().await?;
-            sleep(hold).await;
+            sleep(HOLD).await;
         }
         grants += 1;
     }
@@ -187,7 +187,7 @@ async fn commands_per_read(lasts: Duration) -> Result<f64, Problem> {
     let before = servers.calls(&COMMANDS).await?;
     let end = Instant::now() + lasts;
     let reading: Vec<_> =
-        (0..TASKS).map(|_| tokio::spawn(count_grants(end, quorum.rw_lock("r"), true, HOLD))).collect();
+        (0..TASKS).map(|_| tokio::spawn(count_grants(end, quorum.rw_lock("r"), true))).collect();
     let mut reads = 0;
     for granted in try_join_all(reading).await? {
         reads += granted?;

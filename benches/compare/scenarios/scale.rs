@@ -23,14 +23,14 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let columns = NODES.map(|nodes| format!("{nodes}_nodes_us"));
     let mut section = Section::new("scale", "median of lock + unlock, one task", columns);
     for (at, name) in names.into_iter().enumerate() {
-        section.row(name, measured.iter().map(|times| times[at].medians.median()));
+        section.add_row(name, measured.iter().map(|times| times[at].medians.median()));
     }
     for (nodes, times) in NODES.iter().zip(&measured) {
         if let [ours, rival, floor] = &**times {
             let (to_rival, to_floor) =
                 (ours.medians.ratio_to(&rival.medians), ours.medians.ratio_to(&floor.medians));
-            section.verdict(Verdict::of_ratio(format!("{nodes} nodes, ours / rslock"), to_rival, None));
-            section.verdict(Verdict::of_ratio(format!("{nodes} nodes, ours / floor"), to_floor, None));
+            section.add_verdict(Verdict::of_ratio(format!("{nodes} nodes, ours / rslock"), to_rival, None));
+            section.add_verdict(Verdict::of_ratio(format!("{nodes} nodes, ours / floor"), to_floor, None));
         }
     }
     Ok(section)

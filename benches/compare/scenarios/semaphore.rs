@@ -41,31 +41,39 @@ enum Fault {
 
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let columns = ["in_use", "rounds", "commands"];
-    let mut section =
-        Section::new("semaphore", "permits of 5 nodes, 20 ms away: in use, waited for", columns);
+    let mut section = Section::new(
+        "semaphore",
+        "permits, 5 nodes at a round trip of 20 ms: share in use, rounds and commands per grant",
+        columns,
+    );
     let (permit, lock) = permits_and_locks(effort).await?;
     let ratio = permit.ratio_to(&lock);
-    section.verdict(Verdict::of_ratio("try_acquire + release / lock + unlock", ratio, Target::AtMost(1.3)));
-    // A client rests ten times as long as an acquisition takes, so 57 % of the permits are held.
+    section.add_verdict(Verdict::of_ratio(
+        "try_acquire + release / lock + unlock",
+        ratio,
+        Target::AtMost(1.3),
+    ));
+    // A client rests for ten round trips on average, acquires for one, and holds for ten. Therefore 57 % of the
+    // permits are held.
     let some_free = usage(10, 12, HOLD_ROUND_TRIPS, Fault::None, effort).await?;
-    section.row("10 of 12, some free", some_free);
-    section.verdict(Verdict::of("some free, median rounds per grant", some_free[1], Target::AtMost(1.5)));
+    section.add_row("10 of 12, some free", some_free);
+    section.add_verdict(Verdict::of("some free, median rounds per grant", some_free[1], Target::AtMost(1.5)));
     for permits in [4, 10] {
         for clients in [permits * 3 / 2, permits * 10] {
             for fault in [Fault::None, Fault::Frozen, Fault::Far] {
                 let figures = usage(permits, clients as usize, 0, fault, effort).await?;
                 let what = format!("{permits} of {clients}, {fault:?}").to_lowercase();
-                section.row(&*what, figures);
-                section.verdict(Verdict::of(format!("{what}, in use"), figures[0], Target::AtLeast(0.8)));
+                section.add_row(&*what, figures);
+                section.add_verdict(Verdict::of(format!("{what}, in use"), figures[0], Target::AtLeast(0.8)));
             }
         }
     }
     let [newcomer, release_watcher, waiting] = newcomer_costs().await?;
     let newcomer =
         Verdict::of("1,024 full, us of the busiest node, newcomer", newcomer, Target::AtMost(1000.0));
-    section.verdict(newcomer);
-    section.verdict(Verdict::of("to be release watcher, once", release_watcher, None));
-    section.verdict(Verdict::of("and us of a node per waiting second", waiting, None));
+    section.add_verdict(newcomer);
+    section.add_verdict(Verdict::of("to be release watcher, once", release_watcher, None));
+    section.add_verdict(Verdict::of("and us of a node per waiting second", waiting, None));
     Ok(section)
 }
 
@@ -79,7 +87,7 @@ async fn permits_and_locks(effort: Effort) -> Result<(Sample, Sample), Problem> 
         let mut each = <(Sample, Sample)>::default();
         for _ in 0..effort.pick(80, 300) {
             let begin = Instant::now();
-            let permit = semaphore.try_acquire().await?.ok_or("a permit is free")?;
+            let permit = semaphore.try_acquire().await?.ok_or("no permit is free")?;
             permit.release().await?;
             each.0.push(micros(begin.elapsed()));
             let begin = Instant::now();
@@ -92,7 +100,7 @@ async fn permits_and_locks(effort: Effort) -> Result<(Sample, Sample), Problem> 
     Ok((permits, locks))
 }
 
-/// Returns the share of the permits in use, the round trips per grant, and the commands per grant.
+/// Returns the share of the permits in use, the median wait for a grant in round trips, and the commands per grant.
 /// Clients rest for `rest` round trips on average.
 async fn usage(
     permits: u32,
@@ -117,7 +125,7 @@ async fn usage(
     }
     let trip = Duration::from_secs_f64(trips.median());
     if fault == Fault::Frozen {
-        servers.all().first().ok_or("there is a server")?.freeze().await;
+        servers.all().first().ok_or("there is no server")?.freeze().await;
     }
     let lasts = effort.pick(Duration::from_secs(3), Duration::from_secs(12));
     // The clients detect a silent node before the measured time begins.
@@ -128,10 +136,11 @@ async fn usage(
     let waited: Vec<Sample> = try_join_all(work).await?;
     let sent =
         if fault == Fault::Frozen { f64::NAN } else { (servers.calls(&["evalsha"]).await? - before) as f64 };
-    servers.all().first().ok_or("there is a server")?.thaw().await;
+    servers.all().first().ok_or("there is no server")?.thaw().await;
     let mut rounds = Sample::default();
     waited.iter().for_each(|waited| rounds.extend(waited));
     let in_use = held.into_inner() as f64 / 1e6 / (f64::from(permits) * lasts.as_secs_f64());
+    // The commands were counted from a second before the measured time.
     let share = lasts.as_secs_f64() / (lasts.as_secs_f64() + 1.0);
     let grants = in_use * f64::from(permits) * lasts.as_secs_f64()
         / (f64::from(HOLD_ROUND_TRIPS) * trip.as_secs_f64());
@@ -141,9 +150,12 @@ async fn usage(
 /// The schedule of each client.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
+    /// The begin of the measured time.
     from: Instant,
     until: Instant,
+    /// The duration of a round trip to a quorum.
     trip: Duration,
+    /// The mean pause before an acquisition, in round trips.
     rest: u32,
 }
 
@@ -176,6 +188,7 @@ async fn acquire_repeatedly(semaphore: Semaphore, plan: Plan, held: &AtomicU64) 
 /// figure is the time that the busiest node spends from then on until the newcomer is the release watcher. The third
 /// figure is the time that an average node spends for each later second of the wait.
 async fn newcomer_costs() -> Result<[f64; 3], Problem> {
+    /// The number of measured newcomers, one after the other.
     const NEWCOMERS: u32 = 15;
     /// The time until the newcomer has joined its wait queues, and from then on until the newcomer is
     /// the release watcher.

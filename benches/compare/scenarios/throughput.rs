@@ -54,21 +54,23 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
         }
     }
     for (contestant, medians) in contestants.iter().zip(medians) {
-        section.row(contestant.to_string(), medians);
+        section.add_row(contestant.to_string(), medians);
     }
     section.verdicts = verdicts;
     for (contestant, failed) in contestants.iter().zip(failed) {
         if let Contestant::Ours(_) = contestant {
-            section.verdict(Verdict::of("failed calls, ours", failed as f64, Target::AtMost(0.0)));
+            section.add_verdict(Verdict::of("failed calls, ours", failed as f64, Target::AtMost(0.0)));
         } else if failed > 0 {
-            section.verdict(Verdict::of(format!("failed calls, {contestant}"), failed as f64, None));
+            section.add_verdict(Verdict::of(format!("failed calls, {contestant}"), failed as f64, None));
         }
     }
     Ok(section)
 }
 
+/// The results of all tasks in one round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outcome {
+    /// The locks with their unlocks.
     pairs: u64,
     failed: u64,
 }

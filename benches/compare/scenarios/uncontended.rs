@@ -17,8 +17,9 @@ use crate::{
 /// The times of one contestant.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
-    /// The median of each round.
+    /// The median of each round, in microseconds.
     pub(super) medians: Sample,
+    /// The microseconds of each lock with its unlock.
     pub(super) all: Sample,
 }
 
@@ -29,14 +30,14 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let mut section =
         Section::new("uncontended", "lock + unlock, one task, 5 nodes", ["median_us", "p99_us"]);
     for (contestant, times) in contestants.iter().zip(&times) {
-        section.row(contestant.to_string(), [times.medians.median(), times.all.percentile(0.99)]);
+        section.add_row(contestant.to_string(), [times.medians.median(), times.all.percentile(0.99)]);
     }
     if let [ours, rival, floor, one_line] = &*times {
         let ratio = |other: &Times| ours.medians.ratio_to(&other.medians);
-        section.verdict(Verdict::of_ratio("median, ours / rslock", ratio(rival), Target::AtMost(1.0)));
-        section.verdict(Verdict::of_ratio("median, ours / floor", ratio(floor), Target::AtMost(1.15)));
+        section.add_verdict(Verdict::of_ratio("median, ours / rslock", ratio(rival), Target::AtMost(1.0)));
+        section.add_verdict(Verdict::of_ratio("median, ours / floor", ratio(floor), Target::AtMost(1.15)));
         let protocol = floor.medians.ratio_to(&one_line.medians);
-        section.verdict(Verdict::of_ratio("median, floor / one-line floor", protocol, None));
+        section.add_verdict(Verdict::of_ratio("median, floor / one-line floor", protocol, None));
     }
     Ok(section)
 }

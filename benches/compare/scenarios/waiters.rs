@@ -23,7 +23,7 @@ const CLIENTS: usize = 50;
 /// The number of consecutive hand-offs that are measured.
 const HAND_OFFS: usize = 500;
 
-/// The commands of our clients. A server counts commands inside of scripts separately.
+/// The commands that our clients send. The list excludes the commands that scripts execute, which a server counts, too.
 const OURS: [&str; 5] = ["evalsha", "script|load", "subscribe", "unsubscribe", "ping"];
 
 /// The commands of rslock's clients.
@@ -38,19 +38,20 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let columns = ["one_resource", "own_resources", "hand_off_p50_ms", "hand_off_p99_ms"];
     let mut section = Section::new("waiters", title, columns);
     let tail = hand_offs.percentile(0.99);
-    section.row("ours", [one, distinct, hand_offs.median(), tail]);
-    section.row("rslock", [rival, f64::NAN, f64::NAN, f64::NAN]);
-    section.verdict(Verdict::of("p99 of a hand-off, one resource, ms", tail, Target::AtMost(30.0)));
-    section.verdict(Verdict::of("commands, one resource", one, Target::AtMost(0.5)));
-    section.verdict(Verdict::of("commands, a resource for each", distinct, Target::AtMost(2.5)));
+    section.add_row("ours", [one, distinct, hand_offs.median(), tail]);
+    section.add_row("rslock", [rival, f64::NAN, f64::NAN, f64::NAN]);
+    section.add_verdict(Verdict::of("p99 of a hand-off, one resource, ms", tail, Target::AtMost(30.0)));
+    section.add_verdict(Verdict::of("commands, one resource", one, Target::AtMost(0.5)));
+    section.add_verdict(Verdict::of("commands, a resource for each", distinct, Target::AtMost(2.5)));
     Ok(section)
 }
 
 /// Returns the rate of our clients' commands, and the milliseconds from each unlock to the next grant
-/// once the first resource is free. Each waiter waits for the resource of number `resource_of(waiter)`.
+/// once the first resource is free, if all waiters share one
+/// resource. Each waiter waits for the resource of number `resource_of(waiter)`.
 async fn ours(effort: Effort, resource_of: impl Fn(usize) -> usize) -> Result<(f64, Sample), Problem> {
     let servers = Servers::start(NODES).await;
-    // The lease has the longest ttl and no renewal, so that the holder sends nothing.
+    // The leases have the longest ttl and no renewal, so that the holder sends nothing.
     let holder = servers.ours().await?;
     let mut held: Vec<LockGuard> = Vec::new();
     for waiter in 0..WAITERS {

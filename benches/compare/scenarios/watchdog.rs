@@ -58,16 +58,16 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let columns =
         ["calls_per_node_and_period", "percent_of_a_core", "longest_call_ms", "latest_renewal_ms", "lost"];
     let mut section = Section::new("watchdog", title, columns);
-    section.row("ours", [calls, share, millis(longest), millis(delay), lost as f64]);
+    section.add_row("ours", [calls, share, millis(longest), millis(delay), lost as f64]);
     let most = Target::AtMost(MAX_CALLS_PER_LEASE * leases as f64);
-    section.verdict(Verdict::of("calls per node and renewal period", calls, most));
-    section.verdict(Verdict::of(
+    section.add_verdict(Verdict::of("calls per node and renewal period", calls, most));
+    section.add_verdict(Verdict::of(
         "longest call of a server, ms",
         millis(longest),
         Target::AtMost(MAX_CALL_MS),
     ));
-    section.verdict(Verdict::of("percent of one core", share, Target::AtMost(5.0)));
-    section.verdict(Verdict::of("leases lost", lost as f64, Target::AtMost(0.0)));
+    section.add_verdict(Verdict::of("percent of one core", share, Target::AtMost(5.0)));
+    section.add_verdict(Verdict::of("leases lost", lost as f64, Target::AtMost(0.0)));
     Ok(section)
 }
 

@@ -27,7 +27,8 @@ impl Honesty {
         Self { grace }
     }
 
-    fn checked(indexed: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
+    /// Returns a violation if a check found the lease valid before its grant or after its end.
+    fn untimely_validity(indexed: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
         let AttemptRecord { attempt, process, granted, ended, .. } = *record;
         if granted.is_none_or(|granted| granted.entry > indexed.entry) {
             return Some(Violation::EarlyValidity { attempt, process, at: indexed.at });
@@ -36,7 +37,8 @@ impl Honesty {
         is_over.then_some(Violation::LateValidity { lease: record.grant()?, at: indexed.at })
     }
 
-    fn announced(&self, indexed: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
+    /// Returns a violation if the first announcement of a loss was late.
+    fn late_loss(&self, indexed: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
         let ended = record.ended.filter(|ended| !ended.is_unlocked)?;
         let is_first = record.announced.is_some_and(|announced| announced.entry == indexed.entry);
         let is_late = is_first && indexed.at > ended.at.saturating_add(self.grace);
@@ -48,8 +50,8 @@ impl Rule<'_> for Honesty {
     fn on_event(&mut self, indexed: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
         let Some(record) = indexed.record else { return };
         found.extend(match indexed.event {
-            Event::Checked { is_valid: true, .. } => Self::checked(indexed, record),
-            Event::Announced { .. } => self.announced(indexed, record),
+            Event::Checked { is_valid: true, .. } => Self::untimely_validity(indexed, record),
+            Event::Announced { .. } => self.late_loss(indexed, record),
             _ => None,
         });
     }

@@ -22,7 +22,8 @@ pub(crate) struct AttemptRecord<'h> {
     pub(crate) lost: Option<Duration>,
     pub(crate) ended: Option<EndedRecord>,
     pub(crate) announced: Option<AnnouncedRecord>,
-    is_verified: bool,
+    /// Whether a verification has begun and proved nothing yet.
+    is_verifying: bool,
 }
 
 /// A grant, with the index of its entry.
@@ -67,7 +68,7 @@ impl<'h> AttemptRecord<'h> {
             lost,
             ended,
             announced,
-            is_verified: false,
+            is_verifying: false,
         }
     }
 
@@ -105,13 +106,13 @@ impl<'h> AttemptRecord<'h> {
             {
                 return Err("the attempt was not granted");
             }
-            Event::Proven { .. } if !self.is_verified => return Err("no verification began"),
+            Event::Proven { .. } if !self.is_verifying => return Err("no verification began"),
             Event::Granted { token, .. } => self.granted = Some(GrantedRecord { entry, at, token }),
             Event::Lost { .. } => self.lost = Some(at),
             Event::Ended { is_unlocked, .. } => self.ended = Some(EndedRecord { entry, at, is_unlocked }),
             Event::Announced { .. } => drop(self.announced.get_or_insert(AnnouncedRecord { entry, at })),
-            Event::Verifying { .. } => self.is_verified = true,
-            Event::Proven { .. } => self.is_verified = false,
+            Event::Verifying { .. } => self.is_verifying = true,
+            Event::Proven { .. } => self.is_verifying = false,
             _ => {}
         }
         Ok(())

@@ -44,14 +44,22 @@ impl<'h> Rule<'h> for Registers<'h> {
 /// * **For a write without a token:** all other processes.
 #[derive(Default)]
 struct Accepted {
+    /// The access with the largest token.
     newest: Option<Access>,
+    /// The write with the largest token.
     newest_write: Option<Access>,
+    /// The last read under each token.
     reads_by_token: HashMap<FencingToken, IndexedAccess>,
-    reads_without: HashMap<usize, IndexedAccess>,
-    reads_by_client: HashMap<usize, IndexedAccess>,
+    /// The last read of each process without a token.
+    reads_without_token: HashMap<usize, IndexedAccess>,
+    /// The last read of each process, with or without a token.
+    reads_by_process: HashMap<usize, IndexedAccess>,
+    /// The last writes with a token, by token.
     writes_by_token: LastTwo<FencingToken>,
-    writes_without: LastTwo<usize>,
-    writes_by_client: LastTwo<usize>,
+    /// The last writes without a token, by process.
+    writes_without_token: LastTwo<usize>,
+    /// The last writes with or without a token, by process.
+    writes_by_process: LastTwo<usize>,
 }
 
 impl Accepted {
@@ -59,9 +67,9 @@ impl Accepted {
         let Access { process, token, .. } = read.access;
         match token {
             Some(token) => drop(self.reads_by_token.insert(token, read)),
-            None => drop(self.reads_without.insert(process, read)),
+            None => drop(self.reads_without_token.insert(process, read)),
         }
-        self.reads_by_client.insert(process, read);
+        self.reads_by_process.insert(process, read);
         self.claim(read.access);
     }
 
@@ -69,13 +77,14 @@ impl Accepted {
         let Access { process, token, .. } = write.access;
         match token {
             Some(token) => self.writes_by_token.push(token, write),
-            None => self.writes_without.push(process, write),
+            None => self.writes_without_token.push(process, write),
         }
-        self.writes_by_client.push(process, write);
+        self.writes_by_process.push(process, write);
         self.claim(write.access);
         self.newest_write = newer(self.newest_write, write.access);
     }
 
+    /// Records an access with the largest token so far.
     fn claim(&mut self, access: Access) {
         self.newest = newer(self.newest, access);
     }
@@ -102,19 +111,20 @@ impl Accepted {
         match write.token {
             Some(token) => later(
                 self.reads_by_token.get(&token).copied(),
-                self.reads_without.get(&write.process).copied(),
+                self.reads_without_token.get(&write.process).copied(),
             ),
-            None => self.reads_by_client.get(&write.process).copied(),
+            None => self.reads_by_process.get(&write.process).copied(),
         }
     }
 
     /// Returns the last write by another writer.
     fn other_write(&self, write: Access) -> Option<IndexedAccess> {
         match write.token {
-            Some(token) => {
-                later(self.writes_by_token.other_than(&token), self.writes_without.other_than(&write.process))
-            }
-            None => self.writes_by_client.other_than(&write.process),
+            Some(token) => later(
+                self.writes_by_token.other_than(&token),
+                self.writes_without_token.other_than(&write.process),
+            ),
+            None => self.writes_by_process.other_than(&write.process),
         }
     }
 }
@@ -131,6 +141,7 @@ fn newer(newest: Option<Access>, access: Access) -> Option<Access> {
     if access.token > newest.and_then(|newest| newest.token) { Some(access) } else { newest }
 }
 
+/// Returns the access with the later entry.
 fn later(a: Option<IndexedAccess>, b: Option<IndexedAccess>) -> Option<IndexedAccess> {
     a.into_iter().chain(b).max_by_key(|access| access.entry)
 }

@@ -189,7 +189,7 @@ pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + 
 }
 
 /// Draws cases without faults in which processes lock repeatedly. Each process locks again right
-/// after its unlock.
+/// after it has dropped its guard.
 pub(super) fn of_a_queue() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), 2..=6_usize, millis(50..=100)).prop_map(|(seed, processes, hold)| {
         let step = Step { end: StepEnd::Drop, ..lock(Duration::ZERO, hold) };
@@ -216,7 +216,8 @@ pub(in crate::sim) fn is_out_of_turn(report: &Report) -> bool {
     })
 }
 
-/// Whether the resource was free for longer than a hand-off may take.
+/// Whether the resource was free for longer than a tenth of a second, which no hand-off with a wake
+/// takes.
 pub(super) fn is_hand_off_slow(report: &Report) -> bool {
     let mut unlocked = None;
     report.history.entries().iter().any(|entry| match entry.event {

@@ -55,11 +55,11 @@ impl Symptom {
                     _ => Ok(report),
                 }
             }
-            Self::LeaseLost => unless(cases::has_lost_lease(&report), report),
-            Self::OutOfTurn => unless(cases::is_out_of_turn(&report), report),
-            Self::SlowHandOff => unless(cases::is_hand_off_slow(&report), report),
-            Self::ReadersSerialized => unless(readers::are_readers_serialized(&report), report),
-            Self::WriterOvertaken => unless(readers::is_writer_overtaken(&report), report),
+            Self::LeaseLost => fail_if(cases::has_lost_lease(&report), report),
+            Self::OutOfTurn => fail_if(cases::is_out_of_turn(&report), report),
+            Self::SlowHandOff => fail_if(cases::is_hand_off_slow(&report), report),
+            Self::ReadersSerialized => fail_if(readers::are_readers_serialized(&report), report),
+            Self::WriterOvertaken => fail_if(readers::is_writer_overtaken(&report), report),
         }
     }
 }
@@ -71,7 +71,7 @@ fn check(case: &Case) -> Result<Report, Box<Failure>> {
 }
 
 /// Returns the report, as a failure if `is_shown` is true.
-fn unless(is_shown: bool, report: Report) -> Result<Report, Box<Failure>> {
+fn fail_if(is_shown: bool, report: Report) -> Result<Report, Box<Failure>> {
     if is_shown { Err(Box::new(Failure { report, violations: None })) } else { Ok(report) }
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Symptom {
 /// Breaks a rule and runs cases until a case shows the symptom. Without a broken rule, the same
 /// case must keep its promises and not show the symptom.
 #[expect(clippy::print_stdout, reason = "a line of the table")]
-fn is_caught(mutation: Mutation, symptom: Symptom, cases: &(impl Strategy<Value = Case> + Sync)) {
+fn assert_caught(mutation: Mutation, symptom: Symptom, cases: &(impl Strategy<Value = Case> + Sync)) {
     let campaign = Campaign::new(MOST_CASES).seed(1).shrinks(100);
     let found = {
         let _broken = break_rule(Some(mutation));
@@ -104,34 +104,35 @@ fn is_caught(mutation: Mutation, symptom: Symptom, cases: &(impl Strategy<Value 
     }
 }
 
-fn breaks(mutation: Mutation, promise: Promise) {
-    is_caught(mutation, Symptom::Broken(promise), &Case::strategy(&Schedules::tolerated()));
+/// Asserts that random cases show a broken promise if this rule is broken.
+fn assert_breaks(mutation: Mutation, promise: Promise) {
+    assert_caught(mutation, Symptom::Broken(promise), &Case::strategy(&Schedules::tolerated()));
 }
 
 #[test]
 fn a_reused_lease_id_is_caught() {
     let schedules = Schedules::tolerated().nodes([3]).processes(2..=3).faults(1, 10);
-    is_caught(Mutation::ReuseLeaseId, Symptom::Broken(Promise::Exclusion), &Case::strategy(&schedules));
+    assert_caught(Mutation::ReuseLeaseId, Symptom::Broken(Promise::Exclusion), &Case::strategy(&schedules));
 }
 
 #[test]
 fn a_quorum_that_wins_after_the_end_of_validity_is_caught() {
-    is_caught(Mutation::SkipLastValidityCheck, Symptom::Broken(Promise::Honesty), &cases::of_pauses());
+    assert_caught(Mutation::SkipLastValidityCheck, Symptom::Broken(Promise::Honesty), &cases::of_pauses());
 }
 
 #[test]
 fn half_of_the_nodes_as_a_quorum_is_caught() {
-    breaks(Mutation::HalfIsQuorum, Promise::Exclusion);
+    assert_breaks(Mutation::HalfIsQuorum, Promise::Exclusion);
 }
 
 #[test]
 fn a_quorum_of_answering_nodes_is_caught() {
-    breaks(Mutation::QuorumOfAnswering, Promise::Exclusion);
+    assert_breaks(Mutation::QuorumOfAnswering, Promise::Exclusion);
 }
 
 #[test]
 fn an_unconditional_write_back_is_caught() {
-    is_caught(
+    assert_caught(
         Mutation::WriteBackUnconditionally,
         Symptom::Broken(Promise::Order),
         &cases::of_late_write_backs(200),
@@ -140,7 +141,7 @@ fn an_unconditional_write_back_is_caught() {
 
 #[test]
 fn a_write_back_without_owner_check_is_caught() {
-    is_caught(
+    assert_caught(
         Mutation::WriteBackWithoutOwner,
         Symptom::Broken(Promise::Order),
         &cases::of_late_write_backs(15),
@@ -149,7 +150,7 @@ fn a_write_back_without_owner_check_is_caught() {
 
 #[test]
 fn a_write_back_that_lowers_a_counter_is_caught() {
-    is_caught(
+    assert_caught(
         Mutation::WriteBackAboveToken,
         Symptom::Broken(Promise::Order),
         &cases::of_late_write_backs(200),
@@ -158,17 +159,17 @@ fn a_write_back_that_lowers_a_counter_is_caught() {
 
 #[test]
 fn a_token_that_is_not_written_back_is_caught() {
-    is_caught(Mutation::NoWriteBack, Symptom::Broken(Promise::Order), &cases::of_late_write_backs(15));
+    assert_caught(Mutation::NoWriteBack, Symptom::Broken(Promise::Order), &cases::of_late_write_backs(15));
 }
 
 #[test]
 fn a_renewal_that_heals_only_below_the_token_is_caught() {
-    is_caught(Mutation::HealOnlyBelowToken, Symptom::LeaseLost, &cases::of_a_long_lease());
+    assert_caught(Mutation::HealOnlyBelowToken, Symptom::LeaseLost, &cases::of_a_long_lease());
 }
 
 #[test]
 fn a_proof_by_nodes_that_gave_larger_tokens_is_caught() {
-    is_caught(
+    assert_caught(
         Mutation::VerifyAboveToken,
         Symptom::Broken(Promise::Proof),
         &Case::strategy(&Schedules::beyond()),
@@ -177,7 +178,7 @@ fn a_proof_by_nodes_that_gave_larger_tokens_is_caught() {
 
 #[test]
 fn a_proof_by_nodes_without_counter_is_caught() {
-    is_caught(
+    assert_caught(
         Mutation::VerifyWithoutCounter,
         Symptom::BrokenBeyond(Promise::Proof),
         &cases::of_forgetful_nodes(),
@@ -186,22 +187,22 @@ fn a_proof_by_nodes_without_counter_is_caught() {
 
 #[test]
 fn an_unlock_without_owner_check_is_caught() {
-    breaks(Mutation::UnlockWithoutOwner, Promise::Exclusion);
+    assert_breaks(Mutation::UnlockWithoutOwner, Promise::Exclusion);
 }
 
 #[test]
 fn a_missing_tombstone_for_a_lock_is_caught() {
-    breaks(Mutation::NoTombstoneForLock, Promise::Residue);
+    assert_breaks(Mutation::NoTombstoneForLock, Promise::Residue);
 }
 
 #[test]
 fn a_missing_tombstone_for_a_renewal_is_caught() {
-    breaks(Mutation::NoTombstoneForRenewal, Promise::Residue);
+    assert_breaks(Mutation::NoTombstoneForRenewal, Promise::Residue);
 }
 
 #[test]
 fn validity_from_after_the_first_answer_is_caught() {
-    is_caught(
+    assert_caught(
         Mutation::StartAfterFirstAnswer,
         Symptom::Broken(Promise::Exclusion),
         &cases::of_slow_answers(),
@@ -210,44 +211,44 @@ fn validity_from_after_the_first_answer_is_caught() {
 
 #[test]
 fn a_ttl_that_is_shortened_is_caught() {
-    is_caught(Mutation::ShortenTtl, Symptom::Broken(Promise::Exclusion), &cases::of_reentries());
+    assert_caught(Mutation::ShortenTtl, Symptom::Broken(Promise::Exclusion), &cases::of_reentries());
 }
 
 #[test]
 fn a_node_that_grants_out_of_turn_is_caught() {
-    is_caught(Mutation::GrantOutOfTurn, Symptom::OutOfTurn, &cases::of_a_queue());
+    assert_caught(Mutation::GrantOutOfTurn, Symptom::OutOfTurn, &cases::of_a_queue());
 }
 
 #[test]
 fn a_node_that_wakes_nobody_is_caught() {
-    is_caught(Mutation::NoWake, Symptom::SlowHandOff, &cases::of_a_queue());
+    assert_caught(Mutation::NoWake, Symptom::SlowHandOff, &cases::of_a_queue());
 }
 
 #[test]
 fn a_rollback_that_skips_the_silent_is_caught() {
-    breaks(Mutation::RollbackSkipsSilent, Promise::Residue);
+    assert_breaks(Mutation::RollbackSkipsSilent, Promise::Residue);
 }
 
 #[test]
 fn a_loss_that_is_announced_by_the_renewal_is_caught() {
-    breaks(Mutation::LossOnlyByRenewal, Promise::Honesty);
+    assert_breaks(Mutation::LossOnlyByRenewal, Promise::Honesty);
 }
 
 #[test]
 fn holds_as_increments_are_caught() {
-    is_caught(Mutation::HoldsAsIncrements, Symptom::Broken(Promise::Exclusion), &cases::of_reentries());
+    assert_caught(Mutation::HoldsAsIncrements, Symptom::Broken(Promise::Exclusion), &cases::of_reentries());
 }
 
 #[test]
 fn votes_below_those_that_a_node_forgot_are_caught() {
-    is_caught(Mutation::VoteBelowMinimum, Symptom::Broken(Promise::Order), &cases::of_old_backups());
+    assert_caught(Mutation::VoteBelowMinimum, Symptom::Broken(Promise::Order), &cases::of_old_backups());
 }
 
 #[test]
 fn a_renewal_that_counts_at_once_in_quarantine_is_caught() {
     let restart =
         |at| TimedFault { at, fault: Fault::Crash { node: 2, lasts: Duration::ZERO, memory: Memory::Lost } };
-    is_caught(
+    assert_caught(
         Mutation::CountInQuarantine,
         Symptom::Broken(Promise::Exclusion),
         &cases::of_forgotten_votes(restart),
@@ -257,7 +258,7 @@ fn a_renewal_that_counts_at_once_in_quarantine_is_caught() {
 #[test]
 fn a_renewal_that_counts_at_a_node_without_metadata_is_caught() {
     let flush = |at| TimedFault { at, fault: Fault::Flush { node: 2 } };
-    is_caught(
+    assert_caught(
         Mutation::CountWithoutMetadata,
         Symptom::Broken(Promise::Exclusion),
         &cases::of_forgotten_votes(flush),

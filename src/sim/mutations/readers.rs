@@ -152,73 +152,73 @@ fn of_late_downgrades() -> impl Strategy<Value = Case> + Clone {
 
 #[test]
 fn a_reader_that_deletes_a_key_of_another_is_caught() {
-    breaks(Mutation::UnshareAnyKey, Promise::Exclusion);
+    assert_breaks(Mutation::UnshareAnyKey, Promise::Exclusion);
 }
 
 #[test]
 fn a_reader_that_unlocks_for_all_is_caught() {
-    breaks(Mutation::UnshareForAll, Promise::Exclusion);
+    assert_breaks(Mutation::UnshareForAll, Promise::Exclusion);
 }
 
 #[test]
 fn a_key_that_ends_with_the_reader_that_leaves_is_caught() {
-    breaks(Mutation::OneEndForReaders, Promise::Exclusion);
+    assert_breaks(Mutation::OneEndForReaders, Promise::Exclusion);
 }
 
 #[test]
 fn a_token_of_a_reader_that_is_not_written_back_is_caught() {
-    breaks(Mutation::ReadersWriteNothingBack, Promise::Order);
+    assert_breaks(Mutation::ReadersWriteNothingBack, Promise::Order);
 }
 
 #[test]
 fn a_first_reader_that_repeats_the_vote_before_it_is_caught() {
-    breaks(Mutation::FirstReaderRepeats, Promise::Order);
+    assert_breaks(Mutation::FirstReaderRepeats, Promise::Order);
 }
 
 #[test]
 fn a_write_back_of_no_reader_is_caught() {
-    is_caught(Mutation::WriteBackOfNoReader, Symptom::Broken(Promise::Order), &of_late_readers());
+    assert_caught(Mutation::WriteBackOfNoReader, Symptom::Broken(Promise::Order), &of_late_readers());
 }
 
 #[test]
 fn a_write_back_to_readers_that_came_after_a_writer_is_caught() {
-    is_caught(Mutation::WriteBackBelowPhase, Symptom::Broken(Promise::Order), &of_repeated_readers());
+    assert_caught(Mutation::WriteBackBelowPhase, Symptom::Broken(Promise::Order), &of_repeated_readers());
 }
 
 #[test]
 fn a_stale_phase_is_caught() {
-    is_caught(Mutation::StalePhase, Symptom::Broken(Promise::Proof), &of_lost_readers());
+    assert_caught(Mutation::StalePhase, Symptom::Broken(Promise::Proof), &of_lost_readers());
 }
 
 #[test]
 fn a_reader_that_is_renewed_as_a_writer_is_caught() {
-    is_caught(Mutation::RenewAsWriter, Symptom::LeaseLost, &of_long_readers());
+    assert_caught(Mutation::RenewAsWriter, Symptom::LeaseLost, &of_long_readers());
 }
 
 /// Asserts that none of 200 cases shows the symptom if no rule is broken.
-fn shows_nothing(symptom: Symptom, cases: &(impl Strategy<Value = Case> + Sync)) {
+fn assert_shows_nothing(symptom: Symptom, cases: &(impl Strategy<Value = Case> + Sync)) {
     let found = Campaign::new(200).seed(1).run(cases, |case| symptom.check(case)).err();
     assert!(found.is_none(), "{}", found.unwrap());
 }
 
 #[test]
 fn readers_neither_wait_for_readers_nor_overtake_a_writer() {
-    shows_nothing(Symptom::ReadersSerialized, &of_queued_readers());
-    shows_nothing(Symptom::WriterOvertaken, &of_newcomers());
-    shows_nothing(Symptom::LeaseLost, &of_long_readers());
+    assert_shows_nothing(Symptom::ReadersSerialized, &of_queued_readers());
+    assert_shows_nothing(Symptom::WriterOvertaken, &of_newcomers());
+    assert_shows_nothing(Symptom::LeaseLost, &of_long_readers());
 }
 
 #[test]
 fn a_missing_wake_by_a_reader_is_caught() {
-    is_caught(Mutation::NoReaderWake, Symptom::ReadersSerialized, &of_queued_readers());
+    assert_caught(Mutation::NoReaderWake, Symptom::ReadersSerialized, &of_queued_readers());
 }
 
 #[test]
 fn a_mark_without_renewal_is_caught() {
-    is_caught(Mutation::NoMarkRenewal, Symptom::WriterOvertaken, &of_newcomers());
+    assert_caught(Mutation::NoMarkRenewal, Symptom::WriterOvertaken, &of_newcomers());
 }
 
 #[test]
 fn a_downgrade_after_the_end_of_the_write_lease_is_caught() {
-    is_caught(Mutation::DowngradeTooLate, Symptom::Broken(Promise::Exclusion), &of_late_downgrades());
+    assert_caught(Mutation::DowngradeTooLate, Symptom::Broken(Promise::Exclusion), &of_late_downgrades());
 }

@@ -13,6 +13,7 @@ use proptest::{
 /// queue before the holder unlocks.
 pub(super) const HOLD: Duration = Duration::from_millis(500);
 
+/// Locks `rounds` times, each time for `hold`.
 pub(super) async fn rounds(process: Process, rounds: u32, hold: Duration) {
     let quorum = quorum(&process);
     let lock = quorum.red_lock("r");
@@ -39,7 +40,7 @@ pub(super) fn hand_offs(report: &Report) -> Vec<Duration> {
 }
 
 /// Locks in the order of the processes: process 0 holds the lock, and the other processes arrive a
-/// tenth of a second apart.
+/// tenth of a second apart. Process 0 returns its guard after two seconds, for the caller to drop.
 pub(super) async fn in_order(process: Process) -> Option<LockGuard> {
     let quorum = quorum(&process);
     process.sleep(process.index() as u32 * millis(100)).await;

@@ -51,7 +51,7 @@ fn an_old_backup_on_enough_nodes_repeats_no_token() {
             drop(quorum.red_lock("r").lock().await);
         }
     });
-    assert_eq!(tokens(&report).len(), 3, "the quarantine ends");
+    assert_eq!(tokens(&report).len(), 3, "not each of the three calls was granted");
     assert_keeps(&report, &Promises::ALL);
 }
 
@@ -97,7 +97,10 @@ async fn hold_through(process: Process, until: Duration) {
     if process.index() > 0 {
         process.sleep(SECOND).await;
         while process.clock().now().since_origin() < until {
-            assert!(!matches!(lock.try_lock().await, Ok(Some(_))), "the holder still holds it");
+            assert!(
+                !matches!(lock.try_lock().await, Ok(Some(_))),
+                "a second process got the lock during the lease"
+            );
             process.sleep(millis(100)).await;
         }
         return;
@@ -122,5 +125,5 @@ fn a_lease_survives_the_restart_of_every_node_one_after_the_other() {
         report.check(&Promises::ALL).map(|()| report)
     });
     let summary = found.unwrap_or_else(|found| panic!("{found}"));
-    assert_eq!((summary.runs, summary.grants), (RUNS, RUNS), "one lease in each run, so one token");
+    assert_eq!((summary.runs, summary.grants), (RUNS, RUNS), "not exactly one lease in each run");
 }

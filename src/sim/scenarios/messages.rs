@@ -231,7 +231,7 @@ fn s27_a_late_request_never_shortens_a_later_ttl() {
 
 /// Process 0 is paused beyond the end of its lease and then unlocks. By then process 1 holds the
 /// lock, and process 2 calls `try_lock` repeatedly.
-fn unlock_by_the_last_holder() -> Report {
+fn late_unlock() -> Report {
     let schedule = steady(3, 3).with(millis(100), Fault::Pause { process: 0, lasts: 15 * SECOND });
     run(schedule, |process| async move {
         if process.index() == 2 {
@@ -247,10 +247,10 @@ fn unlock_by_the_last_holder() -> Report {
 
 #[test]
 fn s28_a_late_unlock_does_not_affect_the_next_holder() {
-    let report = unlock_by_the_last_holder();
+    let report = late_unlock();
     assert_keeps(&report, &Promises::ALL);
     assert!(granted(&report, 1)[0] < 11 * SECOND && granted(&report, 2)[0] > 17 * SECOND);
-    assert!(breaks(&breaking(Mutation::UnlockWithoutOwner, unlock_by_the_last_holder), Promise::Exclusion));
+    assert!(breaks(&breaking(Mutation::UnlockWithoutOwner, late_unlock), Promise::Exclusion));
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn s54_a_hanging_queue_node_costs_two_hedges_and_then_little() {
 /// Kills a process that reaches only one node, so that an orphaned key stays on that node for a
 /// ttl. Each node has this role in turn, including the queue node. Other processes take turns
 /// meanwhile. Returns the number of runs with a slow hand-off. A hand-off is slow only if the
-/// orphaned key is on the queue node.
+/// orphaned key is on the queue node. If `of_reader` is true, the killed process reads.
 fn slow_hand_offs_beside_an_orphaned_key<Turns>(
     of_reader: bool,
     turns: impl Fn(Process) -> Turns + Copy + Send + Sync + 'static,

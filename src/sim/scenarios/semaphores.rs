@@ -26,9 +26,10 @@ struct Usage {
     in_use: f64,
     /// The average time to get a permit, in round trips.
     round_trips: f64,
-    /// The number of attempts for each grant: first the attempts that requested votes for a slot,
-    /// then all attempts, including attempts that sent a request only to a queue node.
+    /// The number of attempts for each grant that requested votes for a slot.
     rounds: f64,
+    /// The number of all attempts for each grant, including attempts that sent a request only to a
+    /// queue node.
     attempts: f64,
     /// The largest number of grants between the call and the grant of another process.
     most_before: usize,
@@ -103,7 +104,8 @@ fn s72_a_free_permit_takes_little_more_than_a_round_trip() {
     }
 }
 
-/// Prints one line of a table in docs/BENCHMARKS.md, which contains the command.
+/// Runs processes that do not rest, and returns their figures. Also prints the figures as one line
+/// of a table in docs/BENCHMARKS.md, which contains the command.
 fn saturated(permits: u32, processes: usize, fault: Option<Fault>, lasts: Duration) -> Usage {
     let condition = fault.as_ref().map_or_else(|| "all well".to_owned(), Fault::to_string);
     let usage = usage(permits, processes, 0.0, fault, lasts);
@@ -338,7 +340,7 @@ fn s74_a_latch_never_opens_early_under_tolerated_faults() {
 #[test]
 fn s74_a_latch_that_counts_calls_opens_early() {
     let arrived = breaking(Mutation::CountArrivals, || passes(300)).unwrap_err();
-    assert!(arrived > 0, "a process passes early, and nothing else fails");
+    assert!(arrived > 0, "the run failed for another reason than an early pass");
 }
 
 /// A quarantine of all nodes lasts for 20.2 s here, and the quorum timeout is 10 s.

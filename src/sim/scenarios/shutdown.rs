@@ -3,6 +3,7 @@
 use super::*;
 use crate::{clock::Clock, quorum::ShutdownReport, sim::Memory};
 
+/// The grace period of most shutdowns.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Returns two faults that keep a node from answering for longer than any run of this file.

@@ -28,7 +28,7 @@ fn with_a_kept_future(is_shared: bool, begin: Duration, held_until: Duration) ->
                 assert!(poll!(&mut kept).is_pending());
                 process.sleep(10 * SECOND).await;
                 if let Ok(guard) = kept.await {
-                    assert!(process.check_valid(&guard), "the guard is valid");
+                    assert!(process.check_valid(&guard), "the kept future returned an invalid guard");
                 }
             }
             1 => {
@@ -57,10 +57,10 @@ fn s62_an_unpolled_future_blocks_neither_its_client_nor_other_clients() {
         let free = millis(begin.max(held_until));
         let of_siblings = granted(&report, 0);
         let [sibling, kept] = &*of_siblings else { panic!("{of_siblings:?}") };
-        assert!(*sibling <= free + millis(300), "the sibling takes the turn: {of_siblings:?}");
+        assert!(*sibling <= free + millis(300), "the sibling did not take the turn: {of_siblings:?}");
         assert!(
             *kept >= millis(begin) + 10 * SECOND,
-            "the kept future locks after its next poll: {of_siblings:?}"
+            "the kept future locked before its next poll: {of_siblings:?}"
         );
         assert!(granted(&report, 1)[0] <= free + millis(500), "{:?}", granted(&report, 1));
     }
@@ -86,7 +86,7 @@ fn s62_an_unpolled_attempt_is_rolled_back_after_an_attempt_timeout() {
         assert!(poll!(&mut kept).is_pending());
         process.sleep(10 * SECOND).await;
         let guard = kept.await.unwrap().unwrap();
-        assert!(process.check_valid(&guard), "the call made another attempt");
+        assert!(process.check_valid(&guard), "the call returned the lease of its rolled-back attempt");
     });
     assert_keeps(&report, &Promises::ALL);
     let other = granted(&report, 1)[0];

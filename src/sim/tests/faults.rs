@@ -117,7 +117,7 @@ fn a_hanging_node_does_not_execute_its_slow_backlog() {
         .with(Duration::ZERO, Fault::Slow { node: 0, lasts: 2 * SECOND, by: millis(300) })
         .with(SECOND + millis(200), Fault::Hang { node: 0, lasts: millis(500) });
     let took = attempt_under(schedule);
-    assert!(took >= millis(1000), "the node hangs until 700 ms, and then takes 300 ms: {took:?}");
+    assert!(took >= millis(1000), "the attempt took only {took:?}, and not 300 ms after the hang of 700 ms");
 }
 
 #[test]
@@ -128,7 +128,10 @@ fn a_node_executes_its_backlog_when_a_slow_fault_ends() {
     };
     let (short, long) = (SECOND + millis(100), 10 * SECOND);
     let took = attempt_under(slow(short));
-    assert!((millis(100)..millis(150)).contains(&took), "the node is slow for the first 100 ms: {took:?}");
+    assert!(
+        (millis(100)..millis(150)).contains(&took),
+        "the attempt took {took:?}, and not the first 100 ms, in which the node is slow"
+    );
     assert!(attempt_under(slow(long)) >= millis(300));
 }
 
@@ -141,7 +144,7 @@ fn a_crash_refuses_the_connections_in_the_backlog_of_a_slow_node() {
         process.sleep(SECOND).await;
         let began = process.clock().now().since_origin();
         let failed = process.quorum().unwrap().red_lock("r").try_lock().await;
-        assert!(failed.is_err(), "the node is down");
+        assert!(failed.is_err(), "a node that is down granted");
         let took = process.clock().now().since_origin() - began;
         assert!(took < millis(300), "the connection was not refused at the crash: {took:?}");
     });
@@ -157,7 +160,11 @@ fn a_clock_stops_for_a_freeze_and_not_for_a_pause() {
         let began = process.clock().now().since_origin();
         process.sleep(SECOND + millis(1)).await;
         let counted = process.clock().now().since_origin() - began;
-        assert_eq!(counted, 10 * SECOND + SECOND / 2, "the clock does not count the second of the freeze");
+        assert_eq!(
+            counted,
+            10 * SECOND + SECOND / 2,
+            "the clock counted the second of the freeze, or not the pause"
+        );
     });
     assert_eq!(report.end, End::Done);
 }

@@ -8,6 +8,7 @@ use crate::sim::{history::AttemptRecord, millis::Millis};
 /// The number of characters from the start to the end of a history.
 const COLUMNS: usize = 80;
 
+// The characters of a row, as the legend explains them.
 const ASKED: char = '.';
 const HELD: char = '#';
 const SHARED: char = '=';
@@ -53,6 +54,7 @@ fn rows(timeline: &Timeline<'_>) -> Vec<(String, BarRow)> {
     held.chain(faults).chain(broken).collect()
 }
 
+/// The characters of one row.
 struct BarRow {
     cells: [char; COLUMNS],
     end: Duration,

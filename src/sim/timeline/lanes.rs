@@ -44,25 +44,25 @@ pub(super) fn palette<'a>(timeline: &'a Timeline<'_>) -> Palette<'a> {
 /// Returns the lanes from top to bottom: the violations with their numbers, the processes, and the
 /// nodes, processes and paths with faults.
 pub(super) fn lanes(timeline: &Timeline<'_>, palette: &Palette<'_>, axis: &Axis) -> Vec<Lane> {
-    let violations = (!timeline.violations.is_empty()).then(|| violations(timeline, axis));
+    let violations = (!timeline.violations.is_empty()).then(|| violations_lane(timeline, axis));
     let processes = timeline.processes.iter().map(|process| {
         let attempts = timeline.index.iter().filter(|record| record.process == *process);
         let broken = timeline.violations.iter().filter(|violation| violation.process() == *process);
         Lane {
             name: process_name(*process),
-            rows: TimelineRow::pack(attempts.map(|record| lease(record, palette, axis)).collect()),
+            rows: TimelineRow::pack(attempts.map(|record| lease_bar(record, palette, axis)).collect()),
             broken: broken.map(|violation| axis.x(violation.at())).collect(),
         }
     });
     let faults = fault::by_lane(&timeline.faults).into_iter().map(|(name, faults)| Lane {
         name: name.to_owned(),
-        rows: TimelineRow::pack(faults.into_iter().map(|fault| faulty(fault, axis)).collect()),
+        rows: TimelineRow::pack(faults.into_iter().map(|fault| fault_bar(fault, axis)).collect()),
         broken: Vec::new(),
     });
     violations.into_iter().chain(processes).chain(faults).collect()
 }
 
-fn violations(timeline: &Timeline<'_>, axis: &Axis) -> Lane {
+fn violations_lane(timeline: &Timeline<'_>, axis: &Axis) -> Lane {
     let bars = timeline.violations.iter().enumerate().map(|(index, violation)| {
         let from = axis.x(violation.at());
         Bar {
@@ -79,7 +79,7 @@ fn violations(timeline: &Timeline<'_>, axis: &Axis) -> Lane {
     Lane { name: "violations".to_owned(), rows: TimelineRow::pack(bars.collect()), broken: Vec::new() }
 }
 
-fn lease(record: &AttemptRecord<'_>, palette: &Palette<'_>, axis: &Axis) -> Bar {
+fn lease_bar(record: &AttemptRecord<'_>, palette: &Palette<'_>, axis: &Axis) -> Bar {
     let ended = record.ended.map(|ended| ended.at);
     let over = if record.granted.is_some() { ended } else { record.lost };
     let (token, title) = match record.grant() {
@@ -99,7 +99,7 @@ fn lease(record: &AttemptRecord<'_>, palette: &Palette<'_>, axis: &Axis) -> Bar 
     }
 }
 
-fn faulty(fault: &TimelineFault, axis: &Axis) -> Bar {
+fn fault_bar(fault: &TimelineFault, axis: &Axis) -> Bar {
     let from = axis.x(fault.from);
     Bar {
         from,

@@ -8,6 +8,7 @@ use crate::sim::{
     millis::Millis,
 };
 
+/// A line of the text.
 struct TimelineLine {
     at: Duration,
     subject: String,
@@ -47,6 +48,7 @@ fn lines(timeline: &Timeline<'_>) -> Vec<TimelineLine> {
     steps.chain(faults).chain(violations).collect()
 }
 
+/// Returns the name of a process in a timeline, such as `c0`.
 pub(super) fn process_name(process: usize) -> String {
     format!("c{process}")
 }

@@ -12,13 +12,18 @@ use super::{
     row::{Bar, CHARACTER, TimelineRow},
 };
 
+/// The space at the edges, in pixels, as all sizes here.
 const MARGIN: f64 = 16.0;
+/// The height of the legend.
 const HEAD: f64 = 40.0;
+/// The height of the scale.
 const FOOT: f64 = 32.0;
+/// The height of a bar.
 const BAR: f64 = 15.0;
 /// The height of a bar, its label, and a gap.
 const ROW: f64 = BAR + 18.0;
 const LANE_GAP: f64 = 8.0;
+/// The height of a line of the violations below the scale.
 const SENTENCE: f64 = 15.0;
 /// The largest number of violations that are written out.
 const SENTENCES: usize = 20;
@@ -55,7 +60,7 @@ pub(super) fn draw(timeline: &Timeline<'_>) -> String {
     picture.append(grid(&axis, bottom));
     let mut top = HEAD;
     for lane in &lanes {
-        picture.append(drawn(lane, &axis, top));
+        picture.append(lane_group(lane, &axis, top));
         top += height(lane);
     }
     for (index, sentence) in sentences.into_iter().enumerate() {
@@ -123,7 +128,7 @@ fn grid(axis: &Axis, bottom: f64) -> Group {
     grid
 }
 
-fn drawn(lane: &Lane, axis: &Axis, top: f64) -> Group {
+fn lane_group(lane: &Lane, axis: &Axis, top: f64) -> Group {
     let mut group = Group::new();
     let rule =
         Line::new().set("x1", MARGIN).set("x2", axis.right()).set("y1", top - 4.0).set("y2", top - 4.0);
@@ -132,7 +137,7 @@ fn drawn(lane: &Lane, axis: &Axis, top: f64) -> Group {
         text(MARGIN, top + BAR - 4.0, lane.name.as_str()).set("font-size", 11).set("font-weight", "bold"),
     );
     for (index, row) in lane.rows.iter().enumerate() {
-        filled(row, axis, top + index as f64 * ROW, &mut group);
+        append_row(row, axis, top + index as f64 * ROW, &mut group);
     }
     for x in &lane.broken {
         let mark = vertical(*x, top - 4.0, top + height(lane) - LANE_GAP - 2.0, BROKEN);
@@ -141,16 +146,16 @@ fn drawn(lane: &Lane, axis: &Axis, top: f64) -> Group {
     group
 }
 
-fn filled(row: &TimelineRow, axis: &Axis, top: f64, group: &mut Group) {
+fn append_row(row: &TimelineRow, axis: &Axis, top: f64, group: &mut Group) {
     for bar in &row.bars {
-        group.append(striped(bar, top));
+        group.append(bar_group(bar, top));
     }
     for (x, label) in row.labels(axis.right() + 2.0 * MARGIN) {
         group.append(text(x, top + BAR + 10.0, label));
     }
 }
 
-fn striped(bar: &Bar, top: f64) -> Group {
+fn bar_group(bar: &Bar, top: f64) -> Group {
     let mut group = Group::new();
     group.append(Title::new(bar.title.as_str()));
     let stripe = BAR / bar.colours.len().max(1) as f64;

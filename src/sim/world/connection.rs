@@ -33,8 +33,10 @@ pub(crate) struct SimTransport {
 impl Transport for SimTransport {
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
         let number = self.world.lock().open(self.process, self.node, &self.parameters);
-        Dial { connection: Some(SimConnection { world: self.world.clone(), number, is_loaded: false }) }
-            .boxed()
+        Dial {
+            connection: Some(SimConnection { world: self.world.clone(), number, has_load_to_report: false }),
+        }
+        .boxed()
     }
 }
 
@@ -49,7 +51,7 @@ struct SimConnection {
     world: World,
     number: usize,
     /// Whether the client requested a load of the script that this connection has not reported yet.
-    is_loaded: bool,
+    has_load_to_report: bool,
 }
 
 impl Future for Dial {
@@ -59,7 +61,7 @@ impl Future for Dial {
         let Some(connection) = self.connection.take() else { return Poll::Pending };
         match connection.poll_inbox(context) {
             Poll::Ready(Inbound::Welcome) => Poll::Ready(Ok(Box::new(connection))),
-            Poll::Ready(Inbound::Refused(fault)) => Poll::Ready(Err(fault)),
+            Poll::Ready(Inbound::Refused(error)) => Poll::Ready(Err(error)),
             Poll::Ready(_) => Poll::Ready(Err(NodeError::Unreachable("the connection broke at once".into()))),
             Poll::Pending => {
                 self.connection = Some(connection);
@@ -95,7 +97,7 @@ impl Connection for SimConnection {
     }
 
     fn load(&mut self) {
-        self.is_loaded = true;
+        self.has_load_to_report = true;
     }
 
     fn registered(&mut self, incarnation: Option<Incarnation>) {
@@ -114,7 +116,7 @@ impl Connection for SimConnection {
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<ConnectionEvent> {
         // Simulated nodes do not lose the script.
-        if std::mem::take(&mut self.is_loaded) {
+        if std::mem::take(&mut self.has_load_to_report) {
             return Poll::Ready(ConnectionEvent::Loaded);
         }
         loop {

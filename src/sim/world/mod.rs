@@ -70,7 +70,9 @@ pub(crate) struct World(Arc<Mutex<WorldState>>);
 pub(crate) struct WorldState {
     schedule: Arc<Schedule>,
     origin: tokio::time::Instant,
+    /// The events by time in microseconds, and by number among events of the same time.
     queue: BTreeMap<(u64, u64), WorldEvent>,
+    /// The number of the next event.
     next_event: u64,
     /// The task that waits for the next event.
     driver: Option<Waker>,
@@ -85,6 +87,7 @@ pub(crate) struct WorldState {
     history: History,
     trace: DefaultHasher,
     budget: u64,
+    /// The part of the budget that events and task polls have used.
     spent: u64,
     /// The lease ids of attempts that sent a lock without a queue entry to any node.
     rounds: BTreeSet<LeaseId>,

@@ -167,6 +167,7 @@ impl WorldState {
         self.deliver(at, Delivery { connection: number, payload });
     }
 
+    /// Puts the arrival of a message into the queue of events.
     fn deliver(&mut self, at: u64, delivery: Delivery) {
         // A message that never arrives is not in flight.
         if at == u64::MAX {
@@ -198,6 +199,7 @@ impl WorldState {
         }
     }
 
+    /// Handles the arrival of a message at its node or its process.
     pub(super) fn arrive(&mut self, delivery: Delivery, after: &mut Teardown) {
         self.network.in_flight -= 1;
         let now = self.now();
@@ -215,6 +217,7 @@ impl WorldState {
         }
     }
 
+    /// Refuses, stores or executes a message, depending on the state of its node.
     pub(super) fn arrive_at_node(&mut self, delivery: Delivery, now: u64) {
         let Some(connection) = self.connections.get(delivery.connection) else { return };
         let Some(server) = self.servers.get_mut(connection.node) else { return };

@@ -38,13 +38,14 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ProcessState {
     pub(super) clock: SkewedClock,
-    /// The number of present faults that pause the process, and below, of faults that freeze its
-    /// clock. Faults may overlap.
+    /// The number of present faults that pause the process. Faults may overlap.
     paused: u32,
+    /// The number of present faults that freeze the clock of the process.
     frozen: u32,
     is_killed: bool,
     /// The beginnings and ends of past pauses.
     pauses: Vec<(u64, u64)>,
+    /// The beginning of the present or last pause.
     paused_at: u64,
     /// The tasks that were polled during a pause.
     parked: Vec<Waker>,

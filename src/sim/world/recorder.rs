@@ -34,7 +34,9 @@ pub(crate) struct Recorder {
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     next_attempt: u64,
+    /// The attempt and the process of each lease id.
     by_lease_id: BTreeMap<LeaseId, (u64, usize)>,
+    /// The process and the lease of each attempt whose lease has not ended.
     active: BTreeMap<u64, (usize, Arc<dyn ObservedLease>)>,
     /// The time at which each attempt failed or its lease ended.
     over_at: BTreeMap<u64, u64>,

@@ -41,11 +41,13 @@ pub(crate) struct Server {
     pub(super) clock: SkewedClock,
     /// The number of the present incarnation of the server, from 0.
     pub(super) incarnation: u64,
-    /// The number of present crashes, and below, the number of present hangs.
+    /// The number of present crashes.
     down: u32,
+    /// The number of present hangs.
     hung: u32,
     /// The additional time per call of each present fault; the times add up.
     slowness: Vec<u64>,
+    /// The time at which the server, being slow, will have executed all messages so far.
     busy_until: u64,
     /// The messages that arrived during a hang.
     pub(super) backlog: VecDeque<Delivery>,

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     exit_status(file.as_deref().map(Path::new)).into()
 }
 
-/// Migrates on in-memory nodes: alone, beside another migration, and until the lease is revoked.
+/// Migrates on in-memory nodes: alone, beside another migration, and until the client is shut down.
 pub(crate) fn run() -> Result<(), Error> {
     let quorum = blocking::Quorum::in_memory(3)?;
     let lock = quorum.red_lock("migration").options(MIGRATION);
@@ -92,7 +92,7 @@ pub(crate) fn run_with(file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the exit status of wrong settings.
+/// Asserts the exit status for a settings file that does not exist.
 pub(crate) fn run_without_settings() {
     assert_eq!(exit_status(Some(Path::new("/no/such/file.toml"))), WRONG_CONFIG);
 }

@@ -84,7 +84,7 @@ pub(crate) async fn run([own, rival]: [Quorum; 2]) -> anyhow::Result<()> {
     assert!(late.is_err_and(|error| error.0 == StatusCode::CONFLICT), "a stale token was accepted");
 
     assert!(own.shutdown().await.is_complete());
-    assert_eq!(charge().await?.0, 500, "the client was shut down");
+    assert_eq!(charge().await?.0, 500, "a charge after the shutdown of the client");
     rival.shutdown().await;
     server.abort();
     Ok(())

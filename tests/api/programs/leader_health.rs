@@ -12,8 +12,8 @@ use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
 
 use super::http::request;
 
-/// A candidate waits without a limit, also while no quorum answers.
-const TERM: LockOptions = LockOptions::new().ttl(Duration::from_secs(10)).quorum_timeout(Duration::MAX);
+/// Without a limit of the quorum timeout, a candidate waits also while no quorum answers.
+const PATIENT: LockOptions = LockOptions::new().ttl(Duration::from_secs(10)).quorum_timeout(Duration::MAX);
 
 /// Leads whenever this instance is elected, until the client is shut down.
 async fn lead(election: Election, address: String, jobs: Jobs) -> anyhow::Result<()> {
@@ -59,7 +59,7 @@ async fn leader(State((_, election)): State<(Quorum, Election)>) -> (StatusCode,
 
 /// Starts an instance of the service.
 async fn start(quorum: Quorum, jobs: Jobs) -> anyhow::Result<Instance> {
-    let election = quorum.election("scheduler").options(TERM);
+    let election = quorum.election("scheduler").options(PATIENT);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let campaign = tokio::spawn(lead(election.clone(), address.to_string(), jobs));

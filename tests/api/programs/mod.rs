@@ -8,6 +8,7 @@
 //! ```
 //!
 //! `run` receives two clients of one quorum, as two processes would have; in `two_quorums`, of two quorums.
+//! `blocking_migration` and `simulated_balance` make their own clients.
 
 use redquorum::{Error, MemoryCluster, Quorum};
 

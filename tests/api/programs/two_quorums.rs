@@ -1,6 +1,6 @@
 //! A customer record that moves between two regions, each with a quorum, under the locks of both.
 //!
-//! `run` receives a client of each quorum. No other file uses `MultiLock::across`.
+//! `run` receives a client of each quorum. No other program uses `MultiLock::across`.
 
 use std::{
     collections::BTreeMap,

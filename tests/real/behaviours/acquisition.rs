@@ -19,6 +19,7 @@ use super::{
 /// ends within one window of the moment before the call.
 #[tokio::test]
 async fn a_lease_whose_validity_ended_while_nodes_stalled_is_not_returned() {
+    /// The ttl.
     const SHORT: Duration = Duration::from_millis(300);
     /// The validity: the ttl less one percent and 2 ms.
     const WINDOW: Duration = Duration::from_millis(295);
@@ -39,7 +40,7 @@ async fn a_lease_whose_validity_ended_while_nodes_stalled_is_not_returned() {
                 let noise = Duration::from_millis(50);
                 assert!(end <= WINDOW + noise, "valid until {end:?} after the call");
             }
-            Ok(None) => panic!("no other client contends for the resource"),
+            Ok(None) => panic!("the resource is held, although no other client contends for it"),
             Err(error) => assert!(stall >= Duration::from_millis(150), "stalled for {stall:?}: {error}"),
         }
         wait_until_unlocked(&cluster, "r").await;

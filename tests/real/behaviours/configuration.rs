@@ -31,7 +31,7 @@ async fn a_server_behind_two_addresses_is_refused_at_connect() {
                 }
             }
         };
-        let refused = tokio::time::timeout(SOON, refused).await.expect("the second address is refused");
+        let refused = tokio::time::timeout(SOON, refused).await.expect("the second address was not refused");
         let Error::Config(error @ ConfigError::Server { .. }) = refused else {
             panic!("{other}: {refused:?}")
         };

@@ -19,6 +19,7 @@ const NOISE: Duration = Duration::from_millis(300);
 /// The number of alternations between a healthy and a hung node. Alternating spreads the load of other
 /// programs over both measurements.
 const TURNS: usize = 6;
+/// The number of locks with their unlocks in each half of a turn.
 const ROUNDS: usize = 60;
 /// The node timeout of a lock with a long ttl: the time for which a client would wait for a hung node.
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);

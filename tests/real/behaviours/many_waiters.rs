@@ -15,9 +15,12 @@ use super::{
     wait_for_queue_entries, wait_until_unlocked,
 };
 
+/// The number of waiting tasks of one client.
 const TASKS: usize = 5_000;
+/// The resources of these tasks, which another client holds.
 const RESOURCES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
+/// The number of waiting tasks whose commands are counted.
 const WAITERS: usize = 100;
 /// The first part of a wait, with a subscription and frequent polls, which the measurement leaves out.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -40,7 +43,7 @@ async fn start_waiting_tasks(cluster: &Cluster) -> (Vec<LockGuard>, Quorum, Join
         wait_for_queue_entries(cluster, resource, 1).await;
     }
     for server in cluster.servers() {
-        assert_eq!(connections(server).await, 2, "one connection for each client");
+        assert_eq!(connections(server).await, 2, "not one connection for each client");
     }
     assert!(tasks.try_join_next().is_none());
     (guards, waiter, tasks)

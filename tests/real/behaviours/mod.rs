@@ -69,7 +69,7 @@ async fn proxies(cluster: &Cluster) -> Vec<Proxy> {
     join_all(cluster.servers().iter().map(Proxy::before)).await
 }
 
-/// Connects a client without a restart guard. For tests of something else, in which the guard would first
+/// Connects a client without a restart guard. For tests of other behaviours, in which the guard would first
 /// wait for the end of a quarantine.
 async fn client_without_guard(cluster: &Cluster) -> Quorum {
     builder(cluster).restart_guard(RestartGuard::Off).connect().await.unwrap()

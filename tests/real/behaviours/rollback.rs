@@ -35,8 +35,8 @@ async fn a_failed_attempt_is_rolled_back_on_nodes_that_granted_failed_or_were_si
     for server in cluster.some(1..3) {
         wait_until_rolled_back(server, "r").await;
     }
-    // Four nodes are a quorum. The fifth still has the string under the resource's name.
-    lock.try_lock().await.unwrap().expect("the failed attempt left no lock").unlock().await.unwrap();
+    // Four nodes are enough for a quorum. Server 0 still has the string under the name of the resource.
+    lock.try_lock().await.unwrap().expect("the failed attempt left a lock").unlock().await.unwrap();
     let kept: String = cluster.server(0).query(redis::cmd("GET").arg("r")).await;
     assert_eq!(kept, "something else");
 }
@@ -54,7 +54,7 @@ async fn the_rollback_of_an_attempt_precedes_the_next_attempt() {
         let replies = replies_of(lock.try_lock().await.unwrap_err());
         assert_eq!(replies.done(), 1, "{replies}");
         for_each(&proxies, |proxy| proxy.open(Direction::Replies));
-        let guard = lock.try_lock_for(SOON).await.unwrap().expect("free");
+        let guard = lock.try_lock_for(SOON).await.unwrap().expect("the resource is held");
         // One of the two nodes may not have been asked, because it was still silent.
         renew_until_all_granted(&guard).await;
         guard.unlock().await.unwrap();
@@ -97,7 +97,13 @@ async fn a_lock_that_arrives_after_its_own_rollback_is_refused() {
     assert_eq!(unlocked, before + 1, "the lock arrived before its rollback, so the test shows nothing");
     eventually(SOON, "the lock has arrived, too", async || calls(server).await > unlocked).await;
     assert!(!is_locked(server, "r").await);
-    let guard = quorum.red_lock("r").options(WITH_TTL).try_lock_for(SOON).await.unwrap().expect("free");
+    let guard = quorum
+        .red_lock("r")
+        .options(WITH_TTL)
+        .try_lock_for(SOON)
+        .await
+        .unwrap()
+        .expect("the resource is held");
     guard.unlock().await.unwrap();
 }
 
@@ -151,6 +157,6 @@ async fn an_unlock_refused_by_a_busy_server_is_repeated() {
         server.command(&["SCRIPT", "KILL"]).await;
     };
     let (endless, ()) = tokio::join!(server.try_query::<()>(&endless), unlock);
-    assert!(endless.is_err(), "the script was killed");
+    assert!(endless.is_err(), "the endless script ended without an error");
     wait_until_unlocked(&cluster, "r").await;
 }

@@ -108,7 +108,13 @@ async fn restarted_servers_get_the_script_with_the_new_connection() {
     for server in cluster.servers() {
         server.restart_empty().await;
     }
-    let guard = quorum.red_lock("r").options(WITH_TTL).try_lock_for(SOON).await.unwrap().expect("free");
+    let guard = quorum
+        .red_lock("r")
+        .options(WITH_TTL)
+        .try_lock_for(SOON)
+        .await
+        .unwrap()
+        .expect("the resource is held");
     guard.unlock().await.unwrap();
     wait_until_unlocked(&cluster, "r").await;
 }

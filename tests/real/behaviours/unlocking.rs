@@ -100,7 +100,7 @@ async fn unlocking_a_resource_of_another_lease_is_an_error_and_changes_nothing()
         put_lock(server, "dropped", "other:7", Some(OTHER_TTL)).await;
     }
     assert_eq!(loss(guard.unlock().await.unwrap_err()), LossReason::Revoked);
-    assert!(dropped.is_valid(), "the client has noticed the loss");
+    assert!(dropped.is_valid(), "the client has noticed the loss, so the test shows nothing");
     drop(dropped);
     quorum.shutdown().await;
     for server in cluster.servers() {
@@ -135,7 +135,7 @@ async fn a_handle_locks_again_after_its_unlock() {
     for _ in 0..3 {
         let guard = lock.lock().await.unwrap();
         assert_eq!(guard.holds(), 1);
-        assert!(lock.try_lock().await.unwrap().is_none(), "a lock is not re-entrant by accident");
+        assert!(lock.try_lock().await.unwrap().is_none(), "a lock without an owner re-entered");
         assert!(!ids.contains(guard.id()));
         ids.push(guard.id().clone());
         let unlocked = guard.unlock().await.unwrap();

@@ -28,7 +28,7 @@ fn wait_in_background(quorum: &Quorum, options: LockOptions) -> JoinHandle<Insta
 
 /// Fails the test if the future takes as long as a ttl or a rare poll.
 async fn within_deadline<F: IntoFuture>(future: F) -> F::Output {
-    tokio::time::timeout(SOON, future).await.expect("the future completes before the deadline")
+    tokio::time::timeout(SOON, future).await.expect("the future did not complete before the deadline")
 }
 
 /// An unlock wakes a waiter at once: no poll and no end of a ttl is due within minutes.

@@ -69,7 +69,8 @@ async fn a_renewal_in_flight_does_not_restore_an_unlocked_key() {
     let quorum = client(&cluster).await;
     for round in 0..150 {
         let lock = quorum.red_lock("r").options(WITH_TTL);
-        let guard = lock.try_lock_for(SOON).await.unwrap().expect("the last round has unlocked the resource");
+        let guard =
+            lock.try_lock_for(SOON).await.unwrap().expect("the last round has not unlocked the resource");
         if round % 2 == 0 {
             // The renewal is sent, and its future dropped before the answer.
             assert!(guard.renew().now_or_never().is_none());

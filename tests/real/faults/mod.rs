@@ -41,7 +41,7 @@ async fn reasons_if_any(lock: &RedLock) -> Option<[NodeError; 2]> {
 
 /// Returns the errors of the two faulty nodes, which have to prevent the lock.
 async fn reasons(lock: &RedLock) -> [NodeError; 2] {
-    reasons_if_any(lock).await.expect("two of three servers are faulty")
+    reasons_if_any(lock).await.expect("the lock succeeded although two of three servers are faulty")
 }
 
 /// Waits until both faulty nodes give an error for which `is_expected` holds. Some faults take time, or first
@@ -214,6 +214,6 @@ async fn a_server_that_is_busy_with_a_script_is_reported() {
         cluster.server(2).try_query::<()>(&endless),
         check
     );
-    assert!(one.is_err() && other.is_err(), "the scripts were killed");
+    assert!(one.is_err() && other.is_err(), "an endless script ended without an error");
     assert_recovers(&cluster, &lock).await;
 }

@@ -16,7 +16,7 @@ use super::{
 #[tokio::test]
 async fn quorums_are_locked_in_one_order_whatever_the_order_of_arguments() {
     let (eu, us) = (Cluster::start(1).await, Cluster::start(1).await);
-    let (one, other) = (Region::connect(&eu, &us).await, Region::connect(&eu, &us).await);
+    let (one, other) = (TwoRegions::connect(&eu, &us).await, TwoRegions::connect(&eu, &us).await);
     let group = one.group(false).lock().await.unwrap();
     assert_eq!(resources(&group), ["x", "y"]);
     group.unlock().await.unwrap();
@@ -30,8 +30,8 @@ async fn quorums_are_locked_in_one_order_whatever_the_order_of_arguments() {
 
     let tasks: Vec<_> = (0..8)
         .map(|number| {
-            let region = if number % 2 == 0 { &one } else { &other };
-            let group = region.group(number % 4 < 2);
+            let regions = if number % 2 == 0 { &one } else { &other };
+            let group = regions.group(number % 4 < 2);
             tokio::spawn(async move {
                 for _ in 0..10 {
                     group.lock().await.unwrap().unlock().await.unwrap();
@@ -40,7 +40,7 @@ async fn quorums_are_locked_in_one_order_whatever_the_order_of_arguments() {
         })
         .collect();
     for task in tasks {
-        tokio::time::timeout(SOON, task).await.expect("two groups deadlock").unwrap();
+        tokio::time::timeout(SOON, task).await.expect("two groups wait for each other").unwrap();
     }
 }
 
@@ -48,13 +48,13 @@ async fn quorums_are_locked_in_one_order_whatever_the_order_of_arguments() {
 async fn a_group_over_two_quorums_is_all_or_nothing_and_lost_with_either_lease() {
     let ttl = Duration::from_secs(2);
     let (eu, us) = (Cluster::start(3).await, Cluster::start(3).await);
-    let region = Region::connect(&eu, &us).await;
+    let regions = TwoRegions::connect(&eu, &us).await;
     for (cluster, taken) in [(&eu, "x"), (&us, "y")] {
         for server in cluster.servers() {
             put_owner(server, taken, OTHER_ID, LONG).await;
         }
-        assert!(region.group(false).try_lock().await.unwrap().is_none());
-        assert!(region.group(true).try_lock_for(Duration::from_millis(200)).await.unwrap().is_none());
+        assert!(regions.group(false).try_lock().await.unwrap().is_none());
+        assert!(regions.group(true).try_lock_for(Duration::from_millis(200)).await.unwrap().is_none());
         let (other, free) = if taken == "x" { (&us, "y") } else { (&eu, "x") };
         wait_until_unlocked(other.servers(), &[free]).await;
         for server in cluster.servers() {
@@ -62,7 +62,7 @@ async fn a_group_over_two_quorums_is_all_or_nothing_and_lost_with_either_lease()
         }
     }
     for (broken, sound, free) in [(&us, &eu, "x"), (&eu, &us, "y")] {
-        let group = region.group(false).options(LockOptions::new().ttl(ttl)).lock().await.unwrap();
+        let group = regions.group(false).options(LockOptions::new().ttl(ttl)).lock().await.unwrap();
         assert_eq!(resources(&group), ["x", "y"]);
         assert!(group.is_valid() && group.leases().all(|lease| lease.fencing_token().as_u64() > 0));
         let watch = Stopwatch::start();
@@ -80,7 +80,7 @@ async fn a_group_over_two_quorums_is_all_or_nothing_and_lost_with_either_lease()
     }
     wait_until_unlocked(eu.servers(), &["x"]).await;
     wait_until_unlocked(us.servers(), &["y"]).await;
-    region.group(true).lock().await.unwrap().unlock().await.unwrap();
+    regions.group(true).lock().await.unwrap().unlock().await.unwrap();
 }
 
 /// Returns the resources of the leases, in the order in which their quorums were locked.
@@ -88,18 +88,19 @@ fn resources(guard: &MultiLockGuard) -> Vec<String> {
     guard.leases().map(|lease| lease.resource().to_string()).collect()
 }
 
-/// A client of each of two quorums.
-struct Region {
+/// A process with a client of each of two quorums.
+struct TwoRegions {
     eu: Quorum,
     us: Quorum,
 }
 
-impl Region {
+impl TwoRegions {
     async fn connect(eu: &Cluster, us: &Cluster) -> Self {
         let named = async |name, cluster| builder(cluster).name(name).connect().await.unwrap();
         Self { eu: named("eu", eu).await, us: named("us", us).await }
     }
 
+    /// Returns the group of `x` in `eu` and `y` in `us`, named in this or in the reversed order.
     fn group(&self, is_reversed: bool) -> MultiQuorumLock {
         let (x, y) = (self.eu.red_lock("x"), self.us.red_lock("y"));
         MultiLock::across(if is_reversed { [y, x] } else { [x, y] })

@@ -1,6 +1,7 @@
 //! Admission of new nodes: by `admin::init`, or after a quarantine.
 //!
 //! Promise: `init` never lets a node vote at once that may have forgotten a lease.
+//! Numbers such as S19 are those of the scenarios in `docs/SIMULATION.md`.
 
 use std::time::Instant;
 
@@ -142,7 +143,10 @@ async fn clients_that_connect_to_new_servers_together_begin_one_quarantine() {
         let third = connect().await.unwrap();
         for (server, before) in cluster.servers().iter().zip(before) {
             let after = remaining(server).await;
-            assert!(after > 0 && after <= before, "prolonged: {after} after {before}");
+            assert!(
+                after > 0 && after <= before,
+                "the quarantine was prolonged: {after} ms after {before} ms"
+            );
             assert_eq!(calls_of(server, &["hset"]).await, 1, "more than one write of metadata");
             assert_eq!(calls_of(server, &["set"]).await, 1, "more than one quarantine");
         }
@@ -175,7 +179,7 @@ async fn init_is_refused_after_a_renewal_of_a_lost_lease() {
         server.command(&["FLUSHALL"]).await;
     }
     let renewed = guard.renew().await;
-    assert!(renewed.is_err(), "the servers lost the lease: {renewed:?}");
+    assert!(renewed.is_err(), "a renewal counted on servers that lost the lease: {renewed:?}");
     let outcome = admin::init(&builder(cluster.urls())).await;
     assert!(matches!(outcome, Err(AdminError::NotNew { .. })), "{outcome:?}");
     let if_needed = admin::init_if_needed(&builder(cluster.urls())).await;

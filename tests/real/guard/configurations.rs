@@ -1,6 +1,7 @@
 //! Quorum parameters that differ between clients and nodes, and `admin::reconfigure`.
 //!
 //! Promise: two configurations of a quorum never have valid leases at the same time.
+//! Numbers such as S19 are those of the scenarios in `docs/SIMULATION.md`.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -51,7 +52,7 @@ async fn a_client_with_other_settings_is_refused_with_the_difference() {
         let in_metadata = metadata.split(' ').find(|of_metadata| of_metadata.starts_with(field)).unwrap();
         let (of_node, of_client) = text.split_once(", this client ").unwrap();
         assert!(of_node.contains(in_metadata) && of_client.contains(difference), "{text}");
-        assert!(!text.contains("redquorum nodes"), "nothing else: {text}");
+        assert!(!text.contains("redquorum nodes"), "the error names more than the difference: {text}");
     }
     assert!(original.connect().await.unwrap().red_lock("r").try_lock().await.unwrap().is_some());
 }

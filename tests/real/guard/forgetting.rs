@@ -1,6 +1,7 @@
 //! Servers that lose votes: restarted empty, flushed, or restored from a snapshot.
 //!
 //! Promise: with a restart guard, no second client locks beside a lease that a node has forgotten.
+//! Numbers such as S19 are those of the scenarios in `docs/SIMULATION.md`.
 
 use redquorum::{RestartGuard, inspection::NodeInspection};
 use redquorum_tests::eventually;

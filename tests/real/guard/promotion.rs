@@ -1,6 +1,7 @@
 //! Promoted replicas, and masters that were replicas meanwhile: their data is that of another server.
 //!
 //! Promise: a restart guard notices the change, and the node abstains for a quarantine.
+//! Numbers such as S19 are those of the scenarios in `docs/SIMULATION.md`.
 
 use redquorum::{
     RestartGuard,

@@ -56,6 +56,7 @@ const RENEW: &str = "
     end
     return renewed";
 
+/// The ttl of a latch: a key by which a repeated `UNLOCK` returns the result of the first.
 const LATCH_TTL_MILLIS: u32 = 16_000;
 
 /// A Java process with Redisson. The threads of a process share its id.
@@ -64,6 +65,7 @@ pub(super) struct Redisson {
     client: Client,
     connection: MultiplexedConnection,
     id: Uuid,
+    /// The ttl of all locks.
     lease: Duration,
 }
 
@@ -82,6 +84,7 @@ pub(super) struct RLock {
 pub(super) enum Wake {
     /// No event: the first attempt, or the attempt after the subscription, succeeded.
     Free,
+    /// A message on the channel of the lock.
     Message,
     /// The end of the ttl that the last refusal returned.
     Ttl,

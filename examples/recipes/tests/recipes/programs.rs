@@ -116,7 +116,7 @@ async fn opentelemetry_prints_nested_spans_and_metrics() {
     let (lock, charge) = (span(&text, "lock"), span(&text, "charge"));
     assert_eq!(field(lock, "ParentSpanId"), field(charge, "SpanId"), "{text}");
     assert!(lock.contains("->  resource: String(Owned(\"invoice:42\"))"), "{lock}");
-    assert!(lock.contains("Name      : acquired\n"), "the span has the event of the library: {lock}");
+    assert!(lock.contains("Name      : acquired\n"), "the span lacks the event of the library: {lock}");
     let attempts = text.split("Name         : redquorum_attempts_total\n").nth(1).expect(&text);
     let attempts = attempts.split("Metric #").next().unwrap();
     let acquired = attempts.split("DataPoint #").find(|point| point.contains("outcome: acquired"));

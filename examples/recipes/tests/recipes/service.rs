@@ -30,7 +30,7 @@ impl Instance {
         let mut line = String::new();
         timeout(SOON, stdout.read_line(&mut line))
             .await
-            .expect("the instance starts before the deadline")
+            .expect("the instance did not start before the deadline")
             .unwrap();
         let Some(url) = line.trim_end().strip_prefix("listening on ") else {
             let ended = child.wait_with_output().await.unwrap();
@@ -52,7 +52,7 @@ impl Instance {
         let mut response = String::new();
         timeout(SOON, connection.read_to_string(&mut response))
             .await
-            .expect("the instance answers before the deadline")
+            .expect("the instance did not answer before the deadline")
             .unwrap();
         let (head, body) = response.split_once("\r\n\r\n").unwrap();
         (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
@@ -61,11 +61,12 @@ impl Instance {
     /// Waits for a leader other than `not`, and returns its term and url, as this instance shows
     /// them.
     async fn leader(&self, not: &str) -> (u64, String) {
-        eventually(SOON, "an instance leads", async || self.led_by(not).await.is_some()).await;
-        self.led_by(not).await.expect("the same instance still leads")
+        eventually(SOON, "an instance leads", async || self.leader_other_than(not).await.is_some()).await;
+        self.leader_other_than(not).await.expect("no instance leads any more")
     }
 
-    async fn led_by(&self, not: &str) -> Option<(u64, String)> {
+    /// Returns the term and the url of the leader that this instance shows, unless the url is `not`.
+    async fn leader_other_than(&self, not: &str) -> Option<(u64, String)> {
         let (status, body) = self.get("/leader").await;
         let (term, url) = body.trim_end().split_once(' ').filter(|(_, url)| status == 200 && *url != not)?;
         Some((term.parse().unwrap(), url.to_owned()))
@@ -80,7 +81,7 @@ impl Instance {
             self.stdout.read_to_string(&mut printed).await.unwrap();
             self.child.wait().await.unwrap()
         };
-        let status = timeout(SOON, ended).await.expect("the instance ends before the deadline");
+        let status = timeout(SOON, ended).await.expect("the instance did not end before the deadline");
         (status, printed)
     }
 }
@@ -96,7 +97,7 @@ async fn after_the_leader_is_terminated_the_other_instance_leads_soon() {
     let instances = [configured, Instance::on(&cluster, "30s").await];
 
     let (term, url) = instances[0].leader("").await;
-    assert_eq!(instances[1].leader("").await, (term, url.clone()), "both instances show the same leader");
+    assert_eq!(instances[1].leader("").await, (term, url.clone()), "the instances show different leaders");
     for instance in &instances {
         let (status, body) = instance.get("/healthz").await;
         assert_eq!((status, &*body), (200, "5 of 5 nodes vote, 3 needed\n"));
@@ -135,7 +136,7 @@ async fn without_a_quorum_an_instance_is_not_ready_and_still_terminates() {
     assert_eq!(status.code(), Some(0), "{printed}");
     let first = format!("127.0.0.1:{}: ", cluster.server(0).port());
     let logged = printed.lines().filter(|line| line.starts_with("2 of 5 ") && line.contains(&first));
-    assert_eq!(logged.count(), 1, "the log names the nodes, once: {printed}");
+    assert_eq!(logged.count(), 1, "the log does not name the nodes exactly once: {printed}");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn an_entry_of_an_attempt_that_never_began_is_malformed() {
     assert_eq!(HistoryBuilder::new().granted(1, 1, 5).malformed_reason(), "the attempt never began");
-    assert_eq!(HistoryBuilder::new().note(1, looked(1, true)).malformed_reason(), "the attempt never began");
+    assert_eq!(HistoryBuilder::new().note(1, checked(1, true)).malformed_reason(), "the attempt never began");
 }
 
 #[test]

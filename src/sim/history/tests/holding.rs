@@ -66,7 +66,7 @@ fn readers_may_overlap_with_readers_but_not_with_writers() {
     builder.lease(1, "a*", 5).lease(2, "a*", 5).unlocked(2).lease(3, "a*", 6).unlocked(3).assert_kept();
     let writer =
         |builder: &mut HistoryBuilder| builder.lease(4, "a", 7).breaks(Promise::Exclusion).to_string();
-    assert!(writer(&mut builder).contains("overlap: attempt 1"), "the first reader still holds the resource");
+    assert!(writer(&mut builder).contains("overlap: attempt 1"), "the overlap is not with the first reader");
     let reader = HistoryBuilder::new().lease(1, "a", 5).lease(2, "a*", 6).breaks(Promise::Exclusion);
     assert_eq!(reader.process(), 2);
 }
@@ -107,7 +107,7 @@ fn a_key_after_the_end_of_its_lease_is_residue() {
 }
 
 #[test]
-fn a_client_that_waits_forever_breaks_liveness() {
+fn a_process_that_waits_forever_breaks_liveness() {
     let violation = HistoryBuilder::new().note(3, Event::Stalled).breaks(Promise::Liveness);
     assert_eq!(violation.to_string(), "process 3 still waits at 1.000 ms");
 }
@@ -122,14 +122,14 @@ fn a_re_entry_has_the_token_of_the_lease() {
 #[test]
 fn a_lease_is_shown_as_valid_from_its_grant_to_its_end() {
     let mut builder = HistoryBuilder::new();
-    builder.began(1, 1, "a").note(1, looked(1, false)).granted(1, 1, 5).at_once(1, looked(1, true));
-    builder.note(1, looked(1, true)).at_once(1, ended(1, true)).at_once(1, looked(1, false)).assert_kept();
+    builder.began(1, 1, "a").note(1, checked(1, false)).granted(1, 1, 5).at_once(1, checked(1, true));
+    builder.note(1, checked(1, true)).at_once(1, ended(1, true)).at_once(1, checked(1, false)).assert_kept();
 }
 
 #[test]
 fn a_lease_that_is_shown_as_valid_after_its_end_breaks_honesty() {
     let mut builder = HistoryBuilder::new();
-    let violation = builder.lease(1, "a", 5).expired(1).at_once(1, looked(1, true)).breaks(Promise::Honesty);
+    let violation = builder.lease(1, "a", 5).expired(1).at_once(1, checked(1, true)).breaks(Promise::Honesty);
     assert!(matches!(violation, Violation::LateValidity { .. }));
 }
 
@@ -137,7 +137,7 @@ fn a_lease_that_is_shown_as_valid_after_its_end_breaks_honesty() {
 fn an_attempt_that_is_shown_as_valid_before_its_grant_breaks_honesty() {
     let mut builder = HistoryBuilder::new();
     let violation =
-        builder.began(1, 1, "a").note(1, looked(1, true)).granted(1, 1, 5).breaks(Promise::Honesty);
+        builder.began(1, 1, "a").note(1, checked(1, true)).granted(1, 1, 5).breaks(Promise::Honesty);
     assert!(matches!(violation, Violation::EarlyValidity { .. }));
 }
 
