@@ -16,7 +16,7 @@ use crate::{
         failed_attempt::{FailedAttempt, RefusedResource},
         waiter_schedule::{NextAttempt, WaiterConfig, WaiterSchedule},
     },
-    client::{broadcast::inspect_all, context::ClientContext},
+    client::{broadcast::inspect_until_quorum, context::ClientContext},
     clock::Instant,
     node::{Answer, InspectAnswer},
     values::{LeaseId, NodeReply, Refusal},
@@ -143,8 +143,7 @@ impl LocalWaiter {
         }
     }
 
-    /// Inspects all nodes for the holder, if the queue node may keep an orphaned key. Waits for silent nodes no longer
-    /// than for a silent queue node.
+    /// Inspects all nodes for the holder, if the queue node may keep an orphaned key.
     pub(super) async fn check_holder(
         &mut self,
         context: &ClientContext,
@@ -159,8 +158,7 @@ impl LocalWaiter {
         let index = refused.map_or_else(|| entries.index(), |refused| refused.index);
         let resource = checked.resource_at(index);
         let start = context.now();
-        let deadline = start + checked.settings.attempt.hedge();
-        let answers = inspect_all(context, resource, deadline).await;
+        let answers = inspect_until_quorum(context, resource, &checked.settings.attempt).await;
         let votes: Vec<_> = answers.iter().map(vote_of).collect();
         let readers: Vec<_> = answers.iter().map(first_reader).collect();
         let now = context.now();
