@@ -73,6 +73,8 @@ pub(crate) struct WaiterConfig {
 ///    refusal.
 /// 2. No failure causes a busy loop. Attempts without a quorum keep [`Pacing::floor`] apart unless an
 ///    event arrives. Split votes wait for increasing delays.
+/// 3. No delay exceeds the longest fallback poll with its jitter, however long an attempt has taken: an attempt also
+///    takes as long as a suspension of the process.
 #[derive(Clone, Debug)]
 pub(crate) struct WaiterSchedule {
     config: WaiterConfig,
@@ -170,7 +172,7 @@ impl WaiterSchedule {
         if failed.reason != FailureReason::Contended {
             let delay = pacing.delay_after(self.failures.no_quorum, jitter);
             self.failures.no_quorum += 1;
-            self.retry_after(delay, now);
+            self.retry_after(delay.min(poll.max(pacing.floor)), now);
             return;
         }
         self.failures.no_quorum = 0;
@@ -277,14 +279,14 @@ impl WaiterSchedule {
     }
 
     /// Delays the next attempt after split votes: not at all the first time, then at random in a range
-    /// that doubles, but for `longest` at most: an attempt may take long, because nodes hang or the process was
-    /// suspended, and the waiter follows no wake during the delay.
+    /// that doubles up to `longest`. The waiter follows no wake during the delay.
     ///
-    /// The first time, the votes of the other lease probably precede an unlock that is on its way. An immediate retry also enters the queue before any other client.
+    /// The first time, the votes of the other lease probably precede an unlock that is on its way. An immediate retry
+    /// also enters the queue before any other client.
     fn retry_after_split(&mut self, took: Duration, longest: Duration, now: Instant, jitter: f64) {
         let splits = self.failures.splits;
         let range = if splits <= 1 { took } else { took.max(self.config.pacing.floor) };
-        let delay = range.saturating_mul(1 << splits.min(6)).mul_f64(jitter).min(longest);
+        let delay = range.saturating_mul(1 << splits.min(6)).min(longest).mul_f64(jitter);
         self.failures.splits += 1;
         self.retry_after(if splits == 0 { Duration::ZERO } else { delay }, now);
     }
