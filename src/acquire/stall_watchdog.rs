@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, future::BoxFuture, task::AtomicWaker};
+use futures::{future::BoxFuture, task::AtomicWaker};
 use tokio::sync::Notify;
 
 use crate::{
@@ -21,14 +21,15 @@ use crate::{
     mutation::{self, Mutation},
     mutex::lock,
     node::Resources,
+    values::Resource,
 };
 
 /// The stall watchdog of a client. It rolls back stalled calls, which were woken and are not polled, as in a `select!` in
 /// a loop.
 ///
-/// A stalled call blocks the tasks of this process that wait for its turn, and other clients that need its votes. A call
-/// is overdue a hand-over after its wake if other tasks of this client want the same resources, and an attempt timeout
-/// after its wake otherwise. A waiting call without a wake costs no check.
+/// A stalled call blocks the tasks of this process that wait for its turn, and other clients that need its votes or its
+/// leases. A call is overdue a hand-over after its wake if other tasks of this client want one of its resources, and an
+/// attempt timeout after its wake otherwise. A waiting call without a wake costs no check.
 #[derive(Default)]
 pub(super) struct StallWatchdog {
     calls: Mutex<BTreeMap<u64, Arc<dyn WatchedCall>>>,
@@ -46,6 +47,8 @@ trait WatchedCall: Send + Sync {
 
     fn resources(&self) -> &Resources;
 
+    fn can_restart(&self) -> bool;
+
     /// Drops the work of the call, unless the call was polled since the check with this number.
     fn roll_back(&self, due: u32);
 }
@@ -55,6 +58,8 @@ trait WatchedCall: Send + Sync {
 struct CallState<T> {
     waiters: Arc<Waiters>,
     resources: Resources,
+    /// Whether the call starts again if it was rolled back.
+    can_restart: bool,
     /// The work, until the call is done or rolled back.
     work: Mutex<Option<BoxFuture<'static, T>>>,
     caller: AtomicWaker,
@@ -63,8 +68,8 @@ struct CallState<T> {
     due: AtomicU32,
 }
 
-/// Runs the work of a call on these resources. Returns `None` if the watchdog rolled the call back, because this future
-/// was not polled.
+/// Runs the work of a call on these resources. If the watchdog rolled the call back, because this future was not polled,
+/// the work starts again.
 ///
 /// # Cancel safety
 ///
@@ -72,12 +77,40 @@ struct CallState<T> {
 pub(crate) async fn watch_call<T: Send + 'static>(
     waiters: &Arc<Waiters>,
     resources: &Resources,
-    work: impl Future<Output = T> + Send + 'static,
+    work: impl Fn() -> BoxFuture<'static, T>,
+) -> T {
+    loop {
+        if let Some(done) = watch(waiters, resources, true, work()).await {
+            return done;
+        }
+    }
+}
+
+/// Runs the work of a call on these resources. Returns `None` if the watchdog rolled the call back, because this future
+/// was not polled for an attempt timeout.
+///
+/// # Cancel safety
+///
+/// The work is dropped with the future.
+pub(crate) async fn watch_once<T: Send + 'static>(
+    waiters: &Arc<Waiters>,
+    resources: &Resources,
+    work: BoxFuture<'static, T>,
+) -> Option<T> {
+    watch(waiters, resources, false, work).await
+}
+
+async fn watch<T: Send + 'static>(
+    waiters: &Arc<Waiters>,
+    resources: &Resources,
+    can_restart: bool,
+    work: BoxFuture<'static, T>,
 ) -> Option<T> {
     let call = Arc::new(CallState {
         waiters: Arc::clone(waiters),
         resources: resources.clone(),
-        work: Mutex::new(Some(work.boxed())),
+        can_restart,
+        work: Mutex::new(Some(work)),
         caller: AtomicWaker::new(),
         due: AtomicU32::new(0),
     });
@@ -124,15 +157,15 @@ impl StallWatchdog {
         if due_calls.is_empty() {
             return false;
         }
-        // Compared without the mode, because readers block writers, and writers block readers.
-        let name = |call: &Arc<dyn WatchedCall>| call.resources().clone().exclusive();
-        let mut wanted: HashMap<Resources, usize> = HashMap::new();
-        for call in &calls {
-            *wanted.entry(name(call)).or_default() += 1;
+        // Counted without the mode, because readers block writers, and writers block readers.
+        let mut wanted: HashMap<&Resource, usize> = HashMap::new();
+        for resource in calls.iter().flat_map(|call| call.resources().iter()) {
+            *wanted.entry(resource).or_default() += 1;
         }
+        let is_wanted_twice = |resource| wanted.get(resource).is_some_and(|count| *count > 1);
         for (call, due) in due_calls {
             let settings = &waiters.context.settings;
-            let has_rivals = wanted.get(&name(call)).is_some_and(|count| *count > 1);
+            let has_rivals = call.can_restart() && call.resources().iter().any(is_wanted_twice);
             let limit = if has_rivals { settings.parameters.hand_over } else { settings.attempt_timeout };
             // The call was woken up to an interval before the first of these checks.
             if is_overdue(check_interval(&waiters.context) * (due - 1), limit) {
@@ -196,6 +229,10 @@ impl<T: Send + 'static> WatchedCall for CallState<T> {
 
     fn resources(&self) -> &Resources {
         &self.resources
+    }
+
+    fn can_restart(&self) -> bool {
+        self.can_restart
     }
 
     fn roll_back(&self, due: u32) {
