@@ -10,8 +10,12 @@ use futures::{
 
 use crate::{
     acquire::{
-        attempt::attempt_once, checked_request::CheckedRequest, last_attempt::LastAttempt,
-        outcome::AttemptOutcome, waiters::Waiters, waiting::lock_waiting,
+        attempt::attempt_once,
+        checked_request::{CheckedRequest, Known},
+        last_attempt::LastAttempt,
+        outcome::AttemptOutcome,
+        waiters::Waiters,
+        waiting::lock_waiting,
     },
     client::context::ClientContext,
     clock::Instant,
@@ -122,11 +126,13 @@ impl CheckedAnyOf {
         let context = self.context();
         let mut settings = self.settings;
         let mut waits_from = start;
+        let mut known = Known::Held;
         match self.try_vacant(true).await {
             Ok(Some(acquired)) => return Ok(acquired),
             Ok(None) => {}
             // A later attempt may find a quorum within the remaining quorum timeout.
             Err(error) => {
+                known = Known::NoQuorum;
                 let took = context.now().saturating_duration_since(start);
                 if took >= settings.quorum_timeout {
                     return Err(error);
@@ -143,7 +149,7 @@ impl CheckedAnyOf {
             .choose_queues()
             .into_iter()
             .map(|index| async move {
-                let taken = self.checked(index, settings)?.known_held();
+                let taken = self.checked(index, settings)?.with_knowledge(known);
                 let acquired =
                     lock_waiting(&self.waiters, &taken, waits_from, None, &self.last_attempt).await?;
                 Ok(acquired.map(|acquired| (index, acquired)))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     acquire::{
         attempt::attempt,
-        checked_request::CheckedRequest,
+        checked_request::{CheckedRequest, Known},
         notifier::{Notifications, Notifier},
         outcome::AttemptOutcome,
         queue_entries::QueueEntries,
@@ -60,8 +60,9 @@ impl LocalWaiter {
         let LocalQueue { notifier, outage, .. } = queue;
         let state = match &mut self.state {
             Some(state) => state,
+            None if checked.known == Known::NoQuorum => return checked.first_contact(context),
             None => match context.resource_with_waiters(&checked.resources).await {
-                None if checked.is_known_held => {
+                None if checked.known == Known::Held => {
                     self.state.insert(WaiterState::begin(context, checked, 0, notifier))
                 }
                 None => return checked.first_contact(context),
@@ -200,7 +201,7 @@ impl WaiterState {
         let mut entries = QueueEntries::new(context, checked, index, notifier);
         match order.first() {
             // The first attempt enters the queue, after the subscription or its deadline.
-            Some(queue_node) if checked.is_known_held => {
+            Some(queue_node) if checked.known == Known::Held => {
                 entries.listen(*queue_node);
                 schedule.request_attempt(now + settings.attempt.node_timeout / LISTENING_SHARE);
             }

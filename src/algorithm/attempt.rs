@@ -101,7 +101,7 @@ impl Attempt {
         }
     }
 
-    /// Whether the client attempts without a turn, because its cache has no waiters.
+    /// Whether the client attempts without a turn.
     pub(crate) fn is_newcomer(&self) -> bool {
         self.plan.is_newcomer()
     }
@@ -211,7 +211,7 @@ impl Attempt {
         }
         if !next.is_empty() {
             self.lock.ask(next, now);
-            return AttemptStep::Lock { nodes: next, has_turn: !matches!(self.plan, Plan::AllAtOnce(_)) };
+            return AttemptStep::Lock { nodes: next, has_turn: !self.plan.is_newcomer() };
         }
         let split_until = self.split_until();
         let again = self.ask_deferring(now).or_else(|| split_until.and_then(|_| self.ask_refusing(now)));
@@ -264,7 +264,7 @@ impl Attempt {
     fn roll_back(&mut self, now: Instant) -> AttemptStep {
         self.phase = if now >= self.end_of_validity() {
             AttemptPhase::Failed(FailureReason::Expired)
-        } else if self.queue.must_yield || self.queue_node_refused() || self.waking_node_refused() {
+        } else if self.is_refused_by_queue_node() {
             AttemptPhase::Failed(FailureReason::Contended)
         } else if now >= self.end() {
             AttemptPhase::Failed(self.reason())
@@ -350,7 +350,7 @@ impl Attempt {
     /// Returns the wait of a newcomer for its queue node, until the end of the hedge: if no node has granted, or a node
     /// has deferred the newcomer, a grant of the queue node may still decide.
     fn wait_for_queue_node(&self, now: Instant) -> Option<AttemptStep> {
-        let Plan::AllAtOnce(queue_node) = self.plan else { return None };
+        let queue_node = self.plan.queue_node_of_newcomer()?;
         let until = self.hedge_end();
         let is_open = self.lock.vote(queue_node) == Some(LockVote::NoAnswer)
             && self.lock.pending().contains(queue_node);
@@ -366,7 +366,7 @@ impl Attempt {
 
     /// Whether the queue node of a newcomer has failed, or has not answered by the end of the hedge.
     fn is_queue_lost(&self, now: Instant) -> bool {
-        let Plan::AllAtOnce(queue_node) = self.plan else { return false };
+        let Some(queue_node) = self.plan.queue_node_of_newcomer() else { return false };
         match self.lock.vote(queue_node) {
             Some(LockVote::NoAnswer) => now >= self.hedge_end(),
             Some(LockVote::Error) => true,
@@ -378,10 +378,18 @@ impl Attempt {
     /// Whether a grant of this node is the turn of the attempt.
     fn is_queue_node(&self, node: usize) -> bool {
         match &self.plan {
-            Plan::AllAtOnce(queue_node) | Plan::Woken(queue_node) => *queue_node == node,
+            Plan::AllAtOnce(queue_node) | Plan::AllAtOnceForQuorum(queue_node) | Plan::Woken(queue_node) => {
+                *queue_node == node
+            }
             Plan::QueueNodeFirst(_) => self.lock.granted().is_empty(),
             Plan::Downgrade(_) => false,
         }
+    }
+
+    /// Whether the refusal of the queue node decides the attempt.
+    fn is_refused_by_queue_node(&self) -> bool {
+        let is_refused = self.queue.must_yield || self.queue_node_refused() || self.waking_node_refused();
+        is_refused && !self.plan.needs_quorum_to_refuse()
     }
 
     /// Whether the queue node that was asked last has refused, so that no other node needs to be asked.

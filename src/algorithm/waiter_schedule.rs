@@ -13,7 +13,7 @@ use crate::{
     algorithm::{
         attempt::{FailureReason, Plan},
         failed_attempt::{Deferral, FailedAttempt},
-        holder::{holder, named},
+        holder::{holder, is_unknown, named},
         tally::Electorate,
     },
     clock::Instant,
@@ -212,6 +212,12 @@ impl WaiterSchedule {
         took: Duration,
         now: Instant,
     ) {
+        let answers = votes.iter().filter(|vote| !is_unknown(vote)).count();
+        if answers < self.config.electorate.needed() {
+            // The queue node alone still answers. The next attempt finds out whether a quorum does.
+            self.failures.no_quorum = self.failures.no_quorum.max(1);
+            self.request_attempt(now + self.config.pacing.floor);
+        }
         if !self.holder_check.finish(votes, readers, self.config.electorate) {
             // A single check may have met the holder in the middle of its attempt.
             self.request_attempt(now + took.max(self.config.pacing.floor));
@@ -236,7 +242,7 @@ impl WaiterSchedule {
         // After an attempt without a quorum, all nodes are asked at once: time is short, and a queue
         // without a quorum cannot be overtaken.
         let plan = match order.first() {
-            Some(queue_node) if self.failures.no_quorum > 0 => Plan::AllAtOnce(*queue_node),
+            Some(queue_node) if self.failures.no_quorum > 0 => Plan::AllAtOnceForQuorum(*queue_node),
             _ => Plan::QueueNodeFirst(order),
         };
         NextAttempt { at: self.timers.next(), plan }

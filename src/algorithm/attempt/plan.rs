@@ -11,6 +11,9 @@ pub(crate) enum Plan {
     /// All nodes at once, for a newcomer whose cache has no waiters: one round trip if the resource is free. The field
     /// is the queue node.
     AllAtOnce(usize),
+    /// All nodes at once, as a newcomer, after an attempt without a quorum. The field is the queue node. The word of the
+    /// queue node alone decides no refusal: the call has to learn whether a quorum answers.
+    AllAtOnceForQuorum(usize),
     /// These nodes one after the other until one grants, then all other nodes. A node that is asked before another node
     /// has granted is asked for a turn, and may be the queue node.
     QueueNodeFirst(Vec<usize>),
@@ -27,7 +30,7 @@ impl Plan {
     pub(super) fn queue_nodes(&self) -> Option<&[usize]> {
         match self {
             Self::QueueNodeFirst(order) => Some(order),
-            Self::AllAtOnce(_) | Self::Woken(_) | Self::Downgrade(_) => None,
+            Self::AllAtOnce(_) | Self::AllAtOnceForQuorum(_) | Self::Woken(_) | Self::Downgrade(_) => None,
         }
     }
 
@@ -37,9 +40,22 @@ impl Plan {
         mutation::altered(Mutation::DowngradeTooLate, until, |_| None)
     }
 
-    /// Whether the client attempts without a turn, because its cache has no waiters.
+    /// Returns the queue node of a newcomer.
+    pub(super) fn queue_node_of_newcomer(&self) -> Option<usize> {
+        match self {
+            Self::AllAtOnce(queue_node) | Self::AllAtOnceForQuorum(queue_node) => Some(*queue_node),
+            Self::QueueNodeFirst(_) | Self::Woken(_) | Self::Downgrade(_) => None,
+        }
+    }
+
+    /// Whether the client attempts without a turn.
     pub(super) fn is_newcomer(&self) -> bool {
-        matches!(self, Self::AllAtOnce(_))
+        self.queue_node_of_newcomer().is_some()
+    }
+
+    /// Whether a refusal has to rest on the answers of a quorum.
+    pub(super) fn needs_quorum_to_refuse(&self) -> bool {
+        matches!(self, Self::AllAtOnceForQuorum(_))
     }
 
     /// Whether the client yields to waiters.
