@@ -254,6 +254,10 @@ impl CheckedAnyOf {
         let outcome = attempt_once(context, &checked, !will_wait).await;
         if let AttemptOutcome::Failed(failed) = &outcome {
             self.last_attempt.failed(&self.name, failed);
+            if will_wait && failed.has_stood_still {
+                // The failure shows nothing of the nodes.
+                return Ok(None);
+            }
         }
         Ok(outcome.of_only_attempt(context, &checked)?.map(|acquired| (index, acquired)))
     }

@@ -390,6 +390,7 @@ impl<'a> AttemptDriver<'a> {
             replies,
             hint: self.evidence.hint(),
             took,
+            has_stood_still: self.attempt.has_stood_still(),
             deferral,
             refused: index.map(|index| RefusedResource { index, is_sure }),
         }

@@ -67,6 +67,10 @@ pub(crate) struct Attempt {
     confirmation: Confirmation,
     queue: QueueState,
     retries: Retries,
+    /// The end of the present wait.
+    waits_until: Option<Instant>,
+    /// Whether the client stood still during a wait, so that answers may have come unread.
+    has_stood_still: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +100,8 @@ impl Attempt {
             confirmation: Confirmation::new(config.electorate),
             queue: QueueState::new(start),
             retries: Retries::default(),
+            waits_until: None,
+            has_stood_still: false,
             config,
             plan,
         }
@@ -144,6 +150,19 @@ impl Attempt {
     /// Returns the decision at `now`. The driver calls this after every event, at the time of an
     /// [`AttemptStep::Wait`], and after every step except `Acquired` and `Failed`.
     pub(crate) fn step(&mut self, now: Instant) -> AttemptStep {
+        self.has_stood_still |= self.waits_until.is_some_and(|until| now > until + self.config.hedge());
+        let step = self.decide(now);
+        self.waits_until = if let AttemptStep::Wait(until) = step { Some(until) } else { None };
+        step
+    }
+
+    /// Whether the client stood still for a hedge or longer beyond the end of a wait: its process was suspended, or its
+    /// future was not polled. Answers in time may then count as missing, so a failure shows nothing of the nodes.
+    pub(crate) fn has_stood_still(&self) -> bool {
+        self.has_stood_still
+    }
+
+    fn decide(&mut self, now: Instant) -> AttemptStep {
         self.start = self.validity_start(now);
         self.lock.expire(now);
         self.confirmation.expire(now);

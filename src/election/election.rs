@@ -274,12 +274,15 @@ impl Election {
         let context = self.context();
         let mut delay = settings.pacing.floor;
         loop {
+            let latest = context.now() + settings.attempt.node_timeout + settings.attempt.hedge();
             let no_quorum: NoQuorum = match leadership.publish().await {
                 Ok(()) => return Ok(true),
                 Err(Error::NoQuorum(error)) => error,
                 Err(_) => return Ok(false),
             };
-            if context.now() >= deadline {
+            // If the client stood still meanwhile, the failure shows nothing of the nodes.
+            let has_stood_still = context.now() > latest;
+            if context.now() >= deadline && !has_stood_still {
                 return Err(no_quorum.into());
             }
             let again_at = context.now() + delay.mul_f64(1.0 + context.jitter());

@@ -36,6 +36,8 @@ struct LatchFailures {
     pauses: u32,
     /// The begin of the first of these rounds, or of the call; `None` after a round with a quorum.
     since: Option<Instant>,
+    /// Whether the client stood still during the last of these rounds, which then shows nothing of the nodes.
+    has_stood_still: bool,
 }
 
 impl<'a> LatchCall<'a> {
@@ -49,7 +51,7 @@ impl<'a> LatchCall<'a> {
     ) -> Self {
         let view = LatchView::new(context.settings.electorate, count as usize, arrivals);
         let votes = vec![NodeReply::NotAsked; context.nodes.len()];
-        let failures = LatchFailures { pauses: 0, since: Some(context.now()) };
+        let failures = LatchFailures { pauses: 0, since: Some(context.now()), has_stood_still: false };
         Self { context, latch, count, retention, settings, view, votes, failures }
     }
 
@@ -79,9 +81,10 @@ impl<'a> LatchCall<'a> {
             }
         }
         if self.view.is_recorded() {
-            self.failures = LatchFailures { pauses: 0, since: None };
+            self.failures = LatchFailures { pauses: 0, since: None, has_stood_still: false };
         } else {
             self.failures.since.get_or_insert(begun);
+            self.failures.has_stood_still = context.now() > deadline + self.settings.attempt.hedge();
         }
         match self.view.count_mismatch() {
             Some(recorded) => Err(self.count_mismatch(recorded)),
@@ -150,7 +153,7 @@ impl<'a> LatchCall<'a> {
         let pacing = self.settings.pacing;
         let now = context.now();
         let end = self.failures.since.map(|since| since + self.settings.quorum_timeout);
-        if end.is_some_and(|end| end <= now) {
+        if end.is_some_and(|end| end <= now) && !self.failures.has_stood_still {
             return Err(self.no_quorum());
         }
         let at = now + pacing.delay_after(self.failures.pauses, context.jitter());

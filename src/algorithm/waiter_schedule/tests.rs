@@ -58,7 +58,8 @@ fn deferral(node: usize, holder: Option<&str>, patience: u64) -> Deferral {
 fn failed(reason: FailureReason, votes: &[NodeReply], deferral: Option<&Deferral>) -> FailedAttempt {
     let nodes = votes.iter().map(|_| "node".into()).collect();
     let replies = NodeReplies::new(nodes, votes.to_vec(), votes.len() / 2 + 1);
-    FailedAttempt { reason, replies, hint: 0, took: ROUND_TRIP, deferral: deferral.cloned(), refused: None }
+    let (took, deferral) = (ROUND_TRIP, deferral.cloned());
+    FailedAttempt { reason, replies, hint: 0, took, has_stood_still: false, deferral, refused: None }
 }
 
 fn lose(
