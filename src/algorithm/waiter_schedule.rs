@@ -164,7 +164,10 @@ impl WaiterSchedule {
         let pacing = self.config.pacing;
         // An entry must be renewed before its ttl ends.
         let longest = self.config.entry_ttl.mul_f64(0.75).max(pacing.floor);
-        let poll = self.timers.poll_delay(jitter).min(longest);
+        let rank =
+            failed.deferral.as_ref().filter(|deferral| deferral.is_queued).map(|deferral| deferral.rank);
+        let longest_poll = rank.map_or(pacing.longest_poll, |rank| pacing.longest_poll_at(rank));
+        let poll = self.timers.poll_delay(longest_poll, jitter).min(longest);
         self.timers.set_poll(now + poll);
         self.timers.set_earliest(now);
         let named_before = self.holder_check.take_named();

@@ -1,6 +1,6 @@
 //! S77: waiters beside a queue node that answers late.
 
-use super::*;
+use super::{fair::hand_offs, *};
 
 /// Runs four processes that lock for five milliseconds again and again. The messages of one node take longer by `farther`,
 /// and the node hangs once, for 200 ms. Returns the number of turns of each process in the eight seconds after that, and
@@ -39,6 +39,38 @@ fn s77_a_queue_node_that_hung_once_and_is_farther_starves_no_client() {
             let (fewest, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
             assert!(gap < SECOND, "seed {seed}, node {node} farther by {farther} ms: {gap:?}, {turns:?}");
             assert!(10 * fewest > *most, "seed {seed}, node {node} farther by {farther} ms: {turns:?}");
+        }
+    }
+}
+
+/// Runs waiters behind a holder of 30 s, with this fault 200 ms before the unlock. Each waiter holds the resource for a
+/// millisecond. Returns the longest time for which the resource is idle.
+fn idle_after(seed: u64, waiters: usize, fault: Fault) -> Duration {
+    let unlock_at = 30 * SECOND;
+    let schedule = Schedule::without_faults(seed, 5, 1 + waiters).with(unlock_at - millis(200), fault);
+    let report = run(schedule, move |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * millis(20)).await;
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        if process.index() == 0 {
+            process.sleep(unlock_at).await;
+        }
+        hold(&process, guard).await;
+    });
+    assert_keeps(&report, &Promises::ALL);
+    assert_eq!(turns(&report).len(), 1 + waiters);
+    hand_offs(&report).into_iter().max().unwrap()
+}
+
+#[test]
+fn s78_a_free_resource_is_taken_within_two_seconds_of_the_loss_of_its_queue_node() {
+    for (seed, waiters) in [3, 5, 20].into_iter().flat_map(|waiters| (0..4).map(move |seed| (seed, waiters)))
+    {
+        for node in 0..5 {
+            for fault in [Fault::Flush { node }, Fault::Hang { node, lasts: 60 * SECOND }] {
+                let idle = idle_after(seed, waiters, fault.clone());
+                assert!(idle < 2 * SECOND, "seed {seed}, {waiters} waiters, {fault:?}: {idle:?}");
+            }
         }
     }
 }
