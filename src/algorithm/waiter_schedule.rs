@@ -21,6 +21,9 @@ use crate::{
     values::{LeaseId, NodeReply},
 };
 
+/// The longest wait of a waiter for the waiter ahead to take a free resource, in hand-overs.
+const MAX_COVER_DELAY: u32 = 8;
+
 mod holder_check;
 mod pacing;
 mod queue_position;
@@ -83,6 +86,8 @@ pub(crate) struct WaiterSchedule {
     holder_check: HolderCheck,
     stale: StaleQueueNode,
     failures: ConsecutiveFailures,
+    /// The number of consecutive deferrals for which no lease holds the resource.
+    deferrals_while_free: u32,
 }
 
 /// The lengths of the present runs of failures, by kind.
@@ -102,6 +107,7 @@ impl WaiterSchedule {
             holder_check: HolderCheck::new(config.electorate),
             stale: StaleQueueNode::new(now),
             failures: ConsecutiveFailures::default(),
+            deferrals_while_free: 0,
             config,
         }
     }
@@ -109,6 +115,7 @@ impl WaiterSchedule {
     /// Handles a wake: this waiter is first in the queue of the node.
     pub(crate) fn woken(&mut self, node: usize, now: Instant) {
         self.holder_check.released(node);
+        self.deferrals_while_free = 0;
         self.end_enqueue_only();
         if self.position.is_at(node) {
             self.timers.woken(node);
@@ -268,6 +275,7 @@ impl WaiterSchedule {
         let named = holder.as_ref().and_then(|(owner, _)| owner.clone());
         self.holder_check.record_named(named, named_before);
         self.position.set(Some(*node).filter(|_| *is_queued), *rank);
+        self.deferrals_while_free = if holder.is_none() { self.deferrals_while_free + 1 } else { 0 };
         let patience = mutation::altered(Mutation::IgnoreHolderTtl, self.patience(deferral), |_| poll);
         // During a pause, a release may have preceded this answer unnoticed. The next attempt follows
         // the pause.
@@ -282,7 +290,12 @@ impl WaiterSchedule {
             Some((_, remaining)) if deferral.rank == 0 => *remaining,
             // The second waiter covers a first that makes no attempt.
             Some((_, remaining)) if deferral.rank < LISTENING_WAITERS => *remaining + hand_over,
-            None if deferral.is_queued && deferral.rank < LISTENING_WAITERS => hand_over,
+            // A waiter ahead that stands still is replaced after a hand-over. A writer ahead may wait for readers for a
+            // long time.
+            None if deferral.is_queued && deferral.rank < LISTENING_WAITERS => {
+                let doublings = self.deferrals_while_free.saturating_sub(1).min(MAX_COVER_DELAY.ilog2());
+                hand_over * (1 << doublings)
+            }
             _ => deferral.patience,
         }
     }

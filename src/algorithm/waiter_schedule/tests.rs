@@ -370,3 +370,22 @@ fn a_waiter_that_becomes_next_listens_for_releases() {
     assert!(!schedule.listens_for_releases());
     assert_eq!(schedule.next_attempt(), NextAttempt { at: at(1), plan: queued(&ORDER) });
 }
+
+/// The first waiter is a writer that waits for readers, so the resource is free for the second, a reader.
+#[test]
+fn the_second_waiter_asks_rarely_behind_a_first_that_does_not_take_a_free_resource() {
+    let mut schedule = schedule();
+    let behind = Deferral { rank: 1, ..deferral(4, None, 10_000) };
+    let behind = Deferral { holder: None, ..behind };
+    let mut now = 0;
+    for expected in [100, 200, 400, 800, 800, 800] {
+        lose(&mut schedule, FailureReason::Contended, &votes("? ? ? ? ?"), Some(&behind), now);
+        let next = schedule.next_attempt().at.saturating_duration_since(at(now));
+        assert!(next <= Duration::from_millis(expected), "{next:?}");
+        assert!(expected > 400 || next == Duration::from_millis(expected), "{next:?}");
+        now += 1_000;
+    }
+    schedule.woken(4, at(now));
+    defer(&mut schedule, &behind, now);
+    assert_eq!(schedule.next_attempt().at, at(now + 100), "another waiter is ahead now");
+}

@@ -74,3 +74,49 @@ fn s78_a_free_resource_is_taken_within_two_seconds_of_the_loss_of_its_queue_node
         }
     }
 }
+
+/// Runs a reader that waits behind a writer, which waits for a read of 100 seconds. Returns the number of messages.
+fn messages_of_a_reader_behind_a_writer() -> u64 {
+    let report = run(steady(5, 3), |process| async move {
+        let lock = quorum(&process).rw_lock("r");
+        process.sleep(process.index() as u32 * millis(100)).await;
+        match process.index() {
+            0 => {
+                let guard = lock.read().await.unwrap();
+                process.sleep(100 * SECOND).await;
+                drop(guard);
+            }
+            1 => hold(&process, lock.write().await.unwrap()).await,
+            _ => drop(lock.read().await.unwrap()),
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    assert_eq!(turns(&report), [0, 1, 2]);
+    report.messages
+}
+
+#[test]
+fn s79_a_reader_behind_a_writer_that_waits_for_readers_asks_rarely() {
+    let messages = messages_of_a_reader_behind_a_writer();
+    eprintln!("a reader behind a writer that waits for a read of 100 s: {messages} messages");
+    assert!(messages < 1_000, "{messages}");
+}
+
+#[test]
+fn s80_a_call_that_stood_still_in_its_first_attempt_makes_one_more() {
+    for (step, call) in (0..24).flat_map(|step| (0..3).map(move |call| (step, call))) {
+        // The pause outlasts the quorum timeout and the ttl.
+        let pause = Fault::Pause { process: 0, lasts: 3 * TTL };
+        let schedule = steady(3, 1).with(SECOND + micros(250) * step, pause);
+        let report = run(schedule, move |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(SECOND).await;
+            match call {
+                0 => drop(quorum.red_lock("r").lock().await.unwrap()),
+                1 => drop(quorum.semaphore("s", 2).acquire().await.unwrap()),
+                _ => drop(quorum.election("e").campaign("host").await.unwrap()),
+            }
+        });
+        assert_keeps(&report, &Promises::ALL);
+    }
+}
