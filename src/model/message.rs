@@ -115,7 +115,10 @@ impl Request {
                 Operation::Downgrade(Downgrade { lock, writer: owner_of(writer).clone() })
             }
             ToNode::WriteBack { token } => Operation::WriteBack(WriteBack { resources, owner, token }),
-            ToNode::Renew { token, .. } => Operation::Renew(Renew { resources, owner, holds: 1, ttl, token }),
+            ToNode::Renew { token, .. } => {
+                let may_have_waiters = true;
+                Operation::Renew(Renew { resources, owner, holds: 1, ttl, token, may_have_waiters })
+            }
             ToNode::Unlock { notify, tombstone } => {
                 Operation::Unlock(Unlock { resources, owner, notify, tombstone, has_waiters: false })
             }

@@ -1,6 +1,6 @@
 -- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1 | renewed 0 | with_waiters and one of these | renewed_in_quarantine [remaining] | held index owner remaining counter | tombstone
 node.arity.renew_any = 4
-function node.renew_any(resources, owner, holds, ttl, token)
+function node.renew_any(resources, owner, holds, ttl, token, is_idle)
   node.admit()
   token = node.integer(token)
   if node.has_any_tombstone(resources, owner) then
@@ -32,7 +32,10 @@ function node.renew_any(resources, owner, holds, ttl, token)
   node.write_owner(resources, owner, seen, values, holds, ttl)
   for i, is_shared in pairs(resources.is_shared or {}) do
     if is_shared then
-      node.extend_yield_mark(resources[i], node.share(resources[i], owner, seen.readers[i], epochs[i], ttl))
+      local lasts = node.share(resources[i], owner, seen.readers[i], epochs[i], ttl)
+      if not is_idle then
+        node.extend_yield_mark(resources[i], lasts)
+      end
     end
   end
   -- In quarantine, renewals count as soon as every attempt is decided in which the node may have voted.
@@ -45,4 +48,10 @@ function node.renew_any(resources, owner, holds, ttl, token)
     has_waiters = has_waiters or node.has_queue(resources[i])
   end
   return node.with_waiters(proves and 1 or { 'renewed', 0 }, has_waiters)
+end
+
+-- The same for readers for which no client waits: a yield mark of a client that has given up is not extended.
+node.arity.renew_idle = 4
+function node.renew_idle(resources, owner, holds, ttl, token)
+  return node.renew_any(resources, owner, holds, ttl, token, true)
 end

@@ -1,4 +1,5 @@
-//! S77: waiters beside a queue node that answers late.
+//! S77 to S81: waiters beside a queue node that answers late or is lost, behind long holders, and after a writer that gave
+//! up.
 
 use super::{fair::hand_offs, *};
 
@@ -119,4 +120,35 @@ fn s80_a_call_that_stood_still_in_its_first_attempt_makes_one_more() {
         });
         assert_keeps(&report, &Promises::ALL);
     }
+}
+
+/// Runs a read of a minute, a writer that gives up after 20 ms, and a newcomer that reads 40 seconds later. Returns the wait
+/// of the newcomer.
+fn read_after_a_writer_that_gave_up() -> Duration {
+    let report = run(steady(5, 3), |process| async move {
+        let lock = quorum(&process).rw_lock("r");
+        match process.index() {
+            0 => {
+                let guard = lock.read().await.unwrap();
+                process.sleep(60 * SECOND).await;
+                drop(guard);
+            }
+            1 => {
+                process.sleep(SECOND).await;
+                assert!(lock.try_write_for(millis(20)).await.unwrap().is_none());
+            }
+            _ => {
+                process.sleep(40 * SECOND).await;
+                drop(lock.read().await.unwrap());
+            }
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    granted(&report, 2)[0] - times_of(&report, 2, |event| matches!(event, Event::Began { .. }))[0]
+}
+
+#[test]
+fn s81_the_mark_of_a_writer_that_gave_up_ends_though_readers_go_on() {
+    let wait = read_after_a_writer_that_gave_up();
+    assert!(wait <= millis(2), "{wait:?}");
 }

@@ -91,8 +91,10 @@ impl Pair<'_> {
             Question::WriteBack { token } => {
                 Operation::WriteBack(WriteBack { resources, owner, token: self.number(token) })
             }
-            Question::Renew { holds, token } => {
-                Operation::Renew(Renew { resources, owner, holds: *holds, ttl, token: self.number(token) })
+            Question::Renew { holds, token, may_have_waiters } => {
+                let (holds, token) = (*holds, self.number(token));
+                let may_have_waiters = *may_have_waiters;
+                Operation::Renew(Renew { resources, owner, holds, ttl, token, may_have_waiters })
             }
             Question::Unlock { notify, tombstone, has_waiters } => Operation::Unlock(Unlock {
                 resources,

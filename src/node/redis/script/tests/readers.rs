@@ -6,7 +6,8 @@ use crate::{
     node::{
         Answer, Holder, Operation, Queued, names,
         operation::samples::{
-            enqueue, inspect, lock, owner, parameters, renew, resource, take, unlock, unlock_late, write_back,
+            enqueue, inspect, lock, owner, parameters, renew, renew_idle, resource, take, unlock,
+            unlock_late, write_back,
         },
         redis::script::tests::server::Server,
         state::LARGEST_COUNTER,
@@ -241,6 +242,16 @@ fn a_yield_mark_lasts_as_long_as_renewing_readers() {
     server.run("DEL redquorum:yield_mark:{a}");
     server.one(&parameters(), &renew("*a", "1", 1, 90_000, vote));
     assert!(!server.keys().contains(&mark), "nobody waits");
+}
+
+#[test]
+fn a_reader_for_which_no_client_waits_extends_no_yield_mark() {
+    let mut server = marked();
+    let vote = server.share("1", 20_000);
+    let mark = names::yield_mark(&resource("a"));
+    let renewed = server.one(&parameters(), &renew_idle("*a", "1", 90_000, vote));
+    assert_eq!(renewed, Answer::Renewed { proves: true });
+    assert!(is_about(server.ttl(&mark), 50_000), "{}", server.ttl(&mark));
 }
 
 /// Returns all operations of readers, for the short and the general ways.

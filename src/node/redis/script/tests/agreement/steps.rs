@@ -14,7 +14,7 @@ pub(super) enum Number {
 pub(super) enum Question {
     Lock { hint: Number, has_turn: bool, gives_up: bool },
     WriteBack { token: Number },
-    Renew { holds: u32, token: Number },
+    Renew { holds: u32, token: Number, may_have_waiters: bool },
     Unlock { notify: bool, tombstone: Tombstone, has_waiters: bool },
     Enqueue { waiter: &'static str, arrival: Number, enters: bool, enqueue_only: bool, index: usize },
     Downgrade { writer: &'static str },
@@ -133,7 +133,9 @@ fn question() -> impl Strategy<Value = Question> {
         8 => (hint(), prop::bool::weighted(0.2), prop::bool::weighted(0.2))
             .prop_map(|(hint, has_turn, gives_up)| Question::Lock { hint, has_turn, gives_up }),
         3 => number().prop_map(|token| Question::WriteBack { token }),
-        4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
+        4 => (1..3_u32, number(), any::<bool>()).prop_map(|(holds, token, may_have_waiters)| {
+            Question::Renew { holds, token, may_have_waiters }
+        }),
         6 => (any::<bool>(), sample::select(&TOMBSTONES[..]), prop::bool::weighted(0.3))
             .prop_map(|(notify, tombstone, has_waiters)| Question::Unlock { notify, tombstone, has_waiters }),
         10 => (waiter(), arrival(), prop::bool::weighted(0.8), prop::bool::weighted(0.2), 0..2_usize)
@@ -262,7 +264,9 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
         4 => any::<bool>().prop_map(move |gives_up| take(true, gives_up)),
         2 => waiter().prop_map(enqueue),
         4 => sample::select(&TOMBSTONES[..3]).prop_map(unlock),
-        1 => number().prop_map(|token| Question::Renew { holds: 1, token }),
+        1 => (number(), any::<bool>()).prop_map(|(token, may_have_waiters)| {
+            Question::Renew { holds: 1, token, may_have_waiters }
+        }),
         1 => number().prop_map(|token| Question::WriteBack { token }),
         1 => sample::select(&OWNERS[..]).prop_map(|writer| Question::Downgrade { writer }),
         1 => Just(Question::ForceUnlock),
