@@ -21,9 +21,6 @@ use crate::{
     values::{LeaseId, NodeReply},
 };
 
-/// The longest wait of a waiter for the waiter ahead to take a free resource, in hand-overs.
-const MAX_COVER_DELAY: u32 = 8;
-
 mod holder_check;
 mod pacing;
 mod queue_position;
@@ -31,6 +28,9 @@ mod stale_queue_node;
 #[cfg(test)]
 mod tests;
 mod timers;
+
+/// The longest time that a waiter leaves to the waiter ahead to take a free resource, in hand-overs.
+const MAX_COVER_DELAY: u32 = 8;
 
 /// The next attempt: its earliest time, and its plan.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -24,7 +24,8 @@ use crate::{
 /// The lock of resources of several quorums, all or none, from [`MultiLock::across`].
 ///
 /// The quorums are locked one after the other, in an order that all clients share. While the call waits for a quorum, the
-/// leases of the quorums before are renewed. If a quorum cannot be locked, the quorums before are unlocked.
+/// leases of the quorums before are renewed. If a quorum cannot be locked, or the future of the call is [not
+/// polled](crate::RedLock::lock), the quorums before are unlocked.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is locked"]
 pub struct MultiQuorumLock {
