@@ -21,7 +21,7 @@ impl Waiting {
     /// The interval of the animation.
     const TICK: Duration = Duration::from_millis(120);
 
-    /// Shows the line. Messages are written above it. With `--json` there is no line.
+    /// Shows the line, and writes messages above the line. With `--json` there is no line.
     pub(crate) fn show(messages: &Messages, message: String) -> Self {
         let hidden = || Self { bar: ProgressBar::hidden() };
         let Some(bars) = messages.bars() else { return hidden() };

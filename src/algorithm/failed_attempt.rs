@@ -16,7 +16,7 @@ pub(crate) struct FailedAttempt {
     pub(crate) hint: u64,
     /// The time that the attempt took.
     pub(crate) took: Duration,
-    /// Whether the client stood still during the attempt, so that the failure shows nothing of the nodes.
+    /// Whether the client stood still during the attempt, so that the failure does not show the state of the nodes.
     pub(crate) has_stood_still: bool,
     /// The deferral of this client by a queue node.
     pub(crate) deferral: Option<Deferral>,
@@ -28,7 +28,7 @@ pub(crate) struct FailedAttempt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deferral {
     pub(crate) node: usize,
-    /// Whether the client has an entry there.
+    /// Whether the client has a queue entry at the node.
     pub(crate) is_queued: bool,
     /// The number of waiters ahead.
     pub(crate) rank: u32,
@@ -42,6 +42,7 @@ pub(crate) struct Deferral {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RefusedResource {
     pub(crate) index: usize,
-    /// Whether the queue node or a quorum has refused. A single key may belong to an attempt that is rolling back.
+    /// Whether the queue node or a quorum has refused. A refusal by another single node proves little, because its key
+    /// may belong to an attempt that is rolling back.
     pub(crate) is_sure: bool,
 }

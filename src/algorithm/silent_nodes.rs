@@ -6,11 +6,11 @@ use crate::{algorithm::node_set::NodeSet, clock::Instant};
 
 /// The time for which calls do not wait for a node after its first timeout.
 ///
-/// While a client does not wait for a node, its waiters may be in other queues than the waiters of clients that
-/// receive the node's answers. To wait for the node in vain costs an eighth of a node timeout.
+/// As long as this client does not wait for a node, its waiters may be in other queues than the waiters of clients that
+/// read the answers of the node. A wait for a node that is still silent costs an eighth of a node timeout.
 const FIRST_SILENCE: Duration = Duration::from_secs(1);
 
-/// The longest of these times.
+/// The longest time for which calls do not wait for a node.
 const MAX_SILENCE: Duration = Duration::from_secs(30);
 
 /// The nodes that are not expected to answer soon.
@@ -36,8 +36,8 @@ struct Silence {
 }
 
 impl SilentNodes {
-    /// Handles a timeout of a node. The node is silent from now on. A node that has never answered is silent
-    /// only from the second timeout on. A timeout of a silent node changes nothing, because no call waits for the node.
+    /// Handles a timeout of a node, which is silent from now on. A node that has never answered becomes silent at its
+    /// second timeout. A timeout of a silent node changes nothing, because no call waits for the node.
     pub(crate) fn timed_out(&mut self, node: usize, now: Instant) {
         let is_expected = self.known.contains(node) || self.timed_out.contains(node);
         self.timed_out.insert(node);
@@ -57,7 +57,7 @@ impl SilentNodes {
     }
 
     /// Handles an answer that no call waited for. An answer within `hedge` ends the silence of the node. A later answer
-    /// does not: the node would be waited for in vain again.
+    /// does not: the next calls would wait for the node in vain.
     pub(crate) fn answered_unawaited(&mut self, node: usize, took: Duration, hedge: Duration) {
         if took <= hedge {
             self.answered(node);
@@ -122,13 +122,13 @@ mod tests {
         let mut nodes = known(4);
         nodes.timed_out(4, at(0));
         nodes.answered_unawaited(4, HEDGE * 2, HEDGE);
-        assert!(nodes.is_silent(4, at(500)), "the node would be waited for in vain");
+        assert!(nodes.is_silent(4, at(500)), "the calls would wait for the node in vain");
         nodes.answered_unawaited(4, HEDGE, HEDGE);
         assert!(!nodes.is_silent(4, at(500)));
     }
 
     #[test]
-    fn a_node_that_has_never_answered_is_silent_from_the_second_timeout_on() {
+    fn a_node_that_never_answered_is_silent_after_its_second_timeout() {
         let mut nodes = SilentNodes::default();
         nodes.timed_out(4, at(0));
         assert!(!nodes.is_silent(4, at(0)));

@@ -1,10 +1,10 @@
-//! The end of a client, as its calls see it.
+//! The signal by which a client ends its calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Whether a client is closed, and the wake-up of the calls that wait for its end.
+/// Whether a client is closed, with a signal for the calls that wait for this.
 #[derive(Debug, Default)]
 pub(crate) struct ClosedSignal {
     is_closed: AtomicBool,
@@ -26,7 +26,8 @@ impl ClosedSignal {
     pub(crate) async fn closed(&self) {
         let notified = self.notify.notified();
         let mut notified = std::pin::pin!(notified);
-        // A close between the question and the wait must not be missed.
+        // The subscription comes before the check, so that a close between check and wait is not
+        // missed.
         notified.as_mut().enable();
         if !self.is_closed() {
             notified.await;

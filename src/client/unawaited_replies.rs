@@ -13,8 +13,8 @@ use crate::{
     node::{Answer, Reply},
 };
 
-/// The replies of silent nodes that no call waits for, at most one for each node. By them the client notices that a node
-/// answers again, although its calls are decided before that node answers.
+/// The replies of silent nodes that no call waits for, at most one for each node. From these replies the client learns
+/// that a node answers again, although the calls of the client are decided before that node answers.
 #[derive(Debug, Default)]
 pub(super) struct UnawaitedReplies(BTreeMap<usize, UnawaitedReply>);
 

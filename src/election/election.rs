@@ -262,8 +262,9 @@ impl Election {
         Leadership::begin(&self.request.client, guard, value)
     }
 
-    /// Sends the value of a new leader until a quorum has recorded it, for at most the quorum timeout of this election:
-    /// after that, another candidate may reach a quorum. Returns false if the leader is deposed before.
+    /// Sends the value of a new leader repeatedly, until a quorum has recorded the value, for at most the quorum
+    /// timeout of this election. After that time, another candidate may be able to reach a quorum. Returns false if
+    /// the leader is deposed before.
     async fn publish(&self, leadership: &Leadership) -> Result<bool, Error> {
         let settings = self.request.checked()?.settings;
         self.publish_until(leadership, self.context().now() + settings.quorum_timeout).await
@@ -280,7 +281,7 @@ impl Election {
                 Err(Error::NoQuorum(error)) => error,
                 Err(_) => return Ok(false),
             };
-            // If the client stood still meanwhile, the failure shows nothing of the nodes.
+            // If the client stood still meanwhile, the failure does not show the state of the nodes.
             let has_stood_still = context.now() > latest;
             if context.now() >= deadline && !has_stood_still {
                 return Err(no_quorum.into());

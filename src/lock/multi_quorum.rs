@@ -122,8 +122,8 @@ impl MultiQuorumLock {
         self.watch(lock).await
     }
 
-    /// Makes one attempt at each quorum, and returns `None` if another client holds any of the resources, or waits for it.
-    /// The guard must be bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    /// Makes one attempt at each quorum, and returns `None` if another client holds any of the resources, or is ahead
+    /// in a queue. The guard must be bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///

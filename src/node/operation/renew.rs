@@ -13,8 +13,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Renew {
     pub(crate) resources: Resources,
-    pub(crate) owner: LeaseId,
-    /// The number of holds. It is absolute, so that a duplicate or a resend changes nothing.
+    pub(crate) lease_id: LeaseId,
+    /// The number of holds: the new number, not a difference, so that a repeated renewal changes nothing.
     pub(crate) holds: u32,
     pub(crate) ttl: Duration,
     pub(crate) token: u64,
@@ -28,14 +28,14 @@ impl Operate for Renew {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Self { resources, owner, holds, ttl, token, may_have_waiters } = self;
+        let Self { resources, lease_id, holds, ttl, token, may_have_waiters } = self;
         if resources.len() == 1 && !resources.is_any_shared() {
             arguments.short_name("renew");
         } else {
             let leaves_marks = resources.is_any_shared() && !may_have_waiters;
             arguments.name_for(if leaves_marks { "renew_idle" } else { "renew_any" }, resources);
         }
-        arguments.owner(owner).number(*holds).ttl(*ttl).number(*token);
+        arguments.lease_id(lease_id).number(*holds).ttl(*ttl).number(*token);
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
@@ -53,7 +53,7 @@ impl Operate for Renew {
         }
     }
 
-    fn acquiring_owner(&self) -> Option<&LeaseId> {
-        Some(&self.owner)
+    fn acquired_lease(&self) -> Option<&LeaseId> {
+        Some(&self.lease_id)
     }
 }

@@ -1,4 +1,4 @@
-//! One server: its address, and the credentials for it.
+//! The address of one server, and the credentials for the server.
 
 #[cfg(unix)]
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{node::transport::late, values::NodeError};
 
-/// The address of a server, and the credentials for it.
+/// The address of a server, and the credentials for the server.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     address: Address,
@@ -43,7 +43,7 @@ pub(super) struct Endpoint {
 /// The user of a server, and the database.
 #[derive(Clone, Debug)]
 pub(super) struct Credentials {
-    /// The settings without the database, which is selected after the server is known to have databases.
+    /// The settings without the database. The database is selected later, when the server is known to have databases.
     settings: RedisConnectionInfo,
     database: i64,
 }
@@ -57,8 +57,8 @@ enum Address {
     },
     #[cfg(unix)]
     Unix(PathBuf),
-    /// The address of a client of the redis crate with TLS. The crate does not expose its certificates, so
-    /// the client opens the connection itself.
+    /// The address of a client of the redis crate with TLS. This client opens the connection, because the crate does
+    /// not expose the certificates.
     Client(Box<Client>),
 }
 
@@ -127,8 +127,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the same endpoint at one address of its host. `None` if the address is not all that would have
-    /// to change: with TLS, certificates name the host.
+    /// Returns the same endpoint at one address of its host. `None` for a Unix socket, and with TLS, because
+    /// certificates name the host.
     #[cfg(feature = "__command")]
     pub(super) fn at(&self, address: std::net::IpAddr) -> Option<Self> {
         match &self.address {
@@ -148,8 +148,8 @@ impl Endpoint {
         &self.credentials.settings
     }
 
-    /// Returns the error of a connection that was not established within `patience`. If a caller gives up on
-    /// its own, a later caller gets the error of that handshake.
+    /// Returns the error of a connection that was not established within `patience`. A caller that gives up by itself
+    /// leaves the record of its TLS handshake, so the error may be about the handshake of an earlier caller.
     pub(super) fn late(&self, patience: Duration) -> NodeError {
         if self.is_in_tls_handshake.swap(false, Ordering::Relaxed) {
             let why = format!(
@@ -228,7 +228,7 @@ impl Endpoint {
     }
 }
 
-/// Connects to the address of the host that answers first, so that a dead address does not hide one that
+/// Connects to the address of the host that answers first, so that a dead address does not hide an address that
 /// works.
 async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let addresses: Vec<SocketAddr> = lookup_host((address::plain_host(host), port)).await?.collect();
@@ -245,7 +245,8 @@ fn unreachable(error: &io::Error) -> NodeError {
     NodeError::Unreachable(Arc::from(error.to_string()))
 }
 
-/// Converts the error of a handshake. Frequent causes get clearer words than those of the server.
+/// Converts the error of a handshake. For frequent causes, the text names the remedy, which the text of the server does
+/// not.
 fn handshake_error(error: &RedisError) -> NodeError {
     let refuses_hello = error.kind() == ErrorKind::RESP3NotSupported
         || error.code() == Some("NOPROTO")

@@ -11,10 +11,10 @@ use crate::{
     values::NodeError,
 };
 
-/// The TLS settings of the nodes of one client. They are read for the first node that uses TLS: a client
-/// without one needs no roots.
+/// The TLS settings of the nodes of one client. The roots are read for the first node with TLS, because a client
+/// without such a node needs no roots.
 #[derive(Debug, Default)]
-pub(crate) struct Security {
+pub(crate) struct TlsSettings {
     settings: Tls,
     connector: Option<Connector>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Security {
 #[derive(Clone)]
 pub(super) struct Connector(TlsConnector);
 
-impl Security {
+impl TlsSettings {
     pub(crate) fn new(settings: Tls) -> Self {
         Self { settings, connector: None }
     }
