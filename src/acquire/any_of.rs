@@ -6,8 +6,12 @@ use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered}
 
 use crate::{
     acquire::{
-        attempt::attempt_once, checked_request::CheckedRequest, last_attempt::LastAttempt,
-        outcome::AttemptOutcome, waiters::Waiters, waiting::lock_waiting,
+        attempt::attempt_once,
+        checked_request::{CheckedRequest, Known},
+        last_attempt::LastAttempt,
+        outcome::AttemptOutcome,
+        waiters::Waiters,
+        waiting::lock_waiting,
     },
     client::context::ClientContext,
     clock::Instant,
@@ -123,11 +127,13 @@ impl CheckedAnyOf {
         let context = self.context();
         let mut settings = self.settings;
         let mut waits_from = start;
+        let mut known = Known::Held;
         match self.try_vacant(true).await {
             Ok(Some(acquired)) => return Ok(acquired),
             Ok(None) => {}
             // The error is not final, because a later attempt may find a quorum within the remaining quorum timeout.
             Err(error) => {
+                known = Known::NoQuorum;
                 let took = context.now().saturating_duration_since(start);
                 if took >= settings.quorum_timeout {
                     return Err(error);
@@ -144,7 +150,7 @@ impl CheckedAnyOf {
         let waits: FuturesUnordered<_> = self
             .choose_queues()
             .into_iter()
-            .map(|index| self.wait_in_queue(index, settings, waits_from, &self.last_attempt))
+            .map(|index| self.wait_in_queue(index, settings, waits_from, known, &self.last_attempt))
             .collect();
         let polls = if self.is_large() { self.acquire_by_polls().boxed() } else { pending().boxed() };
         tokio::select! {
@@ -161,10 +167,11 @@ impl CheckedAnyOf {
         index: usize,
         settings: CheckedLock,
         start: Instant,
+        known: Known,
         last_attempt: &LastAttempt,
     ) -> Result<Option<AcquiredCandidate>, Error> {
-        let held = self.checked(index, settings)?.known_held();
-        let acquired = lock_waiting(&self.waiters, &held, start, None, last_attempt).await?;
+        let checked = self.checked(index, settings)?.with_knowledge(known);
+        let acquired = lock_waiting(&self.waiters, &checked, start, None, last_attempt).await?;
         Ok(acquired.map(|acquired| (index, acquired)))
     }
 
@@ -260,6 +267,10 @@ impl CheckedAnyOf {
         let outcome = attempt_once(context, &checked, !will_wait).await;
         if let AttemptOutcome::Failed(failed) = &outcome {
             self.last_attempt.failed(&self.name, failed);
+            if will_wait && failed.has_stood_still {
+                // The client stood still, so the failure does not show the state of the nodes.
+                return Ok(None);
+            }
         }
         Ok(outcome.of_only_attempt(context, &checked)?.map(|acquired| (index, acquired)))
     }

@@ -325,7 +325,8 @@ impl<'a> AttemptDriver<'a> {
             return;
         }
         let config = &self.requests.checked.settings.attempt;
-        let keys_over = self.context.now() + config.validity.seen_by_any(config.ttl);
+        let now = self.context.now();
+        let keys_over = now + config.validity.seen_by_any(config.ttl);
         let unlock = |tombstone| {
             let operation = self.requests.unlock(tombstone);
             Request::one(operation, self.context.latest_expiry()).blocks_until(keys_over)
@@ -337,7 +338,7 @@ impl<'a> AttemptDriver<'a> {
         for (node, has_answered) in self.attempt.to_roll_back().filter(|_| !keeps) {
             if let Some(to) = self.context.nodes.get(node) {
                 let request = if may_land_yet(has_answered) { &leaving } else { &clean };
-                drop(to.call(request.clone()));
+                self.context.responsiveness.keep_unawaited(node, now, to.call(request.clone()));
                 nodes.insert(node);
             }
         }
@@ -406,6 +407,7 @@ impl<'a> AttemptDriver<'a> {
             replies,
             hint: self.evidence.hint(),
             took,
+            has_stood_still: self.attempt.has_stood_still(),
             deferral,
             refused: index.map(|index| RefusedResource { index, is_sure }),
         }

@@ -20,20 +20,30 @@ pub(crate) struct CheckedRequest {
     pub(crate) settings: CheckedLock,
     /// The queue node order of each resource, computed on first use.
     queue_nodes: Arc<[OnceLock<Vec<usize>>]>,
-    /// Whether the resource is known to be held, so that a waiter enters the wait queue at once.
-    pub(super) is_known_held: bool,
+    /// The knowledge of an earlier attempt of the call.
+    pub(super) known: Known,
+}
+
+/// The knowledge of a call about its resources before the first attempt of its wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    Nothing,
+    /// The resource is held, so the waiter enters the wait queue at once.
+    Held,
+    /// No quorum answered, so the first attempt has to find out whether a quorum answers now.
+    NoQuorum,
 }
 
 impl CheckedRequest {
     pub(crate) fn new(resources: Resources, settings: CheckedLock) -> Result<Self, ConfigError> {
         let resource = resources.first().cloned().ok_or_else(group_of_none)?;
         let queue_nodes = resources.iter().map(|_| OnceLock::new()).collect();
-        Ok(Self { resource, resources, settings, queue_nodes, is_known_held: false })
+        Ok(Self { resource, resources, settings, queue_nodes, known: Known::Nothing })
     }
 
-    /// Returns the same request for resources that are known to be held.
-    pub(super) fn known_held(self) -> Self {
-        Self { is_known_held: true, ..self }
+    /// Returns the same request with the knowledge of an earlier attempt.
+    pub(super) fn with_knowledge(self, known: Known) -> Self {
+        Self { known, ..self }
     }
 
     /// Returns the resource of this index.
@@ -54,6 +64,10 @@ impl CheckedRequest {
 
     /// Returns the plan of a client that knows of no waiters.
     pub(super) fn first_contact(&self, context: &ClientContext) -> Plan {
-        Plan::AllAtOnce(self.queue_node(context, 0).unwrap_or_default())
+        let queue_node = self.queue_node(context, 0).unwrap_or_default();
+        match self.known {
+            Known::NoQuorum => Plan::AllAtOnceForQuorum(queue_node),
+            Known::Nothing | Known::Held => Plan::AllAtOnce(queue_node),
+        }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::{
     acquire::{
         attempt::attempt,
-        checked_request::CheckedRequest,
+        checked_request::{CheckedRequest, Known},
         notifier::{Notifications, Notifier},
         outcome::AttemptOutcome,
         queue_entries::QueueEntries,
@@ -27,7 +27,7 @@ use crate::{
         failed_attempt::{FailedAttempt, RefusedResource},
         waiter_schedule::{NextAttempt, WaiterConfig, WaiterSchedule},
     },
-    client::{broadcast::inspect_all, context::ClientContext},
+    client::{broadcast::inspect_until_quorum, context::ClientContext},
     clock::Instant,
     node::{Answer, InspectAnswer},
     values::{LeaseId, NodeReply, Refusal},
@@ -72,8 +72,9 @@ impl LocalWaiter {
         let LocalQueue { notifier, outage, .. } = queue;
         let state = match &mut self.state {
             Some(state) => state,
+            None if checked.known == Known::NoQuorum => return checked.first_contact(context),
             None => match context.resource_with_waiters(&checked.resources).await {
-                None if checked.is_known_held => {
+                None if checked.known == Known::Held => {
                     self.state.insert(WaiterState::begin(context, checked, 0, notifier))
                 }
                 None => return checked.first_contact(context),
@@ -155,8 +156,7 @@ impl LocalWaiter {
         }
     }
 
-    /// Inspects all nodes for the holder, if the queue node may have an orphaned key. The wait for silent nodes is no
-    /// longer than the wait for a silent queue node.
+    /// Inspects all nodes for the holder, if the queue node may have an orphaned key.
     pub(super) async fn check_holder(
         &mut self,
         context: &ClientContext,
@@ -171,8 +171,7 @@ impl LocalWaiter {
         let index = refused.map_or_else(|| entries.index(), |refused| refused.index);
         let resource = checked.resource_at(index);
         let start = context.now();
-        let deadline = start + checked.settings.attempt.hedge();
-        let answers = inspect_all(context, resource, deadline).await;
+        let answers = inspect_until_quorum(context, resource, &checked.settings.attempt).await;
         let votes: Vec<_> = answers.iter().map(vote_of).collect();
         let readers: Vec<_> = answers.iter().map(first_reader).collect();
         let now = context.now();
@@ -215,7 +214,7 @@ impl WaiterState {
         match order.first() {
             // The first attempt enters the queue. The attempt waits for the subscription, or for the deadline of the
             // subscription.
-            Some(queue_node) if checked.is_known_held => {
+            Some(queue_node) if checked.known == Known::Held => {
                 entries.listen(*queue_node);
                 schedule.request_attempt(now + settings.attempt.node_timeout / LISTENING_SHARE);
             }

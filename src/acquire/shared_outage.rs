@@ -90,6 +90,11 @@ impl SharedOutage {
         lock(&self.last).outage().map(|outage| outage.deadline(wait))
     }
 
+    /// Whether the last attempt ends a call: no quorum answered until the end of its quorum timeout.
+    pub(super) fn ends(&self, wait: &QuorumWait) -> bool {
+        lock(&self.last).outage().is_some_and(|outage| outage.ends(wait))
+    }
+
     /// Whether another call needs the result of an attempt now.
     pub(super) fn is_attempt_wanted(&self) -> bool {
         lock(&self.last).outage().is_some_and(Outage::is_attempt_wanted)

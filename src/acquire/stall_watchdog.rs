@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, future::BoxFuture, task::AtomicWaker};
+use futures::{future::BoxFuture, task::AtomicWaker};
 use tokio::sync::Notify;
 
 use crate::{
@@ -28,14 +28,15 @@ use crate::{
     mutation::{self, Mutation},
     mutex::lock,
     node::Resources,
+    values::Resource,
 };
 
 /// The stall watchdog of a client, which rolls back stalled calls. A call is stalled if it was woken and is not polled,
 /// as may happen in a `select!` in a loop.
 ///
-/// A stalled call blocks the tasks of this process that wait for the turn, and other clients that need the votes. If
-/// other calls of this client want the same resources, a call is overdue a hand-over after its wake. Otherwise, the
-/// call is overdue an attempt timeout after its wake. A waiting call that was not woken causes no checks.
+/// A stalled call blocks the tasks of this process that wait for the turn, and other clients that need the votes or the
+/// leases. If other calls of this client want one of the resources, a call is overdue a hand-over after its wake.
+/// Otherwise, the call is overdue an attempt timeout after its wake. A waiting call that was not woken causes no checks.
 #[derive(Default)]
 pub(super) struct StallWatchdog {
     calls: Mutex<BTreeMap<u64, Arc<dyn WatchedCall>>>,
@@ -53,6 +54,8 @@ trait WatchedCall: Send + Sync {
 
     fn resources(&self) -> &Resources;
 
+    fn can_restart(&self) -> bool;
+
     /// Drops the work of the call, unless the call was polled since the check with this number.
     fn roll_back(&self, due: u32);
 }
@@ -62,6 +65,8 @@ trait WatchedCall: Send + Sync {
 struct CallState<T> {
     waiters: Arc<Waiters>,
     resources: Resources,
+    /// Whether the call starts again if it was rolled back.
+    can_restart: bool,
     /// The work, until the call is done or rolled back.
     work: Mutex<Option<BoxFuture<'static, T>>>,
     caller: AtomicWaker,
@@ -69,8 +74,8 @@ struct CallState<T> {
     due: AtomicU32,
 }
 
-/// Runs the work of a call on these resources. Returns `None` if the watchdog rolled the call back, because this future
-/// was not polled.
+/// Runs the work of a call on these resources. If the watchdog rolled the call back, because this future was not polled,
+/// the work starts again.
 ///
 /// # Cancel safety
 ///
@@ -78,12 +83,40 @@ struct CallState<T> {
 pub(crate) async fn watch_call<T: Send + 'static>(
     waiters: &Arc<Waiters>,
     resources: &Resources,
-    work: impl Future<Output = T> + Send + 'static,
+    work: impl Fn() -> BoxFuture<'static, T>,
+) -> T {
+    loop {
+        if let Some(done) = watch(waiters, resources, true, work()).await {
+            return done;
+        }
+    }
+}
+
+/// Runs the work of a call on these resources. Returns `None` if the watchdog rolled the call back, because this future
+/// was not polled for an attempt timeout.
+///
+/// # Cancel safety
+///
+/// The work is dropped with the future.
+pub(crate) async fn watch_once<T: Send + 'static>(
+    waiters: &Arc<Waiters>,
+    resources: &Resources,
+    work: BoxFuture<'static, T>,
+) -> Option<T> {
+    watch(waiters, resources, false, work).await
+}
+
+async fn watch<T: Send + 'static>(
+    waiters: &Arc<Waiters>,
+    resources: &Resources,
+    can_restart: bool,
+    work: BoxFuture<'static, T>,
 ) -> Option<T> {
     let call = Arc::new(CallState {
         waiters: Arc::clone(waiters),
         resources: resources.clone(),
-        work: Mutex::new(Some(work.boxed())),
+        can_restart,
+        work: Mutex::new(Some(work)),
         caller: AtomicWaker::new(),
         due: AtomicU32::new(0),
     });
@@ -130,15 +163,15 @@ impl StallWatchdog {
         if due_calls.is_empty() {
             return false;
         }
-        // The resources are compared without the mode, because readers block writers, and writers block readers.
-        let name = |call: &Arc<dyn WatchedCall>| call.resources().clone().exclusive();
-        let mut wanted: HashMap<Resources, usize> = HashMap::new();
-        for call in &calls {
-            *wanted.entry(name(call)).or_default() += 1;
+        // The resources are counted without the mode, because readers block writers, and writers block readers.
+        let mut wanted: HashMap<&Resource, usize> = HashMap::new();
+        for resource in calls.iter().flat_map(|call| call.resources().iter()) {
+            *wanted.entry(resource).or_default() += 1;
         }
+        let is_wanted_twice = |resource| wanted.get(resource).is_some_and(|count| *count > 1);
         for (call, due) in due_calls {
             let settings = &waiters.context.settings;
-            let has_rivals = wanted.get(&name(call)).is_some_and(|count| *count > 1);
+            let has_rivals = call.can_restart() && call.resources().iter().any(is_wanted_twice);
             let limit = if has_rivals { settings.parameters.hand_over } else { settings.attempt_timeout };
             // The interval before the first of these checks does not count, because the call was woken at some time in
             // that interval.
@@ -203,6 +236,10 @@ impl<T: Send + 'static> WatchedCall for CallState<T> {
 
     fn resources(&self) -> &Resources {
         &self.resources
+    }
+
+    fn can_restart(&self) -> bool {
+        self.can_restart
     }
 
     fn roll_back(&self, due: u32) {

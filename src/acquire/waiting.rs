@@ -64,8 +64,7 @@ async fn take_turns(
             AttemptOutcome::Failed(failed) => {
                 last_attempt.failed(&checked.resource, &failed);
                 waiter.failed(context, checked, queue, &failed, begun);
-                let quorum_deadline = queue.outage.deadline(&wait);
-                if quorum_deadline.is_some_and(|end| end <= context.now()) {
+                if queue.outage.ends(&wait) {
                     return Err(failed.into_error(context, checked));
                 }
                 waiter.check_holder(context, checked, failed.refused).await;

@@ -69,6 +69,10 @@ pub(crate) struct Attempt {
     confirmation: Confirmation,
     queue: QueueState,
     retries: Retries,
+    /// The end of the present wait.
+    waits_until: Option<Instant>,
+    /// Whether the client stood still during a wait, so that answers may have come unread.
+    has_stood_still: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,12 +102,14 @@ impl Attempt {
             confirmation: Confirmation::new(config.electorate),
             queue: QueueState::new(start),
             retries: Retries::default(),
+            waits_until: None,
+            has_stood_still: false,
             config,
             plan,
         }
     }
 
-    /// Whether the client attempts without a queue entry, because the client knows of no waiters.
+    /// Whether the client attempts without a queue entry.
     pub(crate) fn is_newcomer(&self) -> bool {
         self.plan.is_newcomer()
     }
@@ -146,6 +152,20 @@ impl Attempt {
     /// Returns the decision at `now`. The driver calls this after every event, at the deadline of an
     /// [`AttemptStep::Wait`], and after every step except `Acquired` and `Failed`.
     pub(crate) fn step(&mut self, now: Instant) -> AttemptStep {
+        self.has_stood_still |= self.waits_until.is_some_and(|until| now > until + self.config.hedge());
+        let step = self.decide(now);
+        self.waits_until = if let AttemptStep::Wait(until) = step { Some(until) } else { None };
+        step
+    }
+
+    /// Whether the client stood still for a hedge or longer beyond the end of a wait: its process was suspended, or its
+    /// future was not polled. Answers in time may then count as missing, so a failure does not show the state of
+    /// the nodes.
+    pub(crate) fn has_stood_still(&self) -> bool {
+        self.has_stood_still
+    }
+
+    fn decide(&mut self, now: Instant) -> AttemptStep {
         self.start = self.validity_start(now);
         self.lock.expire(now);
         self.confirmation.expire(now);
@@ -213,10 +233,7 @@ impl Attempt {
         }
         if !next.is_empty() {
             self.lock.ask(next, now);
-            return AttemptStep::Lock {
-                nodes: next,
-                ignores_queue: !matches!(self.plan, Plan::AllAtOnce(_)),
-            };
+            return AttemptStep::Lock { nodes: next, ignores_queue: !self.plan.is_newcomer() };
         }
         let split_until = self.split_until();
         let again = self.ask_deferring(now).or_else(|| split_until.and_then(|_| self.ask_refusing(now)));
@@ -270,7 +287,7 @@ impl Attempt {
     fn roll_back(&mut self, now: Instant) -> AttemptStep {
         self.phase = if now >= self.end_of_validity() {
             AttemptPhase::Failed(FailureReason::Expired)
-        } else if self.queue.must_yield || self.queue_node_refused() || self.waking_node_refused() {
+        } else if self.is_refused_by_queue_node() {
             AttemptPhase::Failed(FailureReason::Contended)
         } else if now >= self.end() {
             AttemptPhase::Failed(self.reason())
@@ -357,7 +374,7 @@ impl Attempt {
     /// Returns the wait of a newcomer for its queue node, until the end of the hedge. The wait is useful if no node has
     /// granted, or if a node has deferred the newcomer, because then a grant of the queue node may still decide.
     fn wait_for_queue_node(&self, now: Instant) -> Option<AttemptStep> {
-        let Plan::AllAtOnce(queue_node) = self.plan else { return None };
+        let queue_node = self.plan.queue_node_of_newcomer()?;
         let until = self.hedge_end();
         let is_open = self.lock.vote(queue_node) == Some(LockVote::NoAnswer)
             && self.lock.pending().contains(queue_node);
@@ -373,7 +390,7 @@ impl Attempt {
 
     /// Whether the queue node of a newcomer has failed, or has not answered by the end of the hedge.
     fn is_queue_lost(&self, now: Instant) -> bool {
-        let Plan::AllAtOnce(queue_node) = self.plan else { return false };
+        let Some(queue_node) = self.plan.queue_node_of_newcomer() else { return false };
         match self.lock.vote(queue_node) {
             Some(LockVote::NoAnswer) => now >= self.hedge_end(),
             Some(LockVote::Error) => true,
@@ -385,10 +402,18 @@ impl Attempt {
     /// Whether a grant of this node gives the attempt its turn.
     fn is_queue_node(&self, node: usize) -> bool {
         match &self.plan {
-            Plan::AllAtOnce(queue_node) | Plan::Woken(queue_node) => *queue_node == node,
+            Plan::AllAtOnce(queue_node) | Plan::AllAtOnceForQuorum(queue_node) | Plan::Woken(queue_node) => {
+                *queue_node == node
+            }
             Plan::QueueNodeFirst(_) => self.lock.granted().is_empty(),
             Plan::Downgrade(_) => false,
         }
+    }
+
+    /// Whether the refusal of the queue node decides the attempt.
+    fn is_refused_by_queue_node(&self) -> bool {
+        let is_refused = self.queue.must_yield || self.queue_node_refused() || self.waking_node_refused();
+        is_refused && !self.plan.needs_quorum_to_refuse()
     }
 
     /// Whether the queue node that was asked last has refused, so that no other node needs to be asked.

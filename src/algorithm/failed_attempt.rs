@@ -16,6 +16,8 @@ pub(crate) struct FailedAttempt {
     pub(crate) hint: u64,
     /// The time that the attempt took.
     pub(crate) took: Duration,
+    /// Whether the client stood still during the attempt, so that the failure does not show the state of the nodes.
+    pub(crate) has_stood_still: bool,
     /// The deferral of this client by a queue node.
     pub(crate) deferral: Option<Deferral>,
     /// The resource that the attempt was refused for.

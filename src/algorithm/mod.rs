@@ -14,6 +14,7 @@ pub(crate) mod attempt;
 pub(crate) mod failed_attempt;
 pub(crate) mod fencing;
 pub(crate) mod holder;
+pub(crate) mod inspection_patience;
 pub(crate) mod latch;
 pub(crate) mod lease;
 pub(crate) mod node_set;

@@ -28,12 +28,13 @@ pub(crate) struct Outage {
     /// The start of the first attempt of the outage.
     since: Instant,
     last: FailedAttempt,
-    /// The end of the last attempt.
+    /// The time up to which the last attempt shows that no quorum answers: the end of the attempt, or its
+    /// beginning if the client stood still during the attempt.
     seen_at: Instant,
     /// The time at which enough nodes for a quorum are out of quarantine, as the answers to the last attempt report.
     quarantined_until: Option<Instant>,
-    /// Whether a call needs the result of one more attempt.
-    is_attempt_wanted: bool,
+    /// The time since which a call needs the result of one more attempt.
+    wanted_since: Option<Instant>,
 }
 
 /// The next step of a call that waits behind another call of its client, and therefore makes no attempt.
@@ -61,9 +62,9 @@ impl Outage {
             FailureReason::NoQuorum | FailureReason::Expired => Some(Self {
                 since: earlier.map_or(begun, |earlier| earlier.since),
                 last: failed.clone(),
-                seen_at: now,
+                seen_at: if failed.has_stood_still { begun } else { now },
                 quarantined_until,
-                is_attempt_wanted: false,
+                wanted_since: None,
             }),
         }
     }
@@ -76,20 +77,25 @@ impl Outage {
         until.map_or(end, |until| until.max(end))
     }
 
+    /// Whether the last attempt ends a call.
+    pub(crate) fn ends(&self, wait: &QuorumWait) -> bool {
+        self.deadline(wait) <= self.seen_at
+    }
+
     /// Returns the next step of a call that makes no attempt itself. The call gives up only after an attempt that ends
     /// at its deadline or later, because nodes may have come back since an older attempt. Another call makes that
     /// attempt with its own settings, so this call waits for the end of the attempt for at most its own node timeout.
     pub(crate) fn step(&mut self, wait: &QuorumWait, now: Instant) -> OutageStep {
         let deadline = self.deadline(wait);
-        let end = deadline + wait.node_timeout;
-        if deadline <= self.seen_at || end <= now {
+        if now < deadline && !self.ends(wait) {
+            return OutageStep::WaitUntil(deadline);
+        }
+        // The process may have stood still at the deadline, so the time counts from the request of the attempt.
+        let end = *self.wanted_since.get_or_insert(now) + wait.node_timeout;
+        if self.ends(wait) || end <= now {
             return OutageStep::GiveUp(self.last.clone());
         }
-        if deadline <= now {
-            self.is_attempt_wanted = true;
-            return OutageStep::WantAttempt(end);
-        }
-        OutageStep::WaitUntil(deadline)
+        OutageStep::WantAttempt(end)
     }
 
     pub(crate) fn last_attempt(&self) -> &FailedAttempt {
@@ -98,7 +104,7 @@ impl Outage {
 
     /// Whether a call needs the result of an attempt now, before the pacing of the call with the turn makes one.
     pub(crate) fn is_attempt_wanted(&self) -> bool {
-        self.is_attempt_wanted
+        self.wanted_since.is_some()
     }
 }
 
@@ -117,7 +123,15 @@ mod tests {
 
     fn failed(reason: FailureReason) -> FailedAttempt {
         let replies = NodeReplies::new(Arc::from([]), Vec::new(), 0);
-        FailedAttempt { reason, replies, hint: 0, took: Duration::ZERO, deferral: None, refused: None }
+        FailedAttempt {
+            reason,
+            replies,
+            hint: 0,
+            took: Duration::ZERO,
+            has_stood_still: false,
+            deferral: None,
+            refused: None,
+        }
     }
 
     fn wait(start: u64) -> QuorumWait {
@@ -178,6 +192,17 @@ mod tests {
         let mut outage = outage(&[10, 11], None);
         assert!(matches!(outage.step(&wait(0), at(12)), OutageStep::WantAttempt(_)));
         assert!(matches!(outage.step(&wait(0), at(13)), OutageStep::GiveUp(_)));
+    }
+
+    #[test]
+    fn a_client_that_stood_still_gives_up_after_one_more_attempt() {
+        let stood_still = FailedAttempt { has_stood_still: true, ..failed(FailureReason::Expired) };
+        let mut outage = Outage::after(None, &stood_still, at(10), at(40), None).unwrap();
+        assert!(!outage.ends(&wait(0)));
+        assert!(matches!(outage.step(&wait(0), at(40)), OutageStep::WantAttempt(until) if until == at(41)));
+        let again = failed(FailureReason::NoQuorum);
+        let outage = Outage::after(Some(outage), &again, at(40), at(41), None).unwrap();
+        assert!(outage.ends(&wait(0)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     algorithm::{
         attempt::{FailureReason, Plan},
         failed_attempt::{Deferral, FailedAttempt},
-        holder::{holder, named},
+        holder::{holder, is_unknown, named},
         tally::Electorate,
     },
     clock::Instant,
@@ -28,6 +28,9 @@ mod stale_queue_node;
 #[cfg(test)]
 mod tests;
 mod timers;
+
+/// The longest time that a waiter leaves to the waiter ahead to take a free resource, in hand-overs.
+const MAX_COVER_DELAY: u32 = 8;
 
 /// The next attempt: its earliest time, and its plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +77,8 @@ pub(crate) struct WaiterConfig {
 ///    refusal.
 /// 2. No failure causes a busy loop. Attempts without a quorum are at least [`Pacing::floor`] apart, unless an event
 ///    arrives. Split votes lead to increasing delays.
+/// 3. No delay exceeds the longest fallback poll with its jitter, however long an attempt has taken, because an attempt
+///    includes a suspension of the process.
 #[derive(Clone, Debug)]
 pub(crate) struct WaiterSchedule {
     config: WaiterConfig,
@@ -82,6 +87,8 @@ pub(crate) struct WaiterSchedule {
     holder_check: HolderCheck,
     stale: StaleQueueNode,
     failures: ConsecutiveFailures,
+    /// The number of consecutive deferrals for which no lease holds the resource.
+    deferrals_while_free: u32,
 }
 
 /// The lengths of the present runs of failures, by kind.
@@ -101,6 +108,7 @@ impl WaiterSchedule {
             holder_check: HolderCheck::new(config.electorate),
             stale: StaleQueueNode::new(now),
             failures: ConsecutiveFailures::default(),
+            deferrals_while_free: 0,
             config,
         }
     }
@@ -108,6 +116,7 @@ impl WaiterSchedule {
     /// Handles a wake: this waiter is first in the queue of the node.
     pub(crate) fn woken(&mut self, node: usize, now: Instant) {
         self.holder_check.released(node);
+        self.deferrals_while_free = 0;
         self.end_enqueue_only();
         if self.position.is_at(node) {
             self.timers.woken(node);
@@ -163,7 +172,10 @@ impl WaiterSchedule {
         let pacing = self.config.pacing;
         // An entry must be renewed before its ttl ends.
         let longest = self.config.entry_ttl.mul_f64(0.75).max(pacing.floor);
-        let poll = self.timers.poll_delay(jitter).min(longest);
+        let rank =
+            failed.deferral.as_ref().filter(|deferral| deferral.is_queued).map(|deferral| deferral.rank);
+        let longest_poll = rank.map_or(pacing.longest_poll, |rank| pacing.longest_poll_at(rank));
+        let poll = self.timers.poll_delay(longest_poll, jitter).min(longest);
         self.timers.set_poll(now + poll);
         self.timers.set_earliest(now);
         let named_before = self.holder_check.take_named();
@@ -171,7 +183,7 @@ impl WaiterSchedule {
         if failed.reason != FailureReason::Contended {
             let delay = pacing.delay_after(self.failures.no_quorum, jitter);
             self.failures.no_quorum += 1;
-            self.retry_after(delay, now);
+            self.retry_after(delay.min(poll.max(pacing.floor)), now);
             return;
         }
         self.failures.no_quorum = 0;
@@ -212,6 +224,12 @@ impl WaiterSchedule {
         took: Duration,
         now: Instant,
     ) {
+        let answers = votes.iter().filter(|vote| !is_unknown(vote)).count();
+        if answers < self.config.electorate.needed() {
+            // Only the queue node may still answer. The next attempt finds out whether a quorum answers.
+            self.failures.no_quorum = self.failures.no_quorum.max(1);
+            self.request_attempt(now + self.config.pacing.floor);
+        }
         if !self.holder_check.finish(votes, readers, self.config.electorate) {
             // One more attempt and check are needed, because the first check may have seen the holder in the middle of
             // its attempt.
@@ -237,7 +255,7 @@ impl WaiterSchedule {
         // After an attempt without a quorum, all nodes are asked at once. The quorum timeout may end soon, and without
         // a quorum no client overtakes the queue.
         let plan = match order.first() {
-            Some(queue_node) if self.failures.no_quorum > 0 => Plan::AllAtOnce(*queue_node),
+            Some(queue_node) if self.failures.no_quorum > 0 => Plan::AllAtOnceForQuorum(*queue_node),
             _ => Plan::QueueNodeFirst(order),
         };
         NextAttempt { at: self.timers.next(), plan }
@@ -260,6 +278,7 @@ impl WaiterSchedule {
         let named = holder.as_ref().and_then(|(lease_id, _)| lease_id.clone());
         self.holder_check.record_named(named, named_before);
         self.position.set(Some(*node).filter(|_| *is_queued), *rank);
+        self.deferrals_while_free = if holder.is_none() { self.deferrals_while_free + 1 } else { 0 };
         let patience = mutation::altered(Mutation::IgnoreHolderTtl, self.patience(deferral), |_| poll);
         // During a pause, a release may have come before this answer without being noticed. Therefore the next attempt
         // follows at the end of the pause.
@@ -274,7 +293,12 @@ impl WaiterSchedule {
             Some((_, remaining)) if deferral.rank == 0 => *remaining,
             // The second waiter makes an attempt if the first waiter makes none.
             Some((_, remaining)) if deferral.rank < LISTENING_WAITERS => *remaining + hand_over,
-            None if deferral.is_queued && deferral.rank < LISTENING_WAITERS => hand_over,
+            // A waiter ahead that stands still is replaced after a hand-over. A writer ahead may wait for readers for a
+            // long time.
+            None if deferral.is_queued && deferral.rank < LISTENING_WAITERS => {
+                let doublings = self.deferrals_while_free.saturating_sub(1).min(MAX_COVER_DELAY.ilog2());
+                hand_over * (1 << doublings)
+            }
             _ => deferral.patience,
         }
     }
@@ -288,7 +312,7 @@ impl WaiterSchedule {
     fn retry_after_split(&mut self, took: Duration, longest: Duration, now: Instant, jitter: f64) {
         let splits = self.failures.splits;
         let range = if splits <= 1 { took } else { took.max(self.config.pacing.floor) };
-        let delay = range.saturating_mul(1 << splits.min(6)).mul_f64(jitter).min(longest);
+        let delay = range.saturating_mul(1 << splits.min(6)).min(longest).mul_f64(jitter);
         self.failures.splits += 1;
         self.retry_after(if splits == 0 { Duration::ZERO } else { delay }, now);
     }

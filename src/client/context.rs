@@ -46,6 +46,7 @@ impl ClientContext {
         dependencies: ClientDependencies,
     ) -> Self {
         let ClientDependencies { clock, spawner, observer, client_id, label, rng } = dependencies;
+        let responsiveness = Responsiveness::new(settings.parameters.hand_over, Arc::clone(&clock));
         Self {
             addresses: nodes.iter().map(|node| Arc::clone(node.address())).collect(),
             nodes,
@@ -56,7 +57,7 @@ impl ClientContext {
             lease_ids: LeaseIds::new(client_id, &label),
             attempts: Arc::default(),
             waiter_cache: WaiterCache::default(),
-            responsiveness: Responsiveness::default(),
+            responsiveness,
             rng: Mutex::new(rng),
             closed_signal: ClosedSignal::default(),
         }

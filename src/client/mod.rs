@@ -13,4 +13,5 @@ pub(crate) mod in_flight_counter;
 pub(crate) mod notice_waker;
 pub(crate) mod queue_node_view;
 pub(crate) mod responsiveness;
+mod unawaited_replies;
 pub(crate) mod waiter_cache;

@@ -108,7 +108,7 @@ impl WaiterCache {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
+    use std::{pin::pin, sync::Arc};
 
     use futures::{FutureExt, poll};
 
@@ -121,10 +121,16 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_millis(125);
 
-    #[derive(Default)]
     struct Fixture {
         cache: WaiterCache,
         responsiveness: Responsiveness,
+    }
+
+    impl Default for Fixture {
+        fn default() -> Self {
+            let responsiveness = Responsiveness::new(PATIENCE, Arc::new(TokioClock::new()));
+            Self { cache: WaiterCache::default(), responsiveness }
+        }
     }
 
     impl Fixture {

@@ -140,7 +140,8 @@ impl LockOptions {
 
     /// Sets the longest time that a waiter sleeps without a notice of a node (default: 5 s; 1 ms to a day). A
     /// waiter makes its first attempt without a notice after 500 ms. The delays to the next attempts double
-    /// up to this time, each with a jitter of 50 %. A shorter time costs the nodes more commands for each
+    /// up to this time, each with a jitter of 50 %. They double up to a fifth of this time for the third waiter
+    /// of a queue, and up to a larger part for each waiter behind. A shorter time costs the nodes more commands for each
     /// waiter; a longer time delays a waiter whose notice was lost. A waiter for any of more than three slots
     /// or resources also queries all of them once in this time. A node keeps the queue entry of a waiter for
     /// twice this time, and at most for `max_ttl`.

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt;
+
 use crate::{
     acquire::checked_request::CheckedRequest,
     client::context::ClientContext,
@@ -101,12 +103,19 @@ impl Election {
     /// Dropping the future gives up the candidacy, and resigns if the candidate was elected already.
     pub async fn campaign(&self, value: impl AsRef<[u8]>) -> Result<Leadership, Error> {
         let value = self.checked_value(value)?;
-        loop {
-            let leadership = self.begin(self.request.lock().await?, value.clone());
-            if self.publish(&leadership).await? {
-                return Ok(leadership);
+        let campaign = || {
+            let (election, value) = (self.part_of_call(), value.clone());
+            async move {
+                loop {
+                    let leadership = election.begin(election.request.lock().await?, value.clone());
+                    if election.publish(&leadership).await? {
+                        return Ok(leadership);
+                    }
+                }
             }
-        }
+            .boxed()
+        };
+        self.request.watch(campaign).await
     }
 
     /// Makes one attempt, and returns `None` if another candidate leads, or a lock of another kind has the name. The
@@ -122,10 +131,17 @@ impl Election {
     /// As [`campaign`](Self::campaign).
     pub async fn try_campaign(&self, value: impl AsRef<[u8]>) -> Result<Option<Leadership>, Error> {
         let value = self.checked_value(value)?;
-        let Some(guard) = self.request.try_lock().await? else { return Ok(None) };
-        let leadership = self.begin(guard, value);
-        leadership.publish().await?;
-        Ok(Some(leadership))
+        let campaign = || {
+            let (election, value) = (self.part_of_call(), value.clone());
+            async move {
+                let Some(guard) = election.request.try_lock().await? else { return Ok(None) };
+                let leadership = election.begin(guard, value);
+                leadership.publish().await?;
+                Ok(Some(leadership))
+            }
+            .boxed()
+        };
+        self.request.watch(campaign).await
     }
 
     /// Campaigns for at most `wait`, like [`campaign`](Self::campaign) otherwise. Returns `None` if another candidate led
@@ -145,24 +161,12 @@ impl Election {
         wait: Duration,
     ) -> Result<Option<Leadership>, Error> {
         let value = self.checked_value(value)?;
-        let context = self.context();
-        let deadline = context.now() + wait;
-        loop {
-            let left = deadline.saturating_duration_since(context.now());
-            let Some(guard) = self.request.lock_for(left).await? else { return Ok(None) };
-            let leadership = self.begin(guard, value.clone());
-            let is_published = tokio::select! {
-                biased;
-                published = self.publish_until(&leadership, deadline) => published?,
-                () = context.sleep_until(Some(deadline)) => {
-                    let replies = context.same_replies(&NodeReply::Pending);
-                    return Err(NoQuorum::new(Goal::Proclaim(leadership.resource().clone()), replies).into());
-                }
-            };
-            if is_published {
-                return Ok(Some(leadership));
-            }
-        }
+        let deadline = self.context().now() + wait;
+        let campaign = || {
+            let (election, value) = (self.part_of_call(), value.clone());
+            async move { election.campaign_until(value, deadline).await }.boxed()
+        };
+        self.request.watch(campaign).await
     }
 
     /// Queries the nodes for the leader: the candidate that holds the lock on a quorum of nodes, with the last value that
@@ -228,6 +232,32 @@ impl Election {
         self.request.context()
     }
 
+    /// Returns the same election for the work of a call that the stall watchdog watches. The call holds the lock while a
+    /// quorum records the value.
+    fn part_of_call(&self) -> Self {
+        Self { request: self.request.clone().part_of_call() }
+    }
+
+    async fn campaign_until(&self, value: Value, deadline: Instant) -> Result<Option<Leadership>, Error> {
+        let context = self.context();
+        loop {
+            let left = deadline.saturating_duration_since(context.now());
+            let Some(guard) = self.request.lock_for(left).await? else { return Ok(None) };
+            let leadership = self.begin(guard, value.clone());
+            let is_published = tokio::select! {
+                biased;
+                published = self.publish_until(&leadership, deadline) => published?,
+                () = context.sleep_until(Some(deadline)) => {
+                    let replies = context.same_replies(&NodeReply::Pending);
+                    return Err(NoQuorum::new(Goal::Proclaim(leadership.resource().clone()), replies).into());
+                }
+            };
+            if is_published {
+                return Ok(Some(leadership));
+            }
+        }
+    }
+
     fn begin(&self, guard: LockGuard, value: Value) -> Leadership {
         Leadership::begin(&self.request.client, guard, value)
     }
@@ -245,12 +275,15 @@ impl Election {
         let context = self.context();
         let mut delay = settings.pacing.floor;
         loop {
+            let latest = context.now() + settings.attempt.node_timeout + settings.attempt.hedge();
             let no_quorum: NoQuorum = match leadership.publish().await {
                 Ok(()) => return Ok(true),
                 Err(Error::NoQuorum(error)) => error,
                 Err(_) => return Ok(false),
             };
-            if context.now() >= deadline {
+            // If the client stood still meanwhile, the failure does not show the state of the nodes.
+            let has_stood_still = context.now() > latest;
+            if context.now() >= deadline && !has_stood_still {
                 return Err(no_quorum.into());
             }
             let again_at = context.now() + delay.mul_f64(1.0 + context.jitter());

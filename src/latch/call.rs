@@ -38,11 +38,14 @@ struct LatchFailures {
     since: Option<Instant>,
     /// The end, as reported by the nodes, of the quarantines that left the last of these rounds without a quorum.
     quarantined_until: Option<Instant>,
+    /// Whether the client stood still during the last of these rounds. Then the round does not show the state of the
+    /// nodes.
+    has_stood_still: bool,
 }
 
 impl LatchFailures {
     fn none(since: Option<Instant>) -> Self {
-        Self { pauses: 0, since, quarantined_until: None }
+        Self { pauses: 0, since, quarantined_until: None, has_stood_still: false }
     }
 
     /// Returns the time by which a round must have a quorum, as for a lock: the end of the quorum timeout, or the end of
@@ -98,6 +101,7 @@ impl<'a> LatchCall<'a> {
             self.failures = LatchFailures::none(None);
         } else {
             self.failures.since.get_or_insert(begun);
+            self.failures.has_stood_still = context.now() > deadline + self.settings.attempt.hedge();
             let remaining = context.replies(self.votes.iter().cloned()).quarantined_for();
             // A quarantine ends a moment later, by the clock of the node.
             let floor = self.settings.pacing.floor;
@@ -170,7 +174,7 @@ impl<'a> LatchCall<'a> {
         let pacing = self.settings.pacing;
         let now = context.now();
         let end = self.failures.deadline(self.settings.quorum_timeout);
-        if end.is_some_and(|end| end <= now) {
+        if end.is_some_and(|end| end <= now) && !self.failures.has_stood_still {
             return Err(self.no_quorum());
         }
         let at = now + pacing.delay_after(self.failures.pauses, context.jitter());

@@ -284,8 +284,20 @@ impl ActiveLease {
         replies
     }
 
+    /// Whether a client may wait for the resources, by the last answer of the queue node. That answer is about one
+    /// resource.
+    pub(crate) fn may_have_waiters(&self) -> bool {
+        self.terms.resources.len() > 1 || !lock(&self.state).is_queue_empty()
+    }
+
     /// Returns the renewal for a node, and counts the renewal as unanswered there; `None` if the lease is not active.
-    pub(crate) fn begin_renewal(&self, node: usize, ttl: Duration, now: Instant) -> Option<Renew> {
+    pub(crate) fn begin_renewal(
+        &self,
+        node: usize,
+        ttl: Duration,
+        may_have_waiters: bool,
+        now: Instant,
+    ) -> Option<Renew> {
         let mut state = lock(&self.state);
         if state.phase != LeasePhase::Active {
             return None;
@@ -300,13 +312,14 @@ impl ActiveLease {
         drop(state);
         late.report(&*self.observer);
         let (resources, lease_id) = (self.terms.resources.clone(), self.terms.lease_id.clone());
-        Some(Renew { resources, lease_id, holds, ttl, token: self.terms.token.as_u64() })
+        let token = self.terms.token.as_u64();
+        Some(Renew { resources, lease_id, holds, ttl, token, may_have_waiters })
     }
 
     /// Sends the number of holds to the nodes, without waiting for their answers.
     pub(crate) fn submit_holds(&self, nodes: &[Arc<dyn Node>], ttl: Duration, now: Instant) {
         for (index, node) in nodes.iter().enumerate() {
-            let Some(mut renew) = self.begin_renewal(index, ttl, now) else { return };
+            let Some(mut renew) = self.begin_renewal(index, ttl, true, now) else { return };
             renew.holds = mutation::altered(Mutation::HoldsAsIncrements, renew.holds, |_| 0);
             let reply = node.call(Request::one(Operation::Renew(renew), now + self.terms.node_timeout));
             lock(&self.state).late.push((index, OperationKind::Renew, reply));

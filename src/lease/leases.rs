@@ -105,13 +105,14 @@ impl Leases {
     /// Gives a hold back. With the last hold, the lease ends as `end`. This does not wait for the answers to the
     /// unlock, and the next lock call reads the answer of the queue node.
     pub(crate) fn leave_without_waiting(&self, lease: &ActiveLease, end: LeaseEnd) -> UnlockOutcome {
-        let left = lease.leave(self.context.now());
+        let now = self.context.now();
+        let left = lease.leave(now);
         let replies = match left {
             UnlockOutcome::Unlocked => self.end(lease, end),
             UnlockOutcome::Lost(reason) => self.end(lease, LeaseEnd::Lost(reason)),
             UnlockOutcome::Active | UnlockOutcome::Over(_) => Vec::new(),
         };
-        lease.queue_node().defer(&self.context, &lease.terms.resources, replies);
+        lease.queue_node().defer(&self.context, &lease.terms.resources, replies, now);
         left
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct Renewal {
     start: Instant,
     tally: RenewalTally,
     extends: bool,
+    /// Whether a client may wait for the resources, at the beginning of this renewal.
+    pub(crate) may_have_waiters: bool,
     outcome: Option<RenewalOutcome>,
     /// The validity that was left when a quorum had confirmed, as a share of the ttl.
     margin: Option<f64>,
@@ -48,7 +50,8 @@ impl Renewal {
     /// Otherwise the renewal only queries the lease, unless the caller sets `extends`.
     pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
         let (tally, extends) = (RenewalTally::new(electorate), lease.terms.is_renewed);
-        Self { lease, start, tally, extends, outcome: None, margin: None }
+        let may_have_waiters = lease.may_have_waiters();
+        Self { lease, start, tally, extends, may_have_waiters, outcome: None, margin: None }
     }
 
     /// Returns the ttl to send. If the renewal does not extend the lease, this is the rest of the validity.
@@ -114,7 +117,7 @@ pub(crate) async fn renew_now(
     let ttl = renewal.ttl(start);
     let mut fanout = Fanout::new();
     for node in 0..electorate.nodes() {
-        match lease.begin_renewal(node, ttl, start) {
+        match lease.begin_renewal(node, ttl, renewal.may_have_waiters, start) {
             Some(renew) => {
                 fanout.send(&context.nodes, node, (), Request::one(Operation::Renew(renew), deadline))
             }

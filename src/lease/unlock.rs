@@ -54,7 +54,7 @@ async fn confirm_unlock(
     for (node, has_waiters) in &tally.has_waiters {
         queue_node.on_answer(context, &lease.terms.resources, *node, *has_waiters);
     }
-    queue_node.defer(context, &lease.terms.resources, open);
+    queue_node.defer(context, &lease.terms.resources, open, start);
     let node_replies = tally.node_replies(context);
     let LeaseTerms { resource, lease_id, token, .. } = &lease.terms;
     tracing::debug!(%resource, id = %lease_id, %token, replies = %node_replies, "unlock");

@@ -169,7 +169,8 @@ impl NodeRenewals {
             let now = leases.context.now();
             let mut deadline = now;
             for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
-                if let Some(renew) = renewal.lease.begin_renewal(node, renewal.ttl(now), now) {
+                let (ttl, may_have_waiters) = (renewal.ttl(now), renewal.may_have_waiters);
+                if let Some(renew) = renewal.lease.begin_renewal(node, ttl, may_have_waiters, now) {
                     deadline = deadline.max(now + renewal.lease.terms.node_timeout);
                     operations.push(Operation::Renew(renew));
                     sent.push(index);

@@ -2,8 +2,13 @@
 
 use std::{fmt, ops::Deref, sync::Arc};
 
+use futures::FutureExt;
+
 use crate::{
-    acquire::{attempt::attempt_to_downgrade, checked_request::CheckedRequest, outcome::AttemptOutcome},
+    acquire::{
+        attempt::attempt_to_downgrade, checked_request::CheckedRequest, outcome::AttemptOutcome,
+        stall_watchdog::watch_once,
+    },
     client::context::ClientContext,
     config::LockOptions,
     error::{ConfigError, Error, LossReason},
@@ -96,12 +101,21 @@ impl LockGuard {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future unlocks, before and after its first poll.
-    pub async fn downgrade(mut self) -> Result<ReadGuard, Error> {
+    /// Dropping the future unlocks, before and after its first poll. If the future was woken and is not polled for the
+    /// quorum's attempt timeout, the resource is unlocked, and the future returns [`Error::LeaseLost`] (`Unlocked`) when it
+    /// is polled again.
+    pub async fn downgrade(self) -> Result<ReadGuard, Error> {
         let (client, lease) = (Arc::clone(&self.lease.client), Arc::clone(&self.lease.active));
         if lease.terms.resources.are_all_shared() {
             return Ok(ReadGuard(self));
         }
+        let read = watch_once(&client.waiters, &lease.terms.resources, self.exchange().boxed()).await;
+        read.unwrap_or_else(|| Err(lease.lost(LossReason::Unlocked).into()))
+    }
+
+    /// Exchanges the exclusive lease for a shared lease.
+    async fn exchange(mut self) -> Result<ReadGuard, Error> {
+        let (client, lease) = (Arc::clone(&self.lease.client), Arc::clone(&self.lease.active));
         let context = &*client.context;
         let own_lease = self.own_lease.clone();
         let _entered = match &own_lease {

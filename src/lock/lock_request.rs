@@ -42,6 +42,8 @@ pub(crate) struct LockRequest {
     pub(crate) resources: Result<Resources, ConfigError>,
     pub(crate) settings: LockOptions,
     pub(crate) reentry: ReentryMode,
+    /// Whether this request is a part of a call that the stall watchdog already watches for these resources.
+    pub(super) is_part_of_call: bool,
 }
 
 /// The owner whose lease a lock request re-enters.
@@ -83,7 +85,23 @@ impl CallGuard {
 
 impl LockRequest {
     pub(crate) fn new(client: Arc<Client>, resources: Result<Resources, ConfigError>) -> Self {
-        Self { client, resources, settings: LockOptions::new(), reentry: ReentryMode::default() }
+        let (settings, reentry) = (LockOptions::new(), ReentryMode::default());
+        Self { client, resources, settings, reentry, is_part_of_call: false }
+    }
+
+    /// Returns the same request as a part of a call that the stall watchdog watches for these resources.
+    pub(crate) fn part_of_call(self) -> Self {
+        Self { is_part_of_call: true, ..self }
+    }
+
+    /// Runs a call that holds leases while it waits: the stall watchdog of the client watches the call for the resources
+    /// of this request. If the call was rolled back because its future was not polled, the work starts again.
+    pub(crate) async fn watch<T: Send + 'static>(
+        &self,
+        work: impl Fn() -> BoxFuture<'static, Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let resources = self.resources.clone()?;
+        watch_call(&self.client.waiters, &resources, work).await
     }
 
     pub(crate) fn context(&self) -> &ClientContext {
@@ -163,12 +181,11 @@ impl LockRequest {
         work: impl Fn(Self, CheckedRequest, Option<Owner>) -> BoxFuture<'static, Result<T, Error>>,
     ) -> Result<T, Error> {
         let owner = self.owner();
-        loop {
-            let work = work(self.clone(), checked.clone(), owner.clone()).instrument(span.clone());
-            if let Some(done) = watch_call(&self.client.waiters, &checked.resources, work).await {
-                return done;
-            }
+        let work = || work(self.clone(), checked.clone(), owner.clone()).instrument(span.clone()).boxed();
+        if self.is_part_of_call {
+            return work().await;
         }
+        watch_call(&self.client.waiters, &checked.resources, work).await
     }
 
     async fn lock_as(

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::future::{join_all, select_all};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, join_all, select_all},
+};
 
 use crate::{
     config::LockOptions,
@@ -21,7 +24,8 @@ use crate::{
 /// The lock of resources of several quorums, all or none, from [`MultiLock::across`].
 ///
 /// The quorums are locked one after the other, in an order that all clients share. While the call waits for a quorum, the
-/// leases of the quorums before are renewed. If a quorum cannot be locked, the quorums before are unlocked.
+/// leases of the quorums before are renewed. If a quorum cannot be locked, or the future of the call is [not
+/// polled](crate::RedLock::lock), the quorums before are unlocked.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is locked"]
 pub struct MultiQuorumLock {
@@ -70,11 +74,17 @@ impl MultiQuorumLock {
     ///
     /// As [`RedLock::lock`](crate::RedLock::lock): the quorums that were locked are unlocked.
     pub async fn lock(&self) -> Result<MultiLockGuard, Error> {
-        let mut guards = Vec::new();
-        for group in self.groups()? {
-            guards.push(while_all_valid(&guards, group.lock()).await??);
-        }
-        MultiLockGuard::of_valid(guards)
+        let lock = |groups: Vec<MultiLock>| {
+            async move {
+                let mut guards = Vec::new();
+                for group in groups {
+                    guards.push(while_all_valid(&guards, group.lock()).await??);
+                }
+                MultiLockGuard::of_valid(guards)
+            }
+            .boxed()
+        };
+        self.watch(lock).await
     }
 
     /// Locks the resources of all quorums, and waits for at most `wait`. Returns `None` if another client had any resource
@@ -90,18 +100,26 @@ impl MultiQuorumLock {
     ///
     /// As [`lock`](Self::lock).
     pub async fn try_lock_for(&self, wait: Duration) -> Result<Option<MultiLockGuard>, Error> {
-        let mut guards = Vec::new();
-        let mut left = wait;
-        for group in self.groups()? {
-            let context = group.request().context();
-            let start = context.now();
-            match while_all_valid(&guards, group.try_lock_for(left)).await?? {
-                Some(guard) => guards.push(guard),
-                None => return Ok(None),
+        let first = Arc::clone(&self.first()?.client.context);
+        let begun = first.now();
+        let lock = |groups: Vec<MultiLock>| {
+            let mut left = wait.saturating_sub(first.now().saturating_duration_since(begun));
+            async move {
+                let mut guards = Vec::new();
+                for group in groups {
+                    let context = group.request().context();
+                    let start = context.now();
+                    match while_all_valid(&guards, group.try_lock_for(left)).await?? {
+                        Some(guard) => guards.push(guard),
+                        None => return Ok(None),
+                    }
+                    left = left.saturating_sub(context.now().saturating_duration_since(start));
+                }
+                MultiLockGuard::of_valid(guards).map(Some)
             }
-            left = left.saturating_sub(context.now().saturating_duration_since(start));
-        }
-        MultiLockGuard::of_valid(guards).map(Some)
+            .boxed()
+        };
+        self.watch(lock).await
     }
 
     /// Makes one attempt at each quorum, and returns `None` if another client holds any of the resources, or is ahead
@@ -115,14 +133,20 @@ impl MultiQuorumLock {
     ///
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<MultiLockGuard>, Error> {
-        let mut guards = Vec::new();
-        for group in self.groups()? {
-            match while_all_valid(&guards, group.try_lock()).await?? {
-                Some(guard) => guards.push(guard),
-                None => return Ok(None),
+        let lock = |groups: Vec<MultiLock>| {
+            async move {
+                let mut guards = Vec::new();
+                for group in groups {
+                    match while_all_valid(&guards, group.try_lock()).await?? {
+                        Some(guard) => guards.push(guard),
+                        None => return Ok(None),
+                    }
+                }
+                MultiLockGuard::of_valid(guards).map(Some)
             }
-        }
-        MultiLockGuard::of_valid(guards).map(Some)
+            .boxed()
+        };
+        self.watch(lock).await
     }
 
     /// Locks as [`lock`](Self::lock) does, runs a closure, and unlocks. `Ok` means that all leases were valid until the
@@ -143,8 +167,23 @@ impl MultiQuorumLock {
         Ok(value)
     }
 
-    fn groups(&self) -> Result<&[MultiLock], ConfigError> {
-        self.groups.as_deref().map_err(Clone::clone)
+    /// Runs a call that locks the groups. The stall watchdog of the first client watches the whole call, which holds the
+    /// first leases while it waits for the last.
+    async fn watch<T: Send + 'static>(
+        &self,
+        lock: impl Fn(Vec<MultiLock>) -> BoxFuture<'static, Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let mut groups = self.groups.clone()?;
+        if let Some(first) = groups.first_mut() {
+            *first = first.clone().each_request(|request| *request = request.clone().part_of_call());
+        }
+        self.first()?.watch(|| lock(groups.clone())).await
+    }
+
+    /// Returns the request of the first group.
+    fn first(&self) -> Result<&LockRequest, ConfigError> {
+        let groups = self.groups.as_ref().map_err(Clone::clone)?;
+        groups.first().map(MultiLock::request).ok_or_else(group_of_none)
     }
 
     fn each(self, set: impl Fn(&mut LockRequest)) -> Self {

@@ -123,7 +123,8 @@ impl Request {
             }
             ToNode::WriteBack { token } => Operation::WriteBack(WriteBack { resources, lease_id, token }),
             ToNode::Renew { token, .. } => {
-                Operation::Renew(Renew { resources, lease_id, holds: 1, ttl, token })
+                let may_have_waiters = true;
+                Operation::Renew(Renew { resources, lease_id, holds: 1, ttl, token, may_have_waiters })
             }
             ToNode::Unlock { notify, tombstone } => {
                 Operation::Unlock(Unlock { resources, lease_id, notify, tombstone, has_waiters: false })

@@ -168,7 +168,7 @@ impl AnyOfRequest {
         }
     }
 
-    /// Runs `work`. Starts again if the call was rolled back because the future was not polled.
+    /// Runs `work`, watched by the stall watchdog.
     async fn call(
         &self,
         name: &'static str,
@@ -185,12 +185,8 @@ impl AnyOfRequest {
             "any_of", call = name, resource = %any_of.name, ?mode, id = Empty, token = Empty
         );
         let mut call = LockCall::begin(context, mode);
-        let done = loop {
-            let work = work(any_of.clone()).instrument(span.clone());
-            if let Some(done) = watch_call(&self.client.waiters, &resources, work).await {
-                break done;
-            }
-        };
+        let work = || work(any_of.clone()).instrument(span.clone()).boxed();
+        let done = watch_call(&self.client.waiters, &resources, work).await;
         let locked = done.map(|acquired| {
             acquired.map(|(index, acquired)| {
                 let guard = LockGuard::new(Arc::clone(&self.client), self.client.leases.adopt(acquired));

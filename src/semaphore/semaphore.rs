@@ -8,13 +8,16 @@ use std::{
     time::Duration,
 };
 
-use futures::future::{Either, join_all, select, try_join_all};
+use futures::{
+    FutureExt,
+    future::{Either, join_all, select, try_join_all},
+};
 
 use crate::{
     acquire::any_of::QUEUES_JOINED,
     config::LockOptions,
     error::{ConfigError, Error, out_of_range},
-    lock::{Lease, LockGuard, client::Client},
+    lock::{Lease, LockGuard, client::Client, lock_request::LockRequest},
     mutation::{self, Mutation},
     mutex::lock,
     node::names,
@@ -192,17 +195,24 @@ impl Semaphore {
         if mutation::is_on(Mutation::ParallelPermits) {
             return self.collect(wanted).await;
         }
-        let turn = self.request.singleton_lock(names::multi_permit(&name), self.request.settings.clone());
-        loop {
-            let turn = turn.lock().await?;
-            tokio::select! {
-                biased;
-                acquired = self.collect(wanted) => return acquired,
-                // The turn is lost, so another client may collect permits. If both kept theirs, they might wait for each
-                // other.
-                _ = turn.lost() => {}
+        let turn = self.turn(&name);
+        let acquire = || {
+            let (semaphore, turn) = (self.clone(), turn.clone().part_of_call());
+            async move {
+                loop {
+                    let turn = turn.lock().await?;
+                    tokio::select! {
+                        biased;
+                        acquired = semaphore.collect(wanted) => return acquired,
+                        // The turn is lost, so another client may collect permits. If both clients kept permits, they
+                        // might wait for each other.
+                        _ = turn.lost() => {}
+                    }
+                }
             }
-        }
+            .boxed()
+        };
+        turn.watch(acquire).await
     }
 
     /// Acquires several permits for at most `wait`, like [`acquire_many`](Self::acquire_many) otherwise. Returns `None` if
@@ -248,22 +258,29 @@ impl Semaphore {
     /// As [`acquire_many`](Self::acquire_many).
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<Permit>>, Error> {
         let (wanted, name) = self.checked_number(permits)?;
-        let turn = self.request.singleton_lock(names::multi_permit(&name), self.request.settings.clone());
-        let Some(_turn) = turn.try_lock().await? else { return Ok(None) };
-        let mut permits: Vec<Permit> = Vec::with_capacity(wanted);
-        while permits.len() < wanted {
-            // Simultaneous attempts may refuse each other a slot. Therefore, after a round that acquired a permit,
-            // another round follows.
-            let before = permits.len();
-            for attempt in join_all((before..wanted).map(|_| self.try_acquire())).await {
-                permits.extend(attempt?);
+        let turn = self.turn(&name);
+        let acquire = || {
+            let (semaphore, turn) = (self.clone(), turn.clone().part_of_call());
+            async move {
+                let Some(_turn) = turn.try_lock().await? else { return Ok(None) };
+                let mut permits: Vec<Permit> = Vec::with_capacity(wanted);
+                while permits.len() < wanted {
+                    // Simultaneous attempts may refuse each other a slot. Therefore, after a round that acquired a
+                    // permit, another round follows.
+                    let before = permits.len();
+                    for attempt in join_all((before..wanted).map(|_| semaphore.try_acquire())).await {
+                        permits.extend(attempt?);
+                    }
+                    if permits.len() == before {
+                        return Ok(None);
+                    }
+                }
+                permits.iter().try_for_each(|permit| permit.ensure())?;
+                Ok(Some(permits))
             }
-            if permits.len() == before {
-                return Ok(None);
-            }
-        }
-        permits.iter().try_for_each(|permit| permit.ensure())?;
-        Ok(Some(permits))
+            .boxed()
+        };
+        turn.watch(acquire).await
     }
 
     /// Acquires a permit, runs a closure, and releases the permit, as [`RedLock::run`](crate::RedLock::run) does.
@@ -332,6 +349,12 @@ impl Semaphore {
 
     fn permit(&self, (index, guard): (usize, LockGuard)) -> Permit {
         Permit { guard, slot: SlotReturn { index, slots: Arc::clone(&self.slots) } }
+    }
+
+    /// Returns the lock by which clients that acquire several permits take turns. Its holder keeps permits while it waits for
+    /// the rest.
+    fn turn(&self, name: &Resource) -> LockRequest {
+        self.request.singleton_lock(names::multi_permit(name), self.request.settings.clone())
     }
 
     /// Checks a number of permits to acquire at once. Returns the number and the name of the semaphore.

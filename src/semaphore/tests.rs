@@ -482,3 +482,29 @@ async fn acquire_many_refuses_invalid_numbers_of_permits() {
         assert_eq!(refused.to_string(), format!("permits at once is {given}: expected 1 to {maximum}"));
     }
 }
+
+/// The queue node of the slot answers that the slot is held, and the other nodes do not answer.
+#[tokio::test(start_paused = true)]
+async fn acquire_gives_up_after_its_quorum_timeout_although_one_node_says_held() {
+    for (answering, has_waiter) in (0..3).flat_map(|node| [(node, false), (node, true)]) {
+        let cluster = MemoryCluster::new(3);
+        let (holder, waiter) = (client(&cluster), client(&cluster));
+        let _permit = holder.semaphore("s", 1).acquire().await.unwrap();
+        let semaphore = waiter.semaphore("s", 1);
+        let mut waiting = Box::pin(semaphore.acquire());
+        if has_waiter {
+            assert!((&mut waiting).now_or_never().is_none());
+            pass(Duration::from_millis(100)).await;
+            assert!((&mut waiting).now_or_never().is_none());
+        }
+        (0..3)
+            .filter(|node| *node != answering)
+            .for_each(|node| server(&cluster, node).behave(Behaviour::Hanging));
+        let options = LockOptions::new().quorum_timeout(Duration::from_millis(500));
+        let start = tokio::time::Instant::now();
+        let outcome = client(&cluster).semaphore("s", 1).options(options).acquire().await;
+        assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(5), "node {answering}, with a waiter: {has_waiter}: {took:?}");
+    }
+}

@@ -30,6 +30,7 @@ mod semaphores;
 mod shutdown;
 mod time;
 mod unpolled;
+mod waiting;
 
 const SECOND: Duration = Duration::from_secs(1);
 

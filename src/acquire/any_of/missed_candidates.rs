@@ -5,7 +5,10 @@ use std::{future::poll_fn, task::Poll};
 use futures::{FutureExt, future::BoxFuture};
 
 use super::{AcquiredCandidate, CheckedAnyOf, QUEUES_JOINED};
-use crate::{acquire::last_attempt::LastAttempt, error::Error};
+use crate::{
+    acquire::{checked_request::Known, last_attempt::LastAttempt},
+    error::Error,
+};
 
 /// The wait queues of the candidates that a call has missed: candidates that were vacant or released, and
 /// that the call did not acquire.
@@ -41,7 +44,8 @@ impl<'a> MissedCandidates<'a> {
             // The queues that the call joined first decide the result at the deadline, because the call may leave
             // this queue before.
             let last_attempt = LastAttempt::default();
-            any_of.wait_in_queue(index, settings, any_of.context().now(), &last_attempt).await
+            let start = any_of.context().now();
+            any_of.wait_in_queue(index, settings, start, Known::Held, &last_attempt).await
         };
         self.waits.push((index, wait.boxed()));
     }

@@ -11,6 +11,9 @@ pub(crate) enum Plan {
     /// All nodes at once, for a newcomer that knows of no waiters. This takes one round trip if the resource is free.
     /// The field is the queue node.
     AllAtOnce(usize),
+    /// All nodes at once, as a newcomer, after an attempt without a quorum. The field is the queue node. A refusal of
+    /// the queue node alone does not decide the attempt, because the call has to learn whether a quorum answers.
+    AllAtOnceForQuorum(usize),
     /// These nodes one after the other until a node grants, then all other nodes at once. Until the first grant, each
     /// node is asked for the turn, because it may be the queue node.
     QueueNodeFirst(Vec<usize>),
@@ -27,7 +30,7 @@ impl Plan {
     pub(super) fn queue_nodes(&self) -> Option<&[usize]> {
         match self {
             Self::QueueNodeFirst(order) => Some(order),
-            Self::AllAtOnce(_) | Self::Woken(_) | Self::Downgrade(_) => None,
+            Self::AllAtOnce(_) | Self::AllAtOnceForQuorum(_) | Self::Woken(_) | Self::Downgrade(_) => None,
         }
     }
 
@@ -37,9 +40,22 @@ impl Plan {
         mutation::altered(Mutation::DowngradeTooLate, until, |_| None)
     }
 
-    /// Whether the client attempts without a queue entry, because the client knows of no waiters.
+    /// Returns the queue node of a newcomer.
+    pub(super) fn queue_node_of_newcomer(&self) -> Option<usize> {
+        match self {
+            Self::AllAtOnce(queue_node) | Self::AllAtOnceForQuorum(queue_node) => Some(*queue_node),
+            Self::QueueNodeFirst(_) | Self::Woken(_) | Self::Downgrade(_) => None,
+        }
+    }
+
+    /// Whether the client attempts without a queue entry.
     pub(super) fn is_newcomer(&self) -> bool {
-        matches!(self, Self::AllAtOnce(_))
+        self.queue_node_of_newcomer().is_some()
+    }
+
+    /// Whether a refusal is valid only with the answers of a quorum.
+    pub(super) fn needs_quorum_to_refuse(&self) -> bool {
+        matches!(self, Self::AllAtOnceForQuorum(_))
     }
 
     /// Whether the client yields to waiters.

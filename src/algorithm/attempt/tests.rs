@@ -428,3 +428,28 @@ fn deferring_nodes_are_asked_again_if_the_queue_node_cannot_answer() {
     assert_eq!(silent.step(at(1)), AttemptStep::Wait(at(125)));
     assert_eq!(silent.step(at(125)), again);
 }
+
+#[test]
+fn after_an_attempt_without_a_quorum_the_word_of_the_queue_node_alone_decides_no_refusal() {
+    for (plan, expected) in [
+        (Plan::AllAtOnce(3), AttemptStep::Failed(FailureReason::Contended)),
+        (Plan::AllAtOnceForQuorum(3), AttemptStep::Wait(at(1000))),
+    ] {
+        let mut attempt = attempt(5, plan);
+        attempt.step(at(0));
+        attempt.on_lock(3, LockVote::Deferred);
+        attempt.on_queue(true);
+        assert_eq!(attempt.step(at(1)), AttemptStep::RollBack);
+        assert_eq!(attempt.step(at(1)), expected);
+    }
+    for (refusals, reason) in [(2, FailureReason::Contended), (1, FailureReason::NoQuorum)] {
+        let mut attempt = attempt(5, Plan::AllAtOnceForQuorum(3));
+        attempt.step(at(0));
+        attempt.on_lock(3, LockVote::Deferred);
+        attempt.on_queue(true);
+        (0..refusals).for_each(|node| attempt.on_lock(node, LockVote::Refused));
+        assert_eq!(attempt.step(at(1)), AttemptStep::RollBack);
+        attempt.step(at(1));
+        assert_eq!(attempt.step(at(1000)), AttemptStep::Failed(reason));
+    }
+}

@@ -36,8 +36,10 @@ impl StaleQueueNode {
         jitter: f64,
     ) -> Instant {
         let range = if self.futile_grants == 0 { took } else { took.max(floor) };
-        let pause = range.saturating_mul(1 << self.futile_grants.min(6)).mul_f64(0.5 + jitter);
-        let end = (now + pause).min(latest);
+        // `took` may include a suspension of the process, so the range has a bound before it is multiplied.
+        let longest = latest.saturating_duration_since(now);
+        let range = range.saturating_mul(1 << self.futile_grants.min(6)).min(longest.saturating_mul(2));
+        let end = (now + range.mul_f64(0.5 + jitter)).min(latest);
         let end = mutation::altered(Mutation::NoPauseAfterFutileGrant, end, |_| now);
         (self.ignores_wakes_until, self.enqueue_only_until) = (end, Some(end));
         self.futile_grants += 1;

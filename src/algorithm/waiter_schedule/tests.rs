@@ -1,5 +1,7 @@
 //! The waiter schedule. Each test is one history of events.
 
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
 use super::*;
 use crate::values::{NodeError, NodeReplies, Refusal};
 
@@ -56,7 +58,8 @@ fn deferral(node: usize, holder: Option<&str>, patience: u64) -> Deferral {
 fn failed(reason: FailureReason, votes: &[NodeReply], deferral: Option<&Deferral>) -> FailedAttempt {
     let nodes = votes.iter().map(|_| "node".into()).collect();
     let replies = NodeReplies::new(nodes, votes.to_vec(), votes.len() / 2 + 1);
-    FailedAttempt { reason, replies, hint: 0, took: ROUND_TRIP, deferral: deferral.cloned(), refused: None }
+    let (took, deferral) = (ROUND_TRIP, deferral.cloned());
+    FailedAttempt { reason, replies, hint: 0, took, has_stood_still: false, deferral, refused: None }
 }
 
 /// Records an attempt that begins and fails at `now`.
@@ -103,6 +106,45 @@ fn the_delay_after_split_votes_is_at_most_a_poll() {
         schedule.attempt_failed(&split, now, 0.5);
         let pause = schedule.next_attempt().at.saturating_duration_since(now);
         assert!(pause <= PACING.longest_poll, "{pause:?} after {} attempts", second + 1);
+    }
+}
+
+/// Any attempt may take an hour, as with a process that is suspended meanwhile, and any event may follow.
+#[test]
+fn no_history_delays_the_next_attempt_beyond_the_longest_poll() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let longest = PACING.longest_poll.mul_f64(1.5);
+    for seed in 0..400 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let (mut schedule, mut now) = (schedule(), at(0));
+        for step in 0..40 {
+            let node = random.random_range(0..5);
+            match random.random_range(0..9) {
+                0 => schedule.woken(node, now),
+                1 => schedule.released(node, now),
+                2 => schedule.reached_head(node),
+                3 => schedule.may_have_missed(node, now),
+                4 => schedule.interrupted(node, now),
+                5 => schedule.holder_checked(&votes("one - - two ?"), &[], HOUR, now),
+                _ => {
+                    schedule.attempt_begins(now);
+                    let took = HOUR.mul_f64(random.random_range(0.0..1.0));
+                    let reason = [FailureReason::Contended, FailureReason::NoQuorum, FailureReason::Expired]
+                        [random.random_range(0..3)];
+                    let replies = ["one one other other -", "one one one ? -", "? ? ? ? -"];
+                    let votes = votes(replies[random.random_range(0..3)]);
+                    let rank = random.random_range(0..20);
+                    let deferral = Deferral { rank, ..deferral(node, Some("one"), 3_600_000) };
+                    let deferral = random.random_bool(0.4).then_some(deferral);
+                    let failed = FailedAttempt { took, ..failed(reason, &votes, deferral.as_ref()) };
+                    now = now + took;
+                    schedule.attempt_failed(&failed, now, random.random_range(0.0..1.0));
+                }
+            }
+            let delay = schedule.next_attempt().at.saturating_duration_since(now);
+            assert!(delay <= longest, "seed {seed}, step {step}: {delay:?}");
+            now = now + Duration::from_millis(random.random_range(0..500));
+        }
     }
 }
 
@@ -329,4 +371,23 @@ fn a_waiter_with_a_head_notice_listens_for_releases() {
     schedule.acquired(at(1));
     assert!(!schedule.listens_for_releases());
     assert_eq!(schedule.next_attempt(), NextAttempt { at: at(1), plan: queued(&ORDER) });
+}
+
+/// The first waiter is a writer that waits for readers, so the resource is free for the second, a reader.
+#[test]
+fn the_second_waiter_asks_rarely_behind_a_first_that_does_not_take_a_free_resource() {
+    let mut schedule = schedule();
+    let behind = Deferral { rank: 1, ..deferral(4, None, 10_000) };
+    let behind = Deferral { holder: None, ..behind };
+    let mut now = 0;
+    for expected in [100, 200, 400, 800, 800, 800] {
+        fail_attempt(&mut schedule, FailureReason::Contended, &votes("? ? ? ? ?"), Some(&behind), now);
+        let next = schedule.next_attempt().at.saturating_duration_since(at(now));
+        assert!(next <= Duration::from_millis(expected), "{next:?}");
+        assert!(expected > 400 || next == Duration::from_millis(expected), "{next:?}");
+        now += 1_000;
+    }
+    schedule.woken(4, at(now));
+    defer(&mut schedule, &behind, now);
+    assert_eq!(schedule.next_attempt().at, at(now + 100), "after a wake, another waiter may be ahead");
 }

@@ -92,6 +92,13 @@ impl LeaseState {
         }
     }
 
+    /// Whether the queue node has answered the last request, and that no client waits. A client that came after that
+    /// answer has left a mark of at least two thirds of the ttl, which the next renewals extend.
+    pub(super) fn is_queue_empty(&self) -> bool {
+        let queue_node = self.queue_node.node.and_then(|node| self.nodes.get(node));
+        queue_node.is_some_and(|node| node.unanswered == 0) && self.queue_node.reports_no_waiters()
+    }
+
     /// Takes and records the answers that have arrived to requests without a waiting call.
     pub(super) fn take_late(&mut self) -> LateAnswers {
         let mut taken = Vec::new();

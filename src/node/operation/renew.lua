@@ -1,6 +1,6 @@
 -- renew.lua  KEYS resources  ARGV lease id, holds, ttl, token  ->  1 | renewed 0 | with_waiters and one of these | renewed_in_quarantine [remaining] | held index lease_id remaining counter | tombstone
 node.arity.renew_any = 4
-function node.renew_any(resources, lease_id, holds, ttl, token)
+function node.renew_any(resources, lease_id, holds, ttl, token, is_idle)
   -- A refused renewal, too, proves that a quorum existed before, which a new node may have forgotten.
   if node.other_quorum() then
     pcall(node.note_quorum)
@@ -38,7 +38,10 @@ function node.renew_any(resources, lease_id, holds, ttl, token)
   node.write_lease_id(resources, lease_id, seen, values, holds, ttl)
   for i, is_shared in pairs(resources.is_shared or {}) do
     if is_shared then
-      node.extend_yield_mark(resources[i], node.share(resources[i], lease_id, seen.readers[i], epochs[i], ttl))
+      local lasts = node.share(resources[i], lease_id, seen.readers[i], epochs[i], ttl)
+      if not is_idle then
+        node.extend_yield_mark(resources[i], lasts)
+      end
     end
   end
   -- In quarantine, a renewal counts as a vote once every attempt is decided in which the node may have voted.
@@ -51,4 +54,11 @@ function node.renew_any(resources, lease_id, holds, ttl, token)
     has_waiters = has_waiters or node.has_queue(resources[i])
   end
   return node.with_waiters(proves and 1 or { 'renewed', 0 }, has_waiters)
+end
+
+-- Renews like `renew_any`, for readers for which no client waits. Extends no yield mark, because the client that
+-- caused the mark has given up.
+node.arity.renew_idle = 4
+function node.renew_idle(resources, lease_id, holds, ttl, token)
+  return node.renew_any(resources, lease_id, holds, ttl, token, true)
 end

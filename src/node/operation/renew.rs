@@ -18,6 +18,8 @@ pub(crate) struct Renew {
     pub(crate) holds: u32,
     pub(crate) ttl: Duration,
     pub(crate) token: u64,
+    /// Whether a client may wait for the resources. If none does, the renewal of a reader extends no yield mark.
+    pub(crate) may_have_waiters: bool,
 }
 
 impl Operate for Renew {
@@ -26,11 +28,12 @@ impl Operate for Renew {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Self { resources, lease_id, holds, ttl, token } = self;
+        let Self { resources, lease_id, holds, ttl, token, may_have_waiters } = self;
         if resources.len() == 1 && !resources.is_any_shared() {
             arguments.short_name("renew");
         } else {
-            arguments.name_for("renew_any", resources);
+            let leaves_marks = resources.is_any_shared() && !may_have_waiters;
+            arguments.name_for(if leaves_marks { "renew_idle" } else { "renew_any" }, resources);
         }
         arguments.lease_id(lease_id).number(*holds).ttl(*ttl).number(*token);
     }

@@ -61,7 +61,15 @@ pub(crate) fn write_back(names: &str, by: &str, token: u64) -> Operation {
 
 pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> Operation {
     let (resources, lease_id, ttl) = (resources(names), lease_id(by), Duration::from_millis(ttl));
-    Operation::Renew(Renew { resources, lease_id, holds, ttl, token })
+    Operation::Renew(Renew { resources, lease_id, holds, ttl, token, may_have_waiters: true })
+}
+
+/// The renewal of a reader for which no client waits.
+pub(crate) fn renew_idle(names: &str, by: &str, ttl: u64, token: u64) -> Operation {
+    match renew(names, by, 1, ttl, token) {
+        Operation::Renew(renew) => Operation::Renew(Renew { may_have_waiters: false, ..renew }),
+        other => other,
+    }
 }
 
 pub(crate) fn unlock(names: &str, by: &str, notify: bool, leaves: bool) -> Operation {

@@ -16,7 +16,7 @@ impl NodeState {
         renew: &Renew,
         now: NodeTime,
     ) -> Result<Answer, Answer> {
-        let Renew { resources, lease_id, holds, ttl, token } = renew;
+        let Renew { resources, lease_id, holds, ttl, token, may_have_waiters } = renew;
         let token = check_counter(*token)?;
         let (_, counters) = self.look_up_free(resources, lease_id, now)?;
         self.note_quorum(parameters, now);
@@ -57,7 +57,9 @@ impl NodeState {
                 0
             };
             self.share(resource, lease_id, epoch, *ttl, now);
-            self.extend_yield_mark(parameters, resource, now);
+            if *may_have_waiters {
+                self.extend_yield_mark(parameters, resource, now);
+            }
         }
         let has_waiters = self.is_any_queued(resources, now);
         Ok(abstention.map_or_else(

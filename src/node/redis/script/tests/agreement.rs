@@ -104,8 +104,10 @@ impl NodePair<'_> {
             DraftKind::WriteBack { token } => {
                 Operation::WriteBack(WriteBack { resources, lease_id, token: self.number(token) })
             }
-            DraftKind::Renew { holds, token } => {
-                Operation::Renew(Renew { resources, lease_id, holds: *holds, ttl, token: self.number(token) })
+            DraftKind::Renew { holds, token, may_have_waiters } => {
+                let (holds, token) = (*holds, self.number(token));
+                let may_have_waiters = *may_have_waiters;
+                Operation::Renew(Renew { resources, lease_id, holds, ttl, token, may_have_waiters })
             }
             DraftKind::Unlock { notify, tombstone, has_waiters } => Operation::Unlock(Unlock {
                 resources,

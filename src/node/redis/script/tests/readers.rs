@@ -6,8 +6,8 @@ use crate::{
     node::{
         Answer, Holder, Operation, Queued, names,
         operation::samples::{
-            enqueue, inspect, lease_id, lock, parameters, renew, resource, take, unlock, unlock_late,
-            write_back,
+            enqueue, inspect, lease_id, lock, parameters, renew, renew_idle, resource, take, unlock,
+            unlock_late, write_back,
         },
         redis::script::tests::server::Server,
         state::LARGEST_COUNTER,
@@ -249,6 +249,16 @@ fn a_renewal_of_a_reader_extends_the_yield_mark() {
     server.run("DEL redquorum:yield_mark:{a}");
     server.one(&parameters(), &renew("*a", "1", 1, 90_000, vote));
     assert!(!server.keys().contains(&mark), "a renewal has created a yield mark without waiters");
+}
+
+#[test]
+fn a_reader_for_which_no_client_waits_extends_no_yield_mark() {
+    let mut server = marked();
+    let vote = server.add_reader("1", 20_000);
+    let mark = names::yield_mark(&resource("a"));
+    let renewed = server.one(&parameters(), &renew_idle("*a", "1", 90_000, vote));
+    assert_eq!(renewed, Answer::Renewed { proves: true });
+    assert!(is_about(server.ttl(&mark), 50_000), "{}", server.ttl(&mark));
 }
 
 /// Returns operations of readers that take the short and the general ways of the script.

@@ -14,7 +14,7 @@ pub(super) enum Number {
 pub(super) enum DraftKind {
     Lock { hint: Number, ignores_queue: bool, will_not_wait: bool },
     WriteBack { token: Number },
-    Renew { holds: u32, token: Number },
+    Renew { holds: u32, token: Number, may_have_waiters: bool },
     Unlock { notify: bool, tombstone: Tombstone, has_waiters: bool },
     Enqueue { waiter: &'static str, arrival: Number, enters: bool, enqueue_only: bool, index: usize },
     Downgrade { writer: &'static str },
@@ -137,7 +137,9 @@ fn kind() -> impl Strategy<Value = DraftKind> {
         8 => (hint(), prop::bool::weighted(0.2), prop::bool::weighted(0.2))
             .prop_map(|(hint, ignores_queue, will_not_wait)| DraftKind::Lock { hint, ignores_queue, will_not_wait }),
         3 => number().prop_map(|token| DraftKind::WriteBack { token }),
-        4 => (1..3_u32, number()).prop_map(|(holds, token)| DraftKind::Renew { holds, token }),
+        4 => (1..3_u32, number(), any::<bool>()).prop_map(|(holds, token, may_have_waiters)| {
+            DraftKind::Renew { holds, token, may_have_waiters }
+        }),
         6 => (any::<bool>(), sample::select(&TOMBSTONES[..]), prop::bool::weighted(0.3))
             .prop_map(|(notify, tombstone, has_waiters)| DraftKind::Unlock { notify, tombstone, has_waiters }),
         10 => (waiter(), arrival(), prop::bool::weighted(0.8), prop::bool::weighted(0.2), 0..2_usize)
@@ -272,7 +274,9 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
         4 => any::<bool>().prop_map(move |will_not_wait| take(true, will_not_wait)),
         2 => waiter().prop_map(enqueue),
         4 => sample::select(&TOMBSTONES[..3]).prop_map(unlock),
-        1 => number().prop_map(|token| DraftKind::Renew { holds: 1, token }),
+        1 => (number(), any::<bool>()).prop_map(|(token, may_have_waiters)| {
+            DraftKind::Renew { holds: 1, token, may_have_waiters }
+        }),
         1 => number().prop_map(|token| DraftKind::WriteBack { token }),
         1 => sample::select(&OWNERS[..]).prop_map(|writer| DraftKind::Downgrade { writer }),
         1 => Just(DraftKind::ForceUnlock),

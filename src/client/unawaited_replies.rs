@@ -1,0 +1,95 @@
+//! The replies of silent nodes that no call waits for.
+
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
+};
+
+use crate::{
+    clock::{Clock, Instant},
+    node::{Answer, Reply},
+};
+
+/// The replies of silent nodes that no call waits for, at most one for each node. From these replies the client learns
+/// that a node answers again, although the calls of the client are decided before that node answers.
+#[derive(Debug, Default)]
+pub(super) struct UnawaitedReplies(BTreeMap<usize, UnawaitedReply>);
+
+#[derive(Debug)]
+struct UnawaitedReply {
+    sent_at: Instant,
+    state: ReplyState,
+    arrival: Arc<Arrival>,
+}
+
+#[derive(Debug)]
+enum ReplyState {
+    Outstanding(Reply),
+    /// The time between request and reply; `None` for an error.
+    Arrived(Option<Duration>),
+}
+
+/// The arrival time of a reply, which may be long before the reply is read.
+#[derive(Debug)]
+struct Arrival {
+    clock: Arc<dyn Clock>,
+    at: OnceLock<Instant>,
+}
+
+impl UnawaitedReplies {
+    /// Keeps a reply to a request of `sent_at`, unless the reply before may still arrive within `patience`.
+    pub(super) fn keep(
+        &mut self,
+        node: usize,
+        sent_at: Instant,
+        reply: Reply,
+        patience: Duration,
+        clock: &Arc<dyn Clock>,
+    ) {
+        if self.0.get(&node).is_some_and(|kept| sent_at <= kept.sent_at + patience) {
+            return;
+        }
+        let arrival = Arc::new(Arrival { clock: Arc::clone(clock), at: OnceLock::new() });
+        let mut kept = UnawaitedReply { sent_at, state: ReplyState::Outstanding(reply), arrival };
+        // The first poll registers the waker that records the arrival.
+        kept.poll();
+        self.0.insert(node, kept);
+    }
+
+    /// Takes the reply of a node if it has arrived. Returns the time between request and reply, unless the reply is an
+    /// error.
+    pub(super) fn take(&mut self, node: usize) -> Option<Duration> {
+        let kept = self.0.get_mut(&node)?;
+        kept.poll();
+        let ReplyState::Arrived(took) = kept.state else { return None };
+        self.0.remove(&node);
+        took
+    }
+}
+
+impl UnawaitedReply {
+    fn poll(&mut self) {
+        let ReplyState::Outstanding(reply) = &mut self.state else { return };
+        let waker = Waker::from(Arc::clone(&self.arrival));
+        if let Poll::Ready(answers) = Pin::new(reply).poll(&mut Context::from_waker(&waker)) {
+            let is_error = answers.iter().any(|answer| matches!(answer, Answer::Error(_)));
+            let took = self.arrival.time().saturating_duration_since(self.sent_at);
+            self.state = ReplyState::Arrived((!is_error).then_some(took));
+        }
+    }
+}
+
+impl Arrival {
+    fn time(&self) -> Instant {
+        *self.at.get_or_init(|| self.clock.now())
+    }
+}
+
+impl Wake for Arrival {
+    fn wake(self: Arc<Self>) {
+        self.time();
+    }
+}

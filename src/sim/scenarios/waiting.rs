@@ -1,0 +1,154 @@
+//! S77 to S81: waiters beside a queue node that answers late or is lost, behind long holders, and after a writer that gave
+//! up.
+
+use super::{fair::hand_offs, *};
+
+/// Runs four processes that lock for five milliseconds again and again. The messages of one node take longer by `farther`,
+/// and the node hangs once, for 200 ms. Returns the number of turns of each process in the eight seconds after that, and
+/// the longest time between two turns of one process.
+fn beside_a_farther_node(seed: u64, nodes: usize, node: usize, farther: Duration) -> (Vec<usize>, Duration) {
+    let hung_at = SECOND;
+    let schedule = Schedule::without_faults(seed, nodes, 4)
+        .with(Duration::ZERO, Fault::Far { node, lasts: Duration::MAX, by: farther })
+        .with(hung_at, Fault::Hang { node, lasts: millis(200) });
+    let report = Simulation::new(schedule).horizon(hung_at + 8 * SECOND).run(|process| async move {
+        let quorum = quorum(&process);
+        let lock = quorum.red_lock("r");
+        loop {
+            let guard = lock.lock().await.unwrap();
+            process.sleep(millis(5)).await;
+            guard.unlock().await.unwrap();
+        }
+    });
+    assert_keeps(&report, &Promises::ALL.without(Promise::Liveness));
+    let turns_of = |process| -> Vec<Duration> {
+        granted(&report, process).into_iter().filter(|at| *at > hung_at).collect()
+    };
+    let gaps = |process| {
+        let times: Vec<_> =
+            [hung_at].into_iter().chain(turns_of(process)).chain([hung_at + 8 * SECOND]).collect();
+        times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap()
+    };
+    ((0..4).map(|process| turns_of(process).len()).collect(), (0..4).map(gaps).max().unwrap())
+}
+
+#[test]
+fn s77_a_queue_node_that_hung_once_and_is_farther_starves_no_client() {
+    for (seed, nodes, farther) in [(0, 3, 1), (1, 3, 10), (2, 5, 1), (3, 5, 5), (4, 3, 30)] {
+        for node in 0..nodes {
+            let (turns, gap) = beside_a_farther_node(seed, nodes, node, millis(farther));
+            let (fewest, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
+            assert!(gap < SECOND, "seed {seed}, node {node} farther by {farther} ms: {gap:?}, {turns:?}");
+            assert!(10 * fewest > *most, "seed {seed}, node {node} farther by {farther} ms: {turns:?}");
+        }
+    }
+}
+
+/// Runs waiters behind a holder of 30 s, with this fault 200 ms before the unlock. Each waiter holds the resource for a
+/// millisecond. Returns the longest time for which the resource is idle.
+fn idle_after(seed: u64, waiters: usize, fault: Fault) -> Duration {
+    let unlock_at = 30 * SECOND;
+    let schedule = Schedule::without_faults(seed, 5, 1 + waiters).with(unlock_at - millis(200), fault);
+    let report = run(schedule, move |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(process.index() as u32 * millis(20)).await;
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        if process.index() == 0 {
+            process.sleep(unlock_at).await;
+        }
+        hold(&process, guard).await;
+    });
+    assert_keeps(&report, &Promises::ALL);
+    assert_eq!(turns(&report).len(), 1 + waiters);
+    hand_offs(&report).into_iter().max().unwrap()
+}
+
+#[test]
+fn s78_a_free_resource_is_taken_within_two_seconds_of_the_loss_of_its_queue_node() {
+    for (seed, waiters) in [3, 5, 20].into_iter().flat_map(|waiters| (0..4).map(move |seed| (seed, waiters)))
+    {
+        for node in 0..5 {
+            for fault in [Fault::Flush { node }, Fault::Hang { node, lasts: 60 * SECOND }] {
+                let idle = idle_after(seed, waiters, fault.clone());
+                assert!(idle < 2 * SECOND, "seed {seed}, {waiters} waiters, {fault:?}: {idle:?}");
+            }
+        }
+    }
+}
+
+/// Runs a reader that waits behind a writer, which waits for a read of 100 seconds. Returns the number of messages.
+fn messages_of_a_reader_behind_a_writer() -> u64 {
+    let report = run(steady(5, 3), |process| async move {
+        let lock = quorum(&process).rw_lock("r");
+        process.sleep(process.index() as u32 * millis(100)).await;
+        match process.index() {
+            0 => {
+                let guard = lock.read().await.unwrap();
+                process.sleep(100 * SECOND).await;
+                drop(guard);
+            }
+            1 => hold(&process, lock.write().await.unwrap()).await,
+            _ => drop(lock.read().await.unwrap()),
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    assert_eq!(turns(&report), [0, 1, 2]);
+    report.messages
+}
+
+#[test]
+fn s79_a_reader_behind_a_writer_that_waits_for_readers_asks_rarely() {
+    let messages = messages_of_a_reader_behind_a_writer();
+    eprintln!("a reader behind a writer that waits for a read of 100 s: {messages} messages");
+    assert!(messages < 1_000, "{messages}");
+}
+
+#[test]
+fn s80_a_call_that_stood_still_in_its_first_attempt_makes_one_more() {
+    for (step, call) in (0..24).flat_map(|step| (0..3).map(move |call| (step, call))) {
+        // The pause outlasts the quorum timeout and the ttl.
+        let pause = Fault::Pause { process: 0, lasts: 3 * TTL };
+        let schedule = steady(3, 1).with(SECOND + micros(250) * step, pause);
+        let report = run(schedule, move |process| async move {
+            let quorum = quorum(&process);
+            process.sleep(SECOND).await;
+            match call {
+                0 => drop(quorum.red_lock("r").lock().await.unwrap()),
+                1 => drop(quorum.semaphore("s", 2).acquire().await.unwrap()),
+                _ => drop(quorum.election("e").campaign("host").await.unwrap()),
+            }
+        });
+        assert_keeps(&report, &Promises::ALL);
+    }
+}
+
+/// Runs a read of a minute, a writer that gives up after 20 ms, and a newcomer that reads 40 seconds later. Returns the wait
+/// of the newcomer.
+fn read_after_a_writer_that_gave_up() -> Duration {
+    let report = run(steady(5, 3), |process| async move {
+        let lock = quorum(&process).rw_lock("r");
+        match process.index() {
+            0 => {
+                let guard = lock.read().await.unwrap();
+                process.sleep(60 * SECOND).await;
+                drop(guard);
+            }
+            1 => {
+                process.sleep(SECOND).await;
+                assert!(lock.try_write_for(millis(20)).await.unwrap().is_none());
+            }
+            _ => {
+                process.sleep(40 * SECOND).await;
+                drop(lock.read().await.unwrap());
+            }
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    granted(&report, 2)[0] - times_of(&report, 2, |event| matches!(event, Event::Began { .. }))[0]
+}
+
+#[test]
+fn s81_the_mark_of_a_writer_that_gave_up_ends_though_readers_go_on() {
+    let wait = read_after_a_writer_that_gave_up();
+    assert!(wait <= millis(2), "{wait:?}");
+}
