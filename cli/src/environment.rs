@@ -30,7 +30,7 @@ pub(crate) fn removed_for_commands() -> Vec<String> {
 }
 
 /// The ids of the options that have no variable.
-const WITHOUT_VARIABLE: [&str; 9] = [
+const WITHOUT_VARIABLE: [&str; 10] = [
     "help",
     "version",
     // The settings read REDQUORUM_NODES and REDQUORUM_CONFIG, as every program with this library can.
@@ -38,6 +38,7 @@ const WITHOUT_VARIABLE: [&str; 9] = [
     "config",
     // A user has to confirm these for each call.
     "yes",
+    "give_up",
     "admit_new_nodes",
     // A nested redquorum would inherit the command of the outer redquorum.
     "text",
@@ -122,6 +123,7 @@ mod tests {
                 "force-unlock slot",
                 "force-unlock yes",
                 "reconfigure yes",
+                "reconfigure give_up",
             ]
         );
     }
