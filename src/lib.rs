@@ -159,7 +159,7 @@ mod values;
 /// The acts of an administrator: making and moving a quorum, listing locks, force-unlocking resources.
 pub mod admin {
     pub use crate::quorum::{
-        InitOutcome, fingerprint, force_unlock, init, init_if_needed, list, reconfigure,
+        InitOutcome, fingerprint, force_unlock, give_up_reconfigure, init, init_if_needed, list, reconfigure,
     };
 }
 

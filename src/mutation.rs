@@ -129,6 +129,14 @@ pub(crate) enum Mutation {
     CountPermits,
     /// Clients that collect several permits at the same time.
     ParallelPermits,
+    /// A move that opens new nodes before enough old nodes are closed for good.
+    OpenBeforeClosedForGood,
+    /// A move that closes a node for good although the node was open after the closing that the move
+    /// has waited for.
+    CloseForGoodWithoutWait,
+    /// A give-up of a move that opens nodes that are closed for good although their round may have
+    /// closed enough nodes.
+    OpenClosedForGood,
     /// A downgrade that wins after the write lease has ended.
     DowngradeTooLate,
 }

@@ -38,6 +38,7 @@ const WITHOUT_VARIABLE: [&str; 10] = [
     "config",
     // A user has to confirm these for each call.
     "yes",
+    "give_up",
     "admit_new_nodes",
     // A nested redquorum would inherit the command of the outer redquorum.
     "text",
@@ -126,6 +127,7 @@ mod tests {
                 "force-unlock multi_permit",
                 "force-unlock yes",
                 "reconfigure yes",
+                "reconfigure give_up",
             ]
         );
     }

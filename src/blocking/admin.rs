@@ -35,6 +35,15 @@ pub fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), Admin
     Runtime::start()?.wait(admin::reconfigure(from, to))
 }
 
+/// Calls [`crate::admin::give_up_reconfigure`], and blocks until the result.
+///
+/// # Errors
+///
+/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread cannot be started.
+pub fn give_up_reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), AdminError> {
+    Runtime::start()?.wait(admin::give_up_reconfigure(from, to))
+}
+
 /// Calls [`crate::admin::force_unlock`], and blocks until the result.
 ///
 /// # Errors

@@ -25,6 +25,31 @@ pub enum AdminError {
         /// The configuration in its metadata.
         metadata: Arc<str>,
     },
+    /// A node belongs to none of the configurations of a move, so the move would fail after a pause without locks.
+    #[error(
+        "{node} belongs to none of the two configurations, its node metadata is ({metadata}): correct the address; or \
+         if another move closed the node, end that move or give it up; or if the node is left over from another quorum \
+         or an earlier move, FLUSHALL it"
+    )]
+    #[non_exhaustive]
+    OtherQuorum {
+        /// The node's address.
+        node: Arc<str>,
+        /// The configuration in its metadata.
+        metadata: Arc<str>,
+    },
+    /// A move can no longer be given up, because nodes may vote under the new configuration.
+    #[error(
+        "the move can no longer be given up, because nodes may vote under the new configuration: {node} has the node \
+         metadata ({metadata}); end the move, and then move the quorum back"
+    )]
+    #[non_exhaustive]
+    TooLate {
+        /// The address of a node that shows this.
+        node: Arc<str>,
+        /// The configuration in its metadata.
+        metadata: Arc<str>,
+    },
     /// The settings, the servers, or the combination of both configurations cannot work.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -1,25 +1,21 @@
-//! The acts of an administrator: making a quorum, moving a quorum, and force-unlocking a resource.
+//! The acts of an administrator: making a quorum, and force-unlocking a resource.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     client::{
-        broadcast::{collect, inspect_all, send_to_all},
+        broadcast::{collect, send_to_all},
         context::ClientContext,
     },
-    error::{AdminError, ConfigError, Error, out_of_range},
+    error::{AdminError, ConfigError, Error},
     lock::{client::Client, force_unlock},
-    node::{Answer, Init, NewNodes, Operation, Reconfigure, Register, Registration},
+    node::{Answer, Init, NewNodes, Operation, Register, Registration},
     quorum::{
         Quorum, QuorumBuilder,
         connecting::{ConnectStep, gather, is_lasting, refuse_same_server},
     },
     values::{Fingerprint, NodeError, NodeReplies, NodeReply, Refusal, Resource},
 };
-
-/// The largest number of rounds of a move. Each old node that returns to the old configuration during the move makes
-/// one more round necessary.
-const MOST_ROUNDS: usize = 3;
 
 /// The outcome of [`init_if_needed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,27 +123,6 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
     if made.iter().all(is_ours) { Ok(InitOutcome::Created) } else { Err(incomplete(context, &made)) }
 }
 
-/// Moves a quorum to other nodes or settings, such as the number of votes or `max_ttl`. The move takes one `max_ttl`, in
-/// which no client acquires a lock of the quorum.
-///
-/// # Errors
-///
-/// * [`AdminError::Config`] if the settings of either builder are invalid, or if two addresses of one builder lead to
-///   one server. Also if nodes could not distinguish the two configurations: then the new configuration needs a
-///   [`name`](QuorumBuilder::name) of its own.
-/// * [`AdminError::NotNew`] if a node that joins belongs to another quorum. Nothing is changed.
-/// * [`AdminError::Incomplete`] if the old nodes that did not answer could still be a quorum (the other old nodes are
-///   closed then), or if a new node did not answer. The same call again continues from there.
-///
-/// # Cancel safety
-///
-/// Closed nodes stay closed. Repeat the call to continue the move.
-pub async fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), AdminError> {
-    let new = to.start_to_change()?;
-    let old = from.start_to_change()?;
-    move_nodes(&old, &new, &to.settings.name).await
-}
-
 /// Force-unlocks a resource: deletes the lease of any holder, on every node that answers.
 ///
 /// An operator calls this if a holder is known to have stopped and its ttl is too long to wait for. The holder is not
@@ -185,119 +160,16 @@ pub fn fingerprint(quorum: &QuorumBuilder) -> Result<String, ConfigError> {
     Ok(quorum.checked()?.parameters.fingerprint.as_str().to_owned())
 }
 
-/// Moves nodes from one configuration to another.
-///
-/// 1. The move closes old nodes until the remaining old nodes are no quorum.
-/// 2. The move waits until every lease of the old configuration is over. If a node has returned to the old
-///    configuration meanwhile, the move begins again.
-/// 3. Empty new nodes become nodes of the quorum at once. These nodes cannot have forgotten votes, since no node votes
-///    under the new configuration yet. If nodes already vote under the new configuration, after a repeated call, empty
-///    nodes wait for the end of a quarantine.
-/// 4. The move opens the remaining new nodes.
-///
-/// # Cancel safety
-///
-/// Closed nodes stay closed. Repeat the call to continue the move.
-async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), AdminError> {
-    let (before, after) = (&*old.context, &*new.context);
-    let (from, to) = (fingerprint_of(before), fingerprint_of(after));
-    if from == to {
-        let is_same = addresses(before) == addresses(after);
-        return if is_same { Ok(()) } else { Err(same_configuration(new_name).into()) };
-    }
-    let closed = to.closed_for();
-    let found = inspect_distinct(after).await?;
-    if found.iter().all(|answer| fingerprint_in(answer) == Some(&to)) {
-        return Ok(());
-    }
-    refuse_foreign(before, after, &found, [&from, &to, &closed])?;
-    let longest = before.settings.parameters.quarantine.lasts.max(after.settings.parameters.quarantine.lasts);
-    let mut rounds = 0;
-    loop {
-        close(before, &from, &to, &closed).await?;
-        before.clock.sleep_until(before.now() + longest).await;
-        let answers = inspect_distinct(before).await?;
-        let is_open = |answer: &Answer| {
-            has_answered(answer) && ![Some(&closed), Some(&to)].contains(&fingerprint_in(answer))
-        };
-        let silent = answers.iter().filter(|answer| !has_answered(answer)).count();
-        rounds += 1;
-        if !answers.iter().any(is_open) && is_minority(before, silent) {
-            break;
-        }
-        if rounds == MOST_ROUNDS {
-            return Err(incomplete(before, &answers));
-        }
-    }
-    // A node that does not answer counts as open.
-    let may_be_open = |answer: &Answer| !has_answered(answer) || fingerprint_in(answer) == Some(&to);
-    let has_begun = inspect_distinct(after).await?.iter().any(may_be_open);
-    let admit = if has_begun { register(after) } else { init_operation(after, false) };
-    let made = ask_all_nodes(after, admit).await;
-    let open = Reconfigure { from: closed, to };
-    let opened = ask_all_nodes(after, Operation::Reconfigure(open)).await;
-    let both: Vec<Answer> = opened.into_iter().zip(made).map(|(opened, made)| better(opened, made)).collect();
-    every(after, &both)
-}
-
-/// Returns an error if a joining node belongs to a quorum other than these. The move would stop after the old nodes are
-/// closed.
-fn refuse_foreign(
-    before: &ClientContext,
-    after: &ClientContext,
-    found: &[Answer],
-    own: [&Fingerprint; 3],
-) -> Result<(), AdminError> {
-    let old = addresses(before);
-    for (node, answer) in after.nodes.iter().zip(found).filter(|(node, _)| !old.contains(node.address())) {
-        if let Some(theirs) = fingerprint_in(answer).filter(|theirs| !own.contains(theirs)) {
-            let (node, metadata) = (Arc::clone(node.address()), theirs.to_string().into());
-            return Err(AdminError::NotNew { node, metadata });
-        }
-    }
-    Ok(())
-}
-
-/// Closes old nodes until the remaining ones are no quorum.
-async fn close(
-    before: &ClientContext,
-    from: &Fingerprint,
-    to: &Fingerprint,
-    closed: &Fingerprint,
-) -> Result<(), AdminError> {
-    let close = Reconfigure { from: from.clone(), to: closed.clone() };
-    let mut answers = ask_all_nodes(before, Operation::Reconfigure(close.clone())).await;
-    if answers.iter().any(Answer::is_not_registered) {
-        // A node without metadata restarted empty, and no client has registered since. With metadata, the node can be
-        // closed like the other nodes.
-        drop(ask_all_nodes(before, register(before)).await);
-        answers = ask_all_nodes(before, Operation::Reconfigure(close)).await;
-    }
-    let is_open = |answer: &&Answer| match answer {
-        Answer::Registered(_) => false,
-        // A node of the new configuration was opened by an earlier call.
-        Answer::WrongQuorum { fingerprint } => fingerprint != to,
-        _ => true,
-    };
-    let open = answers.iter().filter(is_open).count();
-    if is_minority(before, open) { Ok(()) } else { Err(incomplete(before, &answers)) }
-}
-
-/// Whether this number of nodes is no quorum.
-fn is_minority(context: &ClientContext, nodes: usize) -> bool {
-    nodes < context.settings.electorate.needed()
-}
-
-fn register(context: &ClientContext) -> Operation {
+pub(super) fn register(context: &ClientContext) -> Operation {
     Operation::Register(Register { new_nodes: NewNodes::Quarantine, time: context.clock.time_of_day() })
 }
 
-fn init_operation(context: &ClientContext, is_dry_run: bool) -> Operation {
+pub(super) fn init_operation(context: &ClientContext, is_dry_run: bool) -> Operation {
     Operation::Init(Init { is_dry_run, time: context.clock.time_of_day() })
 }
 
 /// Returns the answer of every node to an `init` that changes nothing. Like a registration, this compares the clocks.
-async fn dry_run(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
+pub(super) async fn dry_run(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     let answers = ask_all_nodes(context, init_operation(context, true)).await;
     for (node, answer) in context.nodes.iter().zip(&answers) {
         if let Answer::Error(NodeError::ClockOff(by)) = answer {
@@ -309,7 +181,7 @@ async fn dry_run(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
 }
 
 /// Returns the metadata of every node, and waits for nodes that are about to start.
-async fn inspect_started(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
+pub(super) async fn inspect_started(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     let resource = Resource::internal(*b"redquorum:init");
     let answers = gather(context, resource, |progress| {
         let answers = &progress.answers;
@@ -335,15 +207,7 @@ fn every_answered(context: &ClientContext, answers: &[Answer]) -> Result<(), Adm
     Err(AdminError::Incomplete(context.replies(answers.iter().map(reply))))
 }
 
-/// Returns the metadata of every node, or the error of the node. Refuses two addresses of one server.
-async fn inspect_distinct(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
-    let deadline = context.now() + context.settings.connect_timeout;
-    let answers = inspect_all(context, &Resource::internal(*b"redquorum:init"), deadline).await;
-    refuse_same_server(context, &answers)?;
-    Ok(answers)
-}
-
-fn has_answered(answer: &Answer) -> bool {
+pub(super) fn has_answered(answer: &Answer) -> bool {
     matches!(answer, Answer::Inspected(_))
 }
 
@@ -362,7 +226,7 @@ fn is_known(answer: &Answer) -> bool {
 }
 
 /// Whether the node belongs to the quorum now.
-fn is_done(answer: &Answer) -> bool {
+pub(super) fn is_done(answer: &Answer) -> bool {
     matches!(answer, Answer::Registered(_))
 }
 
@@ -391,17 +255,12 @@ fn refuse_known(
     Ok(())
 }
 
-async fn ask_all_nodes(context: &ClientContext, operation: Operation) -> Vec<Answer> {
+pub(super) async fn ask_all_nodes(context: &ClientContext, operation: Operation) -> Vec<Answer> {
     let deadline = context.now() + context.settings.connect_timeout;
     collect(context, send_to_all(context, operation, deadline), deadline).await
 }
 
-/// Returns the better of two answers of one node: an answer by which the node belongs to the quorum.
-fn better(opened: Answer, made: Answer) -> Answer {
-    if is_done(&made) { made } else { opened }
-}
-
-fn every(context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
+pub(super) fn every(context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
     if answers.iter().all(is_done) { Ok(()) } else { Err(incomplete(context, answers)) }
 }
 
@@ -409,18 +268,6 @@ fn incomplete(context: &ClientContext, answers: &[Answer]) -> AdminError {
     AdminError::Incomplete(context.replies(answers.iter().map(NodeReply::from)))
 }
 
-/// Returns the error for two configurations of different nodes with the same fingerprint. An old node that the move
-/// does not reach would still accept clients of the old configuration.
-fn same_configuration(name: &str) -> ConfigError {
-    let expected = "a name of its own for the new configuration, because its other settings are those of the old one \
-                    and its nodes are not";
-    out_of_range("name", name, expected)
-}
-
-fn fingerprint_of(context: &ClientContext) -> Fingerprint {
+pub(super) fn fingerprint_of(context: &ClientContext) -> Fingerprint {
     context.settings.parameters.fingerprint.clone()
-}
-
-fn addresses(context: &ClientContext) -> BTreeSet<Arc<str>> {
-    context.nodes.iter().map(|node| Arc::clone(node.address())).collect()
 }

@@ -5,6 +5,7 @@ pub(crate) mod builder;
 mod connecting;
 mod health;
 mod listing;
+mod moving;
 #[expect(clippy::module_inception, reason = "a file is named after its type")]
 mod quorum;
 pub(crate) mod shutdown;
@@ -14,10 +15,11 @@ mod tests;
 #[cfg(feature = "__command")]
 pub use self::builder::effective::{EffectiveSettings, connectors, effective};
 pub use self::{
-    admin::{InitOutcome, fingerprint, force_unlock, init, init_if_needed, reconfigure},
+    admin::{InitOutcome, fingerprint, force_unlock, init, init_if_needed},
     builder::QuorumBuilder,
     health::Health,
     listing::{Listing, LockName, list},
+    moving::{give_up_reconfigure, reconfigure},
     quorum::Quorum,
     shutdown::ShutdownReport,
 };

@@ -46,9 +46,46 @@ impl Fingerprint {
         self.0.digest
     }
 
-    /// Returns the fingerprint of a node between two configurations, which no quorum has.
+    /// Returns the fingerprint of a node that an earlier version has closed for a move to this configuration. The
+    /// fingerprint does not name the configuration that the node comes from.
     pub(crate) fn closed_for(&self) -> Self {
         Self::new(&format!("closed for {}", self.0.text))
+    }
+
+    /// Returns the fingerprint of a node that is closed for a move to this configuration, and that a give-up of the
+    /// move may open again. `closing` is new for every request that closes nodes.
+    pub(crate) fn closed_by(&self, from: &Self, closing: &str) -> Self {
+        Self::new(&format!("{}{closing}", self.closed_prefix(from)))
+    }
+
+    /// Whether this is the fingerprint of a node that is closed for a move between these configurations, by any
+    /// closing.
+    pub(crate) fn is_closed_between(&self, from: &Self, to: &Self) -> bool {
+        self.0.text.starts_with(&to.closed_prefix(from))
+    }
+
+    /// Returns the fingerprint of a node that is closed for good, for a move to this configuration. `round` is new for
+    /// every round of a move.
+    pub(crate) fn closed_for_good_by(&self, from: &Self, round: &str) -> Self {
+        Self::new(&format!("{}{round}", self.closed_for_good_prefix(from)))
+    }
+
+    /// Whether this is the fingerprint of a node that is closed for good, for a move between these configurations.
+    pub(crate) fn is_closed_for_good_between(&self, from: &Self, to: &Self) -> bool {
+        self.0.text.starts_with(&to.closed_for_good_prefix(from))
+    }
+
+    /// Whether this is the fingerprint of a node that is closed for any move.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.text.starts_with("closed for ")
+    }
+
+    fn closed_prefix(&self, from: &Self) -> String {
+        format!("closed for {} from {} by ", self.0.text, from.0.text)
+    }
+
+    fn closed_for_good_prefix(&self, from: &Self) -> String {
+        format!("closed for {} from {} for good by ", self.0.text, from.0.text)
     }
 
     /// Describes the fields in which this client differs from a node.
@@ -109,6 +146,22 @@ mod tests {
             difference_from("name=a nodes=3", "closed for name=a nodes=3"),
             "it has (closed for name=a nodes=3), this client (name=a nodes=3)"
         );
+    }
+
+    #[test]
+    fn a_closed_fingerprint_names_both_configurations_of_the_move() {
+        let [old, new, other] = ["name=old", "name=new", "name=older"].map(Fingerprint::new);
+        let closed = new.closed_by(&old, "1");
+        assert_eq!(closed.to_string(), "closed for name=new from name=old by 1");
+        assert!(closed.is_closed_between(&old, &new));
+        assert!(!closed.is_closed_between(&other, &new) && !closed.is_closed_between(&old, &other));
+        let for_good = new.closed_for_good_by(&old, "1");
+        assert!(
+            for_good.is_closed_for_good_between(&old, &new) && !closed.is_closed_for_good_between(&old, &new)
+        );
+        for other in [for_good, new.closed_for(), old.clone(), new.clone()] {
+            assert!(!other.is_closed_between(&old, &new), "{other}");
+        }
     }
 
     #[test]

@@ -183,6 +183,7 @@ fn futures_of_observers_and_admin(
     is_send(admin::init(from));
     is_send(admin::init_if_needed(from));
     is_send(admin::reconfigure(from, to));
+    is_send(admin::give_up_reconfigure(from, to));
 }
 
 /// A future that can be spawned, with a closure that borrows from the task.

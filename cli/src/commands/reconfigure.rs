@@ -1,15 +1,20 @@
 //! `redquorum reconfigure`: moves a quorum to another configuration.
 //!
 //! ```text
-//!   both files ──► question or --yes ──► old nodes closed ──► wait for the longer max_ttl ──► new nodes open
-//!                        └─ no: 83                (after a failure, the same call continues here)
+//!   both files ──► question or --yes ──► every node asked ──► old nodes closed ──► wait for the longer max_ttl ──► new nodes open
+//!         │              └─ no: 83              └─ unfit: 69, 78     (after a failure, the same call continues here)
+//!         └──── --give-up: old nodes open again
 //! ```
 
 use std::{collections::BTreeSet, fmt, path::PathBuf, time::Duration};
 
 use clap::Args;
 use console::Term;
-use redquorum::{__command::connectors, QuorumBuilder, admin, error::AdminError};
+use redquorum::{
+    __command::connectors,
+    QuorumBuilder, admin,
+    error::{AdminError, NodeReply, Refusal},
+};
 use serde::Serialize;
 
 use crate::{
@@ -30,10 +35,13 @@ use crate::{
 /// not used. --ca, --cert and --key apply to a file without a table `[tls]`. Give the new
 /// configuration its own `name`.
 ///
+/// The command first shows the changes and asks for confirmation. Without a terminal, `--yes` is
+/// required. Then the command asks every node, and changes nothing unless the move can succeed: all new
+/// nodes have to answer, and must be empty or take part in this move.
+///
 /// The command closes the old nodes, waits until every lease has ended (the longer `max_ttl` and a
 /// little more), and opens the new nodes. Meanwhile no lock can be acquired. If the command fails
-/// or is interrupted, run it again to continue. The command first shows the changes and asks for
-/// confirmation. Without a terminal, `--yes` is required.
+/// or is interrupted, run it again to continue, or open the old nodes again with `--give-up`.
 #[derive(Args, Debug)]
 pub(crate) struct Reconfigure {
     /// A TOML file with the present configuration
@@ -45,6 +53,12 @@ pub(crate) struct Reconfigure {
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
+    /// Give up an interrupted move: open the old nodes again
+    ///
+    /// Name the files of the move in the same order. The command acts at once, and fails if new nodes
+    /// may vote already.
+    #[arg(long)]
+    give_up: bool,
 }
 
 /// The old or the new configuration.
@@ -60,6 +74,17 @@ struct Configuration {
 struct Move {
     from: Configuration,
     to: Configuration,
+    #[serde(skip)]
+    outcome: Outcome,
+}
+
+/// The outcome that the command reports to a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Moved,
+    /// Nodes cannot distinguish the two configurations.
+    NothingToMove,
+    GivenUp,
 }
 
 impl Reconfigure {
@@ -75,11 +100,20 @@ impl Reconfigure {
                 "reconfigure takes its nodes from --from and --to: leave out --node and --config",
             ));
         }
-        let consent = Consent::of(self.yes, "move the quorum")?;
+        // A give-up needs no question, because it is safe whenever it succeeds.
+        let consent = if self.give_up { Consent::Given } else { Consent::of(self.yes, "move the quorum")? };
         let (old, new) =
             (Settings::of_file(&self.from, &app.general)?, Settings::of_file(&self.to, &app.general)?);
-        let change =
-            Move { from: Configuration::of(&old.builder())?, to: Configuration::of(&new.builder())? };
+        let (from, to) = (Configuration::of(&old.builder())?, Configuration::of(&new.builder())?);
+        if self.give_up {
+            let given_up = admin::give_up_reconfigure(&old.builder(), &new.builder()).await;
+            given_up.map_err(|error| explained(error, true))?;
+            app.output.print(&Move { from, to, outcome: Outcome::GivenUp })?;
+            return Ok(Exit::Success);
+        }
+        let is_same = from.fingerprint == to.fingerprint;
+        let outcome = if is_same { Outcome::NothingToMove } else { Outcome::Moved };
+        let change = Move { from, to, outcome };
         let longest = old.effective.max_ttl.max(new.effective.max_ttl);
         match consent {
             Consent::Given => app.messages.notice(&change.in_one_line()),
@@ -94,7 +128,7 @@ impl Reconfigure {
         let waiting = Waiting::show(&app.messages, message);
         let moved = admin::reconfigure(&old.builder(), &new.builder()).await;
         drop(waiting);
-        moved.map_err(explained)?;
+        moved.map_err(|error| explained(error, false))?;
         app.output.print(&change)?;
         Ok(Exit::Success)
     }
@@ -147,19 +181,44 @@ impl Move {
 }
 
 /// Adds the remedy to an error.
-fn explained(error: AdminError) -> Failure {
-    let remedy = match &error {
-        AdminError::Incomplete(_) => "start the other nodes and run it again: it continues from here",
-        AdminError::NotNew { .. } => "no node was changed: run FLUSHALL on a node that no other quorum needs",
-        _ => return error.into(),
+fn explained(error: AdminError, is_give_up: bool) -> Failure {
+    let AdminError::Incomplete(replies) = &error else { return error.into() };
+    let is_of_another_move =
+        |reply: &NodeReply| matches!(reply, NodeReply::Refused(Refusal::WrongQuorum { .. }));
+    let remedy = match (replies.iter().any(|(_, reply)| is_of_another_move(reply)), is_give_up) {
+        (false, true) => "nodes that are done are open; start the other nodes and run it again",
+        (true, true) => {
+            "nodes that are done are open; give up the other move too, or FLUSHALL a node that is left over"
+        }
+        (false, false) => {
+            "start the other nodes and run it again: it continues from here; or open the old nodes again with \
+             --give-up"
+        }
+        (true, false) => {
+            "end the other move and run it again: it continues from here; or open the old nodes again with --give-up"
+        }
     };
     let failure = Failure::from(error);
-    Failure { message: format!("{}; {remedy}", failure.message), ..failure }
+    let message = format!("{}; {remedy}", failure.message);
+    Failure { message, ..failure }
+}
+
+impl Outcome {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Moved => "the quorum was moved: give all clients the new settings",
+            Self::NothingToMove => {
+                "nothing was moved: every node belongs to the quorum, and nodes check none of the changed \
+                 settings: give all clients the new settings"
+            }
+            Self::GivenUp => "the move was given up: every old node is open for the old settings",
+        }
+    }
 }
 
 impl fmt::Display for Move {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\nthe quorum was moved: give all clients the new settings", self.shown(table::width()))
+        write!(f, "{}\n{}", self.shown(table::width()), self.outcome.text())
     }
 }
 
@@ -173,7 +232,11 @@ mod tests {
             fingerprint: format!("nodes={}", nodes.len()),
             nodes: nodes.iter().map(ToString::to_string).collect(),
         };
-        let change = Move { from: configuration(&["a:1", "b:1"]), to: configuration(&["b:1", "c:1", "d:1"]) };
+        let change = Move {
+            from: configuration(&["a:1", "b:1"]),
+            to: configuration(&["b:1", "c:1", "d:1"]),
+            outcome: Outcome::Moved,
+        };
         assert_eq!(change.nodes(), [("a:1", "leaves"), ("b:1", "stays"), ("c:1", "joins"), ("d:1", "joins")]);
         let question = change.question(Duration::from_secs(60));
         for words in ["from: nodes=2", "to: nodes=3", "about 60.0s"] {

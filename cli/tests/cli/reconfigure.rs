@@ -1,6 +1,8 @@
 //! `redquorum reconfigure`.
 
-use redquorum_tests::Cluster;
+use std::time::{Duration, Instant};
+
+use redquorum_tests::{Cluster, eventually};
 use tokio::{io::AsyncWriteExt, process::Command};
 
 use super::{
@@ -21,20 +23,29 @@ impl Fixture {
         let fixture = Self { cluster: Cluster::start(4).await, scratch: Scratch::new() };
         let urls = fixture.cluster.urls();
         for (name, urls) in [("old", &urls[..3]), ("new", &urls[1..])] {
-            // The ttl is short, because a move waits for the longest lease.
-            let text = format!(
-                "name = {name:?}\nnodes = {urls:?}\nttl = '1s'\nmax_ttl = '1s'\n\
-                 attempt_timeout = '600ms'\n"
-            );
-            std::fs::write(fixture.scratch.file(&format!("{name}.toml")), text).unwrap();
+            fixture.write(name, urls);
         }
         let init = output(redquorum(["--config", &fixture.scratch.file("old.toml"), "init"])).await;
         assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
         fixture
     }
 
+    /// Writes the file of a configuration, with its name.
+    fn write(&self, name: &str, urls: &[String]) {
+        // The ttl is short, because a move waits for the longest lease.
+        let text = format!(
+            "name = {name:?}\nnodes = {urls:?}\nttl = '1s'\nmax_ttl = '1s'\nattempt_timeout = '600ms'\n\
+             connect_timeout = '2s'\n"
+        );
+        std::fs::write(self.scratch.file(&format!("{name}.toml")), text).unwrap();
+    }
+
     fn reconfigure(&self, arguments: &[&str]) -> Command {
-        let (old, new) = (self.scratch.file("old.toml"), self.scratch.file("new.toml"));
+        self.reconfigure_between("old", "new", arguments)
+    }
+
+    fn reconfigure_between(&self, from: &str, to: &str, arguments: &[&str]) -> Command {
+        let [old, new] = [from, to].map(|name| self.scratch.file(&format!("{name}.toml")));
         let mut command = redquorum(["reconfigure", "--from", &old, "--to", &new]);
         command.args(arguments);
         // These variables must not affect the two configurations.
@@ -97,21 +108,6 @@ async fn reconfigure_shows_the_changes_and_moves_only_after_yes() {
     }
 }
 
-/// The node has no vote to lose, but the move would stop after the old nodes are closed.
-#[tokio::test]
-async fn a_node_of_another_quorum_is_refused_before_any_change() {
-    let scene = Fixture::start().await;
-    let url = scene.cluster.server(3).url();
-    let first = ["--node", &url, "run", "job", "--quorum-timeout", "0s", "--", "true"];
-    assert_eq!(exit_code(&output(redquorum(first)).await), 69);
-    let refused = output(scene.reconfigure(&["--yes"])).await;
-    assert_eq!(exit_code(&refused), 78, "{}", stderr(&refused));
-    let named = format!("{} has node metadata already (name=redquorum nodes=1", scene.node(3));
-    assert!(stderr(&refused).contains(&named), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("no node was changed"), "{}", stderr(&refused));
-    assert_eq!(scene.locks("old").await, 0);
-}
-
 #[tokio::test]
 async fn invalid_moves_are_refused_before_any_change() {
     let fixture = Fixture::start().await;
@@ -137,7 +133,7 @@ async fn invalid_moves_are_refused_before_any_change() {
 }
 
 #[tokio::test]
-async fn a_move_without_a_new_node_continues_with_the_next_call() {
+async fn a_move_without_a_new_node_closes_nothing_and_succeeds_with_the_node() {
     let fixture = Fixture::start().await;
     fixture.cluster.server(3).kill().await;
     let failed = output(fixture.reconfigure(&["--yes"])).await;
@@ -147,4 +143,73 @@ async fn a_move_without_a_new_node_continues_with_the_next_call() {
         printed.contains(&fixture.node(3)) && printed.contains("run it again: it continues from here"),
         "{printed}"
     );
+    assert_eq!(fixture.run_status("old").await, 0);
+    fixture.cluster.server(3).restart_empty().await;
+    let moved = output(fixture.reconfigure(&["--yes"])).await;
+    assert_eq!(exit_code(&moved), 0, "{}", stderr(&moved));
+    assert_eq!((fixture.run_status("new").await, fixture.run_status("old").await), (0, 78));
+}
+
+#[tokio::test]
+async fn a_new_node_that_is_a_stranger_ends_the_command_and_closes_nothing() {
+    let fixture = Fixture::start().await;
+    // A server that accepts connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap().to_string();
+    let urls = fixture.cluster.urls();
+    fixture.write("other", &urls[3..]);
+    let init = output(redquorum(["--config", &fixture.scratch.file("other.toml"), "init"])).await;
+    assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
+    fixture.write("silent", &[urls[1].clone(), urls[2].clone(), format!("redis://{silent}")]);
+    for (to, status, words) in
+        [("new", 78, [&*fixture.node(3), "name=other nodes=1"]), ("silent", 69, [&*silent, "--give-up"])]
+    {
+        let begin = Instant::now();
+        let refused = output(fixture.reconfigure_between("old", to, &["--yes"])).await;
+        let printed = stderr(&refused);
+        assert_eq!(exit_code(&refused), status, "{printed}");
+        assert!(words.iter().all(|word| printed.contains(word)), "{printed}");
+        assert!(begin.elapsed() < Duration::from_secs(20), "{to}: {:?}", begin.elapsed());
+        assert_eq!(fixture.run_status("old").await, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_killed_move_is_given_up_and_then_repeated() {
+    let fixture = Fixture::start().await;
+    // The longer pause leaves time to kill the command and to give the move up.
+    let new = fixture.scratch.file("new.toml");
+    let text = std::fs::read_to_string(&new).unwrap().replace("max_ttl = '1s'", "max_ttl = '10s'");
+    std::fs::write(&new, text).unwrap();
+    let mut killed = fixture.reconfigure(&["--yes"]).spawn().unwrap();
+    let is_closed = async || fixture.run_status("old").await == 78;
+    eventually(Duration::from_secs(8), "the old nodes are closed", is_closed).await;
+    killed.kill().await.unwrap();
+    let given_up = output(fixture.reconfigure(&["--give-up"])).await;
+    assert_eq!(exit_code(&given_up), 0, "{}", stderr(&given_up));
+    assert!(stdout(&given_up).contains("the move was given up"), "{}", stdout(&given_up));
+    assert_eq!(fixture.run_status("old").await, 0);
+    let moved = output(fixture.reconfigure(&["--yes"])).await;
+    assert_eq!(exit_code(&moved), 0, "{}", stderr(&moved));
+    assert_eq!((fixture.run_status("new").await, fixture.run_status("old").await), (0, 78));
+    let late = output(fixture.reconfigure(&["--give-up"])).await;
+    assert_eq!(exit_code(&late), 78, "{}", stderr(&late));
+    assert!(stderr(&late).contains("can no longer be given up"), "{}", stderr(&late));
+    assert_eq!(fixture.run_status("new").await, 0);
+}
+
+#[tokio::test]
+async fn a_move_between_settings_that_nodes_do_not_check_only_asks_every_node() {
+    let fixture = Fixture::start().await;
+    let (old, ttl) = (fixture.scratch.file("old.toml"), fixture.scratch.file("ttl.toml"));
+    let text = std::fs::read_to_string(&old).unwrap().replace("\nttl = '1s'", "\nttl = '900ms'");
+    std::fs::write(&ttl, text).unwrap();
+    let checked = output(fixture.reconfigure_between("old", "ttl", &["--yes"])).await;
+    assert_eq!(exit_code(&checked), 0, "{}", stderr(&checked));
+    assert!(stdout(&checked).contains("nothing was moved"), "{}", stdout(&checked));
+    for number in 0..3 {
+        fixture.cluster.server(number).kill().await;
+    }
+    let failed = output(fixture.reconfigure_between("old", "ttl", &["--yes"])).await;
+    assert_eq!(exit_code(&failed), 69, "{}", stderr(&failed));
 }

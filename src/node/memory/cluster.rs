@@ -54,6 +54,12 @@ impl MemoryCluster {
             .collect()
     }
 
+    /// Returns some of the nodes, as the nodes of another configuration.
+    #[cfg(test)]
+    pub(crate) fn some(&self, nodes: std::ops::Range<usize>) -> Self {
+        Self { servers: self.servers[nodes].to_vec(), clock: Arc::clone(&self.clock) }
+    }
+
     #[cfg(test)]
     pub(crate) fn servers(&self) -> &[Arc<MemoryServer>] {
         &self.servers

@@ -6,3 +6,4 @@ mod admin;
 mod connecting;
 mod health;
 mod listing;
+mod moving;

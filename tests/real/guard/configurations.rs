@@ -157,13 +157,37 @@ async fn a_reconfiguration_that_found_a_new_server_down_can_be_repeated() {
     cluster.server(4).kill().await;
     let outcome = admin::reconfigure(&old, &new).await;
     let Err(AdminError::Incomplete(replies)) = &outcome else { panic!("{outcome:?}") };
-    let expected = [NodeReply::Done, NodeReply::Done, NodeReply::Done, NodeReply::Done];
+    let expected = [NodeReply::NotAsked, NodeReply::NotAsked, NodeReply::NotAsked, NodeReply::NotAsked];
     assert!(in_order(replies).starts_with(&expected), "{replies}");
     assert!(matches!(in_order(replies)[4], NodeReply::Failed(_)), "{replies}");
+    // No node was closed.
+    drop(lock_eventually(&before.red_lock("r")).await);
     cluster.server(4).restart_empty().await;
     admin::reconfigure(&old, &new).await.unwrap();
     let guard = new.connect().await.unwrap().red_lock("r").try_lock().await.unwrap().unwrap();
     assert!(guard.fencing_token() > token);
+}
+
+#[tokio::test]
+async fn a_reconfiguration_that_is_given_up_leaves_the_quorum_to_old_clients() {
+    let cluster = Cluster::start(5).await;
+    let (old, new) = (of_three(&cluster), of_five(&cluster));
+    admin::init(&old).await.unwrap();
+    let observer = old.clone().connect().await.unwrap();
+    let interrupted = async {
+        let closed = async || has_lost_quorum_to_other_settings(&observer.red_lock("other").try_lock().await);
+        eventually(SOON, "the old nodes refuse old clients", closed).await;
+    };
+    tokio::select! {
+        moved = admin::reconfigure(&old, &new) => panic!("{moved:?}"),
+        () = interrupted => {}
+    }
+    admin::give_up_reconfigure(&old, &new).await.unwrap();
+    drop(lock_eventually(&observer.red_lock("other")).await);
+    admin::reconfigure(&old, &new).await.unwrap();
+    drop(lock_eventually(&new.clone().connect().await.unwrap().red_lock("r")).await);
+    let late = admin::give_up_reconfigure(&old, &new).await;
+    assert!(matches!(late, Err(AdminError::TooLate { .. })), "{late:?}");
 }
 
 /// The unreachable servers could still be a quorum of the old configuration.

@@ -201,18 +201,27 @@ fn init_admits_a_node_without_metadata() {
 #[test]
 fn a_node_between_two_configurations_votes_for_neither() {
     let (old, new) = (parameters().fingerprint, Fingerprint::new("new"));
-    let closed = new.closed_for();
+    let [closed, closed_again] = ["1", "2"].map(|closing| new.closed_by(&old, closing));
+    let for_good = new.closed_for_good_by(&old, "1");
     let change = |from: &Fingerprint, to: &Fingerprint| {
         Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone() })
     };
+    let wrong_quorum = |fingerprint: &Fingerprint| Answer::WrongQuorum { fingerprint: fingerprint.clone() };
     let mut node = Fixture::new();
     assert_eq!(node.ask(&change(&old, &closed)), Answer::Abstains(Abstention::NotRegistered));
     node.init();
     assert!(matches!(node.ask(&change(&old, &closed)), Answer::Registered(_)));
     assert!(matches!(node.ask(&change(&old, &closed)), Answer::Registered(_)), "a repeated change succeeds");
-    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), Answer::WrongQuorum { fingerprint: closed.clone() });
-    assert!(matches!(node.ask(&change(&closed, &new)), Answer::Registered(_)));
-    assert_eq!(node.ask(&change(&old, &closed)), Answer::WrongQuorum { fingerprint: new.clone() });
+    assert_eq!(node.ask(&change(&old, &closed_again)), wrong_quorum(&closed));
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), wrong_quorum(&closed));
+    assert!(matches!(node.ask(&change(&closed, &old)), Answer::Registered(_)), "the move is given up");
+    assert!(matches!(node.ask(&change(&old, &closed_again)), Answer::Registered(_)));
+    assert_eq!(node.ask(&change(&closed, &for_good)), wrong_quorum(&closed_again));
+    assert!(matches!(node.ask(&change(&closed_again, &for_good)), Answer::Registered(_)));
+    assert_eq!(node.ask(&change(&closed_again, &old)), wrong_quorum(&for_good));
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), wrong_quorum(&for_good));
+    assert!(matches!(node.ask(&change(&for_good, &new)), Answer::Registered(_)));
+    assert_eq!(node.ask(&change(&old, &closed)), wrong_quorum(&new));
     let renamed = QuorumParameters { fingerprint: new, ..parameters() };
     assert!(matches!(
         node.state.apply(&renamed, &lock("a", "me", 5000, 0), node.now()).answer,

@@ -1,0 +1,511 @@
+//! Moves of a quorum to another configuration, and the give-up of a move.
+//!
+//! ```text
+//!  old node   from ──close──► closed ──after the wait──► closed for good ──open──► to, if the node stays
+//!              ▲                │
+//!              └───give up──────┘
+//!  new node   no metadata ──────────────────────────────────────────────init─────► to
+//! ```
+//!
+//! A move opens the first new node only after one round has closed so many old nodes for good that the other old nodes
+//! are no quorum. A give-up opens nodes that are closed for good only after a quorum of the other old nodes is open, so
+//! that the round cannot succeed. A node decides each step atomically, so a move and its give-up never both succeed,
+//! whatever requests are late.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use futures::future::join;
+
+use crate::{
+    client::{broadcast::collect, context::ClientContext, fanout::Fanout},
+    error::{AdminError, ConfigError, out_of_range},
+    lock::client::Client,
+    mutation::{self, Mutation},
+    node::{Answer, Operation, Reconfigure, Request},
+    quorum::{
+        QuorumBuilder,
+        admin::{
+            ask_all_nodes, dry_run, every, fingerprint_of, has_answered, init_operation, inspect_started,
+            is_done, register,
+        },
+    },
+    values::{Fingerprint, NodeReply, Refusal},
+};
+
+/// The largest number of rounds of a move. Each old node that returns to the old configuration during the move makes
+/// one more round necessary.
+const MOST_ROUNDS: u32 = 3;
+
+/// Moves a quorum to other nodes or settings, such as the number of votes or `max_ttl`. The move takes one `max_ttl`, in
+/// which no client acquires a lock of the quorum.
+///
+/// The call first asks every node, and changes nothing unless the move can succeed: every new node has to answer, and
+/// has to be new or to take part in this move. If both configurations have the same fingerprint and nodes, there is
+/// nothing to move, and the call only checks that every node belongs to the quorum.
+///
+/// # Errors
+///
+/// * [`AdminError::Config`] if the settings of either builder are invalid, if the clock of a new node is off by more
+///   than an hour, or if two addresses of one builder lead to one server. The error is the same if nodes could not
+///   distinguish the two configurations. In this case, give the new configuration a [`name`](QuorumBuilder::name) of
+///   its own.
+/// * [`AdminError::OtherQuorum`] if a new node belongs to another quorum or to another move, or if too many old nodes
+///   do.
+/// * [`AdminError::Incomplete`] if a new node did not answer, or if the old nodes that did not answer could still be a
+///   quorum. Old nodes whose reply is `Done` are closed. A call that fails before the pause has opened again what the
+///   call has closed. Repeat the call to continue the move, or [give it up](give_up_reconfigure).
+///
+/// # Cancel safety
+///
+/// Closed nodes stay closed. Repeat the call to continue the move, or [give it up](give_up_reconfigure).
+pub async fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), AdminError> {
+    let new = to.start_to_change()?;
+    let old = from.start_to_change()?;
+    reconfigure_with(&old, &new, &to.settings.name).await
+}
+
+/// Moves a quorum. `new_name` is the name in the new configuration.
+pub(super) async fn reconfigure_with(old: &Client, new: &Client, new_name: &str) -> Result<(), AdminError> {
+    Move::new(old, new).run(new_name).await
+}
+
+/// Gives up a move that was interrupted or failed: opens the nodes again that the move has closed, for the old
+/// configuration. The arguments are those of the call of [`reconfigure`]. End that call before.
+///
+/// A move can be given up until it has closed so many old nodes for good that the others are no quorum, which is its last
+/// step before it opens new nodes. Until then no client has a lease under the new configuration, and old leases stay valid under the old
+/// configuration. The new nodes need not answer.
+///
+/// # Errors
+///
+/// * [`AdminError::TooLate`] if new nodes may vote under the new configuration. Continue the move instead, and then
+///   move the quorum back by [`reconfigure`] with exchanged arguments.
+/// * [`AdminError::Incomplete`] if an old node did not answer, or belongs to another move. Old nodes whose reply is
+///   `Done` are open. Repeat the call, or give up the other move too.
+/// * [`AdminError::Config`] if the settings of either builder are invalid, or if both configurations are the same.
+///
+/// # Cancel safety
+///
+/// Opened nodes stay open. Repeat the call.
+pub async fn give_up_reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), AdminError> {
+    let new = to.start_to_change()?;
+    let old = from.start_to_change()?;
+    give_up_with(&old, &new).await
+}
+
+pub(super) async fn give_up_with(old: &Client, new: &Client) -> Result<(), AdminError> {
+    Move::new(old, new).give_up().await
+}
+
+/// The move of a quorum from one configuration to another.
+struct Move<'a> {
+    before: &'a ClientContext,
+    after: &'a ClientContext,
+    from: Fingerprint,
+    to: Fingerprint,
+}
+
+/// The stage of a node in a move, with the fingerprint of the node where a later step has to name the fingerprint.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage<'a> {
+    /// The node did not answer.
+    Silent,
+    /// The node has no metadata.
+    Empty,
+    /// The node belongs to the old configuration.
+    Open,
+    /// The node is closed, and a give-up may open the node again.
+    Closed(&'a Fingerprint),
+    /// An earlier version has closed the node, for a move from any configuration.
+    ClosedFromAny(&'a Fingerprint),
+    ClosedForGood(&'a Fingerprint),
+    /// The node belongs to the new configuration.
+    Moved(&'a Fingerprint),
+    /// The node belongs to another quorum or to another move.
+    Foreign(&'a Fingerprint),
+}
+
+impl<'a> Move<'a> {
+    fn new(old: &'a Client, new: &'a Client) -> Self {
+        let (before, after) = (&*old.context, &*new.context);
+        let (from, to) = (fingerprint_of(before), fingerprint_of(after));
+        Self { before, after, from, to }
+    }
+
+    async fn run(&self, new_name: &str) -> Result<(), AdminError> {
+        if self.from == self.to {
+            return self.check_unchanged(new_name).await;
+        }
+        if self.look().await? {
+            return Ok(());
+        }
+        let lasts = |context: &ClientContext| context.settings.parameters.quarantine.lasts;
+        let longest = lasts(self.before).max(lasts(self.after));
+        for round in 0..MOST_ROUNDS {
+            let closed = self.close(round).await?;
+            self.before.clock.sleep_until(self.before.now() + longest).await;
+            if self.close_for_good(closed, round).await? {
+                return self.open().await;
+            }
+        }
+        let old = inspect_started(self.before).await?;
+        let is_closed = |answer: &Answer| self.closed_by(answer).is_some() || self.is_for_good(answer);
+        Err(self.incomplete(&old, is_closed))
+    }
+
+    /// Checks that every node belongs to the quorum, if there is nothing to move.
+    async fn check_unchanged(&self, new_name: &str) -> Result<(), AdminError> {
+        if addresses(self.before) != addresses(self.after) {
+            return Err(same_configuration(new_name).into());
+        }
+        let nodes = inspect_started(self.after).await?;
+        self.refuse_foreign(self.after, &nodes)?;
+        let is_ours = |answer: &Answer| self.stage(answer) == Stage::Open;
+        if nodes.iter().all(is_ours) { Ok(()) } else { Err(untouched(self.after, &nodes, is_ours)) }
+    }
+
+    /// Asks every node before anything is changed. Returns true if the move is over, and an error if the move cannot
+    /// succeed.
+    async fn look(&self) -> Result<bool, AdminError> {
+        let (old, new) = join(inspect_started(self.before), inspect_started(self.after)).await;
+        let (old, new) = (old?, new?);
+        self.check_new(&new)?;
+        let is_moved = |answer: &Answer| matches!(self.stage(answer), Stage::Moved(_));
+        let is_open = |answer: &Answer| self.stage(answer) == Stage::Open;
+        if new.iter().all(is_moved) && !old.iter().any(is_open) {
+            return Ok(true);
+        }
+        self.check_old(&old, |stage| matches!(stage, Stage::Silent | Stage::Foreign(_)))?;
+        // A new node must also be able to join at the end: the node compares the clocks, and a replica cannot join.
+        let joining = dry_run(self.after).await?;
+        let can_join =
+            |answer: &Answer| is_done(answer) || matches!(answer, Answer::AlreadyRegistered { .. });
+        if joining.iter().all(can_join) { Ok(false) } else { Err(untouched(self.after, &joining, can_join)) }
+    }
+
+    /// Closes old nodes, and returns the fingerprints of the closed nodes. If the remaining old nodes are a quorum, or
+    /// if a new node takes part in another move, opens the nodes again that this call has closed.
+    async fn close(&self, round: u32) -> Result<Vec<Option<Fingerprint>>, AdminError> {
+        // Every request has a fingerprint of its own. Otherwise a late second request could close a node that was open
+        // in the meantime, and the wait would seem to be over for this node.
+        let closing = |request: u32| {
+            let name = format!("{}-{round}-{request}", self.before.lease_ids.client());
+            self.to.closed_by(&self.from, &name)
+        };
+        let close = |request| Reconfigure { from: self.from.clone(), to: closing(request) };
+        let mut old = ask_all_nodes(self.before, Operation::Reconfigure(close(0))).await;
+        let mut of_request = 0;
+        if old.iter().any(Answer::is_not_registered) {
+            // A node without metadata restarted empty, and no client has registered since. With metadata, the node can be
+            // closed like the other nodes.
+            drop(ask_all_nodes(self.before, register(self.before)).await);
+            of_request = 1;
+            old = ask_all_nodes(self.before, Operation::Reconfigure(close(1))).await;
+        }
+        let mine = closing(of_request);
+        if let Err(error) = self.check_closed(&old, &close(of_request)).await {
+            for request in 0..=of_request {
+                let open =
+                    Operation::Reconfigure(Reconfigure { from: closing(request), to: self.from.clone() });
+                join(ask_all_nodes(self.before, open.clone()), ask_all_nodes(self.after, open)).await;
+            }
+            return Err(error);
+        }
+        let closed = |answer: &Answer| match self.stage(answer) {
+            Stage::Closed(by) | Stage::ClosedFromAny(by) => Some(by.clone()),
+            _ => is_done(answer).then(|| mine.clone()),
+        };
+        Ok(old.iter().map(closed).collect())
+    }
+
+    /// Closes new nodes that belong to the old configuration although the list of old nodes lacks them. Returns an error
+    /// if the old nodes that are not closed are a quorum, or if a new node takes part in another move.
+    async fn check_closed(&self, old: &[Answer], close: &Reconfigure) -> Result<(), AdminError> {
+        let new = inspect_started(self.after).await?;
+        let is_open = |answer: &Answer| self.stage(answer) == Stage::Open;
+        let close = |node: usize| is_open(new.get(node)?).then(|| Operation::Reconfigure(close.clone()));
+        drop(ask_each(self.after, close).await);
+        self.check_new(&new)?;
+        self.check_old(old, |stage| {
+            matches!(stage, Stage::Silent | Stage::Empty | Stage::Open | Stage::Foreign(_))
+        })
+    }
+
+    /// Closes old nodes for good, after the wait. `closed` has the fingerprints of the nodes that were closed before the
+    /// wait. Returns false if another round is necessary, because a node is open or too many nodes did not answer.
+    async fn close_for_good(&self, closed: Vec<Option<Fingerprint>>, round: u32) -> Result<bool, AdminError> {
+        let (old, new) = join(inspect_started(self.before), inspect_started(self.after)).await;
+        let (old, new) = (old?, new?);
+        self.check_new(&new)?;
+        let is_open = |answer: &Answer| self.stage(answer) == Stage::Open;
+        let is_empty = |answer: &Answer| self.stage(answer) == Stage::Empty;
+        if old.iter().any(|answer| is_open(answer) || is_empty(answer)) || new.iter().any(is_open) {
+            return Ok(false);
+        }
+        self.check_old(&old, |stage| matches!(stage, Stage::Silent | Stage::Foreign(_)))?;
+        let closed = self.closed_during_the_wait(closed, &old);
+        let name = format!("{}-{round}", self.before.lease_ids.client());
+        let for_good = self.to.closed_for_good_by(&self.from, &name);
+        let close = |node: usize| {
+            // Only nodes that this round closes for good count, because a give-up may open a node of an earlier round.
+            let from = match self.stage(old.get(node)?) {
+                Stage::ClosedForGood(by) => by.clone(),
+                _ => closed.get(node)?.clone()?,
+            };
+            Some(Operation::Reconfigure(Reconfigure { from, to: for_good.clone() }))
+        };
+        let answers = ask_each(self.before, close).await;
+        let is_closed = |answer: &Answer| is_done(answer) || matches!(self.stage(answer), Stage::Moved(_));
+        let may_vote = old
+            .iter()
+            .zip(&answers)
+            .filter(|(old, answer)| !answer.as_ref().is_some_and(is_closed) && !is_closed(old));
+        let is_enough = is_minority(self.before, may_vote.count());
+        Ok(mutation::altered(Mutation::OpenBeforeClosedForGood, is_enough, |_| true))
+    }
+
+    /// Returns the fingerprints that nodes closed before the wait must still have. A node that was open during the wait
+    /// and was closed again has another fingerprint.
+    fn closed_during_the_wait(
+        &self,
+        closed: Vec<Option<Fingerprint>>,
+        old: &[Answer],
+    ) -> Vec<Option<Fingerprint>> {
+        mutation::altered(Mutation::CloseForGoodWithoutWait, closed, |_| {
+            old.iter().map(|answer| self.closed_by(answer).cloned()).collect()
+        })
+    }
+
+    /// Opens the new nodes.
+    ///
+    /// Empty nodes become nodes of the quorum at once. These nodes cannot have forgotten votes, since no node votes under
+    /// the new configuration yet. If nodes already vote under the new configuration, after a repeated call, empty nodes
+    /// wait for the end of a quarantine.
+    async fn open(&self) -> Result<(), AdminError> {
+        let found = inspect_started(self.after).await?;
+        // A node that does not answer counts as open.
+        let may_be_open = |answer: &Answer| matches!(self.stage(answer), Stage::Silent | Stage::Moved(_));
+        let has_begun = found.iter().any(may_be_open);
+        let admit = if has_begun { register(self.after) } else { init_operation(self.after, false) };
+        let made = ask_all_nodes(self.after, admit).await;
+        let open = |node: usize| {
+            let (Stage::Closed(by) | Stage::ClosedFromAny(by) | Stage::ClosedForGood(by)) =
+                self.stage(found.get(node)?)
+            else {
+                return None;
+            };
+            Some(Operation::Reconfigure(Reconfigure { from: by.clone(), to: self.to.clone() }))
+        };
+        let opened = ask_each(self.after, open).await;
+        let better = |(opened, made): (Option<Answer>, Answer)| {
+            if is_done(&made) { made } else { opened.unwrap_or(made) }
+        };
+        let both: Vec<Answer> = opened.into_iter().zip(made).map(better).collect();
+        every(self.after, &both)
+    }
+
+    async fn give_up(&self) -> Result<(), AdminError> {
+        if self.from == self.to {
+            // Nodes that are closed for this configuration come from another configuration, whose leases may be valid.
+            let expected =
+                "another configuration than that of `from`, because the move between the two is given up";
+            return Err(out_of_range("to", &self.to, expected).into());
+        }
+        let (old, new) = join(inspect_started(self.before), inspect_started(self.after)).await;
+        let old = old?;
+        // The error of the new nodes may be the reason to give up.
+        let new = new.unwrap_or_default();
+        if self.are_final(&old) {
+            self.refuse_late(&old)?;
+        }
+        // An earlier version opened new nodes without closing old nodes for good, so the new nodes have to show that the
+        // move has opened none.
+        let is_moved = |answer: &Answer| matches!(self.stage(answer), Stage::Moved(_));
+        let is_unmoved =
+            !new.is_empty() && new.iter().all(|answer| has_answered(answer) && !is_moved(answer));
+        let open = |by: &Fingerprint| {
+            Operation::Reconfigure(Reconfigure { from: by.clone(), to: self.from.clone() })
+        };
+        let open_closed = |answer: &Answer| match self.stage(answer) {
+            Stage::Closed(by) => Some(open(by)),
+            Stage::ClosedFromAny(by) if is_unmoved => Some(open(by)),
+            _ => None,
+        };
+        ask_each(self.before, |node| open_closed(old.get(node)?)).await;
+        // A new node can be closed too, if the list of old nodes lacks the node.
+        ask_each(self.after, |node| open_closed(new.get(node)?)).await;
+        let mut now = inspect_started(self.before).await?;
+        if !self.are_final(&now) {
+            let open_final = |answer: &Answer| match self.stage(answer) {
+                Stage::ClosedForGood(by) => Some(open(by)),
+                _ => None,
+            };
+            // The first answers count: these nodes were closed for good before the open nodes answered again.
+            let opened = ask_each(self.before, |node| open_final(old.get(node)?)).await;
+            now = now.into_iter().zip(opened).map(|(before, opened)| opened.unwrap_or(before)).collect();
+        }
+        self.refuse_late(&now)?;
+        // A node without metadata joins the old configuration by its next client.
+        let is_open =
+            |answer: &Answer| is_done(answer) || matches!(self.stage(answer), Stage::Open | Stage::Empty);
+        if now.iter().all(is_open) { Ok(()) } else { Err(self.incomplete(&now, is_open)) }
+    }
+
+    /// Whether nodes that are closed for good have to stay closed, because their round may close enough nodes. An open
+    /// node cannot be among these: the round names the fingerprint that the node had before.
+    fn are_final(&self, old: &[Answer]) -> bool {
+        let open = old.iter().filter(|answer| self.stage(answer) == Stage::Open).count();
+        mutation::altered(Mutation::OpenClosedForGood, is_minority(self.before, open), |_| false)
+    }
+
+    /// Returns an error if new nodes may vote under the new configuration.
+    fn refuse_late(&self, old: &[Answer]) -> Result<(), AdminError> {
+        let may_open = old.iter().filter(|answer| !self.is_for_good(answer)).count();
+        if !is_minority(self.before, may_open) {
+            return Ok(());
+        }
+        let mut nodes = self.before.nodes.iter().zip(old);
+        let (node, metadata) = nodes
+            .find_map(|(node, answer)| match self.stage(answer) {
+                Stage::ClosedForGood(by) | Stage::Moved(by) => {
+                    Some((Arc::clone(node.address()), by.to_string().into()))
+                }
+                _ => None,
+            })
+            .unwrap_or_default();
+        Err(AdminError::TooLate { node, metadata })
+    }
+
+    fn stage<'n>(&self, answer: &'n Answer) -> Stage<'n> {
+        match answer {
+            Answer::Inspected(inspection) => {
+                inspection.fingerprint.as_ref().map_or(Stage::Empty, |fingerprint| self.stage_of(fingerprint))
+            }
+            Answer::WrongQuorum { fingerprint } => self.stage_of(fingerprint),
+            Answer::Abstains(_) => Stage::Empty,
+            _ => Stage::Silent,
+        }
+    }
+
+    fn stage_of<'n>(&self, fingerprint: &'n Fingerprint) -> Stage<'n> {
+        if *fingerprint == self.from {
+            Stage::Open
+        } else if *fingerprint == self.to {
+            Stage::Moved(fingerprint)
+        } else if fingerprint.is_closed_for_good_between(&self.from, &self.to) {
+            Stage::ClosedForGood(fingerprint)
+        } else if fingerprint.is_closed_between(&self.from, &self.to) {
+            Stage::Closed(fingerprint)
+        } else if *fingerprint == self.to.closed_for() {
+            Stage::ClosedFromAny(fingerprint)
+        } else {
+            Stage::Foreign(fingerprint)
+        }
+    }
+
+    /// Returns the fingerprint of a node that is closed, but not for good.
+    fn closed_by<'n>(&self, answer: &'n Answer) -> Option<&'n Fingerprint> {
+        match self.stage(answer) {
+            Stage::Closed(by) | Stage::ClosedFromAny(by) => Some(by),
+            _ => None,
+        }
+    }
+
+    /// Whether the node is closed for good, or belongs to the new configuration.
+    fn is_for_good(&self, answer: &Answer) -> bool {
+        matches!(self.stage(answer), Stage::ClosedForGood(_) | Stage::Moved(_))
+    }
+
+    /// Returns an error if a new node did not answer, or takes no part in this move.
+    fn check_new(&self, new: &[Answer]) -> Result<(), AdminError> {
+        self.refuse_foreign(self.after, new)?;
+        if new.iter().all(has_answered) { Ok(()) } else { Err(untouched(self.after, new, has_answered)) }
+    }
+
+    /// Returns an error if the old nodes in a stage that the move cannot change are a quorum, or if an old node is
+    /// closed for another move. Two moves could otherwise both close enough of the old nodes, if more votes than a
+    /// majority are needed or the number of nodes is even.
+    fn check_old(&self, old: &[Answer], is_left: impl Fn(Stage<'_>) -> bool) -> Result<(), AdminError> {
+        let is_of_another_move =
+            |answer: &Answer| matches!(self.stage(answer), Stage::Foreign(theirs) if theirs.is_closed());
+        if old.iter().any(is_of_another_move) {
+            self.refuse_foreign(self.before, old)?;
+        }
+        let is_left = |answer: &Answer| !is_done(answer) && is_left(self.stage(answer));
+        if is_minority(self.before, old.iter().filter(|answer| is_left(answer)).count()) {
+            return Ok(());
+        }
+        self.refuse_foreign(self.before, old)?;
+        Err(untouched(self.before, old, |answer| !is_left(answer)))
+    }
+
+    /// Returns an error if a node belongs to another quorum or to another move.
+    fn refuse_foreign(&self, context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
+        for (node, answer) in context.nodes.iter().zip(answers) {
+            if let Stage::Foreign(theirs) = self.stage(answer) {
+                let (node, metadata) = (Arc::clone(node.address()), theirs.to_string().into());
+                return Err(AdminError::OtherQuorum { node, metadata });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the error of old nodes that do not take part. The reply of the other old nodes is `Done`.
+    fn incomplete(&self, old: &[Answer], is_done: impl Fn(&Answer) -> bool) -> AdminError {
+        let reply = |answer: &Answer| if is_done(answer) { NodeReply::Done } else { reply_of(answer) };
+        AdminError::Incomplete(self.before.replies(old.iter().map(reply)))
+    }
+}
+
+/// Returns the error of nodes that do not take part. The reply of the other nodes is `NotAsked`, because the call has
+/// changed nothing there, or has changed the node back.
+fn untouched(context: &ClientContext, answers: &[Answer], is_fine: impl Fn(&Answer) -> bool) -> AdminError {
+    let reply = |answer: &Answer| if is_fine(answer) { NodeReply::NotAsked } else { reply_of(answer) };
+    AdminError::Incomplete(context.replies(answers.iter().map(reply)))
+}
+
+/// Returns the reply of a node that does not take part.
+fn reply_of(answer: &Answer) -> NodeReply {
+    match answer {
+        Answer::Inspected(inspection) => NodeReply::Refused(match &inspection.fingerprint {
+            Some(fingerprint) => Refusal::wrong_quorum(fingerprint),
+            None => Refusal::Quarantined { remaining: None },
+        }),
+        answer => NodeReply::from(answer),
+    }
+}
+
+/// Sends each node its own operation, and returns the answers of the nodes that have an operation.
+async fn ask_each(
+    context: &ClientContext,
+    operation: impl Fn(usize) -> Option<Operation>,
+) -> Vec<Option<Answer>> {
+    let deadline = context.now() + context.settings.connect_timeout;
+    let mut fanout = Fanout::new();
+    let mut is_asked = vec![false; context.nodes.len()];
+    for (node, is_asked) in is_asked.iter_mut().enumerate() {
+        if let Some(operation) = operation(node) {
+            fanout.send(&context.nodes, node, (), Request::one(operation, deadline));
+            *is_asked = true;
+        }
+    }
+    let answers = collect(context, fanout, deadline).await;
+    answers.into_iter().zip(is_asked).map(|(answer, is_asked)| is_asked.then_some(answer)).collect()
+}
+
+/// Whether this number of nodes is no quorum.
+fn is_minority(context: &ClientContext, nodes: usize) -> bool {
+    nodes < context.settings.electorate.needed()
+}
+
+/// Returns the error for two configurations of different nodes with the same fingerprint. An old node that the move
+/// does not reach would still accept clients of the old configuration.
+fn same_configuration(name: &str) -> ConfigError {
+    let expected = "a name of its own for the new configuration, because its other settings are those of the old one \
+                    and its nodes are not";
+    out_of_range("name", name, expected)
+}
+
+fn addresses(context: &ClientContext) -> BTreeSet<Arc<str>> {
+    context.nodes.iter().map(|node| Arc::clone(node.address())).collect()
+}

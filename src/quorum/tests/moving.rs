@@ -1,0 +1,481 @@
+//! `reconfigure` and its give-up: what they ask first, what they close and open, and which steps may meet.
+
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use tokio::{runtime::Handle, sync::Notify, time::timeout};
+
+use crate::{
+    LockOptions, MemoryCluster, Quorum, QuorumBuilder,
+    client::dependencies::ClientDependencies,
+    error::{AdminError, ConfigError, NodeError, NodeReply},
+    lock::client::Client,
+    mutation::{Mutation, break_rule},
+    mutex,
+    node::{
+        Answer, Listener, Node, Operation, PendingUnlocks, Reconfigure, Reply, Request, Responder,
+        Subscription, memory::Behaviour,
+    },
+    observer::NoObserver,
+    quorum::{
+        admin::{fingerprint_of, init_with, inspect_started},
+        moving::{give_up_with, reconfigure_with},
+    },
+    values::{Fingerprint, Resource},
+};
+
+/// Enough time to look at all nodes, or to fail to, and less than the pause of a move.
+const BEFORE_THE_PAUSE: Duration = Duration::from_secs(20);
+
+/// A configuration on some of the nodes.
+struct Configuration {
+    name: &'static str,
+    cluster: MemoryCluster,
+}
+
+impl Configuration {
+    fn new(name: &'static str, all: &MemoryCluster, nodes: Range<usize>) -> Self {
+        Self { name, cluster: all.some(nodes) }
+    }
+
+    fn builder(&self) -> QuorumBuilder {
+        Quorum::builder().name(self.name)
+    }
+
+    /// Returns the client of an administrator, whose requests go through the gate.
+    fn administrator_behind(&self, gate: Option<&Arc<Gate>>) -> Arc<Client> {
+        let settings = self.builder().settings.check(self.cluster.nodes()).unwrap();
+        let mut nodes = self.cluster.connect(&settings.parameters, true);
+        if let Some(gate) = gate {
+            let gated = |node| Arc::new(GatedNode { node, gate: Arc::clone(gate) }) as Arc<dyn Node>;
+            nodes = nodes.into_iter().map(gated).collect();
+        }
+        let dependencies =
+            ClientDependencies::new(self.cluster.clock(), Handle::current(), Arc::new(NoObserver), None);
+        Client::start(nodes, settings, dependencies)
+    }
+
+    fn administrator(&self) -> Arc<Client> {
+        self.administrator_behind(None)
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        fingerprint_of(&self.administrator().context)
+    }
+
+    async fn init(&self) {
+        init_with(&self.administrator()).await.unwrap();
+    }
+
+    async fn move_to(&self, to: &Self) -> Result<(), AdminError> {
+        reconfigure_with(&self.administrator(), &to.administrator(), to.name).await
+    }
+
+    async fn give_up_move_to(&self, to: &Self) -> Result<(), AdminError> {
+        give_up_with(&self.administrator(), &to.administrator()).await
+    }
+
+    /// Returns the fingerprints in the metadata of the nodes.
+    async fn fingerprints(&self) -> Vec<Option<String>> {
+        let fingerprint = |answer: &Answer| match answer {
+            Answer::Inspected(inspection) => inspection.fingerprint.as_ref().map(ToString::to_string),
+            _ => None,
+        };
+        inspect_started(&self.administrator().context).await.unwrap().iter().map(fingerprint).collect()
+    }
+
+    /// Whether a quorum of nodes votes under this configuration.
+    async fn is_open(&self) -> bool {
+        let ours = Some(self.fingerprint().to_string());
+        let nodes = self.fingerprints().await;
+        nodes.iter().filter(|node| **node == ours).count() > nodes.len() / 2
+    }
+
+    async fn assert_locks(&self) {
+        let quorum = self.builder().connect_in_memory(&self.cluster).unwrap();
+        let lock = quorum.red_lock(self.name).try_lock_for(Duration::from_secs(90)).await.unwrap();
+        drop(lock.expect("a quorum votes"));
+    }
+
+    /// Changes the metadata of a node, as an interrupted move leaves them.
+    async fn set_fingerprint(&self, node: usize, fingerprint: &Fingerprint) {
+        let change = Reconfigure { from: self.fingerprint(), to: fingerprint.clone() };
+        let context = &self.administrator().context;
+        let deadline = context.now() + Duration::from_secs(1);
+        let answers = context.nodes[node].call(Request::one(Operation::Reconfigure(change), deadline)).await;
+        assert!(matches!(answers[..], [Answer::Registered(_)]), "{answers:?}");
+    }
+}
+
+/// The way of one client's requests to the nodes. The gate is open for a number of requests, and holds all later
+/// requests until it is opened.
+#[derive(Debug)]
+struct Gate {
+    state: Mutex<GateState>,
+    holds: Notify,
+}
+
+#[derive(Debug)]
+struct GateState {
+    sent: usize,
+    open_for: usize,
+    held: Vec<(Arc<dyn Node>, Request, Responder)>,
+}
+
+#[derive(Debug)]
+struct GatedNode {
+    node: Arc<dyn Node>,
+    gate: Arc<Gate>,
+}
+
+impl Gate {
+    fn new(open_for: usize) -> Arc<Self> {
+        let state = GateState { sent: 0, open_for, held: Vec::new() };
+        Arc::new(Self { state: Mutex::new(state), holds: Notify::new() })
+    }
+
+    /// Lets the nodes execute the held requests, in order, and all requests from now on.
+    async fn open(&self) {
+        let held = {
+            let mut state = mutex::lock(&self.state);
+            state.open_for = usize::MAX;
+            std::mem::take(&mut state.held)
+        };
+        for (node, request, responder) in held {
+            responder.answer(node.call(request).await);
+        }
+    }
+}
+
+impl Node for GatedNode {
+    fn address(&self) -> &Arc<str> {
+        self.node.address()
+    }
+
+    fn call(&self, request: Request) -> Reply {
+        let mut state = mutex::lock(&self.gate.state);
+        state.sent += 1;
+        if state.sent <= state.open_for {
+            return self.node.call(request);
+        }
+        let (responder, reply) = Reply::channel(request.operations.len());
+        state.held.push((Arc::clone(&self.node), request, responder));
+        self.gate.holds.notify_one();
+        reply
+    }
+
+    fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription {
+        self.node.subscribe(resource, listener)
+    }
+
+    fn undelivered(&self) -> Vec<PendingUnlocks> {
+        self.node.undelivered()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.node.close()
+    }
+}
+
+/// The old and the new nodes of a move: disjoint, shared, and the same.
+const MOVES: [[Range<usize>; 2]; 3] = [[0..3, 3..6], [0..3, 0..5], [0..3, 0..3]];
+
+async fn old_and_new([old, new]: &[Range<usize>; 2]) -> [Configuration; 2] {
+    let cluster = MemoryCluster::new(6);
+    let old = Configuration::new("old", &cluster, old.clone());
+    old.init().await;
+    [old, Configuration::new("new", &cluster, new.clone())]
+}
+
+/// Returns the number of requests of an undisturbed move.
+async fn requests_of_a_move(nodes: &[Range<usize>; 2]) -> usize {
+    let [old, new] = old_and_new(nodes).await;
+    let gate = Gate::new(usize::MAX);
+    let (before, after) = (old.administrator_behind(Some(&gate)), new.administrator_behind(Some(&gate)));
+    reconfigure_with(&before, &after, new.name).await.unwrap();
+    new.assert_locks().await;
+    mutex::lock(&gate.state).sent
+}
+
+/// Gives a move up while the requests of the move from this number on are late. Returns a violation: leases of both
+/// configurations may be valid.
+async fn give_up_during_a_move(
+    nodes: &[Range<usize>; 2],
+    in_time: usize,
+    is_closed_again: bool,
+) -> Option<String> {
+    let [old, new] = old_and_new(nodes).await;
+    let gate = Gate::new(in_time);
+    let (before, after) = (old.administrator_behind(Some(&gate)), new.administrator_behind(Some(&gate)));
+    let giving_up = async {
+        gate.holds.notified().await;
+        let given_up = old.give_up_move_to(&new).await;
+        let quorum = old.builder().connect_in_memory(&old.cluster).unwrap();
+        let options = LockOptions::new().ttl(Duration::from_secs(50)).without_renewal();
+        let lease = quorum.red_lock("r").options(options).try_lock().await.ok().flatten();
+        assert!(
+            given_up.is_err() || lease.is_some(),
+            "the move is given up, and the old quorum does not vote"
+        );
+        if is_closed_again {
+            // A second call of the same move is interrupted in its pause.
+            drop(timeout(Duration::from_millis(1), old.move_to(&new)).await);
+        }
+        gate.open().await;
+        lease.map(|lease| (lease, quorum))
+    };
+    let (moved, lease) = tokio::join!(reconfigure_with(&before, &after, new.name), giving_up);
+    let context =
+        format!("{nodes:?}, {in_time} requests in time, closed again: {is_closed_again}: {moved:?}");
+    if new.is_open().await {
+        if old.is_open().await {
+            return Some(format!("both quorums vote: {context}"));
+        }
+        if lease.is_some_and(|(lease, _)| lease.is_valid()) {
+            return Some(format!("the new quorum votes while an old lease is valid: {context}"));
+        }
+    }
+    None
+}
+
+async fn first_violation() -> Option<String> {
+    for nodes in &MOVES {
+        for in_time in 0..requests_of_a_move(nodes).await {
+            for is_closed_again in [false, true] {
+                let violation = give_up_during_a_move(nodes, in_time, is_closed_again).await;
+                if violation.is_some() {
+                    return violation;
+                }
+            }
+        }
+    }
+    None
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_and_its_give_up_never_let_both_quorums_vote() {
+    assert_eq!(first_violation().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_rule_of_a_move_prevents_that_both_quorums_vote() {
+    for rule in
+        [Mutation::OpenBeforeClosedForGood, Mutation::CloseForGoodWithoutWait, Mutation::OpenClosedForGood]
+    {
+        let _broken = break_rule(Some(rule));
+        assert!(first_violation().await.is_some(), "{rule:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_that_ends_at_any_request_can_be_continued_or_given_up() {
+    for nodes in &MOVES {
+        for in_time in 0..requests_of_a_move(nodes).await {
+            for is_given_up in [false, true] {
+                let [old, new] = old_and_new(nodes).await;
+                let gate = Gate::new(in_time);
+                let interrupted = async {
+                    let [before, after] = [&old, &new].map(|side| side.administrator_behind(Some(&gate)));
+                    tokio::select! {
+                        _ = reconfigure_with(&before, &after, new.name) => {}
+                        () = gate.holds.notified() => {}
+                    }
+                };
+                interrupted.await;
+                let context = format!("{nodes:?}, {in_time} requests, given up: {is_given_up}");
+                if is_given_up {
+                    match old.give_up_move_to(&new).await {
+                        Ok(()) => {
+                            old.assert_locks().await;
+                            continue;
+                        }
+                        Err(AdminError::TooLate { .. }) => {}
+                        Err(other) => panic!("{context}: {other}"),
+                    }
+                }
+                let moved = old.move_to(&new).await;
+                assert_eq!(moved, Ok(()), "{context}");
+                new.assert_locks().await;
+                assert!(!old.is_open().await, "{context}");
+            }
+        }
+    }
+}
+
+/// What is wrong with a new node.
+#[derive(Clone, Copy, Debug)]
+enum Flaw {
+    Hangs,
+    Fails,
+    IsOfAnotherQuorum,
+    IsClosedForAnotherMove,
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_closes_no_node_unless_every_new_node_can_take_part() {
+    for flaw in [Flaw::Hangs, Flaw::Fails, Flaw::IsOfAnotherQuorum, Flaw::IsClosedForAnotherMove] {
+        let [old, new] = old_and_new(&[0..3, 1..6]).await;
+        let other = Configuration::new("other", &new.cluster, 4..5);
+        let server = &new.cluster.servers()[4];
+        match flaw {
+            Flaw::Hangs => server.behave(Behaviour::Hanging),
+            Flaw::Fails => server.behave(Behaviour::Failing(NodeError::ReadOnly)),
+            Flaw::IsOfAnotherQuorum => other.init().await,
+            Flaw::IsClosedForAnotherMove => {
+                other.init().await;
+                other.set_fingerprint(0, &Fingerprint::new("closed for name=third")).await;
+            }
+        }
+        let moved =
+            timeout(BEFORE_THE_PAUSE, old.move_to(&new)).await.expect("the move ends without a pause");
+        match (flaw, moved.unwrap_err()) {
+            (Flaw::Hangs | Flaw::Fails, AdminError::Incomplete(replies)) => {
+                let replies: Vec<&NodeReply> = replies.iter().map(|(_, reply)| reply).collect();
+                assert!(matches!(replies[..], [.., NodeReply::Failed(_)]), "{replies:?}");
+                assert!(replies[..4].iter().all(|reply| **reply == NodeReply::NotAsked), "{replies:?}");
+            }
+            (Flaw::IsOfAnotherQuorum, AdminError::OtherQuorum { node, metadata }) => {
+                assert_eq!((&*node, &*metadata), ("memory:4", &*other.fingerprint().to_string()));
+            }
+            (Flaw::IsClosedForAnotherMove, AdminError::OtherQuorum { node, metadata }) => {
+                assert_eq!((&*node, &*metadata), ("memory:4", "closed for name=third"));
+            }
+            (_, error) => panic!("{flaw:?}: {error:?}"),
+        }
+        assert!(old.fingerprints().await.iter().all(|node| *node == Some(old.fingerprint().to_string())));
+        old.assert_locks().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_node_that_fails_during_the_pause_leaves_a_move_that_can_be_given_up() {
+    let [old, new] = old_and_new(&MOVES[0]).await;
+    let fail = async {
+        tokio::time::sleep(BEFORE_THE_PAUSE).await;
+        new.cluster.servers()[2].behave(Behaviour::Hanging);
+    };
+    let (moved, ()) = tokio::join!(old.move_to(&new), fail);
+    assert!(matches!(moved, Err(AdminError::Incomplete(_))), "{moved:?}");
+    assert!(!old.is_open().await);
+    old.give_up_move_to(&new).await.unwrap();
+    old.assert_locks().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_configurations_are_no_move_but_every_node_is_asked() {
+    let [old, _] = old_and_new(&MOVES[0]).await;
+    assert_eq!(old.move_to(&old).await, Ok(()));
+    let other = Configuration::new("other", &old.cluster, 0..3);
+    let refused = other.move_to(&other).await;
+    let Err(AdminError::OtherQuorum { node, metadata }) = &refused else { panic!("{refused:?}") };
+    assert_eq!((&**node, &**metadata), ("memory:0", &*old.fingerprint().to_string()));
+    let refused = old.give_up_move_to(&old).await;
+    assert!(
+        matches!(refused, Err(AdminError::Config(ConfigError::OutOfRange { setting: "to", .. }))),
+        "{refused:?}"
+    );
+    for server in old.cluster.servers() {
+        server.behave(Behaviour::Hanging);
+    }
+    let refused = old.move_to(&old).await;
+    assert!(matches!(refused, Err(AdminError::Incomplete(_))), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_closed_for_two_moves_are_opened_by_both_give_ups() {
+    for is_of_this_version in [true, false] {
+        let [old, a] = old_and_new(&MOVES[2]).await;
+        let b = Configuration::new("b", &old.cluster, 0..3);
+        let closed = |to: &Configuration| match is_of_this_version {
+            true => to.fingerprint().closed_by(&old.fingerprint(), "1"),
+            false => to.fingerprint().closed_for(),
+        };
+        for (node, to) in [(0, &a), (1, &a), (2, &b)] {
+            old.set_fingerprint(node, &closed(to)).await;
+        }
+        for to in [&a, &b] {
+            let refused = timeout(BEFORE_THE_PAUSE, old.move_to(to)).await.unwrap();
+            assert!(matches!(refused, Err(AdminError::OtherQuorum { .. })), "{refused:?}");
+        }
+        let incomplete = old.give_up_move_to(&a).await;
+        let Err(AdminError::Incomplete(replies)) = &incomplete else { panic!("{incomplete:?}") };
+        assert_eq!(replies.done(), 2, "{replies}");
+        assert!(replies.to_string().contains("closed for name=b"), "{replies}");
+        old.give_up_move_to(&b).await.unwrap();
+        old.assert_locks().await;
+        old.move_to(&b).await.unwrap();
+        b.assert_locks().await;
+    }
+}
+
+/// Two of four nodes are no quorum, and neither are the other two. Without the refusal, both moves could succeed.
+#[tokio::test(start_paused = true)]
+async fn two_moves_to_different_nodes_refuse_each_other() {
+    let cluster = MemoryCluster::new(10);
+    let old = Configuration::new("old", &cluster, 0..4);
+    old.init().await;
+    let [a, b] = [("a", 4..7), ("b", 7..10)].map(|(name, nodes)| Configuration::new(name, &cluster, nodes));
+    for (node, to) in [(0, &a), (1, &a), (2, &b), (3, &b)] {
+        old.set_fingerprint(node, &to.fingerprint().closed_by(&old.fingerprint(), "1")).await;
+    }
+    for to in [&a, &b] {
+        let refused = timeout(BEFORE_THE_PAUSE, old.move_to(to)).await.unwrap();
+        assert!(matches!(refused, Err(AdminError::OtherQuorum { .. })), "{refused:?}");
+        assert!(!to.is_open().await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_moves_at_once_at_most_one_succeeds_and_none_leaves_the_nodes_closed() {
+    let [old, a] = old_and_new(&MOVES[2]).await;
+    let b = Configuration::new("b", &old.cluster, 0..3);
+    let (to_a, to_b) = tokio::join!(old.move_to(&a), old.move_to(&b));
+    let voting = match (to_a, to_b) {
+        (Ok(()), Err(_)) => a,
+        (Err(_), Ok(())) => b,
+        (Err(_), Err(_)) => old,
+        both => panic!("{both:?}"),
+    };
+    voting.assert_locks().await;
+}
+
+/// With a wrong old configuration, the nodes would be opened for clients that do not know of the present leases.
+#[tokio::test(start_paused = true)]
+async fn a_give_up_with_another_old_configuration_opens_nothing() {
+    let [old, new] = old_and_new(&MOVES[2]).await;
+    let older = Configuration::new("older", &old.cluster, 0..3);
+    drop(timeout(BEFORE_THE_PAUSE, old.move_to(&new)).await);
+    let before = old.fingerprints().await;
+    for (from, to) in [(&older, &new), (&new, &old)] {
+        let refused = from.give_up_move_to(to).await;
+        assert!(matches!(refused, Err(AdminError::Incomplete(_))), "{refused:?}");
+    }
+    assert_eq!(old.fingerprints().await, before);
+    old.give_up_move_to(&new).await.unwrap();
+    old.assert_locks().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_an_earlier_move_has_dropped_is_refused_before_the_next_move_closes_nodes() {
+    let [first, second] = old_and_new(&[0..3, 1..4]).await;
+    first.move_to(&second).await.unwrap();
+    let dropped = first.fingerprints().await[0].clone().unwrap();
+    let refused = timeout(BEFORE_THE_PAUSE, second.move_to(&first)).await.unwrap();
+    let Err(AdminError::OtherQuorum { node, metadata }) = &refused else { panic!("{refused:?}") };
+    assert_eq!((&**node, &**metadata), ("memory:0", &*dropped));
+    second.assert_locks().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_closes_a_new_node_of_the_old_configuration_that_the_old_list_lacks() {
+    let [old, new] = old_and_new(&[0..3, 0..4]).await;
+    let alone = Configuration::new("alone", &new.cluster, 3..4);
+    alone.init().await;
+    alone.set_fingerprint(0, &old.fingerprint()).await;
+    old.move_to(&new).await.unwrap();
+    assert!(new.fingerprints().await.iter().all(|node| *node == Some(new.fingerprint().to_string())));
+}
