@@ -14,10 +14,16 @@ use futures::future::{BoxFuture, Either, FutureExt, select};
 
 #[cfg(feature = "__command")]
 pub use self::connector::NodeConnector;
-pub(crate) use self::node_urls::NODES_VARIABLE;
+#[cfg(feature = "settings")]
+pub(crate) use self::node_urls::node_urls;
 #[cfg(feature = "tls")]
 pub(crate) use self::tls_config::Tls;
-pub(crate) use self::{address::without_password, node_urls::node_urls, route::Route, tls::TlsSettings};
+pub(crate) use self::{
+    address::without_password,
+    node_urls::{NODES_VARIABLE, node_urls_of_variable},
+    route::Route,
+    tls::TlsSettings,
+};
 use self::{
     connection::RedisConnection, raw_connection::RawConnection, route::Destination, sentinel::MasterSet,
 };
