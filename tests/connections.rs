@@ -13,6 +13,7 @@ mod connections {
     mod refusals;
     mod sentinel;
     mod tls;
+    mod told_reasons;
 
     use std::time::Duration;
 

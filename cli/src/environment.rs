@@ -30,7 +30,7 @@ pub(crate) fn removed_for_commands() -> Vec<String> {
 }
 
 /// The ids of the options that have no variable.
-const WITHOUT_VARIABLE: [&str; 10] = [
+const WITHOUT_VARIABLE: [&str; 11] = [
     "help",
     "version",
     // The settings read REDQUORUM_NODES and REDQUORUM_CONFIG, as every program with this library can.

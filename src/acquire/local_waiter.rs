@@ -11,7 +11,7 @@
 //!                                              (with a holder check, if the schedule wants one)
 //! ```
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     acquire::{
@@ -35,6 +35,9 @@ use crate::{
 
 /// The share of a node timeout for which a waiter waits for a subscription.
 pub(super) const LISTENING_SHARE: u32 = 64;
+
+/// The time without a quorum after which a warning names the reasons.
+const WARN_AFTER: Duration = Duration::from_secs(1);
 
 /// The state of a client that waits for some resources. The state passes from task to task with the turn to attempt.
 #[derive(Debug, Default)]
@@ -138,7 +141,11 @@ impl LocalWaiter {
         self.hint = self.hint.max(failed.hint);
         let quarantine = failed.replies.quarantined_for();
         self.quarantined_until = quarantine.map(|remaining| now + remaining + checked.settings.pacing.floor);
-        outage.attempt_failed(failed, begun, now, self.quarantined_until);
+        let lasts = outage.attempt_failed(failed, begun, now, self.quarantined_until);
+        if lasts.is_some_and(|lasts| lasts >= WARN_AFTER) && context.outage_warnings.is_due(now) {
+            let shortage = failed.to_no_quorum(&checked.resource);
+            tracing::warn!(%shortage, "waiting without a quorum");
+        }
         let index = failed.refused.map_or(0, |refused| refused.index);
         match &mut self.state {
             // If a group is refused for a different resource, its waiter moves to the queue of that resource. With

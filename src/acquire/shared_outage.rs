@@ -1,6 +1,9 @@
 //! The outage that the calls in one local queue share.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use tokio::sync::Notify;
 
@@ -60,24 +63,25 @@ impl SharedOutage {
         }
     }
 
-    /// Handles the failure of an attempt.
+    /// Handles the failure of an attempt. Returns the duration of the outage so far; `None` if the attempt had a quorum.
     pub(super) fn attempt_failed(
         &self,
         failed: &FailedAttempt,
         begun: Instant,
         now: Instant,
         quarantined_until: Option<Instant>,
-    ) {
+    ) -> Option<Duration> {
         let mut last = lock(&self.last);
         let earlier = std::mem::replace(&mut *last, LastResult::Quorum).into_outage();
         let outage = Outage::after(earlier, failed, begun, now, quarantined_until);
-        let is_outage = outage.is_some();
+        let lasts = outage.as_ref().map(|outage| outage.lasts(now));
         *last = outage.map_or(LastResult::Quorum, |outage| LastResult::Outage(Box::new(outage)));
         drop(last);
         // An attempt with a quorum wakes no call, because each call checks the outage again at its own deadline.
-        if is_outage {
+        if lasts.is_some() {
             self.attempt_failed.notify_waiters();
         }
+        lasts
     }
 
     /// Handles an acquired lock.

@@ -98,6 +98,11 @@ impl Outage {
         OutageStep::WantAttempt(end)
     }
 
+    /// Returns the time since the start of the outage.
+    pub(crate) fn lasts(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.since)
+    }
+
     pub(crate) fn last_attempt(&self) -> &FailedAttempt {
         &self.last
     }

@@ -8,7 +8,7 @@ use crate::{
     algorithm::queue_node_order::rendezvous_order,
     client::{
         closed_signal::ClosedSignal, dependencies::ClientDependencies, in_flight_counter::InFlightCounter,
-        responsiveness::Responsiveness, waiter_cache::WaiterCache,
+        outage_warnings::OutageWarnings, responsiveness::Responsiveness, waiter_cache::WaiterCache,
     },
     clock::{Clock, Instant},
     config::CheckedQuorum,
@@ -35,6 +35,7 @@ pub(crate) struct ClientContext {
     pub(crate) attempts: Arc<InFlightCounter>,
     pub(crate) waiter_cache: WaiterCache,
     pub(crate) responsiveness: Responsiveness,
+    pub(crate) outage_warnings: OutageWarnings,
     rng: Mutex<StdRng>,
     closed_signal: ClosedSignal,
 }
@@ -58,6 +59,7 @@ impl ClientContext {
             attempts: Arc::default(),
             waiter_cache: WaiterCache::default(),
             responsiveness,
+            outage_warnings: OutageWarnings::default(),
             rng: Mutex::new(rng),
             closed_signal: ClosedSignal::default(),
         }

@@ -11,6 +11,7 @@ pub(crate) mod dependencies;
 pub(crate) mod fanout;
 pub(crate) mod in_flight_counter;
 pub(crate) mod notice_waker;
+pub(crate) mod outage_warnings;
 pub(crate) mod queue_node_view;
 pub(crate) mod responsiveness;
 mod unawaited_replies;

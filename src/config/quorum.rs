@@ -210,8 +210,10 @@ pub(super) fn check_ttl(given: Duration, most: Duration, validity: Validity) -> 
         return Err(out_of_range("ttl", format_args!("{given:?}"), expected));
     }
     if given > most {
-        let expected =
-            format!("at most the quorum's max_ttl of {most:?}: shorten it, or raise max_ttl for all clients");
+        let expected = format!(
+            "at most the quorum's max_ttl of {most:?}: shorten it, or raise max_ttl of the whole quorum by `redquorum \
+             reconfigure` or `admin::reconfigure`"
+        );
         return Err(out_of_range("ttl", format_args!("{given:?}"), expected));
     }
     Ok(())
@@ -269,7 +271,8 @@ mod tests {
         }
         assert_eq!(
             error_after(|settings| settings.ttl = Duration::from_secs(61)),
-            "ttl is 61s: expected at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl for all clients"
+            "ttl is 61s: expected at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl of the \
+             whole quorum by `redquorum reconfigure` or `admin::reconfigure`"
         );
         for (given, shown) in [(Duration::ZERO, "0ns"), (Duration::from_secs(30), "30s")] {
             assert_eq!(

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::{error::ConfigError, values::NodeReplies};
+use crate::{
+    error::ConfigError,
+    values::{NodeReplies, NodeReply},
+};
 
 /// The reason why quorum administration failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,7 +13,10 @@ use crate::{error::ConfigError, values::NodeReplies};
 pub enum AdminError {
     /// Nodes that are needed did not take part. Nodes whose reply is `Done` keep the changes, and another
     /// call with the same arguments continues from there.
-    #[error("not every node that is needed took part: {0}")]
+    #[error(
+        "not every node that is needed took part: {}",
+        .0.with_words(&NodeReply::NotAsked, "answers, and was not changed")
+    )]
     Incomplete(NodeReplies),
     /// A node belongs to a quorum, or may have voted in a quorum.
     #[error(

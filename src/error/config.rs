@@ -29,11 +29,11 @@ pub enum ConfigError {
         /// The accepted values.
         expected: Arc<str>,
     },
-    /// The url of a node is wrong, or is given twice.
+    /// The url of a node is wrong, or is given twice. A url that is wrong is shown by its scheme and host alone.
     #[error("{}: {reason}", ShownValue(.url))]
     #[non_exhaustive]
     Url {
-        /// The url, without passwords.
+        /// The address of the node, or the number of the node in the list with the scheme and host of its url.
         url: Arc<str>,
         /// The fault of the url, and what is expected.
         reason: Arc<str>,
@@ -143,11 +143,23 @@ pub enum ConfigError {
     Variable {
         /// The name of the variable.
         name: &'static str,
-        /// The value; empty for urls, which may hold passwords.
+        /// The value; empty for urls, and stars for a value of unusual form, since both may hold passwords.
         given: Arc<str>,
         /// The fault of the value, and what is expected.
         reason: Arc<str>,
     },
+}
+
+impl ConfigError {
+    /// Adds the number of the node, from 1, because the url in the error may be hidden.
+    pub(crate) fn of_node(self, number: usize, count: usize) -> Self {
+        match self {
+            Self::Url { url, reason } if count > 1 => {
+                Self::Url { url: format!("node {number}, {url}").into(), reason }
+            }
+            other => other,
+        }
+    }
 }
 
 /// The prefix `line 3: ` of a reason; empty without a line.

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::values::{NodeReplies, Resource};
+use crate::values::{NodeReplies, NodeReply, Resource};
 
 /// The error of too few nodes that granted or answered, with the reply of each node.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,6 +20,8 @@ struct Evidence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
     Connect,
+    /// To find a quorum of nodes that vote.
+    Vote,
     Lock(Resource),
     Renew(Resource),
     ForceUnlock(Resource),
@@ -67,10 +69,23 @@ impl NoQuorum {
     }
 }
 
+impl Goal {
+    /// Returns the words for a node that did what the call asked for. A call that reads asks for no vote.
+    fn done(&self) -> &'static str {
+        match self {
+            Self::Connect | Self::Vote | Self::Inspect(_) | Self::List | Self::FindLeader(_) => "answers",
+            Self::Lock(_) | Self::Renew(_) | Self::ForceUnlock(_) | Self::Proclaim(_) | Self::Latch(_) => {
+                "done"
+            }
+        }
+    }
+}
+
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect => f.write_str("no quorum of nodes could be connected"),
+            Self::Vote => f.write_str("no quorum of nodes votes"),
             Self::Lock(resource) => write!(f, "no quorum for {resource}"),
             Self::Renew(resource) => write!(f, "no quorum renewed {resource}"),
             Self::ForceUnlock(resource) => {
@@ -106,7 +121,7 @@ impl fmt::Display for NoQuorum {
                  (if all nodes are new, `redquorum init` or `admin::init` makes them vote at once)"
             )?;
         }
-        write!(f, "; {replies}")
+        write!(f, "; {}", replies.with_words(&NodeReply::Done, goal.done()))
     }
 }
 
@@ -122,3 +137,29 @@ impl fmt::Debug for NoQuorum {
 }
 
 impl std::error::Error for NoQuorum {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::{NodeError, NodeReply};
+
+    /// A call that reads asks for no vote, so a node that answers has granted nothing.
+    #[test]
+    fn a_node_that_answered_is_described_by_the_purpose_of_the_call() {
+        let replies = || {
+            let addresses: Vec<Arc<str>> = ["a", "b", "c"].map(Arc::from).into();
+            let replies =
+                [NodeReply::Done, NodeReply::Failed(NodeError::Busy), NodeReply::Failed(NodeError::Busy)];
+            NodeReplies::new(addresses.into(), replies, 2)
+        };
+        let resource = || Resource::new("r").unwrap();
+        for goal in [Goal::Inspect(resource()), Goal::List, Goal::FindLeader(resource()), Goal::Connect] {
+            let text = NoQuorum::new(goal, replies()).to_string();
+            assert!(text.contains("; a: answers; b: the node is busy"), "{text}");
+        }
+        for goal in [Goal::Lock(resource()), Goal::Renew(resource()), Goal::Proclaim(resource())] {
+            let text = NoQuorum::new(goal, replies()).to_string();
+            assert!(text.contains("; a: done; b: the node is busy"), "{text}");
+        }
+    }
+}

@@ -15,7 +15,9 @@ use crate::{
     node::{
         NewNodes, Node, RestartGuard,
         memory::MemoryCluster,
-        redis::{NODES_VARIABLE, RedisTransport, Route, TlsSettings, node_urls, without_password},
+        redis::{
+            NODES_VARIABLE, RedisTransport, Route, TlsSettings, node_urls_of_variable, without_password,
+        },
         remote::{ConnectedServers, ConnectionConfig},
     },
     observer::{NoObserver, Observer},
@@ -67,11 +69,11 @@ impl QuorumBuilder {
     /// | `rediss://...`, the same | a server, behind TLS: with the feature `tls` |
     /// | `unix:///path[?db=1&user=name&pass=word]` | a server on this machine, by a socket |
     /// | `redis+sentinel://[user:password@]host[:port],.../name[?db=1&sentinel_user=name&sentinel_pass=word]` | the present master of the set of this name at these Sentinels; user, password and database are those of the master |
-    /// | `rediss+sentinel://...`, the same | the same, with master and Sentinels behind TLS |
+    /// | `rediss+sentinel://...`, the same | the same, with master and Sentinels behind TLS; `?sentinel_tls=no` is for Sentinels without TLS, and `redis+sentinel://...?sentinel_tls=yes` for the reverse |
     ///
-    /// By default, the port is 6379, the port of a Sentinel 26379, and the database 0. Characters with a meaning in
-    /// urls must be escaped in names and passwords: `@` is `%40`. A failover of a node behind Sentinels costs a
-    /// quarantine, and has requirements that [REDIS.md] lists.
+    /// By default, the port is 6379, the port of a Sentinel 26379, and the database 0. In users and
+    /// passwords, write `/` as `%2F`, `?` as `%3F`, `#` as `%23`, `%` as `%25`, `@` as `%40` and a blank as `%20`. A failover
+    /// of a node behind Sentinels costs a quarantine, and has requirements that [REDIS.md] lists.
     ///
     /// [REDIS.md]: https://github.com/redquorum/redquorum/blob/main/docs/REDIS.md#a-node-behind-sentinel
     pub fn nodes<S: Into<String>>(mut self, urls: impl IntoIterator<Item = S>) -> Self {
@@ -84,9 +86,9 @@ impl QuorumBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if the variable is not set, or names no node. [`connect`](Self::connect) checks the urls.
+    /// [`Error::Config`] if the variable is not set, is not UTF-8, or names no node. [`connect`](Self::connect) checks the urls.
     pub fn nodes_from_env(self) -> Result<Self, Error> {
-        let urls = node_urls(&std::env::var_os(NODES_VARIABLE).unwrap_or_default().to_string_lossy());
+        let urls = node_urls_of_variable(&std::env::var_os(NODES_VARIABLE).unwrap_or_default())?;
         if urls.is_empty() {
             let reason = "not set, or empty: name the nodes, such as \
                           redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3"
@@ -262,6 +264,9 @@ impl QuorumBuilder {
     /// the node timeout. Later, the client dials them in the background. Until a quorum has answered, the call dials
     /// unreachable nodes again until the connect timeout, so a program may start together with its servers.
     ///
+    /// The call logs a warning after a second without a quorum, and also if a quorum has answered whose nodes do not vote,
+    /// because they are in quarantine or new. In this case locks wait until the nodes vote.
+    ///
     /// The client uses the tokio runtime of this call. The runtime needs timers and IO, and has to run for as long as
     /// the client is used.
     ///
@@ -358,9 +363,10 @@ impl QuorumBuilder {
         let mut tls_settings = TlsSettings::default();
         let mut addresses = BTreeSet::new();
         let mut routes = Vec::new();
-        for node in &self.nodes {
+        for (index, node) in self.nodes.iter().enumerate() {
             let route = match node {
-                NodeSource::Url(url) => Route::from_url(url, &mut tls_settings)?,
+                NodeSource::Url(url) => Route::from_url(url, &mut tls_settings)
+                    .map_err(|error| error.of_node(index + 1, self.nodes.len()))?,
                 #[cfg(feature = "unstable-redis")]
                 NodeSource::Client(client) => Route::from_client(client),
             };

@@ -11,7 +11,7 @@ use crate::{
     },
     error::{ConfigError, Error, Goal, NoQuorum},
     node::{Answer, Incarnation, RestartGuard},
-    values::{Fingerprint, NodeError, NodeReply, Resource},
+    values::{Fingerprint, NodeError, NodeReply, Refusal, Resource},
 };
 
 /// The delay after which a failed node is asked again.
@@ -19,6 +19,9 @@ const AGAIN: Duration = Duration::from_millis(50);
 
 /// The least time to wait for the remaining nodes after a quorum has answered.
 const SHORTEST_GRACE: Duration = Duration::from_millis(50);
+
+/// The time without a quorum after which a warning names the reasons.
+const WARN_AFTER: Duration = Duration::from_secs(1);
 
 /// The answers that the nodes have given so far.
 pub(super) struct ConnectProgress {
@@ -61,6 +64,7 @@ pub(super) async fn gather(
     let answers = vec![Answer::Error(NodeError::TimedOut); context.nodes.len()];
     let mut progress = ConnectProgress { answers, answered: NodeSet::EMPTY };
     let (mut failed, mut again_at, mut end_of_grace) = (NodeSet::EMPTY, None, None);
+    let mut warn_at = Some(start + WARN_AFTER);
     loop {
         let now = context.now();
         match next(&progress) {
@@ -70,7 +74,11 @@ pub(super) async fn gather(
             }
             ConnectStep::Grace | ConnectStep::Wait => {}
         }
-        let until = [again_at, end_of_grace].into_iter().flatten().fold(deadline, std::cmp::min);
+        if warn_at.is_some_and(|at| at <= now) {
+            warn_at = None;
+            warn_without_quorum(context, &progress);
+        }
+        let until = [again_at, end_of_grace, warn_at].into_iter().flatten().fold(deadline, std::cmp::min);
         if let FanoutEvent::Answer { node, answer, .. } = asked.next(&*context.clock, until).await {
             if !matches!(answer, Answer::Inspected(_)) {
                 failed.insert(node);
@@ -86,12 +94,40 @@ pub(super) async fn gather(
         if deadline <= now || end_of_grace.is_some_and(|end| end <= now) {
             break;
         }
+        if again_at.is_none_or(|at| now < at) {
+            continue;
+        }
         again_at = None;
         for node in std::mem::replace(&mut failed, NodeSet::EMPTY).iter() {
             add_inspect(context, &mut asked, node, &resource, deadline);
         }
     }
     progress.answers
+}
+
+/// Warns that a program waits, unless a quorum has answered and only the remaining nodes are missing.
+fn warn_without_quorum(context: &ClientContext, progress: &ConnectProgress) {
+    let answered = progress.answers.iter().filter(|answer| matches!(answer, Answer::Inspected(_))).count();
+    if answered < context.settings.electorate.needed() {
+        let replies = context.replies(progress.answers.iter().map(NodeReply::from));
+        let nodes = replies.with_words(&NodeReply::Done, "answers");
+        tracing::warn!(%nodes, "connecting: no quorum answers yet");
+    }
+}
+
+/// Warns that locks will wait, although a quorum is connected. A client that only reads needs no votes.
+fn warn_without_votes(context: &ClientContext, answers: &[Answer]) {
+    let abstention = |answer: &Answer| match answer {
+        Answer::Inspected(inspection) => inspection.abstention.map(Refusal::from),
+        _ => None,
+    };
+    let reply =
+        |answer: &Answer| abstention(answer).map_or_else(|| NodeReply::from(answer), NodeReply::Refused);
+    let replies = context.replies(answers.iter().map(reply));
+    if !replies.has_quorum() && !context.settings.is_read_only() {
+        let shortage = NoQuorum::new(Goal::Vote, replies);
+        tracing::warn!(%shortage, "connected, but no quorum votes: locks wait");
+    }
 }
 
 /// Returns the time to wait for the remaining nodes after a quorum has answered within `took`. The time is enough for
@@ -121,6 +157,7 @@ pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error
         tracing::warn!(%misfit, "node refused; remaining nodes form a quorum");
     }
     if has_quorum {
+        warn_without_votes(context, &answers);
         return Ok(());
     }
     let replies = context.replies(answers.iter().map(NodeReply::from));
@@ -159,7 +196,8 @@ pub(super) fn is_lasting(answer: &Answer) -> bool {
     let Answer::Error(error) = answer else { return false };
     let error = if let NodeError::Handshake(error) = error { error } else { error };
     if let NodeError::Server(text) = error {
-        return text.starts_with("ERR") && !text.contains("max number of clients");
+        let is_passing = text.contains("max number of clients");
+        return (text.starts_with("ERR") || text.starts_with("DENIED")) && !is_passing;
     }
     matches!(
         error,

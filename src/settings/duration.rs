@@ -4,6 +4,8 @@ use std::{fmt, time::Duration};
 
 use serde::de::{Error, Visitor};
 
+use super::shown_value::shown;
+
 const NANOSECONDS: [(&[&str], u128); 7] = [
     (&["ns"], 1),
     (&["us", "µs"], 1_000),
@@ -21,7 +23,8 @@ const NANOSECONDS: [(&[&str], u128); 7] = [
 ///
 /// The fault of the text, and what is expected.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = |reason: String| format!("{text:?} is no duration, {reason}: write it like 30s or 500ms");
+    let wrong =
+        |reason: String| format!("{:?} is no duration, {reason}: write it like 30s or 500ms", shown(text));
     let mut rest = text.trim();
     if rest == "0" {
         return Ok(Duration::ZERO);
@@ -34,14 +37,14 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         let (digits, after) = split(rest, |character| character.is_ascii_digit());
         let (unit, after) = split(after.trim_start(), char::is_alphabetic);
         if digits.is_empty() {
-            return Err(wrong(format!("no whole number begins at {rest:?}")));
+            return Err(wrong(format!("no whole number begins at {:?}", shown(rest))));
         }
         if unit.is_empty() {
             return Err(wrong("the unit is missing".to_owned()));
         }
         let known = NANOSECONDS.iter().find(|(units, _)| units.contains(&unit));
         let Some((_, nanoseconds)) = known else {
-            return Err(wrong(format!("{unit:?} is no unit (ns, us, ms, s, m, h, d)")));
+            return Err(wrong(format!("{:?} is no unit (ns, us, ms, s, m, h, d)", shown(unit))));
         };
         let number: Option<u128> = digits.parse().ok();
         let term = number.and_then(|number| number.checked_mul(*nanoseconds));

@@ -16,12 +16,13 @@ use serde::{
 use super::{
     duration::{DurationText, parse_duration},
     files::{Files, file_error},
+    shown_value::{may_be_shown, shown},
 };
 use crate::{
     error::ConfigError,
     node::{
         RestartGuard,
-        redis::{NODES_VARIABLE, node_urls},
+        redis::{NODES_VARIABLE, node_urls, node_urls_of_variable},
     },
     quorum::QuorumBuilder,
 };
@@ -49,7 +50,7 @@ macro_rules! raw_settings {
             /// If a variable cannot be parsed.
             pub(super) fn of_environment(environment: &Environment<'_>) -> Result<Self, ConfigError> {
                 let files = Files::of_environment(environment);
-                Ok(Self { nodes: environment.nodes(), files, $($key: environment.read($variable)?,)* })
+                Ok(Self { nodes: environment.nodes()?, files, $($key: environment.read($variable)?,)* })
             }
 
             /// Returns these settings, with the settings of `other` in place of missing settings.
@@ -113,9 +114,27 @@ impl RawSettings {
     fn parse(text: &str) -> Result<Self, (usize, Arc<str>)> {
         toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            (before.matches('\n').count() + 1, error.message().into())
+            (before.matches('\n').count() + 1, without_values(error.message()).into())
         })
     }
+}
+
+/// Returns the message of an error of a file without values and keys of the file, which may be a misplaced password. The
+/// messages of serde quote a value between a prefix and the expected type.
+fn without_values(message: &str) -> String {
+    let expected = || message.rsplit_once(", expected ").map_or("", |(_, expected)| expected);
+    let quotes_value = ["invalid type: ", "invalid value: ", "invalid length "];
+    if quotes_value.iter().any(|prefix| message.starts_with(prefix)) {
+        return format!("a value of a wrong kind, expected {}", expected());
+    }
+    let key = message.split('`').nth(1).unwrap_or_default();
+    if message.starts_with("unknown field `") && !may_be_shown(key) {
+        return format!("unknown field, expected {}", expected());
+    }
+    if message.starts_with("duplicate ") && !may_be_shown(key) {
+        return "a key stands twice".to_owned();
+    }
+    message.to_owned()
 }
 
 /// The variables of a process or a test. An empty variable counts as unset.
@@ -130,8 +149,8 @@ impl Environment<'_> {
         self.get(name).map(PathBuf::from)
     }
 
-    fn nodes(&self) -> Nodes {
-        Nodes(node_urls(&self.get(NODES_VARIABLE).unwrap_or_default().to_string_lossy()))
+    fn nodes(&self) -> Result<Nodes, ConfigError> {
+        node_urls_of_variable(&self.get(NODES_VARIABLE).unwrap_or_default()).map(Nodes)
     }
 
     fn read<T: Setting>(&self, name: &'static str) -> Result<Option<T>, ConfigError> {
@@ -139,7 +158,7 @@ impl Environment<'_> {
         let read = value.to_str().ok_or_else(|| "expected UTF-8".to_owned()).and_then(T::in_variable);
         read.map(Some).map_err(|reason| ConfigError::Variable {
             name,
-            given: value.to_string_lossy().into(),
+            given: shown(&value.to_string_lossy()).into(),
             reason: reason.into(),
         })
     }
@@ -203,7 +222,10 @@ impl Setting for RestartGuard {
             "per-connection" => Ok(Self::PerConnection),
             "per-vote" => Ok(Self::PerVote),
             "off" => Ok(Self::Off),
-            _ => Err(format!("unknown restart guard {text:?}, expected per-connection, per-vote or off")),
+            _ => Err(format!(
+                "unknown restart guard {:?}, expected per-connection, per-vote or off",
+                shown(text)
+            )),
         }
     }
 

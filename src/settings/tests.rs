@@ -158,6 +158,63 @@ fn the_error_of_a_variable_names_the_variable_and_its_value() {
     }
 }
 
+/// A url that stands in the wrong place, or in no list, is refused as a value of another kind.
+#[test]
+fn the_error_of_a_misplaced_value_shows_no_part_of_the_value() {
+    let nodes = ("REDQUORUM_NODES", "redis://a");
+    for variable in [
+        "REDQUORUM_TTL",
+        "REDQUORUM_MAX_TTL",
+        "REDQUORUM_VOTES_NEEDED",
+        "REDQUORUM_DRIFT",
+        "REDQUORUM_RESTART_GUARD",
+    ] {
+        let error = loaded(&Arguments::new(), &[nodes, (variable, "redis://:secret@b")]).unwrap_err();
+        for text in [error.to_string(), format!("{error:?}")] {
+            assert!(text.contains(variable) && !text.contains("secret"), "{text}");
+        }
+    }
+    for text in [
+        "votes_needed = 'redis://:secret@b'",
+        "ttl = 'redis://:secret@b'",
+        "ttl = ['redis://:secret@b']",
+        "drift = 'redis://:secret@b'",
+        "restart_guard = 'redis://:secret@b'",
+        "restart_guard = ['redis://:secret@b']",
+        "name = ['redis://:secret@b']",
+        "tls = 'redis://:secret@b'",
+        "nodes = { 'redis://:secret@b' = 1 }",
+        "nodes = [['redis://:secret@b']]",
+        "nodes = ['redis://a', { 'redis://:secret@b' = 1 }]",
+        "nodes = redis://:secret@b",
+        "'redis://:secret@b' = 1",
+        "'redis://:secret@b' = 1\n'redis://:secret@b' = 2",
+        "redis://:secret@b",
+        "[tls]\n'redis://:secret@b' = 1",
+        "[tls]\nca = ['redis://:secret@b']",
+        "['redis://:secret@b']\n",
+    ] {
+        let file = File::new(text);
+        let error = loaded(&file.argument(), &[]).unwrap_err();
+        for shown in [error.to_string(), format!("{error:?}")] {
+            assert!(shown.contains("line") && !shown.contains("secret"), "{text}: {shown}");
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn nodes_that_are_not_utf_8_are_refused_without_their_text() {
+    use std::os::unix::ffi::OsStringExt;
+
+    let url = || OsString::from_vec(b"redis://:secret\xff@a".to_vec());
+    let variables = |name: &str| (name == "REDQUORUM_NODES").then(url);
+    let error = load_from(&Arguments::new(), variables).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("REDQUORUM_NODES") && text.contains("UTF-8"), "{text}");
+    assert!(!text.contains("secret") && !format!("{error:?}").contains("secret"), "{text}");
+}
+
 #[test]
 fn the_error_of_a_missing_file_names_its_path() {
     let error = load_from(&Arguments::new().file("/nowhere/a.toml"), |_| None).unwrap_err();

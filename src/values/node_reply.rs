@@ -62,6 +62,13 @@ pub struct NodeReplies {
     needed: usize,
 }
 
+/// The display of replies with other words for the nodes with one reply.
+pub(crate) struct RepliesInWords<'a> {
+    replies: &'a NodeReplies,
+    reply: &'a NodeReply,
+    words: &'a str,
+}
+
 impl Refusal {
     pub(crate) fn wrong_quorum(fingerprint: &Fingerprint) -> Self {
         Self::WrongQuorum { fingerprint: fingerprint.as_str().into() }
@@ -105,6 +112,11 @@ impl NodeReplies {
         self.done() >= self.needed
     }
 
+    /// Returns the display of the replies with other words for the nodes with this reply.
+    pub(crate) fn with_words<'a>(&'a self, reply: &'a NodeReply, words: &'a str) -> RepliesInWords<'a> {
+        RepliesInWords { replies: self, reply, words }
+    }
+
     /// Whether too many nodes are in quarantine for a quorum of the remaining nodes.
     pub(crate) fn is_quarantined(&self) -> bool {
         let is_quarantined =
@@ -133,8 +145,8 @@ impl NodeReplies {
 impl fmt::Display for NodeReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAsked => f.write_str("not asked"),
-            Self::Pending => f.write_str("no answer yet"),
+            Self::NotAsked => f.write_str("not needed"),
+            Self::Pending => f.write_str("no answer before the end of the call"),
             Self::Done => f.write_str("done"),
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Failed(error) => error.fmt(f),
@@ -179,8 +191,34 @@ impl fmt::Display for NodeReplies {
     }
 }
 
+impl fmt::Display for RepliesInWords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (node, reply)) in self.replies.iter().enumerate() {
+            let separator = if at == 0 { "" } else { "; " };
+            if reply == self.reply {
+                write!(f, "{separator}{node}: {}", self.words)?;
+            } else {
+                write!(f, "{separator}{node}: {reply}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Debug for NodeReplies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_without_a_part_in_the_outcome_is_not_shown_as_silent() {
+        assert_eq!(NodeReply::NotAsked.to_string(), "not needed");
+        assert_eq!(NodeReply::Pending.to_string(), "no answer before the end of the call");
+        assert_eq!(NodeReply::Done.to_string(), "done");
     }
 }

@@ -384,5 +384,5 @@ async fn a_forbidden_channel_takes_no_other_subscription_along() {
     let (quorum, other) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
     let locks = [&quorum, &other].map(|quorum| quorum.red_lock("lock:1"));
     let is_queued = async || server.query::<u64>(cmd("ZCARD").arg("redquorum:queue:{lock:1}")).await == 1;
-    assert!(is_handed_on(&locks[0], &locks[1..], is_queued).await);
+    assert!(wakes_waiters_in_turn(&locks[0], &locks[1..], is_queued).await);
 }

@@ -130,6 +130,6 @@ async fn a_web_server_is_reported_as_not_speaking_the_protocol() {
         }
     });
     let error = connect_error(&format!("redis://{address}")).await;
-    assert!(error.ends_with("the server does not speak the protocol of Redis"), "{error}");
+    assert!(error.ends_with("the server speaks HTTP, not the protocol of Redis"), "{error}");
     server.abort();
 }

@@ -11,7 +11,7 @@ use redquorum::{
 };
 use redquorum_tests::{Cluster, Kind, Port, ServerOptions};
 
-use super::{assert_locks, init_and_connect, refusal, replies_of};
+use super::{assert_locks, init_and_connect, refusal, replies_of, told_reasons::StandIn};
 
 /// A connect timeout after which a port with the wrong protocol must be reported.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -150,7 +150,7 @@ async fn the_error_of_a_mistaken_scheme_names_the_right_scheme() {
     let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
     let with_tls = Quorum::builder().nodes([format!("redis://localhost:{}", setup.ports[0].number())]);
     let error = with_tls.connect_timeout(PATIENCE).connect().await.unwrap_err().to_string();
-    assert!(error.ends_with("if the port has TLS, write rediss://"), "{error}");
+    assert!(error.contains("the port has TLS") && error.contains("write rediss://"), "{error}");
     let plain = format!("rediss://localhost:{}", setup.cluster.server(0).port());
     let plain = setup.trusting_at([plain]);
     let error = plain.connect_timeout(PATIENCE).connect().await.unwrap_err().to_string();
@@ -220,6 +220,41 @@ async fn connections_between_tls_and_plain_ports_fail() {
         assert!(matches!(error, Error::NoQuorum(_)), "{error}");
     }
     assert!(setup.cluster.server(0).keys().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_master_behind_tls_is_reached_by_plain_sentinels() {
+    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let sentinel = StandIn::sentinel_naming("localhost", setup.ports[0].number()).await;
+    let url = format!("rediss+sentinel://{}/mymaster?sentinel_tls=no", sentinel.address);
+    let quorum = init_and_connect(setup.trusting_at([url])).await;
+    drop(assert_locks(&quorum).await);
+}
+
+/// The stand-in for a Sentinel behind TLS is a server that does not know the command `SENTINEL`.
+#[tokio::test]
+async fn sentinels_behind_tls_are_reached_for_a_plain_master() {
+    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let url = format!("redis+sentinel://localhost:{}/mymaster?sentinel_tls=yes", setup.ports[0].number());
+    let error = setup.trusting_at([url]).connect_timeout(PATIENCE).connect().await.unwrap_err();
+    assert!(error.to_string().to_lowercase().contains("unknown command"), "{error}");
+}
+
+#[tokio::test]
+async fn the_error_of_a_mistaken_scheme_behind_sentinels_names_the_parameter() {
+    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let error = async |url: String| {
+        setup.trusting_at([url]).connect_timeout(PATIENCE).connect().await.unwrap_err().to_string()
+    };
+    let sentinel = StandIn::sentinel_naming("localhost", setup.ports[0].number()).await;
+    let master_has_tls = error(format!("redis+sentinel://{}/mymaster", sentinel.address)).await;
+    assert!(master_has_tls.contains("write rediss+sentinel://, with ?sentinel_tls=no"), "{master_has_tls}");
+    let sentinel_has_tls =
+        error(format!("redis+sentinel://localhost:{}/mymaster", setup.ports[0].number())).await;
+    assert!(sentinel_has_tls.contains("add ?sentinel_tls=yes"), "{sentinel_has_tls}");
+    let sentinel_is_plain =
+        error(format!("rediss+sentinel://127.0.0.1:{}/mymaster", setup.cluster.server(0).port())).await;
+    assert!(sentinel_is_plain.contains("add ?sentinel_tls=no"), "{sentinel_is_plain}");
 }
 
 /// `redquorum-cli` connects to single nodes, and shows the same hint as a lock.

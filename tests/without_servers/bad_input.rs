@@ -111,23 +111,29 @@ async fn an_address_given_twice_is_refused() {
 #[tokio::test]
 async fn a_url_that_cannot_be_read_is_refused_without_its_password() {
     for (url, shown) in [
-        ("nonsense", "nonsense"),
-        ("http://me:secret@10.0.0.1", "http://***@10.0.0.1"),
-        ("redis://me:secret@:1", "redis://***@:1"),
-        ("redis://me:se@cret@10.0.0.1:port", "redis://***@10.0.0.1:port"),
-        ("redis://me:secret@10.0.0.1/database", "redis://***@10.0.0.1/database"),
-        ("rediss://me:secret@:1", "rediss://***@:1"),
+        ("nonsense", "***"),
+        ("http://me:secret@10.0.0.1", "http://10.0.0.1"),
+        ("redis://me:secret@:1", "redis://***"),
+        ("redis://me:se@cret@10.0.0.1:port", "redis://***"),
+        ("redis://me:secret@10.0.0.1/database", "redis://10.0.0.1"),
+        ("rediss://me:secret@:1", "rediss://***"),
         ("", ""),
     ] {
         let error = refused(Quorum::builder().nodes([url])).await;
         let ConfigError::Url { url: found, .. } = &error else { panic!("{url}: {error}") };
         assert_eq!(&**found, shown);
         let message = error.to_string();
-        assert!(message.ends_with("write a node's url like redis://10.0.0.1:6379"), "{message}");
+        assert!(message.contains("write a node's url like redis://10.0.0.1:6379, and "), "{message}");
         for secret in [message, format!("{error:?}")] {
             assert!(!secret.contains("secret") && !secret.contains("cret@"), "{secret}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_refused_url_of_several_is_named_by_its_number() {
+    let error = refused(Quorum::builder().nodes(["redis://10.0.0.1", "secret", "redis://10.0.0.3"])).await;
+    assert!(error.to_string().starts_with("node 2, ***: "), "{error}");
 }
 
 #[tokio::test]
@@ -150,13 +156,14 @@ async fn ttls_out_of_range_are_refused_for_quorums_and_for_locks() {
     }
     for given in [millis(60_001), Duration::MAX] {
         let error = refused(three_nodes().ttl(given)).await;
-        let accepted = "at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl for all clients";
+        let accepted = "at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl of the whole quorum by \
+                        `redquorum reconfigure` or `admin::reconfigure`";
         assert_out_of_range(&error, "ttl", &format!("{given:?}"), accepted);
         assert_eq!(error, refused_options(LockOptions::new().ttl(given)).await);
     }
     let error = refused(three_nodes().ttl(millis(60_001))).await;
-    let text = "ttl is 60.001s: expected at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl for all \
-                clients";
+    let text = "ttl is 60.001s: expected at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl of the whole \
+                quorum by `redquorum reconfigure` or `admin::reconfigure`";
     assert_eq!(error.to_string(), text);
 }
 

@@ -51,7 +51,7 @@ impl Visit for Fields {
 
 /// An event of this crate.
 #[derive(Clone, Debug)]
-struct TracedEvent {
+pub(crate) struct TracedEvent {
     level: Level,
     fields: Fields,
     /// The spans around the event, outermost first.
@@ -75,7 +75,7 @@ struct CallFields {
 }
 
 impl TracedEvent {
-    fn field(&self, name: &str) -> &str {
+    pub(crate) fn field(&self, name: &str) -> &str {
         self.fields.0.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
     }
 
@@ -178,7 +178,7 @@ impl Traces {
     }
 
     /// Returns the only event with this message.
-    fn only(&self, message: &str) -> TracedEvent {
+    pub(crate) fn only(&self, message: &str) -> TracedEvent {
         let mut traced = self.with_message(message);
         assert_eq!(traced.len(), 1, "{message}: {:?}", self.events());
         traced.remove(0)
@@ -200,7 +200,7 @@ impl Traces {
     }
 
     /// Returns the events of the levels warning and error, in order.
-    fn warnings(&self) -> Vec<TracedEvent> {
+    pub(crate) fn warnings(&self) -> Vec<TracedEvent> {
         self.events().into_iter().filter(|traced| traced.level <= Level::WARN).collect()
     }
 }
@@ -576,4 +576,62 @@ async fn an_interested_subscriber_receives_the_events_of_the_same_calls() {
     {
         assert!(!traces.with_message(message).is_empty(), "{message}");
     }
+}
+
+/// Locks three resources, in tasks of their own.
+fn waiting_locks(quorum: &crate::Quorum) -> Vec<tokio::task::JoinHandle<()>> {
+    let lock = |name: &str| {
+        let lock = quorum.red_lock(name);
+        tokio::spawn(async move { drop(lock.lock().await) })
+    };
+    ["r", "s", "t"].map(lock).into()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_of_waiting_without_a_quorum_causes_one_warning_with_the_remedy() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    cluster.servers().iter().for_each(|server| server.forget());
+    let traces = Traces::begin();
+    let waiting = waiting_locks(&quorum);
+    pass(Duration::from_millis(900)).await;
+    assert!(traces.warnings().is_empty(), "{:?}", traces.warnings());
+    pass(Duration::from_secs(30)).await;
+    assert_eq!(traces.warned(), ["waiting without a quorum"], "one warning for all calls");
+    let warning = traces.only("waiting without a quorum");
+    for words in ["no quorum for ", "memory:1: in quarantine", "`redquorum init`"] {
+        assert!(warning.field("shortage").contains(words), "{warning:?}");
+    }
+    waiting.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_outage_after_a_minute_causes_a_second_warning() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let traces = Traces::begin();
+    for warnings in 1..=2 {
+        all_behave(&cluster, &Behaviour::Failing(NodeError::Unreachable("refused".into())));
+        let waiting = waiting_locks(&quorum);
+        pass(Duration::from_secs(3)).await;
+        all_behave(&cluster, &Behaviour::Granting);
+        pass(Duration::from_secs(3)).await;
+        assert!(waiting.iter().all(tokio::task::JoinHandle::is_finished));
+        assert_eq!(traces.warned().len(), warnings, "{:?}", traces.warned());
+        pass(Duration::from_secs(60)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_outage_causes_no_warning() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let traces = Traces::begin();
+    all_behave(&cluster, &Behaviour::Failing(NodeError::Unreachable("refused".into())));
+    let waiting = waiting_locks(&quorum);
+    pass(Duration::from_millis(500)).await;
+    all_behave(&cluster, &Behaviour::Granting);
+    pass(Duration::from_secs(10)).await;
+    assert!(waiting.iter().all(tokio::task::JoinHandle::is_finished));
+    assert!(traces.warnings().is_empty(), "{:?}", traces.warnings());
 }

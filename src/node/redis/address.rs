@@ -22,18 +22,70 @@ pub(super) fn plain_host(host: &str) -> &str {
     host.trim_matches(['[', ']'])
 }
 
-/// Returns a url as it may be shown. The text before the last `@`, and the text after a `?`, may be secret.
+/// The text in place of a part that may be secret.
+const HIDDEN: &str = "***";
+
+/// The schemes that an error shows. Any other text before `://` may be part of a password.
+const SHOWN_SCHEMES: [&str; 14] = [
+    "redis",
+    "rediss",
+    "valkey",
+    "valkeys",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "valkey+sentinel",
+    "valkeys+sentinel",
+    "unix",
+    "redis+unix",
+    "valkey+unix",
+    "http",
+    "https",
+    "tcp",
+];
+
+/// Returns the part of a url that may be shown: its scheme, and its hosts if they are clear.
+///
+/// A password may have any characters, and a url may have been cut at a blank of its password. Therefore a part is shown
+/// only if the part certainly is a scheme or a host, and not hidden because it looks like a password.
 pub(crate) fn without_password(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
-    let shown = match rest.rsplit_once('@') {
-        Some((_, host)) => format!("***@{host}"),
-        None => rest.to_owned(),
+    if url.is_empty() {
+        return String::new();
+    }
+    let Some((scheme, rest)) = url.split_once("://") else { return HIDDEN.to_owned() };
+    let scheme = scheme.to_ascii_lowercase();
+    if !SHOWN_SCHEMES.contains(&&*scheme) {
+        return HIDDEN.to_owned();
+    }
+    format!("{scheme}://{}", clear_hosts(rest).unwrap_or_else(|| HIDDEN.to_owned()))
+}
+
+/// Returns the hosts of a url without its scheme, if no other reading of the text makes them part of a password.
+fn clear_hosts(rest: &str) -> Option<String> {
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (credentials, hosts) = match authority.split_once('@') {
+        Some((credentials, hosts)) => (Some(credentials), hosts),
+        None => (None, authority),
     };
-    let shown = match shown.split_once('?') {
-        Some((before, _)) => format!("{before}?***"),
-        None => shown,
+    if tail.contains('@') || (credentials.is_some() && tail.contains(['?', '#'])) {
+        return None;
+    }
+    let hosts: Option<Vec<&str>> = hosts.split(',').map(host_without_port).collect();
+    hosts.map(|hosts| hosts.join(","))
+}
+
+/// Returns the host of `host[:port]`; `None` if the text has another form.
+fn host_without_port(text: &str) -> Option<&str> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !text.ends_with(']') => (host, Some(port)),
+        _ => (text, None),
     };
-    if scheme.is_empty() { shown } else { format!("{scheme}://{shown}") }
+    let is_of_name = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
+    let is_of_ipv6 = |character: char| character.is_ascii_hexdigit() || ":.".contains(character);
+    let is_host = match host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')) {
+        Some(inner) => inner.chars().all(is_of_ipv6),
+        None => !host.is_empty() && host.chars().all(is_of_name),
+    };
+    (is_host && port.is_none_or(|port| port.parse::<u16>().is_ok())).then_some(host)
 }
 
 /// Returns the fault of a url, in the words of the redis crate, which do not quote the url.
@@ -57,11 +109,41 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_not_shown() {
-        assert_eq!(without_password("redis://me:se@cret@host:1/x"), "redis://***@host:1/x");
-        assert_eq!(without_password("redis://host"), "redis://host");
-        assert_eq!(without_password("me:secret@host"), "***@host");
-        assert_eq!(without_password("unix:///run/redis.sock?pass=secret"), "unix:///run/redis.sock?***");
-        assert_eq!(without_password("redis://a:b@h/m?sentinel_pass=c@d"), "redis://***@d");
+    fn a_url_is_shown_by_its_scheme_and_hosts() {
+        for (url, shown) in [
+            ("redis://host", "redis://host"),
+            ("REDISS://me:secret@Host:7000/3", "rediss://Host"),
+            ("redis://[::1]:7000/x", "redis://[::1]"),
+            ("redis://host/?protocol=2", "redis://host"),
+            ("redis+sentinel://me:secret@b:1,c/set", "redis+sentinel://b,c"),
+            ("http://host:80", "http://host"),
+        ] {
+            assert_eq!(without_password(url), shown, "{url}");
+        }
+    }
+
+    /// A password may have any characters, and a blank in a password cuts a url in two.
+    #[test]
+    fn a_text_without_a_clear_host_is_shown_by_its_scheme_alone() {
+        for (url, shown) in [
+            ("redis://:secret", "redis://***"),
+            ("redis://:12345", "redis://***"),
+            ("redis://", "redis://***"),
+            ("redis://:sec@ret:x", "redis://***"),
+            ("redis://me:se@cret@host:1/x", "redis://***"),
+            ("redis://:se/cret@host", "redis://***"),
+            ("redis://:se?cret@host", "redis://***"),
+            ("redis://me:secret@host?x=y", "redis://***"),
+            ("redis://:secret@host#y", "redis://***"),
+            ("redis+sentinel://a,secret%20/m", "redis+sentinel://***"),
+            ("unix:///run/redis.sock?pass=secret", "unix://***"),
+            ("secret://host", "***"),
+            ("cret@host", "***"),
+            ("host:6380,password=secret=,ssl=True", "***"),
+            ("secret", "***"),
+            ("", ""),
+        ] {
+            assert_eq!(without_password(url), shown, "{url}");
+        }
     }
 }

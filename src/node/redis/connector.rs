@@ -82,7 +82,10 @@ impl NodeConnector {
         let opened = async {
             match &self.route.destination {
                 Destination::Server(endpoint) => self.open(endpoint, config).await,
-                Destination::MasterSet(set) => self.open(&set.master(&clock, timeout).await?, config).await,
+                Destination::MasterSet(set) => {
+                    let master = set.master(&clock, timeout).await?;
+                    self.open(&master.endpoint, config).await.map_err(|error| master.explain(error))
+                }
             }
         };
         match select(pin!(opened), clock.sleep_until(clock.now() + timeout)).await {

@@ -16,7 +16,7 @@ use std::{
 use futures::future::{BoxFuture, FutureExt, select_ok};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, ProtocolVersion, RedisConnectionInfo,
-    RedisError, RedisResult, aio::MultiplexedConnection,
+    RedisResult, aio::MultiplexedConnection,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -26,6 +26,7 @@ use tokio::{
 use super::{
     address,
     classify::classify,
+    handshake_error::{HandshakeSettings, ServerRole},
     read_budget::{BudgetedStream, ReadBudget},
     tls::Connector,
 };
@@ -36,6 +37,7 @@ use crate::{node::transport::late, values::NodeError};
 pub(super) struct Endpoint {
     address: Address,
     credentials: Credentials,
+    role: ServerRole,
     /// Whether a TLS handshake with the server is in progress.
     is_in_tls_handshake: Arc<AtomicBool>,
 }
@@ -100,7 +102,17 @@ impl Endpoint {
     }
 
     fn new(address: Address, credentials: Credentials) -> Self {
-        Self { address, credentials, is_in_tls_handshake: Arc::default() }
+        let role = match &address {
+            #[cfg(unix)]
+            Address::Unix(_) => ServerRole::Socket,
+            _ => ServerRole::Node,
+        };
+        Self { address, credentials, role, is_in_tls_handshake: Arc::default() }
+    }
+
+    /// Returns the same endpoint of a server with this role.
+    pub(super) fn with_role(self, role: ServerRole) -> Self {
+        Self { role, ..self }
     }
 
     /// Returns the address, in a canonical form.
@@ -152,9 +164,8 @@ impl Endpoint {
     /// leaves the record of its TLS handshake, so the error may be about the handshake of an earlier caller.
     pub(super) fn late(&self, patience: Duration) -> NodeError {
         if self.is_in_tls_handshake.swap(false, Ordering::Relaxed) {
-            let why = format!(
-                "no answer within {patience:?}: if the port has no TLS, write redis:// instead of rediss://"
-            );
+            let advice = self.role.advice_for_plain();
+            let why = format!("no answer within {patience:?}: if the port has no TLS, {advice}");
             return NodeError::Unreachable(why.into());
         }
         late(patience)
@@ -176,6 +187,7 @@ impl Endpoint {
         config: AsyncConnectionConfig,
         budget: &Arc<ReadBudget>,
     ) -> Result<OpenConnection, NodeError> {
+        let settings = |has_tls| HandshakeSettings { role: self.role, has_tls };
         match &self.address {
             Address::Tcp { host, port, connector } => {
                 let stream = connect(host, *port).await.map_err(|error| unreachable(&error))?;
@@ -183,7 +195,7 @@ impl Endpoint {
                     None => self
                         .handshake(stream, config, budget)
                         .await
-                        .map_err(|error| plain_handshake_error(&error)),
+                        .map_err(|error| settings(false).node_error(&error, &budget.opening())),
                     Some(connector) => {
                         self.is_in_tls_handshake.store(true, Ordering::Relaxed);
                         let secured = connector.secure(host, stream).await;
@@ -191,7 +203,7 @@ impl Endpoint {
                         let secured = secured?;
                         self.handshake(secured, config, budget)
                             .await
-                            .map_err(|error| tls_handshake_error(&error))
+                            .map_err(|error| settings(true).node_error(&error, &budget.opening()))
                     }
                 }
             }
@@ -199,7 +211,9 @@ impl Endpoint {
             Address::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await;
                 let stream = stream.map_err(|error| unreachable(&error))?;
-                self.handshake(stream, config, budget).await.map_err(|error| handshake_error(&error))
+                self.handshake(stream, config, budget)
+                    .await
+                    .map_err(|error| settings(false).node_error(&error, &budget.opening()))
             }
             Address::Client(client) => {
                 // If the process has not chosen a crypto provider, the redis crate panics.
@@ -210,7 +224,11 @@ impl Endpoint {
                         "the redis crate panicked: has the process a crypto provider for rustls?".into(),
                     )
                 })?;
-                opened.map(|connection| (connection, None)).map_err(|error| handshake_error(&error))
+                opened.map(|connection| (connection, None)).map_err(|error| match error.kind() {
+                    // The crate has also connected, so the error need not be about a handshake.
+                    ErrorKind::Io => classify(&error),
+                    _ => settings(true).node_error(&error, &[]),
+                })
             }
         }
     }
@@ -243,43 +261,4 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 
 fn unreachable(error: &io::Error) -> NodeError {
     NodeError::Unreachable(Arc::from(error.to_string()))
-}
-
-/// Converts the error of a handshake. For frequent causes, the text names the remedy, which the text of the server does
-/// not.
-fn handshake_error(error: &RedisError) -> NodeError {
-    let refuses_hello = error.kind() == ErrorKind::RESP3NotSupported
-        || error.code() == Some("NOPROTO")
-        || error.detail().is_some_and(|detail| detail.to_ascii_lowercase().contains("hello"));
-    if refuses_hello && error.code() != Some("NOAUTH") && error.code() != Some("WRONGPASS") {
-        return NodeError::Protocol(
-            "the server does not speak RESP3 (HELLO 3): Redis 6 or later is required".into(),
-        );
-    }
-    if error.code() == Some("NOAUTH") {
-        return NodeError::NoAuth("the server wants a password: write redis://:PASSWORD@HOST:PORT".into());
-    }
-    if error.kind() == ErrorKind::Parse {
-        return NodeError::Protocol("the server does not speak the protocol of Redis".into());
-    }
-    classify(error)
-}
-
-/// Converts the error of a handshake without TLS, with a server that may require TLS.
-fn plain_handshake_error(error: &RedisError) -> NodeError {
-    if error.kind() == ErrorKind::Io || error.is_connection_dropped() {
-        let why =
-            "the server closed the connection instead of answering: if the port has TLS, write rediss://";
-        return NodeError::Unreachable(why.into());
-    }
-    handshake_error(error)
-}
-
-/// Converts the error of a handshake over TLS. With TLS 1.3, a client learns only at this point that its
-/// certificate is missing or not trusted: mostly by an alert, sometimes by a broken connection.
-fn tls_handshake_error(error: &RedisError) -> NodeError {
-    if error.kind() == ErrorKind::Io {
-        return NodeError::Tls(format!("the server ended the handshake: {error}").into());
-    }
-    handshake_error(error)
 }

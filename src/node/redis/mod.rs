@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `url`, `route`, `endpoint`, `sentinel`, `address`, `node_urls` | from a url to a server |
 //! | `tls`, `tls_config` | TLS |
-//! | `hello_reply`, `raw_connection`, `push_receiver`, `read_budget`, `waker_filter` | a connection of the redis crate, with its limits |
+//! | `hello_reply`, `handshake_error`, `raw_connection`, `push_receiver`, `read_budget`, `waker_filter` | a connection of the redis crate, with its limits |
 //! | `connection`, `script`, `stamp`, `wire_values`, `classify` | operations and answers on the wire |
 //! | `connector` | plain connections for programs that inspect servers |
 
@@ -14,10 +14,16 @@ use futures::future::{BoxFuture, Either, FutureExt, select};
 
 #[cfg(feature = "__command")]
 pub use self::connector::NodeConnector;
-pub(crate) use self::node_urls::NODES_VARIABLE;
+#[cfg(feature = "settings")]
+pub(crate) use self::node_urls::node_urls;
 #[cfg(feature = "tls")]
 pub(crate) use self::tls_config::Tls;
-pub(crate) use self::{address::without_password, node_urls::node_urls, route::Route, tls::TlsSettings};
+pub(crate) use self::{
+    address::without_password,
+    node_urls::{NODES_VARIABLE, node_urls_of_variable},
+    route::Route,
+    tls::TlsSettings,
+};
 use self::{
     connection::RedisConnection, raw_connection::RawConnection, route::Destination, sentinel::MasterSet,
 };
@@ -37,6 +43,7 @@ mod connection;
 #[cfg(feature = "__command")]
 mod connector;
 mod endpoint;
+mod handshake_error;
 mod hello_reply;
 mod node_urls;
 mod push_receiver;
@@ -104,14 +111,13 @@ impl RedisTransport {
         let patience = self.clock.sleep_until(self.clock.now() + share);
         // The master has only a share of the dial's time. If the whole dial timed out, the next dial would ask the
         // same Sentinel first, and a Sentinel that was cut off could name a dead master for ever.
-        let opened = match select(pin!(RawConnection::open_node(&master, &self.client_name)), patience).await
-        {
-            Either::Left((opened, _)) => opened,
-            Either::Right(((), _)) => {
-                let why = format!("the master {} does not answer within {share:?}", master.address());
-                Err(NodeError::Unreachable(why.into()))
-            }
-        };
+        let opened =
+            match select(pin!(RawConnection::open_node(&master.endpoint, &self.client_name)), patience).await
+            {
+                Either::Left((opened, _)) => opened,
+                Either::Right(((), _)) => Err(master.endpoint.late(share)),
+            };
+        let opened = opened.map_err(|error| master.explain(error));
         let (raw, hello_reply) = opened.inspect_err(|_| set.advance_first())?;
         if hello_reply.is_replica() {
             set.advance_first();

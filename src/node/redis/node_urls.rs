@@ -1,5 +1,9 @@
 //! Several urls in one text.
 
+use std::ffi::OsStr;
+
+use crate::error::ConfigError;
+
 /// The environment variable with the urls of nodes.
 pub(crate) const NODES_VARIABLE: &str = "REDQUORUM_NODES";
 
@@ -24,6 +28,19 @@ pub(crate) fn node_urls(text: &str) -> Vec<String> {
         }
     }
     urls.iter().map(|url| url.trim_matches(',').to_owned()).filter(|url| !url.is_empty()).collect()
+}
+
+/// Returns the urls of nodes in the value of [`NODES_VARIABLE`].
+///
+/// # Errors
+///
+/// [`ConfigError::Variable`] if the value is not UTF-8. The value is not shown, because it may hold passwords.
+pub(crate) fn node_urls_of_variable(value: &OsStr) -> Result<Vec<String>, ConfigError> {
+    let text = value.to_str().ok_or_else(|| {
+        let reason = "expected UTF-8: write other bytes of a password like %FF".into();
+        ConfigError::Variable { name: NODES_VARIABLE, given: "".into(), reason }
+    });
+    text.map(node_urls)
 }
 
 fn begins_url(part: &str) -> bool {

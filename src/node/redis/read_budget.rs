@@ -4,7 +4,7 @@ use std::{
     io,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     task::{Context, Poll, ready},
@@ -12,7 +12,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::{node::MAX_VALUE_BYTES, values::NodeError};
+use crate::{mutex::lock, node::MAX_VALUE_BYTES, values::NodeError};
 
 /// The largest number of bytes before an expected answer or notice is complete. The longest answer of the script
 /// without leaders has a third of this number of bytes. The limit is not higher, because a reply of many small parts
@@ -25,6 +25,9 @@ const MAX_BYTES_OF_LEADER: usize = MAX_VALUE_BYTES + 1024;
 /// The number of bytes that are read in a row. After these bytes, the task yields to other tasks, even if more bytes
 /// can be read.
 const MAX_BYTES_IN_A_ROW: usize = 16 * 1024;
+
+/// The number of the first bytes of a server that are kept. One error reply is shorter.
+const MAX_OPENING_BYTES: usize = 512;
 
 /// The bytes that were read from one connection since an expected answer or notice was last complete.
 ///
@@ -40,6 +43,8 @@ pub(super) struct ReadBudget {
     /// The limit that was exceeded; zero if none was.
     exceeded: AtomicUsize,
     has_ended: AtomicBool,
+    /// The first bytes of the server, which may have the reason of a failed handshake.
+    opening: Mutex<Vec<u8>>,
 }
 
 impl ReadBudget {
@@ -49,6 +54,7 @@ impl ReadBudget {
             most: AtomicUsize::new(MAX_BYTES),
             exceeded: AtomicUsize::new(0),
             has_ended: AtomicBool::new(false),
+            opening: Mutex::default(),
         }
     }
 
@@ -81,6 +87,19 @@ impl ReadBudget {
         }
     }
 
+    /// Returns the first bytes of the server.
+    pub(super) fn opening(&self) -> Vec<u8> {
+        lock(&self.opening).clone()
+    }
+
+    /// Keeps the first bytes of the server. Returns whether further bytes are kept.
+    fn keep_opening(&self, bytes: &[u8]) -> bool {
+        let mut opening = lock(&self.opening);
+        let room = MAX_OPENING_BYTES - opening.len();
+        opening.extend(bytes.iter().take(room));
+        opening.len() < MAX_OPENING_BYTES
+    }
+
     /// Counts bytes that were read.
     fn take(&self, length: usize) -> io::Result<()> {
         let count = self.count.load(Relaxed).saturating_add(length);
@@ -104,11 +123,29 @@ pub(super) struct BudgetedStream<S> {
     stream: S,
     budget: Arc<ReadBudget>,
     in_a_row: usize,
+    /// Whether the next bytes belong to the first bytes of the server.
+    is_opening: bool,
 }
 
 impl<S> BudgetedStream<S> {
     pub(super) fn new(stream: S, budget: &Arc<ReadBudget>) -> Self {
-        Self { stream, budget: Arc::clone(budget), in_a_row: 0 }
+        Self { stream, budget: Arc::clone(budget), in_a_row: 0, is_opening: true }
+    }
+}
+
+impl<S: AsyncRead + Unpin> BudgetedStream<S> {
+    /// Handles a failed write. The server may have given its reason before it closed the connection, and the failed
+    /// write keeps the user of the stream from reading the reason.
+    fn write_failed(&mut self, error: io::Error, context: &mut Context<'_>) -> io::Error {
+        let mut bytes = [0; MAX_OPENING_BYTES];
+        while self.is_opening {
+            let mut buffer = ReadBuf::new(&mut bytes);
+            let Poll::Ready(Ok(())) = Pin::new(&mut self.stream).poll_read(context, &mut buffer) else {
+                break;
+            };
+            self.is_opening = !buffer.filled().is_empty() && self.budget.keep_opening(buffer.filled());
+        }
+        error
     }
 }
 
@@ -133,18 +170,22 @@ impl<S: AsyncRead + Unpin> AsyncRead for BudgetedStream<S> {
         if length == 0 {
             self.budget.has_ended.store(true, Relaxed);
         }
+        if self.is_opening {
+            self.is_opening = self.budget.keep_opening(&buffer.filled()[before..]);
+        }
         self.in_a_row += length;
         Poll::Ready(self.budget.take(length))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for BudgetedStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for BudgetedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let outcome = ready!(Pin::new(&mut self.stream).poll_write(context, bytes));
+        let outcome = outcome.map_err(|error| self.write_failed(error, context));
         Poll::Ready(self.budget.record_failure(outcome))
     }
 
@@ -154,6 +195,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BudgetedStream<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices));
+        let outcome = outcome.map_err(|error| self.write_failed(error, context));
         Poll::Ready(self.budget.record_failure(outcome))
     }
 
@@ -163,6 +205,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BudgetedStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = ready!(Pin::new(&mut self.stream).poll_flush(context));
+        let outcome = outcome.map_err(|error| self.write_failed(error, context));
         Poll::Ready(self.budget.record_failure(outcome))
     }
 
@@ -173,7 +216,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BudgetedStream<S> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncReadExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 
@@ -231,5 +274,50 @@ mod tests {
         let mut stream = BudgetedStream::new(tokio::io::empty(), &budget);
         assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
         assert!(budget.has_ended());
+    }
+
+    #[tokio::test]
+    async fn the_first_bytes_are_kept() {
+        let budget = Arc::new(ReadBudget::new());
+        let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
+        stream.read_exact(&mut [0; 7]).await.unwrap();
+        assert_eq!(budget.opening(), b"aaaaaaa");
+        stream.read_exact(&mut [0; 2 * MAX_OPENING_BYTES]).await.unwrap();
+        assert_eq!(budget.opening(), [b'a'; MAX_OPENING_BYTES]);
+    }
+
+    /// A stream of a server that has sent a reason and accepts no bytes.
+    struct ClosedStream(io::Cursor<&'static [u8]>);
+
+    impl AsyncRead for ClosedStream {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_read(context, buffer)
+        }
+    }
+
+    impl AsyncWrite for ClosedStream {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failed_write_keeps_the_reason_that_the_server_sent_before() {
+        let budget = Arc::new(ReadBudget::new());
+        let mut stream = BudgetedStream::new(ClosedStream(io::Cursor::new(b"-ERR why\r\n")), &budget);
+        stream.write_all(b"HELLO").await.unwrap_err();
+        assert_eq!(budget.opening(), b"-ERR why\r\n");
     }
 }

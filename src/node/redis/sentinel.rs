@@ -11,6 +11,7 @@ use redis::Value;
 
 use super::{
     endpoint::{Credentials, Endpoint},
+    handshake_error::ServerRole,
     raw_connection::RawConnection,
     tls::Connector,
 };
@@ -26,6 +27,37 @@ pub(super) struct MasterSet {
     connector: Option<Connector>,
     /// The Sentinel to query first: the Sentinel that answered last, so that a dead Sentinel costs its time only once.
     first: AtomicUsize,
+}
+
+/// The master that a Sentinel names.
+#[derive(Debug)]
+pub(super) struct NamedMaster {
+    pub(super) endpoint: Endpoint,
+    /// The address of the Sentinel.
+    sentinel: String,
+}
+
+impl NamedMaster {
+    /// Adds the address of the master to an error, because the url has only the addresses of the Sentinels, and the
+    /// Sentinels may name an address that leads nowhere from here.
+    pub(super) fn explain(&self, error: NodeError) -> NodeError {
+        let explained = |why: &str| {
+            let (master, sentinel) = (self.endpoint.address(), &self.sentinel);
+            format!("the master {master}, which the Sentinel {sentinel} names: {why}").into()
+        };
+        match error {
+            NodeError::Unreachable(why) => NodeError::Unreachable(explained(&why)),
+            NodeError::NoAuth(why) => NodeError::NoAuth(explained(&why)),
+            NodeError::NoPermission(why) => NodeError::NoPermission(explained(&why)),
+            NodeError::Tls(why) => NodeError::Tls(explained(&why)),
+            NodeError::Protocol(why) => NodeError::Protocol(explained(&why)),
+            NodeError::Server(why) => NodeError::Server(explained(&why)),
+            NodeError::TimedOut | NodeError::Disconnected => {
+                NodeError::Unreachable(explained(&error.to_string()))
+            }
+            other => other,
+        }
+    }
 }
 
 impl MasterSet {
@@ -51,7 +83,7 @@ impl MasterSet {
         &self,
         clock: &dyn Clock,
         dial_timeout: Duration,
-    ) -> Result<Endpoint, NodeError> {
+    ) -> Result<NamedMaster, NodeError> {
         let (count, share) = (self.sentinels.len(), self.share(dial_timeout));
         let mut failures = Vec::new();
         let first = self.first.load(Ordering::Relaxed);
@@ -59,10 +91,15 @@ impl MasterSet {
             let patience = clock.sleep_until(clock.now() + share);
             let answer = match select(pin!(self.query(sentinel)), patience).await {
                 Either::Left((answer, _)) => answer,
-                Either::Right(((), _)) => Err(format!("no answer within {share:?}")),
+                Either::Right(((), _)) => Err(sentinel.late(share).to_string()),
             };
             match answer {
-                Ok((host, port)) => return Ok(self.endpoint(&host, port)),
+                Ok((host, port)) => {
+                    return Ok(NamedMaster {
+                        endpoint: self.endpoint(&host, port),
+                        sentinel: sentinel.address(),
+                    });
+                }
                 Err(why) => failures.push(format!("{}: {why}", sentinel.address())),
             }
             self.advance_first();
@@ -83,6 +120,7 @@ impl MasterSet {
     /// Returns a server of the set.
     pub(super) fn endpoint(&self, host: &str, port: u16) -> Endpoint {
         Endpoint::tcp(host, port, self.connector.clone(), self.credentials.clone())
+            .with_role(ServerRole::Master)
     }
 
     #[cfg(test)]

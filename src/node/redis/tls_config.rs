@@ -116,7 +116,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 
 /// The names that rustls gives to causes, each with its meaning. An error shows both, because people search for the
 /// name.
-const CAUSES: [(&str, &str); 4] = [
+const CAUSES: [(&str, &str); 6] = [
     (
         "UnsupportedCertVersion",
         "the certificate is X.509 version 1, and TLS needs version 3, which `openssl x509 -req` \
@@ -124,6 +124,12 @@ const CAUSES: [(&str, &str); 4] = [
     ),
     ("CaUsedAsEndEntity", "the certificate is that of a CA, and a server needs one of its own that is none"),
     ("UnknownIssuer", "no CA that is trusted here vouches for the certificate"),
+    ("InvalidContentType", "the port has no TLS"),
+    (
+        "tls handshake eof",
+        "the server closed the connection during the handshake; likely causes: the port has no TLS, the server has too \
+         many clients (maxclients), or a proxy has no server behind it",
+    ),
     ("KeyMismatch", "the key is another certificate's"),
 ];
 

@@ -5,6 +5,7 @@ use redis::{Client, IntoConnectionInfo, parse_redis_url};
 use super::{
     address,
     endpoint::{Credentials, Endpoint},
+    handshake_error::ServerRole,
     route::Destination,
     sentinel::MasterSet,
     tls::TlsSettings,
@@ -18,12 +19,17 @@ const SENTINEL_PORT: u16 = 26379;
 /// name.
 const NO_NAME: &str = "no name of a master set: a blank separates nodes, so none may stand between Sentinels";
 
+/// The hint of every error, because an unescaped character of a password changes the meaning of the text after the
+/// character.
+const ESCAPES: &str = "write `/`, `?`, `#`, `%`, `@` and the blank of a user or a password as %2F, %3F, %23, %25, %40 and \
+                       %20";
+
 /// Parses the url of a node or of a master set. `docs/REDIS.md` has all forms.
 pub(super) fn parse(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, ConfigError> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     match scheme.to_ascii_lowercase().as_str() {
-        "redis+sentinel" | "valkey+sentinel" => master_set(url, rest, None),
-        "rediss+sentinel" | "valkeys+sentinel" => master_set(url, rest, Some(tls_settings)),
+        "redis+sentinel" | "valkey+sentinel" => master_set(url, rest, false, tls_settings),
+        "rediss+sentinel" | "valkeys+sentinel" => master_set(url, rest, true, tls_settings),
         _ => server(url, tls_settings),
     }
 }
@@ -31,7 +37,7 @@ pub(super) fn parse(url: &str, tls_settings: &mut TlsSettings) -> Result<Destina
 fn server(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, ConfigError> {
     let refused = |reason: String| ConfigError::Url {
         url: address::without_password(url).into(),
-        reason: format!("{reason}: write a node's url like redis://10.0.0.1:6379").into(),
+        reason: format!("{reason}: write a node's url like redis://10.0.0.1:6379, and {ESCAPES}").into(),
     };
     let mut parsed = parse_redis_url(url).ok_or_else(|| refused("it is no url of a server".to_owned()))?;
     let is_secured = matches!(parsed.scheme(), "rediss" | "valkeys");
@@ -61,17 +67,19 @@ fn server(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, Conf
     Ok(Destination::Server(Endpoint::of(&client, connector)))
 }
 
-/// Parses `[user:password@]host[:port],...` `/name` `[?db=...&sentinel_user=...&sentinel_pass=...]`.
+/// Parses `[user:password@]host[:port],...` `/name` `[?db=...&sentinel_user=...&sentinel_pass=...&sentinel_tls=...]`. The
+/// scheme decides whether the master is behind TLS, and the Sentinels as well unless `sentinel_tls` is given.
 fn master_set(
     url: &str,
     rest: &str,
-    tls_settings: Option<&mut TlsSettings>,
+    is_secured: bool,
+    tls_settings: &mut TlsSettings,
 ) -> Result<Destination, ConfigError> {
     let refused = |reason: String| ConfigError::Url {
         url: address::without_password(url).into(),
         reason: format!(
             "{reason}: write the url of a node behind Sentinels like \
-             redis+sentinel://10.0.0.1:26379,10.0.0.2:26379/mymaster"
+             redis+sentinel://10.0.0.1:26379,10.0.0.2:26379/mymaster, and {ESCAPES}"
         )
         .into(),
     };
@@ -101,6 +109,7 @@ fn master_set(
         return Err(refused(right.to_owned()));
     }
     let (mut database, mut user, mut password) = (0, None, None);
+    let mut are_sentinels_secured = is_secured;
     for (key, value) in common.query_pairs() {
         match &*key {
             "db" => {
@@ -109,8 +118,16 @@ fn master_set(
             }
             "sentinel_user" => user = Some(value.into_owned()),
             "sentinel_pass" => password = Some(value.into_owned()),
+            "sentinel_tls" => {
+                are_sentinels_secured = match &*value {
+                    "yes" => true,
+                    "no" => false,
+                    _ => return Err(refused("sentinel_tls is neither yes nor no".to_owned())),
+                }
+            }
             _ => {
-                let known = "the only parameters after its `?` are: db, sentinel_user, sentinel_pass";
+                let known =
+                    "the only parameters after its `?` are: db, sentinel_user, sentinel_pass, sentinel_tls";
                 return Err(refused(known.to_owned()));
             }
         }
@@ -129,17 +146,19 @@ fn master_set(
     if let Some(user) = user {
         sentinel_credentials = sentinel_credentials.set_username(user);
     }
-    let connector = tls_settings.map(|tls_settings| tls_settings.connector(url)).transpose()?;
+    let mut connector = |is_secured: bool| is_secured.then(|| tls_settings.connector(url)).transpose();
+    let (of_master, of_sentinels) = (connector(is_secured)?, connector(are_sentinels_secured)?);
     let sentinel_credentials = Credentials::new(&sentinel_credentials, 0);
     let sentinels = addresses
         .iter()
-        .map(|(host, port)| Endpoint::tcp(host, *port, connector.clone(), sentinel_credentials.clone()))
+        .map(|(host, port)| Endpoint::tcp(host, *port, of_sentinels.clone(), sentinel_credentials.clone()))
+        .map(|endpoint| endpoint.with_role(ServerRole::Sentinel))
         .collect();
     Ok(Destination::MasterSet(MasterSet::new(
         name,
         sentinels,
         Credentials::new(settings, database),
-        connector,
+        of_master,
     )))
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::lock::tests::{all_behave, pass, server};
+use crate::lock::tests::{all_behave, client, pass, server, traces::Traces};
 use crate::{
     MemoryCluster, Quorum, QuorumBuilder, RestartGuard,
     error::ConfigError,
@@ -127,4 +127,42 @@ async fn the_error_names_the_first_node_of_the_nodes_that_answer_in_time() {
         assert_eq!(*node, *format!("memory:{silent}"));
         assert!(took <= LONGEST_GRACE, "{took:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_client_whose_nodes_do_not_vote_is_warned_at_once() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let traces = Traces::begin();
+    wait_for_quorum(&quorum.client().context).await.unwrap();
+    assert!(traces.warnings().is_empty(), "{:?}", traces.warnings());
+    server(&cluster, 0).forget();
+    wait_for_quorum(&quorum.client().context).await.unwrap();
+    assert!(traces.warnings().is_empty(), "two of three nodes vote");
+    server(&cluster, 1).forget();
+    wait_for_quorum(&quorum.client().context).await.unwrap();
+    let warning = traces.only("connected, but no quorum votes: locks wait");
+    for words in ["memory:0: abstains", "memory:2: answers", "`redquorum init`"] {
+        assert!(warning.field("shortage").contains(words), "{warning:?}");
+    }
+    let reader = Quorum::builder().read_only().connect_in_memory(&cluster).unwrap();
+    wait_for_quorum(&reader.client().context).await.unwrap();
+    assert_eq!(traces.warnings().len(), 1, "a client that only reads needs no votes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_of_connecting_without_a_quorum_causes_one_warning() {
+    let cluster = MemoryCluster::new(3);
+    all_behave(&cluster, &Behaviour::Failing(NodeError::Unreachable("refused".into())));
+    let quorum = client(&cluster);
+    let traces = Traces::begin();
+    let context = std::sync::Arc::clone(&quorum.client().context);
+    let connecting = tokio::spawn(async move { wait_for_quorum(&context).await });
+    pass(Duration::from_millis(900)).await;
+    assert!(traces.warnings().is_empty(), "{:?}", traces.warnings());
+    pass(Duration::from_secs(3)).await;
+    let warning = traces.only("connecting: no quorum answers yet");
+    assert!(warning.field("nodes").contains("memory:2: unreachable: refused"), "{warning:?}");
+    connecting.await.unwrap().unwrap_err();
+    assert_eq!(traces.warnings().len(), 1);
 }

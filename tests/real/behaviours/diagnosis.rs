@@ -116,5 +116,5 @@ async fn a_server_that_the_decision_did_not_need_is_reported_as_pending() {
     let guard = quorum.red_lock("r").lock().await.unwrap();
     let replies = guard.node_replies();
     assert_eq!(replies.iter().last().map(|(_, reply)| reply), Some(&NodeReply::Pending), "{replies}");
-    assert!(replies.to_string().ends_with(": no answer yet"), "{replies}");
+    assert!(replies.to_string().ends_with(": no answer before the end of the call"), "{replies}");
 }

@@ -117,7 +117,8 @@ fn an_invalid_master_set_is_refused_with_its_reason() {
         ("redis+sentinel://a/m?sentinel_user=me", "Sentinels: the url has a user but no password"),
         ("redis+sentinel://a/m?db=x", "number"),
         ("redis+sentinel://a/m?db=-1", "0 or more"),
-        ("redis+sentinel://a/m?database=1", "sentinel_pass"),
+        ("redis+sentinel://a/m?database=1", "sentinel_pass, sentinel_tls"),
+        ("redis+sentinel://a/m?sentinel_tls=1", "neither yes nor no"),
         ("redis+sentinel://a/m#insecure", "%23"),
         ("redis+sentinel://me:hid/den@a/m", "port"),
         ("redis+sentinel://me:12/hid@den/m", "name of a master set"),
@@ -141,6 +142,43 @@ fn the_error_of_an_invalid_url_shows_no_password() {
     }
 }
 
+/// The second and third text are parts of a url that was cut at a blank. The fourth text is the form in which
+/// a managed service shows an address.
+#[test]
+fn a_refused_text_is_shown_by_its_scheme_and_host_alone() {
+    for (url, shown) in [
+        ("redis://me:secret@10.0.0.1/-1", "redis://10.0.0.1: "),
+        ("redis://:secret", "redis://***: "),
+        ("secret@10.0.0.1", "***: "),
+        ("cache.example:6380,password=secret=,ssl=True,abortConnect=False", "***: "),
+        ("redis://:sec/ret@10.0.0.1", "redis://***: "),
+        ("unix:///run/redis.sock?pass=secret&database=1", "unix://***: "),
+        ("redis+sentinel://me:secret@a,b/m?database=secret", "redis+sentinel://***: "),
+    ] {
+        let text = refusal(url).to_string();
+        assert!(text.starts_with(shown), "{text}");
+    }
+}
+
+#[test]
+fn the_error_of_an_unescaped_character_names_the_characters_to_escape() {
+    for url in [
+        "redis://:pa/ss@host",
+        "redis://:12?ss@host",
+        "redis://:pa?ss@host",
+        "redis://:pa#ss@host",
+        "redis://:word",
+        "word@host",
+        "redis+sentinel://:pa/ss@a/m",
+        "redis+sentinel://:12?ss@a/m",
+        "redis+sentinel://:pa#ss@a/m",
+    ] {
+        let reason = reason(url);
+        let hint = "`/`, `?`, `#`, `%`, `@` and the blank of a user or a password as %2F, %3F, %23, %25, %40 and %20";
+        assert!(reason.contains(hint), "{url}: {reason}");
+    }
+}
+
 #[cfg(not(feature = "tls"))]
 #[test]
 fn a_tls_url_without_the_feature_tls_is_refused_with_the_feature_s_name() {
@@ -150,7 +188,7 @@ fn a_tls_url_without_the_feature_tls_is_refused_with_the_feature_s_name() {
         assert!(error.to_string().contains("feature `tls`"), "{error}");
     }
     let error = refusal("rediss+sentinel://me:secret@a/m?sentinel_pass=secret");
-    assert!(error.to_string().starts_with("rediss+sentinel://***@a/m?***: it asks for TLS"), "{error}");
+    assert!(error.to_string().starts_with("rediss+sentinel://***: it asks for TLS"), "{error}");
 }
 
 #[cfg(feature = "tls")]

@@ -1,0 +1,216 @@
+//! The errors of handshakes: the reason that the server gave, with the remedy, or else the likely causes.
+
+use redis::{ErrorKind, RedisError};
+
+use super::classify::{classify, classify_code};
+use crate::values::NodeError;
+
+/// The most characters of a foreign text that an error quotes.
+const MAX_QUOTED: usize = 60;
+
+/// The part of a server in its node, which decides the advice of errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ServerRole {
+    /// The only server of a node.
+    Node,
+    /// The only server of a node, by a Unix socket.
+    Socket,
+    /// The master that Sentinels name.
+    Master,
+    Sentinel,
+}
+
+/// The settings of a connection that decide the advice of errors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HandshakeSettings {
+    pub(super) role: ServerRole,
+    pub(super) has_tls: bool,
+}
+
+impl ServerRole {
+    /// Returns the change of the url for a port with TLS.
+    pub(super) fn advice_for_tls(self) -> &'static str {
+        match self {
+            Self::Node | Self::Socket => "write rediss://",
+            Self::Master => "write rediss+sentinel://, with ?sentinel_tls=no if the Sentinels have no TLS",
+            Self::Sentinel => "add ?sentinel_tls=yes, or write rediss+sentinel:// if the master has TLS too",
+        }
+    }
+
+    /// Returns the change of the url for a port without TLS.
+    pub(super) fn advice_for_plain(self) -> &'static str {
+        match self {
+            Self::Node | Self::Socket => "write redis:// instead of rediss://",
+            Self::Master => "write redis+sentinel://, with ?sentinel_tls=yes if the Sentinels have TLS",
+            Self::Sentinel => {
+                "add ?sentinel_tls=no, or write redis+sentinel:// if the master has no TLS either"
+            }
+        }
+    }
+
+    fn advice_for_password(self, has_tls: bool) -> &'static str {
+        match (self, has_tls) {
+            (Self::Node, false) => "the server wants a password: write redis://:PASSWORD@HOST:PORT",
+            (Self::Node, true) => "the server wants a password: write rediss://:PASSWORD@HOST:PORT",
+            (Self::Socket, _) => "the server wants a password: write unix:///PATH?pass=PASSWORD",
+            (Self::Master, false) => {
+                "the master wants a password: write redis+sentinel://:PASSWORD@HOST:PORT/NAME"
+            }
+            (Self::Master, true) => {
+                "the master wants a password: write rediss+sentinel://:PASSWORD@HOST:PORT/NAME"
+            }
+            (Self::Sentinel, _) => "the Sentinel wants a password: add ?sentinel_pass=PASSWORD to the url",
+        }
+    }
+}
+
+impl HandshakeSettings {
+    /// Converts the error of a handshake. `opening` has the first bytes that the server has sent.
+    pub(super) fn node_error(self, error: &RedisError, opening: &[u8]) -> NodeError {
+        if error.kind() == ErrorKind::RESP3NotSupported {
+            return no_resp3();
+        }
+        if let Some(code) = error.code() {
+            return self.replied(code, error.detail().unwrap_or_default());
+        }
+        let is_closed = error.kind() == ErrorKind::Io || error.is_connection_dropped();
+        let is_foreign = error.kind() == ErrorKind::Parse;
+        if !is_closed && !is_foreign {
+            return classify(error);
+        }
+        // A server without room for a client sends one error reply and closes the connection. The crate then reports
+        // the close, because the answers to all other commands of the handshake are missing.
+        match self.opened_with(opening) {
+            Some(node_error) => node_error,
+            None if is_foreign => no_redis(opening),
+            None => self.closed(error),
+        }
+    }
+
+    /// Returns the reason in the first bytes of a server, if they are no answer to a handshake.
+    fn opened_with(self, opening: &[u8]) -> Option<NodeError> {
+        let text = String::from_utf8_lossy(opening);
+        let line = text.lines().next().unwrap_or_default();
+        match opening {
+            [b'-', ..] => {
+                let line = line.trim_start_matches('-');
+                let (code, detail) = line.split_once(' ').unwrap_or((line, ""));
+                Some(self.replied(code, detail))
+            }
+            // The alert of a TLS server, whose version follows.
+            [0x15, 0x03, ..] if !self.has_tls => {
+                Some(NodeError::Tls(format!("the port has TLS: {}", self.role.advice_for_tls()).into()))
+            }
+            []
+            | [
+                b'%' | b'*' | b'+' | b'$' | b'>' | b'_' | b':' | b'~' | b'|' | b'#' | b',' | b'!' | b'='
+                | b'(',
+                ..,
+            ] => None,
+            _ => Some(no_redis(opening)),
+        }
+    }
+
+    /// Converts an error reply. The text of the server does not name the remedy in the url.
+    fn replied(self, code: &str, detail: &str) -> NodeError {
+        match code {
+            "NOAUTH" => NodeError::NoAuth(self.role.advice_for_password(self.has_tls).into()),
+            "WRONGPASS" | "NOPERM" => classify_code(code, detail),
+            "NOPROTO" => no_resp3(),
+            _ if detail.to_ascii_lowercase().contains("hello") => no_resp3(),
+            "ERR" if detail.contains("max number of clients") => {
+                NodeError::Server(format!("{code} {detail} (the setting maxclients of the server)").into())
+            }
+            _ => classify_code(code, detail),
+        }
+    }
+
+    /// Returns the error of a connection that the server closed without a reason.
+    fn closed(self, error: &RedisError) -> NodeError {
+        // With TLS 1.3, a client learns only at this point that its certificate is missing or not trusted: mostly by an
+        // alert, sometimes by a broken connection.
+        if self.has_tls {
+            return NodeError::Tls(format!("the server ended the handshake: {error}").into());
+        }
+        let tls = match self.role {
+            ServerRole::Socket => String::new(),
+            role => format!("the port has TLS ({}), ", role.advice_for_tls()),
+        };
+        let why = format!(
+            "the server closed the connection without a reason; likely causes: {tls}the server has too many clients \
+             (maxclients) or does not admit this address, or a proxy has no server behind it"
+        );
+        NodeError::Unreachable(why.into())
+    }
+}
+
+fn no_resp3() -> NodeError {
+    NodeError::Protocol("the server does not speak RESP3 (HELLO 3): Redis 6 or later is required".into())
+}
+
+/// Returns the error of a server of another protocol, with the first line of its answer.
+fn no_redis(opening: &[u8]) -> NodeError {
+    if opening.starts_with(b"HTTP/") {
+        return NodeError::Protocol("the server speaks HTTP, not the protocol of Redis".into());
+    }
+    let text = String::from_utf8_lossy(opening);
+    let line: String = text.lines().next().unwrap_or_default().chars().take(MAX_QUOTED).collect();
+    let quoted = if line.is_empty() { String::new() } else { format!(", its answer begins with {line:?}") };
+    NodeError::Protocol(format!("the server does not speak the protocol of Redis{quoted}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    const PLAIN: HandshakeSettings = HandshakeSettings { role: ServerRole::Node, has_tls: false };
+
+    /// Returns the error of a connection that the server closed after these bytes.
+    fn closed_after(settings: HandshakeSettings, opening: &[u8]) -> NodeError {
+        settings.node_error(&io::Error::from(io::ErrorKind::ConnectionReset).into(), opening)
+    }
+
+    #[test]
+    fn an_error_reply_before_a_close_is_the_reason() {
+        let told = |opening: &str| closed_after(PLAIN, opening.as_bytes());
+        assert_eq!(told("-LOADING Redis is loading\r\n"), NodeError::Loading);
+        assert_eq!(told("-DENIED why\r\n-ERR later"), NodeError::Server("DENIED why".into()));
+        assert_eq!(told("-upstream"), NodeError::Server("upstream".into()));
+        assert!(matches!(told("-NOAUTH Authentication required.\r\n"), NodeError::NoAuth(_)));
+        assert!(matches!(told("-ERR unknown command 'HELLO'\r\n"), NodeError::Protocol(_)));
+    }
+
+    #[test]
+    fn a_close_in_the_middle_of_answers_has_no_reason() {
+        for opening in ["", "%7\r\n$6\r\nserver\r\n", "+OK\r\n"] {
+            let error = closed_after(PLAIN, opening.as_bytes());
+            assert!(matches!(&error, NodeError::Unreachable(why) if why.contains("rediss://")), "{error}");
+        }
+        let socket = HandshakeSettings { role: ServerRole::Socket, has_tls: false };
+        assert!(!closed_after(socket, b"").to_string().contains("TLS"));
+        let secured = HandshakeSettings { role: ServerRole::Node, has_tls: true };
+        assert!(matches!(closed_after(secured, b""), NodeError::Tls(_)));
+        assert!(matches!(closed_after(secured, b"-ERR no room\r\n"), NodeError::Server(_)));
+    }
+
+    #[test]
+    fn another_protocol_is_named_or_quoted() {
+        let error = |opening: &[u8]| closed_after(PLAIN, opening).to_string();
+        assert!(error(b"HTTP/1.0 400 Bad Request\r\n").ends_with("HTTP, not the protocol of Redis"));
+        assert!(error(b"SSH-2.0-OpenSSH\r\nmore").ends_with("its answer begins with \"SSH-2.0-OpenSSH\""));
+        assert!(error(b"\x15\x03\x03\0\x02\x02\x46").contains("the port has TLS: write rediss://"));
+        assert!(error(&[b'x'; 500]).len() < 200);
+    }
+
+    #[test]
+    fn the_advice_names_the_place_in_the_url_for_each_role() {
+        let refused =
+            |role, has_tls| closed_after(HandshakeSettings { role, has_tls }, b"-NOAUTH no\r\n").to_string();
+        assert!(refused(ServerRole::Node, true).contains("rediss://:PASSWORD@HOST:PORT"));
+        assert!(refused(ServerRole::Socket, false).contains("?pass=PASSWORD"));
+        assert!(refused(ServerRole::Master, false).contains("redis+sentinel://:PASSWORD@HOST:PORT/NAME"));
+        assert!(refused(ServerRole::Sentinel, true).contains("?sentinel_pass=PASSWORD"));
+    }
+}
