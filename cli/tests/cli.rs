@@ -22,6 +22,7 @@ mod cli {
     mod outage;
     mod parent;
     mod pty;
+    mod reasons;
     mod recipes;
     mod reconfigure;
     mod redquorum;

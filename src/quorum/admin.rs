@@ -9,7 +9,7 @@ use crate::{
     },
     error::{AdminError, ConfigError, Error, out_of_range},
     lock::{client::Client, force_unlock},
-    node::{Answer, Init, NewNodes, Operation, Reconfigure, Register, Registration},
+    node::{Answer, Init, NewNodes, Operation, Reconfigure, Register, Registration, names},
     quorum::{
         Quorum, QuorumBuilder,
         connecting::{ConnectStep, gather, is_lasting, refuse_same_server},
@@ -286,7 +286,7 @@ async fn dry_run(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
 
 /// Returns the metadata of every node, and waits for nodes that are about to start.
 async fn inspect_started(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
-    let resource = Resource::internal(*b"redquorum:init");
+    let resource = Resource::internal(names::INIT.as_bytes());
     let answers = gather(context, resource, |progress| {
         let answers = &progress.answers;
         match answers.iter().all(has_answered) {
@@ -314,7 +314,7 @@ fn every_answered(context: &ClientContext, answers: &[Answer]) -> Result<(), Adm
 /// Returns the metadata of every node, or the error of the node. Refuses two addresses of one server.
 async fn inspect_distinct(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     let deadline = context.now() + context.settings.connect_timeout;
-    let answers = inspect_all(context, &Resource::internal(*b"redquorum:init"), deadline).await;
+    let answers = inspect_all(context, &Resource::internal(names::INIT.as_bytes()), deadline).await;
     refuse_same_server(context, &answers)?;
     Ok(answers)
 }

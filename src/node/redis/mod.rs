@@ -15,6 +15,8 @@ use futures::future::{BoxFuture, Either, FutureExt, select};
 #[cfg(feature = "__command")]
 pub use self::connector::NodeConnector;
 pub(crate) use self::node_urls::NODES_VARIABLE;
+#[cfg(feature = "__command")]
+pub(crate) use self::script::commands as script_commands;
 #[cfg(feature = "tls")]
 pub(crate) use self::tls_config::Tls;
 pub(crate) use self::{address::without_password, node_urls::node_urls, route::Route, tls::TlsSettings};
