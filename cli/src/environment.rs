@@ -121,6 +121,7 @@ mod tests {
                 "inspect interval",
                 "force-unlock slot",
                 "force-unlock yes",
+                "init yes",
                 "reconfigure yes",
             ]
         );
