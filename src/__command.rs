@@ -1,11 +1,29 @@
 //! The interface for the command `redquorum` of the same version, by
 //! `redquorum = { version = "=0.1.0", features = ["__command"] }`. The interface is not documented, and exempt from semver.
 
+use crate::{error::Error, values::Resource};
 pub use crate::{
     node::redis::NodeConnector,
     quorum::{EffectiveSettings, connectors, effective},
-    settings::arguments::{Arguments, load_from},
+    settings::arguments::{Arguments, load_from, overridden_variables},
 };
+
+/// Returns the commands that the script of a node calls, in lower case and in order.
+#[must_use]
+pub fn script_commands() -> std::collections::BTreeSet<String> {
+    crate::node::redis::script_commands()
+}
+
+/// Returns the keys beside the lock's own key that a node may have for a resource, semaphore, latch or election of this
+/// name: one key of each kind, and the keys of the whole node.
+///
+/// # Errors
+///
+/// [`Error::Config`] if the name is no name of a resource.
+pub fn keys_of(name: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Error> {
+    let resource = Resource::new(name).map_err(crate::error::ConfigError::from)?;
+    Ok(crate::node::names::keys_of(&resource))
+}
 
 /// Returns the node urls of one text, as in the environment variable `REDQUORUM_NODES`. Blanks or commas separate the
 /// urls. A comma without a `scheme://` after it is part of a url, because a url may name several Sentinels.

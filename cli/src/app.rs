@@ -30,13 +30,17 @@ impl App {
         Self { output: Output::new(general.json), general, messages }
     }
 
-    /// Returns the settings of the quorum.
+    /// Returns the settings of the quorum, and reports variables without effect.
     ///
     /// # Errors
     ///
     /// As [`Settings::gather`].
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
-        Settings::gather(&self.general, |name| std::env::var_os(name))
+        let settings = Settings::gather(&self.general, |name| std::env::var_os(name))?;
+        if let Some(notice) = &settings.notice {
+            self.messages.notice(notice);
+        }
+        Ok(settings)
     }
 
     /// Connects the quorum, does the work, and shuts the quorum down. The shutdown follows a failure

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, parser::ValueSource,
+};
 
 use crate::{commands, environment::read_environment, exit};
 
@@ -42,7 +44,36 @@ impl Arguments {
         let command = read_environment(Self::command(), &|name| std::env::var_os(name));
         let mut command = hide_shared_options(command);
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
-        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+        let mut arguments = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        arguments.leave_variables_to_settings(&matches);
+        Ok(arguments)
+    }
+
+    /// Removes the options that come from a variable and are also settings. The settings read the variable, too, and
+    /// know whether a file overrides the variable.
+    fn leave_variables_to_settings(&mut self, matches: &ArgMatches) {
+        let is_of_variable = |matches: &ArgMatches, id: &str| {
+            matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::EnvVariable)
+        };
+        let General { label, ca, cert, key, config, .. } = &mut self.general;
+        let is_file_named = config.is_some();
+        if is_of_variable(matches, "label") {
+            *label = None;
+        }
+        // `reconfigure` applies the variables to files of its own.
+        if is_file_named {
+            for (id, path) in [("ca", ca), ("cert", cert), ("key", key)] {
+                if is_of_variable(matches, id) {
+                    *path = None;
+                }
+            }
+        }
+        if let Some((_, of_command)) = matches.subcommand()
+            && is_file_named
+            && is_of_variable(of_command, "ttl")
+        {
+            self.command.forget_ttl();
+        }
     }
 }
 
@@ -57,6 +88,17 @@ fn hide_shared_options(command: clap::Command) -> clap::Command {
     command.mut_subcommands(|command| command.args(shared.clone()).after_help(SHARED_OPTIONS))
 }
 
+impl Command {
+    /// Removes the ttl of the lock, so that the ttl of the settings applies.
+    fn forget_ttl(&mut self) {
+        match self {
+            Self::Run(run) => run.ttl = None,
+            Self::Elect(elect) => elect.ttl = None,
+            _ => {}
+        }
+    }
+}
+
 /// The options that all commands share.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct General {
@@ -64,7 +106,8 @@ pub(crate) struct General {
     /// separated by commas or blanks].
     #[arg(long = "node", value_name = "URL", global = true, help_heading = "Quorum")]
     pub(crate) nodes: Vec<String>,
-    /// A TOML file with nodes and settings; --node and REDQUORUM_NODES replace its nodes [env:
+    /// A TOML file with nodes and settings. Options override the file, and the file overrides
+    /// variables such as REDQUORUM_NODES. Variables override a file that is named by a variable [env:
     /// REDQUORUM_CONFIG].
     #[arg(long, value_name = "FILE", global = true, help_heading = "Quorum")]
     pub(crate) config: Option<PathBuf>,

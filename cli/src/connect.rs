@@ -93,12 +93,14 @@ fn reply<T>(timeout: Duration, answer: Option<Result<T, RedisError>>) -> Result<
     }
 }
 
-/// Returns the server's own text of an error.
+/// Returns the server's own text of an error, without the quoted arguments of an unknown command, which may be a
+/// whole script.
 fn server_text(error: &RedisError) -> String {
-    match (error.code(), error.detail()) {
+    let text = match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         _ => error.to_string(),
-    }
+    };
+    text.split(", with args beginning with").next().unwrap_or(&text).to_owned()
 }
 
 /// Returns the machines of a node's address, or none if they are unknown.

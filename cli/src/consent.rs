@@ -20,7 +20,7 @@ impl Consent {
     ///
     /// [`Exit::Usage`] if `--yes` is not given and there is no terminal to ask on.
     pub(crate) fn of(is_given: bool, act: &str) -> Result<Self, Failure> {
-        Self::with(is_given, stdin().is_terminal() && stderr().is_terminal(), act)
+        Self::with(is_given, has_terminal(), act)
     }
 
     fn with(is_given: bool, is_terminal: bool, act: &str) -> Result<Self, Failure> {
@@ -33,6 +33,11 @@ impl Consent {
             ))),
         }
     }
+}
+
+/// Whether there is a terminal to ask on.
+pub(crate) fn has_terminal() -> bool {
+    stdin().is_terminal() && stderr().is_terminal()
 }
 
 /// Asks the user on the terminal, and waits for the answer without limit.

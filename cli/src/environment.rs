@@ -126,6 +126,7 @@ mod tests {
                 "force-unlock slot",
                 "force-unlock multi_permit",
                 "force-unlock yes",
+                "init yes",
                 "reconfigure yes",
                 "reconfigure give_up",
             ]

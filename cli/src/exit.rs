@@ -82,6 +82,14 @@ impl Exit {
         }
     }
 
+    /// Returns the way in which a command ended, as a clause.
+    pub(crate) fn end_of_command(self) -> String {
+        match self {
+            Self::Signal(signal) => format!("the command was ended by signal {signal}"),
+            exit => format!("the command ended with exit status {}", exit.code()),
+        }
+    }
+
     /// Returns the `kind` of an error in the output of `--json`.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -135,6 +143,13 @@ mod tests {
     fn the_code_of_a_command_equals_the_code_of_a_shell() {
         assert_eq!(Exit::Command(7).code(), 7);
         assert_eq!(Exit::Signal(15).code(), 143);
+    }
+
+    #[test]
+    fn the_end_of_a_command_names_its_exit_status_or_its_signal() {
+        assert_eq!(Exit::Command(4).end_of_command(), "the command ended with exit status 4");
+        assert_eq!(Exit::Success.end_of_command(), "the command ended with exit status 0");
+        assert_eq!(Exit::Signal(9).end_of_command(), "the command was ended by signal 9");
     }
 
     #[test]

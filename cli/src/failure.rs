@@ -7,9 +7,12 @@ use std::{
     path::Path,
 };
 
-use redquorum::error::{AdminError, ConfigError, Error, LeaseLost, NoQuorum};
+use redquorum::error::{AdminError, ConfigError, Error, LeaseLost, NoQuorum, NodeReplies, NodeReply};
 
 use crate::exit::Exit;
+
+/// The evidence about a node that answered.
+pub(crate) const ANSWERS: &str = "answers";
 
 /// The failure of a command: the message, and the exit status of the process.
 #[derive(Debug, PartialEq, Eq)]
@@ -81,9 +84,25 @@ impl From<NoQuorum> for Failure {
         // The text ends with the replies, which become the evidence.
         let message =
             text.strip_suffix(&replies.to_string()).map_or(&*text, |rest| rest.trim_end_matches("; "));
-        let evidence = replies.iter().map(|(node, reply)| format!("{node}: {reply}"));
+        let evidence = replies.iter().filter_map(|(node, reply)| {
+            // A node that answered has not voted, unless the call asked for votes.
+            let text = match reply {
+                NodeReply::NotAsked => return None,
+                NodeReply::Pending => "was not waited for".to_owned(),
+                NodeReply::Done => ANSWERS.to_owned(),
+                reply => reply.to_string(),
+            };
+            Some(format!("{node}: {text}"))
+        });
         Self { evidence: evidence.collect(), ..Self::new(Exit::NoQuorum, message) }
     }
+}
+
+/// Returns the replies of the nodes that have refused or failed, as `node: reason`.
+pub(crate) fn reasons(replies: &NodeReplies) -> Vec<String> {
+    let failed = |reply: &NodeReply| matches!(reply, NodeReply::Refused(_) | NodeReply::Failed(_));
+    let replies = replies.iter().filter(|(_, reply)| failed(reply));
+    replies.map(|(node, reply)| format!("{node}: {reply}")).collect()
 }
 
 impl From<LeaseLost> for Failure {

@@ -13,8 +13,9 @@ const MAX_INSPECTED: usize = 64;
 /// The largest number of resources whose holders are named.
 const MAX_NAMED: usize = 4;
 
-/// Inspects the resources of a lock. For one resource, returns the answer of each node; for several, a
-/// line for each of the first held resources. Resources without answers from a quorum are left out.
+/// Inspects the resources of a lock. For one resource, returns the holder, or without a holder by a quorum, the
+/// answer of each node; for several, a line for each of the first held resources. Resources without answers from a
+/// quorum are left out.
 pub(crate) async fn of_lock(quorum: &Quorum, names: &[OsString]) -> Vec<String> {
     let inspected = names.iter().take(MAX_INSPECTED).map(async |name| {
         let name = name.as_bytes();
@@ -22,7 +23,7 @@ pub(crate) async fn of_lock(quorum: &Quorum, names: &[OsString]) -> Vec<String> 
     });
     let views: Vec<LockView> = join_all(inspected).await.into_iter().flatten().collect();
     match (names, &*views) {
-        ([_], [view]) => view.answers(),
+        ([_], [view]) if !view.has_holder() => view.answers(),
         _ => conclusions(&views),
     }
 }

@@ -143,6 +143,11 @@ impl LockView {
         self.nodes.iter().all(|node| node.state == NodeState::Free)
     }
 
+    /// Whether a quorum names the holder.
+    pub(crate) fn has_holder(&self) -> bool {
+        self.holder.is_some()
+    }
+
     /// Returns the answer of each node in one line.
     pub(crate) fn answers(&self) -> Vec<String> {
         self.nodes.iter().map(NodeLockView::answer).collect()
@@ -269,7 +274,7 @@ impl NodeLockView {
         let owner = match (&self.holder, self.state) {
             _ if self.is_shared => "(readers)".into(),
             (Some(Holder { owner: Some(owner), label, .. }), _) if is_short => {
-                short(label.as_deref().unwrap_or(owner))
+                label.as_deref().map_or_else(|| short(owner), short_label)
             }
             (Some(holder), _) => holder.owner.as_deref().unwrap_or("(another kind)").into(),
             (None, NodeState::Unknown) => "(unknown)".into(),
@@ -337,6 +342,16 @@ pub(crate) fn short(owner: &str) -> Cow<'_, str> {
     let number = owner.rfind(':').and_then(|colon| owner.get(colon..)).unwrap_or_default();
     let number: String = number.chars().take(BEGINNING).collect();
     format!("{beginning}…{number}").into()
+}
+
+/// Shortens the label of a client for a row of a terminal. The end stays, because generated host names differ there.
+fn short_label(label: &str) -> Cow<'_, str> {
+    const WHOLE: usize = 17;
+    if label.chars().count() <= WHOLE {
+        return label.into();
+    }
+    let beginning = label.chars().count() - (WHOLE - 1);
+    format!("…{}", label.chars().skip(beginning).collect::<String>()).into()
 }
 
 fn from_milliseconds(milliseconds: f64) -> String {

@@ -48,6 +48,7 @@ mod messages;
 mod name;
 
 mod output;
+mod partial_view;
 mod settings;
 mod shortage;
 mod stopwatch;
@@ -113,6 +114,18 @@ fn with_advice(mut error: clap::Error) -> clap::Error {
             "put `--` before the command and its arguments: redquorum run NAME -- COMMAND, or give `-c TEXT`";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg)
+        && let Some(tip) = option_of_other_tools(given)
+    {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    if error.kind() == ErrorKind::ValueValidation
+        && matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(option)) if option.starts_with("--permits"))
+    {
+        let tip = "`-n COUNT` runs up to COUNT commands at a time; `--wait 0` makes one attempt for a lock";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
     let of_value = [ContextKind::InvalidArg, ContextKind::InvalidValue].map(|kind| error.get(kind));
     if let [Some(ContextValue::String(option)), Some(ContextValue::String(value))] = of_value
         && let Some(variable) = environment::origin(option, value, |name| std::env::var_os(name))
@@ -121,6 +134,15 @@ fn with_advice(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// Returns the option for what an option of another tool (`consul lock`, `flock`) does.
+fn option_of_other_tools(option: &str) -> Option<&'static str> {
+    match option.split('=').next()? {
+        "--timeout" => Some("`--wait DURATION` limits the wait for the lock"),
+        "--nonblock" | "--try" => Some("`--wait 0` makes one attempt"),
+        _ => None,
+    }
 }
 
 /// Prints help and version to standard output, with success, and errors in the arguments to standard

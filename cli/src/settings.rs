@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::Path, time::Duration};
 
 use redquorum::{
-    __command::{Arguments, EffectiveSettings, effective, load_from},
+    __command::{Arguments, EffectiveSettings, effective, load_from, overridden_variables},
     QuorumBuilder,
     error::ConfigError,
 };
@@ -15,11 +15,14 @@ use crate::{arguments::General, exit::Exit, failure::Failure};
 /// connects, too.
 const MIN_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The settings of a quorum. The command line overrides the environment, which overrides the file.
+/// The settings of a quorum. The command line overrides the environment. A file that the command line names overrides
+/// the environment, too, and the environment overrides a file that a variable names.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     builder: QuorumBuilder,
     pub(crate) effective: EffectiveSettings,
+    /// A notice about variables without effect, because a file overrides them.
+    pub(crate) notice: Option<String>,
 }
 
 impl Settings {
@@ -35,12 +38,17 @@ impl Settings {
     ) -> Result<Self, Failure> {
         let General { nodes, config, admit_new_nodes, .. } = general;
         let arguments = Arguments::new().nodes(nodes.iter());
-        let arguments = set_if_given(arguments, config.as_ref(), Arguments::file);
-        let builder = load_from(&with_certificates(arguments, general), environment)?;
+        let arguments = set_if_given(arguments, config.as_ref(), Arguments::file_before_environment);
+        let arguments = with_certificates(arguments, general);
+        let builder = load_from(&arguments, &environment)?;
+        let overridden = overridden_variables(&arguments, &environment)?;
+        let notice = config.as_ref().filter(|_| !overridden.is_empty());
+        let notice =
+            notice.map(|file| format!("--config {} overrides {}", file.display(), listed(&overridden)));
         let builder = if *admit_new_nodes { builder.admit_new_nodes() } else { builder };
         let builder =
             set_if_given(builder, general.label.as_ref(), |builder, label: String| builder.label(label));
-        Ok(Self { effective: effective(&builder)?, builder })
+        Ok(Self { effective: effective(&builder)?, builder, notice })
     }
 
     /// Reads one file, without the nodes and settings of the command line and the environment.
@@ -62,7 +70,7 @@ impl Settings {
             ),
             error => error.into(),
         })?;
-        Ok(Self { effective: effective(&builder)?, builder })
+        Ok(Self { effective: effective(&builder)?, builder, notice: None })
     }
 
     /// Returns a builder, to connect or to initialise the quorum.
@@ -77,6 +85,14 @@ impl Settings {
             Some(timeout) => builder.connect_timeout(timeout.max(MIN_CONNECT_TIMEOUT)),
             None => builder,
         }
+    }
+}
+
+/// Returns names in one text: `A`, `A and B`, `A, B and C`.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        names => names.concat(),
     }
 }
 
@@ -122,18 +138,29 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_overrides_the_environment() {
+    fn the_command_line_and_its_file_override_the_environment() {
         let variables = [("REDQUORUM_NODES", "redis://b"), ("REDQUORUM_CONFIG", "/nowhere")];
         let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/redquorum.toml");
-        let general = General { config: Some(example.into()), ..nodes("redis://a") };
-        let variables = &[variables[0], variables[1], ("REDQUORUM_VOTES_NEEDED", "1")];
+        let urls = ["redis://a", "redis://b", "redis://c"];
+        let nodes = urls.map(str::to_owned).to_vec();
+        let general = General { config: Some(example.into()), nodes, ..General::default() };
+        let variables = &[variables[0], variables[1], ("REDQUORUM_VOTES_NEEDED", "3")];
         let settings = gather(&general, variables).unwrap();
-        let expected = Quorum::builder().nodes(["redis://a"]).name("production").votes_needed(1);
+        let expected = Quorum::builder().nodes(urls).name("production").votes_needed(2);
         assert_eq!(format!("{:?}", settings.builder()), format!("{expected:?}"));
         let named = General { ca: Some("/nowhere/ca.pem".into()), ..general };
         let failure = gather(&named, &[variables[2], ("REDQUORUM_CA", "/elsewhere/ca.pem")]).unwrap_err();
         assert_eq!(failure.exit, Exit::Io);
         assert!(failure.message.starts_with("/nowhere/ca.pem: "), "{}", failure.message);
+    }
+
+    #[test]
+    fn the_notice_lists_the_overridden_variables() {
+        for (names, expected) in
+            [(&["A"][..], "A"), (&["A", "B"], "A and B"), (&["A", "B", "C"], "A, B and C")]
+        {
+            assert_eq!(listed(names), expected);
+        }
     }
 
     #[test]

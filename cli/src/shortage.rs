@@ -135,6 +135,14 @@ impl fmt::Display for Shortage {
         for MissingNode { node, text, .. } in missing {
             write!(f, "; {node}: {text}")?;
         }
+        // Every node is in quarantine in a new quorum, and after a power cut or a flush of all nodes.
+        if missing.len() == *nodes && missing.iter().all(|missing| missing.reason == Reason::Quarantined) {
+            write!(
+                f,
+                "; `redquorum init` makes them vote at once, but only if no client has ever locked here; after a \
+                 restart or a flush, wait"
+            )?;
+        }
         Ok(())
     }
 }
@@ -183,6 +191,9 @@ mod tests {
              b:2: in quarantine for 58 s more"
         );
         assert_eq!(shortage(&[quarantined("b:2", 1)]), None, "four of five nodes are enough");
+        let all: Vec<MissingNode> = (0..5).map(|node| quarantined(&format!("a:{node}"), 1)).collect();
+        let short = shortage(&all).unwrap().to_string();
+        assert!(short.contains("only if no client has ever locked here"), "{short}");
     }
 
     #[test]

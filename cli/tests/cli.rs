@@ -23,6 +23,7 @@ mod cli {
     mod parent;
     mod permissions;
     mod pty;
+    mod reasons;
     mod recipes;
     mod reconfigure;
     mod redquorum;

@@ -49,9 +49,22 @@ struct Arguments {
     svg: Option<PathBuf>,
 }
 
+/// The options, for `--help`.
+const HELP: &str = "\
+Runs random programs under random faults, until a case breaks a promise.
+
+  --schedules NUMBER  the number of cases (10000)
+  --seed NUMBER       the seed from which all cases follow (0)
+  --first NUMBER      the number of the first case (0)
+  --nodes LIST        the numbers of nodes to draw from (1,2,3,4,5,7)
+  --beyond            faults that break assumptions
+  --threads NUMBER    the number of threads (one for each core)
+  --replay JSON       one case in place of random cases
+  --svg FILE          the timeline of a replayed or failing case";
+
 impl Arguments {
     /// Parses `--name value`; `--beyond` has no value.
-    fn parse(mut words: impl Iterator<Item = String>) -> anyhow::Result<Self> {
+    fn parse(mut words: impl Iterator<Item = String>) -> anyhow::Result<Option<Self>> {
         let mut arguments = Self {
             schedules: 10_000,
             seed: 0,
@@ -63,6 +76,9 @@ impl Arguments {
             svg: None,
         };
         while let Some(name) = words.next() {
+            if name == "--help" || name == "-h" {
+                return Ok(None);
+            }
             if name == "--beyond" {
                 arguments.beyond = true;
                 continue;
@@ -76,17 +92,17 @@ impl Arguments {
                 "--threads" => arguments.threads = Some(value.parse()?),
                 "--replay" => arguments.replay = Some(value.parse()?),
                 "--svg" => arguments.svg = Some(value.into()),
-                _ => anyhow::bail!(
-                    "unknown argument {name}: see `struct Arguments` in examples/campaign/main.rs"
-                ),
+                _ => anyhow::bail!("unknown argument {name}: --help lists the arguments"),
             }
         }
-        Ok(arguments)
+        Ok(Some(arguments))
     }
 }
 
 fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse(env::args().skip(1))?;
+    let Some(arguments) = Arguments::parse(env::args().skip(1))? else {
+        return Ok(writeln!(stdout(), "{HELP}")?);
+    };
     match &arguments.replay {
         Some(case) => replay(case, &arguments),
         None => search(&arguments),

@@ -57,8 +57,9 @@ impl NoQuorum {
         if self.is_quarantined() { self.0.replies.quarantined_for() } else { None }
     }
 
-    /// Whether quarantines are the reason, because nodes restarted, were flushed, or are new. If all nodes are new,
-    /// [`admin::init`](crate::admin::init) makes them vote at once.
+    /// Whether quarantines are the reason, because nodes restarted, were flushed, or are new. If no client has ever
+    /// locked on these nodes, [`admin::init`](crate::admin::init) makes them vote at once. After a restart or a flush,
+    /// a lease may still be held, so the caller has to wait.
     #[must_use]
     pub fn is_quarantined(&self) -> bool {
         !self.0.is_late && self.0.replies.is_quarantined()
@@ -118,7 +119,8 @@ impl fmt::Display for NoQuorum {
             write!(
                 f,
                 ", and nodes are in quarantine for {time} more, as they restarted, were flushed, or are new \
-                 (if all nodes are new, `redquorum init` or `admin::init` makes them vote at once)"
+                 (`redquorum init` or `admin::init` makes them vote at once, but only if no client has ever locked \
+                 here; after a restart or a flush, wait)"
             )?;
         }
         write!(f, "; {}", replies.with_words(&NodeReply::Done, goal.done()))

@@ -13,6 +13,12 @@ pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
 /// The key of a dirty node, which exists while any tombstone, wait queue or mark may exist.
 pub(crate) const DIRTY: &str = "redquorum:dirty";
 
+// Names that are inspected in the place of a resource, by calls that want to know only whether a node answers. No such
+// key exists.
+pub(crate) const CONNECT: &str = "redquorum:connect";
+pub(crate) const HEALTH: &str = "redquorum:health";
+pub(crate) const INIT: &str = "redquorum:init";
+
 /// The suffix of the name of a reader in a wait queue.
 const READER_SUFFIX: &str = ":shared";
 
@@ -37,6 +43,29 @@ const WRITER_MARK: &str = "redquorum:writer_mark:{";
 const WAKE: &str = "redquorum:wake:{";
 const HEAD: &str = "redquorum:head:{";
 const FORCE_UNLOCKED: &str = "redquorum:force_unlocked:{";
+
+/// Returns the keys that a node may have for a resource or a semaphore, a latch or an election of this name: one key of
+/// each kind, and the keys of the whole node.
+#[cfg(feature = "__command")]
+pub(crate) fn keys_of(resource: &Resource) -> Vec<Vec<u8>> {
+    let in_braces = [
+        MULTI_PERMIT,
+        RELEASE_WATCHER,
+        READERS,
+        LEADER,
+        LATCH,
+        QUEUE,
+        ENTRY_TTL,
+        LAST_WOKEN,
+        YIELD_MARK,
+        WRITER_MARK,
+    ];
+    let whole_node = [METADATA, QUARANTINE, DIRTY, CONNECT, HEALTH, INIT].map(|key| key.as_bytes().to_vec());
+    let of_resource =
+        [named(COUNTER, resource), named(TOMBSTONE, resource), slot(resource, 0).as_bytes().to_vec()];
+    let others = in_braces.map(|prefix| self::in_braces(prefix, resource));
+    whole_node.into_iter().chain(of_resource).chain(others).collect()
+}
 
 /// Returns the script with the names in the place of their variables, such as `$QUEUE`.
 pub(crate) fn substitute_names(script: &str) -> String {

@@ -9,7 +9,7 @@ use crate::{
     },
     error::{AdminError, ConfigError, Error},
     lock::{client::Client, force_unlock},
-    node::{Answer, Init, NewNodes, Operation, Register, Registration},
+    node::{Answer, Init, NewNodes, Operation, Register, Registration, names},
     quorum::{
         Quorum, QuorumBuilder,
         connecting::{ConnectStep, gather, is_lasting, refuse_same_server},
@@ -182,7 +182,7 @@ pub(super) async fn dry_run(context: &ClientContext) -> Result<Vec<Answer>, Admi
 
 /// Returns the metadata of every node, and waits for nodes that are about to start.
 pub(super) async fn inspect_started(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
-    let resource = Resource::internal(*b"redquorum:init");
+    let resource = Resource::internal(names::INIT.as_bytes());
     let answers = gather(context, resource, |progress| {
         let answers = &progress.answers;
         match answers.iter().all(has_answered) {

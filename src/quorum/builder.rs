@@ -163,8 +163,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// Sets the label of this client, for people (default: `host:pid`; 1 to 48 bytes of printable characters). The label
-    /// is part of every [lease id](crate::LeaseId::label) in errors, traces, inspections and keys, and of the name of
+    /// Sets the label of this client, for people (default: `host:pid`, without the beginning of a long host name; 1 to 48
+    /// bytes of printable characters). The label is part of every [lease id](crate::LeaseId::label) in errors, traces, inspections and keys, and of the name of
     /// every connection (`CLIENT LIST`). No behaviour depends on the label.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.settings.label = Some(label.into());

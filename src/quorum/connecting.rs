@@ -10,7 +10,7 @@ use crate::{
         fanout::FanoutEvent,
     },
     error::{ConfigError, Error, Goal, NoQuorum},
-    node::{Answer, Incarnation, RestartGuard},
+    node::{Answer, Incarnation, RestartGuard, names},
     values::{Fingerprint, NodeError, NodeReply, Refusal, Resource},
 };
 
@@ -142,7 +142,7 @@ fn grace(context: &ClientContext, took: Duration) -> Duration {
 /// The call waits a little longer for the remaining nodes. An unfit node that connects later is refused by its
 /// registration. Without a restart guard there is no registration, so the call waits for every node.
 pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error> {
-    let resource = Resource::internal(*b"redquorum:connect");
+    let resource = Resource::internal(names::CONNECT.as_bytes());
     let answers = gather(context, resource, |progress| next(context, progress)).await;
     refuse_same_server(context, &answers)?;
     let misfits: Vec<_> =

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::{
     client::broadcast::{collect_with_times, send_inspect},
     lock::{inspection, node_inspection::NodeInspection},
+    node::names,
     quorum::Quorum,
     values::Resource,
 };
@@ -43,7 +44,7 @@ impl Quorum {
         let settings = &context.settings;
         let start = context.now();
         let deadline = start + settings.node_timeout_for(settings.ttl);
-        let asked = send_inspect(context, &Resource::internal(*b"redquorum:health"), deadline);
+        let asked = send_inspect(context, &Resource::internal(names::HEALTH.as_bytes()), deadline);
         let heard = collect_with_times(context, asked, deadline).await;
         Health { nodes: inspection::by_node(context, start, heard), needed: settings.electorate.needed() }
     }

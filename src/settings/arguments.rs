@@ -15,6 +15,8 @@ use crate::{error::ConfigError, quorum::QuorumBuilder};
 #[must_use = "arguments are for `load_from`"]
 pub struct Arguments {
     file: Option<PathBuf>,
+    /// Whether the file overrides the environment.
+    is_file_first: bool,
     nodes: Vec<String>,
     files: Files,
 }
@@ -30,6 +32,12 @@ impl Arguments {
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
         self
+    }
+
+    /// Sets the settings file as [`file`](Self::file) does, and lets its settings override the environment. A user who
+    /// names a file for one call means the quorum of this file, whatever the shell has exported.
+    pub fn file_before_environment(self, path: impl Into<PathBuf>) -> Self {
+        Self { is_file_first: true, ..self.file(path) }
     }
 
     /// Sets the urls of all nodes. Without urls, the nodes come from the environment or the file.
@@ -67,11 +75,45 @@ pub fn load_from(
     arguments: &Arguments,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<QuorumBuilder, ConfigError> {
-    let environment = Environment(&environment);
-    let Arguments { file, nodes, files } = arguments.clone();
-    let arguments = RawSettings { nodes: Nodes(nodes), files, ..RawSettings::default() };
-    let variables = RawSettings::of_environment(&environment)?;
-    let path = file.or_else(|| environment.path(CONFIG_VARIABLE));
-    let in_file = path.map(|path| RawSettings::read(&path)).transpose()?.unwrap_or_default();
-    arguments.or(variables).or(in_file).builder()
+    let Sources { arguments, variables, in_file, is_file_first } = Sources::read(arguments, &environment)?;
+    let rest = if is_file_first { in_file.or(variables) } else { variables.or(in_file) };
+    arguments.or(rest).builder()
+}
+
+/// Returns the variables of the environment whose value differs from the setting of a file that
+/// [overrides](Arguments::file_before_environment) them.
+///
+/// # Errors
+///
+/// As [`load_from`].
+#[cfg(feature = "__command")]
+pub fn overridden_variables(
+    arguments: &Arguments,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<Vec<&'static str>, ConfigError> {
+    let Sources { arguments, variables, in_file, is_file_first } = Sources::read(arguments, &environment)?;
+    Ok(if is_file_first { variables.overridden_by(&in_file, &arguments) } else { Vec::new() })
+}
+
+/// The settings of each source.
+struct Sources {
+    arguments: RawSettings,
+    variables: RawSettings,
+    in_file: RawSettings,
+    is_file_first: bool,
+}
+
+impl Sources {
+    fn read(
+        arguments: &Arguments,
+        environment: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, ConfigError> {
+        let environment = Environment(environment);
+        let Arguments { file, is_file_first, nodes, files } = arguments.clone();
+        let arguments = RawSettings { nodes: Nodes(nodes), files, ..RawSettings::default() };
+        let variables = RawSettings::of_environment(&environment)?;
+        let path = file.or_else(|| environment.path(CONFIG_VARIABLE));
+        let in_file = path.map(|path| RawSettings::read(&path)).transpose()?.unwrap_or_default();
+        Ok(Self { arguments, variables, in_file, is_file_first })
+    }
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::raw_settings::Environment;
+#[cfg(feature = "__command")]
+use super::raw_settings::differs;
 use crate::{error::ConfigError, quorum::QuorumBuilder};
 
 /// The paths of PEM files.
@@ -41,6 +43,20 @@ impl Files {
             certificate: self.certificate.or(other.certificate),
             key: self.key.or(other.key),
         }
+    }
+
+    /// Returns the variables whose files differ from those of `file`, unless `arguments` name the file, too.
+    #[cfg(feature = "__command")]
+    pub(super) fn overridden_by(&self, file: &Self, arguments: &Self) -> impl Iterator<Item = &'static str> {
+        let overridden = [
+            ("REDQUORUM_CA", differs(self.ca.as_ref(), file.ca.as_ref(), arguments.ca.as_ref())),
+            (
+                "REDQUORUM_CERT",
+                differs(self.certificate.as_ref(), file.certificate.as_ref(), arguments.certificate.as_ref()),
+            ),
+            ("REDQUORUM_KEY", differs(self.key.as_ref(), file.key.as_ref(), arguments.key.as_ref())),
+        ];
+        overridden.into_iter().filter_map(|(name, differs)| differs.then_some(name))
     }
 
     /// Reads the files, and passes their certificates to the builder of a quorum.

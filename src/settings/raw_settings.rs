@@ -59,6 +59,17 @@ macro_rules! raw_settings {
                 Self { nodes: self.nodes.or(other.nodes), files, $($key: self.$key.or(other.$key),)* }
             }
 
+            /// Returns the variables whose values differ from the settings of `file`, unless `arguments` have the
+            /// setting, too.
+            #[cfg(feature = "__command")]
+            pub(super) fn overridden_by(&self, file: &Self, arguments: &Self) -> Vec<&'static str> {
+                let nodes = differs(self.nodes.given(), file.nodes.given(), arguments.nodes.given());
+                let nodes = nodes.then_some(NODES_VARIABLE);
+                let files = self.files.overridden_by(&file.files, &arguments.files);
+                let others = [$(differs(self.$key.as_ref(), file.$key.as_ref(), arguments.$key.as_ref()).then_some($variable)),*];
+                nodes.into_iter().chain(others.into_iter().flatten()).chain(files).collect()
+            }
+
             /// Returns the builder of a quorum with these settings.
             ///
             /// # Errors
@@ -172,6 +183,16 @@ trait Setting: Sized {
     fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error>;
 }
 
+/// Whether a variable and a file have different values, and no argument has a value.
+#[cfg(feature = "__command")]
+pub(super) fn differs<T: PartialEq + ?Sized>(
+    variable: Option<&T>,
+    file: Option<&T>,
+    argument: Option<&T>,
+) -> bool {
+    variable.is_some() && file.is_some() && variable != file && argument.is_none()
+}
+
 fn in_file<'de, D: Deserializer<'de>, T: Setting>(value: D) -> Result<Option<T>, D::Error> {
     T::in_file(value).map(Some)
 }
@@ -240,6 +261,12 @@ impl Setting for RestartGuard {
 pub(super) struct Nodes(pub(super) Vec<String>);
 
 impl Nodes {
+    /// Returns the urls, or `None` without a url.
+    #[cfg(feature = "__command")]
+    fn given(&self) -> Option<&[String]> {
+        (!self.0.is_empty()).then_some(&self.0)
+    }
+
     fn or(self, other: Self) -> Self {
         if self.0.is_empty() { other } else { self }
     }

@@ -250,3 +250,45 @@ fn a_label_is_read_from_the_environment_and_the_file() {
     let variables = [("REDQUORUM_LABEL", "web 7")];
     assert_same(loaded(&file.argument(), &variables), &builder(&["redis://file"]).label("web 7"));
 }
+
+#[test]
+fn a_file_that_is_first_overrides_variables_and_leaves_missing_settings_to_them() {
+    let file = File::new("nodes = ['redis://file']\nname = 'file'\n");
+    let arguments = Arguments::new().file_before_environment(&file.0);
+    let variables = [
+        ("REDQUORUM_NODES", "redis://environment"),
+        ("REDQUORUM_NAME", "environment"),
+        ("REDQUORUM_TTL", "1s"),
+    ];
+    let ttl = std::time::Duration::from_secs(1);
+    let expected = |node| builder(&[node]).name("file").ttl(ttl);
+    assert_same(loaded(&arguments, &variables), &expected("redis://file"));
+    assert_same(
+        loaded(&arguments.clone().nodes(["redis://argument"]), &variables),
+        &expected("redis://argument"),
+    );
+}
+
+#[cfg(feature = "__command")]
+#[test]
+fn variables_that_differ_from_a_file_that_is_first_are_overridden() {
+    let file = File::new("nodes = ['redis://file']\nname = 'file'\nttl = '1s'\n[tls]\nca = '/file.pem'\n");
+    let overridden = |arguments: &Arguments| {
+        let variables = [
+            ("REDQUORUM_NODES", "redis://environment"),
+            ("REDQUORUM_NAME", "environment"),
+            ("REDQUORUM_TTL", "1000ms"),
+            ("REDQUORUM_MAX_TTL", "45s"),
+            ("REDQUORUM_CA", "/environment.pem"),
+        ];
+        let found = arguments::overridden_variables(arguments, |name| {
+            let found = variables.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| OsString::from(*value))
+        });
+        found.unwrap()
+    };
+    let first = Arguments::new().file_before_environment(&file.0);
+    assert_eq!(overridden(&first), ["REDQUORUM_NODES", "REDQUORUM_NAME", "REDQUORUM_CA"]);
+    assert_eq!(overridden(&first.nodes(["redis://a"]).ca("/a.pem")), ["REDQUORUM_NAME"]);
+    assert!(overridden(&file.argument()).is_empty(), "the environment overrides this file");
+}

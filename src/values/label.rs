@@ -8,6 +8,9 @@ use crate::values::Printable;
 /// text that a node accepts as a lease id.
 pub(crate) const MAX_LABEL_BYTES: usize = 48;
 
+/// The mark in place of the beginning of a long host name.
+const CUT: &str = "…";
+
 /// The name of a client, for people. The label precedes the client's uuid in every lease id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label(Arc<str>);
@@ -23,18 +26,18 @@ impl Label {
         (1..=MAX_LABEL_BYTES).contains(&text.len()) && Printable(text).is_plain()
     }
 
-    /// Returns `host:pid`. A long host name is cut off.
+    /// Returns `host:pid`. A long host name loses its beginning, because generated names, such as the names of the pods
+    /// of one Deployment, differ at the end.
     pub(crate) fn of_process(host: &str, pid: u32) -> Self {
-        let pid = format!(":{pid}");
         let host = host.split('.').next().unwrap_or_default();
         let printed = |char: char| if char.escape_debug().len() == 1 { char } else { '?' };
-        let mut label = String::new();
-        for char in host.chars().map(printed) {
-            if label.len() + char.len_utf8() + pid.len() <= MAX_LABEL_BYTES {
-                label.push(char);
-            }
+        let whole: String = format!("{host}:{pid}").chars().map(printed).collect();
+        if whole.len() <= MAX_LABEL_BYTES {
+            return Self(whole.into());
         }
-        Self((label + &pid).into())
+        let longest = MAX_LABEL_BYTES - CUT.len();
+        let end = whole.char_indices().map(|(index, _)| index).find(|index| whole.len() - index <= longest);
+        Self(format!("{CUT}{}", whole.get(end.unwrap_or_default()..).unwrap_or_default()).into())
     }
 
     /// Returns the label as the name of a connection, without the characters that a server refuses in such a name.
@@ -73,8 +76,20 @@ mod tests {
         assert_eq!(Label::of_process("web-7.example.org", 4711).to_string(), "web-7:4711");
         let long = Label::of_process(&"ü".repeat(60), u32::MAX).to_string();
         assert_eq!(Label::new(&long).unwrap().to_string(), long);
-        assert!(long.starts_with("üü") && long.ends_with(":4294967295"), "{long}");
+        assert!(long.starts_with("…üü") && long.ends_with("üü:4294967295"), "{long}");
         assert_eq!(Label::of_process("a\nb\u{202e}", 1).to_string(), "a?b?:1");
+    }
+
+    #[test]
+    fn hosts_that_differ_only_at_the_end_have_different_labels() {
+        let [first, second] = ["x2x9k", "q8z4t"].map(|pod| {
+            let host = format!("my-release-payments-reconciliation-worker-7c9d8f6b5d-{pod}");
+            Label::of_process(&host, 1).to_string()
+        });
+        assert_eq!(first, "…ents-reconciliation-worker-7c9d8f6b5d-x2x9k:1");
+        assert_eq!(second, "…ents-reconciliation-worker-7c9d8f6b5d-q8z4t:1");
+        assert_eq!(Label::of_process(&"x".repeat(46), 1).to_string().len(), 48);
+        assert_eq!(Label::of_process(&"x".repeat(47), 1).to_string().len(), 48);
     }
 
     #[test]

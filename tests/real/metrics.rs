@@ -11,7 +11,8 @@ use redquorum_tests::{Cluster, Server, eventually};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::figures::{
-    CONNECTIONS, Figures, MARGIN, NOTICES_REFUSED, QUARANTINED, RECONNECTS, UNLOCKS_PENDING, VOTES, measured,
+    CONNECTIONS, Figures, MARGIN, NOTICES_REFUSED, QUARANTINED, RECONNECTS, UNLOCKS_PENDING, VOTES,
+    run_with_recorder,
 };
 
 /// The deadline for what should happen at once, on a machine under load.
@@ -61,7 +62,7 @@ fn a_server_that_restarts_empty_shows_in_connections_and_quarantine() {
 
 #[test]
 fn a_notice_that_a_server_refuses_is_counted_and_changes_no_unlock() {
-    measured(&runtime(), async |figures| {
+    run_with_recorder(&runtime(), async |figures| {
         let cluster = Cluster::start(3).await;
         let server = cluster.server(0);
         server.command(&["ACL", "SETUSER", "default", "resetchannels"]).await;

@@ -1,8 +1,9 @@
 //! `redquorum doctor`: checks whether the nodes are a sound quorum.
 
-use std::time::Duration;
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
 use clap::Args;
+use redquorum::__command::keys_of;
 
 use crate::{
     app::App,
@@ -21,14 +22,17 @@ use crate::{
 /// Check whether the nodes are a sound quorum
 ///
 /// Checks each node, and all nodes together, and prints a line for each warning and failure, with the
-/// remedy. Uses plain connections without a registration, and tries the commands of locks with
-/// reserved names, which are deleted afterwards. A check that the user has no permission for is a
-/// warning, "cannot tell". If a check fails, the exit status is 81.
+/// remedy. Uses plain connections without a registration, and tries every command of locks, semaphores,
+/// latches and elections with reserved names, which are deleted afterwards. A check that the user has
+/// no permission for is a warning, "cannot tell". If a check fails, the exit status is 81.
 ///
 /// Single locks are not checked: `inspect` shows the holder of a lock, and `force-unlock` ends the
 /// lock. A key that is deleted by hand comes back with its holder's next renewal.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
+    /// The names of locks whose keys the user needs; without names, the keys of every lock
+    #[arg(value_name = "NAME")]
+    names: Vec<OsString>,
     /// Print all checks, not only warnings and failures
     #[arg(long)]
     all: bool,
@@ -48,18 +52,22 @@ impl Doctor {
     ///
     /// Invalid settings. A failure of a node is a finding, not an error.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
+        let names: Vec<Vec<u8>> = self.names.iter().map(|name| name.as_bytes().to_vec()).collect();
+        for name in &names {
+            keys_of(name)?;
+        }
         let settings = app.settings()?;
         let waiting = Waiting::show(&app.messages, "checking the nodes".to_owned());
-        let facts = gather(&settings, self.watch).await?;
+        let facts = gather(&settings, self.watch, &names).await?;
         drop(waiting);
         let findings = judge(&facts);
         for finding in findings.iter().filter(|finding| self.all || finding.level > Level::Ok) {
             app.output.print(finding)?;
         }
-        if !app.general.json {
+        let summary = Summary::of(facts.nodes.len(), &findings, self.strict);
+        if !app.general.json && (self.all || !summary.is_sound) {
             app.output.print(&NOTE)?;
         }
-        let summary = Summary::of(facts.nodes.len(), &findings, self.strict);
         app.output.print(&summary)?;
         Ok(if summary.is_sound { Exit::Success } else { Exit::Unsound })
     }

@@ -23,7 +23,7 @@ use crate::{
     name,
     settings::Settings,
     supervise::{
-        Job, JobEnd,
+        Job, JobEnd, LeaseTrouble,
         orphans::Orphans,
         rule::{Marks, OnLoss, Rule},
         signals::Signals,
@@ -53,7 +53,7 @@ pub(crate) struct Elect {
     value: OsString,
     /// The time for which the nodes keep a leader without a renewal [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    ttl: Option<Duration>,
+    pub(crate) ttl: Option<Duration>,
     /// The time for which to retry while no quorum answers or can be connected [default: the ttl, or
     /// until nodes in quarantine vote again, if that is later; to connect, the file's connect_timeout,
     /// or 5s]
@@ -102,10 +102,13 @@ impl Elect {
                     leadership = self.campaign(quorum, app) => leadership?,
                 };
                 let ended = self.lead(leadership, rule.clone(), signals, app).await?;
-                if ended.is_demanded || !(ended.is_stopped || self.restart) {
+                let is_stopped = ended.stopped.is_some();
+                if ended.is_demanded || !(is_stopped || self.restart) {
                     return Ok(ended.exit);
                 }
-                if !ended.is_stopped {
+                if !is_stopped {
+                    let end = ended.exit.end_of_command();
+                    app.messages.notice(&format!("{end}: campaigning again in {RESTART_PAUSE:?}"));
                     #[expect(clippy::disallowed_methods, reason = "no lease depends on it")]
                     let pause = tokio::time::sleep(RESTART_PAUSE);
                     tokio::select! {
@@ -162,11 +165,13 @@ impl Elect {
             ("REDQUORUM_TERM", term.clone()),
         ];
         app.messages.notice(&format!("leading {} with term {}", self.shown(), term.display()));
-        let job = Job { command: &self.what.words(), variables, rule };
+        let job = Job { command: &self.what.words(), subject: self.shown(), variables, rule };
         let ended = match job.run(&leadership, signals, app).await {
             // A leadership that ended before the command started counts as a stopped command.
-            Err(Failure { exit: exit @ Exit::LeaseLost, .. }) => {
-                JobEnd { exit, is_stopped: true, is_demanded: false }
+            Err(failure) if failure.exit == Exit::LeaseLost => {
+                app.messages.notice(&failure.in_one_line());
+                let stopped = Some(LeaseTrouble { cause: failure.message, reasons: failure.evidence });
+                JobEnd { exit: failure.exit, stopped, is_demanded: false }
             }
             ended => ended?,
         };

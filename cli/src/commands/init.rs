@@ -1,18 +1,23 @@
 //! `redquorum init`: initialises new nodes as a quorum.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use clap::Args;
+use futures::future::join_all;
 use redquorum::{
-    __command::connectors,
+    __command::{NodeConnector, connectors},
     admin::{self, InitOutcome},
     error::{AdminError, ConfigError, NodeReplies, NodeReply},
 };
 use serde::Serialize;
 
 use crate::{
-    app::App, exit::Exit, failure::Failure, shortage::ShortageReporter, table, wait_report::report_connecting,
+    app::App, connect::NodeConnection, consent, counted::counted, doctor::gather::metadata, duration,
+    exit::Exit, failure::Failure, shortage::ShortageReporter, table, wait_report::report_connecting,
 };
+
+/// The time limit of a node's answer before a question. A node that takes longer is reported by `init` itself.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Initialise new nodes as a quorum
 ///
@@ -24,12 +29,19 @@ use crate::{
 /// With --if-needed, a quorum that is initialised already is a success. Use this option in a
 /// deployment job, not at the start of each service: a single node, or nodes that all lost their
 /// data at once, look like new nodes, and would vote beside leases that are still held.
+///
+/// On a terminal, the command asks before it admits nodes that are in quarantine already, unless --yes
+/// is given. A client has registered with these nodes, which may have restarted or may have been
+/// flushed while a lease is held.
 #[derive(Args, Debug)]
 pub(crate) struct Init {
     /// Succeed without a change if the nodes are this quorum already; nodes without metadata join after
     /// a quarantine
     #[arg(long)]
     if_needed: bool,
+    /// Admit nodes in quarantine without a question
+    #[arg(short, long)]
+    yes: bool,
 }
 
 /// The output of `init`.
@@ -61,6 +73,9 @@ impl Init {
             was_made: true,
             absent: BTreeMap::new(),
         };
+        if !self.yes && consent::has_terminal() {
+            confirm(&nodes).await?;
+        }
         let init = async {
             if self.if_needed {
                 return admin::init_if_needed(&builder).await;
@@ -82,6 +97,42 @@ impl Init {
         app.output.print(&output)?;
         Ok(Exit::Success)
     }
+}
+
+/// Asks whether new nodes may be admitted that are in quarantine already.
+///
+/// # Errors
+///
+/// [`Exit::Declined`] if the answer is no.
+async fn confirm(nodes: &[NodeConnector]) -> Result<(), Failure> {
+    let quarantines = join_all(nodes.iter().map(quarantine_of_new_node)).await;
+    // A node that is not new makes `init` change nothing. A node without an answer does, too.
+    let Some(quarantines) = quarantines.into_iter().collect::<Option<Vec<Duration>>>() else { return Ok(()) };
+    let quarantined = quarantines.iter().filter(|rest| !rest.is_zero()).count();
+    let Some(longest) = quarantines.iter().max().filter(|rest| !rest.is_zero()) else { return Ok(()) };
+    let verb = if quarantined == 1 { "is" } else { "are" };
+    let question = format!(
+        "{quarantined} of {} {verb} in quarantine, because the nodes restarted, were flushed, or are new.\nIf a client \
+         has ever locked here, its lease may still be held, and after `init` a second client could get the same \
+         lock. The quarantine ends in {}.\nInitialise the nodes, because no client has ever locked here?",
+        counted(nodes.len(), "node"),
+        duration::shown(*longest)
+    );
+    if consent::ask(question).await? {
+        return Ok(());
+    }
+    let message =
+        format!("no node was changed: the nodes vote in {} without `init`", duration::shown(*longest));
+    Err(Failure::new(Exit::Declined, message))
+}
+
+/// Returns the rest of the quarantine of a new node; zero without a quarantine, and `None` if the node has voted before
+/// or does not answer.
+async fn quarantine_of_new_node(node: &NodeConnector) -> Option<Duration> {
+    let mut connection = NodeConnection::open(node, ANSWER_TIMEOUT).await.ok()?;
+    let is_new = metadata::is_new(&mut connection).await.ok()?.ok()?;
+    let quarantine = metadata::quarantine(&mut connection).await.ok()?.ok()?;
+    is_new.then(|| quarantine.unwrap_or_default())
 }
 
 /// Adds to an error the state of the nodes and the remedy.

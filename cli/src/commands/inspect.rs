@@ -5,11 +5,11 @@ use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Dur
 use clap::{Args, value_parser};
 use console::{Term, measure_text_width};
 use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
-use redquorum::{Quorum, inspection::LockState};
+use redquorum::{__command::connectors, Quorum, inspection::LockState};
 
 use crate::{
     app::App, changes::Changes, counted::counted, duration, exit::Exit, failure::Failure,
-    lock_view::LockView, name, stopwatch,
+    lock_view::LockView, name, partial_view::with_holders, stopwatch,
 };
 
 /// The number of slots that are inspected in parallel.
@@ -62,7 +62,7 @@ impl Inspect {
     /// Fewer answers than a quorum.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
-        app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
+        let inspected = app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
             if let Some(interval) = self.interval {
                 return self.watch(quorum, interval, app).await.map(|never| match never {});
             }
@@ -75,8 +75,14 @@ impl Inspect {
             }
             self.report_excess_slots(quorum, app).await;
             Ok(Exit::Success)
-        })
-        .await
+        });
+        match inspected.await {
+            Err(failure) if failure.exit == Exit::NoQuorum && self.permits.is_none() => {
+                let nodes = connectors(&settings.builder())?;
+                Err(with_holders(failure, &nodes, self.name.as_bytes()).await)
+            }
+            inspected => inspected,
+        }
     }
 
     /// Reports held slots beyond the given number of permits, which other clients exceed.

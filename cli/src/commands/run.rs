@@ -21,7 +21,7 @@ use crate::{
     holders, name,
     settings::Settings,
     supervise::{
-        Job, JobEnd,
+        Job, JobEnd, LeaseTrouble,
         rule::{Marks, OnLoss, Rule},
     },
     wait_report::report_wait,
@@ -54,7 +54,7 @@ pub(crate) struct Run {
     permits: Option<u32>,
     /// The time for which the nodes keep the lock without a renewal [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    ttl: Option<Duration>,
+    pub(crate) ttl: Option<Duration>,
     /// The time to wait for other holders; 0 makes one attempt [default: without limit]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
@@ -162,7 +162,8 @@ impl Run {
                 signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
                 acquired = self.acquire(quorum, app) => acquired?,
             };
-            let job = Job { command: &self.what.words(), variables: self.variables(&guard), rule };
+            let (variables, subject) = (self.variables(&guard), self.shown());
+            let job = Job { command: &self.what.words(), subject, variables, rule };
             let ended = job.run(guard.lease(), signals, app).await?;
             self.unlock(guard, ended, app).await
         })
@@ -193,7 +194,10 @@ impl Run {
     async fn acquire(&self, quorum: &Quorum, app: &App) -> Result<RunGuard, Failure> {
         let lock = self.lock(quorum);
         if self.wait == Some(Duration::ZERO) {
-            return lock.try_once().await?.ok_or_else(|| Failure::new(Exit::Held, self.held_at_once()));
+            return match lock.try_once().await? {
+                Some(guard) => Ok(guard),
+                None => Err(self.held(quorum, self.held_at_once()).await),
+            };
         }
         let waiting = Waiting::show(&app.messages, format!("waiting for {}", self.shown()));
         // A semaphore has several holders, and the unlock by any of them may end the wait.
@@ -203,7 +207,7 @@ impl Run {
             let Some(wait) = self.wait else { return Ok(lock.acquire().await?) };
             match lock.acquire_within(wait).await? {
                 Some(guard) => Ok(guard),
-                None => Err(self.held_throughout(quorum, wait).await),
+                None => Err(self.held(quorum, self.held_throughout(wait)).await),
             }
         };
         tokio::select! {
@@ -213,18 +217,21 @@ impl Run {
         }
     }
 
-    /// Returns the failure of a wait during which other clients held the lock, with their leases as
-    /// evidence.
-    async fn held_throughout(&self, quorum: &Quorum, waited: Duration) -> Failure {
+    /// Returns the message of a wait during which other clients held the lock.
+    fn held_throughout(&self, waited: Duration) -> String {
         let (shown, waited) = (self.shown(), duration::shown(waited));
-        let message = match (self.permits, self.names.len()) {
+        match (self.permits, self.names.len()) {
             (Some(permits), _) => {
                 let permits = counted(permits as usize, "permit");
                 format!("{shown} has {permits}, and none was free within --wait {waited}")
             }
             (None, 1) => format!("{shown} was not free within --wait {waited}"),
             (None, _) => format!("{shown} were not all free at once within --wait {waited}"),
-        };
+        }
+    }
+
+    /// Returns the failure of a lock that other clients hold, with their leases as evidence.
+    async fn held(&self, quorum: &Quorum, message: String) -> Failure {
         let evidence = match (self.permits, self.names.first()) {
             (Some(permits), Some(name)) => holders::of_semaphore(quorum, name.as_bytes(), permits).await,
             _ => holders::of_lock(quorum, &self.names).await,
@@ -263,13 +270,9 @@ impl Run {
 
     async fn unlock(&self, guard: RunGuard, ended: JobEnd, app: &App) -> Result<Exit, Failure> {
         let unlocked = guard.unlock().await;
-        if ended.is_stopped {
-            let message = format!(
-                "the command was stopped, as the lease on {} was lost or not renewed in time: `redquorum \
-                 doctor` checks the nodes",
-                self.shown()
-            );
-            return Err(Failure::new(Exit::LeaseLost, message));
+        if let Some(LeaseTrouble { cause, reasons }) = ended.stopped {
+            let message = format!("the command was stopped, as {cause}: `redquorum doctor` checks the nodes");
+            return Err(Failure { evidence: reasons, ..Failure::new(Exit::LeaseLost, message) });
         }
         match unlocked {
             Ok(replies) => {

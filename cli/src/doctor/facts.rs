@@ -118,8 +118,12 @@ pub(crate) struct Access {
     pub(crate) loads: Reply<()>,
     /// Whether a script runs by its hash.
     pub(crate) by_hash: Reply<()>,
-    /// The result of each command; the server's error text if no script could run.
+    /// The refused commands; the server's error text if no script could run.
     pub(crate) trial: Reply<CommandTrial>,
+    /// The patterns of keys of this library that the user lacks, with the server's error texts.
+    pub(crate) lacking_keys: Vec<(&'static str, String)>,
+    /// The keys of locks; the server's error text if no script could run.
+    pub(crate) lock_keys: Reply<LockKeys>,
     /// Whether a published notice arrives.
     pub(crate) notices: Result<(), NoticeFailure>,
 }
@@ -151,13 +155,22 @@ pub(crate) enum NoticePermission {
     Channel,
 }
 
-/// The results of every command that locks need.
+/// The results of every command of the script.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CommandTrial {
-    /// The commands that were refused for a missing permission, with the server's error texts.
-    pub(crate) forbidden: Vec<(String, String)>,
-    /// The first error for another reason.
-    pub(crate) failure: Option<String>,
+    /// The refused commands with the server's error texts, each command once.
+    pub(crate) refused: Vec<(String, String)>,
+}
+
+/// The keys of locks that the user may use.
+#[derive(Clone, Debug)]
+pub(crate) enum LockKeys {
+    /// The keys of every name.
+    All,
+    /// The keys of some names: the patterns of keys, if the user may read its own permissions.
+    Some(Option<Vec<String>>),
+    /// The results of given names: the name, and the server's error text if it refused the key.
+    Named(Vec<(String, Reply<()>)>),
 }
 
 /// The metadata of a node about its quorum.

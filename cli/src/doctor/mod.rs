@@ -12,4 +12,5 @@ pub(crate) mod facts;
 pub(crate) mod finding;
 pub(crate) mod gather;
 pub(crate) mod judge;
+pub(crate) mod refusal;
 pub(crate) mod report;

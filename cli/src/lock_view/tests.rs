@@ -67,3 +67,11 @@ fn a_long_owner_is_shortened_to_its_beginning_and_number() {
     assert_eq!(short(OWNER), "5f0c1f1e…:1234");
     assert_eq!(short("ü".repeat(40).as_str()), "üüüüüüüü…");
 }
+
+#[test]
+fn a_long_label_is_shortened_to_its_end() {
+    assert_eq!(short_label("web-7:4711"), "web-7:4711");
+    assert_eq!(short_label("seventeen-long:12"), "seventeen-long:12");
+    assert_eq!(short_label("my-worker-7c9d8f6b5d-x2x9k:1"), "…9d8f6b5d-x2x9k:1");
+    assert_eq!(short_label(&"ü".repeat(18)), format!("…{}", "ü".repeat(16)));
+}

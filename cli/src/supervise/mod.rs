@@ -21,6 +21,7 @@ use self::{
     child::{Child, ChildChange},
     guardian::Guardian,
     orphans::Orphans,
+    renewal_report::{RenewalReporter, node_reasons, trouble, with_reasons},
     rule::{Rule, RuleStep},
     signals::Signals,
     terminal::Terminal,
@@ -31,6 +32,7 @@ mod child;
 pub(crate) mod exec_child;
 pub(crate) mod guardian;
 pub(crate) mod orphans;
+mod renewal_report;
 pub(crate) mod rule;
 pub(crate) mod signals;
 mod terminal;
@@ -39,19 +41,30 @@ mod terminal;
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) command: &'a [OsString],
+    /// The name of the lock in reports.
+    pub(crate) subject: String,
     /// The variables that are added to the environment.
     pub(crate) variables: Vec<(&'static str, OsString)>,
     pub(crate) rule: Rule,
 }
 
 /// The end of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JobEnd {
     pub(crate) exit: Exit,
-    /// Whether the rule sent SIGTERM or SIGKILL for the lease.
-    pub(crate) is_stopped: bool,
+    /// The state of the lease at the first SIGTERM or SIGKILL of the rule; `None` if the rule sent no signal.
+    pub(crate) stopped: Option<LeaseTrouble>,
     /// Whether redquorum received SIGTERM or SIGINT, and passed the signal on.
     pub(crate) is_demanded: bool,
+}
+
+/// The reason for which a command is stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseTrouble {
+    /// The loss or the missing renewal, as a clause.
+    pub(crate) cause: String,
+    /// The replies of the nodes that have not renewed the lease, as `node: reason`.
+    pub(crate) reasons: Vec<String>,
 }
 
 impl Job<'_> {
@@ -72,7 +85,7 @@ impl Job<'_> {
         signals: &mut Signals,
         app: &App,
     ) -> Result<JobEnd, Failure> {
-        let Self { command, variables, mut rule } = self;
+        let Self { command, subject, variables, mut rule } = self;
         // This process may have been stopped or suspended since the lock was acquired.
         if rule.at(lease.remaining()).is_some() {
             let message = "the lease ended before the command was started, as this process or its machine was \
@@ -94,13 +107,21 @@ impl Job<'_> {
             return Err(failure);
         }
         let (mut is_demanded, group) = (false, child.group());
+        let mut reporter = RenewalReporter::new(&subject, rule.warning());
+        let mut stopped = None;
         let ended = loop {
             if let Some(step) = rule.at(lease.remaining()) {
-                perform(step, &child, lease.remaining(), app);
+                let trouble = perform(step, &child, lease, &subject, app);
+                stopped.get_or_insert(trouble);
             }
             tokio::select! {
                 biased;
                 () = expiring(lease, rule.mark()) => {}
+                () = reporter.due(lease), if rule.mark().is_some() && !rule.has_intervened() => {
+                    if let Some(message) = reporter.report(lease) {
+                        app.messages.notice(&message);
+                    }
+                }
                 change = child.next_change() => match (change, &terminal) {
                     (Ok(ChildChange::Ended(exit)), _) => break Ok(exit),
                     (Err(failure), _) => break Err(failure),
@@ -116,7 +137,8 @@ impl Job<'_> {
                         // The lease may have ended during the stop, and is checked before the command
                         // continues.
                         if let Some(step) = rule.at(lease.remaining()) {
-                            perform(step, &child, lease.remaining(), app);
+                            let trouble = perform(step, &child, lease, &subject, app);
+                            stopped.get_or_insert(trouble);
                         }
                         if let Some(terminal) = &terminal {
                             terminal.lend(child.group());
@@ -133,36 +155,37 @@ impl Job<'_> {
         if let Some(terminal) = &terminal {
             terminal.take_back(child.group());
         }
-        let is_stopped = rule.has_intervened();
-        if is_stopped {
+        let stopped = stopped.filter(|_| rule.has_intervened());
+        if stopped.is_some() {
             // Another client may soon hold the lock, so the rest of the command's group must not run on.
             child.signal(Signal::SIGKILL);
         }
         let exit = ended?;
         guardian.dismiss();
-        Ok(JobEnd { exit, is_stopped, is_demanded })
+        Ok(JobEnd { exit, stopped, is_demanded })
     }
 }
 
-fn perform(step: RuleStep, child: &Child, left: Duration, app: &App) {
+/// Performs a step of the rule, and reports the step with its reasons.
+fn perform(step: RuleStep, child: &Child, lease: &Lease, subject: &str, app: &App) -> LeaseTrouble {
     match step {
         RuleStep::Term => {
             child.signal(Signal::SIGTERM);
             // A stopped process handles SIGTERM only after SIGCONT.
             child.signal(Signal::SIGCONT);
-            app.messages.notice(&format!("the lease ends in {left:.1?} and is not renewed: SIGTERM"));
         }
-        RuleStep::Kill => {
-            child.signal(Signal::SIGKILL);
-            let message = if left.is_zero() {
-                "the lease is lost: SIGKILL".to_owned()
-            } else {
-                format!("the lease ends in {left:.1?} and is not renewed: SIGKILL")
-            };
-            app.messages.notice(&message);
-        }
-        RuleStep::Report => app.messages.notice("the lease is lost: the command runs on without it"),
+        RuleStep::Kill => child.signal(Signal::SIGKILL),
+        RuleStep::Report => {}
     }
+    let act = match step {
+        RuleStep::Term => "SIGTERM",
+        RuleStep::Kill => "SIGKILL",
+        RuleStep::Report => "the command runs on without it",
+    };
+    let trouble = LeaseTrouble { cause: trouble(lease, subject), reasons: node_reasons(lease) };
+    let message = format!("{}: {act}", trouble.cause);
+    app.messages.notice(&with_reasons(message, &trouble.reasons));
+    trouble
 }
 
 async fn expiring(lease: &Lease, mark: Option<Duration>) {

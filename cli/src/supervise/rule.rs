@@ -22,7 +22,7 @@ pub(crate) enum OnLoss {
     Ignore,
 }
 
-/// The two marks before the end of validity at which signals are sent.
+/// The marks before the end of validity: of the warning, and of the two signals.
 ///
 /// ```text
 ///   renewed          SIGTERM                 SIGKILL         end of validity
@@ -36,6 +36,8 @@ pub(crate) struct Marks {
     /// The time from SIGKILL to the end of validity: for timers, the delivery of the signal, and the
     /// kernel's work for a killed process.
     pub(crate) margin: Duration,
+    /// The remaining validity below which a lease counts as not renewed. A renewed lease has more.
+    pub(crate) warning: Duration,
 }
 
 impl Marks {
@@ -62,7 +64,7 @@ impl Marks {
                  a longer --ttl"
             ));
         }
-        Ok(Self { grace, margin })
+        Ok(Self { grace, margin, warning: ttl / 2 })
     }
 }
 
@@ -133,6 +135,11 @@ impl Rule {
         }
     }
 
+    /// Returns the remaining validity below which the lease counts as not renewed.
+    pub(crate) fn warning(&self) -> Duration {
+        self.marks.warning
+    }
+
     /// Whether the command received SIGTERM or SIGKILL for its lease.
     pub(crate) fn has_intervened(&self) -> bool {
         matches!(self.phase, RulePhase::SigtermSent | RulePhase::Killed)
@@ -158,10 +165,12 @@ mod tests {
     #[test]
     fn the_marks_are_fractions_of_the_ttl() {
         let marks = |ttl| Marks::new(ttl, None).unwrap();
-        let (grace, margin) = (Duration::from_secs(5), Duration::from_secs(1));
-        assert_eq!(marks(TTL), Marks { grace, margin });
-        let (grace, margin) = (Duration::from_millis(500), Duration::from_millis(150));
-        assert_eq!(marks(Duration::from_secs(3)), Marks { grace, margin });
+        let (grace, margin, warning) =
+            (Duration::from_secs(5), Duration::from_secs(1), Duration::from_secs(15));
+        assert_eq!(marks(TTL), Marks { grace, margin, warning });
+        let (grace, margin, warning) =
+            (Duration::from_millis(500), Duration::from_millis(150), Duration::from_millis(1500));
+        assert_eq!(marks(Duration::from_secs(3)), Marks { grace, margin, warning });
     }
 
     #[test]

@@ -25,7 +25,8 @@ async fn arguments_override_the_environment_which_overrides_the_file() {
     for (node_argument, variable, expected) in
         [(Some(node.as_str()), NO_SERVER, 0), (None, node.as_str(), 0), (Some(NO_SERVER), node.as_str(), 69)]
     {
-        let mut command = redquorum(["--config", &file]);
+        let mut command = redquorum::<&str>([]);
+        command.env("REDQUORUM_CONFIG", &file);
         command.args(node_argument.map(|node| ["--node", node]).into_iter().flatten());
         command.args(job).env("REDQUORUM_NODES", variable);
         let run = output(command).await;
@@ -68,4 +69,71 @@ async fn an_error_in_a_file_names_its_place() {
         assert_eq!(exit_code(&run), exit, "{text:?}: {}", stderr(&run));
         assert!(stderr(&run).contains(named), "{text:?}: {}", stderr(&run));
     }
+}
+
+/// The file is an argument, so an exported variable of another quorum has no effect.
+#[tokio::test]
+async fn a_file_of_an_argument_overrides_the_environment_with_a_notice() {
+    let cluster = Cluster::start(2).await;
+    let (named, exported) = (cluster.server(0), cluster.server(1));
+    let scratch = Scratch::new();
+    let file = scratch.file("redquorum.toml");
+    let nodes = format!("nodes = [{:?}]\n", named.url());
+    std::fs::write(&file, format!("{nodes}name = \"of-the-file\"\n")).unwrap();
+    let init = |file: &str| {
+        let mut command = redquorum(["--config", file, "--json", "init"]);
+        command.env("REDQUORUM_NODES", exported.url()).env("REDQUORUM_NAME", "of-the-environment");
+        command.env("REDQUORUM_MAX_TTL", "45s");
+        command
+    };
+    let done = output(init(&file)).await;
+    assert_eq!(exit_code(&done), 0, "{}", stderr(&done));
+    for words in [&*format!("127.0.0.1:{}", named.port()), "name=of-the-file", "max_ttl=45000ms"] {
+        assert!(stdout(&done).contains(words), "{words:?} is not in {}", stdout(&done));
+    }
+    assert_eq!(
+        stderr(&done),
+        format!(
+            "{{\"notice\":{{\"message\":\"--config {file} overrides REDQUORUM_NODES and REDQUORUM_NAME\"}}}}\n"
+        )
+    );
+    assert!(exported.keys().await.is_empty());
+    // A file without nodes leaves them to the environment, without a notice.
+    std::fs::write(&file, "").unwrap();
+    let done = output(init(&file)).await;
+    assert_eq!((exit_code(&done), stderr(&done)), (0, String::new()));
+    assert!(stdout(&done).contains(&format!("127.0.0.1:{}", exported.port())), "{}", stdout(&done));
+    // Equal values are no conflict, and an explicit node overrides both.
+    std::fs::write(&file, &nodes).unwrap();
+    for (node_argument, variable) in [(None, named.url()), (Some(named.url()), exported.url())] {
+        let mut command = redquorum(["--config", &file, "inspect", "job"]);
+        command.args(node_argument.iter().flat_map(|node| ["--node", node]));
+        command.env("REDQUORUM_NODES", variable).env("REDQUORUM_NAME", "of-the-file");
+        command.env("REDQUORUM_MAX_TTL", "45s");
+        let inspected = output(command).await;
+        assert_eq!((exit_code(&inspected), stderr(&inspected)), (0, String::new()));
+    }
+}
+
+/// The options of certificates and of the label have variables, too.
+#[tokio::test]
+async fn a_file_of_an_argument_overrides_variables_of_options() {
+    let scratch = Scratch::new();
+    let file = scratch.file("redquorum.toml");
+    std::fs::write(
+        &file,
+        format!("nodes = [{NO_SERVER:?}]\nlabel = \"of-the-file\"\n[tls]\nca = \"/nowhere/file.pem\"\n"),
+    )
+    .unwrap();
+    let inspect = |more: &[&str]| {
+        let mut command = redquorum(["--config", &file]);
+        command.args(more).args(["inspect", "job"]);
+        command.env("REDQUORUM_CA", "/nowhere/variable.pem").env("REDQUORUM_LABEL", "of-the-environment");
+        output(command)
+    };
+    let shown = inspect(&[]).await;
+    assert_eq!(exit_code(&shown), 74, "{}", stderr(&shown));
+    assert!(stderr(&shown).contains("/nowhere/file.pem: "), "{}", stderr(&shown));
+    let shown = inspect(&["--ca", "/nowhere/argument.pem"]).await;
+    assert!(stderr(&shown).contains("/nowhere/argument.pem: "), "{}", stderr(&shown));
 }

@@ -7,7 +7,10 @@ use redquorum_tests::{Cluster, ServerOptions, eventually};
 use serde_json::Value;
 
 use super::{
-    redquorum::{TIME_LIMIT, command_on, exit_code, json, output, redquorum, stderr, stdout},
+    redquorum::{
+        TIME_LIMIT, command_admitting_new_nodes, command_on, exit_code, json, output, redquorum, stderr,
+        stdout,
+    },
     scratch::Scratch,
 };
 
@@ -67,17 +70,18 @@ async fn a_sound_quorum_is_reported_in_one_line_or_by_check() {
         text.lines().last().is_some_and(|line| line.starts_with("3 nodes, ") && line.ends_with(end))
     };
     assert!(is_last(&brief, ", 0 failures; sound"), "{brief}");
-    // The note explains why a lock whose key was deleted exists again.
-    let notes: Vec<&str> = brief.lines().filter(|line| line.starts_with("note  ")).collect();
-    let [note] = *notes else { panic!("{brief}") };
-    for words in ["`redquorum force-unlock NAME`", "DEL", "forceUnlock", "next renewal"] {
-        assert!(note.contains(words), "{words}: {note}");
-    }
+    assert!(!brief.contains("note  "), "{brief}");
     let findings = json(&output(command_on(&cluster, ["--json", "doctor", "--watch", "0"])).await);
     assert!(findings.iter().rev().skip(1).all(|finding| finding["level"] != "note"), "{findings:?}");
     let doctor = output(command_on(&cluster, ["doctor", "--all"])).await;
     assert_eq!((exit_code(&doctor), stderr(&doctor)), (0, String::new()), "{}", stdout(&doctor));
     let text = stdout(&doctor);
+    // The note explains why a lock whose key was deleted exists again.
+    let notes: Vec<&str> = text.lines().filter(|line| line.starts_with("note  ")).collect();
+    let [note] = *notes else { panic!("{text}") };
+    for words in ["`redquorum force-unlock NAME`", "DEL", "forceUnlock", "next renewal"] {
+        assert!(note.contains(words), "{words}: {note}");
+    }
     // The servers are on one machine, which is a warning. Load may add warnings about latency.
     let not_ok = text.lines().filter(|line| !line.starts_with("ok ") && !line.contains("  latency "));
     let not_ok: Vec<&str> =
@@ -203,6 +207,9 @@ async fn missing_permissions_are_found() {
         "+zrange",
         "+zrank",
         "+zscore",
+        "+pexpireat",
+        "+zcount",
+        "+zremrangebyscore",
     ];
     let cluster = initialised_cluster(ServerOptions::default()).await;
     let urls: Vec<_> =
@@ -227,7 +234,11 @@ async fn missing_permissions_are_found() {
         ("-hset", "permissions", "fail", "+hset"),
         ("-del", "permissions", "fail", "+del"),
         ("-set", "permissions", "fail", "+set"),
-        ("-zadd", "waiting", "warn", "+zadd"),
+        ("-exists", "permissions", "fail", "+exists"),
+        ("-zadd", "waiting", "fail", "+zadd"),
+        ("-zcount", "waiting", "fail", "+zcount"),
+        ("-zremrangebyscore", "waiting", "fail", "+zremrangebyscore"),
+        ("-pexpireat", "waiting", "fail", "+pexpireat"),
         ("-evalsha", "scripts", "fail", "+evalsha"),
         ("-eval", "scripts", "fail", "+eval"),
         ("-subscribe", "notices", "warn", "+subscribe"),
@@ -235,14 +246,145 @@ async fn missing_permissions_are_found() {
         ("resetchannels", "notices", "warn", "&redisson_lock__channel:*"),
         ("-info", "info", "fail", "+info"),
         ("-time", "clock", "warn", "+time"),
-        ("-hmget", "metadata", "warn", "cannot tell"),
-        ("-pttl", "quarantine", "warn", "cannot tell"),
+        ("-hmget", "metadata", "warn", "+hmget"),
+        ("-pttl", "quarantine", "warn", "+pttl"),
     ] {
         assert_finding(&doctor(&[taken]).await, check, port, level, words);
     }
     let narrow = doctor(&["resetkeys", "~redquorum:*"]).await;
-    assert_finding(&narrow, "permissions", port, "fail", "forbidden: set");
+    assert_finding(&narrow, "permissions", port, "fail", "ACL SETUSER ... ~redisson_lock_token:*");
     wait_for_clean_nodes(&cluster).await;
+}
+
+/// Runs `doctor` as the user `locker` with these permissions.
+async fn doctor_with_permissions(cluster: &Cluster, rules: &[&str], names: &[&str]) -> Output {
+    for server in cluster.servers() {
+        let user = ["ACL", "SETUSER", "locker", "reset", "on", ">first"];
+        server.command(&[&user, rules].concat()).await;
+    }
+    let urls: Vec<_> =
+        cluster.urls().iter().map(|url| url.replace("redis://", "redis://locker:first@")).collect();
+    let mut command = redquorum(QUICK);
+    command.args(names).env("REDQUORUM_NODES", urls.join(","));
+    output(command).await
+}
+
+/// A user with every command lacks keys, so the remedy names keys and no command.
+#[tokio::test]
+async fn the_remedy_for_missing_keys_names_keys() {
+    let cluster = initialised_cluster(ServerOptions::default()).await;
+    let port = Some(cluster.server(1).port());
+    for (keys, lacking) in [
+        (&["~lock:*"][..], "ACL SETUSER ... ~redquorum:* ~redisson_lock_token:*"),
+        (&["~lock:*", "~redquorum:*"], "ACL SETUSER ... ~redisson_lock_token:*"),
+        (&["~lock:*", "~redisson_lock_token:*", "~redquorum:node", "~redquorum:[a-kn-z]*"], "~redquorum:*"),
+    ] {
+        let doctor = doctor_with_permissions(&cluster, &[keys, &["&*", "+@all"]].concat(), &[]).await;
+        assert_eq!(exit_code(&doctor), 81);
+        assert_finding(&doctor, "permissions", port, "fail", lacking);
+        let (_, found) = found(&doctor, "permissions", port);
+        assert!(!found.contains(" +"), "a command is named: {found}");
+    }
+}
+
+#[tokio::test]
+async fn the_keys_of_locks_are_checked() {
+    let cluster = initialised_cluster(ServerOptions::default()).await;
+    let port = Some(cluster.server(1).port());
+    let own = ["~redquorum:*", "~redisson_lock_token:*", "&*", "+@all"];
+    // The user may read its permissions, which allow no key of a lock.
+    let no_locks = doctor_with_permissions(&cluster, &own, &[]).await;
+    assert_finding(&no_locks, "keys", port, "fail", "~lock:*");
+    assert_eq!(exit_code(&no_locks), 81);
+    let some = [&["~lock:*"], &own[..]].concat();
+    assert_finding(&doctor_with_permissions(&cluster, &some, &[]).await, "keys", port, "ok", "~lock:*");
+    // Without that permission, the doctor needs a name.
+    let blind = [&some[..], &["-acl"]].concat();
+    let unknown = doctor_with_permissions(&cluster, &blind, &[]).await;
+    assert_finding(&unknown, "keys", port, "warn", "`redquorum doctor NAME`");
+    assert_eq!(exit_code(&unknown), 0, "{}", stdout(&unknown));
+    let named = doctor_with_permissions(&cluster, &blind, &["lock:a", "job"]).await;
+    assert_finding(&named, "keys", port, "fail", "ACL SETUSER ... ~job");
+    assert_eq!(exit_code(&named), 81);
+    let named = doctor_with_permissions(&cluster, &blind, &["lock:a"]).await;
+    assert_finding(&named, "keys", port, "ok", "lock:a");
+    assert_eq!(exit_code(&named), 0, "{}", stdout(&named));
+    // Read permissions are not enough.
+    let read_only = [&["%R~lock:*"], &own[..], &["-acl"]].concat();
+    let named = doctor_with_permissions(&cluster, &read_only, &["lock:a"]).await;
+    assert_finding(&named, "keys", port, "fail", "ACL SETUSER ... ~lock:a");
+    let all = doctor_with_permissions(&cluster, &["~*", "&*", "+@all"], &[]).await;
+    assert_finding(&all, "keys", port, "ok", "all names");
+    wait_for_clean_nodes(&cluster).await;
+}
+
+/// The doctor checks the keys of a held lock without a change of the lock.
+#[tokio::test]
+async fn a_check_of_the_keys_of_a_lock_changes_no_lock() {
+    let cluster = initialised_cluster(ServerOptions::default()).await;
+    let quorum = builder(&cluster).connect().await.unwrap();
+    let guard = quorum.red_lock("lock:a").lock().await.unwrap();
+    let doctor = output(command_on(&cluster, [&QUICK[..], &["lock:a"]].concat())).await;
+    assert_eq!(exit_code(&doctor), 0, "{}", stdout(&doctor));
+    guard.renew().await.unwrap();
+    assert!(guard.unlock().await.unwrap().has_quorum());
+    cluster.server(1).command(&["SET", "text", "1"]).await;
+    let doctor = output(command_on(&cluster, [&QUICK[..], &["text"]].concat())).await;
+    assert_finding(&doctor, "keys", Some(cluster.server(1).port()), "fail", "WRONGTYPE");
+    let refused = output(command_on(&cluster, ["doctor", "redquorum:node"])).await;
+    assert_eq!(exit_code(&refused), 64, "{}", stderr(&refused));
+}
+
+/// The error of a renamed command is about no permission.
+#[tokio::test]
+async fn the_remedy_for_a_renamed_command_names_the_command() {
+    for (renamed, check) in
+        [("TIME", "commands"), ("ZADD", "commands"), ("EVAL", "scripts"), ("INFO", "info")]
+    {
+        let lower = renamed.to_lowercase();
+        let options = ServerOptions::default().config("rename-command", &format!("{renamed} OTHER"));
+        let cluster = Cluster::start_with(1, options).await;
+        let doctor = output(command_on(&cluster, QUICK)).await;
+        assert_eq!(exit_code(&doctor), 81);
+        let port = Some(cluster.server(0).port());
+        let words = format!("the server has no command `{lower}`");
+        assert_finding(&doctor, check, port, "fail", &words);
+        for finding in json(&doctor) {
+            let text = finding.to_string();
+            for wrong in ["ACL SETUSER", "MISCONF", "beginning with", "return 1"] {
+                assert!(!text.contains(wrong), "{wrong:?} is in {text}");
+            }
+        }
+        if renamed == "EVAL" {
+            let run = output(command_admitting_new_nodes(&cluster, ["run", "job", "--", "true"])).await;
+            assert!(stderr(&run).contains("EVAL"), "{}", stderr(&run));
+            assert!(!stderr(&run).contains("beginning with"), "the script is quoted: {}", stderr(&run));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_listing_needs_scan() {
+    let cluster = initialised_cluster(ServerOptions::default()).await;
+    let port = Some(cluster.server(1).port());
+    let doctor = doctor_with_permissions(&cluster, &["~*", "&*", "+@all", "-scan"], &[]).await;
+    assert_finding(&doctor, "listing", port, "warn", "+scan");
+    assert_eq!(exit_code(&doctor), 0, "{}", stdout(&doctor));
+}
+
+/// A node of a cluster refuses reads for a reason that no permission removes.
+#[tokio::test]
+async fn the_remedy_for_a_cluster_node_is_a_standalone_master() {
+    let options = ServerOptions::default().config("cluster-enabled", "yes");
+    let cluster = Cluster::start_with(1, options).await;
+    let doctor = output(command_on(&cluster, QUICK)).await;
+    assert_eq!(exit_code(&doctor), 81);
+    assert!(
+        !stdout(&doctor).contains("ACL SETUSER") && !stdout(&doctor).contains("allow "),
+        "{}",
+        stdout(&doctor)
+    );
+    assert_finding(&doctor, "metadata", Some(cluster.server(0).port()), "warn", "standalone");
 }
 
 /// Servers with these settings lose votes in a restart. Only a restart guard makes that harmless.

@@ -101,3 +101,18 @@ async fn manual_pages_are_printed_or_written_to_a_directory() {
     let nowhere = output(redquorum(["man", "/nowhere"])).await;
     assert_eq!(exit_code(&nowhere), 74, "{}", stderr(&nowhere));
 }
+
+/// Users of `consul lock` and `flock` try the options of these tools.
+#[tokio::test]
+async fn an_option_of_another_tool_gets_advice() {
+    for (arguments, advice) in [
+        (&["run", "job", "--timeout", "5s", "--", "true"][..], "`--wait DURATION`"),
+        (&["run", "job", "--timeout=5s", "--", "true"], "`--wait DURATION`"),
+        (&["run", "job", "--nonblock", "--", "true"], "`--wait 0`"),
+        (&["run", "-n", "job", "--", "true"], "`--wait 0`"),
+    ] {
+        let shown = output(redquorum(arguments)).await;
+        assert_eq!(exit_code(&shown), 64, "{}", stderr(&shown));
+        assert!(stderr(&shown).contains(advice), "{arguments:?}: {}", stderr(&shown));
+    }
+}

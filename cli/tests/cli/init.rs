@@ -2,7 +2,7 @@
 
 use redquorum_tests::{Cluster, ServerOptions};
 use tokio::{
-    io::{AsyncBufReadExt, BufReader},
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::{Child, Command},
 };
 
@@ -12,6 +12,7 @@ use super::{
         wait_for_output,
     },
     scratch::Scratch,
+    terminal::on_a_terminal,
 };
 
 #[tokio::test]
@@ -195,4 +196,50 @@ async fn a_command_that_starts_before_its_nodes_waits() {
         let done = wait_for_output(waiting).await;
         assert_eq!(exit_code(&done), 0, "{}", stderr(&done));
     }
+}
+
+/// A client has registered with empty nodes, which may have been flushed while a lease is held.
+#[tokio::test]
+async fn init_asks_on_a_terminal_before_it_admits_nodes_in_quarantine() {
+    let cluster = Cluster::start(3).await;
+    // New nodes without a quarantine are admitted without a question.
+    let at_once = wait_for_output(on_a_terminal(&command_on(&cluster, ["init"])).spawn().unwrap()).await;
+    assert!(!stdout(&at_once).contains("[y/N]"), "{}", stdout(&at_once));
+    assert_eq!(exit_code(&at_once), 0, "{}", stdout(&at_once));
+    for server in cluster.servers() {
+        server.restart_empty().await;
+    }
+    let run = output(command_on(&cluster, ["run", "job", "--quorum-timeout", "0s", "--", "true"])).await;
+    let hint = "only if no client has ever locked here; after a restart or a flush, wait";
+    assert_eq!((exit_code(&run), stderr(&run).matches(hint).count()), (69, 1), "{}", stderr(&run));
+    let ask = |arguments: &[&str], answer: &'static str| {
+        let mut init = on_a_terminal(&command_on(&cluster, arguments));
+        async move {
+            let mut init = init.spawn().unwrap();
+            init.stdin.take().unwrap().write_all(answer.as_bytes()).await.unwrap();
+            wait_for_output(init).await
+        }
+    };
+    for arguments in [&["init"][..], &["init", "--if-needed"]] {
+        let declined = ask(arguments, "no\n").await;
+        assert_eq!(exit_code(&declined), 83, "{}", stdout(&declined));
+        for words in ["3 of 3 nodes are in quarantine", "locked here", "[y/N]"] {
+            assert!(stdout(&declined).contains(words), "{words:?} is not in {}", stdout(&declined));
+        }
+        let inspected = stdout(&output(command_on(&cluster, ["inspect", "job"])).await);
+        assert_eq!(inspected.matches(": in quarantine for ").count(), 3, "{inspected}");
+    }
+    let confirmed = ask(&["init"], "yes\n").await;
+    assert_eq!(exit_code(&confirmed), 0, "{}", stdout(&confirmed));
+    assert_eq!(stdout(&confirmed).matches("new: votes from now on").count(), 3, "{}", stdout(&confirmed));
+}
+
+#[tokio::test]
+async fn init_with_yes_does_not_ask() {
+    let cluster = Cluster::start(1).await;
+    let run = output(command_on(&cluster, ["run", "job", "--quorum-timeout", "0s", "--", "true"])).await;
+    assert_eq!(exit_code(&run), 69, "{}", stderr(&run));
+    let init = on_a_terminal(&command_on(&cluster, ["init", "--yes"])).spawn().unwrap();
+    let init = wait_for_output(init).await;
+    assert_eq!((exit_code(&init), stdout(&init).contains("[y/N]")), (0, false), "{}", stdout(&init));
 }

@@ -76,7 +76,10 @@ async fn readers_are_shown_by_their_lease_ids() {
     let refused = output(command_on(&cluster, ["run", "job", "--wait", "50ms", "--", "true"])).await;
     assert_eq!(exit_code(&refused), 75, "{}", stderr(&refused));
     let why = stderr(&refused);
-    assert!(why.contains("held by readers for ") && !why.contains("redquorum:shared"), "{why}");
+    assert!(why.contains("; job is shared by 2 readers: ") && !why.contains("redquorum:shared"), "{why}");
+    for reader in &readers {
+        assert!(why.contains(&reader.id().to_string()), "{why}");
+    }
     // First all nodes have readers, then only one node.
     for deleted in [0..0, 0..2] {
         for server in cluster.some(deleted.clone()) {
@@ -261,12 +264,14 @@ async fn a_node_in_quarantine_is_reported() {
 #[tokio::test]
 async fn inspect_prints_no_result_without_a_quorum() {
     let cluster = Cluster::start(3).await;
-    drop(client(&cluster).await);
+    let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
     for server in cluster.some(1..3) {
         server.kill().await;
     }
     let shown = output(command_on(&cluster, ["inspect", "job"])).await;
     assert_eq!((exit_code(&shown), stdout(&shown)), (69, String::new()));
+    let known = format!("127.0.0.1:{}: held by {} for ", cluster.server(0).port(), guard.id());
+    assert!(stderr(&shown).contains(&known), "{known:?} is not in {}", stderr(&shown));
 }
 
 #[tokio::test]

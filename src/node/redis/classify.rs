@@ -34,8 +34,15 @@ pub(super) fn classify_call(error: &RedisError) -> NodeError {
     }
 }
 
+/// Returns the text of a server's error without the quoted arguments of the refused command. The first argument of
+/// `EVAL` is a whole script.
+pub(crate) fn without_arguments(detail: &str) -> &str {
+    detail.split(", with args beginning with").next().unwrap_or(detail)
+}
+
 /// Converts an error reply: its first word is the code.
 pub(crate) fn classify_code(code: &str, detail: &str) -> NodeError {
+    let detail = without_arguments(detail);
     match code {
         "WRONGTYPE" => NodeError::WrongType,
         "NOAUTH" | "WRONGPASS" => NodeError::NoAuth(detail.into()),
@@ -97,6 +104,24 @@ mod tests {
         assert_eq!(classified("BUSY"), NodeError::Busy);
         assert_eq!(classified("NOREPLICAS"), NodeError::Server("NOREPLICAS why".into()));
         assert_eq!(classify_code("ERR", ""), NodeError::Server("ERR".into()));
+    }
+
+    /// The texts of Redis 6.2, 7.0 and 8.
+    #[test]
+    fn an_unknown_command_is_named_without_its_arguments() {
+        for (detail, expected) in [
+            (
+                "unknown command `EVAL`, with args beginning with: `local function define(braced)`, ",
+                "ERR unknown command `EVAL`",
+            ),
+            (
+                "unknown command 'EVAL', with args beginning with: 'local node' '0' ",
+                "ERR unknown command 'EVAL'",
+            ),
+            ("unknown command 'HELLO'", "ERR unknown command 'HELLO'"),
+        ] {
+            assert_eq!(classify_code("ERR", detail), NodeError::Server(expected.into()));
+        }
     }
 
     /// The script catches errors of its commands, so an error reply to the whole call may come from

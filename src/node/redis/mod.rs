@@ -16,6 +16,8 @@ use futures::future::{BoxFuture, Either, FutureExt, select};
 pub use self::connector::NodeConnector;
 #[cfg(feature = "settings")]
 pub(crate) use self::node_urls::node_urls;
+#[cfg(feature = "__command")]
+pub(crate) use self::script::commands as script_commands;
 #[cfg(feature = "tls")]
 pub(crate) use self::tls_config::Tls;
 pub(crate) use self::{

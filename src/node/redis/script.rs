@@ -71,6 +71,13 @@ pub(crate) fn source() -> &'static str {
     &TEXT
 }
 
+/// Returns the commands that the script calls, in lower case and in order.
+#[cfg(feature = "__command")]
+pub(crate) fn commands() -> std::collections::BTreeSet<String> {
+    let calls = ["redis.call('", "redis.pcall('"].into_iter().flat_map(|call| source().split(call).skip(1));
+    calls.filter_map(|rest| rest.split('\'').next()).map(str::to_lowercase).collect()
+}
+
 /// The name of the script in a server's cache, as the server returned it when the script was loaded.
 ///
 /// The default is empty and names no script.

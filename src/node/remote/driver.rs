@@ -115,7 +115,7 @@ impl Driver {
                     return Ok(connection);
                 }
                 Err(error) => {
-                    self.notices.unreachable(&error);
+                    self.notices.unreachable(&error, self.clock.now());
                     self.redial.failed(&error);
                     self.shared.lock().send_queue.dial_failed(error);
                 }

@@ -30,6 +30,19 @@ pub(super) struct ConnectionNotices {
     undelivered: usize,
     refusals: LoggedRefusals,
     last: LastIncarnation,
+    outage: Outage,
+}
+
+/// The time without a connection after which an outage is reported as a warning. Restarts and failovers take less.
+const LONG_OUTAGE: Duration = Duration::from_secs(60);
+
+/// The time for which a node cannot be connected.
+#[derive(Debug, Default)]
+struct Outage {
+    /// The beginning; `None` while the node is connected.
+    since: Option<Instant>,
+    /// Whether the outage was reported as a warning.
+    is_reported: bool,
 }
 
 /// The refusals of notices that were logged on one connection: command and reason.
@@ -58,12 +71,16 @@ impl ConnectionNotices {
             undelivered: 0,
             refusals: LoggedRefusals::default(),
             last: LastIncarnation { seen: None, quarantine },
+            outage: Outage::default(),
         }
     }
 
     /// Reports that a dial has failed.
-    pub(super) fn unreachable(&self, error: &NodeError) {
+    pub(super) fn unreachable(&mut self, error: &NodeError, now: Instant) {
         tracing::debug!(node = %self.node, %error, "node unreachable");
+        if let Some(time) = self.outage.failed(now) {
+            tracing::warn!(node = %self.node, %error, ?time, "node unreachable for a long time");
+        }
         self.violation(error);
     }
 
@@ -75,6 +92,9 @@ impl ConnectionNotices {
                 "another server answers at a node's address without a quarantine: does the name lead to \
                  several servers?"
             );
+        }
+        if self.outage.ended() {
+            tracing::warn!(node = %self.node, "node reachable again");
         }
         self.is_connected = true;
         self.connections += 1;
@@ -103,6 +123,7 @@ impl ConnectionNotices {
     pub(super) fn broken(&mut self, incarnation: Option<Incarnation>, error: &NodeError, now: Instant) {
         self.last.seen = incarnation.map(|incarnation| (incarnation, now));
         tracing::debug!(node = %self.node, %error, "connection to a node broken");
+        self.outage.failed(now);
         self.violation(error);
         self.disconnected();
     }
@@ -142,6 +163,20 @@ impl LoggedRefusals {
     }
 }
 
+impl Outage {
+    /// Records a failure. Returns the time without a connection if the outage is long and not reported yet.
+    fn failed(&mut self, now: Instant) -> Option<Duration> {
+        let time = now.saturating_duration_since(*self.since.get_or_insert(now));
+        let is_due = time >= LONG_OUTAGE && !std::mem::replace(&mut self.is_reported, time >= LONG_OUTAGE);
+        is_due.then_some(time)
+    }
+
+    /// Records a connection. Returns whether an outage was reported.
+    fn ended(&mut self) -> bool {
+        std::mem::take(self).is_reported
+    }
+}
+
 impl LastIncarnation {
     /// Returns the incarnation of the last connection if this connection leads to another incarnation that is not
     /// in quarantine, and no quarantine can have passed in between: votes may have been lost unnoticed, because a
@@ -178,5 +213,20 @@ mod tests {
         let errors = (0..1_000).map(|number| NodeError::NoPermission(number.to_string().into()));
         let count = errors.filter(|error| logged.is_news(NoticeCommand::Publish, error)).count();
         assert_eq!(count, MAX_REASONS);
+    }
+
+    #[test]
+    fn a_long_outage_is_reported_once_and_so_is_its_end() {
+        let mut outage = Outage::default();
+        let at = |seconds| Instant::from_origin(Duration::from_secs(seconds));
+        assert!(!outage.ended(), "the first connection ends no outage");
+        for seconds in [0, 1, 59] {
+            assert_eq!(outage.failed(at(seconds)), None, "{seconds}");
+        }
+        assert_eq!(outage.failed(at(60)), Some(Duration::from_secs(60)));
+        assert_eq!(outage.failed(at(3600)), None);
+        assert!(outage.ended());
+        assert_eq!(outage.failed(at(3700)), None, "a short outage follows");
+        assert!(!outage.ended());
     }
 }

@@ -1,24 +1,42 @@
-//! The permissions of the user on a node: the commands of locks are tried with reserved names.
+//! The permissions of the user on a node: every command of the script is tried with reserved names, and every kind of
+//! key without a change of the key.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
-use redquorum::unstable_redis::redis::{PushInfo, PushKind, Value, cmd};
+use redquorum::{
+    __command::keys_of,
+    unstable_redis::redis::{PushInfo, PushKind, Value, cmd},
+};
 use uuid::Uuid;
 
 use crate::{
     connect::{Disconnected, NodeConnection, Reply},
-    doctor::facts::{Access, CommandTrial, NoticeFailure, NoticePermission, RefusedNotice},
-    stopwatch,
+    doctor::{
+        facts::{Access, CommandTrial, LockKeys, NoticeFailure, NoticePermission, RefusedNotice},
+        refusal::Cause,
+    },
+    name, stopwatch,
 };
 
 /// The script that tries every command. A script is atomic, so its keys are visible to no other client,
 /// and commands are checked as in the scripts of locks.
 const PROBE: &str = include_str!("probe.lua");
 
+/// The script that tries keys.
+const KEYS: &str = include_str!("keys.lua");
+
+/// The patterns of the keys that are not the locks' own.
+const OWN_KEYS: &str = "~redquorum:*";
+const COUNTER_KEYS: &str = "~redisson_lock_token:*";
+
 /// The time limit of a published notice, which usually arrives within a round trip.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(super) async fn query(connection: &mut NodeConnection) -> Result<Access, Disconnected> {
+/// Returns the permissions of the user, for the locks of these names, or for locks of any name.
+pub(super) async fn query(
+    connection: &mut NodeConnection,
+    names: &[Vec<u8>],
+) -> Result<Access, Disconnected> {
     let name = format!("redquorum:doctor:{}", Uuid::new_v4().simple());
     let channel = format!("redisson_lock__channel:{{{name}}}");
     let wake_channel = format!("redisson_lock__channel:redquorum:wake:{{{name}}}:1");
@@ -45,11 +63,17 @@ pub(super) async fn query(connection: &mut NodeConnection) -> Result<Access, Dis
     } else {
         arrival(connection, &channel).await.map_err(NoticeFailure::Other)
     };
+    let (lacking_keys, lock_keys) = match &failed {
+        Ok(_) => keys(connection, names).await?,
+        Err(text) => (Vec::new(), Err(text.clone())),
+    };
     Ok(Access {
         by_text: by_text.map(drop),
         loads: loads.map(drop),
         by_hash,
         trial: failed.map(trial),
+        lacking_keys,
+        lock_keys,
         notices,
     })
 }
@@ -62,25 +86,94 @@ fn refused_notices(subscribed: Option<String>, failed: &[(String, String)]) -> V
         .into_iter()
         .filter_map(|(command, text)| {
             let text = text?;
-            let missing = if !is_about_permission(&text) {
-                None
-            } else if text.contains("channel") {
-                Some(NoticePermission::Channel)
-            } else {
-                Some(NoticePermission::Command)
+            let missing = match Cause::of(&text) {
+                Cause::Channels => Some(NoticePermission::Channel),
+                cause if cause.is_permission() => Some(NoticePermission::Command),
+                _ => None,
             };
             Some(RefusedNotice { command, missing, text })
         })
         .collect()
 }
 
-/// Separates missing permissions from other errors. Locks work without notices, so `publish` is left out.
+/// Returns each refused command once, because the probe tries some commands several times. Locks work without
+/// notices, so `publish` is left out.
 fn trial(failed: Vec<(String, String)>) -> CommandTrial {
-    let needed = failed.into_iter().filter(|(command, _)| command != "publish");
-    let (mut forbidden, others): (Vec<_>, Vec<_>) = needed.partition(|(_, text)| is_about_permission(text));
-    // The probe tries `set` on two keys.
-    forbidden.dedup_by(|one, other| one.0 == other.0);
-    CommandTrial { forbidden, failure: others.into_iter().next().map(|(_, text)| text) }
+    let mut refused: Vec<(String, String)> = Vec::new();
+    for (command, text) in failed {
+        if command != "publish" && refused.iter().all(|(known, _)| *known != command) {
+            refused.push((command, text));
+        }
+    }
+    CommandTrial { refused }
+}
+
+/// Tries the keys of the library and of locks. Returns the lacking patterns, and the keys of locks.
+async fn keys(
+    connection: &mut NodeConnection,
+    names: &[Vec<u8>],
+) -> Result<(Vec<(&'static str, String)>, Reply<LockKeys>), Disconnected> {
+    let unique = Uuid::new_v4().simple().to_string();
+    let any_name = [format!("doctor:{unique}").into_bytes()];
+    let tried = if names.is_empty() { &any_name[..] } else { names };
+    // The command has checked the names before.
+    let own: Vec<Vec<u8>> = tried.iter().filter_map(|name| keys_of(name).ok()).flatten().collect();
+    let mut call = cmd("EVAL");
+    call.arg(KEYS).arg(0).arg(&unique).arg(tried).arg(&own);
+    let reply: Reply<Vec<Vec<u8>>> = connection.query(&call).await?;
+    let refused: HashMap<Vec<u8>, String> = match reply {
+        Ok(reply) => {
+            let pairs = reply.chunks_exact(2);
+            let pairs = pairs.filter_map(|pair| Some((pair.first()?, String::from_utf8_lossy(pair.get(1)?))));
+            pairs.map(|(key, text)| (key.clone(), text.into_owned())).collect()
+        }
+        Err(text) => return Ok((Vec::new(), Err(text))),
+    };
+    let text_of = |key: &Vec<u8>, causes: &[Cause]| {
+        refused.get(key).filter(|text| causes.contains(&Cause::of(text))).cloned()
+    };
+    let mut lacking: Vec<(&'static str, String)> = Vec::new();
+    for key in &own {
+        let pattern = if key.starts_with(b"redquorum:") { OWN_KEYS } else { COUNTER_KEYS };
+        if let Some(text) = text_of(key, &[Cause::Keys])
+            && lacking.iter().all(|(known, _)| *known != pattern)
+        {
+            lacking.push((pattern, text));
+        }
+    }
+    let lock_keys = if names.is_empty() {
+        match any_name.iter().find_map(|key| text_of(key, &[Cause::Keys])) {
+            None => LockKeys::All,
+            Some(_) => LockKeys::Some(patterns(connection).await?),
+        }
+    } else {
+        let result = |key: &Vec<u8>| text_of(key, &[Cause::Keys, Cause::WrongType]).map_or(Ok(()), Err);
+        LockKeys::Named(names.iter().map(|key| (name::shown(key), result(key))).collect())
+    };
+    Ok((lacking, Ok(lock_keys)))
+}
+
+/// Returns the patterns of the keys that the user may read and write. `None` if the user may not read its own
+/// permissions, or has them in several sets.
+async fn patterns(connection: &mut NodeConnection) -> Result<Option<Vec<String>>, Disconnected> {
+    let user: Reply<String> = connection.query(cmd("ACL").arg("WHOAMI")).await?;
+    let Ok(user) = user else { return Ok(None) };
+    let fields: Reply<HashMap<String, Value>> = connection.query(cmd("ACL").arg("GETUSER").arg(user)).await?;
+    let Ok(fields) = fields else { return Ok(None) };
+    if matches!(fields.get("selectors"), Some(Value::Array(selectors)) if !selectors.is_empty()) {
+        return Ok(None);
+    }
+    let text = |value: &Value| match value {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) => Some(text.clone()),
+        _ => None,
+    };
+    Ok(match fields.get("keys") {
+        // Before version 7, the patterns are a list without the mark `~`.
+        Some(Value::Array(keys)) => Some(keys.iter().filter_map(text).map(|key| format!("~{key}")).collect()),
+        Some(keys) => text(keys).map(|keys| keys.split_whitespace().map(str::to_owned).collect()),
+        None => None,
+    })
 }
 
 /// Runs the probe with EVAL or EVALSHA, and returns the failed commands with the error texts.
@@ -119,16 +212,10 @@ async fn arrival(connection: &mut NodeConnection, channel: &str) -> Reply<()> {
     }
 }
 
-/// Whether an error is about a missing permission. A script receives this error only as a text: the
-/// second text from Redis up to 7.0, the third text from later versions and from Valkey.
-fn is_about_permission(text: &str) -> bool {
-    text.contains("NOPERM")
-        || text.contains("The user executing the script can't")
-        || text.contains("ACL failure in script: ")
-}
-
 #[cfg(test)]
 mod tests {
+    use redquorum::__command::script_commands;
+
     use super::*;
 
     /// The texts of Redis 6.2.5, 7.0.15 and 8.2.3 and of Valkey 9.1.2.
@@ -161,19 +248,33 @@ mod tests {
         }
     }
 
+    /// A command that the probe does not try could be missing while the doctor reports a sound quorum.
     #[test]
-    fn a_missing_permission_differs_from_other_errors() {
-        for text in [
-            "NOPERM this user has no permissions to run the 'set' command",
-            "@user_script: 9: -NOPERM this user has no permissions",
-            "ERR The user executing the script can't run this command or subcommand script: abc",
-            "The user executing the script can't access at least one of the keys",
-            "ERR ACL failure in script: User u has no permissions to run the 'set' command",
-        ] {
-            assert!(is_about_permission(text), "{text}");
+    fn the_probe_tries_every_command_of_the_script() {
+        let tried = |command: &str| PROBE.contains(&format!("try('{command}'"));
+        let missing: Vec<String> = script_commands().into_iter().filter(|command| !tried(command)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        assert!(script_commands().len() > 20, "{:?}", script_commands());
+    }
+
+    #[test]
+    fn the_documented_permissions_have_every_command_of_the_script() {
+        let page = include_str!("../../../../docs/REDIS.md");
+        let rules =
+            page.split("ACL SETUSER redquorum").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        let rules: Vec<&str> = rules.split_whitespace().collect();
+        // Only a listing needs SCAN, which the page has as an addition.
+        let commands = script_commands();
+        for command in commands.iter().filter(|command| *command != "scan") {
+            assert!(rules.contains(&&*format!("+{command}")), "{command} is not in {rules:?}");
         }
-        for text in ["OOM command not allowed", "READONLY You can't write against a read only replica."] {
-            assert!(!is_about_permission(text), "{text}");
-        }
+        assert!(page.contains("`+scan`"));
+    }
+
+    #[test]
+    fn each_refused_command_is_reported_once() {
+        let failed = ["set", "set", "time"].map(|command| (command.to_owned(), "why".to_owned()));
+        let refused = trial(failed.to_vec()).refused;
+        assert_eq!(refused.iter().map(|(command, _)| &**command).collect::<Vec<_>>(), ["set", "time"]);
     }
 }

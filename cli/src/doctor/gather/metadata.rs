@@ -20,8 +20,15 @@ pub(super) async fn query(
     }))
 }
 
+/// Whether the node has given no vote yet: the node has no metadata, or is in its first quarantine.
+pub(crate) async fn is_new(connection: &mut NodeConnection) -> Result<Reply<bool>, Disconnected> {
+    let fields = cmd("HMGET").arg("redquorum:node").arg("fingerprint").arg("new").to_owned();
+    let reply: Reply<(Option<String>, Option<String>)> = connection.query(&fields).await?;
+    Ok(reply.map(|(fingerprint, is_new)| fingerprint.is_none() || is_new.as_deref() == Some("1")))
+}
+
 /// Returns the rest of the node's quarantine.
-pub(super) async fn quarantine(
+pub(crate) async fn quarantine(
     connection: &mut NodeConnection,
 ) -> Result<Reply<Option<Duration>>, Disconnected> {
     let reply: Reply<i64> = connection.query(cmd("PTTL").arg("redquorum:quarantine")).await?;

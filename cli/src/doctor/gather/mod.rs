@@ -22,14 +22,19 @@ use crate::{
 mod access;
 mod clock;
 mod info;
-mod metadata;
+pub(crate) mod metadata;
 
-/// Queries all nodes in parallel, and measures the rates of their clocks for the time `watch`.
+/// Queries all nodes in parallel, and measures the rates of their clocks for the time `watch`. The permissions are
+/// checked for the locks of these names, or without names, for locks of any name.
 ///
 /// # Errors
 ///
 /// Invalid settings. A failure of a node is a fact, not an error.
-pub(crate) async fn gather(settings: &Settings, watch: Duration) -> Result<Facts, Failure> {
+pub(crate) async fn gather(
+    settings: &Settings,
+    watch: Duration,
+    names: &[Vec<u8>],
+) -> Result<Facts, Failure> {
     let builder = settings.builder();
     let expected = ExpectedSettings {
         fingerprint: admin::fingerprint(&builder)?,
@@ -48,7 +53,7 @@ pub(crate) async fn gather(settings: &Settings, watch: Duration) -> Result<Facts
             run_ids: run_ids(&node, &hosts, timeout).await,
             hosts,
             is_behind_sentinel: node.host().is_none(),
-            server: query_server(&node, timeout, watch).await,
+            server: query_server(&node, timeout, watch, names).await,
         }
     });
     Ok(Facts { expected, nodes: join_all(nodes).await })
@@ -74,6 +79,7 @@ async fn query_server(
     node: &NodeConnector,
     timeout: Duration,
     watch: Duration,
+    names: &[Vec<u8>],
 ) -> Result<ServerFacts, Disconnected> {
     let mut connection = NodeConnection::open(node, timeout).await?;
     let info = info::query(&mut connection).await?;
@@ -81,7 +87,7 @@ async fn query_server(
     let max_lag = info::max_lag(&mut connection).await?;
     let metadata = metadata::query(&mut connection).await?;
     let quarantine = metadata::quarantine(&mut connection).await?;
-    let access = access::query(&mut connection).await?;
+    let access = access::query(&mut connection, names).await?;
     let (latencies, clock) = clock::measure(&mut connection, watch).await?;
     Ok(ServerFacts { info, persistence, max_lag, latencies, clock, access, metadata, quarantine })
 }

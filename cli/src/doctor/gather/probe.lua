@@ -31,11 +31,15 @@ try('zrange', queue, '0', '-1')
 try('zrank', queue, 'a')
 try('zscore', queue, 'a')
 try('zrem', queue, 'a')
+try('zcount', queue, '-inf', '+inf')
+try('zremrangebyscore', queue, '-inf', '+inf')
 if is_allowed.set then
   try('incr', text)
   try('decr', text)
 end
 try('pexpire', text, '1000')
+-- A time in the past deletes the key.
+try('pexpireat', text, '1')
 try('del', text)
 if is_allowed.del or is_allowed.pexpire then
   try('hset', hash, 'a', '1')
@@ -45,4 +49,5 @@ for _, key in ipairs({ text, hash, queue, counter }) do
   if is_allowed.pexpire then redis.pcall('pexpire', key, '1000') end
   if is_allowed.del then redis.pcall('del', key) end
 end
+try('scan', '0', 'COUNT', '1')
 return failed

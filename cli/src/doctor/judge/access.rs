@@ -1,63 +1,176 @@
 //! The permissions of the user on a node, and the writes that the node accepts.
 
 use crate::doctor::{
-    facts::{Access, CommandTrial, NoticeFailure, NoticePermission, RefusedNotice},
+    facts::{Access, CommandTrial, LockKeys, NoticeFailure, NoticePermission, RefusedNotice},
     finding::Finding,
+    refusal::{Cause, acl, remedy},
 };
 
-/// The commands of the wait queue. Without them, waiters poll all nodes, and get the lock in no order.
-const QUEUE_COMMANDS: [&str; 5] = ["zadd", "zrange", "zrank", "zrem", "zscore"];
+/// The beginnings of the names of commands of wait queues and readers.
+const QUEUE_COMMANDS: [&str; 2] = ["z", "pexpireat"];
+
+/// The command that only listings need.
+const LISTING_COMMAND: &str = "scan";
+
+/// The prefixes of names that no lock has.
+const RESERVED: [&str; 3] = ["redquorum:", "redisson_lock_token:", "redisson_lock__channel:"];
+
+/// The keys of the library.
+const OWN_KEYS: &str = "~redquorum:*";
 
 pub(super) fn judge(access: &Access) -> Vec<Finding> {
     let mut findings = vec![scripts(access), notices(access)];
     match &access.trial {
-        Ok(trial) => findings.extend([permissions(trial), waiting(trial), writes(trial)]),
+        Ok(trial) => findings.extend([
+            permissions(trial, &access.lacking_keys),
+            waiting(trial),
+            commands(trial),
+            listing(trial),
+            writes(trial),
+        ]),
         Err(text) => {
-            let unknown = |check| Finding::unknown(check, text, "first allow scripts, then check again");
-            findings.extend(["permissions", "waiting", "writes"].map(unknown));
+            let advice = match Cause::of(text).is_permission() {
+                true => "first allow scripts, then check again".to_owned(),
+                false => remedy(text, "evalsha", OWN_KEYS),
+            };
+            let unknown = |check| Finding::unknown(check, text, advice.clone());
+            findings.extend(["permissions", "waiting", "commands", "listing", "writes"].map(unknown));
         }
     }
+    findings.push(lock_keys(&access.lock_keys));
     findings
 }
 
-fn permissions(trial: &CommandTrial) -> Finding {
-    let forbidden = trial.forbidden.iter().filter(|(command, _)| !is_for_waiting(command));
-    let missing: Vec<_> = forbidden.collect();
-    let Some((_, text)) = missing.first() else {
-        return Finding::ok("permissions", "all commands and keys of locks");
+/// Judges the commands and keys that every lock needs.
+fn permissions(trial: &CommandTrial, lacking_keys: &[(&'static str, String)]) -> Finding {
+    let commands = trial.of_cause(Cause::Command).filter(|(command, _)| is_for_locks(command));
+    let mut missing: Vec<(String, String, &str)> =
+        commands.map(|(command, text)| (command.to_owned(), format!("+{command}"), text)).collect();
+    missing.extend(lacking_keys.iter().map(|(keys, text)| ((*keys).to_owned(), (*keys).to_owned(), &**text)));
+    if lacking_keys.is_empty()
+        && let Some((_, text)) = trial.of_cause(Cause::Keys).next()
+    {
+        missing.push((OWN_KEYS.to_owned(), OWN_KEYS.to_owned(), text));
+    }
+    let Some((.., text)) = missing.first() else {
+        return Finding::ok("permissions", "all commands and keys of the library");
     };
-    let found = format!("forbidden: {} ({text})", names(missing.iter().map(|(name, _)| name)));
-    let advice = format!(
-        "ACL SETUSER ... {}, or allow the keys that docs/REDIS.md lists",
-        rules(missing.iter().map(|(name, _)| name))
-    );
-    Finding::fail("permissions", found, advice)
+    let names: Vec<&str> = missing.iter().map(|(name, ..)| &**name).collect();
+    let found = format!("forbidden: {} ({text})", names.join(", "));
+    let rules: Vec<String> = missing.iter().map(|(_, rule, _)| rule.clone()).collect();
+    Finding::fail("permissions", found, acl(&rules))
 }
 
+/// Judges the commands of wait queues and readers.
 fn waiting(trial: &CommandTrial) -> Finding {
-    let missing: Vec<_> = trial
-        .forbidden
-        .iter()
-        .map(|(command, _)| command)
-        .filter(|command| is_for_waiting(command))
-        .collect();
-    if missing.is_empty() {
-        return Finding::ok("waiting", "all commands of the wait queue");
+    let refused = trial.of_cause(Cause::Command).filter(|(command, _)| is_for_waiting(command));
+    let (names, texts): (Vec<&str>, Vec<&str>) = refused.unzip();
+    let Some(text) = texts.first() else {
+        return Finding::ok("waiting", "all commands of wait queues and readers");
+    };
+    let rules: Vec<String> = names.iter().map(|name| format!("+{name}")).collect();
+    let found = format!("clients that wait or read are refused: {} ({text})", names.join(", "));
+    Finding::fail("waiting", found, acl(&rules))
+}
+
+/// Judges whether the server has all commands.
+fn commands(trial: &CommandTrial) -> Finding {
+    let refused = trial.of_cause(Cause::UnknownCommand).filter(|(command, _)| *command != LISTING_COMMAND);
+    let (names, texts): (Vec<&str>, Vec<&str>) = refused.unzip();
+    let Some((name, text)) = names.first().zip(texts.first()) else {
+        return Finding::ok("commands", "the server has all of them");
+    };
+    let found = format!("missing on the server: {} ({text})", names.join(", "));
+    Finding::fail("commands", found, remedy(text, name, OWN_KEYS))
+}
+
+/// Judges the command of `redquorum list` and `top`, which locks do not need.
+fn listing(trial: &CommandTrial) -> Finding {
+    let of_listing = trial.refused.iter().find(|(command, _)| command == LISTING_COMMAND);
+    match of_listing.filter(|(_, text)| matches!(Cause::of(text), Cause::Command | Cause::UnknownCommand)) {
+        None => Finding::ok("listing", "`redquorum list` and `top` can list locks"),
+        Some((command, text)) => {
+            let found = format!("`redquorum list` and `top` cannot list locks ({text})");
+            Finding::warn("listing", found, remedy(text, command, OWN_KEYS))
+        }
     }
-    let found = format!("forbidden commands of the wait queue: {}", names(missing.iter().copied()));
-    let advice = format!("ACL SETUSER ... {}: without them, waiters poll", rules(missing.iter().copied()));
-    Finding::warn("waiting", found, advice)
+}
+
+fn writes(trial: &CommandTrial) -> Finding {
+    let is_other = |text: &str| !Cause::of(text).is_permission() && Cause::of(text) != Cause::UnknownCommand;
+    match trial.refused.iter().find(|(_, text)| is_other(text)) {
+        None => Finding::ok("writes", "are accepted"),
+        Some((command, text)) => {
+            Finding::fail("writes", format!("are refused: {text}"), remedy(text, command, OWN_KEYS))
+        }
+    }
+}
+
+/// Judges the keys of locks, whose names only their users know.
+fn lock_keys(keys: &Result<LockKeys, String>) -> Finding {
+    const CHECK: &str = "keys";
+    match keys {
+        Err(text) => Finding::unknown(CHECK, text, "first make scripts run, then check again"),
+        Ok(LockKeys::All) => Finding::ok(CHECK, "locks of all names"),
+        Ok(LockKeys::Some(None)) => Finding::unknown(
+            CHECK,
+            "the user may not use every key",
+            "check the names of your locks: `redquorum doctor NAME`",
+        ),
+        Ok(LockKeys::Some(Some(patterns))) => {
+            let of_locks: Vec<&str> =
+                patterns.iter().map(|pattern| &**pattern).filter(|pattern| may_match_lock(pattern)).collect();
+            if of_locks.is_empty() {
+                let found = format!("the user may use no key of a lock, only {}", patterns.join(" "));
+                return Finding::fail(
+                    CHECK,
+                    found,
+                    "ACL SETUSER ... ~lock:*, with the pattern of your locks",
+                );
+            }
+            Finding::ok(CHECK, format!("only locks with names of the pattern {}", of_locks.join(" ")))
+        }
+        Ok(LockKeys::Named(names)) => named_keys(CHECK, names),
+    }
+}
+
+fn named_keys(check: &'static str, names: &[(String, Result<(), String>)]) -> Finding {
+    let refused: Vec<(&str, &str)> =
+        names.iter().filter_map(|(name, result)| Some((&**name, &**result.as_ref().err()?))).collect();
+    let Some((_, text)) = refused.first() else {
+        let names: Vec<&str> = names.iter().map(|(name, _)| &**name).collect();
+        return Finding::ok(check, format!("may be locked: {}", names.join(", ")));
+    };
+    let shown: Vec<&str> = refused.iter().map(|(name, _)| *name).collect();
+    let found = format!("cannot be locked: {} ({text})", shown.join(", "));
+    let is_lacking = |(_, text): &&(&str, &str)| Cause::of(text) == Cause::Keys;
+    let rules: Vec<String> = refused.iter().filter(is_lacking).map(|(name, _)| format!("~{name}")).collect();
+    let advice = match &*rules {
+        [] => remedy(text, "hdel", OWN_KEYS),
+        rules => format!("{}, or a pattern of these names", acl(rules)),
+    };
+    Finding::fail(check, found, advice)
+}
+
+/// Whether a pattern that allows reads and writes may match the name of a lock.
+fn may_match_lock(pattern: &str) -> bool {
+    let Some(pattern) = pattern.strip_prefix('~') else { return false };
+    let literal = pattern.split(['*', '?', '[', '\\']).next().unwrap_or_default();
+    RESERVED.iter().all(|reserved| !literal.starts_with(reserved))
 }
 
 fn scripts(access: &Access) -> Finding {
     let parts = [("eval", &access.by_text), ("script|load", &access.loads), ("evalsha", &access.by_hash)];
     let failed: Vec<_> =
         parts.iter().filter_map(|(name, reply)| Some((*name, reply.as_ref().err()?))).collect();
-    let Some((_, text)) = failed.first() else {
+    let Some((command, text)) = failed.first() else {
         return Finding::ok("scripts", "run by text and by hash");
     };
-    let found = format!("do not work: {} ({text})", names(failed.iter().map(|(name, _)| name)));
-    let advice = format!("ACL SETUSER ... {}", rules(failed.iter().map(|(name, _)| name)));
+    let names: Vec<&str> = failed.iter().map(|(name, _)| *name).collect();
+    let found = format!("do not work: {} ({text})", names.join(", "));
+    let forbidden = failed.iter().filter(|(_, text)| Cause::of(text) == Cause::Command);
+    let rules: Vec<String> = forbidden.map(|(name, _)| format!("+{name}")).collect();
+    let advice = if rules.is_empty() { remedy(text, command, OWN_KEYS) } else { acl(&rules) };
     Finding::fail("scripts", found, advice)
 }
 
@@ -99,26 +212,40 @@ fn notice_remedy(refused: &[RefusedNotice]) -> String {
     acl.into_iter().chain(settings).collect::<Vec<_>>().join("; ")
 }
 
-fn writes(trial: &CommandTrial) -> Finding {
-    match &trial.failure {
-        None => Finding::ok("writes", "are accepted"),
-        Some(text) => Finding::fail(
-            "writes",
-            format!("are refused: {text}"),
-            "READONLY: name a master; MISCONF: let the server write to its disk; OOM: give it more memory; \
-             NOREPLICAS: start a replica",
-        ),
+impl CommandTrial {
+    /// Returns the refused commands with this cause.
+    fn of_cause(&self, cause: Cause) -> impl Iterator<Item = (&str, &str)> {
+        let refused = self.refused.iter().filter(move |(_, text)| Cause::of(text) == cause);
+        refused.map(|(command, text)| (&**command, &**text))
     }
 }
 
 fn is_for_waiting(command: &str) -> bool {
-    QUEUE_COMMANDS.contains(&command)
+    QUEUE_COMMANDS.iter().any(|beginning| command.starts_with(beginning))
 }
 
-fn names(commands: impl Iterator<Item = impl AsRef<str>>) -> String {
-    commands.map(|command| command.as_ref().to_owned()).collect::<Vec<_>>().join(", ")
+fn is_for_locks(command: &str) -> bool {
+    !is_for_waiting(command) && command != LISTING_COMMAND
 }
 
-fn rules(commands: impl Iterator<Item = impl AsRef<str>>) -> String {
-    commands.map(|command| format!("+{}", command.as_ref())).collect::<Vec<_>>().join(" ")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_of_reserved_names_matches_no_lock() {
+        for (pattern, expected) in [
+            ("~*", true),
+            ("~lock:*", true),
+            ("~job", true),
+            ("~redq*", true),
+            ("~[l]ock", true),
+            ("~redquorum:*", false),
+            ("~redquorum:node", false),
+            ("~redisson_lock_token:*", false),
+            ("%R~lock:*", false),
+        ] {
+            assert_eq!(may_match_lock(pattern), expected, "{pattern}");
+        }
+    }
 }

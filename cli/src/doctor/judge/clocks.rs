@@ -5,6 +5,7 @@ use crate::{
     doctor::{
         facts::{ClockReading, Facts, Rate},
         finding::Finding,
+        refusal::remedy,
     },
 };
 
@@ -18,7 +19,7 @@ pub(super) fn of_node(reply: &Reply<ClockReading>, drift: f64) -> Vec<Finding> {
     let reading = match reply {
         Ok(reading) => reading,
         Err(text) => {
-            return vec![Finding::unknown("clock", text, "allow TIME to the user (ACL SETUSER ... +time)")];
+            return vec![Finding::unknown("clock", text, remedy(text, "time", ""))];
         }
     };
     let offset = offset(reading);

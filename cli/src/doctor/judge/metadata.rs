@@ -9,6 +9,7 @@ use crate::{
     doctor::{
         facts::{ExpectedSettings, Info, NodeMetadata, ServerFacts},
         finding::Finding,
+        refusal::remedy,
     },
     duration::shown,
 };
@@ -25,7 +26,7 @@ pub(super) enum Voting {
 pub(super) fn fingerprint(server: &ServerFacts, expected: &ExpectedSettings) -> Finding {
     let ours = &expected.fingerprint;
     match &server.metadata {
-        Err(text) => Finding::unknown("metadata", text, "allow HMGET on ~redquorum:* to the user"),
+        Err(text) => Finding::unknown("metadata", text, remedy(text, "hmget", "~redquorum:*")),
         Ok(Some(metadata)) if metadata.fingerprint == *ours => Finding::ok("metadata", format!("({ours})")),
         Ok(Some(NodeMetadata { fingerprint, .. })) => Finding::fail(
             "metadata",
@@ -36,18 +37,18 @@ pub(super) fn fingerprint(server: &ServerFacts, expected: &ExpectedSettings) -> 
         Ok(None) if is_guarded(expected.guard) => Finding::warn(
             "metadata",
             "not initialised",
-            "`redquorum init`, if the whole quorum is new; otherwise the node lost its data, and votes again \
-             after its quarantine",
+            "`redquorum init`, but only if no client has ever locked here; after a restart or a flush, the node \
+             votes again after its quarantine",
         ),
         Ok(None) => Finding::ok("metadata", "none, and without a restart guard none is needed"),
     }
 }
 
 pub(super) fn quarantine(server: &ServerFacts, guard: RestartGuard) -> Finding {
-    let advice =
-        "wait before you restart the next node; for a quorum of new nodes, `redquorum init` avoids this";
+    let advice = "wait before you restart the next node; `redquorum init` ends the quarantine at once, but only if \
+                  no client has ever locked here";
     match &server.quarantine {
-        Err(text) => Finding::unknown("quarantine", text, "allow PTTL on ~redquorum:* to the user"),
+        Err(text) => Finding::unknown("quarantine", text, remedy(text, "pttl", "~redquorum:*")),
         Ok(Some(rest)) if is_guarded(guard) => {
             Finding::warn("quarantine", format!("it gives no votes for {}", shown(*rest)), advice)
         }

@@ -29,17 +29,25 @@ fn of_node(expected: &ExpectedSettings, node: &NodeFacts) -> Vec<Finding> {
     let mut findings = match &node.server {
         Ok(server) => of_server(expected, server, node.is_behind_sentinel),
         Err(Disconnected { reason, error }) => {
-            let advice = match error {
-                Some(NodeError::NoAuth(_)) => "correct its user or password",
-                Some(NodeError::Tls(_)) => "correct its url, its certificate, or the CAs in the table [tls]",
-                None | Some(NodeError::Unreachable(_)) => "start it, or correct its address",
-                Some(_) => "correct its url, or the server at this address",
-            };
-            vec![Finding::fail("reachable", reason, advice)]
+            vec![Finding::fail("reachable", reason, connection_advice(error.as_ref()))]
         }
     };
     findings.extend(server::addresses(&node.run_ids));
     findings.into_iter().map(|finding| finding.at(&node.address)).collect()
+}
+
+/// Returns the remedy for a connection that failed.
+fn connection_advice(error: Option<&NodeError>) -> &'static str {
+    match error {
+        Some(NodeError::Handshake(error)) => connection_advice(Some(error)),
+        Some(NodeError::NoAuth(_)) => "correct its user or password",
+        Some(NodeError::Tls(_)) => "correct its url, its certificate, or the CAs in the table [tls]",
+        Some(NodeError::NoPermission(_)) => "ACL SETUSER ... +select, or name no database in its url",
+        Some(NodeError::Loading) => "wait until the server has loaded its data, and check again",
+        Some(NodeError::Busy) => "wait for the long script, or end it (SCRIPT KILL), and check again",
+        None | Some(NodeError::Unreachable(_)) => "start it, or correct its address",
+        Some(_) => "correct its url, or the server at this address",
+    }
 }
 
 fn of_server(expected: &ExpectedSettings, server: &ServerFacts, is_behind_sentinel: bool) -> Vec<Finding> {

@@ -6,7 +6,7 @@ use redquorum::RestartGuard;
 
 use super::is_guarded;
 use crate::{
-    doctor::{facts::Info, finding::Finding},
+    doctor::{facts::Info, finding::Finding, refusal::remedy},
     duration::shown,
 };
 
@@ -90,14 +90,12 @@ pub(super) fn replicas(info: &Info, guard: RestartGuard) -> Finding {
 
 /// Judges a server that refused `INFO`.
 pub(super) fn without_info(text: &str, guard: RestartGuard) -> Finding {
+    let advice = remedy(text, "info", "");
     if is_guarded(guard) {
-        let advice =
-            "allow INFO to the user (ACL SETUSER ... +info): without it, the restart guard refuses the node";
+        let advice = format!("{advice}: without INFO, the restart guard refuses the node");
         return Finding::fail("info", text, advice);
     }
-    let advice =
-        "allow INFO to the user (ACL SETUSER ... +info): without it, most checks of the server are unknown";
-    Finding::unknown("info", text, advice)
+    Finding::unknown("info", text, format!("{advice}: without INFO, most checks of the server are unknown"))
 }
 
 pub(super) fn latency(latencies: &[Duration], node_timeout: Duration) -> Finding {

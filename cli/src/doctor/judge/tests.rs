@@ -11,8 +11,8 @@ use redquorum::{RestartGuard, error::NodeError};
 use super::*;
 use crate::doctor::{
     facts::{
-        Access, ClockReading, CommandTrial, Info, NodeMetadata, NoticeFailure, NoticePermission, Persistence,
-        Rate, RefusedNotice,
+        Access, ClockReading, CommandTrial, Info, LockKeys, NodeMetadata, NoticeFailure, NoticePermission,
+        Persistence, Rate, RefusedNotice,
     },
     finding::Level,
 };
@@ -58,6 +58,8 @@ fn node(number: u8) -> NodeFacts {
         loads: Ok(()),
         by_hash: Ok(()),
         trial: Ok(CommandTrial::default()),
+        lacking_keys: Vec::new(),
+        lock_keys: Ok(LockKeys::All),
         notices: Ok(()),
     };
     let rate = Some(Rate { gain: 0.0001, error_bound: 0.001, watched: 1.0 });
@@ -127,8 +129,17 @@ fn only_without_guard(facts: &mut Facts) {
     without_guard(facts);
 }
 
+fn refuse(facts: &mut Facts, command: &str, text: &str) {
+    trial(facts).refused.push((command.to_owned(), text.to_owned()));
+}
+
 fn forbid(facts: &mut Facts, command: &str) {
-    trial(facts).forbidden.push((command.to_owned(), forbidden()));
+    refuse(facts, command, &forbidden());
+}
+
+fn set_lock_keys(facts: &mut Facts, patterns: Option<&[&str]>) {
+    let patterns = patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect());
+    server(facts).access.lock_keys = Ok(LockKeys::Some(patterns));
 }
 
 fn refuse_notices(facts: &mut Facts, refused: &[(&'static str, Option<NoticePermission>)]) {
@@ -337,7 +348,103 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         "cannot tell in 0.5 s; --watch",
     ),
     (|facts| forbid(facts, "hset"), "permissions", Level::Fail, "forbidden: hset (NOPERM; +hset"),
-    (|facts| forbid(facts, "zadd"), "waiting", Level::Warn, "zadd; +zadd"),
+    (
+        |facts| server(facts).info = Err("ERR unknown command".to_owned()),
+        "info",
+        Level::Fail,
+        "no command `info`",
+    ),
+    (|facts| forbid(facts, "zadd"), "waiting", Level::Fail, "zadd (NOPERM; ACL SETUSER ... +zadd"),
+    (|facts| forbid(facts, "pexpireat"), "waiting", Level::Fail, "+pexpireat"),
+    (|facts| forbid(facts, "scan"), "listing", Level::Warn, "`redquorum list`; +scan"),
+    (
+        |facts| refuse(facts, "time", "ERR Unknown Redis command called from script"),
+        "commands",
+        Level::Fail,
+        "missing on the server: time; `rename-command`",
+    ),
+    (|facts| refuse(facts, "time", "ERR unknown command"), "writes", Level::Ok, "accepted"),
+    (|facts| refuse(facts, "set", "LOADING why"), "writes", Level::Fail, "LOADING; wait until the server"),
+    (|facts| refuse(facts, "set", "MISCONF why"), "writes", Level::Fail, "MISCONF; write to its disk"),
+    (|facts| refuse(facts, "set", "LOADING why"), "permissions", Level::Ok, "all commands"),
+    (
+        |facts| {
+            let access = &mut server(facts).access;
+            access.lacking_keys = vec![("~redquorum:*", "NOPERM No permissions to access a key".to_owned())];
+        },
+        "permissions",
+        Level::Fail,
+        "forbidden: ~redquorum:*; ACL SETUSER ... ~redquorum:*",
+    ),
+    (
+        |facts| refuse(facts, "set", "NOPERM No permissions to access a key"),
+        "permissions",
+        Level::Fail,
+        "ACL SETUSER ... ~redquorum:*",
+    ),
+    (|facts| set_lock_keys(facts, None), "keys", Level::Warn, "cannot tell; `redquorum doctor NAME`"),
+    (
+        |facts| set_lock_keys(facts, Some(&["~redquorum:*"])),
+        "keys",
+        Level::Fail,
+        "no key of a lock, only ~redquorum:*; ~lock:*",
+    ),
+    (
+        |facts| set_lock_keys(facts, Some(&["~redquorum:*", "~job:*"])),
+        "keys",
+        Level::Ok,
+        "of the pattern ~job:*",
+    ),
+    (
+        |facts| {
+            let refused = Err("NOPERM No permissions to access a key".to_owned());
+            let names = vec![("a".to_owned(), Ok(())), ("b".to_owned(), refused)];
+            server(facts).access.lock_keys = Ok(LockKeys::Named(names));
+        },
+        "keys",
+        Level::Fail,
+        "cannot be locked: b (NOPERM; ACL SETUSER ... ~b",
+    ),
+    (
+        |facts| {
+            let names = vec![("a".to_owned(), Err("WRONGTYPE why".to_owned()))];
+            server(facts).access.lock_keys = Ok(LockKeys::Named(names));
+        },
+        "keys",
+        Level::Fail,
+        "cannot be locked: a (WRONGTYPE; delete the key",
+    ),
+    (
+        |facts| server(facts).access.lock_keys = Err(forbidden()),
+        "keys",
+        Level::Warn,
+        "cannot tell; scripts run",
+    ),
+    (
+        |facts| server(facts).access.by_text = Err("ERR unknown command 'EVAL'".to_owned()),
+        "scripts",
+        Level::Fail,
+        "do not work: eval; no command `eval`",
+    ),
+    (
+        |facts| server(facts).access.trial = Err("LOADING why".to_owned()),
+        "permissions",
+        Level::Warn,
+        "cannot tell; wait until the server",
+    ),
+    (|facts| server(facts).access.trial = Err(forbidden()), "commands", Level::Warn, "cannot tell; scripts"),
+    (
+        |facts| facts.nodes[1].server = disconnected(Some(NodeError::Loading)),
+        "reachable",
+        Level::Fail,
+        "refused; wait until the server",
+    ),
+    (
+        |facts| server(facts).metadata = Err("CLUSTERDOWN Hash slot not served".to_owned()),
+        "metadata",
+        Level::Warn,
+        "cannot tell: CLUSTERDOWN; standalone master",
+    ),
     (|facts| server(facts).access.by_hash = Err(forbidden()), "scripts", Level::Fail, "evalsha; +evalsha"),
     (|facts| server(facts).access.by_text = Err(forbidden()), "scripts", Level::Fail, "do not work: eval"),
     (|facts| server(facts).access.loads = Err(forbidden()), "scripts", Level::Fail, "+script|load"),
@@ -374,7 +481,7 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         Level::Warn,
         "do not arrive (lost): waiters poll; proxy",
     ),
-    (|facts| trial(facts).failure = Some("OOM".to_owned()), "writes", Level::Fail, "OOM; memory"),
+    (|facts| refuse(facts, "set", "OOM why"), "writes", Level::Fail, "OOM; maxmemory"),
     (
         |facts| server(facts).access.trial = Err(forbidden()),
         "permissions",

@@ -1,0 +1,92 @@
+//! The reports about a lease that is not renewed, with the reasons of the nodes.
+
+use std::time::Duration;
+
+use redquorum::{Lease, error::Error};
+
+use crate::{failure::reasons, stopwatch};
+
+/// The share of the warning's mark after which a lease that is not renewed is looked at again.
+const SHARE: u32 = 10;
+
+/// Reports once that a lease is not renewed, and once that the lease is renewed again.
+#[derive(Debug)]
+pub(super) struct RenewalReporter<'a> {
+    /// The name of the lock, in the words of the user.
+    subject: &'a str,
+    /// The remaining validity below which the lease counts as not renewed.
+    mark: Duration,
+    is_reported: bool,
+}
+
+impl<'a> RenewalReporter<'a> {
+    pub(super) fn new(subject: &'a str, mark: Duration) -> Self {
+        Self { subject, mark, is_reported: false }
+    }
+
+    /// Waits until a report may be due.
+    pub(super) async fn due(&self, lease: &Lease) {
+        if self.is_reported {
+            stopwatch::pause(self.mark / SHARE).await;
+        } else {
+            lease.expiring_within(self.mark).await;
+        }
+    }
+
+    /// Returns the report that is due, if any.
+    pub(super) fn report(&mut self, lease: &Lease) -> Option<String> {
+        self.report_about(lease.remaining(), || node_reasons(lease))
+    }
+
+    fn report_about(&mut self, left: Duration, reasons: impl FnOnce() -> Vec<String>) -> Option<String> {
+        let (subject, is_late) = (self.subject, left <= self.mark);
+        if std::mem::replace(&mut self.is_reported, is_late) == is_late || left.is_zero() {
+            // The supervision reports a lost lease.
+            return None;
+        }
+        let message = if is_late {
+            format!("the lease on {subject} is not renewed, and ends in {left:.1?}")
+        } else {
+            return Some(format!("the lease on {subject} is renewed again"));
+        };
+        Some(with_reasons(message, &reasons()))
+    }
+}
+
+/// Returns the replies of the nodes that have not renewed the lease, as `node: reason`.
+pub(super) fn node_reasons(lease: &Lease) -> Vec<String> {
+    reasons(&lease.node_replies())
+}
+
+/// Returns the present trouble of a lease as a clause: the loss with its reason, or the missing renewal.
+pub(super) fn trouble(lease: &Lease, subject: &str) -> String {
+    match lease.ensure() {
+        Err(Error::LeaseLost(lost)) => format!("the lease on {subject} is lost: {}", lost.reason),
+        Err(error) => error.to_string(),
+        Ok(()) => format!("the lease on {subject} ends in {:.1?} and is not renewed", lease.remaining()),
+    }
+}
+
+/// Appends the reasons of nodes to a message, in one line.
+pub(super) fn with_reasons(message: String, reasons: &[String]) -> String {
+    std::iter::once(message).chain(reasons.iter().cloned()).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_renewal_and_the_next_renewal_are_reported_once() {
+        let mut reporter = RenewalReporter::new("job", Duration::from_secs(15));
+        let mut report =
+            |seconds| reporter.report_about(Duration::from_secs(seconds), || vec!["a:1: refused".to_owned()]);
+        assert_eq!(report(16), None);
+        let warning = "the lease on job is not renewed, and ends in 14.0s; a:1: refused";
+        assert_eq!(report(14).as_deref(), Some(warning));
+        assert_eq!(report(10), None);
+        assert_eq!(report(29).as_deref(), Some("the lease on job is renewed again"));
+        assert_eq!(report(14).as_deref(), Some(warning));
+        assert_eq!(report(0), None, "the loss has its own report");
+    }
+}
