@@ -5,6 +5,7 @@ mod blocking {
     mod callers;
     mod elections;
     mod endings;
+    mod forked;
     mod holding;
     mod patience;
 }

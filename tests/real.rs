@@ -16,6 +16,7 @@ mod real {
     mod fair;
     mod faults;
     mod fixture;
+    mod forked;
     mod groups;
     mod guard;
     mod inspection;

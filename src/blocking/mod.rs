@@ -34,6 +34,10 @@
 //! that runtime, but all tasks on the thread are blocked. Two tasks of a single-threaded runtime that wait for each
 //! other's locks in this way wait for ever. In async code use the async API, or `spawn_blocking`.
 //!
+//! The thread does not exist in a forked copy of the process. There, every call returns
+//! [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. So fork first, as servers with
+//! worker processes and daemons do, and then connect in each process.
+//!
 //! A blocked call cannot be cancelled. Use the calls with a deadline ([`try_lock_for`](RedLock::try_lock_for),
 //! [`lost_within`](Lease::lost_within), [`next_within`](Leaders::next_within)), or end all waiting calls by
 //! [`shutdown`](Quorum::shutdown) from another thread.

@@ -101,12 +101,15 @@ impl Election {
     /// Dropping the future gives up the candidacy, and resigns if the candidate was elected already.
     pub async fn campaign(&self, value: impl AsRef<[u8]>) -> Result<Leadership, Error> {
         let value = self.checked_value(value)?;
-        loop {
-            let leadership = self.begin(self.request.lock().await?, value.clone());
-            if self.publish(&leadership).await? {
-                return Ok(leadership);
+        let campaign = async {
+            loop {
+                let leadership = self.begin(self.request.lock().await?, value.clone());
+                if self.publish(&leadership).await? {
+                    return Ok(leadership);
+                }
             }
-        }
+        };
+        self.context().in_process(campaign).await
     }
 
     /// Makes one attempt, and returns `None` if another candidate leads, or a lock of another kind has the name. The
@@ -122,10 +125,13 @@ impl Election {
     /// As [`campaign`](Self::campaign).
     pub async fn try_campaign(&self, value: impl AsRef<[u8]>) -> Result<Option<Leadership>, Error> {
         let value = self.checked_value(value)?;
-        let Some(guard) = self.request.try_lock().await? else { return Ok(None) };
-        let leadership = self.begin(guard, value);
-        leadership.publish().await?;
-        Ok(Some(leadership))
+        let campaign = async {
+            let Some(guard) = self.request.try_lock().await? else { return Ok(None) };
+            let leadership = self.begin(guard, value);
+            leadership.publish().await?;
+            Ok(Some(leadership))
+        };
+        self.context().in_process(campaign).await
     }
 
     /// Campaigns for at most `wait`, like [`campaign`](Self::campaign) otherwise. Returns `None` if another candidate led
@@ -145,6 +151,10 @@ impl Election {
         wait: Duration,
     ) -> Result<Option<Leadership>, Error> {
         let value = self.checked_value(value)?;
+        self.context().in_process(self.campaign_for(value, wait)).await
+    }
+
+    async fn campaign_for(&self, value: Value, wait: Duration) -> Result<Option<Leadership>, Error> {
         let context = self.context();
         let deadline = context.now() + wait;
         loop {
@@ -194,8 +204,11 @@ impl Election {
     ///
     /// Dropping the future has no effect on the nodes.
     pub async fn leader(&self) -> Result<Option<Leader>, Error> {
-        let view = leader_query::query(self.context(), &self.request.checked_to_read()?).await?;
-        Ok(view.leader.as_ref().map(Leader::new))
+        let query = async {
+            let view = leader_query::query(self.context(), &self.request.checked_to_read()?).await?;
+            Ok(view.leader.as_ref().map(Leader::new))
+        };
+        self.context().in_process(query).await
     }
 
     /// Returns the stream of the present leader, if any, and every later leader or value. The stream ends with the

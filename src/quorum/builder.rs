@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use crate::node::redis::Tls;
 use crate::{
     client::dependencies::ClientDependencies,
-    clock::BootClock,
+    clock::{self, BootClock},
     config::{CheckedQuorum, QuorumSettings},
     error::{ConfigError, Error, node_twice},
     lock::client::Client,
@@ -20,6 +20,7 @@ use crate::{
     },
     observer::{NoObserver, Observer},
     quorum::{Quorum, connecting},
+    spawner,
 };
 
 #[cfg(feature = "__command")]
@@ -261,18 +262,34 @@ impl QuorumBuilder {
     /// background after that. Without a quorum, the call dials unreachable nodes again until the connect timeout, so a
     /// program may start together with its servers.
     ///
-    /// The client works on the tokio runtime of this call. The runtime needs timers and IO, and has to run for as long as
-    /// the client is used.
+    /// # The runtime
+    ///
+    /// The connections and the renewals of the client are tasks on the tokio runtime of this call. So the runtime
+    ///
+    /// * **needs IO**, by `enable_io` or `enable_all` of tokio's builder. Without IO, tokio prints the message of a panic,
+    ///   which stays inside of this call, and this call returns an error (`NoRuntime`).
+    /// * **has to live as long as the client.** With the runtime, the client ends: its leases are lost, and its calls return
+    ///   [`ClosedReason::RuntimeEnded`](crate::error::ClosedReason::RuntimeEnded) at once. A `#[tokio::test]` makes a
+    ///   runtime of its own for each test, so a client in a `static` works in one test only.
+    /// * **has to be driven all the time.** A runtime of many threads drives itself. A current-thread runtime stands still
+    ///   outside of its `block_on`: then no lease is renewed, calls from elsewhere are not answered, and their deadlines pass
+    ///   unnoticed. Work that blocks a thread of the runtime has the same effect for its time.
+    /// * **must not be used across a fork.** In a forked copy of the process, every call of the client returns
+    ///   [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. The child connects a
+    ///   client of its own, on a runtime of its own, because the copy of a runtime shares its sources of wake-ups with the
+    ///   original.
     ///
     /// # Errors
     ///
-    /// * [`Error::Config`] before any request, if the settings are invalid or there is no tokio runtime (`NoRuntime`).
+    /// * [`Error::Config`] before any request, if the settings are invalid, or there is no tokio runtime or none with IO
+    ///   (`NoRuntime`).
     /// * [`Error::Config`] if a node is unfit, and the remaining nodes are no quorum. Unfit are a node of a quorum with
     ///   other settings (`WrongQuorum`), and a server whose clock is off by more than an hour, that does not permit
     ///   `INFO`, or that is a Sentinel or part of a Redis Cluster (`Server`).
     /// * [`Error::Config`] for any remaining nodes, if two addresses lead to one server (`Server`).
     /// * [`Error::NoQuorum`] if fewer nodes than a quorum answered within the connect timeout, or at once if enough nodes
     ///   refuse the client for a lasting reason, such as a wrong password. `Config` takes precedence.
+    /// * [`Error::Closed`] if the runtime ends during the call.
     ///
     /// # Cancel safety
     ///
@@ -281,7 +298,15 @@ impl QuorumBuilder {
         let settings = self.checked()?;
         let registers = settings.registration();
         let client = self.start(settings, registers, |nodes| self.observer(nodes))?;
-        connecting::wait_for_quorum(&client.context).await?;
+        let context = &*client.context;
+        let connecting = async {
+            tokio::select! {
+                biased;
+                connected = connecting::wait_for_quorum(context) => connected,
+                () = context.closed() => Err(context.closed_error()),
+            }
+        };
+        context.in_process(connecting).await?;
         Ok(Quorum::new(client))
     }
 
@@ -290,14 +315,22 @@ impl QuorumBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if the settings are invalid, or there is no tokio runtime (`NoRuntime`).
+    /// [`Error::Config`] if the settings are invalid, or there is no tokio runtime or none with timers (`NoRuntime`).
+    /// [`Error::Closed`] if the runtime has ended.
     pub fn connect_in_memory(self, cluster: &MemoryCluster) -> Result<Quorum, Error> {
         let settings = self.settings.check(cluster.nodes())?;
         let nodes = cluster.connect(&settings.parameters, settings.is_read_only());
         let observer = self.observer(nodes.iter().map(|node| Arc::clone(node.address())).collect());
+        let runtime = runtime()?;
+        if !clock::has_timers() {
+            return Err(unsuited("timers", "enable_time").into());
+        }
         let dependencies =
-            ClientDependencies::new(cluster.clock(), runtime()?, observer, settings.label.clone());
-        Ok(Quorum::new(Client::start(nodes, settings, dependencies)))
+            ClientDependencies::new(cluster.clock(), runtime, observer, settings.label.clone());
+        let client = Client::start(nodes, settings, dependencies);
+        client.end_with_runtime();
+        client.context.ensure_open()?;
+        Ok(Quorum::new(client))
     }
 
     /// Returns the settings, checked against the number of nodes.
@@ -324,6 +357,9 @@ impl QuorumBuilder {
     ) -> Result<Arc<Client>, ConfigError> {
         let routes = self.routes()?;
         let runtime = runtime()?;
+        if !spawner::has_io() {
+            return Err(unsuited("IO", "enable_io"));
+        }
         let clock = Arc::new(BootClock::start(&runtime));
         let addresses = routes.iter().map(|route| Arc::clone(route.address()));
         let dependencies =
@@ -333,7 +369,9 @@ impl QuorumBuilder {
             Arc::new(RedisTransport::into_node(route, settings.parameters.clone(), &connection_config))
         };
         let nodes = routes.into_iter().map(|route| node(route) as Arc<dyn Node>).collect();
-        Ok(Client::start(nodes, settings, dependencies))
+        let client = Client::start(nodes, settings, dependencies);
+        client.end_with_runtime();
+        Ok(client)
     }
 
     /// Returns the observer of a client of these nodes.
@@ -406,4 +444,12 @@ pub(crate) fn connection_config(
 pub(crate) fn runtime() -> Result<Handle, ConfigError> {
     let reason = "the client's tasks need a tokio runtime: connect inside of one, or use `connect_blocking`";
     Handle::try_current().map_err(|_| ConfigError::NoRuntime { reason: reason.into() })
+}
+
+/// Returns the error of a runtime that lacks a driver.
+fn unsuited(driver: &str, setting: &str) -> ConfigError {
+    let reason = format!(
+        "the tokio runtime of the caller has its {driver} disabled: build the runtime with `enable_all` or `{setting}`"
+    );
+    ConfigError::NoRuntime { reason: reason.into() }
 }

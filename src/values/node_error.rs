@@ -33,8 +33,8 @@ pub enum NodeError {
     /// the request.
     #[error("the connection broke before the answer came")]
     Disconnected,
-    /// The request was not sent, because the client was shut down.
-    #[error("the client was shut down")]
+    /// The request was not sent, because the client is closed.
+    #[error("the client is closed")]
     Closed,
     /// `WRONGTYPE`: the key of the resource, or of its counter, holds something that is no lock or counter.
     #[error("the key holds something that is not a lock (WRONGTYPE)")]

@@ -7,8 +7,9 @@ use std::{
 };
 
 /// From the bottom to the top. A part may use those of the lines before its own.
-const LAYERS: [&[&str]; 15] = [
-    &["mutation", "mutex", "spawner"],
+const LAYERS: [&[&str]; 16] = [
+    &["mutation", "mutex", "process"],
+    &["spawner"],
     &["values"],
     &["clock", "error"],
     &["algorithm"],
@@ -46,6 +47,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("node/remote", &["futures", "rand", "tokio", "tracing"]),
     ("node/send_queue", &[]),
     ("node/state", &[]),
+    ("process", &["futures"]),
     ("quorum", &["futures", "redis", "tokio", "tracing"]),
     ("semaphore", &["futures", "tokio", "tracing"]),
     ("settings", &["serde", "toml"]),
