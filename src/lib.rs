@@ -189,7 +189,7 @@ pub use crate::{
     error::Error,
     latch::Latch,
     lock::{Lease, LockGuard, MultiLock, MultiLockGuard, MultiQuorumLock, Owner, ReadGuard, RedLock, RwLock},
-    node::{RestartGuard, memory::MemoryCluster},
+    node::{RestartGuard, memory::MemoryCluster, redis::Credentials},
     quorum::{Quorum, QuorumBuilder, ShutdownReport},
     semaphore::{AnyOf, Permit, Semaphore},
     values::{Fence, FencingToken, LeaseId, Resource},

@@ -26,6 +26,7 @@ mod real {
     mod readers;
     mod redisson;
     mod reentrancy;
+    mod rotation;
     mod semaphores;
     mod servers;
     mod shutdown;

@@ -25,6 +25,7 @@ mod cli {
     mod recipes;
     mod reconfigure;
     mod redquorum;
+    mod rotation;
     mod scratch;
     mod signals;
     mod terminal;

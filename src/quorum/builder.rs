@@ -1,11 +1,13 @@
 //! The builder of a client.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
 
+#[cfg(feature = "settings")]
+use crate::node::redis::UrlSource;
 #[cfg(feature = "tls")]
-use crate::node::redis::Tls;
+use crate::node::redis::{Pem, Tls};
 use crate::{
     client::dependencies::ClientDependencies,
     clock::{self, BootClock},
@@ -15,7 +17,10 @@ use crate::{
     node::{
         NewNodes, Node, RestartGuard,
         memory::MemoryCluster,
-        redis::{NODES_VARIABLE, RedisTransport, Route, Security, node_urls, without_password},
+        redis::{
+            Credentials, CredentialsProvider, NODES_VARIABLE, RedisTransport, Route, Security, node_urls,
+            without_password,
+        },
         remote::{ConnectedServers, ConnectionConfig},
     },
     observer::{NoObserver, Observer},
@@ -37,14 +42,21 @@ pub struct QuorumBuilder {
     nodes: Vec<NodeSource>,
     /// The TLS settings. An error in a certificate is an error of `connect`.
     #[cfg(feature = "tls")]
-    tls: Result<Tls, ConfigError>,
+    tls: Tls,
+    credentials: Option<CredentialsProvider>,
+    sentinel_credentials: Option<CredentialsProvider>,
     pub(crate) settings: QuorumSettings,
 }
 
 /// The given way to a node.
 #[derive(Clone)]
 enum NodeSource {
-    Url(String),
+    Url {
+        url: String,
+        /// The source that reads the urls again, if the url is from a settings file.
+        #[cfg(feature = "settings")]
+        file: Option<UrlSource>,
+    },
     #[cfg(feature = "unstable-redis")]
     Client(Box<redis::Client>),
 }
@@ -54,7 +66,9 @@ impl QuorumBuilder {
         Self {
             nodes: Vec::new(),
             #[cfg(feature = "tls")]
-            tls: Ok(Tls::new()),
+            tls: Tls::new(),
+            credentials: None,
+            sentinel_credentials: None,
             settings: QuorumSettings::default(),
         }
     }
@@ -76,7 +90,18 @@ impl QuorumBuilder {
     ///
     /// [REDIS.md]: https://github.com/redquorum/redquorum/blob/main/docs/REDIS.md#a-node-behind-sentinel
     pub fn nodes<S: Into<String>>(mut self, urls: impl IntoIterator<Item = S>) -> Self {
-        self.nodes.extend(urls.into_iter().map(|url| NodeSource::Url(url.into())));
+        self.nodes.extend(urls.into_iter().map(|url| NodeSource::Url {
+            url: url.into(),
+            #[cfg(feature = "settings")]
+            file: None,
+        }));
+        self
+    }
+
+    /// Adds nodes by the urls of a settings file, whose credentials every dial reads again.
+    #[cfg(feature = "settings")]
+    pub(crate) fn nodes_of(mut self, urls: Vec<String>, file: Option<UrlSource>) -> Self {
+        self.nodes.extend(urls.into_iter().map(|url| NodeSource::Url { url, file: file.clone() }));
         self
     }
 
@@ -97,8 +122,58 @@ impl QuorumBuilder {
         Ok(self.nodes(urls))
     }
 
+    /// Sets a provider of the credentials of all nodes, in place of the credentials of the urls. The provider is called at
+    /// every dial, with the address of the node as errors and inspections show it. So passwords and tokens may change while
+    /// the client lives, and no lease is lost if the servers accept the former credentials until each connection was made
+    /// anew.
+    ///
+    /// The provider has half of the time of a dial (the node timeout, and at least a second; Sentinels and master have equal
+    /// shares of that time). If the provider fails, panics or takes longer, the dial uses the last credentials, and a warning
+    /// is logged. Before the first answer, the dial fails
+    /// with [`NodeError::NoCredentials`](crate::error::NodeError::NoCredentials), and is repeated. The future runs on the
+    /// runtime of the client and must not block its thread. A provider that needs a while should answer from a cache.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redquorum::{Credentials, Quorum};
+    ///
+    /// # async fn fresh_token(_node: &str) -> std::io::Result<String> { Ok(String::new()) }
+    /// let quorum = Quorum::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .credentials(|node| {
+    ///         let node = node.to_owned();
+    ///         async move { Ok(Credentials::new(fresh_token(&node).await?).user("app")) }
+    ///     })
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn credentials<F>(mut self, provider: impl Fn(&str) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Credentials, Box<dyn StdError + Send + Sync>>> + Send + 'static,
+    {
+        self.credentials = Some(CredentialsProvider::new(provider));
+        self
+    }
+
+    /// Sets a provider of the credentials of all Sentinels, in place of `sentinel_user` and `sentinel_pass` of the urls. The
+    /// provider is called as that of [`credentials`](Self::credentials), which is for the masters alone, and has half of the
+    /// share that each Sentinel has of a dial.
+    pub fn sentinel_credentials<F>(mut self, provider: impl Fn(&str) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Credentials, Box<dyn StdError + Send + Sync>>> + Send + 'static,
+    {
+        self.sentinel_credentials = Some(CredentialsProvider::new(provider));
+        self
+    }
+
     /// Adds nodes by clients of the crate `redis`, with their addresses, credentials, databases and TLS. Each node has
     /// connections of its own, without the clients' settings of TCP sockets.
+    ///
+    /// A client of that crate has fixed credentials and certificates. If its credentials change, give a provider of
+    /// [`credentials`](Self::credentials), which applies to these nodes as well.
     ///
     /// The clients have the version of [`unstable_redis::redis`](crate::unstable_redis::redis), so this method may change
     /// in any version. For TLS, enable a TLS feature of that crate, and for rustls install a crypto provider.
@@ -132,8 +207,18 @@ impl QuorumBuilder {
     /// ```
     #[cfg(feature = "tls")]
     pub fn ca_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        let pem = pem.into();
-        self.tls = self.tls.and_then(|tls| tls.ca(&pem));
+        self.tls = self.tls.ca(Pem::Text(pem.into().into()));
+        self
+    }
+
+    /// Adds certificates of CAs in a PEM file, as [`ca_certificates`](Self::ca_certificates), and reads the file again at
+    /// every dial.
+    ///
+    /// A file that cannot be read or used is an error of [`connect`](Self::connect). If that happens at a later dial, such as
+    /// to a file that is half written at that moment, the last good certificates stay, and a warning is logged.
+    #[cfg(feature = "tls")]
+    pub fn ca_certificates_file(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.tls = self.tls.ca(Pem::file(path.into()));
         self
     }
 
@@ -142,15 +227,31 @@ impl QuorumBuilder {
     /// [`connect`](Self::connect).
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
-        let (chain, key) = (chain.into(), key.into());
-        self.tls = self.tls.and_then(|tls| tls.client_certificate(&chain, &key));
+        let (chain, key) = (Pem::Text(chain.into().into()), Pem::Text(key.into().into()));
+        self.tls = self.tls.client_certificate(chain, key);
+        self
+    }
+
+    /// Sets the certificate for servers that request a client certificate by two PEM files, as
+    /// [`client_certificate`](Self::client_certificate), and reads both files again at every dial.
+    ///
+    /// Files that cannot be read or used, or do not fit together, are an error of [`connect`](Self::connect). If that
+    /// happens at a later dial, the last good pair stays, and a warning is logged. So the two files may be replaced one after
+    /// the other.
+    #[cfg(feature = "tls")]
+    pub fn client_certificate_files(
+        mut self,
+        chain: impl Into<std::path::PathBuf>,
+        key: impl Into<std::path::PathBuf>,
+    ) -> Self {
+        self.tls = self.tls.client_certificate(Pem::file(chain.into()), Pem::file(key.into()));
         self
     }
 
     /// Sets TLS by the values of a settings file.
     #[cfg(all(feature = "tls", feature = "settings"))]
     pub(crate) fn tls(mut self, tls: Tls) -> Self {
-        self.tls = Ok(tls);
+        self.tls = tls;
         self
     }
 
@@ -390,23 +491,30 @@ impl QuorumBuilder {
     /// Returns the connectors of the nodes, and refuses equal addresses.
     pub(crate) fn routes(&self) -> Result<Vec<Route>, ConfigError> {
         #[cfg(feature = "tls")]
-        let mut security = Security::new(self.tls.clone()?);
+        let mut security = Security::new(self.tls.clone());
         #[cfg(not(feature = "tls"))]
         let mut security = Security::default();
         let mut addresses = BTreeSet::new();
         let mut routes = Vec::new();
         for node in &self.nodes {
             let route = match node {
-                NodeSource::Url(url) => Route::from_url(url, &mut security)?,
+                #[cfg(feature = "settings")]
+                NodeSource::Url { url, file: Some(file) } => {
+                    let [server, sentinels] = file.providers();
+                    Route::from_url(url, &mut security)?.with_providers(Some(&server), Some(&sentinels))
+                }
+                NodeSource::Url { url, .. } => Route::from_url(url, &mut security)?,
                 #[cfg(feature = "unstable-redis")]
                 NodeSource::Client(client) => Route::from_client(client),
             };
+            let route = route.with_providers(self.credentials.as_ref(), self.sentinel_credentials.as_ref());
             let address = Arc::clone(route.address());
             if !addresses.insert(Arc::clone(&address)) {
                 return Err(node_twice(&address));
             }
             routes.push(route);
         }
+        security.load()?;
         Ok(routes)
     }
 }
@@ -414,7 +522,7 @@ impl QuorumBuilder {
 impl fmt::Debug for NodeSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Url(url) => f.write_str(&without_password(url)),
+            Self::Url { url, .. } => f.write_str(&without_password(url)),
             #[cfg(feature = "unstable-redis")]
             Self::Client(client) => client.fmt(f),
         }

@@ -1,13 +1,16 @@
 //! The arguments of a program with settings of its own, and the precedence of settings.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use super::{
     CONFIG_VARIABLE,
     files::Files,
     raw_settings::{Environment, Nodes, RawSettings},
 };
-use crate::{error::ConfigError, quorum::QuorumBuilder};
+use crate::{error::ConfigError, node::redis::UrlSource, quorum::QuorumBuilder};
 
 /// The settings from a program's own arguments, which override the environment and the file. By default,
 /// there are none.
@@ -72,6 +75,17 @@ pub fn load_from(
     let arguments = RawSettings { nodes: Nodes(nodes), files, ..RawSettings::default() };
     let variables = RawSettings::of_environment(&environment)?;
     let path = file.or_else(|| environment.path(CONFIG_VARIABLE));
-    let in_file = path.map(|path| RawSettings::read(&path)).transpose()?.unwrap_or_default();
-    arguments.or(variables).or(in_file).builder()
+    let in_file = path.as_deref().map(RawSettings::read).transpose()?.unwrap_or_default();
+    let settings = arguments.or(variables);
+    let nodes_file = path.as_deref().filter(|_| settings.nodes.is_empty());
+    settings.or(in_file).builder(nodes_file.map(urls_of))
+}
+
+/// Returns the source that reads the urls of a settings file again, also for a process that changes its directory.
+fn urls_of(path: &Path) -> UrlSource {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    UrlSource::new(move || match RawSettings::read(&absolute) {
+        Ok(settings) => Ok(settings.nodes.0),
+        Err(error) => Err(error.to_string()),
+    })
 }

@@ -42,6 +42,9 @@ pub enum NodeError {
     /// `NOAUTH` or `WRONGPASS`: the server requires credentials, or other credentials.
     #[error("authentication failed: {}", Printable(.0))]
     NoAuth(Arc<str>),
+    /// The provider of credentials failed, and had given none before.
+    #[error("no credentials: {}", Printable(.0))]
+    NoCredentials(Arc<str>),
     /// `READONLY`: the node is a replica.
     #[error("the node is a read-only replica (READONLY)")]
     ReadOnly,
@@ -145,7 +148,12 @@ impl NodeError {
     pub(crate) fn is_unsent(&self) -> bool {
         matches!(
             self,
-            Self::Unreachable(_) | Self::Handshake(_) | Self::Unresponsive | Self::Overloaded | Self::Closed
+            Self::Unreachable(_)
+                | Self::Handshake(_)
+                | Self::Unresponsive
+                | Self::Overloaded
+                | Self::Closed
+                | Self::NoCredentials(_)
         )
     }
 
@@ -190,6 +198,7 @@ mod tests {
         for error in [
             NodeError::Unreachable(planted()),
             NodeError::NoAuth(planted()),
+            NodeError::NoCredentials(planted()),
             NodeError::NoPermission(planted()),
             NodeError::SameServer { other: planted(), incarnation: planted() },
             NodeError::NoMaster(planted()),

@@ -2,7 +2,8 @@
 //!
 //! | module | part |
 //! |---|---|
-//! | `url`, `route`, `endpoint`, `sentinel`, `address`, `node_urls` | from a url to a server |
+//! | `url`, `url_source`, `route`, `endpoint`, `sentinel`, `address`, `node_urls` | from a url to a server |
+//! | `login`, `lookup`, `dial_limit`, `own_threads` | what each dial fetches anew: credentials, addresses, files |
 //! | `tls`, `tls_config` | TLS |
 //! | `hello_reply`, `raw_connection`, `push_receiver`, `read_budget`, `waker_filter` | a connection of the redis crate, with its limits |
 //! | `connection`, `script`, `stamp`, `wire_values`, `classify` | operations and answers on the wire |
@@ -14,12 +15,21 @@ use futures::future::{BoxFuture, Either, FutureExt, select};
 
 #[cfg(feature = "__command")]
 pub use self::connector::NodeConnector;
-pub(crate) use self::node_urls::NODES_VARIABLE;
+pub use self::login::Credentials;
 #[cfg(feature = "tls")]
-pub(crate) use self::tls_config::Tls;
-pub(crate) use self::{address::without_password, node_urls::node_urls, route::Route, tls::Security};
+pub(crate) use self::tls_config::{Pem, Tls};
+#[cfg(feature = "settings")]
+pub(crate) use self::url_source::UrlSource;
+pub(crate) use self::{
+    address::without_password,
+    login::CredentialsProvider,
+    node_urls::{NODES_VARIABLE, node_urls},
+    route::Route,
+    tls::Security,
+};
 use self::{
-    connection::RedisConnection, raw_connection::RawConnection, route::Destination, sentinel::MasterSet,
+    connection::RedisConnection, dial_limit::DialLimit, raw_connection::RawConnection, route::Destination,
+    sentinel::MasterSet,
 };
 use crate::{
     clock::Clock,
@@ -36,9 +46,13 @@ mod classify;
 mod connection;
 #[cfg(feature = "__command")]
 mod connector;
+mod dial_limit;
 mod endpoint;
 mod hello_reply;
+mod login;
+mod lookup;
 mod node_urls;
+mod own_threads;
 mod push_receiver;
 mod raw_connection;
 mod read_budget;
@@ -56,6 +70,8 @@ mod tls;
 #[cfg(feature = "tls")]
 mod tls_config;
 mod url;
+#[cfg(feature = "settings")]
+mod url_source;
 mod waker_filter;
 mod wire_values;
 
@@ -101,11 +117,11 @@ impl RedisTransport {
     async fn open_master(&self, set: &MasterSet) -> Result<RawConnection, NodeError> {
         let master = set.master(&*self.clock, self.dial_timeout).await?;
         let share = set.share(self.dial_timeout);
-        let patience = self.clock.sleep_until(self.clock.now() + share);
+        let limit = DialLimit::new(&*self.clock, share);
         // The time of the master is limited here: if the whole dial timed out, no Sentinel would be blamed,
         // and one that was cut off could name a dead master for ever.
-        let opened = match select(pin!(RawConnection::open_node(&master, &self.client_name)), patience).await
-        {
+        let opening = RawConnection::open_node(&master, &self.client_name, limit);
+        let opened = match select(pin!(opening), limit.sleep(share)).await {
             Either::Left((opened, _)) => opened,
             Either::Right(((), _)) => {
                 let why = format!("the master {} does not answer within {share:?}", master.address());
@@ -126,7 +142,8 @@ impl Transport for RedisTransport {
         async {
             let raw = match &self.route.destination {
                 Destination::Server(endpoint) => {
-                    RawConnection::open_node(endpoint, &self.client_name).await?.0
+                    let limit = DialLimit::new(&*self.clock, self.dial_timeout);
+                    RawConnection::open_node(endpoint, &self.client_name, limit).await?.0
                 }
                 Destination::MasterSet(set) => self.open_master(set).await?,
             };

@@ -3,11 +3,7 @@
 use redis::{Client, IntoConnectionInfo, parse_redis_url};
 
 use super::{
-    address,
-    endpoint::{Credentials, Endpoint},
-    route::Destination,
-    sentinel::MasterSet,
-    tls::Security,
+    address, endpoint::Endpoint, login::Login, route::Destination, sentinel::MasterSet, tls::Security,
 };
 use crate::error::ConfigError;
 
@@ -126,17 +122,12 @@ fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<
         sentinel_credentials = sentinel_credentials.set_username(user);
     }
     let connector = security.map(|security| security.connector(url)).transpose()?;
-    let sentinel_credentials = Credentials::new(&sentinel_credentials, 0);
+    let sentinel_login = Login::new(&sentinel_credentials, 0);
     let sentinels = addresses
         .iter()
-        .map(|(host, port)| Endpoint::tcp(host, *port, connector.clone(), sentinel_credentials.clone()))
+        .map(|(host, port)| Endpoint::tcp(host, *port, connector.clone(), sentinel_login.clone()))
         .collect();
-    Ok(Destination::MasterSet(MasterSet::new(
-        name,
-        sentinels,
-        Credentials::new(settings, database),
-        connector,
-    )))
+    Ok(Destination::MasterSet(MasterSet::new(name, sentinels, Login::new(settings, database), connector)))
 }
 
 /// Refuses logins that the redis crate would ignore in part, or servers would refuse at every connection.

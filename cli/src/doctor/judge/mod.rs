@@ -31,6 +31,7 @@ fn of_node(expected: &ExpectedSettings, node: &NodeFacts) -> Vec<Finding> {
         Err(Disconnected { reason, error }) => {
             let advice = match error {
                 Some(NodeError::NoAuth(_)) => "correct its user or password",
+                Some(NodeError::NoCredentials(_)) => "correct the source of its user and password",
                 Some(NodeError::Tls(_)) => "correct its url, its certificate, or the CAs in the table [tls]",
                 None | Some(NodeError::Unreachable(_)) => "start it, or correct its address",
                 Some(_) => "correct its url, or the server at this address",

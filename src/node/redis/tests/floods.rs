@@ -7,8 +7,14 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{super::raw_connection::broken, *};
-use crate::node::{LONGEST_VALUE, Observe, ObserveAnswer, Proclaim, Proclamation, request::MAX_OPERATIONS};
+use super::{
+    super::{dial_limit::DialLimit, raw_connection::broken},
+    *,
+};
+use crate::{
+    clock::TokioClock,
+    node::{LONGEST_VALUE, Observe, ObserveAnswer, Proclaim, Proclamation, request::MAX_OPERATIONS},
+};
 
 /// Returns a connection through a proxy that sends `injected` to the client when the sender fires.
 async fn through_hop(server: &Server, injected: Vec<u8>) -> (RawConnection, oneshot::Sender<()>) {
@@ -31,7 +37,9 @@ async fn through_hop(server: &Server, injected: Vec<u8>) -> (RawConnection, ones
         }
     });
     let Destination::Server(endpoint) = route(&url).destination else { panic!("a set of servers") };
-    (RawConnection::open_node(&endpoint, "redquorum/test").await.unwrap().0, start)
+    let clock = TokioClock::new();
+    let limit = DialLimit::new(&clock, Duration::from_secs(10));
+    (RawConnection::open_node(&endpoint, "redquorum/test", limit).await.unwrap().0, start)
 }
 
 /// Returns the error by which a connection ends on which no command is sent.

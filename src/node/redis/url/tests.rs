@@ -13,7 +13,8 @@ fn security() -> Security {
 /// Returns settings with a CA whose private key is not kept. The system may have no CAs.
 #[cfg(feature = "tls")]
 fn security() -> Security {
-    Security::new(crate::node::redis::Tls::new().ca(include_bytes!("ca.pem")).unwrap())
+    let ca = crate::node::redis::Pem::Text(include_bytes!("ca.pem").as_slice().into());
+    Security::new(crate::node::redis::Tls::new().ca(ca))
 }
 
 fn refusal(url: &str) -> ConfigError {
