@@ -1,5 +1,5 @@
-//! A comparison of ours with rslock and with the floor, in one run, on real `redis-server` processes
-//! that the benchmark starts.
+//! A comparison of redquorum ("ours") with rslock and with the floor, in one run, on real `redis-server` processes that
+//! the benchmark starts.
 //!
 //! ```text
 //! cargo bench -p redquorum-benches --bench compare -- [--quick] [--json FILE] [--plot FILE]
@@ -7,9 +7,9 @@
 //! cargo bench -p redquorum-benches --bench compare -- --summary FILE...
 //! ```
 //!
-//! Absolute times depend on the machine and on its state, so only the ratios between contestants that
-//! took turns in one run are meaningful. `docs/BENCHMARKS.md` describes the measurements of each
-//! scenario, and why the comparison is fair.
+//! Absolute times depend on the machine and on its state. Therefore only ratios between contestants are meaningful, and
+//! only if the contestants took turns in one run. `docs/BENCHMARKS.md` describes the measurements of each scenario, and
+//! why the comparison is fair.
 
 #![allow(clippy::disallowed_methods, reason = "real servers need real time and unused ports")]
 #![allow(clippy::print_stdout, reason = "the benchmark prints tables")]
@@ -39,25 +39,26 @@ use compare::{
     summary,
 };
 
-/// An error of a benchmark, which is only printed.
+/// An error of a benchmark. Errors are only printed.
 pub(crate) type Problem = Box<dyn Error + Send + Sync>;
 
-/// Compares the locks of redquorum with those of rslock, and with their own scripts sent bare.
+/// Compares the locks of redquorum with the locks of rslock, and with the scripts of redquorum sent without the
+/// library.
 #[derive(Clone, Debug, Parser)]
 struct Arguments {
-    /// Fewer rounds: a minute and a half for all scenarios.
+    /// Makes fewer rounds: all scenarios take a minute and a half.
     #[arg(long)]
     quick: bool,
     /// Writes the figures to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Where the plot goes.
+    /// The file for the plot.
     #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_TARGET_TMPDIR"), "/compare.svg"))]
     plot: PathBuf,
-    /// Runs this scenario alone; may be given more than once.
+    /// Runs only this scenario. May be given more than once.
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<Scenario>,
-    /// Measures nothing, and shows these files of figures as one table in Markdown.
+    /// Measures nothing, and prints the figures in these files as one table in Markdown.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     summary: Vec<PathBuf>,
     /// The flag that Cargo passes to every benchmark.
@@ -73,8 +74,8 @@ fn main() -> Result<(), Problem> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        // The run is a task of a worker thread, like the tasks of an application. Ctrl-C drops the task
-        // with all its servers.
+        // The run is a task of a worker thread, like the tasks of an application. Ctrl-C drops the task, which stops
+        // all servers.
         let mut work = tokio::spawn(run(arguments));
         tokio::select! {
             outcome = &mut work => outcome?,

@@ -1,21 +1,20 @@
 //! The cost of contention, measured in simulations: the real lock code over simulated nodes, in
 //! virtual time.
 //!
-//! Every contender is a separate process. A contender locks the resource, holds the lock for a round
-//! trip or a millisecond, whichever is longer, unlocks, and locks again, until all contenders together
-//! had a fixed number of grants. The figures are
+//! Every contender is a separate process. A contender locks the resource, holds the lock for a round trip or a
+//! millisecond, whichever is longer, unlocks, and locks again. The run ends when all contenders together have had a
+//! fixed number of grants. The figures are
 //!
-//! * attempts per grant, and messages per grant: all messages in both directions, including those of
-//!   connecting;
-//! * the hand-off, from an unlock to the next grant, which may be to the same contender: the
-//!   median, and the 99th percentile. If the remaining contenders sleep, as in the customary way, the
-//!   next grant mostly is to the same contender, so the hand-off must be read together with the
-//!   spread;
+//! * attempts per grant, and messages per grant: all messages in both directions, including the messages for
+//!   connections;
+//! * the hand-off, from an unlock to the next grant: the median, and the 99th percentile. The next grant may be to the
+//!   same contender. A lock whose waiters only sleep and poll mostly grants to the same contender, so read the hand-off
+//!   together with the spread;
 //! * the spread: the number of grants of the unluckiest and of the luckiest contender.
 //!
-//! The first table is of contenders that lock again at once, by the number of nodes and the round
-//! trip. The second table also has contenders that rest for as long as they held the lock. The plot,
-//! an SVG, shows the second table.
+//! The first table shows contenders that lock again at once, for several numbers of nodes and round trips. The second
+//! table also shows contenders that rest for as long as they have held the lock. The plot, an SVG, shows the second
+//! table.
 //!
 //! ```text
 //! cargo run --release -p redquorum-benches --example contention
@@ -48,16 +47,16 @@ use plotters::{
 use redquorum::sim::{End, Latency, Process, Report, Schedule, Simulation, history::Event};
 use tokio::sync::Notify;
 
-/// Measures what waiting for a lock costs.
+/// Measures the cost of waiting for a lock.
 #[derive(Parser)]
 struct Arguments {
-    /// With how many nodes it is measured.
+    /// The numbers of nodes.
     #[arg(long, value_delimiter = ',', default_values_t = [3, 5, 7, 9])]
     nodes: Vec<usize>,
-    /// How many contend.
+    /// The numbers of contenders.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 5, 10, 30, 100])]
     contenders: Vec<usize>,
-    /// Where the plot goes, if one is wanted.
+    /// The file for the plot (default: no plot).
     #[arg(long)]
     plot: Option<PathBuf>,
 }
@@ -96,7 +95,7 @@ struct Grants {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    println!("contenders come again at once");
+    println!("contenders lock again at once");
     heading();
     for nodes in arguments.nodes {
         for round_trip in [100, 1_000, 10_000, 100_000].map(Duration::from_micros) {
@@ -136,11 +135,11 @@ fn heading() {
     );
 }
 
-/// Measures a cell and prints the figures. Returns `None` if the grants were not enough in ten minutes.
+/// Measures a cell and prints the figures. Returns `None` if ten minutes were too short for the grants.
 ///
 /// # Errors
 ///
-/// If the run ends in a panic or in a busy loop.
+/// If the run ends by a panic or a busy loop.
 fn row(cell: Cell) -> anyhow::Result<Option<Figures>> {
     let figures = measure(cell);
     print!("{cell} | ");
@@ -162,7 +161,7 @@ fn describe(end: &End) -> String {
         End::Horizon => "not enough grants in ten minutes".to_owned(),
         End::Exhausted => "more events than the budget allows: a busy loop".to_owned(),
         End::Panicked(message) => format!("a task panicked: {message}"),
-        _ => "in a way that this example does not know".to_owned(),
+        _ => "an end that this example does not know".to_owned(),
     }
 }
 

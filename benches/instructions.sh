@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Counts the instructions of one lock and its unlock, by valgrind's callgrind:
 #
-#     benches/instructions.sh [--profile]   those of the library, on five nodes in memory
-#     benches/instructions.sh --server      those of one redis-server
+#     benches/instructions.sh [--profile]   instructions of the library, on five nodes in memory
+#     benches/instructions.sh --server      instructions of one redis-server
 #
-# The difference between 1,100 and 100 of them, divided by 1,000, so that start and end do not count. With --profile, shows
-# the functions that they are spent in as well.
+# The result is the difference between 1,100 and 100 repetitions, divided by 1,000, so that start and end do not count. With
+# --profile, the script also shows the functions in which the instructions are spent.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -28,13 +28,13 @@ program=$(cargo bench --package redquorum-benches --no-run --bench instructions 
 counted() { valgrind --tool=callgrind --callgrind-out-file="$scratch/$1" "${@:2}"; }
 total() { sed -n 's/^\(summary\|totals\): //p' "$scratch/$1" | head -n 1; }
 
-# count TIMES: the instructions of so many locks and unlocks, start and end included.
+# count TIMES: the instructions of this many locks and unlocks, with start and end.
 count() {
     counted "$1" "$program" "$1" 2>"$scratch/valgrind.log" || { cat "$scratch/valgrind.log" >&2; exit 1; }
     total "$1"
 }
 
-# count_server TIMES: those of a server that serves them.
+# count_server TIMES: the instructions of a server that serves this many locks and unlocks.
 count_server() {
     local port=$((20000 + RANDOM % 10000))
     counted "$1" redis-server --port "$port" --bind 127.0.0.1 --save '' --hz 1 --dir "$scratch" >"$scratch/server.log" 2>&1 &

@@ -26,7 +26,7 @@ async fn worker(name: &str, quorum: &Quorum) -> Result<(), Error> {
     let lock = quorum.red_lock("invoice:42");
     for _ in 0..3 {
         let guard = lock.lock().await?;
-        // If the lease is lost, the work stops, because another client may hold the lock.
+        // `while_valid` stops the work when the lease is lost, because another client may hold the lock then.
         guard.while_valid(charge(name, guard.fencing_token())).await?;
         guard.unlock().await?;
     }

@@ -15,7 +15,7 @@ use redquorum::{Error, LockOptions, Quorum};
 /// A ttl shorter than the import, so that the lease has to be renewed.
 const IMPORT: LockOptions = LockOptions::new().ttl(Duration::from_millis(900));
 
-/// A limit for an import that hangs: the lease ends, however often it is renewed.
+/// A limit for an import that hangs: the lease ends after this time, even if it could be renewed.
 const LIMITED: LockOptions = IMPORT.hold_at_most(Duration::from_millis(100));
 
 #[tokio::main]

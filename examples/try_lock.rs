@@ -14,7 +14,7 @@ const REPORT: &str = "example:nightly-report";
 async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
 
-    // The guard needs a name: `try_lock().await?.is_some()` would drop it, and so unlock, at once.
+    // The guard needs a name. `try_lock().await?.is_some()` would drop the guard, and unlock at once.
     let Some(guard) = quorum.red_lock(REPORT).try_lock().await? else {
         println!("another process writes the report");
         return Ok(());
@@ -29,7 +29,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the report if the lock is free within `wait`, and returns whether it was.
+/// Writes the report if the lock is free within `wait`. Returns whether the report was written.
 async fn write_report(quorum: &Quorum, caller: &str, wait: Duration) -> Result<bool, Error> {
     match quorum.red_lock(REPORT).try_lock_for(wait).await {
         Ok(Some(guard)) => {

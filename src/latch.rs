@@ -14,7 +14,7 @@ use crate::{
     latch::{call::LatchCall, latch_wait::LatchWait},
     lock::client::Client,
     quorum::Quorum,
-    values::{Arrivals, LONGEST_ARRIVAL, Resource},
+    values::{Arrivals, MAX_ARRIVAL_ID_BYTES, Resource},
 };
 
 /// The largest number of arrivals that open a latch.
@@ -22,25 +22,26 @@ const MAX_ARRIVALS: u32 = 1_024;
 
 /// The default of [`Latch::retention`], and its bounds.
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
-const SHORTEST_RETENTION: Duration = Duration::from_secs(1);
-const LONGEST_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+const MIN_RETENTION: Duration = Duration::from_secs(1);
+const MAX_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A latch, from [`Quorum::latch`]: opens after a number of arrivals, and then lets every waiting call pass.
 ///
-/// A latch has no lease, and no clock decides. Nodes record each arrival by an id. A call that waits merges the
-/// arrivals that a quorum of nodes has recorded, and writes them back to the other nodes, so an arrival outlives its
+/// A latch has no lease, and no clock decides. Nodes record the id of each arrival. A call that waits merges the
+/// arrivals that the nodes have recorded, and sends the merged arrivals to all nodes. Therefore an arrival outlives its
 /// process.
 ///
-/// * **A latch never opens early**, whatever fails or is forgotten: no call passes before the number of arrivals have
-///   begun. This holds if a name is used for one purpose once, so put the occasion into the name, as in `migration:42`.
+/// * **A latch never opens early**, whatever fails or is forgotten. No call passes before as many arrivals have begun
+///   as open the latch. This holds only if a name is used for one occasion, so put the occasion into the name, as in
+///   `migration:42`.
 /// * **A latch stays open.** If one call has [waited](Self::wait) until the latch was open, every later call finds the
-///   latch open, unless a quorum of nodes forgets the latch, at once or one node after the other, or no call uses the
-///   latch for its [retention](Self::retention). Nodes that forget may lose arrivals: then the latch stays shut until
+///   latch open. There are two exceptions: a quorum of nodes forgets the latch, at once or one node after the other, or
+///   no call uses the latch for its [retention](Self::retention). If nodes forget arrivals, the latch stays shut until
 ///   the processes arrive again.
 ///
-/// Each `Latch` value arrives once: repeated calls of [`arrive`](Self::arrive) by the value, or by its clones, count
-/// once. To count twice, use two values. A new process that repeats the arrival of an old process arrives
-/// [by name](Self::arrive_as).
+/// Each `Latch` value arrives once. Repeated calls of [`arrive`](Self::arrive) on the value or its clones count once.
+/// To count twice, use two values. A new process that must repeat the arrival of an old process arrives [by
+/// name](Self::arrive_as).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -65,28 +66,28 @@ pub struct Latch {
 }
 
 impl Quorum {
-    /// Returns a latch that `arrivals` arrivals open (1 to 1,024), with the quorum's settings. Nothing is sent yet. Use
-    /// a new name for each occasion.
+    /// Returns a latch that opens after `arrivals` arrivals (1 to 1,024), with the settings of the quorum. This sends
+    /// no request. Use a new name for each occasion.
     ///
     /// An invalid name or number is an error of the first call. A lock and a latch of the same name are independent.
     pub fn latch(&self, name: impl AsRef<[u8]>, arrivals: u32) -> Latch {
         let client = Arc::clone(self.client());
-        let id = client.context.owners.fresh().as_bytes().into();
+        let id = client.context.lease_ids.fresh().as_bytes().into();
         let name = Resource::new(name).map_err(ConfigError::from);
         Latch { client, name, count: arrivals, id, retention: RETENTION }
     }
 }
 
 impl Latch {
-    /// Sets the time for which nodes keep the latch after the last call that uses it (default: 24 h; 1 s to 30 days).
-    /// If calls differ, the longest time counts.
+    /// Sets the time for which nodes keep the latch after its last use (default: 24 h; 1 s to 30 days). If calls set
+    /// different times, the longest time counts.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
         self
     }
 
-    /// Arrives: returns when a quorum of nodes has recorded the arrival, and does not wait for the latch to open.
-    /// Repeated calls of this value, or of a clone, count once.
+    /// Arrives. Returns when a quorum of nodes has recorded the arrival, and does not wait until the latch opens.
+    /// Repeated calls on this value or a clone count once.
     ///
     /// # Errors
     ///
@@ -115,9 +116,11 @@ impl Latch {
     /// As [`arrive`](Self::arrive).
     pub async fn arrive_as(&self, id: impl AsRef<[u8]>) -> Result<(), Error> {
         let id = id.as_ref();
-        if id.is_empty() || id.len() > LONGEST_ARRIVAL {
+        if id.is_empty() || id.len() > MAX_ARRIVAL_ID_BYTES {
             let given = format!("{} bytes", id.len());
-            return Err(out_of_range("arrival id", given, format!("1 to {LONGEST_ARRIVAL} bytes")).into());
+            return Err(
+                out_of_range("arrival id", given, format!("1 to {MAX_ARRIVAL_ID_BYTES} bytes")).into()
+            );
         }
         self.arrive_by(id.into()).await
     }
@@ -132,12 +135,12 @@ impl Latch {
     ///
     /// Dropping the future has no effect on the latch.
     pub async fn wait(&self) -> Result<(), Error> {
-        // Without a deadline, the wait ends with an open latch or an error, so the loop ends in its first round.
+        // Without a deadline, the call returns true or an error, so the loop ends in its first round.
         while !self.wait_until(None).await? {}
         Ok(())
     }
 
-    /// Waits until the latch is open, for at most `wait`, and returns whether it is open.
+    /// Waits until the latch is open, for at most `wait`. Returns whether the latch is open.
     ///
     /// # Errors
     ///
@@ -211,7 +214,7 @@ impl Latch {
         context.in_process(waiting).await
     }
 
-    /// Whether the latch opened within `wait`. Without a limit, the result is true or an error.
+    /// Returns whether the latch opened within `wait`. Without a limit, the result is true or an error.
     async fn until_open(&self, wait: Option<Duration>) -> Result<bool, Error> {
         let context = &*self.client.context;
         let mut call = self.call(Arrivals::new(), true)?;
@@ -238,8 +241,8 @@ impl Latch {
         if count == 0 || count > MAX_ARRIVALS {
             return Err(out_of_range("arrivals", count, format!("1 to {MAX_ARRIVALS}")).into());
         }
-        if !(SHORTEST_RETENTION..=LONGEST_RETENTION).contains(&self.retention) {
-            let expected = format!("{SHORTEST_RETENTION:?} to {LONGEST_RETENTION:?}");
+        if !(MIN_RETENTION..=MAX_RETENTION).contains(&self.retention) {
+            let expected = format!("{MIN_RETENTION:?} to {MAX_RETENTION:?}");
             return Err(out_of_range("retention", format_args!("{:?}", self.retention), expected).into());
         }
         let retention = if is_read_only { Duration::ZERO } else { self.retention };

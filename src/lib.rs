@@ -1,8 +1,8 @@
 //! Locks that survive the loss of a minority of Redis masters.
 //!
-//! A client locks a resource on several independent Redis servers at once, and has a lease once a majority of them has
-//! granted in time (the algorithm known as [Redlock]). Every lease has a [`FencingToken`]. A watchdog renews the lease
-//! while its guard lives, and the client reports a loss no later than the end of the validity.
+//! A client locks a resource on several independent Redis servers at once, and has a lease once a majority of the
+//! servers has granted in time. This algorithm is known as [Redlock]. Every lease has a [`FencingToken`]. A watchdog
+//! renews the lease while its guard lives, and the client reports a loss no later than the end of the validity.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -63,8 +63,8 @@
 //!
 //! # The duration of a lease
 //!
-//! A lease is renewed until the drop of its guard. [`without_renewal`](LockOptions::without_renewal) lets the lease end
-//! with its ttl, and [`hold_at_most`](LockOptions::hold_at_most) ends the lease after a time, in spite of renewals.
+//! A lease is renewed until its guard is dropped. [`without_renewal`](LockOptions::without_renewal) lets the lease end
+//! with its ttl, and [`hold_at_most`](LockOptions::hold_at_most) ends the lease after a time despite renewals.
 //!
 //! # What is promised, and on what it rests
 //!
@@ -73,8 +73,8 @@
 //!   by more than 2 ms while a lease lives. The client's clock continues while the client is suspended. No node forgets
 //!   votes unnoticed by the [`RestartGuard`]. All clients name the same nodes and have the same restart guard, and no two
 //!   addresses lead to one server. No lease is force-unlocked, and no other program deletes keys.
-//! * *Order*: fencing tokens are unique per resource and grow from lease to lease; readers may share a token. No clock
-//!   is involved as long as the nodes remember their counters.
+//! * *Order*: fencing tokens are unique per resource and grow from lease to lease. Readers may share a token. This does
+//!   not depend on clocks as long as the nodes remember their counters.
 //! * *Honesty*: [`Lease::is_valid`] returns false and [`Lease::lost`] is ready no later than the end of the lease, in
 //!   every state of nodes and network, if the client's clock continues. No lock can cover the time between a check of
 //!   the lease and the next write. The token covers that time.
@@ -91,11 +91,11 @@
 //!
 //! # New nodes, and nodes that forget
 //!
-//! A node that restarts without its data, is flushed, or is a promoted replica has forgotten its votes. The
-//! [`RestartGuard`], on by default, puts this node into quarantine: the node gives no votes until every lease that it may
-//! have forgotten has ended. Only an administrator can distinguish this node from a new node, so an administrator makes a
-//! quorum of new servers once, by [`admin::init`]. [`QuorumBuilder::admit_new_nodes`] is for tests and first steps.
-//! [OPERATIONS.md] describes how to restart, replace and add nodes.
+//! A node may forget votes if it restarts without its data, if it is flushed, or if it is a promoted replica. The
+//! [`RestartGuard`], on by default, puts such a node into quarantine: the node gives no votes until every lease that it
+//! may have forgotten has ended. Only an administrator can distinguish such a node from a new node. Therefore an
+//! administrator makes a quorum of new servers once, by [`admin::init`]. [`QuorumBuilder::admit_new_nodes`] is for
+//! tests and first steps. [OPERATIONS.md] describes how to restart, replace and add nodes.
 //!
 //! # Features
 //!
@@ -126,7 +126,7 @@
 //! [Redlock]: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// The programs that tests of the simulator share with the example `campaign` name this crate.
+// The programs that the tests of `sim` share with the example `campaign` refer to this crate by its name.
 #[cfg(all(test, feature = "sim"))]
 extern crate self as redquorum;
 
@@ -170,7 +170,7 @@ pub mod admin {
     };
 }
 
-/// The state of locks and nodes by the answers of the nodes. All types are opaque, with accessors.
+/// The state of locks and nodes, according to the answers of the nodes. All types are opaque, with accessors.
 pub mod inspection {
     pub use crate::{
         lock::{Inspection, LockState, NodeInspection},
@@ -178,7 +178,7 @@ pub mod inspection {
     };
 }
 
-/// The crate `redis` of the version that this crate uses. The version may change in any version of this crate.
+/// The crate `redis` in the version that this crate uses. This version may change in any version of this crate.
 #[cfg(feature = "unstable-redis")]
 pub mod unstable_redis {
     pub use ::redis;

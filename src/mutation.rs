@@ -1,41 +1,42 @@
-//! Mutations: deliberate faults in the code of this crate.
+//! Mutations: deliberate errors in the code of this crate.
 //!
-//! A test that never fails shows nothing. Therefore tests can break the rules that the promises
-//! depend on, one at a time, and for each mutation a test detects the difference. In any other
-//! build [`is_on`] is `false` and costs nothing.
+//! A test that never fails shows nothing. Therefore tests break the rules on which the promises
+//! depend, one at a time, and for each broken rule a test must fail. Outside of tests, [`is_on`] is
+//! `false` and costs nothing.
 //!
-//! A mutation has to break the code that runs, so the hooks are in production code. A hook changes
-//! one thing: it wraps the result of a pure function ([`altered`]), or is alone in a small function
-//! that is named after the rule. No function has two hooks. The rules of a node have no hooks:
-//! `node/state/broken.rs` is a node that breaks one rule.
+//! A mutation has to change the code that runs in production, so the hooks are in that code. A hook
+//! changes one result: it wraps the result of a pure function ([`altered`]), or is the whole body
+//! of a small function that is named after the rule. No function has two hooks. The rules of a node
+//! have no hooks, because `node/state/broken.rs` implements a node that breaks one rule.
 
-/// A rule that is broken, named after the effect.
+/// A broken rule, named after the effect.
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests break rules"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Mutation {
-    /// An attempt with the lease id of the attempt before.
+    /// An attempt with the lease id of the previous attempt.
     ReuseLeaseId,
-    /// A lease from a quorum that is complete only after the end of validity.
+    /// A lease by a quorum that is complete only after the end of the validity.
     SkipLastValidityCheck,
     /// A quorum of half of the nodes.
     HalfIsQuorum,
-    /// A quorum as a majority of the nodes that answer.
+    /// A quorum that is a majority of the nodes that answer.
     QuorumOfAnswering,
-    /// A write-back that checks neither the owner nor the counter.
+    /// A write-back that checks neither whether the lease has the key nor the counter.
     WriteBackUnconditionally,
-    /// A write-back that does not check the owner of the key.
+    /// A write-back that does not check whether the lease has the key.
     WriteBackWithoutOwner,
     /// A write-back that also lowers counters.
     WriteBackAboveToken,
-    /// A token from the largest vote without a write-back, although no quorum may know that vote.
+    /// A token that is the largest vote, without a write-back, so that perhaps no quorum has
+    /// recorded the token.
     NoWriteBack,
     /// A renewal that does not heal a node whose counter is above the token.
     HealOnlyBelowToken,
     /// A verification that counts nodes whose counter is above the token.
     VerifyAboveToken,
-    /// A verification that counts nodes without a counter, which have lost it.
+    /// A verification that counts nodes which have lost their counter.
     VerifyWithoutCounter,
-    /// An unlock that deletes the key of any owner.
+    /// An unlock that deletes the key of whatever lease has the resource.
     UnlockWithoutOwner,
     /// An unlock without a tombstone for an unanswered lock.
     NoTombstoneForLock,
@@ -45,16 +46,16 @@ pub(crate) enum Mutation {
     StartAfterFirstAnswer,
     /// A request that shortens a ttl.
     ShortenTtl,
-    /// Nodes that grant to newcomers before refused or woken waiters.
+    /// Nodes that grant to newcomers although a refused or woken waiter has left a yield mark.
     IgnoreYieldMark,
     /// A rollback without the nodes that have not answered.
     RollbackSkipsSilent,
-    /// A lost attempt without a rollback.
+    /// A failed attempt without a rollback.
     NoRollback,
-    /// A loss that the renewal announces, not a timer of the lease.
+    /// A loss that only a renewal announces, and no timer of the lease.
     LossOnlyByRenewal,
-    /// An inner unlock that subtracts one hold instead of sending the number of remaining holds: a
-    /// renewal with zero holds.
+    /// An inner unlock that subtracts one hold (a renewal with zero holds), instead of sending the
+    /// number of remaining holds.
     HoldsAsIncrements,
     /// A node that stores the proclamation of any client, even without the lock.
     ProclaimWithoutLock,
@@ -72,13 +73,13 @@ pub(crate) enum Mutation {
     /// A queue node that does not wake the next waiter when a woken waiter rolls back or leaves the
     /// queue.
     NoWakeAfterRollback,
-    /// A newcomer that counts a deferral by the queue node as one vote.
+    /// A newcomer that counts a deferral by the queue node as one refusal of many.
     IgnoreDeferral,
     /// A waiter that makes no attempt at the end of the holder's ttl.
     IgnoreHolderTtl,
     /// A waiter that does not pause after a futile grant of a stale queue node.
     NoPauseAfterFutileGrant,
-    /// Yield marks by a lease that was won without an answer of the queue node.
+    /// Yield marks by an attempt without an answer of the queue node.
     MarkWithoutAnswer,
     /// An unpolled lock call that is not rolled back.
     NoStallRollback,
@@ -86,19 +87,19 @@ pub(crate) enum Mutation {
     CountInQuarantine,
     /// A node without metadata that counts for renewals.
     CountWithoutMetadata,
-    /// A vote for the first reader that was given before.
+    /// A vote for the first reader that equals an earlier vote.
     FirstReaderRepeats,
-    /// A write-back of a reader that does not check whether the owner is a reader of the node.
+    /// A write-back of a reader that does not check whether the lease is a reader of the node.
     WriteBackOfNoReader,
     /// A write-back of a reader that does not check the phase of the node's readers.
     WriteBackBelowPhase,
     /// A key that ends with the ttl of the reader that leaves.
     OneEndForReaders,
-    /// A reader that leaves and deletes the key of any owner.
+    /// An unlock of a reader that deletes the key of whatever lease has the resource.
     UnshareAnyKey,
     /// A reader that leaves and deletes the key of the remaining readers.
     UnshareForAll,
-    /// A phase of readers that continues from before a writer.
+    /// A phase of readers that continues after a writer.
     StalePhase,
     /// A node that confirms the write-back of a reader without storing it.
     ReadersWriteNothingBack,
@@ -106,19 +107,19 @@ pub(crate) enum Mutation {
     RenewAsWriter,
     /// A woken waiter that shares the resource and does not wake the next waiter.
     NoReaderWake,
-    /// Readers that ignore the writer mark of a writer whose turn it is at a queue node unknown to
-    /// them.
+    /// Readers that ignore the writer mark of a writer, whose turn comes from a queue node that
+    /// these readers do not reach.
     IgnoreWriterMark,
     /// Renewals of readers that do not extend a writer's yield mark.
     NoMarkRenewal,
     /// Tasks that join the read lease of their client at any time.
     UnboundedJoin,
-    /// A waiter of a latch that passes once it knows enough arrivals, without recording the fact on
-    /// the nodes.
+    /// A waiter of a latch that passes as soon as it knows enough arrivals, without recording on
+    /// the nodes that the latch is open.
     PassWithoutRecord,
     /// A node that counts repeated arrivals of one process at a latch.
     CountArrivals,
-    /// A node that counts the permits of a semaphore, regardless of their slots.
+    /// A node that counts the permits of a semaphore and ignores their slots.
     CountPermits,
     /// Clients that collect several permits at the same time.
     ParallelPermits,

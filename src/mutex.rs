@@ -4,10 +4,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks a mutex, even if it is poisoned.
 ///
-/// Poison means that a thread panicked while it held the mutex, not that the data is broken. In this crate,
-/// no code that can panic, above all no waker and no code of the caller, runs between two writes that belong
-/// together. So the data is consistent. A panic here would carry the panic of one task into all other tasks,
-/// and into the drops that unlock leases.
+/// A mutex is poisoned if a thread panicked while it held the mutex. The data is consistent nevertheless: in this
+/// crate, no code that can panic, such as a waker or code of the caller, runs between two writes that belong together.
+/// A panic here would spread the panic of one task to all other tasks, and to the drops that unlock leases.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

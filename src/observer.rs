@@ -31,16 +31,16 @@ pub(crate) trait ObservedLease: fmt::Debug + Send + Sync {
 
     fn token(&self) -> FencingToken;
 
-    /// Returns the present end of the validity, which renewals move.
+    /// Returns the present end of the validity. A renewal extends the validity.
     fn valid_until(&self) -> Instant;
 }
 
-/// A receiver of the events of a client, at the time of each event.
+/// A receiver of the events of a client. Each method is called at the time of its event.
 ///
-/// The observer has no influence: a client behaves the same without an observer.
+/// An observer only observes: the behaviour of a client does not depend on the observer.
 pub(crate) trait Observer: Monitor {
     /// Handles the begin of an attempt, before its first request. Returns a number that identifies the attempt.
-    fn attempt_began(&self, _resources: &Resources, _owner: &LeaseId) -> u64 {
+    fn attempt_began(&self, _resources: &Resources, _lease_id: &LeaseId) -> u64 {
         0
     }
 
@@ -53,14 +53,14 @@ pub(crate) trait Observer: Monitor {
     /// Handles the answer of a node, or its timeout.
     fn answered(&self, _node: usize, _operation: OperationKind, _answer: &Answer) {}
 
-    /// Handles the grant of a lease to a won attempt. The lease is not registered yet, so the ttl ends the lease if this
-    /// panics.
+    /// Handles the grant of a lease to a won attempt. If this method panics, only the ttl ends the lease, because the
+    /// lease is not registered yet.
     fn lease_granted(&self, _lease: &Arc<dyn ObservedLease>) {}
 
     /// Handles the outcome of a renewal.
     fn renewed(&self, _renewed: &Renewed) {}
 
-    /// Handles the end of the active phase of a lease, which was granted the time `lasted` before.
+    /// Handles the end of the active phase of a lease, which has lasted for `lasted` since the grant.
     fn lease_ended(&self, _lease: &dyn ObservedLease, _end: LeaseEnd, _lasted: Duration) {}
 
     /// Handles an arrival at a latch.
@@ -69,7 +69,7 @@ pub(crate) trait Observer: Monitor {
     /// Handles the end of a latch wait, after the time `waited`.
     fn waited_for_latch(&self, _end: LatchEnd, _waited: Duration) {}
 
-    /// Handles the begin of a lock call.
+    /// Handles the start of a lock call.
     fn call_began(&self) {}
 
     /// Handles the end of a lock call, after the time `waited`.
@@ -87,11 +87,11 @@ impl Observer for NoObserver {}
 /// The mode of a lease on one or more resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// At least one resource is exclusive.
+    /// A lease with at least one exclusive resource.
     Exclusive,
-    /// All resources are shared.
+    /// A lease whose resources are all shared.
     Shared,
-    /// The resource is a slot of a semaphore.
+    /// A lease on a slot of a semaphore.
     Permit,
 }
 
@@ -139,11 +139,11 @@ pub(crate) struct Renewed {
 pub(crate) enum RenewalOutcome {
     /// The lease is extended.
     Renewed,
-    /// No quorum renewed. The lease stays as it is.
+    /// No quorum renewed the lease, and the end of its validity stays.
     Failed,
-    /// No quorum can renew any more. The lease is lost.
+    /// No quorum can renew the lease any more, so the lease is lost.
     Revoked,
-    /// The quorum answered after the lease had ended, by its validity or otherwise.
+    /// The quorum answered after the end of the lease.
     TooLate,
 }
 

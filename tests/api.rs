@@ -8,14 +8,14 @@
 //! traps         mistakes that compile
 //! ```
 
-#![allow(clippy::disallowed_methods, reason = "the programs are those of a user, and sleep by tokio's clock")]
+#![allow(clippy::disallowed_methods, reason = "the programs use tokio's clock, as programs of users do")]
 
 mod api {
     mod cargo;
     mod in_memory;
     mod markdown;
     mod parity;
-    #[allow(dead_code, reason = "tests on servers call the other functions")]
+    #[allow(dead_code, reason = "the tests on real servers call the other functions")]
     mod programs;
     mod statements;
     mod surface;

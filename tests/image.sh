@@ -6,7 +6,7 @@
 # The image has the program, the libraries and the loader that `ldd` lists, and the user of `Dockerfile`. If no Docker
 # engine answers, the exit status is 3.
 set -euo pipefail
-# Each user can read what has no other mode.
+# All users can read files without an explicit mode.
 umask 022
 
 say() { printf 'image.sh: %s\n' "$*" >&2; }

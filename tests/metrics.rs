@@ -1,4 +1,5 @@
-//! What is measured, on nodes in memory; and the pages about it.
+//! Tests of the metrics of clients, on in-memory nodes in paused time, and of the documents, dashboard and
+//! alerts about them.
 #![allow(clippy::disallowed_methods, reason = "time is paused")]
 
 mod figures;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compiles the members of this workspace, and none of their dependencies, as for a system that is not Linux: cargo's
-# wrapper for the crates of a workspace, whose results it keeps beside the others.
+# A compiler wrapper of cargo that compiles the members of this workspace, and not their dependencies, with the code
+# for systems other than Linux. Cargo keeps the results of a wrapper apart from the normal results.
 #
 #     RUSTC_WORKSPACE_WRAPPER=tests/portable.sh cargo nextest run --workspace --all-features --lib --bins
 set -euo pipefail

@@ -1,9 +1,8 @@
-//! Tests against real Redis servers: one binary for all of them, so that what they need is linked
-//! once.
+//! Tests on real Redis servers. All of them are one test binary, so that the dependencies are linked once.
 //!
-//! `REDQUORUM_TEST_SERVERS=containers` or `=processes` says what the servers run as.
+//! `REDQUORUM_TEST_SERVERS=containers` or `=processes` selects how the servers run.
 
-#![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
+#![allow(clippy::disallowed_methods, reason = "real servers need real time and free ports")]
 
 mod figures;
 

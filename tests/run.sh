@@ -25,13 +25,13 @@ scratch=$(mktemp -d)
 target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 node_pids=()
 oldest_pid=
-# The packages that each stage builds. Their names select the same features of their dependencies in each stage, so that
-# nothing is built twice. The other members of the workspace need dependencies of their own.
+# The packages that each stage builds together. Each stage names the same packages, so their dependencies have the
+# same features in all stages, and are compiled once. The other members of the workspace need further dependencies.
 members=(--package redquorum --package redquorum-cli --package redquorum-tests)
 other_members=(--package redquorum-benches --package redquorum-recipes)
 published_flags=${RUSTFLAGS-}
 if $is_all; then
-    # The flags add the search of the model and servers in containers, each with dependencies of its own.
+    # The flags add the search of the model, and servers in containers. Both need further dependencies.
     export RUSTFLAGS="$published_flags --cfg redquorum_model --cfg redquorum_containers"
 fi
 clean_up() {
@@ -46,7 +46,7 @@ trap clean_up EXIT
 
 say() { printf 'run.sh: %s\n' "$*" >&2; }
 
-# stage NAME COMMAND...: runs the command; with `set -e`, a failing one ends the script here.
+# stage NAME COMMAND...: runs a command and prints its time. Because of `set -e`, a failing command ends the script.
 stage() {
     local name=$1 begin=$SECONDS
     shift
@@ -55,14 +55,14 @@ stage() {
     say "$name: $((SECONDS - begin)) s"
 }
 
-# not_run NAME WHY: says that something was not checked, now and once more at the end.
+# not_run NAME REASON: reports that a check did not run, now and in the final report.
 left_out=()
 not_run() {
     say "$1: NOT RUN, $2"
     left_out+=("$1: NOT RUN, $2")
 }
 
-# as_published COMMAND...: runs the command without those flags, as everybody else builds the library.
+# as_published COMMAND...: runs a command without the flags of `--all`, as users of the library build it.
 as_published() { RUSTFLAGS=$published_flags "$@"; }
 
 as_root() {
@@ -71,20 +71,20 @@ as_root() {
 
 server_program() { command -v "${REDQUORUM_TEST_SERVER:-redis-server}" || command -v valkey-server; }
 
-# install_package PACKAGE WHAT: installs a package of Debian.
+# install_package PACKAGE PROGRAM: installs a Debian package.
 install_package() {
     if ! command -v apt-get >/dev/null; then
-        say "no $2 here, and no apt-get to install it with: please install it (Debian's package $1)"
+        say "no $2 here, and no apt-get to install the package: please install it (Debian's package $1)"
         return 1
     fi
     as_root apt-get update
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$1"
 }
 
-# The image of the container tests is made from the installed server too, so Docker alone is not enough.
+# The image of the container tests also needs an installed server, so Docker alone is not enough.
 install_server() { server_program >/dev/null || install_package redis-server "redis-server or valkey-server"; }
 
-# The recipe for an own CA calls it, and so do its tests.
+# The recipe `certificates.sh` and its tests call openssl.
 install_openssl() { command -v openssl >/dev/null || install_package openssl openssl; }
 
 install_systemd() { command -v systemd-analyze >/dev/null || install_package systemd systemd-analyze; }
@@ -95,32 +95,34 @@ install_cargo_tools() {
     cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 }
 
-# Containers must share the network of this machine, which those of a rootless engine and of Docker Desktop cannot.
+# Containers must use the network of this machine. Containers of a rootless engine or of Docker Desktop cannot.
 docker_runs_tests() {
     local engine
     engine=$(docker info --format '{{.OperatingSystem}} {{.SecurityOptions}}' 2>/dev/null) || return 1
     [[ $engine != *rootless* && $engine != *"Docker Desktop"* ]]
 }
 
-# Apart from the tests on real servers: those measure time, and these keep every core busy.
+# Separate from the tests on real servers, because these measure times, and the tests without servers keep all cores
+# busy.
 test_without_servers() {
     cargo nextest run "${members[@]}" --all-features --color never \
         -E 'not (binary(real) + binary(cli) + binary(connections))' 2>&1 | tee "$scratch/without-servers.passed"
 }
 
-# test_on KIND THREADS [FILTER]: runs the tests on real servers, on servers of this kind, so many at a time.
+# test_on KIND THREADS [FILTER]: runs the tests on real servers of this kind, THREADS tests at a time.
 test_on() {
     REDQUORUM_TEST_SERVERS=$1 cargo nextest run "${members[@]}" --all-features --color never --profile servers \
         --test-threads "$2" -E "${3:-all()}" 2>&1 | tee "$scratch/$1.passed"
 }
 
-# What a server of another version may answer otherwise: to the script, to a user who lacks a permission, to questions about itself.
+# The tests whose results may depend on the version of the server: scripts, permissions and `doctor`.
 depends_on_version='test(node::redis::) + test(permissions::) + test(doctor::)'
 
-# version_of PROGRAM: `Redis 7.0.15`, `Valkey 9.1.2`.
+# version_of PROGRAM: prints a version such as `Redis 7.0.15` or `Valkey 9.1.2`.
 version_of() { "$1" --version | sed -E 's/^(Redis|Valkey) server v=([^ ]+).*/\1 \2/'; }
 
-# fetch_server NAME WORDS: adds this server to $others, if it can be had.
+# fetch_server NAME WORDS: adds the program of a server to $others. If the server is not available, the check counts
+# as not run.
 others=()
 fetch_server() {
     local program
@@ -131,7 +133,8 @@ fetch_server() {
     fi
 }
 
-# All at once, for most of the time they wait for what must not happen.
+# Runs the tests on all other servers at once, because most tests wait for the deadline of an event that must not
+# happen.
 test_on_others() {
     local program version run runs=() failed=0
     for program in "${others[@]}"; do
@@ -147,16 +150,17 @@ test_on_others() {
     return "$failed"
 }
 
-# The ways for systems other than Linux, under Linux. What runs in virtual time alone depends on none of them, nor do the
-# rules of nodes; without it, to optimise would take longer than it saves.
+# Runs the code for systems other than Linux, on Linux. Tests of the model, the simulator and the node rules do not
+# depend on the system. Without them, an optimized build would take longer than it saves.
 depends_on_system='not (test(model::) + test(sim::) + test(simulated) + test(agreement::))'
 test_portable() {
     CARGO_PROFILE_DEV_OPT_LEVEL=0 RUSTC_WORKSPACE_WRAPPER=$PWD/tests/portable.sh cargo nextest run "${members[@]}" \
         --all-features --color never --lib --bins -E "$depends_on_system" 2>&1 | tee "$scratch/portable.passed"
 }
 
-# begin_oldest_rust VERSION: sees that what is published compiles with the oldest Rust that it promises to compile with, if
-# that can be had. Beside the tests on real servers, which go first, and wait more than they work.
+# begin_oldest_rust VERSION: starts a check that the published packages compile with the oldest supported Rust, if
+# that version can be installed. The check runs in the background at low priority, beside tests on real servers that
+# mostly wait.
 begin_oldest_rust() {
     oldest_rust "$1" >"$scratch/oldest.log" 2>&1 &
     oldest_pid=$!
@@ -164,10 +168,10 @@ begin_oldest_rust() {
 
 oldest_rust() {
     if ! command -v rustup >/dev/null; then
-        echo "there is no rustup to install it with" >"$scratch/without-oldest"
+        echo "there is no rustup to install this version with" >"$scratch/without-oldest"
     elif ! rustup run "$1" cargo --version >/dev/null 2>&1 &&
         ! rustup toolchain install --profile minimal --no-self-update "$1" >"$scratch/why-oldest" 2>&1; then
-        echo "rustup cannot install it: $(grep -m 1 error "$scratch/why-oldest" || tail -n 1 "$scratch/why-oldest")" \
+        echo "rustup cannot install this version: $(grep -m 1 error "$scratch/why-oldest" || tail -n 1 "$scratch/why-oldest")" \
             >"$scratch/without-oldest"
     else
         nice -n 19 cargo "+$1" check --package redquorum --package redquorum-cli --all-features \
@@ -175,7 +179,7 @@ oldest_rust() {
     fi
 }
 
-# end_oldest_rust VERSION: what came of it.
+# end_oldest_rust VERSION: waits for the check, and prints its output.
 end_oldest_rust() {
     local failed=0
     wait "$oldest_pid" || failed=1
@@ -185,7 +189,7 @@ end_oldest_rust() {
     return "$failed"
 }
 
-# Ratios of the times that servers spend, which depend on the machine as a benchmark does.
+# Ratios of times that servers spend. The results depend on the machine, so this test runs alone, like a benchmark.
 measures='test(semaphores::a_newcomer_at_a_full_semaphore_of_a_thousand)'
 test_measures() {
     REDQUORUM_TEST_SERVERS=processes cargo nextest run "${members[@]}" --all-features --color never --profile servers \
@@ -198,19 +202,20 @@ large_semaphores() {
         -E 'test(s72_large_saturated_semaphores_use_most_permits)' 2>&1 | tee "$scratch/large-semaphores.passed"
 }
 
-# What is started, frozen, killed and started again in another way: the rest only talks to servers.
+# The tests that start, freeze, kill or restart servers, which works differently for each kind. The other tests only
+# send requests.
 depends_on_kind='test(real::fixture) + test(real::guard) + test(real::faults) + test(real::acceptance) + test(real::election)'
 
 doc_tests() { cargo test --doc "${members[@]}" --all-features --color never 2>&1 | tee "$scratch/documentation.passed"; }
 
-# passed RESULTS: adds up the summaries of nextest and of cargo.
+# passed RESULTS: adds up the numbers of passed tests in the summaries of nextest and cargo.
 passed() {
     grep -E '^ *Summary|^test result' "$scratch/$1.passed" | grep -oE '[0-9]+ passed' |
         awk '{ sum += $1 } END { print sum + 0 }'
 }
 
-# Runs what was built with everything else: for one package, `cargo run` would choose fewer features of dependencies, and
-# build those anew.
+# Runs the built examples. `cargo run` would choose other features of dependencies for a single package, and build
+# them again.
 examples() {
     local source name program arguments
     for source in examples/*.rs examples/campaign; do
@@ -223,7 +228,7 @@ examples() {
     done
 }
 
-# answers PORT: whether a server answers PING there.
+# answers PORT: whether a server answers PING on this port.
 answers() {
     local reply=
     { exec 3<>"/dev/tcp/127.0.0.1/$1"; } 2>/dev/null || return 1
@@ -233,7 +238,7 @@ answers() {
     [[ $reply == +PONG* ]]
 }
 
-# Starts one server on a free port and leaves the port in $port.
+# Starts a server on a free port, and stores the port in $port.
 start_node() {
     local program pid
     program=$(server_program)
@@ -242,7 +247,7 @@ start_node() {
         if answers "$port"; then continue; fi
         "$program" --port "$port" --bind 127.0.0.1 --save '' --dir "$scratch" >"$scratch/node.log" 2>&1 &
         pid=$!
-        # A server that loses the race for its port ends at once; then another port is tried.
+        # If another program takes the port first, the server ends at once, and the loop tries another port.
         while kill -0 "$pid" 2>/dev/null; do
             if answers "$port"; then
                 node_pids+=("$pid")
@@ -266,7 +271,7 @@ examples_on_servers() {
     done
 }
 
-# Recipes and benchmarks need crates that nothing else here needs.
+# Recipes and benchmarks need dependencies that no other stage needs.
 recipes() {
     cargo nextest run --package redquorum-recipes --all-features --color never --profile servers --test-threads 6 2>&1 |
         tee "$scratch/recipes.passed"
@@ -277,7 +282,7 @@ contention() {
         --nodes 5 --contenders 1,2,10 --plot "$scratch/contention.svg"
 }
 
-# The command starts in a container, as a user who is not root.
+# Starts the command in a container, as a user other than root.
 image() {
     local status=0
     tests/image.sh "$target/debug/redquorum" || status=$?
@@ -288,24 +293,26 @@ image() {
     return "$status"
 }
 
-# The units of the recipes, with the command that was built: what a unit runs has to be there.
+# Verifies the systemd units of the recipes, with the built command in place of the installed one, because the program
+# of a unit must exist.
 units() {
     local unit
     mkdir "$scratch/units"
     for unit in examples/recipes/files/*.{service,timer}; do
         sed "s|^ExecStart=/usr/local/bin/redquorum |ExecStart=$target/debug/redquorum |" "$unit" >"$scratch/units/$(basename "$unit")"
     done
-    # Without the option, it also ends well where it has understood only a part, and badly for other units of the machine.
+    # Without `--recursive-errors=no`, systemd-analyze also succeeds for units that it understands only in part, and
+    # fails for other units of this machine.
     systemd-analyze verify --man=no --recursive-errors=no "$scratch"/units/*
 }
 
 documentation() { RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features; }
 
-# A dry run of the release: what would be uploaded of the library and of the command compiles by itself, the command with
-# that library, and cargo has no warning about either. Only the upload itself cannot be run. Working files that are not
-# committed are part of it, so that this can be run before a commit. The packages are checked rather than built, with what
-# the lint without features and the tests have left of their dependencies: cargo's own verification would compile those
-# once more.
+# A dry run of the release: the packages of the library and of the command compile on their own, the command with the
+# packaged library, and cargo prints no warning. Only the upload is missing.
+#
+# Uncommitted changes are included, so the check can run before a commit. The packages are checked with the
+# dependencies that earlier stages have compiled. Cargo's own verification would compile them again.
 package() {
     local version crate
     version=$(cargo pkgid | sed 's/.*[#@]//')
@@ -320,7 +327,8 @@ package() {
         --config "patch.crates-io.redquorum.path='$scratch/redquorum-$version'"
 }
 
-# Nothing public may change in a way that the version does not say, since the last release.
+# semver RELEASE: checks that the public API has not changed since the release in a way that the version does not
+# announce.
 semver() {
     local release=$1
     cargo semver-checks --version >/dev/null 2>&1 || cargo install --locked cargo-semver-checks
@@ -356,7 +364,7 @@ second_tier() {
     fetch_server redis-8 "Redis 8"
     fetch_server valkey Valkey
     if ((${#others[@]})); then stage "tests on other servers" test_on_others; fi
-    stage "tests of the ways for other systems" test_portable
+    stage "tests of the code for other systems" test_portable
     stage "Rust $oldest" end_oldest_rust "$oldest"
     stage "lint of recipes and benchmarks" cargo clippy "${other_members[@]}" --all-targets --all-features -- -D warnings
     stage "recipes" recipes
@@ -370,7 +378,7 @@ second_tier() {
     if release=$(git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD^ 2>/dev/null); then
         stage "compatibility with $release" semver "$release"
     else
-        not_run "compatibility with the last release" "there is no release (no tag v*) to be compatible with"
+        not_run "compatibility with the last release" "there is no release (no tag v*)"
     fi
 }
 
@@ -379,10 +387,10 @@ installed=$(version_of "$(server_program)")
 if $is_all; then
     second_tier
 else
-    not_run "the checks of tests/run.sh --all" "only the first tier was asked for"
+    not_run "the checks of tests/run.sh --all" "run with --all for these checks"
 fi
 
-# Reached only when every stage has succeeded.
+# Reached only if all stages have succeeded.
 total=0
 for results in "$scratch"/*.passed; do
     kind=$(basename "$results" .passed)
@@ -391,6 +399,6 @@ for results in "$scratch"/*.passed; do
     echo "$kind: $count passed"
 done
 echo "all tests on $installed"
-for program in ${others[@]+"${others[@]}"}; do echo "what depends on the version on $(version_of "$program")"; done
+for program in ${others[@]+"${others[@]}"}; do echo "tests that depend on the version: $(version_of "$program")"; done
 if ((${#left_out[@]})); then printf '%s\n' "${left_out[@]}"; fi
 echo "$total passed, 0 failed in $SECONDS s"

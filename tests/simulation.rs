@@ -1,5 +1,7 @@
-//! Thousands of random schedules over the real lock code: no promise is broken that its assumptions
-//! allow to keep, and a broken one is seen.
+//! Thousands of random schedules in the simulator, with the real lock code.
+//!
+//! Each schedule is checked for the promises whose assumptions it keeps (`docs/SIMULATION.md`). Other tests
+//! break an assumption, and assert that the checker then reports a broken promise.
 
 use std::{
     collections::BTreeSet,
@@ -18,8 +20,8 @@ use self::workload::{Case, LockCall, StepEnd, Targets};
 #[path = "../examples/campaign/workload.rs"]
 mod workload;
 
-/// The number of schedules for each of the six numbers of nodes. With the flag of the larger searches, 20,000 schedules
-/// of all have readers.
+/// The number of schedules for each of the six numbers of nodes. With `--cfg redquorum_model`, which selects
+/// larger searches, about 20,000 schedules in total have readers.
 const CASES: u64 = if cfg!(redquorum_model) { 3_800 } else { 800 };
 
 /// Runs a case, and checks the promises whose assumptions its schedule keeps.
@@ -33,7 +35,7 @@ fn check_promises(case: &Case, promises: &Promises) -> Result<Report, Box<Failur
     Ok(report)
 }
 
-/// Whether anything was read under a lease that other readers may share.
+/// Whether a process has acquired a shared lease.
 fn has_readers(report: &Report) -> bool {
     let began = |event: &Event| match event {
         Event::Began { attempt, shared, .. } if !shared.is_empty() => Some(*attempt),
@@ -44,6 +46,7 @@ fn has_readers(report: &Report) -> bool {
     events().any(|event| matches!(event, Event::Granted { attempt, .. } if readers.contains(attempt)))
 }
 
+/// Runs random schedules with this number of nodes, and checks each promise whose assumptions hold.
 fn every_promise_holds(nodes: usize) {
     let cases = Case::strategy(&Schedules::tolerated().nodes([nodes]));
     let with_readers = AtomicU64::new(0);
@@ -53,10 +56,10 @@ fn every_promise_holds(nodes: usize) {
         Ok(report)
     };
     let summary = Campaign::new(CASES).seed(1).run(&cases, count).unwrap_or_else(|found| panic!("{found}"));
-    assert!(summary.grants > 3 * CASES, "hardly anything was locked: {summary:?}");
+    assert!(summary.grants > 3 * CASES, "too few locks: {summary:?}");
     let with_readers = with_readers.into_inner();
     eprintln!("{with_readers} of {CASES} with readers");
-    assert!(with_readers > CASES * 4 / 5, "hardly anything was read: {with_readers}");
+    assert!(with_readers > CASES * 4 / 5, "too few reads: {with_readers}");
 }
 
 #[test]
@@ -90,7 +93,7 @@ fn no_promise_is_broken_with_seven_nodes() {
 }
 
 #[test]
-fn beyond_the_assumptions_the_other_promises_hold() {
+fn promises_hold_whose_assumptions_a_schedule_keeps() {
     for nodes in [1, 2, 3, 4, 5, 7] {
         let cases = Case::strategy(&Schedules::beyond().nodes([nodes]));
         if let Err(found) = Campaign::new(500).seed(1).run(&cases, check) {
@@ -99,7 +102,7 @@ fn beyond_the_assumptions_the_other_promises_hold() {
     }
 }
 
-/// The smallest case of these, of 10,000 at most, in which leases overlap.
+/// Returns the smallest case with overlapping leases, among at most 10,000 cases.
 fn overlap(
     cases: &(impl Strategy<Value = Case> + Sync),
     is_wanted: impl Fn(&Case) -> bool + Sync,
@@ -113,7 +116,7 @@ fn overlap(
 }
 
 #[test]
-fn clocks_that_are_off_by_twice_the_drift_are_seen_to_break_exclusion() {
+fn clocks_with_twice_the_drift_break_exclusion() {
     let schedules = Schedules::beyond().nodes([3]).drift(0.02);
     let found = overlap(&Case::strategy(&schedules), |case| {
         let faults = &case.schedule.faults;
@@ -123,11 +126,14 @@ fn clocks_that_are_off_by_twice_the_drift_are_seen_to_break_exclusion() {
 }
 
 #[test]
-fn a_node_that_forgets_is_seen_to_break_exclusion_without_a_restart_guard() {
+fn lost_votes_break_exclusion_without_a_restart_guard() {
     let unguarded = |case| Case { is_unguarded: true, ..case };
     let cases = Case::strategy(&Schedules::tolerated().nodes([3])).prop_map(unguarded);
     let mut found = overlap(&cases, |_| true);
-    assert!(!found.case.promises().contains(Promise::Exclusion), "something else broke it");
+    assert!(
+        !found.case.promises().contains(Promise::Exclusion),
+        "the schedule keeps the assumptions of exclusion"
+    );
     let guarded = Case { is_unguarded: false, ..found.case.clone() };
     if let Err(failure) = check(&guarded) {
         panic!("also with a restart guard: {failure}");
@@ -143,24 +149,24 @@ fn a_node_that_forgets_is_seen_to_break_exclusion_without_a_restart_guard() {
     }
 }
 
-/// As long as a waiter may sleep when notices are lost: the ttl of a lease that a killed client
-/// left behind, and the longest fallback poll with its jitter.
+/// The longest sleep of a waiter whose notices are lost: the ttl of a lease of a killed client, and the
+/// longest fallback poll with its jitter.
 const LONGEST_SLEEP: Duration = Duration::from_secs(20 + 8);
 
-/// How long a node may be out of the votes that has forgotten some: the longest ttl of all, and the
-/// drift.
+/// The longest time for which a node that has lost votes abstains: `max_ttl` and drift.
 const QUARANTINE: Duration = Duration::from_secs(40 + 1);
 
-/// Until when, at the latest, the last waiter has its turn.
+/// Returns the latest time at which the last waiter has to be served.
 fn last_turn(schedule: &Schedule) -> Duration {
     let is_forgetful =
         schedule.faults.iter().any(|timed| matches!(timed.fault, Fault::Crash { .. } | Fault::Flush { .. }));
-    schedule.calm_from() + LONGEST_SLEEP + if is_forgetful { QUARANTINE } else { Duration::ZERO }
+    schedule.faults_end() + LONGEST_SLEEP + if is_forgetful { QUARANTINE } else { Duration::ZERO }
 }
 
-/// Once all is calm, everybody gets the lock: after one longest sleep, all hand-offs are prompt.
+/// After the last fault, each waiter gets the lock within one longest sleep. From then on, each release wakes
+/// the next waiter.
 #[test]
-fn nobody_waits_for_longer_than_a_ttl_and_a_poll_once_all_is_calm() {
+fn after_the_last_fault_a_waiter_waits_at_most_a_ttl_and_a_poll() {
     let briefly = |mut case: Case| {
         for step in case.programs.iter_mut().flatten() {
             step.call = LockCall::Lock;
@@ -171,7 +177,7 @@ fn nobody_waits_for_longer_than_a_ttl_and_a_poll_once_all_is_calm() {
         }
         case
     };
-    // Messages may be delayed at any time, so the schedules have none that are.
+    // No random delays of messages, because they may happen at any time, also after the last fault.
     let schedules = Schedules::tolerated().nodes([3, 5]).processes(2..=4).faults(6, 0);
     let cases = Case::strategy(&schedules).prop_map(briefly);
     let check_end = |case: &Case| {
@@ -182,13 +188,12 @@ fn nobody_waits_for_longer_than_a_ttl_and_a_poll_once_all_is_calm() {
     };
     let summary =
         Campaign::new(1_500).seed(3).run(&cases, check_end).unwrap_or_else(|found| panic!("{found}"));
-    assert!(summary.grants > 4_000, "hardly anything was locked: {summary:?}");
+    assert!(summary.grants > 4_000, "too few locks: {summary:?}");
 }
 
-/// Where nothing goes wrong, a lock is never refused to one who waits, and every release wakes
-/// somebody.
+/// Without faults, a waiter's attempt is never refused, and each release wakes the next waiter.
 #[test]
-fn in_a_calm_world_a_release_is_followed_by_a_grant_within_some_round_trips() {
+fn without_faults_a_grant_follows_a_release_within_some_round_trips() {
     let schedules = Schedules::tolerated().nodes([1, 3, 5, 7]).processes(2..=6).faults(0, 0);
     let check = |schedule: &Schedule| {
         let report = Simulation::new(schedule.clone()).run(|process| async move {
@@ -220,19 +225,18 @@ fn in_a_calm_world_a_release_is_followed_by_a_grant_within_some_round_trips() {
     assert!(summary.grants >= 10_000, "{summary:?}");
 }
 
-/// Cases that once broke a promise, as they were found.
-fn holds(case: &str) {
+/// Checks the promises of a case, in the format of a failing case. The cases below failed once.
+fn assert_promises_hold(case: &str) {
     if let Err(failure) = check(&case.parse().unwrap()) {
         panic!("{failure}");
     }
 }
 
-/// The node executed a lock when it thawed, 200 ms after the unlock needed no delivery any more.
-/// That is as promised: the key ends one ttl after the node last executed something. The check was
-/// too strict.
+/// The node thawed and executed a lock 200 ms after the pending unlock was dropped. The promise allows that:
+/// a key ends one ttl after the node last executed a request. The check was too strict.
 #[test]
-fn a_node_that_hangs_for_longer_than_the_longest_ttl_may_keep_a_key_for_a_ttl() {
-    holds(
+fn a_node_that_hangs_beyond_the_longest_ttl_may_keep_a_key_for_a_ttl() {
+    assert_promises_hold(
         r#"{"schedule":{"seed":12388048288611328645,"nodes":4,"processes":2,"latency":{"shortest":200,"longest":2000},
         "faults":[{"at":697,"fault":{"Hang":{"node":0,"lasts":20676000}}},
         {"at":0,"fault":{"Crash":{"node":1,"lasts":1000,"memory":"Kept"}}},
@@ -243,11 +247,10 @@ fn a_node_that_hangs_for_longer_than_the_longest_ttl_may_keep_a_key_for_a_ttl() 
     );
 }
 
-/// A node came up with what it knew six seconds before, a key that had been unlocked since
-/// included.
+/// The node restarted with its data from six seconds before, including a key that had been unlocked since.
 #[test]
-fn a_node_that_goes_back_to_what_it_knew_may_bring_back_a_key_for_a_ttl() {
-    holds(
+fn a_node_restored_to_earlier_data_may_have_an_unlocked_key_for_a_ttl() {
+    assert_promises_hold(
         r#"{"schedule":{"seed":11380492841604323859,"nodes":1,"processes":3,"latency":{"shortest":200,"longest":2000},
         "process_rates":[0,869,-10000],
         "faults":[{"at":15027000,"fault":{"Crash":{"node":0,"lasts":1000,"memory":{"AsOf":6000}}}},

@@ -1,5 +1,6 @@
-//! What the public API says and is, as far as no server is needed to see it.
-#![allow(clippy::disallowed_methods, reason = "a refusal that never comes is found by real time")]
+//! Tests of the public API and of the repository that need no server: errors of settings, read/write locks in
+//! virtual time, layers of the source, and links of the documents.
+#![allow(clippy::disallowed_methods, reason = "a missing refusal is noticed after a real time")]
 
 mod without_servers {
     mod bad_input;

@@ -1,4 +1,4 @@
-//! The contestants: ours, rslock and the two floors.
+//! The contestants: redquorum ("ours"), rslock and the two floors.
 
 use std::{fmt, time::Duration};
 
@@ -14,13 +14,14 @@ use crate::Problem;
 /// The ttl of every lock, which is our default.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// The client of one process, whose tasks share the client's connections.
+/// The client of one process. The tasks of the process share the connections of the client.
 pub(crate) enum Contestant {
     Ours(Quorum),
     Rival(LockManager),
-    /// Our scripts, sent bare.
+    /// The scripts of redquorum, sent without the library.
     Floor(Floor),
-    /// A one-line script, sent bare: the cost of a lock without token, guard and re-entrancy.
+    /// A one-line script, sent without a library: the cost of a lock without token, guard and
+    /// re-entrancy.
     OneLine(Floor),
 }
 
@@ -32,7 +33,7 @@ pub(crate) enum Contender {
 }
 
 impl Contestant {
-    /// Returns ours, rslock and the floor of our scripts, on the same servers.
+    /// Returns redquorum, rslock and the floor with the scripts of redquorum, on the same servers.
     pub(crate) async fn three(servers: &Servers) -> Result<Vec<Self>, Problem> {
         let ours = servers.ours().await?;
         let floor = Floor::of_our_scripts(servers).await?;
@@ -45,8 +46,8 @@ impl Contestant {
         Ok(all)
     }
 
-    /// Returns a task with a resource that no other contestant uses, because rslock's keys are
-    /// strings, and ours are hashes.
+    /// Returns a task with a resource that no other contestant uses, because the keys of rslock are
+    /// strings, and the keys of redquorum are hashes.
     pub(crate) fn contender(&self, resource: &str) -> Contender {
         let resource = format!("{self}:{resource}");
         match self {

@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::Problem;
 
-/// The proxies before the servers, which end when the value is dropped.
+/// The proxies before the servers. The proxies end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Distance {
     pub(crate) urls: Vec<String>,

@@ -1,4 +1,4 @@
-//! The floor: commands sent bare to all nodes, in rounds that end at the q-th reply.
+//! The floor: commands that are sent to all nodes without a library, in rounds that end at the q-th reply.
 
 use std::sync::{
     Arc,
@@ -28,8 +28,8 @@ pub(crate) struct Floor {
 pub(crate) struct FloorTask {
     floor: Floor,
     resource: String,
-    /// The requests without a reply, with the number of their round. Late replies are collected, too,
-    /// because a dropped command of the redis crate may never be sent.
+    /// The requests without a reply, each with the number of its round. Late replies are also collected, because a
+    /// command of the redis crate that is dropped may never be sent.
     open: FuturesUnordered<BoxFuture<'static, (u64, RedisResult<Value>)>>,
     round: u64,
 }
@@ -75,7 +75,7 @@ impl Floor {
 impl FloorTask {
     pub(crate) async fn lock(&mut self) -> Result<BareLock, Problem> {
         let number = self.floor.owners.fetch_add(1, Ordering::Relaxed);
-        // The owner is as long as the library's.
+        // The owner is as long as a lease id of the library.
         let owner = format!("01234567-89ab-cdef-0123-456789abcdef:{number}");
         self.send_to_all(|recording| &recording.lock, &owner, granted).await?;
         Ok(BareLock { owner })
@@ -126,7 +126,7 @@ fn granted(reply: &Value) -> bool {
     *reply == Value::Okay || unlocked(reply)
 }
 
-/// Whether the reply is a number, or a list of one number, as our scripts return lists of answers.
+/// Whether the reply is a number, or a list of one number. The scripts of redquorum return lists of answers.
 fn unlocked(reply: &Value) -> bool {
     match reply {
         Value::Int(_) => true,

@@ -17,7 +17,7 @@ use crate::Problem;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws throughput, scale and the distance to every target, as far as they were measured.
+/// Draws throughput, scale and the distance to every target, if they were measured.
 pub(crate) fn draw(path: &Path, sections: &[Section]) -> Result<(), Problem> {
     let root = SVGBackend::new(path, (1200, 900)).into_drawing_area();
     root.fill(&WHITE)?;
@@ -69,7 +69,8 @@ fn lines(area: &Area<'_>, title: &str, section: &Section) -> Result<(), Problem>
     Ok(())
 }
 
-/// Draws a bar for each figure with a target: the share of the target, which is met up to 1.
+/// Draws a bar for each figure with a target: the figure as a share of the target. The target is
+/// met up to 1.
 fn distances(area: &Area<'_>, sections: &[Section]) -> Result<(), Problem> {
     let shares: Vec<(String, f64)> = sections
         .iter()

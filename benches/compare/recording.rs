@@ -1,8 +1,8 @@
 //! Recorded commands of the library, which the floor sends.
 //!
-//! The commands are recorded from a lock and an unlock of the library itself, as each server shows
-//! them to `MONITOR`, and sent again with a different resource and owner. Therefore the floor needs
-//! only the public API of the library, and follows every change of the scripts and their arguments.
+//! The commands are recorded from a lock and an unlock of the library itself, by `MONITOR` on each server. The floor
+//! sends the commands again with a different resource and owner. Therefore the floor needs only the public API of the
+//! library, and follows every change of the scripts and their arguments.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use redquorum_tests::Server;
 use super::servers::{Servers, connection_to, monitor_of};
 use crate::Problem;
 
-/// The maximum number of recordings. A recording fails at the edge of a second, where the servers'
-/// first votes differ and have to be raised.
+/// The maximum number of recordings. A recording fails if the second changes between the requests to two servers,
+/// because then the first votes differ, and a write-back is needed.
 const MAX_RECORDINGS: usize = 5;
 
 /// The time without a command after which no further command is expected.

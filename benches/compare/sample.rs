@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample(Vec<f64>);
 
-/// The ratio of two samples that were measured by turns.
+/// The ratio of two samples that were measured in turns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ratio {
     /// The ratio of the medians over all rounds.

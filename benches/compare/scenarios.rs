@@ -21,7 +21,7 @@ mod watchdog;
 /// The number of nodes, except in the scenario that varies this number.
 const NODES: usize = 5;
 
-/// A scenario, with the variant's name as the key of the figures.
+/// A scenario. The name of the variant is the key of its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scenario {
     Uncontended,

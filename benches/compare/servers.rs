@@ -29,7 +29,7 @@ impl Servers {
         self.0.servers()
     }
 
-    /// Returns our client's settings: the defaults, except that the servers may be new.
+    /// Returns the settings of our clients: the defaults, except that the servers may be new.
     pub(crate) fn builder(&self) -> QuorumBuilder {
         Quorum::builder().nodes(self.urls()).admit_new_nodes()
     }
@@ -38,7 +38,7 @@ impl Servers {
         Ok(self.builder().connect().await?)
     }
 
-    /// Returns rslock's client with default settings, which connects at the first use.
+    /// Returns a client of rslock with default settings. The client connects at its first use.
     pub(crate) fn rival(&self) -> LockManager {
         LockManager::new(self.urls())
     }
@@ -69,8 +69,8 @@ impl Servers {
         Ok(Duration::from_micros(longest))
     }
 
-    /// Returns the number of times that all servers together have executed these commands, inside of
-    /// scripts, too.
+    /// Returns the number of times that all servers together have executed these commands,
+    /// including executions inside of scripts.
     pub(crate) async fn calls(&self, commands: &[&str]) -> Result<u64, Problem> {
         let mut sum = 0;
         for server in self.all() {

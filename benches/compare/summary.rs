@@ -1,4 +1,4 @@
-//! The tables of several runs, from which `docs/BENCHMARKS.md` is made.
+//! The tables of several runs, for `docs/BENCHMARKS.md`.
 
 use std::{fmt::Write, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! A figure beside its target.
+//! The comparison of a figure with its target.
 
 use std::fmt;
 
@@ -38,8 +38,8 @@ impl Verdict {
         })
     }
 
-    /// Returns the figure as a share of its target, where less is better. `None` without a target, or
-    /// if the share is not positive and finite.
+    /// Returns the figure as a share of its target. A smaller share is better. Returns `None`
+    /// without a target, or if the share is not positive and finite.
     pub(crate) fn share_of_target(&self) -> Option<f64> {
         let share = match self.target? {
             Target::AtMost(most) => self.value / most,

@@ -9,8 +9,8 @@ use crate::{
     shortage::ShortageReporter, supervise::signals::Signals, wait_report::report_connecting,
 };
 
-/// The time that a shutdown waits for nodes that have not confirmed an unlock. Their keys then end
-/// by the ttl.
+/// The time that a shutdown waits for nodes that have not confirmed an unlock. The keys on the other
+/// nodes end by the ttl.
 const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time that the process waits for the whole shutdown, if no quorum confirms an unlock. The
@@ -53,7 +53,8 @@ impl App {
         self.with_quorum_of(settings, settings.builder(), work).await
     }
 
-    /// As [`with_quorum`](Self::with_quorum), with a builder that differs from the configuration.
+    /// Does the same as [`with_quorum`](Self::with_quorum), with a builder that differs from the
+    /// configuration.
     ///
     /// # Errors
     ///
@@ -68,9 +69,9 @@ impl App {
         self.work_with(quorum, work).await
     }
 
-    /// As [`with_quorum_of`](Self::with_quorum_of), for work that handles signals. The signals are
-    /// registered before the first wait. If a signal to end arrives while the quorum connects,
-    /// connecting is abandoned, which leaves no key on a node.
+    /// Does the same as [`with_quorum_of`](Self::with_quorum_of), for work that handles signals. The
+    /// signals are registered before the first wait. If a signal to end arrives while the quorum
+    /// connects, the connection is given up, which leaves no key on a node.
     ///
     /// # Errors
     ///

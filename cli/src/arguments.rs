@@ -32,7 +32,8 @@ impl Arguments {
         read_environment(Self::command(), &|_| None)
     }
 
-    /// Reads the command line of this process, and the environment for options that it lacks.
+    /// Reads the command line of this process, and the environment for options that the command line
+    /// lacks.
     ///
     /// # Errors
     ///
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_are_consistent() {
+    fn clap_accepts_the_definition_of_the_arguments() {
         Arguments::described().debug_assert();
     }
 }

@@ -62,15 +62,15 @@ mod tests {
     fn new_and_different_results_are_changes() {
         let mut changes = Changes::default();
         let view = |owner: &str| json!({"resource": "job", "owner": owner, "nodes": [{"counter": 1}]});
-        let (one, other) = (view("a:1"), view("b:2"));
-        assert_eq!(changes.of(&[one.clone(), one.clone()]).unwrap().len(), 2);
-        assert!(changes.of(&[one.clone(), one.clone()]).unwrap().is_empty());
-        assert_eq!(changes.of(&[one.clone(), other.clone()]).unwrap(), [&other]);
-        assert!(changes.of(&[one, other]).unwrap().is_empty());
+        let (first, second) = (view("a:1"), view("b:2"));
+        assert_eq!(changes.of(&[first.clone(), first.clone()]).unwrap().len(), 2);
+        assert!(changes.of(&[first.clone(), first.clone()]).unwrap().is_empty());
+        assert_eq!(changes.of(&[first.clone(), second.clone()]).unwrap(), [&second]);
+        assert!(changes.of(&[first, second]).unwrap().is_empty());
     }
 
     #[test]
-    fn a_counter_is_a_change_and_passing_time_is_not() {
+    fn a_different_counter_is_a_change_and_a_different_time_is_not() {
         let mut changes = Changes::default();
         let view = |time: f64, counter: u64| {
             let abstains = format!("in quarantine for {time} s");

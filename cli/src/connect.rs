@@ -21,7 +21,7 @@ pub(crate) struct NodeConnection {
     timeout: Duration,
 }
 
-/// The failure of a connection, to open or later.
+/// The failure of a connection, when it is opened or later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Disconnected {
     pub(crate) reason: String,

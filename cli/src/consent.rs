@@ -14,7 +14,7 @@ use crate::{exit::Exit, failure::Failure};
 pub(crate) enum Consent {
     /// Given by `--yes`.
     Given,
-    /// To be asked for on the terminal.
+    /// A question on the terminal, which the user has to answer.
     Ask,
 }
 
@@ -74,18 +74,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_user_is_asked_without_yes_and_on_a_terminal_only() {
-        let of = |is_given, is_terminal| Consent::with(is_given, is_terminal, "unlock");
-        assert_eq!(of(true, true), Ok(Consent::Given));
-        assert_eq!(of(true, false), Ok(Consent::Given));
-        assert_eq!(of(false, true), Ok(Consent::Ask));
-        let failure = of(false, false).unwrap_err();
+    fn the_user_is_asked_only_on_a_terminal_and_without_yes() {
+        let consent = |is_given, is_terminal| Consent::with(is_given, is_terminal, "unlock");
+        assert_eq!(consent(true, true), Ok(Consent::Given));
+        assert_eq!(consent(true, false), Ok(Consent::Given));
+        assert_eq!(consent(false, true), Ok(Consent::Ask));
+        let failure = consent(false, false).unwrap_err();
         assert_eq!(failure.exit, Exit::Usage);
         assert!(failure.message.ends_with("give --yes to unlock without being asked"), "{}", failure.message);
     }
 
     #[test]
-    fn only_a_plain_yes_is_consent() {
+    fn only_y_and_yes_are_consent() {
         for answer in ["y\n", "Y", " yes \n", "YES\n"] {
             assert!(is_yes(answer), "{answer:?}");
         }

@@ -6,8 +6,8 @@ use clap::{Arg, ArgAction, Command, CommandFactory, builder::BoolishValueParser}
 
 use crate::arguments::Arguments;
 
-/// The variables that `run` and `elect` set for their command. No option reads these, because a nested
-/// redquorum would read the outer lock's variables as its own options.
+/// The variables that `run` and `elect` set for their command. No option reads these variables,
+/// because a nested redquorum would take the variables of the outer lock for its own options.
 const SET_FOR_COMMANDS: [&str; 4] =
     ["REDQUORUM_RESOURCE", "REDQUORUM_FENCING_TOKEN", "REDQUORUM_SLOT", "REDQUORUM_TERM"];
 
@@ -15,11 +15,12 @@ const SET_FOR_COMMANDS: [&str; 4] =
 /// library reads.
 const SETTINGS_THAT_ARE_OPTIONS: [&str; 1] = ["REDQUORUM_TTL"];
 
-/// Returns the variables that `run` and `elect` remove for their command: those of an outer
-/// redquorum's lock, and those of the options of one command.
+/// Returns the variables that `run` and `elect` remove for their command: the variables of the lock of
+/// an outer redquorum, and the variables of options of a single call.
 ///
-/// A nested redquorum would obey the options of a single call, such as `REDQUORUM_WAIT`. The variables
-/// of the quorum and of the output are inherited, because they are the same for all calls.
+/// A nested redquorum would obey options of a single call, such as `REDQUORUM_WAIT`. The command
+/// inherits the variables of the quorum and of the output, because these are the same for all
+/// calls.
 pub(crate) fn removed_for_commands() -> Vec<String> {
     let command = Arguments::command();
     let options = command.get_subcommands().flat_map(Command::get_arguments);
@@ -38,7 +39,7 @@ const WITHOUT_VARIABLE: [&str; 9] = [
     // A user has to confirm these for each call.
     "yes",
     "admit_new_nodes",
-    // A nested command would inherit the text of its parent.
+    // A nested redquorum would inherit the command of the outer redquorum.
     "text",
     // REDQUORUM_SLOT tells a command its own slot.
     "slot",
@@ -94,6 +95,7 @@ pub(crate) fn origin(
 mod tests {
     use super::*;
 
+    /// Returns all options of a command and its subcommands, each with the name of its command.
     fn options(command: &Command) -> Vec<(String, Arg)> {
         let own = command.get_arguments().filter(|argument| !argument.is_positional());
         let own = own.map(|option| (command.get_name().to_owned(), option.clone()));
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_outside_the_exceptions_has_a_variable() {
+    fn each_option_has_a_variable_except_for_the_listed_options() {
         let command = read_environment(Arguments::command(), &|_| None);
         let without: Vec<String> = options(&command)
             .iter()
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_option_reads_a_variable_that_is_set_for_commands() {
+    fn options_do_not_read_the_variables_that_are_set_for_commands() {
         for (command, option) in options(&read_environment(Arguments::command(), &|_| None)) {
             let variable = option.get_env().and_then(OsStr::to_str).unwrap_or_default();
             assert!(!SET_FOR_COMMANDS.contains(&variable), "{command} {}", option.get_id());
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_variables_and_denied_flags_count_as_unset() {
+    fn empty_variables_and_false_flags_count_as_unset() {
         for (value, is_flag, expected) in [
             ("", false, true),
             ("0", false, false),
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_origin_of_a_value_is_the_variable_with_this_value() {
+    fn the_origin_of_a_value_is_a_variable_with_the_same_value() {
         let set = |name: &str| (name == "REDQUORUM_KILL_AFTER").then(|| "30".into());
         assert_eq!(origin("--kill-after <DURATION>", "30", set).as_deref(), Some("REDQUORUM_KILL_AFTER"));
         assert_eq!(origin("--kill-after <DURATION>", "31", set), None);

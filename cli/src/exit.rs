@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 /// The outcome of a call, with an exit status.
 ///
-/// The statuses are those of `sysexits.h` where that has a fitting one, and numbers above its last
-/// one otherwise. The exit status of a command that redquorum ran is passed on unchanged, so it may
-/// equal any of these.
+/// The statuses are from `sysexits.h` if it has a fitting status, and larger numbers otherwise.
+/// The exit status of a command that redquorum ran is passed on unchanged, so it may equal any of
+/// these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Success.
@@ -130,20 +130,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_codes_of_the_table_ascend_below_those_of_signals() {
+    fn the_codes_of_the_table_ascend_below_the_codes_of_signals() {
         let codes: Vec<u8> = Exit::TABLE.iter().map(|(exit, _)| exit.code()).collect();
-        assert!(codes.iter().zip(&codes[1..]).all(|(one, next)| one < next), "{codes:?}");
+        assert!(codes.iter().zip(&codes[1..]).all(|(code, next)| code < next), "{codes:?}");
         assert!(codes.iter().all(|code| *code < 128));
     }
 
     #[test]
-    fn the_code_of_a_command_is_that_of_a_shell() {
+    fn the_code_of_a_command_equals_the_code_of_a_shell() {
         assert_eq!(Exit::Command(7).code(), 7);
         assert_eq!(Exit::Signal(15).code(), 143);
     }
 
     #[test]
-    fn the_page_of_the_command_lists_every_code() {
+    fn the_document_of_the_command_lists_every_code() {
         let page = include_str!("../../docs/CLI.md");
         for (exit, meaning) in Exit::TABLE {
             let row = format!("| {} | `{}` | {meaning} |", exit.code(), exit.name());

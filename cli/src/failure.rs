@@ -122,7 +122,7 @@ impl From<ConfigError> for Failure {
     }
 }
 
-/// Whether a file can be read, so that an error about the file is about its content.
+/// Whether a file can be read. If so, an error about the file is about its content.
 fn is_readable(path: &Path) -> bool {
     File::open(path).and_then(|mut file| file.read(&mut [0])).is_ok()
 }

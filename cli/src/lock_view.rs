@@ -54,7 +54,7 @@ enum ShownState {
 
 #[derive(Clone, Debug, Serialize)]
 struct Holder {
-    /// The lease id; `None` for a lock of another kind.
+    /// The lease id; `None` for a key of another program.
     owner: Option<String>,
     /// The label of the owner's client.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,8 +137,8 @@ impl LockView {
         self.nodes.iter().map(NodeLockView::answer).collect()
     }
 
-    /// Whether an earlier view shows every holder of this one, by the quorum and on each node. A
-    /// resource that was unlocked meanwhile counts as shown.
+    /// Whether the earlier view `shown` shows every holder of this view, by the quorum and on
+    /// each node. A resource that was unlocked meanwhile has no holder, so the result is true.
     pub(crate) fn has_no_other_holder_than(&self, shown: &Self) -> bool {
         let owner = |holder: &Holder| holder.owner.clone();
         let is_shown_on_a_node = |now: &NodeLockView| {

@@ -3,7 +3,7 @@
 //! `commands` has a file for each command, and `exit` the exit statuses. Standard output receives
 //! results only. Errors, notices and logs go to standard error through `messages`.
 //!
-//! A process is one of three, by its first argument:
+//! The first argument decides what a process does:
 //!
 //! ```text
 //!   guard-group ──► supervise::guardian    kills the group of a command if redquorum dies

@@ -47,7 +47,7 @@ pub(crate) struct Messages {
 #[derive(Debug)]
 enum Message {
     Text(Vec<u8>),
-    /// The sender is notified when all messages before this one are written.
+    /// A request for a notification when all messages before this request are written.
     Flush(SyncSender<()>),
 }
 
@@ -160,9 +160,10 @@ impl Write for Messages {
 }
 
 fn write_all(pending: &Receiver<Message>, bars: &MultiProgress, is_suppressed: &AtomicBool) {
-    // While the command has the terminal, this process is in the background. A terminal with `tostop`
-    // answers a write from there with SIGTTOU, which would stop the process and with it the task that
-    // ends the command. If the signal is blocked, the write succeeds.
+    // While the command has the terminal, this process is in the background. A terminal with
+    // `tostop` answers a write of a background process with SIGTTOU. The signal would stop this
+    // process, and with it the task that ends the command. If the signal is blocked, the write
+    // succeeds.
     let mut ttou = SigSet::empty();
     ttou.add(Signal::SIGTTOU);
     ttou.thread_block().ok();

@@ -35,9 +35,9 @@ impl Output {
     }
 }
 
-/// Escapes the characters of a JSON text that do not print. They occur in strings only, so the JSON
-/// stays equal. Programs that write keys choose some of these strings, and a terminal would execute
-/// control characters.
+/// Escapes the characters of a JSON text that do not print. Such characters occur in strings
+/// only, so the escaped JSON has the same meaning. Programs that write keys choose some of these
+/// strings, and a terminal would execute control characters.
 fn printable(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for letter in json.chars() {

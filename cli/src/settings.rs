@@ -147,13 +147,13 @@ mod tests {
     fn a_table_tls_in_a_file_overrides_the_certificates_of_arguments() {
         let path = std::env::temp_dir().join(format!("redquorum-of-file-{}.toml", std::process::id()));
         let general = General { ca: Some("/nowhere/ca.pem".into()), ..General::default() };
-        let of_file = |tls: &str| {
+        let settings_of_file = |tls: &str| {
             std::fs::write(&path, format!("nodes = 'redis://a'\n{tls}")).unwrap();
             Settings::of_file(&path, &general).map(|_| ()).map_err(|failure| failure.message)
         };
-        assert_eq!(of_file("[tls]\n"), Ok(()));
+        assert_eq!(settings_of_file("[tls]\n"), Ok(()));
         for (tls, named) in [("", "/nowhere/ca.pem: "), ("[tls]\nca = '/own.pem'", "/own.pem: ")] {
-            let message = of_file(tls).unwrap_err();
+            let message = settings_of_file(tls).unwrap_err();
             assert!(message.starts_with(named), "{message}");
         }
         std::fs::remove_file(&path).unwrap();

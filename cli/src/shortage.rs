@@ -18,7 +18,7 @@ use crate::counted::some_of;
 pub(crate) struct Shortage {
     nodes: usize,
     needed: usize,
-    /// What a quorum of nodes would do: "vote" or "answer".
+    /// The verb for the nodes that are not missing: "vote" or "answer".
     verb: &'static str,
     missing: Vec<MissingNode>,
 }
@@ -31,8 +31,8 @@ struct MissingNode {
     text: String,
 }
 
-/// The reason why a node does not vote, as far as a change is reported again. The rest of a quarantine
-/// and the kind of a silence are left out.
+/// The reason why a node does not vote. Only a change of the reason is reported again, so the rest of a
+/// quarantine and the error of a silent node are no part of the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     Silent,
@@ -182,18 +182,22 @@ mod tests {
             "no quorum: 3 of 5 nodes vote, 4 needed; a:1: unreachable: Connection refused; \
              b:2: in quarantine for 58 s more"
         );
-        assert_eq!(shortage(&[quarantined("b:2", 1)]), None, "four of five are enough");
+        assert_eq!(shortage(&[quarantined("b:2", 1)]), None, "four of five nodes are enough");
     }
 
     #[test]
     fn a_shortage_its_changes_and_its_end_are_reported_once() {
         let mut reporter = ShortageReporter::default();
         let silent = |error: &NodeError| MissingNode::faulty("a:1", error);
-        assert_eq!(reporter.report(None), None, "there was no shortage");
+        assert_eq!(reporter.report(None), None, "a quorum without a shortage is not reported");
         let first = [silent(&NodeError::TimedOut), quarantined("b:2", 9000)];
         assert!(reporter.report(shortage(&first)).unwrap().starts_with("no quorum: 3 of 5"));
         let later = [silent(&NodeError::Unresponsive), quarantined("b:2", 7000)];
-        assert_eq!(reporter.report(shortage(&later)), None, "less time, and another kind of silence");
+        assert_eq!(
+            reporter.report(shortage(&later)),
+            None,
+            "a shorter time or another kind of silence is no change"
+        );
         let more = [silent(&NodeError::Unresponsive), quarantined("b:2", 7000), quarantined("c:3", 9000)];
         assert!(reporter.report(shortage(&more)).unwrap().starts_with("no quorum: 2 of 5"));
         let other = [silent(&NodeError::OutOfMemory), quarantined("b:2", 7000), quarantined("c:3", 9000)];

@@ -22,7 +22,7 @@ pub(crate) struct Waiting {
 const TICK: Duration = Duration::from_millis(120);
 
 impl Waiting {
-    /// Shows the line. Messages are written above it. With `--json` there is no line.
+    /// Shows the line, and writes messages above the line. With `--json` there is no line.
     pub(crate) fn show(messages: &Messages, message: String) -> Self {
         let hidden = || Self { bar: ProgressBar::hidden() };
         let Some(bars) = messages.bars() else { return hidden() };

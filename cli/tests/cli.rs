@@ -1,4 +1,4 @@
-//! Tests of the command `redquorum`, as a process, on real Redis servers.
+//! The command `redquorum`, run as a process on real Redis servers.
 //!
 //! `REDQUORUM_TEST_SERVERS=containers` or `=processes` selects the form of the servers.
 

@@ -25,7 +25,7 @@ use self::workload::Case;
 
 mod workload;
 
-/// The number of cases between two lines of progress.
+/// The number of cases between two progress lines.
 const CASES_PER_REPORT: u64 = 5_000;
 
 /// The arguments of the command line.
@@ -38,11 +38,12 @@ struct Arguments {
     first: u64,
     /// The numbers of nodes to draw from.
     nodes: Vec<usize>,
-    /// Whether faults also break assumptions. The promises that do not rest on them have to hold.
+    /// Whether faults may break assumptions. Only promises that do not depend on a broken assumption must
+    /// hold.
     beyond: bool,
     /// The number of threads (default: one for each core).
     threads: Option<usize>,
-    /// A single case in place of random cases, in the format that a failure prints.
+    /// One case in place of random cases, in the format of a printed failure.
     replay: Option<Case>,
     /// The file for the timeline of a replayed or failing case.
     svg: Option<PathBuf>,
@@ -92,7 +93,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Runs random cases until one breaks a promise.
+/// Runs random cases until one breaks a promise, and prints the progress.
 fn search(arguments: &Arguments) -> anyhow::Result<()> {
     let budget = if arguments.beyond { Budget::Beyond } else { Budget::Tolerated };
     let cases = Case::strategy(&Schedules::within_budget(budget).nodes(arguments.nodes.clone()));

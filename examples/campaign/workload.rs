@@ -1,6 +1,11 @@
-//! Random programs for the processes of a simulation.
+//! Random programs for the processes of a simulation, and the case that joins them with a schedule of faults.
 //!
-//! The library's own tests include this file, too.
+//! ```text
+//! Case ── schedule ──► Simulation ──► Report, checked for `Case::promises`
+//!   └─── programs ──► one Worker per process: rest, lock, use the store, unlock, for each Step
+//! ```
+//!
+//! `tests/simulation.rs` includes this file, too.
 
 use std::{fmt, ops::Deref, ops::RangeInclusive, pin::pin, str::FromStr, time::Duration};
 
@@ -25,90 +30,91 @@ const DRIFT: f64 = 0.01;
 /// The number of programs to draw: at least the number of processes of any schedule.
 const PROGRAMS: usize = 8;
 
-/// One run: the faults, and the programs of the processes.
+/// The input of one simulated run: the faults, and the program of each process.
 ///
-/// `Display` prints one line of JSON, and `FromStr` parses that line.
+/// `Display` prints a case as one line of JSON, and `FromStr` parses that line. The names of the fields and
+/// variants are part of that format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Case {
-    /// The faults.
+    /// The nodes, the network, the clocks and the faults.
     pub(crate) schedule: Schedule,
-    /// The steps of each process.
+    /// The program of each process: its steps, in order.
     pub(crate) programs: Vec<Vec<Step>>,
-    /// Whether nodes vote without a restart guard.
+    /// Whether the quorum has no restart guard.
     #[serde(default)]
     pub(crate) is_unguarded: bool,
 }
 
-/// One critical section, and how the process enters and leaves.
+/// One lock call with its critical section. All durations are simulated time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Step {
-    /// The time before the step.
+    /// The pause before the step.
     #[serde(with = "micros")]
     pub(crate) rest: Duration,
     /// The resources to lock.
     pub(crate) targets: Targets,
-    /// The resources to lock for reading.
+    /// The resources to lock for reading. The others are locked exclusively.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reads: Option<Targets>,
-    /// Whether a second task of the process takes the same step at the same time. Two readers
-    /// may have one lease.
+    /// Whether a second task of the process makes the same lock call at the same time. Two readers of one
+    /// process may share a lease.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) has_company: bool,
-    /// Whether a writer downgrades at the end, and reads for a quarter of `hold`.
+    /// Whether a writer downgrades its lease before the end, and then reads for a quarter of `hold`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) downgrades: bool,
-    /// The call that locks.
+    /// The lock call.
     pub(crate) call: LockCall,
     /// Whether the watchdog renews the lease.
     pub(crate) is_renewed: bool,
-    /// The time under the lease.
+    /// The time for which the process works under the lease.
     #[serde(with = "micros")]
     pub(crate) hold: Duration,
-    /// Whether the process locks the held resource again.
+    /// Whether the process locks the held resource a second time, for a quarter of `hold`.
     pub(crate) reenters: bool,
-    /// Whether the process verifies the lease before the write.
+    /// Whether the process calls `verify` before it writes.
     pub(crate) verifies: bool,
-    /// The end of the lease.
+    /// How the lease ends.
     pub(crate) end: StepEnd,
 }
 
-/// Resources of a step.
+/// The resources of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Targets {
-    /// The resource that all processes contend for, which protects the store.
+    /// The resource `r`, for which all processes contend. Its lock protects the store.
     One,
-    /// A second resource.
+    /// The resource `s`, which protects nothing.
     Other,
-    /// Both resources, all or none.
+    /// Both resources, as a group.
     Both,
 }
 
-/// The call by which a step locks.
+/// The lock call of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LockCall {
-    /// Waits without a limit.
+    /// `lock`: waits without a limit.
     Lock,
-    /// Makes one attempt.
+    /// `try_lock`: makes one attempt.
     TryLock,
-    /// Waits for at most this time.
+    /// `try_lock_for`: waits for at most this time.
     TryLockFor(#[serde(with = "micros")] Duration),
-    /// Waits, and drops the future after this time.
+    /// `lock`, whose future is dropped after this time.
     Cancel(#[serde(with = "micros")] Duration),
 }
 
 /// The end of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum StepEnd {
-    /// Unlocks, and waits for the nodes.
+    /// Calls `unlock`, and waits for its result.
     Unlock,
     /// Drops the guard.
     Drop,
-    /// Keeps the guard until the lease is lost. A renewed lease is unlocked instead.
+    /// Keeps the guard until the lease has ended. A renewed lease would not end, so it is unlocked.
     Overstay,
 }
 
 impl Case {
-    /// Returns random cases: any programs, under these schedules.
+    /// Returns a strategy of cases with any programs and with these schedules.
     pub(crate) fn strategy(
         schedules: &Schedules,
     ) -> impl Strategy<Value = Self> + Clone + Send + Sync + use<> {
@@ -119,20 +125,20 @@ impl Case {
         })
     }
 
-    /// Runs the case once.
+    /// Simulates the case once. The same case always gives the same report.
     pub(crate) fn run(&self) -> Report {
         let guard = self.guard();
         Simulation::new(self.schedule.clone()).horizon(self.horizon()).run(|process| {
             let steps = self.programs.get(process.index()).cloned().unwrap_or_default();
             async move {
-                // The settings do not depend on the case, so this is a mistake of this file.
+                // The settings are constants of this file, so they cannot be wrong for one case only.
                 let worker = Worker::connect(process, guard).expect("the settings are valid");
                 worker.run(&steps).await;
             }
         })
     }
 
-    /// Returns the promises whose assumptions the schedule keeps.
+    /// Returns the promises that have to hold: the schedule keeps their assumptions.
     pub(crate) fn promises(&self) -> Promises {
         self.schedule.promises(DRIFT, self.guard())
     }
@@ -141,13 +147,13 @@ impl Case {
         if self.is_unguarded { RestartGuard::Off } else { RestartGuard::PerConnection }
     }
 
-    /// Returns the time by which all programs are done, if no waiter starves.
+    /// Returns the end of the simulation: later than any program takes if no waiter starves.
     fn horizon(&self) -> Duration {
         let times = self.programs.iter().flatten().flat_map(|step| {
             let waits = LONGEST_SLEEP * (1 + u32::from(step.has_company));
             [step.rest, step.hold, step.hold / 4, waits]
         });
-        let work = times.fold(self.schedule.calm_from(), Duration::saturating_add);
+        let work = times.fold(self.schedule.faults_end(), Duration::saturating_add);
         work.saturating_add(4 * LONGEST_SLEEP)
     }
 }
@@ -166,11 +172,11 @@ impl FromStr for Case {
     }
 }
 
-/// A process that runs a program.
+/// One process, which runs a program.
 struct Worker {
     process: Process,
     quorum: Quorum,
-    /// The store that [`Targets::One`] protects.
+    /// The store that the lock of [`Targets::One`] protects.
     store: Store,
 }
 
@@ -185,28 +191,31 @@ impl Worker {
     async fn run(&self, steps: &[Step]) {
         for step in steps {
             self.process.sleep(step.rest).await;
-            join(self.take(step), self.keep_company(step)).await;
+            join(self.run_step(step), self.run_companion(step)).await;
         }
     }
 
-    async fn take(&self, step: &Step) {
+    /// Makes the lock call of a step, and does its work if the call returns a guard.
+    async fn run_step(&self, step: &Step) {
         let owner = Owner::new();
-        if let Ok(Some(guard)) = self.enter(step, step.call, &owner).await {
+        if let Ok(Some(guard)) = self.lock(step, step.call, &owner).await {
             self.work(step, &owner, guard).await;
         }
     }
 
-    /// Holds the same for a quarter of the time, in a second task.
-    async fn keep_company(&self, step: &Step) {
+    /// The second task of [`Step::has_company`]: makes the same lock call, and holds for a quarter of the
+    /// time.
+    async fn run_companion(&self, step: &Step) {
         if step.has_company
-            && let Ok(Some(guard)) = self.enter(step, step.call, &Owner::new()).await
+            && let Ok(Some(guard)) = self.lock(step, step.call, &Owner::new()).await
         {
             self.process.sleep(step.hold / 4).await;
             let _is_valid = self.process.check_valid(&guard);
         }
     }
 
-    async fn enter(&self, step: &Step, call: LockCall, owner: &Owner) -> Result<Option<Guard>, Error> {
+    /// Locks the resources of a step by `call`. If the step re-enters, `owner` owns the lock.
+    async fn lock(&self, step: &Step, call: LockCall, owner: &Owner) -> Result<Option<Guard>, Error> {
         match step.targets {
             Targets::Both => {
                 let lock = self.quorum.multi_lock(step.names(false)).and_read(step.names(true));
@@ -229,7 +238,7 @@ impl Worker {
         }
     }
 
-    /// Makes one of three calls to a lock, which are futures that do nothing until polled.
+    /// Makes the lock call of a step. The other futures are dropped without a poll, and do nothing.
     async fn call<G, TryFor: Future<Output = Result<Option<G>, Error>>>(
         &self,
         call: LockCall,
@@ -248,6 +257,7 @@ impl Worker {
         }
     }
 
+    /// Uses the store under the lease as the step says, and ends the lease.
     async fn work(&self, step: &Step, owner: &Owner, guard: Guard) {
         let token = guard.fencing_token();
         let uses_store = step.targets != Targets::Other;
@@ -259,7 +269,7 @@ impl Worker {
         };
         if step.reenters
             && step.targets != Targets::Both
-            && let Ok(Some(inner)) = self.enter(step, LockCall::TryLock, owner).await
+            && let Ok(Some(inner)) = self.lock(step, LockCall::TryLock, owner).await
         {
             self.process.reentered(&guard, &inner);
             self.process.sleep(step.hold / 4).await;
@@ -267,25 +277,26 @@ impl Worker {
         }
         let held = pin!(self.process.sleep(step.hold));
         if let Either::Right(_) = select(held, pin!(self.process.lost(&guard))).await {
-            assert!(!self.process.check_valid(&guard), "a lost lease looks valid");
+            assert!(!self.process.check_valid(&guard), "a lost lease is still valid");
         }
         let is_valid = self.process.check_valid(&guard);
         if step.verifies {
-            // The process notes the outcome, which the report is checked for.
+            // The simulator records the result for its check.
             self.process.verify(&guard).await.ok();
         }
         if uses_store && only_reads {
             self.store.read_shared(token).await.ok();
         } else if let Some(value) = value {
-            // The lease may have ended. To refuse a late write is the store's part.
+            // The lease may have ended before the write. The store then has to refuse the token.
             self.store.write(token, value + 1).await.ok();
         }
         match guard {
             Guard::Exclusive(guard) if step.downgrades => self.downgrade(step, guard, uses_store).await,
-            guard => self.leave(step, guard, is_valid).await,
+            guard => self.end(step, guard, is_valid).await,
         }
     }
 
+    /// Downgrades a writer's lease, reads, and ends the lease.
     async fn downgrade(&self, step: &Step, guard: LockGuard, uses_store: bool) {
         // Fails if the lease has ended, or if no quorum answers in time.
         let Ok(guard) = self.process.downgrade(guard).await else { return };
@@ -294,14 +305,15 @@ impl Worker {
         }
         self.process.sleep(step.hold / 4).await;
         let is_valid = self.process.check_valid(&guard);
-        self.leave(step, Guard::Shared(guard), is_valid).await;
+        self.end(step, Guard::Shared(guard), is_valid).await;
     }
 
-    async fn leave(&self, step: &Step, guard: Guard, is_valid: bool) {
+    /// Ends the lease as the step says, and checks the result of the unlock.
+    async fn end(&self, step: &Step, guard: Guard, is_valid: bool) {
         match step.end {
             StepEnd::Overstay if !step.is_renewed => {
                 self.process.lost(&guard).await;
-                assert!(!self.process.check_valid(&guard), "a lost lease looks valid");
+                assert!(!self.process.check_valid(&guard), "a lost lease is still valid");
             }
             StepEnd::Drop => drop(guard),
             StepEnd::Unlock | StepEnd::Overstay => {
@@ -318,7 +330,7 @@ impl Step {
         self.reads.is_some_and(|reads| reads == Targets::Both || reads == target)
     }
 
-    /// Returns the resources of a group that are only read, or the other resources.
+    /// Returns the names of the resources that the step reads, or of those that it writes.
     fn names(&self, are_read: bool) -> impl Iterator<Item = &'static str> {
         let both = [Targets::One, Targets::Other].into_iter();
         both.filter(move |target| self.reads(*target) == are_read).map(Targets::name)
@@ -336,7 +348,7 @@ impl Targets {
     }
 }
 
-/// The guard of a step.
+/// The guard of a step: of a writer or a group, or of a reader.
 enum Guard {
     Exclusive(LockGuard),
     Shared(ReadGuard),
@@ -362,6 +374,7 @@ impl Deref for Guard {
     }
 }
 
+/// Returns a strategy of random steps.
 fn step() -> impl Strategy<Value = Step> + Clone {
     let targets = prop_oneof![4 => Just(Targets::One), 1 => Just(Targets::Other), 2 => Just(Targets::Both)];
     let reads = prop_oneof![
@@ -376,7 +389,7 @@ fn step() -> impl Strategy<Value = Step> + Clone {
         2 => millis(1..=30_000).prop_map(LockCall::TryLockFor),
         2 => millis(0..=50).prop_map(LockCall::Cancel),
     ];
-    // Some steps outlast the ttl.
+    // Some holds outlast the ttl.
     let hold = prop_oneof![3 => millis(0..=20), 2 => millis(20..=5_000), 1 => millis(5_000..=45_000)];
     let rest = prop_oneof![3 => millis(0..=10), 1 => millis(10..=10_000)];
     let end = prop_oneof![3 => Just(StepEnd::Unlock), 2 => Just(StepEnd::Drop), 2 => Just(StepEnd::Overstay)];
@@ -389,7 +402,7 @@ fn step() -> impl Strategy<Value = Step> + Clone {
                 rest,
                 targets,
                 reads,
-                // A second writer would be like a further process.
+                // A second writer would act like a further process.
                 has_company: has_company && reads.is_some(),
                 downgrades: downgrades && targets != Targets::Both,
                 call,
@@ -407,7 +420,7 @@ fn millis(range: RangeInclusive<u64>) -> impl Strategy<Value = Duration> + Clone
     range.prop_map(Duration::from_millis)
 }
 
-/// Durations as whole microseconds, the unit of simulated time. The largest number is
+/// Durations in JSON: whole microseconds, the unit of simulated time. The largest number stands for
 /// [`Duration::MAX`].
 mod micros {
     use std::time::Duration;

@@ -46,11 +46,10 @@ const NODES_QUERIED_WAITING: usize = 2;
 
 /// A checked request to lock any one of several candidates.
 ///
-/// Each candidate is a separate lock with its own votes and its own wait queue. A call first looks for a
-/// vacant candidate and attempts to lock it without queueing. If that fails, the call waits in the
-/// queues of a few random candidates, takes the first candidate that wakes it, and leaves the other
-/// queues. One waiting client at a time is the [release watcher](Self::acquire_released) of all
-/// candidates.
+/// Each candidate is a separate lock with its own votes and its own wait queue. A call first queries the nodes for
+/// vacant candidates, and attempts to lock one without queueing. If that fails, the call waits in the queues of a few
+/// random candidates. The call takes the first candidate that it acquires, and leaves the other queues. One waiting
+/// client at a time is the [release watcher](Self::acquire_released) of all candidates.
 #[derive(Clone)]
 pub(crate) struct CheckedAnyOf {
     pub(crate) waiters: Arc<Waiters>,
@@ -71,9 +70,8 @@ pub(crate) struct CheckedAnyOf {
 pub(crate) type AcquiredCandidate = (usize, Acquired);
 
 impl CheckedAnyOf {
-    /// Locks one candidate. Waits until a candidate is acquired, or the quorum timeout passes without a quorum.
-    /// Also returns a candidate that `release_watcher` acquires. Returns `None` if other clients hold all
-    /// candidates at the deadline.
+    /// Locks one candidate. Waits until this call or `release_watcher` acquires a candidate, or until the quorum
+    /// timeout passes without a quorum. Returns `None` if other clients hold all candidates at the deadline.
     ///
     /// # Cancel safety
     ///
@@ -125,7 +123,7 @@ impl CheckedAnyOf {
         match self.try_vacant(true).await {
             Ok(Some(acquired)) => return Ok(acquired),
             Ok(None) => {}
-            // A later attempt may find a quorum within the remaining quorum timeout.
+            // The error is not final, because a later attempt may find a quorum within the remaining quorum timeout.
             Err(error) => {
                 let took = context.now().saturating_duration_since(start);
                 if took >= settings.quorum_timeout {
@@ -136,7 +134,8 @@ impl CheckedAnyOf {
             }
         }
         if self.is_large() {
-            // A lost wake matters less, because this call waits in several queues.
+            // The polls are rare from the start, because this call waits in several queues, and depends less on the
+            // wake of each.
             settings.pacing.first_poll = settings.pacing.longest_poll;
         }
         let waits: FuturesUnordered<_> = self
@@ -165,29 +164,28 @@ impl CheckedAnyOf {
         drawn
     }
 
-    /// Attempts the first candidate and queries a sample for vacant candidates, usually in parallel.
-    /// Then attempts the vacant candidates. If there are none, repeats query and attempts for the
-    /// remaining candidates.
+    /// Attempts the first candidate and queries a sample for vacant candidates, usually in parallel. Then attempts the
+    /// vacant candidates. If none is acquired, queries and attempts the remaining candidates in the same way.
     async fn try_vacant(&self, will_wait: bool) -> Result<Option<AcquiredCandidate>, Error> {
         let context = self.context();
         let sample = context.sample_indices(self.count, SAMPLE_SIZE);
         let Some(first) = self.first.or_else(|| sample.first().copied()) else { return Ok(None) };
-        // Waiters of the first candidate have priority. This call has other candidates to take.
+        // This call leaves the first candidate to its waiters, because there are other candidates to take.
         let skips_first = will_wait && self.has_waiters(first).await?;
         // Every candidate except the first, or all candidates if the first was not attempted.
         let remaining = |indices: Vec<usize>| -> Vec<usize> {
             let others = indices.into_iter().filter(|index| *index != first);
             skips_first.then_some(first).into_iter().chain(others).collect()
         };
-        // A `try_lock` must not miss a vacant candidate: of this many nodes, at least one answers if a
-        // quorum does.
+        // A `try_lock` must not miss a vacant candidate. Of this many nodes, at least one answers if any quorum
+        // answers.
         let electorate = context.settings.electorate;
         let nodes =
             if will_wait { NODES_QUERIED_WAITING } else { electorate.nodes() + 1 - electorate.needed() };
         let queried = remaining(sample);
         let query = || self.query_vacant(queried.clone(), nodes, will_wait);
-        // A `try_lock` with a preferred candidate sends no query in parallel: the query asks more nodes,
-        // and the candidate that this client released last is usually vacant.
+        // A `try_lock` with a preferred candidate, which this client released last, sends no query in parallel. That
+        // candidate is usually vacant, and the query of a `try_lock` costs requests to many nodes.
         let parallel = (will_wait || self.first.is_none()).then(query);
         if !skips_first && let Some(acquired) = self.attempt(first, will_wait).await? {
             return Ok(Some(acquired));
@@ -206,7 +204,8 @@ impl CheckedAnyOf {
         let mut nodes_per_chunk = nodes;
         if will_wait {
             rest.retain(|index| !queried.contains(index));
-            // The release watcher covers the answer of a node that fails now.
+            // One node for each chunk is enough, because the release watcher finds the vacant candidates that a failed
+            // node does not name.
             nodes_per_chunk = 1;
         }
         let vacant = self.query_vacant_in_chunks(&rest, nodes_per_chunk, will_wait).next_vacant(self).await;
@@ -215,8 +214,8 @@ impl CheckedAnyOf {
 
     /// Attempts vacant candidates until one is acquired.
     ///
-    /// A waiting call attempts only one candidate of a large set: most candidates that one node calls
-    /// vacant are on their way to a waiter.
+    /// A waiting call attempts only one candidate of a large set, because most candidates that a single node reports as
+    /// vacant are about to be taken by a waiter.
     async fn attempt_vacant(
         &self,
         vacant: &[usize],
@@ -266,7 +265,7 @@ impl CheckedAnyOf {
     }
 }
 
-/// Returns the first acquired candidate, else the last error. Returns `None` for no futures.
+/// Returns the first acquired candidate. If all futures fail, returns the last error. Returns `None` without futures.
 async fn first_acquired(
     mut waits: FuturesUnordered<impl Future<Output = Result<Option<AcquiredCandidate>, Error>>>,
 ) -> Option<Result<AcquiredCandidate, Error>> {
@@ -274,7 +273,7 @@ async fn first_acquired(
     while let Some(done) = waits.next().await {
         match done {
             Ok(Some(acquired)) => return Some(Ok(acquired)),
-            // A wait without a deadline ends with a lease or an error.
+            // A wait without a deadline never ends in this way.
             Ok(None) => {}
             Err(error) => last_error = Some(Err(error)),
         }

@@ -1,4 +1,20 @@
 //! One attempt to acquire a lease: its requests to the nodes, and their answers.
+//!
+//! The driver runs the pure state machine [`Attempt`]:
+//!
+//! ```text
+//!   decision of `Attempt::step`       driver                          event for `Attempt`
+//!   ───────────────────────────       ──────                          ───────────────────
+//!   Lock, Enqueue, WriteBack  ──────> send requests by the fan-out
+//!   Wait(deadline)            ──────> wait for an answer         ───> on_lock, on_queue, on_write_back,
+//!                                                                     refused_elsewhere, on_holder
+//!   RollBack                  ──────> submit unlocks
+//!   Acquired, Failed          ──────> report the end, return the outcome
+//!
+//!   drop of the future        ──────> submit unlocks, report the end
+//! ```
+//!
+//! Callers are the local waiter, which makes attempt after attempt, and calls that make only one attempt.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,8 +44,8 @@ use crate::{
 mod evidence;
 mod requests;
 
-/// Makes one attempt, with a new lease id. If the plan asks for a turn, the attempt enters the wait queue by `entries`.
-/// `hint` is a vote that is large enough, by the answers to earlier attempts.
+/// Makes one attempt, with a new lease id. If the plan asks for a turn, the attempt enters the wait queue with
+/// `entries`. `hint` is a vote larger than every counter in the answers to earlier attempts.
 ///
 /// # Cancel safety
 ///
@@ -46,8 +62,8 @@ pub(super) async fn attempt(
     AttemptDriver::new(context, requests, plan, SplitPatience::Hedge, entries).drive().await
 }
 
-/// Makes the attempt of a writer that downgrades its lease. The attempt ends at this instant, because other clients may
-/// hold the resource after that.
+/// Makes the attempt of a writer that downgrades its lease. The attempt must win before `until`, because other clients
+/// may hold the resource from then on.
 ///
 /// # Cancel safety
 ///
@@ -63,8 +79,8 @@ pub(crate) async fn attempt_to_downgrade(
     AttemptDriver::new(context, requests, plan, patience, None).drive().await
 }
 
-/// Makes the attempt of a client that does not wait if it is refused. If the attempt `is_only`, it waits for slow nodes
-/// while votes are split, because no other attempt follows.
+/// Makes the attempt of a client that does not wait if the attempt is refused. If `is_only` is true, no other attempt
+/// follows, so the attempt waits for slow nodes while votes are split.
 ///
 /// # Cancel safety
 ///
@@ -79,19 +95,19 @@ pub(crate) async fn attempt_once(
         Some(index) => Plan::QueueNodeFirst(checked.queue_nodes(context, index).to_vec()),
         None => checked.first_contact(context),
     };
-    // The entries subscribe to no node, so the attempt asks for a turn and enters no queue.
+    // Without a subscription at a node, the entries ask for a turn and enter no queue.
     let mut entries = with_waiters.map(|index| QueueEntries::new(context, checked, index, &Arc::default()));
-    let requests = AttemptRequests { gives_up: true, ..AttemptRequests::new(context, checked) };
+    let requests = AttemptRequests { will_not_wait: true, ..AttemptRequests::new(context, checked) };
     let patience = if is_only { SplitPatience::NodeTimeout } else { SplitPatience::Hedge };
     AttemptDriver::new(context, requests, plan, patience, entries.as_mut()).drive().await
 }
 
-/// The kind of a request, by which its answer is read.
+/// The kind of a request, which decides how its answer is read.
 #[derive(Clone, Copy, Debug)]
 enum RequestKind {
     /// A lock of a newcomer.
     Lock,
-    /// A lock at the turn of the client.
+    /// A lock of a client that has its turn.
     Take,
     /// A lock at a queue node, which enters the wait queue if deferred.
     Enqueue,
@@ -107,10 +123,11 @@ impl RequestKind {
     }
 }
 
-/// The driver of an [`Attempt`], which sends the requests of its decisions and passes the answers to the attempt.
+/// The driver of an [`Attempt`], which sends the requests that the attempt decides on, and passes the answers to the
+/// attempt.
 struct AttemptDriver<'a> {
     context: &'a ClientContext,
-    /// The number of the attempt by the observer.
+    /// The number that the observer has given the attempt.
     number: u64,
     requests: AttemptRequests<'a>,
     attempt: Attempt,
@@ -122,11 +139,11 @@ struct AttemptDriver<'a> {
     cleanup: Cleanup,
 }
 
-/// The remaining work at the end of an attempt, or at its drop.
+/// The work that remains to be done at the end or the drop of an attempt.
 ///
 /// # Invariants
 ///
-/// 1. One end is reported to the observer.
+/// 1. Exactly one end of the attempt is reported to the observer.
 /// 2. The attempt is rolled back at most once, and never after its lease was handed over.
 struct Cleanup {
     needs_rollback: bool,
@@ -147,7 +164,7 @@ impl<'a> AttemptDriver<'a> {
         let index = entries.as_ref().map_or(0, |entries| entries.index());
         Self {
             context,
-            number: context.observer.attempt_began(&checked.resources, &requests.owner),
+            number: context.observer.attempt_began(&checked.resources, &requests.lease_id),
             attempt: Attempt::new(checked.settings.attempt, plan, patience, context.now()),
             fanout: Fanout::new(),
             entries,
@@ -169,7 +186,7 @@ impl<'a> AttemptDriver<'a> {
         }
         loop {
             match self.attempt.step(context.now()) {
-                AttemptStep::Lock { nodes, has_turn } => self.send_lock(nodes, has_turn),
+                AttemptStep::Lock { nodes, ignores_queue } => self.send_lock(nodes, ignores_queue),
                 AttemptStep::Enqueue(node) => self.send_enqueue(node),
                 AttemptStep::WriteBack { token, nodes } => self.send_write_back(token, nodes),
                 AttemptStep::Wait(deadline) => {
@@ -187,10 +204,10 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    fn send_lock(&mut self, nodes: NodeSet, has_turn: bool) {
-        let kind = if has_turn { RequestKind::Take } else { RequestKind::Lock };
+    fn send_lock(&mut self, nodes: NodeSet, ignores_queue: bool) {
+        let kind = if ignores_queue { RequestKind::Take } else { RequestKind::Lock };
         let now = self.context.now();
-        let request = self.requests.request(self.requests.lock_operation(has_turn), now);
+        let request = self.requests.request(self.requests.lock_operation(ignores_queue), now);
         for node in nodes.iter() {
             self.fanout.send(&self.context.nodes, node, (kind, now), request.clone());
             self.evidence.record(node, NodeReply::Pending);
@@ -199,7 +216,7 @@ impl<'a> AttemptDriver<'a> {
 
     fn send_enqueue(&mut self, node: usize) {
         let now = self.context.now();
-        // If the queue node was asked before, it has not answered in time.
+        // If the queue node was asked before, the attempt now bypasses it, because its answer is late.
         if self.queue_node.node.is_some_and(|queue_node| self.evidence.was_asked(queue_node)) {
             self.queue_node.bypassed_by(self.context, node, now);
         }
@@ -220,7 +237,7 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Records the response time of a node, if it decides in which wait queues a client waits.
+    /// Records the response time of a node, if the requests of this kind decide in which wait queues a client waits.
     fn record_response_time(&self, node: usize, sent_at: Instant, answer: &Answer) {
         if is_slot(&self.requests.checked.resource) && !matches!(answer, Answer::Error(_)) {
             let took = self.context.now().saturating_duration_since(sent_at);
@@ -230,13 +247,13 @@ impl<'a> AttemptDriver<'a> {
 
     fn on_answer(&mut self, node: usize, kind: RequestKind, answer: Answer) {
         let checked = self.requests.checked;
-        tracing::trace!(resource = %checked.resource, id = %self.requests.owner, node, operation = ?kind, ?answer, "vote");
+        tracing::trace!(resource = %checked.resource, id = %self.requests.lease_id, node, operation = ?kind, ?answer, "vote");
         self.context.observer.answered(node, kind.operation(), &answer);
         let (answer, has_waiters) = answer.into_parts();
         if has_waiters.is_some() {
             self.context.responsiveness.answered(node);
         }
-        // The answer to a waiter at its turn does not count the other waiters.
+        // The answer to a waiter at its turn does not report other waiters.
         if let (RequestKind::Lock | RequestKind::Enqueue, Some(has_waiters)) = (kind, has_waiters) {
             self.queue_node.on_answer(self.context, &checked.resources, node, has_waiters);
         }
@@ -256,7 +273,7 @@ impl<'a> AttemptDriver<'a> {
             Answer::Granted { .. } => entries.granted(node),
             Answer::Queued(queued) => {
                 let is_queued = entries.deferred(queued);
-                let holder = queued.holder.as_ref().map(|holder| (holder.owner.clone(), holder.remaining));
+                let holder = queued.holder.as_ref().map(|holder| (holder.lease_id.clone(), holder.remaining));
                 let Queued { rank, patience, .. } = *queued;
                 let deferral = Deferral { node, is_queued, rank, patience, holder };
                 self.evidence.enqueue_deferred(deferral, queued.resource);
@@ -324,8 +341,8 @@ impl<'a> AttemptDriver<'a> {
                 nodes.insert(node);
             }
         }
-        let AttemptRequests { checked, owner, .. } = &self.requests;
-        tracing::debug!(resource = %checked.resource, id = %owner, ?nodes, "rollback");
+        let AttemptRequests { checked, lease_id, .. } = &self.requests;
+        tracing::debug!(resource = %checked.resource, id = %lease_id, ?nodes, "rollback");
         // Reported last, because an observer is foreign code: if it panics, no key is left on a node.
         self.context.observer.attempt_lost(self.number);
     }
@@ -333,9 +350,9 @@ impl<'a> AttemptDriver<'a> {
     fn acquired(&mut self, token: FencingToken) -> Acquired {
         self.report(AttemptEnd::Acquired);
         self.close_replies();
-        let AttemptRequests { checked, owner, .. } = &self.requests;
-        tracing::debug!(resource = %checked.resource, id = %owner, %token, "acquired");
-        // Disarmed after the reports, so that a panic of the observer rolls the attempt back.
+        let AttemptRequests { checked, lease_id, .. } = &self.requests;
+        tracing::debug!(resource = %checked.resource, id = %lease_id, %token, "acquired");
+        // The rollback is disarmed after the reports, so that a panic of the observer rolls the attempt back.
         self.cleanup.needs_rollback = false;
         let settings = &checked.settings;
         let time = LeaseTime::granted(
@@ -349,7 +366,7 @@ impl<'a> AttemptDriver<'a> {
                 attempt: self.number,
                 resource: checked.resource.clone(),
                 resources: checked.resources.clone(),
-                owner: owner.clone(),
+                lease_id: lease_id.clone(),
                 token,
                 is_renewed: settings.is_renewed,
                 node_timeout: settings.attempt.node_timeout,
@@ -383,7 +400,7 @@ impl<'a> AttemptDriver<'a> {
         let is_sure = deferral.as_ref().is_some_and(|deferral| queue_node == Some(deferral.node))
             || self.evidence.is_held(self.context.settings.electorate);
         let replies = self.context.replies(self.evidence.take_replies());
-        tracing::debug!(resource = %checked.resource, id = %self.requests.owner, ?reason, %replies, "failed");
+        tracing::debug!(resource = %checked.resource, id = %self.requests.lease_id, ?reason, %replies, "failed");
         FailedAttempt {
             reason,
             replies,
@@ -394,14 +411,15 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Returns the deferral of a refused newcomer: to the wait queue of the resource for which it was refused. The queue
-    /// node may not have answered, and the newcomer may be first in that queue.
+    /// Returns the deferral of a refused newcomer, to the wait queue of the resource for which the newcomer was
+    /// refused. The rank is 0, because the queue node may not have answered, and the newcomer may be first in that
+    /// queue.
     fn deferral_of_newcomer(&self, node: usize) -> Deferral {
         let patience = self.context.settings.parameters.hand_over;
         Deferral { node, is_queued: false, rank: 0, patience, holder: None }
     }
 
-    /// Records the queue node as silent, if the attempt has waited a hedge for its answer.
+    /// Records the queue node as silent, if the attempt has waited for the answer for a hedge.
     fn note_silent_queue_node(&self, took: Duration) {
         if let Some(node) = self.queue_node.node
             && took >= self.requests.checked.settings.attempt.hedge()
@@ -412,7 +430,8 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Records the pending nodes as timed out. The attempt did not wait for the remaining nodes without an answer.
+    /// Records the nodes whose time to answer is over as timed out. The attempt has not waited for the other nodes
+    /// without an answer.
     fn close_replies(&mut self) {
         for node in self.evidence.time_out(self.attempt.pending()).iter() {
             self.context.observer.answered(node, OperationKind::Lock, &Answer::Error(NodeError::TimedOut));
@@ -443,8 +462,8 @@ fn holder_in(answer: &Answer) -> Option<&Holder> {
     }
 }
 
-/// Whether a node may execute the lock after the unlock, because the node has not answered the lock. If so, the unlock
-/// leaves a tombstone.
+/// Whether a node may execute the lock request after the unlock, because the node has not answered the lock request. In
+/// this case, the unlock leaves a tombstone.
 fn may_land_yet(has_answered: bool) -> bool {
     mutation::altered(Mutation::NoTombstoneForLock, !has_answered, |_| false)
 }

@@ -14,7 +14,7 @@ use crate::{
 /// A checked lock request: the resources, and the settings of the lock.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedRequest {
-    /// The resource that names the lock in errors and logs: the first.
+    /// The first resource, which names the lock in errors and logs.
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
     pub(crate) settings: CheckedLock,
@@ -52,7 +52,7 @@ impl CheckedRequest {
         self.queue_nodes(context, index).first().copied()
     }
 
-    /// Returns the plan of a client whose cache has no waiters.
+    /// Returns the plan of a client that knows of no waiters.
     pub(super) fn first_contact(&self, context: &ClientContext) -> Plan {
         Plan::AllAtOnce(self.queue_node(context, 0).unwrap_or_default())
     }

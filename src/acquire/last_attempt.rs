@@ -11,8 +11,8 @@ use crate::{
     values::{NodeReply, Resource},
 };
 
-/// The outcome of the last attempt of a waiting call, and the local queues in which the call waits behind other calls of
-/// its client. At the deadline of the call, both distinguish a held resource from the lack of a quorum.
+/// The outcome of the last attempt of a waiting call, and the local queues in which the call waits behind other calls
+/// of the client. At the deadline of the call, these two tell whether the resource was held or no quorum answered.
 #[derive(Debug, Default)]
 pub(crate) struct LastAttempt {
     outcome: Mutex<LastOutcome>,
@@ -24,9 +24,9 @@ enum LastOutcome {
     /// No attempt of the call, because other calls of this client are ahead.
     #[default]
     None,
-    /// A first attempt in flight, without an outcome.
+    /// A first attempt in flight.
     Begun,
-    /// A refusal by a quorum, or a deferral by the queue node: another lease holds the resource, or waiters are ahead.
+    /// A refusal by a quorum or a deferral by the queue node: another client holds the resource, or waiters are ahead.
     Contended,
     NoQuorum(NoQuorum),
 }

@@ -1,4 +1,15 @@
-//! The local waiter: the state with which one task of a client at a time attempts to lock.
+//! The local waiter: the state that passes from task to task of a client with the turn to attempt.
+//!
+//! The local waiter connects the notices of the nodes, the pure [`WaiterSchedule`] and the attempts:
+//!
+//! ```text
+//!   no known waiters ─────────────────────────────────────────┐
+//!                                                             ▼
+//!   notice, time, request of another call ──> schedule ──> attempt ──> acquired: the call leaves
+//!                                                ▲            │
+//!                                                └── failed ──┘
+//!                                              (with a holder check, if the schedule wants one)
+//! ```
 
 use std::sync::Arc;
 
@@ -22,7 +33,7 @@ use crate::{
     values::{LeaseId, NodeReply, Refusal},
 };
 
-/// A waiter waits for a subscription for at most this part of a node timeout.
+/// The share of a node timeout for which a waiter waits for a subscription.
 pub(super) const LISTENING_SHARE: u32 = 64;
 
 /// The state of a client that waits for some resources. The state passes from task to task with the turn to attempt.
@@ -30,11 +41,12 @@ pub(super) const LISTENING_SHARE: u32 = 64;
 pub(super) struct LocalWaiter {
     /// `None` until the client knows of other waiters or a holder.
     state: Option<WaiterState>,
-    /// The largest fencing counter that an attempt has seen, plus one.
+    /// The largest counter in any answer so far, plus one.
     hint: u64,
-    /// The end of the quarantines that left the last attempt without a quorum, as reported by the nodes.
+    /// The end of the quarantines that left the last attempt without a quorum, as the nodes have reported it.
     quarantined_until: Option<Instant>,
-    /// Whether an attempt is in flight. If set at the begin of an attempt, the task before was dropped during its attempt.
+    /// Whether an attempt is in flight. If this is set when the next task begins, the previous task was dropped during
+    /// its attempt.
     is_attempting: bool,
 }
 
@@ -47,9 +59,9 @@ struct WaiterState {
 }
 
 impl LocalWaiter {
-    /// Waits for the time of the next attempt, and returns the plan of that attempt. If quarantines left the attempt
-    /// before without a quorum, an attempt is also due at their end. While no quorum answers, the last attempt is due at
-    /// the end of the quorum timeout, of this call or of a call behind.
+    /// Waits for the time of the next attempt, and returns the plan of that attempt. If quarantines left the last
+    /// attempt without a quorum, an attempt is also due at the end of these quarantines. While no quorum answers, the
+    /// last attempt is due at the end of the quorum timeout, of this call or of a call behind.
     pub(super) async fn until_next_attempt(
         &mut self,
         context: &ClientContext,
@@ -69,7 +81,7 @@ impl LocalWaiter {
             },
         };
         if std::mem::take(&mut self.is_attempting) {
-            // The rollback of that attempt also returned the wake.
+            // The rollback of that attempt has given up the wake, so this task makes an attempt without a wake.
             state.schedule.request_attempt(context.now());
         }
         loop {
@@ -82,7 +94,7 @@ impl LocalWaiter {
                 state.schedule.attempt_begins(now);
                 state.entries.set_enqueue_only(state.schedule.enqueues_only());
                 if let Plan::QueueNodeFirst(order) = &mut plan {
-                    // Other nodes may be silent than at the beginning of the wait.
+                    // Since the beginning of the wait, nodes may have become silent or have answered again.
                     let present = context.queue_node_order(checked.resource_at(state.entries.index()));
                     *order = present.into_iter().filter(|node| order.contains(node)).collect();
                 }
@@ -128,8 +140,8 @@ impl LocalWaiter {
         outage.attempt_failed(failed, begun, now, self.quarantined_until);
         let index = failed.refused.map_or(0, |refused| refused.index);
         match &mut self.state {
-            // If a group is refused for a different resource, its waiter moves to the queue of that resource. In both
-            // queues, the waiter would block the free resource.
+            // If a group is refused for a different resource, its waiter moves to the queue of that resource. With
+            // entries in both queues, the waiter would block the free resource.
             Some(state) if is_elsewhere(state, failed.refused) => {
                 let mut other = WaiterState::begin(context, checked, index, notifier);
                 other.entries.take_arrival_of(&state.entries);
@@ -143,8 +155,8 @@ impl LocalWaiter {
         }
     }
 
-    /// Inspects all nodes for the holder, if the queue node may keep an orphaned key. Waits for silent nodes no longer
-    /// than for a silent queue node.
+    /// Inspects all nodes for the holder, if the queue node may have an orphaned key. The wait for silent nodes is no
+    /// longer than the wait for a silent queue node.
     pub(super) async fn check_holder(
         &mut self,
         context: &ClientContext,
@@ -167,13 +179,13 @@ impl LocalWaiter {
         schedule.holder_checked(&votes, &readers, now.saturating_duration_since(start), now);
     }
 
-    /// Handles an acquired lease. The next task waits for that lease to end.
+    /// Handles an acquired lease. The next task waits until that lease ends.
     pub(super) fn acquired(&mut self, context: &ClientContext, queue: &LocalQueue) {
         self.quarantined_until = None;
         queue.outage.end();
         if let Some(WaiterState { schedule, entries, .. }) = &mut self.state {
             entries.acquired(context);
-            // Wakes until now led to this attempt.
+            // All wakes until now were meant for this attempt.
             queue.notifier.take();
             schedule.acquired(context.now());
         }
@@ -201,7 +213,8 @@ impl WaiterState {
         let mut schedule = WaiterSchedule::new(config, now);
         let mut entries = QueueEntries::new(context, checked, index, notifier);
         match order.first() {
-            // The first attempt enters the queue, after the subscription or its deadline.
+            // The first attempt enters the queue. The attempt waits for the subscription, or for the deadline of the
+            // subscription.
             Some(queue_node) if checked.is_known_held => {
                 entries.listen(*queue_node);
                 schedule.request_attempt(now + settings.attempt.node_timeout / LISTENING_SHARE);
@@ -214,7 +227,7 @@ impl WaiterState {
     fn on_notifications(&mut self, notifications: Notifications, now: Instant) {
         notifications.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));
         notifications.subscribed.iter().for_each(|node| self.schedule.may_have_missed(node, now));
-        self.become_next(notifications);
+        self.reached_head(notifications);
         notifications.releases.iter().for_each(|node| self.schedule.released(node, now));
         notifications.wakes.iter().for_each(|node| self.schedule.woken(node, now));
     }
@@ -224,17 +237,18 @@ impl WaiterState {
         if let Some(deferral) = &failed.deferral {
             self.listen(deferral.node);
         }
-        // A notice during the attempt may be older than the refusal, so the notice is no wake but leads to one attempt more.
+        // A notice during the attempt may be older than the refusal. Therefore the notice does not count as a wake, but
+        // leads to one more attempt.
         let notifications = notifier.take();
-        self.become_next(notifications);
+        self.reached_head(notifications);
         let notices = notifications.subscribed.union(notifications.wakes).union(notifications.releases);
         notices.iter().for_each(|node| self.schedule.may_have_missed(node, now));
         notifications.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));
     }
 
-    fn become_next(&mut self, notifications: Notifications) {
-        for node in notifications.nexts.iter() {
-            self.schedule.is_next(node);
+    fn reached_head(&mut self, notifications: Notifications) {
+        for node in notifications.heads.iter() {
+            self.schedule.reached_head(node);
             self.listen(node);
         }
     }
@@ -250,24 +264,24 @@ impl WaiterState {
     }
 }
 
-/// Whether a waiter was certainly refused for a different resource than the resource of its queue entry.
+/// Whether a waiter was certainly refused for another resource than the resource of its queue entry.
 fn is_elsewhere(state: &WaiterState, refused: Option<RefusedResource>) -> bool {
     refused.is_some_and(|refused| refused.is_sure && refused.index != state.entries.index())
 }
 
-/// Returns the vote that an inspection of the resource stands for.
+/// Returns the vote that corresponds to the answer of an inspection.
 fn vote_of(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Inspected(InspectAnswer { held: Some(held), .. }) => NodeReply::Refused(Refusal::Held {
-            by: held.owner.clone(),
+            by: held.lease_id.clone(),
             remaining: Some(held.remaining.unwrap_or_default()),
         }),
         answer => NodeReply::from(answer),
     }
 }
 
-/// Returns the reader whose key expires first, of the readers that a node names.
+/// Returns the reader whose key expires first among the readers that a node names.
 fn first_reader(answer: &Answer) -> Option<LeaseId> {
     let Answer::Inspected(inspection) = answer else { return None };
-    inspection.readers.first().map(|(owner, _)| owner.clone())
+    inspection.readers.first().map(|(lease_id, _)| lease_id.clone())
 }

@@ -24,8 +24,8 @@ pub(super) struct Notifications {
     pub(super) subscribed: NodeSet,
     /// Nodes that wake this waiter.
     pub(super) wakes: NodeSet,
-    /// Nodes at which the waiter is one of the first two of the queue.
-    pub(super) nexts: NodeSet,
+    /// Nodes at which the waiter has become one of the first two in the queue.
+    pub(super) heads: NodeSet,
     /// Nodes at which the resource was unlocked.
     pub(super) releases: NodeSet,
     /// Nodes with a broken connection, so that no wake can arrive.
@@ -40,15 +40,15 @@ pub(super) struct NodeNotifier {
     pub(super) notifier: Arc<Notifier>,
 }
 
-/// The purpose of a subscription.
+/// The event of which a subscription notifies the waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotificationKind {
-    /// The release of a resource.
+    /// The resource was released.
     Release,
-    /// Wakes of the waiter.
-    Turn,
-    /// The waiter's advance to the first two of the queue.
-    Next,
+    /// The queue node wakes the waiter.
+    Wake,
+    /// The waiter has become one of the first two in the queue.
+    Head,
 }
 
 impl Notifier {
@@ -63,15 +63,16 @@ impl Listener for NodeNotifier {
         tracing::trace!(node = self.node, kind = ?self.kind, ?notice, "notice");
         let mut notifications = lock(&self.notifier.notifications);
         match (notice, self.kind) {
-            (Notice::Released, NotificationKind::Turn) => notifications.wakes.insert(self.node),
-            (Notice::Released, NotificationKind::Next) => notifications.nexts.insert(self.node),
+            (Notice::Released, NotificationKind::Wake) => notifications.wakes.insert(self.node),
+            (Notice::Released, NotificationKind::Head) => notifications.heads.insert(self.node),
             (Notice::Released, NotificationKind::Release) => notifications.releases.insert(self.node),
-            (Notice::Subscribed, NotificationKind::Turn) => notifications.subscribed.insert(self.node),
-            (Notice::Interrupted, NotificationKind::Turn) => notifications.interrupted.insert(self.node),
-            // The subscription to wakes is made together with the other two, and has the same state.
+            (Notice::Subscribed, NotificationKind::Wake) => notifications.subscribed.insert(self.node),
+            (Notice::Interrupted, NotificationKind::Wake) => notifications.interrupted.insert(self.node),
+            // The state of the subscription to wakes stands for all three subscriptions, because
+            // they are made together.
             (
                 Notice::Subscribed | Notice::Interrupted,
-                NotificationKind::Next | NotificationKind::Release,
+                NotificationKind::Head | NotificationKind::Release,
             ) => return,
         }
         drop(notifications);

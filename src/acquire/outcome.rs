@@ -32,8 +32,8 @@ impl AttemptOutcome {
 }
 
 impl FailedAttempt {
-    /// Returns the error of a failed attempt that is not repeated. Contention is no error of `try_lock`, which checks the
-    /// reason first.
+    /// Returns the error of a failed attempt that is not repeated. Callers for which contention is no error, such as
+    /// `try_lock`, check the reason first.
     pub(crate) fn into_error(self, context: &ClientContext, checked: &CheckedRequest) -> Error {
         match context.ensure_open() {
             Err(closed) => closed,

@@ -14,9 +14,10 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// The entries of one waiter in the wait queues of the nodes. The drop withdraws all entries.
+/// The entries of one waiter in the wait queues of the nodes. All entries are withdrawn on drop.
 ///
-/// The waiter enters a queue only at a node where it has subscribed to its wake. A deferral names the queue node.
+/// The waiter enters a queue only at a node where the waiter has subscribed to its wake, because the node wakes the
+/// first waiter by a notice.
 pub(super) struct QueueEntries {
     queue: WaiterQueue,
     waiter: QueuedWaiter,
@@ -29,7 +30,7 @@ pub(super) struct QueueEntries {
     _in_flight: InFlightGuard,
 }
 
-/// The wait queue that a waiter is in, as constants.
+/// The constants of the wait queue that a waiter is in.
 struct WaiterQueue {
     resource: Resource,
     /// The index of the resource in its group.
@@ -125,7 +126,7 @@ impl QueueEntries {
         })
     }
 
-    /// Handles a grant at the turn of the waiter: the node has deleted the entry.
+    /// Handles a grant at the turn of the waiter. The node has deleted the entry.
     pub(super) fn granted(&mut self, node: usize) {
         self.waiter.entered.remove(node);
     }
@@ -138,11 +139,11 @@ impl QueueEntries {
         queued.arrival > 0
     }
 
-    /// Handles an acquired lock: entries at other nodes are withdrawn.
+    /// Handles an acquired lock. Withdraws the entries at other nodes.
     pub(super) fn acquired(&mut self, context: &ClientContext) {
         self.subscriptions.releases.clear();
         if self.withdraw() {
-            // A late withdrawal must not delete the next entry.
+            // The waiter gets a new id, because a late withdrawal must not delete the next entry.
             self.waiter.id = self.queue.fresh_waiter(context);
             self.subscriptions.wakes.clear();
         }
@@ -154,8 +155,8 @@ impl QueueEntries {
             return;
         }
         let names = [
-            (names::head(&self.queue.resource, &self.waiter.id), NotificationKind::Next),
-            (names::wake(&self.queue.resource, &self.waiter.id), NotificationKind::Turn),
+            (names::head(&self.queue.resource, &self.waiter.id), NotificationKind::Head),
+            (names::wake(&self.queue.resource, &self.waiter.id), NotificationKind::Wake),
         ];
         let subscriptions = names.into_iter().filter_map(|(name, kind)| self.subscribe(node, &name, kind));
         let subscriptions = subscriptions.collect();
@@ -174,7 +175,7 @@ impl QueueEntries {
         }
     }
 
-    /// Ends the subscriptions to releases, because two other waiters are ahead.
+    /// Ends the subscriptions to releases, because at least two waiters are ahead.
     pub(super) fn ignore_releases(&mut self) {
         self.subscriptions.releases.clear();
     }
@@ -184,7 +185,7 @@ impl QueueEntries {
         self.nodes.get(node).map(|to| to.subscribe(name, Arc::new(listener)))
     }
 
-    /// Withdraws all entries. Returns whether there were any.
+    /// Withdraws all entries. Returns whether the waiter had entries.
     fn withdraw(&mut self) -> bool {
         self.waiter.arrival = 0;
         let entered = std::mem::take(&mut self.waiter.entered);
@@ -199,7 +200,7 @@ impl QueueEntries {
 
 impl WaiterQueue {
     fn fresh_waiter(&self, context: &ClientContext) -> LeaseId {
-        let waiter = context.owners.fresh();
+        let waiter = context.lease_ids.fresh();
         if self.is_shared { names::reader(&waiter) } else { waiter }
     }
 }

@@ -16,26 +16,26 @@ use crate::{
     values::{NodeReply, Resource},
 };
 
-/// The result of the last attempt of one queue of calls: an outage, if no quorum answered.
+/// The result of the last attempt in one local queue. The result is an outage if no quorum answered.
 ///
-/// The call with the turn makes the attempts. The calls behind read the outage here, so that each call ends by its own
-/// quorum timeout.
+/// The call with the turn makes the attempts. The calls behind it read the outage here, so that each call ends at its
+/// own quorum timeout.
 #[derive(Debug, Default)]
 pub(crate) struct SharedOutage {
-    found: Mutex<Found>,
-    /// Wakes the calls without the turn after an attempt without a quorum.
+    last: Mutex<LastResult>,
+    /// Notified after an attempt without a quorum, for the calls without the turn.
     attempt_failed: Notify,
-    /// Wakes the call with the turn when another call needs the result of an attempt.
+    /// Notified when a call needs the result of an attempt, for the call with the turn.
     attempt_wanted: Notify,
 }
 
-/// The result of the last attempt of a queue.
+/// The result of the last attempt in a queue.
 #[derive(Clone, Debug, Default)]
-enum Found {
-    /// No attempt so far.
+enum LastResult {
+    /// No attempt in this queue.
     #[default]
     Nothing,
-    /// A first attempt in flight, without a result.
+    /// A first attempt in flight.
     FirstAttempt,
     /// A lease, a refusal by a quorum, or a deferral by the queue node.
     Quorum,
@@ -43,20 +43,20 @@ enum Found {
     Outage(Box<Outage>),
 }
 
-/// The outage of the calls of one owner. These calls enter a queue one at a time. Calls that write and calls that read
-/// enter different queues.
+/// The outage that the calls of one owner see. These calls enter a local queue one at a time. Calls of writers and of
+/// readers enter different queues, so the outage moves between queues.
 #[derive(Debug, Default)]
-pub(crate) struct FollowedOutage {
-    /// The outage of the queue that the last call entered.
-    followed: Mutex<Arc<SharedOutage>>,
+pub(crate) struct OwnerOutage {
+    /// The result in the queue that the last call entered.
+    current: Mutex<Arc<SharedOutage>>,
     changed: Notify,
 }
 
 impl SharedOutage {
     pub(super) fn attempt_begins(&self) {
-        let mut found = lock(&self.found);
-        if let Found::Nothing = *found {
-            *found = Found::FirstAttempt;
+        let mut last = lock(&self.last);
+        if let LastResult::Nothing = *last {
+            *last = LastResult::FirstAttempt;
         }
     }
 
@@ -68,13 +68,13 @@ impl SharedOutage {
         now: Instant,
         quarantined_until: Option<Instant>,
     ) {
-        let mut found = lock(&self.found);
-        let earlier = std::mem::replace(&mut *found, Found::Quorum).into_outage();
+        let mut last = lock(&self.last);
+        let earlier = std::mem::replace(&mut *last, LastResult::Quorum).into_outage();
         let outage = Outage::after(earlier, failed, begun, now, quarantined_until);
         let is_outage = outage.is_some();
-        *found = outage.map_or(Found::Quorum, |outage| Found::Outage(Box::new(outage)));
-        drop(found);
-        // The end of an outage wakes no call, because each call checks the outage at its own deadline.
+        *last = outage.map_or(LastResult::Quorum, |outage| LastResult::Outage(Box::new(outage)));
+        drop(last);
+        // An attempt with a quorum wakes no call, because each call checks the outage again at its own deadline.
         if is_outage {
             self.attempt_failed.notify_waiters();
         }
@@ -82,33 +82,33 @@ impl SharedOutage {
 
     /// Handles an acquired lock.
     pub(super) fn end(&self) {
-        *lock(&self.found) = Found::Quorum;
+        *lock(&self.last) = LastResult::Quorum;
     }
 
     /// Returns the end of the quorum timeout of a call; `None` without an outage.
     pub(super) fn deadline(&self, wait: &QuorumWait) -> Option<Instant> {
-        lock(&self.found).outage().map(|outage| outage.deadline(wait))
+        lock(&self.last).outage().map(|outage| outage.deadline(wait))
     }
 
     /// Whether another call needs the result of an attempt now.
     pub(super) fn is_attempt_wanted(&self) -> bool {
-        lock(&self.found).outage().is_some_and(Outage::is_attempt_wanted)
+        lock(&self.last).outage().is_some_and(Outage::is_attempt_wanted)
     }
 
-    /// Ready when another call may need the result of an attempt.
+    /// Waits until another call may need the result of an attempt.
     pub(super) async fn attempt_wanted(&self) {
         self.attempt_wanted.notified().await;
     }
 
-    /// Waits until an outage outlasts the quorum timeout of a call without the turn. Returns the attempt that shows the
-    /// outage.
+    /// Waits until an outage lasts longer than the quorum timeout of a call without the turn. Returns the last attempt
+    /// of the outage.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future leaves nothing behind, except that an attempt may begin early.
     pub(crate) async fn outlasts(&self, context: &ClientContext, wait: &QuorumWait) -> FailedAttempt {
         loop {
-            // Subscribed before the step, so that an attempt that ends after the step wakes this call.
+            // The subscription is first, so that an attempt that ends after the step wakes this call.
             let attempt_failed = self.attempt_failed.notified();
             let until = match self.step(wait, context.now()) {
                 None => None,
@@ -127,8 +127,8 @@ impl SharedOutage {
         }
     }
 
-    /// Decides the outcome at the deadline of a call that has made no attempt (`has_asked` is false), or whose own last
-    /// attempt had a quorum. `Ok` means that another call or client has the resource.
+    /// Decides the outcome of a call at its deadline, if the call has made no attempt (`has_asked` is false) or if its
+    /// last attempt had a quorum. `Ok` means that another call or client has the resource.
     ///
     /// # Errors
     ///
@@ -139,36 +139,36 @@ impl SharedOutage {
         resource: &Resource,
         has_asked: bool,
     ) -> Result<(), Error> {
-        match &*lock(&self.found) {
-            Found::Outage(outage) => Err(outage.last_attempt().to_no_quorum(resource).into()),
-            Found::FirstAttempt if !has_asked => {
+        match &*lock(&self.last) {
+            LastResult::Outage(outage) => Err(outage.last_attempt().to_no_quorum(resource).into()),
+            LastResult::FirstAttempt if !has_asked => {
                 let replies = context.same_replies(&NodeReply::Pending);
                 Err(NoQuorum::new(Goal::Lock(resource.clone()), replies).into())
             }
-            Found::Nothing | Found::FirstAttempt | Found::Quorum => Ok(()),
+            LastResult::Nothing | LastResult::FirstAttempt | LastResult::Quorum => Ok(()),
         }
     }
 
-    /// Continues the outage of another queue, unless this queue has an outage of its own.
-    fn go_on(&self, earlier: &Self) {
-        let earlier = lock(&earlier.found).clone();
-        let mut found = lock(&self.found);
-        if matches!((&*found, &earlier), (Found::Nothing, _) | (_, Found::Outage(_)))
-            && found.outage().is_none()
+    /// Continues the outage of an earlier queue, unless this queue has an outage of its own.
+    fn continue_from(&self, earlier: &Self) {
+        let earlier = lock(&earlier.last).clone();
+        let mut last = lock(&self.last);
+        if matches!((&*last, &earlier), (LastResult::Nothing, _) | (_, LastResult::Outage(_)))
+            && last.outage().is_none()
         {
-            *found = earlier;
+            *last = earlier;
         }
     }
 
     fn step(&self, wait: &QuorumWait, now: Instant) -> Option<OutageStep> {
-        match &mut *lock(&self.found) {
-            Found::Outage(outage) => Some(outage.step(wait, now)),
-            Found::Nothing | Found::FirstAttempt | Found::Quorum => None,
+        match &mut *lock(&self.last) {
+            LastResult::Outage(outage) => Some(outage.step(wait, now)),
+            LastResult::Nothing | LastResult::FirstAttempt | LastResult::Quorum => None,
         }
     }
 }
 
-impl Found {
+impl LastResult {
     fn outage(&self) -> Option<&Outage> {
         match self {
             Self::Outage(outage) => Some(outage),
@@ -184,30 +184,32 @@ impl Found {
     }
 }
 
-impl FollowedOutage {
-    /// Handles a call that enters the queue of this outage. The outage of the owner's earlier calls continues there.
+impl OwnerOutage {
+    /// Handles a call that enters the queue of `outage`. The outage of earlier calls of the owner continues in that
+    /// queue.
     pub(crate) fn follow(&self, outage: &Arc<SharedOutage>) {
-        let earlier = std::mem::replace(&mut *lock(&self.followed), Arc::clone(outage));
-        outage.go_on(&earlier);
+        let earlier = std::mem::replace(&mut *lock(&self.current), Arc::clone(outage));
+        outage.continue_from(&earlier);
         self.changed.notify_waiters();
     }
 
-    /// Handles a call that makes one attempt without a queue.
+    /// Handles the beginning of a call that makes one attempt without a queue.
     pub(crate) fn attempt_begins(&self) {
-        lock(&self.followed).attempt_begins();
+        lock(&self.current).attempt_begins();
     }
 
-    /// Handles an attempt that acquired the lock or was refused. An attempt without a quorum is not recorded here.
+    /// Handles the end of such an attempt that acquired the lock or was refused. An attempt without a quorum is not
+    /// recorded here.
     pub(crate) fn attempt_ends(&self) {
-        lock(&self.followed).end();
+        lock(&self.current).end();
     }
 
     /// Decides the outcome of a call as [`SharedOutage::at_deadline`] does.
     pub(crate) fn at_deadline(&self, context: &ClientContext, resource: &Resource) -> Result<(), Error> {
-        lock(&self.followed).at_deadline(context, resource, false)
+        lock(&self.current).at_deadline(context, resource, false)
     }
 
-    /// Waits as [`SharedOutage::outlasts`] does, for a call that has not entered its queue yet.
+    /// Waits like [`SharedOutage::outlasts`], for a call that has not entered its queue yet.
     ///
     /// # Cancel safety
     ///
@@ -215,11 +217,11 @@ impl FollowedOutage {
     pub(crate) async fn outlasts(&self, context: &ClientContext, wait: &QuorumWait) -> FailedAttempt {
         loop {
             let changed = self.changed.notified();
-            let followed = Arc::clone(&lock(&self.followed));
+            let current = Arc::clone(&lock(&self.current));
             tokio::select! {
                 biased;
                 () = changed => {}
-                failed = followed.outlasts(context, wait) => return failed,
+                failed = current.outlasts(context, wait) => return failed,
             }
         }
     }

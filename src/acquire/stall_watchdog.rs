@@ -1,4 +1,11 @@
 //! The stall watchdog, which rolls back calls whose futures are not polled.
+//!
+//! ```text
+//!                   wake                    check                  overdue
+//!   polled, waits ───────> woken, due = 1 ────────> due = 2, 3 ... ────────> rolled back
+//!         ▲                      │                       │
+//!         └──────────────────────┴─── poll: due = 0 ─────┘
+//! ```
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,12 +30,12 @@ use crate::{
     node::Resources,
 };
 
-/// The stall watchdog of a client. It rolls back stalled calls, which were woken and are not polled, as in a `select!` in
-/// a loop.
+/// The stall watchdog of a client, which rolls back stalled calls. A call is stalled if it was woken and is not polled,
+/// as may happen in a `select!` in a loop.
 ///
-/// A stalled call blocks the tasks of this process that wait for its turn, and other clients that need its votes. A call
-/// is overdue a hand-over after its wake if other tasks of this client want the same resources, and an attempt timeout
-/// after its wake otherwise. A waiting call without a wake costs no check.
+/// A stalled call blocks the tasks of this process that wait for the turn, and other clients that need the votes. If
+/// other calls of this client want the same resources, a call is overdue a hand-over after its wake. Otherwise, the
+/// call is overdue an attempt timeout after its wake. A waiting call that was not woken causes no checks.
 #[derive(Default)]
 pub(super) struct StallWatchdog {
     calls: Mutex<BTreeMap<u64, Arc<dyn WatchedCall>>>,
@@ -50,16 +57,15 @@ trait WatchedCall: Send + Sync {
     fn roll_back(&self, due: u32);
 }
 
-/// The state of a running call. Either the caller ends the work or the watchdog rolls it back, because both take the work
-/// out under one mutex.
+/// The state of a running call. Either the caller finishes the work or the watchdog rolls the work back, never both,
+/// because each takes the work out under one mutex.
 struct CallState<T> {
     waiters: Arc<Waiters>,
     resources: Resources,
     /// The work, until the call is done or rolled back.
     work: Mutex<Option<BoxFuture<'static, T>>>,
     caller: AtomicWaker,
-    /// The number 0 if the call was polled since its last wake; otherwise 1, and 1 more for each check that found the call
-    /// due.
+    /// Zero if the call was polled since its last wake. Otherwise one, plus one for each check that found the call due.
     due: AtomicU32,
 }
 
@@ -115,8 +121,8 @@ impl StallWatchdog {
 
     /// Rolls back overdue calls. Returns whether any call is due.
     ///
-    /// The watchdog counts checks instead of time. After a suspended process resumes, one check is late, and the calls are
-    /// polled before the next check.
+    /// The watchdog counts checks instead of time. When a suspended process resumes, only one check is late, and the
+    /// calls are polled before the next check.
     fn check(&self, waiters: &Waiters) -> bool {
         self.is_armed.store(false, Ordering::SeqCst);
         let calls: Vec<_> = lock(&self.calls).values().cloned().collect();
@@ -124,7 +130,7 @@ impl StallWatchdog {
         if due_calls.is_empty() {
             return false;
         }
-        // Compared without the mode, because readers block writers, and writers block readers.
+        // The resources are compared without the mode, because readers block writers, and writers block readers.
         let name = |call: &Arc<dyn WatchedCall>| call.resources().clone().exclusive();
         let mut wanted: HashMap<Resources, usize> = HashMap::new();
         for call in &calls {
@@ -134,7 +140,8 @@ impl StallWatchdog {
             let settings = &waiters.context.settings;
             let has_rivals = wanted.get(&name(call)).is_some_and(|count| *count > 1);
             let limit = if has_rivals { settings.parameters.hand_over } else { settings.attempt_timeout };
-            // The call was woken up to an interval before the first of these checks.
+            // The interval before the first of these checks does not count, because the call was woken at some time in
+            // that interval.
             if is_overdue(check_interval(&waiters.context) * (due - 1), limit) {
                 call.roll_back(due);
             }
@@ -171,7 +178,7 @@ impl<T: Send + 'static> CallState<T> {
 
     fn end(&self) {
         let left = lock(&self.work).take();
-        // Dropped outside of the mutex, because the drop rolls the attempt back.
+        // The work is dropped outside of the mutex, because the drop rolls the attempt back.
         drop(left);
     }
 }
@@ -211,7 +218,7 @@ impl<T: Send + 'static> WatchedCall for CallState<T> {
     }
 }
 
-/// The registration of a call with the watchdog, until the drop.
+/// The registration of a call with the watchdog, which ends on drop.
 struct WatchedEntry<T: Send + 'static> {
     number: u64,
     call: Arc<CallState<T>>,

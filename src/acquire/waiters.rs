@@ -17,12 +17,12 @@ use crate::{
 
 /// The waiting tasks of one client, by resources.
 ///
-/// One task at a time has the [`LocalWaiter`] and attempts to lock. The other tasks queue behind that task in FIFO
-/// order. The tasks pass on the turn to attempt, never the lease, because each lease has a token of its own.
+/// One task at a time has the [`LocalWaiter`] and makes attempts. The other tasks queue behind that task in FIFO order.
+/// A task passes on the turn to attempt, never its lease, because each lease needs a token of its own.
 #[derive(Debug)]
 pub(crate) struct Waiters {
     pub(super) context: Arc<ClientContext>,
-    /// The calls in flight, also of tasks that do not wait.
+    /// The calls in flight, including calls that do not wait.
     pub(super) watchdog: StallWatchdog,
     /// The local queues with the numbers of their places. Never iterated, since the order of a `HashMap` is random.
     queues: Mutex<HashMap<Resources, (usize, Arc<LocalQueue>)>>,
@@ -74,7 +74,7 @@ impl Drop for LocalPlace<'_> {
         entry.get_mut().0 -= 1;
         let left = if entry.get().0 == 0 { Some(entry.remove()) } else { None };
         drop(queues);
-        // Outside of the mutex: subscriptions and queue entries end with the local queue.
+        // The queue is dropped outside of the mutex, because its subscriptions and queue entries end with it.
         drop(left);
     }
 }

@@ -49,7 +49,7 @@ async fn take_turns(
 ) -> Result<Acquired, Error> {
     let wait = checked.settings.quorum_wait(start);
     let outlasts = queue.outage.outlasts(context, &wait);
-    let mut waiter = wait_behind_others(context, checked, queue.waiter.lock(), outlasts).await?;
+    let mut waiter = wait_behind_other_calls(context, checked, queue.waiter.lock(), outlasts).await?;
     loop {
         let quorum_deadline = queue.outage.deadline(&wait);
         let plan = waiter.until_next_attempt(context, checked, queue, quorum_deadline).await;
@@ -74,14 +74,14 @@ async fn take_turns(
     }
 }
 
-/// Waits for the turn of a call while other calls of this client have their turns. These other calls may have longer
-/// quorum timeouts. So the call also ends when an outage `outlasts` its own quorum timeout, with the replies to the last
-/// attempt of the other calls.
+/// Waits for the `turn` of a call, while other calls of this client have their turns. The other calls may have longer
+/// quorum timeouts. Therefore the call also ends when an outage lasts longer than its own quorum timeout (`outlasts`),
+/// with the replies to the last attempt of the other calls.
 ///
 /// # Cancel safety
 ///
 /// As that of both futures.
-pub(crate) async fn wait_behind_others<T>(
+pub(crate) async fn wait_behind_other_calls<T>(
     context: &ClientContext,
     checked: &CheckedRequest,
     turn: impl Future<Output = T>,

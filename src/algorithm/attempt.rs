@@ -20,8 +20,8 @@
 //!             AwaitingReason ──────────────────────────────────► Failed
 //! ```
 //!
-//! If the validity is over, or a queue node's refusal decides, the reason is known: the attempt fails without
-//! waiting for further answers.
+//! If the validity is over, or if the refusal of a queue node decides the attempt, the reason is known. Then the
+//! attempt fails without waiting for further answers.
 
 pub(crate) use self::{
     config::{AttemptConfig, HEDGE_SHARE},
@@ -53,8 +53,10 @@ mod tests;
 ///
 /// # Invariants
 ///
-/// 1. `start` is before the first byte of the attempt: the validity starts there, a write-back included.
-/// 2. [`AttemptStep::Acquired`] is returned only before the end of the validity, which is checked last.
+/// 1. `start` is before the first byte of the attempt. The validity starts there, and includes the time of a
+///    write-back.
+/// 2. [`AttemptStep::Acquired`] is returned only before the end of the validity, by a time that was read after the
+///    deciding answer.
 /// 3. After [`AttemptStep::RollBack`] no vote makes the attempt succeed.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
@@ -74,14 +76,14 @@ enum AttemptPhase {
     Locking,
     /// The write-back of this token, which the grants of a quorum have fixed.
     Confirming(u64),
-    /// Rolled back. Further votes decide between the two reasons of a failure.
+    /// The wait for the reason after the rollback. Further votes decide between contention and the lack of a quorum.
     AwaitingReason,
     Acquired(u64),
     Failed(FailureReason),
 }
 
 impl Attempt {
-    /// An attempt that has sent nothing before `start`.
+    /// Creates an attempt, which has sent nothing before `start`.
     pub(crate) fn new(
         config: AttemptConfig,
         plan: Plan,
@@ -101,37 +103,37 @@ impl Attempt {
         }
     }
 
-    /// Whether the client attempts without a turn, because its cache has no waiters.
+    /// Whether the client attempts without a queue entry, because the client knows of no waiters.
     pub(crate) fn is_newcomer(&self) -> bool {
         self.plan.is_newcomer()
     }
 
-    /// Handles a node's answer to the lock, however late.
+    /// Handles the answer of a node to the lock request. Late answers count, too.
     pub(crate) fn on_lock(&mut self, node: usize, vote: LockVote) {
         if let LockVote::Granted(vote) = vote {
             self.confirmation.granted(node, vote);
-            self.queue.has_turn |= self.is_queue_node(node);
+            self.queue.is_passed |= self.is_queue_node(node);
         }
         self.lock.record(node, vote);
     }
 
-    /// Handles the queue node's answer to a newcomer. With waiters, the attempt is deferred; without waiters, a deferred
-    /// newcomer has its turn.
+    /// Handles the queue node's answer to a newcomer. With waiters, the attempt is deferred. Without waiters, the attempt
+    /// has passed the wait queue.
     pub(crate) fn on_queue(&mut self, has_waiters: bool) {
         if has_waiters {
             self.queue.must_yield |= self.plan.yields_to_waiters();
         } else {
-            self.queue.has_turn = true;
+            self.queue.is_passed = true;
         }
     }
 
-    /// Handles a refusal for a resource whose turn the attempt does not have. That resource may be the turn of another
-    /// waiter, which must not wait for this attempt.
+    /// Handles a refusal for a resource for which the attempt does not have the turn. Another waiter may have the turn
+    /// for that resource, and must not wait for this attempt.
     pub(crate) fn refused_elsewhere(&mut self) {
         self.queue.is_refused_elsewhere = true;
     }
 
-    /// Handles the holder by the answers so far: `is_held` if a quorum names one other lease.
+    /// Records whether the answers name a holder. `is_held` is true if a quorum names the same other lease.
     pub(crate) fn on_holder(&mut self, is_held: bool) {
         self.retries.is_held = is_held;
     }
@@ -141,7 +143,7 @@ impl Attempt {
         self.confirmation.on_write_back(node, is_confirmed);
     }
 
-    /// Returns the decision at `now`. The driver calls this after every event, at the time of an
+    /// Returns the decision at `now`. The driver calls this after every event, at the deadline of an
     /// [`AttemptStep::Wait`], and after every step except `Acquired` and `Failed`.
     pub(crate) fn step(&mut self, now: Instant) -> AttemptStep {
         self.start = self.validity_start(now);
@@ -156,8 +158,8 @@ impl Attempt {
         }
     }
 
-    /// Returns the nodes at which a key of this attempt may be, or may still arrive, and whether each has answered the
-    /// lock.
+    /// Returns the nodes at which a key of this attempt may be, or may still arrive, each with whether the node has
+    /// answered the lock request.
     pub(crate) fn to_roll_back(&self) -> impl Iterator<Item = (usize, bool)> {
         self.lock.to_roll_back()
     }
@@ -211,7 +213,10 @@ impl Attempt {
         }
         if !next.is_empty() {
             self.lock.ask(next, now);
-            return AttemptStep::Lock { nodes: next, has_turn: !matches!(self.plan, Plan::AllAtOnce(_)) };
+            return AttemptStep::Lock {
+                nodes: next,
+                ignores_queue: !matches!(self.plan, Plan::AllAtOnce(_)),
+            };
         }
         let split_until = self.split_until();
         let again = self.ask_deferring(now).or_else(|| split_until.and_then(|_| self.ask_refusing(now)));
@@ -221,7 +226,7 @@ impl Attempt {
         if self.queue_node_refused() || split_until.is_some_and(|end| end <= now) {
             return self.roll_back(now);
         }
-        let awaits_queue_node = !self.queue.has_turn && !self.lock.deferring().is_empty();
+        let awaits_queue_node = !self.queue.is_passed && !self.lock.deferring().is_empty();
         let hedge = awaits_queue_node.then(|| self.hedge_end()).filter(|end| *end > now);
         self.wait([self.lock.next_deadline(), hedge, split_until].into_iter().flatten().min())
     }
@@ -249,7 +254,8 @@ impl Attempt {
         }
     }
 
-    /// Waits for further votes only to distinguish contention from the lack of a quorum.
+    /// Returns the decision after the rollback. The attempt waits for further votes only to distinguish contention from
+    /// the lack of a quorum.
     fn step_awaiting_reason(&mut self) -> AttemptStep {
         let answered = self.lock.answered();
         let electorate = self.config.electorate;
@@ -289,17 +295,17 @@ impl Attempt {
         if !self.lock.granted().is_empty() {
             return unasked;
         }
-        let is_awaited = !self.lock.pending().is_empty() && now < self.queue.hedge_at;
-        if is_awaited || self.queue_node_refused() {
+        let is_waiting = !self.lock.pending().is_empty() && now < self.queue.hedge_at;
+        if is_waiting || self.queue_node_refused() {
             return NodeSet::EMPTY;
         }
         self.queue.hedge_at = now + self.config.hedge();
-        // If no queue node is left, all other nodes are asked, as without an order.
+        // If every node of the order was asked, all other nodes are asked at once.
         let next = order.iter().find(|node| unasked.contains(**node));
         next.map_or(unasked, |node| NodeSet::only(*node))
     }
 
-    /// Returns the node among these that is asked for a turn, before the other nodes are asked to lock.
+    /// Returns the node of `next` that is asked for the turn. The other nodes are asked to lock.
     fn queue_node_among(&self, next: NodeSet) -> Option<usize> {
         match &self.plan {
             Plan::Woken(node) => Some(*node).filter(|node| next.contains(*node)),
@@ -310,21 +316,22 @@ impl Attempt {
         }
     }
 
-    /// Asks the deferring nodes again, once the attempt has its turn, or once the queue node of a newcomer is lost.
+    /// Asks the deferring nodes again, once the attempt has passed the wait queue, or once the queue node of a newcomer
+    /// is lost.
     fn ask_deferring(&mut self, now: Instant) -> Option<AttemptStep> {
         let deferring = self.lock.deferring();
-        let may_ask = (self.queue.has_turn || self.is_queue_lost(now)) && !self.queue.is_refused_elsewhere;
+        let may_ask = (self.queue.is_passed || self.is_queue_lost(now)) && !self.queue.is_refused_elsewhere;
         (may_ask && !deferring.is_empty()).then(|| self.ask_again(deferring, now))
     }
 
-    /// Asks the refusing nodes again if the attempt has its turn, until the end of the hedge, instead of giving the turn
-    /// back. Most likely, the keys there belong to a lease whose unlock is on its way, or to attempts that are rolling
-    /// back. If a quorum names one holder both times, the attempt asks no further time.
+    /// Asks the refusing nodes again if the attempt has passed the wait queue, until the end of the hedge, instead of
+    /// waiting for another wake. Most likely, the keys there belong to a lease whose unlock is on its way, or to attempts
+    /// that are rolling back. If a quorum names one holder both times, the attempt asks no further time.
     fn ask_refusing(&mut self, now: Instant) -> Option<AttemptStep> {
-        // If a silent queue node was awaited first, the hedge starts after that node.
+        // If the attempt has waited for a silent queue node, the hedge starts after that wait.
         let until = self.queue.hedge_at.max(self.hedge_end());
         let is_futile = self.queue.is_refused_elsewhere || self.retries.are_futile();
-        if !self.queue.has_turn || now >= until || is_futile {
+        if !self.queue.is_passed || now >= until || is_futile {
             return None;
         }
         let is_lost = self.lock.result() == TallyResult::Lost;
@@ -344,11 +351,11 @@ impl Attempt {
     fn ask_again(&mut self, nodes: NodeSet, now: Instant) -> AttemptStep {
         self.retries.forget_time();
         self.lock.ask_again(nodes, now);
-        AttemptStep::Lock { nodes, has_turn: true }
+        AttemptStep::Lock { nodes, ignores_queue: true }
     }
 
-    /// Returns the wait of a newcomer for its queue node, until the end of the hedge: if no node has granted, or a node
-    /// has deferred the newcomer, a grant of the queue node may still decide.
+    /// Returns the wait of a newcomer for its queue node, until the end of the hedge. The wait is useful if no node has
+    /// granted, or if a node has deferred the newcomer, because then a grant of the queue node may still decide.
     fn wait_for_queue_node(&self, now: Instant) -> Option<AttemptStep> {
         let Plan::AllAtOnce(queue_node) = self.plan else { return None };
         let until = self.hedge_end();
@@ -358,8 +365,8 @@ impl Attempt {
         (is_open && may_win && now < until).then(|| AttemptStep::Wait(until.min(self.end())))
     }
 
-    /// Returns the end of the wait for silent nodes, once a quorum has answered and a part of it has refused. The wait
-    /// is limited because the clients with the other votes may wait for the same nodes.
+    /// Returns the end of the wait for silent nodes, if a quorum has answered and some of its nodes have refused. The
+    /// wait is limited because the clients with the other votes may wait for the same nodes.
     fn split_until(&self) -> Option<Instant> {
         self.lock.is_split().then(|| self.lock.asked_at() + self.split_patience.time(&self.config))
     }
@@ -375,7 +382,7 @@ impl Attempt {
         }
     }
 
-    /// Whether a grant of this node is the turn of the attempt.
+    /// Whether a grant of this node gives the attempt its turn.
     fn is_queue_node(&self, node: usize) -> bool {
         match &self.plan {
             Plan::AllAtOnce(queue_node) | Plan::Woken(queue_node) => *queue_node == node,
@@ -409,14 +416,15 @@ impl Attempt {
         result == TallyResult::Won
     }
 
-    /// Returns the start of the validity, which is before the first byte for any answers.
+    /// Returns the start of the validity. Without a broken rule, this is the start of the attempt, whatever the nodes
+    /// answer.
     fn validity_start(&self, now: Instant) -> Instant {
         mutation::altered(Mutation::StartAfterFirstAnswer, self.start, |start| {
             if self.lock.answered().len() <= 1 { now } else { start }
         })
     }
 
-    /// Returns the time at which the attempt ends for any answers.
+    /// Returns the time at which the attempt ends, whatever the nodes answer.
     fn end(&self) -> Instant {
         let end = self.end_of_validity().min(self.start + self.config.attempt_timeout);
         self.plan.too_late_from().map_or(end, |from| end.min(from))

@@ -26,7 +26,7 @@ pub(crate) struct FailedAttempt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deferral {
     pub(crate) node: usize,
-    /// Whether the client has an entry there.
+    /// Whether the client has a queue entry at the node.
     pub(crate) is_queued: bool,
     /// The number of waiters ahead.
     pub(crate) rank: u32,
@@ -40,6 +40,7 @@ pub(crate) struct Deferral {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RefusedResource {
     pub(crate) index: usize,
-    /// Whether the queue node or a quorum has refused. A single key may belong to an attempt that is rolling back.
+    /// Whether the queue node or a quorum has refused. A refusal by another single node proves little, because its key
+    /// may belong to an attempt that is rolling back.
     pub(crate) is_sure: bool,
 }

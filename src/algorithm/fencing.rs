@@ -1,4 +1,4 @@
-//! The fencing token of a lease, out of the votes of a quorum.
+//! The fencing token of a lease, determined by the votes of a quorum.
 
 use crate::{
     algorithm::node_set::NodeSet,
@@ -7,12 +7,13 @@ use crate::{
 
 /// The votes for the token of a lease, and the nodes that have confirmed the token.
 ///
-/// A node that grants votes for its counter plus 1. The token is the largest vote. A node confirms the token by a vote
-/// for it, or by a write-back, which raises the node's counter to the token. A lease is granted once a quorum has
-/// confirmed the token.
+/// The vote of a node that grants is its counter plus 1. The token is the largest vote. A node confirms the token by an
+/// equal vote, or by a write-back, which raises the counter of the node to the token. A lease is granted once a quorum
+/// has confirmed the token.
 ///
-/// Tokens increase because two quorums of confirmations share a node. At that node the confirmation of the later lease
-/// follows that of the earlier lease, and each later vote is larger. Clocks have no part in this.
+/// Tokens increase because any two quorums of confirmations share a node. On that node, the later lease is confirmed
+/// after the earlier lease, and every vote after a confirmation is larger than the confirmed token. This argument does
+/// not use clocks.
 ///
 /// # Invariants
 ///
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_vote_confirms_if_equal_and_is_ignored_if_larger() {
+    fn a_late_vote_confirms_an_equal_token_and_does_not_raise_it() {
         let mut fencing = Fencing::new(5);
         fencing.vote(0, 9);
         fencing.fix();
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_one_vote() {
+    fn only_the_first_vote_of_a_node_counts() {
         let mut fencing = Fencing::new(1);
         fencing.vote(0, 3);
         fencing.vote(0, 4);

@@ -7,7 +7,7 @@ use crate::{
     values::{LeaseId, NodeReply, Refusal},
 };
 
-/// Returns the holder that a vote names, with the remaining time. The lease is `None` for a lock of another library.
+/// Returns the lease that a vote names, with the remaining ttl. The lease is `None` for a lock of another library.
 pub(crate) fn named(vote: &NodeReply) -> Option<(Option<&LeaseId>, Duration)> {
     match vote {
         NodeReply::Refused(Refusal::Held { by, remaining }) => {
@@ -17,7 +17,7 @@ pub(crate) fn named(vote: &NodeReply) -> Option<(Option<&LeaseId>, Duration)> {
     }
 }
 
-/// Whether a vote neither reports the resource as free nor names its holder.
+/// Whether a vote neither reports the resource as free nor names a holder.
 pub(crate) fn is_unknown(vote: &NodeReply) -> bool {
     *vote != NodeReply::Done && named(vote).is_none()
 }
@@ -36,6 +36,6 @@ pub(crate) fn holder(votes: &[NodeReply], electorate: Electorate) -> Option<&Lea
 
 /// Returns the number of votes that name the same lease as `one`.
 fn supporters(votes: &[NodeReply], one: &NodeReply) -> usize {
-    let Some((owner, _)) = named(one) else { return 0 };
-    votes.iter().filter_map(named).filter(|(other, _)| *other == owner).count()
+    let Some((lease_id, _)) = named(one) else { return 0 };
+    votes.iter().filter_map(named).filter(|(other, _)| *other == lease_id).count()
 }

@@ -6,10 +6,10 @@
 //!          add up to the count              the latch is open
 //! ```
 //!
-//! Arrivals are a set that only grows, and no clock decides. Therefore the latch is open once the arrivals of any
-//! nodes add up to the count. The latch *stays* open for every client once a quorum has recorded so, because each
-//! other quorum has a node of this one (Attiya, Bar-Noy, Dolev: Sharing memory robustly in message-passing systems,
-//! 1995).
+//! Arrivals are a set that only grows, and no clock decides. Therefore the latch is open once the arrivals of any nodes
+//! together reach the count. The latch *stays* open for every client once a quorum has recorded that the latch is open,
+//! because every other quorum shares a node with this quorum (Attiya, Bar-Noy, Dolev: Sharing memory robustly in
+//! message-passing systems, 1995).
 
 use crate::{
     algorithm::{node_set::NodeSet, tally::Electorate},
@@ -17,7 +17,7 @@ use crate::{
     values::Arrivals,
 };
 
-/// The state of a latch, by the answers that one call has received.
+/// The state of a latch, according to the answers that one call has received.
 #[derive(Debug)]
 pub(crate) struct LatchView {
     electorate: Electorate,
@@ -94,8 +94,8 @@ impl LatchView {
         }
     }
 
-    /// Returns the arrivals to send in the next round: none if a quorum, and every node that answered, has all of them,
-    /// or if the latch is open.
+    /// Returns the arrivals to send in the next round. The result is empty if the latch is open, or if a quorum has
+    /// answered and every node that answered has all arrivals.
     pub(crate) fn arrivals_to_send(&self) -> Arrivals {
         if (self.lacks_arrivals || !self.is_recorded()) && !self.is_open {
             self.arrivals.clone()
@@ -125,12 +125,12 @@ impl LatchView {
         mutation::altered(Mutation::PassWithoutRecord, is_known, |_| self.is_open)
     }
 
-    /// Whether the latch is open, and this round did not report that.
+    /// Whether the latch is open, and the requests of this round did not report that.
     pub(crate) fn has_unsent_opening(&self) -> bool {
         self.is_open && !self.has_sent_open
     }
 
-    /// Whether the latch is open, and a node that answered this round has not recorded that.
+    /// Whether the latch is open, and a node that answered in this round has not recorded that.
     pub(crate) fn must_spread_opening(&self) -> bool {
         let is_unknown = self.is_open && self.recorded.len() > self.open.len();
         mutation::altered(Mutation::PassWithoutRecord, is_unknown, |_| false)
@@ -146,7 +146,8 @@ impl LatchView {
         self.count_mismatch.filter(|_| !self.refused.is_empty())
     }
 
-    /// Returns the different count that nodes have recorded, if no quorum can accept this count any more.
+    /// Returns a different count that nodes have recorded. Returns `None` while the remaining nodes could be a quorum
+    /// that accepts the count of this call.
     pub(crate) fn count_mismatch(&self) -> Option<u32> {
         let spare = self.electorate.nodes() - self.electorate.needed();
         self.count_mismatch.filter(|_| self.refused.len() > spare)
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latch_opens_by_the_union_of_arrivals_and_stays_open_by_a_quorum() {
+    fn a_latch_opens_by_the_union_of_arrivals_and_is_known_open_by_a_quorum() {
         let mut view = view(3, 2);
         view.on_answer(0, LatchAnswer::Arrived(arrivals(&["a"])));
         assert!(!view.is_open() && !view.is_recorded());
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_counts_once_at_any_number_of_nodes() {
+    fn an_arrival_at_several_nodes_counts_once() {
         let mut view = view(5, 2);
         (0..5).for_each(|node| view.on_answer(node, LatchAnswer::Arrived(arrivals(&["a"]))));
         assert!(view.has_all_answers() && !view.is_open());

@@ -22,7 +22,7 @@ pub(crate) struct LeaseTime {
 }
 
 impl LeaseTime {
-    /// The times of a lease that was granted to an attempt from `start`.
+    /// Returns the times of a lease that was granted to an attempt which began at `start`.
     pub(crate) fn granted(
         start: Instant,
         ttl: Duration,
@@ -43,7 +43,7 @@ impl LeaseTime {
         self.valid_until
     }
 
-    /// Returns the time from `now` to the end by `hold_at_most`, if that is limited.
+    /// Returns the time from `now` until `hold_at_most` ends the lease; `None` without this limit.
     pub(crate) fn hold_left(&self, now: Instant) -> Option<Duration> {
         self.hold_until.map(|end| end.saturating_duration_since(now))
     }
@@ -62,8 +62,8 @@ impl LeaseTime {
         self.hold_until.is_some_and(|hold_until| hold_until <= self.valid_until)
     }
 
-    /// Handles a quorum at `now` for a renewal that started at `start`. Returns whether the renewal counts, which it
-    /// does only inside the old validity (invariant 2).
+    /// Handles a renewal that started at `start` and has a quorum at `now`. Returns whether the renewal counts. The
+    /// renewal counts only inside the old validity (invariant 2).
     pub(crate) fn renew(&mut self, start: Instant, now: Instant) -> bool {
         if !self.is_valid(now) {
             return false;
@@ -73,12 +73,13 @@ impl LeaseTime {
         true
     }
 
-    /// Returns the latest expiry of a key that a node wrote or prolonged at `at`, for any clock rate within the drift.
+    /// Returns the latest expiry of a key that a node wrote or renewed at `at`, for any clock rate within the drift.
     pub(crate) fn latest_key_expiry(&self, at: Instant) -> Instant {
         at + self.validity.seen_by_any(self.ttl)
     }
 
-    /// Returns the time of the next renewal: a third of the ttl after the start of the last. Thus two renewals may fail.
+    /// Returns the time of the next renewal: a third of the ttl after the start of the last renewal. Thus a lease
+    /// survives two failed renewals.
     pub(crate) fn renewal_due(&self) -> Instant {
         self.renewed_at + self.ttl / 3
     }
@@ -102,13 +103,13 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_counts_from_its_start_and_only_inside_the_old_validity() {
+    fn a_renewal_counts_from_its_start_and_must_end_within_the_old_validity() {
         let mut lease = lease(None);
         assert_eq!(lease.valid_until(), at(998));
         assert_eq!(lease.renewal_due().saturating_duration_since(at(0)), Duration::from_secs(1) / 3);
         assert!(lease.renew(at(300), at(997)));
         assert_eq!(lease.valid_until(), at(1298));
-        assert!(!lease.renew(at(1290), at(1298)), "completed at the very end");
+        assert!(!lease.renew(at(1290), at(1298)), "the renewal ended at the end of the validity");
         assert_eq!(lease.valid_until(), at(1298));
     }
 
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn max_hold_ends_a_renewed_lease() {
+    fn hold_at_most_ends_a_renewed_lease() {
         let mut lease = lease(Some(Duration::from_millis(1500)));
         assert!(!lease.is_at_hold_limit());
         assert!(lease.renew(at(900), at(910)));

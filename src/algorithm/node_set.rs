@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The most nodes that a quorum can have.
-pub(crate) const MOST_NODES: usize = 64;
+pub(crate) const MAX_NODES: usize = 64;
 
 /// A set of nodes, by their index in the quorum.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,7 +12,7 @@ pub(crate) struct NodeSet(u64);
 impl NodeSet {
     pub(crate) const EMPTY: Self = Self(0);
 
-    /// The nodes 0 to `count` - 1.
+    /// Returns the nodes 0 to `count` - 1.
     pub(crate) fn first(count: usize) -> Self {
         (0..count).collect()
     }
@@ -21,7 +21,7 @@ impl NodeSet {
         Self::EMPTY.with(node)
     }
 
-    /// Whether the node is a member. A node past [`MOST_NODES`] cannot be a member.
+    /// Whether the node is a member. A node past [`MAX_NODES`] cannot be a member.
     pub(crate) fn contains(self, node: usize) -> bool {
         self.0 & Self::bit(node) != 0
     }
@@ -55,16 +55,16 @@ impl NodeSet {
     }
 
     pub(crate) fn len(self) -> usize {
-        usize::try_from(self.0.count_ones()).unwrap_or(MOST_NODES)
+        usize::try_from(self.0.count_ones()).unwrap_or(MAX_NODES)
     }
 
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The nodes in ascending order.
+    /// Returns the nodes in ascending order.
     pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
-        (0..MOST_NODES).take_while(move |node| self.0 >> node != 0).filter(move |node| self.contains(*node))
+        (0..MAX_NODES).take_while(move |node| self.0 >> node != 0).filter(move |node| self.contains(*node))
     }
 
     fn bit(node: usize) -> u64 {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_holds_each_node_once_and_none_past_the_last() {
+    fn a_set_has_each_node_once_and_no_node_above_63() {
         let set: NodeSet = [5, 0, 63, 5, 64, 1000].into_iter().collect();
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 5, 63]);
         assert_eq!(set.len(), 3);

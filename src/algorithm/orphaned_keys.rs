@@ -8,11 +8,12 @@ use crate::{
     values::{LeaseId, NodeReply},
 };
 
-/// The nodes with an orphaned key: each names the same lease in two holder checks, neither of which found a quorum for
-/// that lease.
+/// The nodes with an orphaned key. Such a node has named the same lease in two holder checks, and neither check found a
+/// quorum for that lease.
 ///
-/// A client that loses an attempt rolls back within a round trip, and never uses that lease id again. If a lease is
-/// named again, its client was killed or is cut off, and the node would wake no waiter until the key expires.
+/// A client rolls back a failed attempt within a round trip, and never uses the lease id again. If a node still names
+/// the lease in the second check, its client was killed or is cut off. Such a node would wake no waiter until the key
+/// expires.
 #[derive(Clone, Debug)]
 pub(crate) struct OrphanedKeys {
     /// The lease that each node named in the last check without a quorum.
@@ -37,22 +38,22 @@ impl OrphanedKeys {
         }
     }
 
-    /// Records a check that found no quorum. Since a vote names no single reader, `readers` has the reader of each node
-    /// whose key expires first.
+    /// Records a check that found no quorum. A vote for readers names no single reader, so `readers` has the reader of
+    /// each node whose key expires first.
     pub(crate) fn record(&mut self, votes: &[NodeReply], readers: &[Option<LeaseId>]) {
         for (node, (before, vote)) in self.named.iter_mut().zip(votes).enumerate() {
             if is_unknown(vote) {
                 continue;
             }
-            let owner = match named(vote).and_then(|(owner, _)| owner) {
-                Some(owner) if owner.is_of_readers() => readers.get(node).and_then(Option::as_ref),
-                owner => owner,
+            let lease_id = match named(vote).and_then(|(lease_id, _)| lease_id) {
+                Some(lease_id) if lease_id.is_of_readers() => readers.get(node).and_then(Option::as_ref),
+                lease_id => lease_id,
             };
-            if owner.is_some() && owner == before.as_ref() {
+            if lease_id.is_some() && lease_id == before.as_ref() {
                 self.nodes.insert(node);
             } else {
                 self.nodes.remove(node);
-                *before = owner.cloned();
+                *before = lease_id.cloned();
             }
         }
     }

@@ -7,36 +7,36 @@ use crate::{
     clock::Instant,
 };
 
-/// The times by which one call waits for a quorum.
+/// The time for which one call waits for a quorum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuorumWait {
-    /// The begin of the call.
+    /// The start of the call.
     pub(crate) start: Instant,
     /// The quorum timeout of the call.
     pub(crate) timeout: Duration,
     /// Whether the call also waits until the nodes leave a quarantine whose end they have reported.
     pub(crate) waits_for_quarantine: bool,
-    /// The time that the call gives the nodes to answer one attempt.
+    /// The time within which a node may answer an attempt of the call.
     pub(crate) node_timeout: Duration,
 }
 
-/// A period in which no attempt of a queue of calls had a quorum.
+/// A period in which no attempt in a local queue had a quorum.
 ///
-/// The call with the turn makes the attempts. Each call gives up by its own quorum timeout.
+/// The call with the turn makes the attempts. Each call gives up at the end of its own quorum timeout.
 #[derive(Clone, Debug)]
 pub(crate) struct Outage {
-    /// The begin of the first of the attempts.
+    /// The start of the first attempt of the outage.
     since: Instant,
     last: FailedAttempt,
     /// The end of the last attempt.
     seen_at: Instant,
-    /// The time at which enough nodes leave quarantine, as the nodes reported to the last attempt.
+    /// The time at which enough nodes for a quorum are out of quarantine, as the answers to the last attempt report.
     quarantined_until: Option<Instant>,
     /// Whether a call needs the result of one more attempt.
     is_attempt_wanted: bool,
 }
 
-/// The next step of a call that waits behind another call of its client, and so makes no attempt.
+/// The next step of a call that waits behind another call of its client, and therefore makes no attempt.
 #[derive(Clone, Debug)]
 pub(crate) enum OutageStep {
     /// Wait for the end of the next attempt, at most until this time.
@@ -76,9 +76,9 @@ impl Outage {
         until.map_or(end, |until| until.max(end))
     }
 
-    /// Returns the next step of a call that makes no attempt itself. The call gives up only after an attempt at its
-    /// deadline, because the nodes may have come back since an older attempt. That attempt has the settings of another
-    /// call, so this call waits for the attempt at most for the node timeout of its own settings.
+    /// Returns the next step of a call that makes no attempt itself. The call gives up only after an attempt that ends
+    /// at its deadline or later, because nodes may have come back since an older attempt. Another call makes that
+    /// attempt with its own settings, so this call waits for the end of the attempt for at most its own node timeout.
     pub(crate) fn step(&mut self, wait: &QuorumWait, now: Instant) -> OutageStep {
         let deadline = self.deadline(wait);
         let end = deadline + wait.node_timeout;
@@ -96,7 +96,7 @@ impl Outage {
         &self.last
     }
 
-    /// Whether a call needs the result of an attempt now, earlier than the pacing of the call with the turn.
+    /// Whether a call needs the result of an attempt now, before the pacing of the call with the turn makes one.
     pub(crate) fn is_attempt_wanted(&self) -> bool {
         self.is_attempt_wanted
     }
@@ -125,7 +125,8 @@ mod tests {
         QuorumWait { start: at(start), timeout: TIMEOUT, waits_for_quarantine: true, node_timeout }
     }
 
-    /// The outage after attempts that took no time and found no quorum.
+    /// Returns the outage after instantaneous attempts at these times, in seconds, that found no
+    /// quorum.
     fn outage(attempts: &[u64], quarantined_until: Option<u64>) -> Outage {
         let after = |earlier, second: &u64| {
             let failed = failed(FailureReason::NoQuorum);
@@ -135,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_call_counts_from_its_start_or_from_the_first_attempt_without_a_quorum() {
+    fn the_quorum_timeout_of_a_call_starts_with_the_call_or_the_outage() {
         let outage = outage(&[10, 11, 12], None);
         assert_eq!(outage.deadline(&wait(0)), at(10) + TIMEOUT);
         assert_eq!(outage.deadline(&wait(11)), at(11) + TIMEOUT);
     }
 
     #[test]
-    fn an_outage_ends_with_an_attempt_that_finds_a_quorum_and_the_next_one_counts_anew() {
+    fn an_attempt_with_a_quorum_ends_an_outage() {
         let contended = failed(FailureReason::Contended);
         let ended = Outage::after(Some(outage(&[10], None)), &contended, at(20), at(20), None);
         assert!(ended.is_none());
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarantine_is_waited_for_unless_the_quorum_timeout_was_set() {
+    fn a_call_waits_for_quarantines_unless_its_quorum_timeout_was_set() {
         let outage = outage(&[10], Some(60));
         assert_eq!(outage.deadline(&wait(0)), at(60));
         let is_set = QuorumWait { waits_for_quarantine: false, ..wait(0) };
@@ -159,21 +160,21 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_attempts_of_its_own_gives_up_after_one_that_was_made_at_its_deadline() {
+    fn a_call_gives_up_after_an_attempt_at_its_deadline() {
         let mut early = outage(&[10, 11], None);
         assert!(matches!(early.step(&wait(0), at(11)), OutageStep::WaitUntil(until) if until == at(12)));
         assert!(!early.is_attempt_wanted());
         assert!(matches!(early.step(&wait(0), at(12)), OutageStep::WantAttempt(until) if until == at(13)));
         assert!(early.is_attempt_wanted());
-        let again = failed(FailureReason::NoQuorum);
-        let mut late = Outage::after(Some(early), &again, at(12), at(13), None).unwrap();
+        let second_failure = failed(FailureReason::NoQuorum);
+        let mut late = Outage::after(Some(early), &second_failure, at(12), at(13), None).unwrap();
         assert!(!late.is_attempt_wanted());
         assert!(matches!(late.step(&wait(0), at(13)), OutageStep::GiveUp(_)));
         assert!(matches!(late.step(&wait(12), at(13)), OutageStep::WaitUntil(until) if until == at(14)));
     }
 
     #[test]
-    fn a_call_waits_for_the_attempt_of_another_call_as_for_its_own() {
+    fn a_call_waits_a_node_timeout_for_the_attempt_of_another_call() {
         let mut outage = outage(&[10, 11], None);
         assert!(matches!(outage.step(&wait(0), at(12)), OutageStep::WantAttempt(_)));
         assert!(matches!(outage.step(&wait(0), at(13)), OutageStep::GiveUp(_)));
@@ -183,9 +184,9 @@ mod tests {
     fn a_call_with_the_longest_quorum_timeout_never_gives_up() {
         let endless = QuorumWait { timeout: Duration::MAX, ..wait(5) };
         let mut outage = outage(&[10, 1 << 40], Some(1 << 41));
-        let end_of_time = Instant::from_origin(Duration::MAX);
-        assert_eq!(outage.deadline(&endless), end_of_time);
+        let largest_instant = Instant::from_origin(Duration::MAX);
+        assert_eq!(outage.deadline(&endless), largest_instant);
         let step = outage.step(&endless, at(1 << 42));
-        assert!(matches!(step, OutageStep::WaitUntil(until) if until == end_of_time), "{step:?}");
+        assert!(matches!(step, OutageStep::WaitUntil(until) if until == largest_instant), "{step:?}");
     }
 }

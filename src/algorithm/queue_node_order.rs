@@ -4,8 +4,8 @@
 /// address (rendezvous hashing, Thaler and Ravishankar 1998). Thus all clients agree without messages, and resources
 /// spread over the nodes.
 ///
-/// Clients that use different addresses for a node may order the nodes differently. A difference costs order, never
-/// exclusion.
+/// Clients that use different addresses for a node may order the nodes differently. Then waiters may lock out of order,
+/// but exclusion still holds.
 pub(crate) fn rendezvous_order<'a>(
     resource: &[u8],
     addresses: impl IntoIterator<Item = &'a str>,
@@ -40,7 +40,7 @@ mod tests {
         ["10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379", "10.0.0.4:6379", "10.0.0.5:6379"];
 
     #[test]
-    fn clients_that_list_the_nodes_in_another_order_agree_on_the_queue_node() {
+    fn clients_agree_on_the_queue_node_for_all_orders_of_their_node_lists() {
         let mut shuffled = NODES;
         shuffled.rotate_left(2);
         for resource in 0..100_u32 {
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_spread_evenly_over_the_nodes() {
+    fn queue_nodes_of_resources_are_evenly_distributed() {
         let mut first = [0_u32; 5];
         for resource in 0..5000 {
             first[rendezvous_order(format!("invoice:{resource}").as_bytes(), NODES)[0]] += 1;

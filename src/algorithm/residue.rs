@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::{algorithm::tally::Electorate, clock::Instant};
 
-/// Returns the time from which each resource has a quorum of nodes without a key, or `None` if that is so already.
+/// Returns the time from which each resource has a quorum of nodes without a key; `None` if each resource has one
+/// already.
 ///
 /// An element of `left` is a node, a resource of which the node may have a key, and the latest expiry of that key. The
 /// keys of a resource count together, whichever lease they belong to: two attempts that each left keys at a minority of
@@ -36,32 +37,41 @@ mod tests {
         Instant::from_origin(Duration::from_secs(seconds))
     }
 
-    fn of_five(left: &[(usize, &str, u64)]) -> Option<Instant> {
+    /// Returns the time until which keys at five nodes block a quorum of three. A key has its node,
+    /// its resource and its end.
+    fn five_nodes_block_until(keys: &[(usize, &str, u64)]) -> Option<Instant> {
         let electorate = Electorate::new(5, 3);
-        blocks_until(electorate, left.iter().map(|(node, resource, end)| (*node, *resource, at(*end))))
+        blocks_until(electorate, keys.iter().map(|(node, resource, end)| (*node, *resource, at(*end))))
     }
 
     #[test]
     fn keys_at_a_minority_block_no_quorum() {
-        assert_eq!(of_five(&[]), None);
-        assert_eq!(of_five(&[(0, "r", 9), (1, "r", 9)]), None);
-        assert_eq!(of_five(&[(0, "r", 9), (1, "r", 9), (1, "r", 8), (2, "s", 9)]), None, "of one resource");
-    }
-
-    #[test]
-    fn keys_at_a_majority_block_until_a_quorum_is_free() {
-        assert_eq!(of_five(&[(0, "r", 9), (1, "r", 7), (2, "r", 8)]), Some(at(7)));
-        assert_eq!(of_five(&[(0, "r", 9), (1, "r", 7), (2, "r", 8), (3, "r", 10)]), Some(at(8)));
+        assert_eq!(five_nodes_block_until(&[]), None);
+        assert_eq!(five_nodes_block_until(&[(0, "r", 9), (1, "r", 9)]), None);
         assert_eq!(
-            of_five(&[(0, "r", 9), (1, "r", 3), (2, "r", 8), (1, "r", 7)]),
-            Some(at(7)),
-            "the last of a node"
+            five_nodes_block_until(&[(0, "r", 9), (1, "r", 9), (1, "r", 8), (2, "s", 9)]),
+            None,
+            "only keys of the same resource count"
         );
     }
 
     #[test]
-    fn the_resource_that_blocks_longest_counts() {
+    fn keys_at_a_majority_block_until_a_quorum_is_free() {
+        assert_eq!(five_nodes_block_until(&[(0, "r", 9), (1, "r", 7), (2, "r", 8)]), Some(at(7)));
+        assert_eq!(
+            five_nodes_block_until(&[(0, "r", 9), (1, "r", 7), (2, "r", 8), (3, "r", 10)]),
+            Some(at(8))
+        );
+        assert_eq!(
+            five_nodes_block_until(&[(0, "r", 9), (1, "r", 3), (2, "r", 8), (1, "r", 7)]),
+            Some(at(7)),
+            "the last key at a node counts"
+        );
+    }
+
+    #[test]
+    fn the_resource_that_is_blocked_longest_counts() {
         let all = |resource, end| [0, 1, 2].map(|node| (node, resource, end));
-        assert_eq!(of_five(&[all("r", 5), all("s", 6), all("t", 4)].concat()), Some(at(6)));
+        assert_eq!(five_nodes_block_until(&[all("r", 5), all("s", 6), all("t", 4)].concat()), Some(at(6)));
     }
 }

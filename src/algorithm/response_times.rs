@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The multiple of the response time of a quorum above which a node is slow.
 const SLOW_FACTOR: u32 = 4;
 
-/// The least difference from the response time of a quorum above which a node is slow.
+/// The difference from the response time of a quorum above which a node may be slow.
 const MIN_DIFFERENCE: Duration = Duration::from_millis(1);
 
 /// The weight of the last response in the moving average.
@@ -26,8 +26,8 @@ impl ResponseTimes {
         }
     }
 
-    /// Whether a node takes much longer to answer than the fastest `needed` nodes. No node is slow while fewer
-    /// nodes have answered.
+    /// Whether a node takes much longer to answer than the fastest `needed` nodes. Until `needed` nodes have answered,
+    /// no node is slow.
     pub(crate) fn is_slow(&self, node: usize, needed: usize) -> bool {
         let Some(Some(time)) = self.0.get(node) else { return false };
         let mut times: Vec<Duration> = self.0.iter().copied().flatten().collect();
@@ -43,14 +43,15 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    fn times(of: &[(usize, u32)]) -> ResponseTimes {
+    /// Returns the response times after answers of these nodes in these milliseconds.
+    fn times(answers: &[(usize, u32)]) -> ResponseTimes {
         let mut times = ResponseTimes::default();
-        of.iter().for_each(|(node, millis)| times.answered(*node, MILLISECOND * *millis));
+        answers.iter().for_each(|(node, millis)| times.answered(*node, MILLISECOND * *millis));
         times
     }
 
     #[test]
-    fn a_node_that_takes_several_times_as_long_as_a_quorum_is_slow() {
+    fn a_node_that_takes_more_than_four_times_as_long_as_a_quorum_is_slow() {
         let times = times(&[(0, 1), (1, 2), (2, 3), (3, 13), (4, 14)]);
         let slow: Vec<usize> = (0..6).filter(|node| times.is_slow(*node, 3)).collect();
         assert_eq!(slow, [4]);

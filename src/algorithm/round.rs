@@ -10,8 +10,8 @@ use crate::{
 
 /// One round: the nodes that were asked, their deadlines, and the tally of their votes.
 ///
-/// A node that has not answered by its deadline counts as denying. The result waits for a deadline only if that vote
-/// decides.
+/// A node that has not answered by its deadline counts as denying. If the votes of other nodes decide the round, the
+/// round does not wait for that deadline.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     tally: Tally,
@@ -68,7 +68,7 @@ impl Round {
         self.tally.granted()
     }
 
-    /// Returns the nodes that were asked, with or without a vote.
+    /// Returns the nodes that were asked, whether or not they have a vote.
     pub(crate) fn asked(&self) -> NodeSet {
         self.asked.iter().fold(NodeSet::EMPTY, |all, (nodes, _)| all.union(*nodes))
     }
@@ -78,7 +78,7 @@ impl Round {
         self.asked().intersection(self.tally.open())
     }
 
-    /// Returns the nodes without a vote, asked or not: these may still grant.
+    /// Returns the nodes that may still grant: all nodes without a vote, whether or not they were asked.
     pub(crate) fn open(&self) -> NodeSet {
         self.tally.open()
     }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_counts_as_denying_after_its_deadline() {
+    fn a_node_without_a_vote_counts_as_refusing_after_its_deadline() {
         let mut round = Round::new(Electorate::new(3, 2));
         round.ask(NodeSet::first(3), at(10));
         round.vote(0, true);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unasked_node_may_still_grant_and_has_no_deadline() {
+    fn a_node_that_was_not_asked_may_still_grant_and_has_no_deadline() {
         let mut round = Round::new(Electorate::new(3, 2));
         round.ask(NodeSet::only(1), at(5));
         round.vote(1, true);

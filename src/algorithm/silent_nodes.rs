@@ -6,9 +6,9 @@ use crate::{algorithm::node_set::NodeSet, clock::Instant};
 
 /// The time after which calls wait for a silent node again, although the node has not answered.
 ///
-/// An answer after the decision of a round is not read, so a node may have recovered unnoticed. To wait for the
-/// node costs an eighth of a node timeout. Until then, the waiters of this client may be in other queues than
-/// the waiters of clients that receive the node's answers.
+/// An answer after the decision of a round is not read, so a node may answer again without being noticed. As long as
+/// this client avoids the node, its waiters may be in other queues than the waiters of clients that read the answers of
+/// the node. A wait for a node that is still silent costs an eighth of a node timeout.
 const MAX_SILENCE: Duration = Duration::from_secs(30);
 
 /// The nodes that are not expected to answer soon.
@@ -23,8 +23,8 @@ pub(crate) struct SilentNodes {
 }
 
 impl SilentNodes {
-    /// Handles a timeout of a node. The node is silent from now on. A node that has never answered is silent
-    /// only from the second timeout on.
+    /// Handles a timeout of a node, which is silent from now on. A node that has never answered becomes silent at its
+    /// second timeout.
     pub(crate) fn timed_out(&mut self, node: usize, now: Instant) {
         if self.known.contains(node) || self.timed_out.contains(node) {
             self.silent_until.insert(node, now + MAX_SILENCE);
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_silent_from_a_timeout_until_an_answer_or_for_a_time() {
+    fn a_node_is_silent_from_a_timeout_until_an_answer_or_the_longest_silence() {
         let (mut nodes, start) = (SilentNodes::default(), Instant::from_origin(Duration::ZERO));
         nodes.answered(4);
         nodes.timed_out(4, start);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_has_never_answered_is_silent_from_the_second_timeout_on() {
+    fn a_node_that_never_answered_is_silent_after_its_second_timeout() {
         let (mut nodes, start) = (SilentNodes::default(), Instant::from_origin(Duration::ZERO));
         nodes.timed_out(4, start);
         assert!(!nodes.is_silent(4, start));

@@ -27,11 +27,11 @@ pub(crate) enum TallyResult {
     Lost,
 }
 
-/// The votes of one round, out of all *configured* nodes instead of the answering nodes.
+/// The votes of one round. A quorum is a quorum of all *configured* nodes, not of the nodes that answer.
 ///
 /// # Invariants
 ///
-/// 1. A node has one vote, and the first vote counts, so a duplicated reply cannot make a quorum. Only a node that
+/// 1. A node has one vote, and its first vote counts, so a duplicated reply cannot make a quorum. Only a node that has
 ///    denied can be [asked again](Self::reopen).
 /// 2. A tally that is won stays won.
 #[derive(Clone, Debug)]
@@ -42,12 +42,12 @@ pub(crate) struct Tally {
 }
 
 impl Electorate {
-    /// The least number of votes of which no two sets are disjoint: `nodes / 2 + 1`.
+    /// Returns the smallest number of votes of which any two sets share a node: `nodes / 2 + 1`.
     pub(crate) fn majority(nodes: usize) -> usize {
         mutation::altered(Mutation::HalfIsQuorum, nodes / 2 + 1, |majority| (majority - 1).max(1))
     }
 
-    /// An electorate in which `needed` is a majority and at most `nodes`. The builder has checked both.
+    /// Creates an electorate. `needed` is a majority and at most `nodes`, as the builder has checked.
     pub(crate) fn new(nodes: usize, needed: usize) -> Self {
         debug_assert!(nodes > 0 && needed >= Self::majority(nodes) && needed <= nodes, "{needed} of {nodes}");
         Self { nodes, needed }
@@ -100,7 +100,8 @@ impl Tally {
         self.denied.remove(node);
     }
 
-    /// Returns the result, as early as the votes decide: an even split waits for no further vote.
+    /// Returns the result as soon as the votes decide. A tally that cannot be won any more is lost, without waiting for
+    /// further votes.
     pub(crate) fn result(&self) -> TallyResult {
         if self.electorate.is_quorum(self.granted) {
             TallyResult::Won
@@ -125,7 +126,8 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// The result after `votes` of nodes 0, 1, 2 ... in order of arrival: `+` granted, `-` denied.
+    /// Returns the result after these votes of nodes 0, 1, 2 ..., in order of arrival. `+` is a
+    /// grant, `-` is a refusal.
     fn result(nodes: usize, votes: &str) -> TallyResult {
         let mut tally = Tally::new(Electorate::new(nodes, Electorate::majority(nodes)));
         for (node, vote) in votes.chars().enumerate() {
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn any_two_quorums_of_any_electorate_share_a_node() {
+    fn any_two_quorums_share_a_node() {
         for nodes in 1..=64 {
             for needed in Electorate::majority(nodes)..=nodes {
                 assert!(2 * Electorate::new(nodes, needed).needed() > nodes);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// The margin for the granularity of clocks: Redis counts the ttl of a key in whole milliseconds, and its time stands
-/// still during a script.
+/// The margin for the granularity of clocks: Redis counts the ttl of a key in whole milliseconds, and its clock stands
+/// still while a script runs.
 pub(crate) const MARGIN: Duration = Duration::from_millis(2);
 
 /// The rule that turns a ttl into a validity: `valid_until = start + ttl * (1 - drift) - 2 ms`.
@@ -23,13 +23,13 @@ pub(crate) struct Validity {
 impl Validity {
     const PPM: u32 = 1_000_000;
 
-    /// The validity by a drift, which is rounded up to whole parts per million; `None` unless `0 <= drift < 0.5`.
+    /// Returns the rule for a drift, which is rounded up to whole parts per million; `None` unless `0 <= drift < 0.5`.
     pub(crate) fn with_drift(drift: f64) -> Option<Self> {
         if !(0.0..0.5).contains(&drift) {
             return None;
         }
         let mut drift_ppm = 0;
-        // Searches for the smallest number of millionths that is not below the drift, so that no cast rounds.
+        // A binary search finds the smallest number of millionths that is not below the drift. A cast might round down.
         let mut step = Self::PPM;
         while step > 0 {
             if f64::from(drift_ppm + step) / f64::from(Self::PPM) < drift {
@@ -54,7 +54,7 @@ impl Validity {
     }
 
     /// Returns the time that the fastest clock counts until the slowest clock has counted `duration`. Each clock may be
-    /// off by half of the drift, so the result is `duration * (2 + drift) / (2 - drift)`, and the margin.
+    /// off by half of the drift, so the result is `duration * (2 + drift) / (2 - drift)` plus the margin.
     pub(crate) fn seen_by_any(self, duration: Duration) -> Duration {
         let (fast, slow) = (2 * Self::PPM + self.drift_ppm, 2 * Self::PPM - self.drift_ppm);
         let nanos = (duration.as_nanos() * u128::from(fast)).div_ceil(u128::from(slow));
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_is_the_ttl_less_drift_and_margin() {
+    fn the_validity_is_the_ttl_less_drift_and_margin() {
         let validity = Validity::with_drift(0.01).unwrap();
         let window = validity.window(Duration::from_secs(30));
         assert!(window <= Duration::from_millis(29_698), "{window:?}");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_a_tiny_ttl_is_zero() {
+    fn the_validity_of_a_tiny_ttl_is_zero() {
         let validity = Validity::with_drift(0.49).unwrap();
         for ttl in
             [Duration::ZERO, Duration::from_nanos(1), Duration::from_millis(2), Duration::from_millis(3)]
@@ -126,30 +126,30 @@ mod tests {
     }
 
     proptest! {
-        /// The timing rule itself: with a slow client and a fast node, each off by half the drift, the lease ends before
-        /// the key.
+        /// The rule of timing: even if the client's clock is slow and the node's clock is fast,
+        /// each by half of the drift, the lease ends before the key.
         #[test]
-        fn a_lease_ends_before_its_key_at_both_extremes_of_the_rates(
+        fn a_lease_ends_before_its_key_with_the_slowest_client_and_the_fastest_node(
             millis in 3_u32..86_400_000, ppm in 0_u32..400_000,
         ) {
             let epsilon = f64::from(ppm) / 2e6;
             let validity = Validity { drift_ppm: ppm };
             let ttl = Duration::from_millis(millis.into());
-            let client_sees = validity.window(ttl).as_secs_f64() / (1.0 - epsilon);
-            let key_lives = ttl.as_secs_f64() / (1.0 + epsilon);
-            prop_assert!(client_sees <= key_lives);
+            let lease_lasts = validity.window(ttl).as_secs_f64() / (1.0 - epsilon);
+            let key_lasts = ttl.as_secs_f64() / (1.0 + epsilon);
+            prop_assert!(lease_lasts <= key_lasts);
         }
 
         #[test]
-        fn twice_the_tolerated_drift_breaks_the_rule(millis in 10_000_u32..86_400_000) {
+        fn a_lease_outlives_its_key_at_twice_the_tolerated_drift(millis in 10_000_u32..86_400_000) {
             let validity = Validity { drift_ppm: 10_000 };
             let ttl = Duration::from_millis(millis.into());
-            let client_sees = validity.window(ttl).as_secs_f64() / (1.0 - 0.01);
-            prop_assert!(client_sees > ttl.as_secs_f64() / (1.0 + 0.01));
+            let lease_lasts = validity.window(ttl).as_secs_f64() / (1.0 - 0.01);
+            prop_assert!(lease_lasts > ttl.as_secs_f64() / (1.0 + 0.01));
         }
 
         #[test]
-        fn the_window_of_the_least_ttl_is_as_long_as_asked_for(millis in 1_u64..10_000, ppm in 0_u32..499_999) {
+        fn the_validity_of_the_least_ttl_is_at_least_the_requested_validity(millis in 1_u64..10_000, ppm in 0_u32..499_999) {
             let validity = Validity { drift_ppm: ppm };
             let least = Duration::from_millis(millis);
             prop_assert!(validity.window(validity.least_ttl(least)) >= least);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_clock_counts_the_duration_while_the_fastest_waits() {
+    fn the_slowest_clock_counts_at_least_the_duration_while_the_fastest_clock_waits() {
         for (drift, millis) in [(0.0, 2_002.0), (0.01, 2_022.1), (0.2, 2_446.45)] {
             let waits = Validity::with_drift(drift).unwrap().seen_by_any(Duration::from_secs(2));
             let error = (waits.as_secs_f64() * 1000.0 - millis).abs();

@@ -43,7 +43,7 @@ pub(crate) struct WaiterConfig {
     pub(crate) pacing: Pacing,
     /// The time for which a queue node keeps an entry without a request.
     pub(crate) entry_ttl: Duration,
-    /// The time that the second waiter leaves to the first after a release.
+    /// The time that the second waiter leaves to the first waiter after a release.
     pub(crate) hand_over: Duration,
     /// The queue node order of the resource.
     pub(crate) order: Vec<usize>,
@@ -52,27 +52,28 @@ pub(crate) struct WaiterConfig {
 /// The schedule of a waiter's attempts, as a pure state machine: events in, next attempt out.
 ///
 /// ```text
-///   woken, released, is_next, interrupted              next_attempt: time and plan
+///   woken, released, reached_head, interrupted         next_attempt: time and plan
 ///   may_have_missed, attempt_begins             ─────► enqueues_only, listens_for_releases
 ///   attempt_failed, acquired, holder_checked           wants_holder_check
 /// ```
 ///
-/// A waiter makes an attempt when the queue node wakes it. Fallback polls keep the queue entry alive and
-/// cover lost wakes.
+/// A waiter makes an attempt after a wake by the queue node. Fallback polls keep the queue entry alive and cover lost
+/// wakes.
 ///
-/// The queue node is the first node of the queue node order without an [orphaned key](HolderCheck). A
-/// node with an orphaned key would wake no waiter.
+/// The queue node is the first node of the queue node order that has no [orphaned key](HolderCheck), because a node
+/// with an orphaned key wakes no waiter.
 ///
-/// The first two waiters also listen for releases, because some unlocks wake no waiter (Redisson's, or
-/// one that does not reach the queue node). After a release the first waiter makes an attempt at once.
-/// The second waiter makes one a hand-over later, because the process of the first may be suspended.
+/// The first two waiters also listen for releases, because some unlocks wake no waiter: the unlock of a Redisson
+/// client, and an unlock that does not reach the queue node. After a release, the first waiter makes an attempt at
+/// once. The second waiter makes an attempt a hand-over later, because the process of the first waiter may be
+/// suspended.
 ///
 /// # Invariants
 ///
-/// 1. A wake during an attempt is kept, but leads to [`Plan::QueueNodeFirst`]: the wake may be older than the
+/// 1. A wake during an attempt is kept, but leads to [`Plan::QueueNodeFirst`], because the wake may be older than the
 ///    refusal.
-/// 2. No failure causes a busy loop. Attempts without a quorum keep [`Pacing::floor`] apart unless an
-///    event arrives. Split votes wait for increasing delays.
+/// 2. No failure causes a busy loop. Attempts without a quorum are at least [`Pacing::floor`] apart, unless an event
+///    arrives. Split votes lead to increasing delays.
 #[derive(Clone, Debug)]
 pub(crate) struct WaiterSchedule {
     config: WaiterConfig,
@@ -115,14 +116,14 @@ impl WaiterSchedule {
         }
     }
 
-    /// Handles a release notice. Only the first two waiters subscribe to these.
+    /// Handles a release notice. Only the first two waiters subscribe to release notices.
     pub(crate) fn released(&mut self, node: usize, now: Instant) {
         self.holder_check.released(node);
         self.end_enqueue_only();
         if self.position.is_first() && self.position.is_at(node) {
             self.timers.woken(node);
         } else if self.position.is_queued() {
-            // A wake may follow, or the node wakes another waiter.
+            // The node may wake this waiter or another waiter next.
             self.timers.released_without_wake(now + self.config.hand_over);
         } else {
             self.request_attempt(now);
@@ -130,7 +131,7 @@ impl WaiterSchedule {
     }
 
     /// Handles a notice of the queue node: this waiter is now one of the first two.
-    pub(crate) fn is_next(&mut self, node: usize) {
+    pub(crate) fn reached_head(&mut self, node: usize) {
         if self.position.is_at(node) {
             self.position.advance_to_listening();
         }
@@ -202,7 +203,8 @@ impl WaiterSchedule {
         self.holder_check.is_wanted()
     }
 
-    /// Handles the result of an inspection of all nodes: their votes, and the first reader that each names.
+    /// Handles the result of an inspection of all nodes: the votes, and for each node the reader whose key expires
+    /// first.
     pub(crate) fn holder_checked(
         &mut self,
         votes: &[NodeReply],
@@ -211,12 +213,13 @@ impl WaiterSchedule {
         now: Instant,
     ) {
         if !self.holder_check.finish(votes, readers, self.config.electorate) {
-            // A single check may have met the holder in the middle of its attempt.
+            // One more attempt and check are needed, because the first check may have seen the holder in the middle of
+            // its attempt.
             self.request_attempt(now + took.max(self.config.pacing.floor));
         }
     }
 
-    /// Handles an acquired lock. The next local task joins the end of the queue at once.
+    /// Handles an acquired lock. The next local task attempts at once, and joins the end of the queue.
     pub(crate) fn acquired(&mut self, now: Instant) {
         self.position.leave();
         self.timers.acquired(self.config.pacing.first_poll, now);
@@ -231,8 +234,8 @@ impl WaiterSchedule {
             return NextAttempt { at: self.timers.earliest(), plan: Plan::Woken(node) };
         }
         let order = self.queue_nodes();
-        // After an attempt without a quorum, all nodes are asked at once: time is short, and a queue
-        // without a quorum cannot be overtaken.
+        // After an attempt without a quorum, all nodes are asked at once. The quorum timeout may end soon, and without
+        // a quorum no client overtakes the queue.
         let plan = match order.first() {
             Some(queue_node) if self.failures.no_quorum > 0 => Plan::AllAtOnce(*queue_node),
             _ => Plan::QueueNodeFirst(order),
@@ -254,12 +257,12 @@ impl WaiterSchedule {
         now: Instant,
     ) {
         let Deferral { node, is_queued, rank, holder, .. } = deferral;
-        let named = holder.as_ref().and_then(|(owner, _)| owner.clone());
+        let named = holder.as_ref().and_then(|(lease_id, _)| lease_id.clone());
         self.holder_check.record_named(named, named_before);
         self.position.set(Some(*node).filter(|_| *is_queued), *rank);
         let patience = mutation::altered(Mutation::IgnoreHolderTtl, self.patience(deferral), |_| poll);
-        // During a pause, a release may have preceded this answer unnoticed. The next attempt follows
-        // the pause.
+        // During a pause, a release may have come before this answer without being noticed. Therefore the next attempt
+        // follows at the end of the pause.
         let patience = self.stale.remaining(now).unwrap_or(patience);
         self.timers.set_poll(now + patience.max(self.config.pacing.floor).min(poll));
     }
@@ -269,18 +272,19 @@ impl WaiterSchedule {
         let hand_over = self.config.hand_over;
         match &deferral.holder {
             Some((_, remaining)) if deferral.rank == 0 => *remaining,
-            // The second waiter covers a first that makes no attempt.
+            // The second waiter makes an attempt if the first waiter makes none.
             Some((_, remaining)) if deferral.rank < LISTENING_WAITERS => *remaining + hand_over,
             None if deferral.is_queued && deferral.rank < LISTENING_WAITERS => hand_over,
             _ => deferral.patience,
         }
     }
 
-    /// Delays the next attempt after split votes: not at all the first time, then at random in a range
-    /// that doubles, but for `longest` at most: an attempt may take long, because nodes hang or the process was
-    /// suspended, and the waiter follows no wake during the delay.
+    /// Delays the next attempt after split votes. The first time, the delay is zero. Later delays are random in a range
+    /// that doubles. A delay is at most `longest`, because the range depends on the duration of the attempt, which is
+    /// long if nodes hang or the process was suspended, and the waiter follows no wake during the delay.
     ///
-    /// The first time, the votes of the other lease probably precede an unlock that is on its way. An immediate retry also enters the queue before any other client.
+    /// An immediate retry is useful the first time, because the unlock of the other lease is probably on its way, and
+    /// because the retry enters the queue before other clients.
     fn retry_after_split(&mut self, took: Duration, longest: Duration, now: Instant, jitter: f64) {
         let splits = self.failures.splits;
         let range = if splits <= 1 { took } else { took.max(self.config.pacing.floor) };
@@ -294,12 +298,13 @@ impl WaiterSchedule {
         self.timers.request(now + delay);
     }
 
-    /// Returns the end of a lease that a quorum names although the queue node granted, if there is one.
+    /// Returns the end of the lease that a quorum names although the queue node has granted; `None` without such a
+    /// lease.
     fn end_of_unknown_lease(&self, votes: &[NodeReply], now: Instant) -> Option<Instant> {
         let queue_node = self.queue_nodes().first().copied()?;
         let other = holder(votes, self.config.electorate)
             .filter(|_| votes.get(queue_node) == Some(&NodeReply::Done))?;
-        let remaining = votes.iter().filter_map(named).filter(|(owner, _)| *owner == Some(other));
+        let remaining = votes.iter().filter_map(named).filter(|(lease_id, _)| *lease_id == Some(other));
         remaining.map(|(_, remaining)| remaining).max().map(|remaining| now + remaining)
     }
 

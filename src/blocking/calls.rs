@@ -1,4 +1,4 @@
-//! The calls of each blocking type. A test compares them with the calls of the async type.
+//! The calls of each blocking type. A test compares these calls with the calls of the async type.
 
 use std::{ops::Deref, time::Duration};
 
@@ -166,8 +166,8 @@ macro_rules! leases {
         });
 
         impl Blocking<$type> {
-            /// Waits for the loss of the lease for at most `wait`, and returns `None` after that. Like
-            /// [`lost`](Self::lost) otherwise.
+            /// Waits for the loss of the lease like [`lost`](Self::lost), but for at most `wait`. Returns `None` if the
+            /// lease is not lost by then.
             #[must_use]
             pub fn lost_within(&self, wait: Duration) -> Option<LeaseLost> {
                 self.runtime.wait_for(wait, self.inner.lost())
@@ -206,8 +206,8 @@ impl Deref for MultiLockGuard {
 }
 
 impl MultiLockGuard {
-    /// Waits for the loss of any lease for at most `wait`, and returns `None` after that. Like [`lost`](Self::lost)
-    /// otherwise.
+    /// Waits for the loss of any lease like [`lost`](Self::lost), but for at most `wait`. Returns `None` if no lease is
+    /// lost by then.
     #[must_use]
     pub fn lost_within(&self, wait: Duration) -> Option<LeaseLost> {
         self.runtime.wait_for(wait, self.inner.lost())
@@ -337,7 +337,7 @@ impl Leaders {
     ///
     /// # Errors
     ///
-    /// [`TimedOut`] if no leader or value was seen within `wait`.
+    /// [`TimedOut`] if no leader or value was observed within `wait`.
     pub fn next_within(&mut self, wait: Duration) -> Result<Option<Leader>, TimedOut> {
         self.runtime.wait_for(wait, self.inner.next()).ok_or(TimedOut)
     }

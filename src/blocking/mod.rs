@@ -16,38 +16,40 @@
 //! # }
 //! ```
 //!
-//! Every type is a [`Blocking<T>`](Blocking) of an async type `T`, with the same calls, settings, errors and promises.
-//! The documentation of the async API holds for both, because the wrapper only forwards calls. Plain values, options,
-//! errors, inspections, [`QuorumBuilder`], [`Owner`](crate::Owner) and [`MemoryCluster`] are the same types. Guards
-//! deref to the async [`Lease`](crate::Lease) for methods that do not wait, such as [`ensure`](crate::Lease::ensure) and
-//! [`fencing_token`](crate::Lease::fencing_token). If both have a method (`lost`, `renew`), the method of the blocking
-//! guard applies, and blocks.
+//! Every type that can wait is a [`Blocking<T>`](Blocking) of an async type `T`, with the same calls, settings, errors
+//! and promises. The documentation of the async API also holds here, because the wrapper only forwards calls. Both APIs
+//! use the same types for plain values, options, errors, inspections, [`QuorumBuilder`], [`Owner`](crate::Owner) and
+//! [`MemoryCluster`]. Guards deref to the async [`Lease`](crate::Lease) for methods that do not wait, such as
+//! [`ensure`](crate::Lease::ensure) and [`fencing_token`](crate::Lease::fencing_token). If the blocking guard and the
+//! async lease both have a method, such as `lost` and `renew`, a call uses the method of the blocking guard, which
+//! blocks.
 //!
 //! # Threads
 //!
-//! Every [`Quorum`] has a thread of its own, which runs connections, watchdog and unlocks. Therefore a lease is renewed
-//! while its holder computes or sleeps, and a dropped guard is unlocked without waiting. The thread ends after the drop
-//! of the last clone, lock, guard, lease and stream of leaders, once each message that must be delivered is confirmed
-//! or has expired.
+//! Every [`Quorum`] has its own thread, which runs connections, watchdog and unlocks. Therefore a lease is renewed
+//! while its holder computes or sleeps, and the drop of a guard does not wait for the unlock. The thread ends when the
+//! last clone, lock, guard, lease and stream of leaders is dropped, and when every message that must be delivered is
+//! confirmed or has expired.
 //!
-//! A call blocks the calling thread, and any thread may call. Inside of a tokio runtime, a call neither panics nor needs
-//! that runtime, but all tasks on the thread are blocked. Two tasks of a single-threaded runtime that wait for each
-//! other's locks in this way wait for ever. In async code use the async API, or `spawn_blocking`.
+//! A call blocks the calling thread, and any thread may call. Inside of a tokio runtime, a call neither panics nor
+//! needs that runtime, but blocks all tasks on the thread. If two tasks of a single-threaded runtime each wait for a
+//! lock that the other task holds, both wait for ever. In async code, use the async API or `spawn_blocking`.
 //!
 //! The thread does not exist in a forked copy of the process. There, every call returns
-//! [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. So fork first, as servers with
-//! worker processes and daemons do, and then connect in each process.
+//! [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. So fork first, as
+//! servers with worker processes and daemons do, and then connect in each process.
 //!
-//! A blocked call cannot be cancelled. Use the calls with a deadline ([`try_lock_for`](RedLock::try_lock_for),
+//! A blocked call cannot be cancelled. Use the calls with a time limit ([`try_lock_for`](RedLock::try_lock_for),
 //! [`lost_within`](Lease::lost_within), [`next_within`](Leaders::next_within)), or end all waiting calls by
 //! [`shutdown`](Quorum::shutdown) from another thread.
 //!
 //! # The loss of a lease
 //!
-//! The loss of a lease does not stop the code under the lease, because nothing can stop a thread. Call
-//! [`ensure`](crate::Lease::ensure) or [`is_valid`](crate::Lease::is_valid) between two steps: both only read the clock.
-//! The deref also shows [`while_valid`](crate::Lease::while_valid), but that is async and does nothing unless polled. Use
-//! `ensure` instead, or a thread that waits for [`lost`](Lease::lost). A [`Lease`] can be sent to that thread:
+//! The loss of a lease does not stop the code under the lease, because a thread cannot be stopped from outside. Call
+//! [`ensure`](crate::Lease::ensure) or [`is_valid`](crate::Lease::is_valid) between two steps. Both only read the
+//! clock. The deref also gives access to [`while_valid`](crate::Lease::while_valid), which is async and does nothing
+//! unless polled. Use `ensure` instead, or a thread that waits for [`lost`](Lease::lost). A [`Lease`] can be sent to
+//! such a thread:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -70,9 +72,9 @@
 //!
 //! # The end of a program
 //!
-//! The end of the process also ends the thread. If the unlocks of guards that were dropped last were not sent before,
-//! the ttl ends these locks. [`shutdown`](Quorum::shutdown) waits until a quorum has confirmed every unlock, and
-//! [`unlock`](LockGuard::unlock) waits for its own confirmation.
+//! The end of the process also ends the thread. If the unlock of a dropped guard was not sent by then, the lock ends
+//! with its ttl. To prevent this, call [`shutdown`](Quorum::shutdown), which waits until a quorum has confirmed every
+//! unlock, or [`unlock`](LockGuard::unlock), which waits for its own confirmation.
 
 pub mod admin;
 mod calls;
@@ -84,11 +86,11 @@ use std::fmt;
 use self::runtime::Runtime;
 use crate::{MemoryCluster, QuorumBuilder, error::Error};
 
-/// A type of the async API for threads. Its calls block the calling thread.
+/// A type of the async API, for threads. Each call blocks the calling thread.
 #[derive(Clone)]
 pub struct Blocking<T> {
-    // Declared before the runtime, because fields are dropped in this order: the drop of a guard gives the unlock to the
-    // connections of the runtime.
+    // This field is declared before the runtime, because fields are dropped in the order of declaration, and the drop
+    // of a guard submits the unlock to the connections of the runtime.
     inner: T,
     runtime: Runtime,
 }
@@ -132,7 +134,7 @@ impl<T: fmt::Debug> fmt::Debug for Blocking<T> {
 pub struct TimedOut;
 
 impl QuorumBuilder {
-    /// Connects for threads, as [`connect`](Self::connect) otherwise. The client works on a thread of its own.
+    /// Connects like [`connect`](Self::connect), for use by threads. The client has its own thread.
     ///
     /// # Errors
     ///
@@ -145,8 +147,8 @@ impl QuorumBuilder {
 }
 
 impl Quorum {
-    /// Returns a client with in-memory nodes of its own, for tests and first steps, as [`crate::Quorum::in_memory`]. Time
-    /// is real time: in a tokio runtime with paused time, use the async API.
+    /// Returns a client with its own in-memory nodes, for tests and first steps, like [`crate::Quorum::in_memory`].
+    /// Time is real time. In a tokio runtime with paused time, use the async API.
     ///
     /// # Errors
     ///
@@ -155,8 +157,8 @@ impl Quorum {
         Self::connect_in_memory(crate::Quorum::builder(), &MemoryCluster::new(nodes))
     }
 
-    /// Returns a client of in-memory nodes that other clients share, including async clients, as
-    /// [`QuorumBuilder::connect_in_memory`]. Time is real time, as with [`in_memory`](Self::in_memory).
+    /// Returns a client of in-memory nodes that other clients share, including async clients, like
+    /// [`QuorumBuilder::connect_in_memory`]. Time is real time, as for [`in_memory`](Self::in_memory).
     ///
     /// # Errors
     ///

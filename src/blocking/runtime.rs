@@ -16,16 +16,16 @@ use tokio::{
 use super::{Blocking, Quorum};
 use crate::{error::ConfigError, process::HomeProcess, quorum::shutdown};
 
-/// The runtime of a quorum, on a thread of its own. The thread runs the background work of the quorum (connections,
-/// watchdog, expiry, unlocks that must be delivered), independent of the threads of callers.
+/// The runtime of a quorum, with its own thread. The thread runs the background work of the quorum independently of the
+/// threads of callers: connections, watchdog, expiry, and unlocks that must be delivered.
 ///
-/// After the drop of the last clone, the thread shuts the quorum down, so that the guards that were dropped last are
-/// still unlocked, and ends the runtime. Since only the thread drops the runtime, a clone may be dropped in async code,
-/// where the drop of a runtime panics.
+/// When the last clone is dropped, the thread shuts the quorum down, so that the unlocks of guards that were dropped
+/// last are still sent. Then the thread drops the runtime. The drop of a runtime panics in async code, but a clone may
+/// be dropped there, because only the thread drops the runtime.
 ///
 /// A lock across quorums keeps the threads of all its quorums. Its futures are polled in the context of the first
-/// thread, and woken by the thread of their own quorum. A group without locks has no thread, and is refused before any
-/// wait.
+/// thread, and are woken by the thread of their own quorum. A lock across no quorums has no thread, and is refused
+/// before any wait.
 #[derive(Clone, Debug)]
 pub(super) struct Runtime {
     threads: Vec<Arc<Thread>>,
@@ -34,9 +34,9 @@ pub(super) struct Runtime {
 #[derive(Debug)]
 struct Thread {
     handle: Handle,
-    /// The quorum that the thread shuts down at its end; empty until the connect.
+    /// The quorum that the thread shuts down at its end; empty until the client is connected.
     served: Arc<OnceLock<crate::Quorum>>,
-    /// The sender that the drop of the last clone closes.
+    /// The sender whose channel closes when the last clone is dropped.
     in_use: Option<watch::Sender<()>>,
     home: HomeProcess,
 }
@@ -92,11 +92,12 @@ impl Runtime {
         Blocking { inner, runtime: self.clone() }
     }
 
-    /// Waits for a future of the async API, and parks the calling thread meanwhile.
+    /// Waits for a future of the async API, and parks the calling thread during the wait.
     ///
-    /// The calling thread polls the future, and the runtime wakes it. Thus the future may borrow, and runs inside of
-    /// the caller's spans. The call needs no runtime of the calling thread: it neither uses `block_on` of a runtime,
-    /// which panics in async code, nor waits for a runtime whose thread may be the calling thread.
+    /// The calling thread polls the future, and the runtime wakes the thread. Thus the future may borrow, and runs
+    /// inside of the spans of the caller. The call needs no runtime of the calling thread. It does not use `block_on`
+    /// of a runtime, which panics in async code, and does not wait for a runtime that the calling thread may run
+    /// itself.
     pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
         let _entered = self.threads.first().map(|thread| thread.handle.enter());
         wait(future)
@@ -132,11 +133,11 @@ impl Drop for Thread {
 
 /// Waits for a future, on any thread.
 fn wait<F: Future>(future: F) -> F::Output {
-    // Unconstrained, because a task of the caller may have used up its budget, and the future would wait for ever.
+    // The future is unconstrained. Otherwise a calling task that has used up its budget of tokio would wait for ever.
     pollster::block_on(tokio::task::unconstrained(future))
 }
 
-/// Runs the thread: the runtime until the last clone is dropped, then the shutdown of the quorum.
+/// Runs the thread: first the runtime until the last clone is dropped, and then the shutdown of the quorum.
 fn serve(
     handle_sender: &mpsc::SyncSender<io::Result<Handle>>,
     mut unused: watch::Receiver<()>,
@@ -154,7 +155,8 @@ fn serve(
         while unused.changed().await.is_ok() {}
         if let Some(quorum) = served.get() {
             quorum.shutdown_within(Duration::ZERO).await;
-            // No call waits for this thread, so the remaining messages may take until they expire.
+            // No call waits for this thread, so the thread runs until the remaining messages are confirmed or have
+            // expired.
             shutdown::drained(&quorum.client().context).await;
         }
     });
@@ -166,8 +168,8 @@ mod tests {
 
     use super::*;
 
-    /// Waits until the thread has dropped the quorum, which is its last act.
-    async fn ended(served: &Weak<OnceLock<crate::Quorum>>) {
+    /// Waits until the thread has dropped the quorum, which is the last action of the thread.
+    async fn wait_for_end(served: &Weak<OnceLock<crate::Quorum>>) {
         while served.strong_count() > 0 {
             tokio::task::yield_now().await;
         }
@@ -182,12 +184,14 @@ mod tests {
         let (clone, served) = (runtime.clone(), Arc::downgrade(&runtime.threads[0].served));
         drop(runtime);
         let has_run = Arc::new(AtomicBool::new(false));
-        let runs = Arc::clone(&has_run);
-        let task = clone.threads[0].handle.spawn(async move { runs.store(true, Ordering::SeqCst) });
+        let set_has_run = Arc::clone(&has_run);
+        let task = clone.threads[0].handle.spawn(async move { set_has_run.store(true, Ordering::SeqCst) });
         clone.wait(task).unwrap();
         assert!(has_run.load(Ordering::SeqCst) && !quorum.client().context.is_closed());
         drop(clone);
-        tokio::time::timeout(Duration::from_secs(20), ended(&served)).await.expect("the thread ends");
-        assert!(quorum.client().context.is_closed(), "its quorum was shut down");
+        tokio::time::timeout(Duration::from_secs(20), wait_for_end(&served))
+            .await
+            .expect("the thread ends within 20 s");
+        assert!(quorum.client().context.is_closed(), "the quorum was not shut down");
     }
 }

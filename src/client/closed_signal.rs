@@ -1,4 +1,4 @@
-//! The end of a client, as its calls see it.
+//! The signal by which a client ends its calls.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -12,7 +12,7 @@ const SHUT_DOWN: u8 = 1;
 const RUNTIME_ENDED: u8 = 2;
 const FORKED: u8 = 3;
 
-/// Whether and why a client is closed, and the wake-up of the calls that wait for its end.
+/// Whether and why a client is closed, with a signal for the calls that wait for this.
 #[derive(Debug, Default)]
 pub(crate) struct ClosedSignal {
     state: AtomicU8,
@@ -45,7 +45,8 @@ impl ClosedSignal {
     pub(crate) async fn closed(&self) {
         let notified = self.notify.notified();
         let mut notified = std::pin::pin!(notified);
-        // A close between the question and the wait must not be missed.
+        // The subscription comes before the check, so that a close between check and wait is not
+        // missed.
         notified.as_mut().enable();
         if self.reason().is_none() {
             notified.await;

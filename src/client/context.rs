@@ -1,4 +1,4 @@
-//! The shared state of all calls of one client.
+//! The state that all calls of one client share.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ use crate::{
     values::{Fingerprint, LeaseIds, NodeReplies, NodeReply, Resource},
 };
 
-/// The shared state of all calls of one client: nodes, checked settings, dependencies and caches.
+/// The state that all calls of one client share: nodes, checked settings, dependencies and caches.
 #[derive(Debug)]
 pub(crate) struct ClientContext {
     pub(crate) nodes: Vec<Arc<dyn Node>>,
@@ -32,7 +32,7 @@ pub(crate) struct ClientContext {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) spawner: Arc<dyn Spawner>,
     pub(crate) observer: Arc<dyn Observer>,
-    pub(crate) owners: LeaseIds,
+    pub(crate) lease_ids: LeaseIds,
     /// Attempts and queue entries that a shutdown waits for.
     pub(crate) attempts: Arc<InFlightCounter>,
     pub(crate) waiter_cache: WaiterCache,
@@ -56,7 +56,7 @@ impl ClientContext {
             clock,
             spawner,
             observer,
-            owners: LeaseIds::new(client_id, &label),
+            lease_ids: LeaseIds::new(client_id, &label),
             attempts: Arc::default(),
             waiter_cache: WaiterCache::default(),
             responsiveness: Responsiveness::default(),
@@ -75,7 +75,8 @@ impl ClientContext {
         lock(&self.rng).random_range(0.0..1.0)
     }
 
-    /// Returns `amount` distinct indices below `count`, or all of them, in random order.
+    /// Returns `amount` distinct indices below `count` in random order; all indices if `count` is smaller than
+    /// `amount`.
     pub(crate) fn sample_indices(&self, count: usize, amount: usize) -> Vec<usize> {
         if self.home.is_left() {
             // The locks that are made of these indices return errors, and the mutex may stay locked for ever.
@@ -146,7 +147,7 @@ impl ClientContext {
 
     /// Returns all nodes in the queue node order of a resource, silent nodes last.
     ///
-    /// A wait for a silent node may take longer than the current lease lasts.
+    /// Silent nodes are last, because a wait for a silent node may take longer than the present lease lasts.
     pub(crate) fn queue_node_order(&self, resource: &Resource) -> Vec<usize> {
         let addresses = self.addresses.iter().map(|address| &**address);
         let mut order = rendezvous_order(resource.as_bytes(), addresses);
@@ -155,7 +156,7 @@ impl ClientContext {
         order
     }
 
-    /// Whether the queue node of a resource is slow. Each hand-off takes two round trips to that node.
+    /// Whether the queue node of a resource is slow. Each hand-off of the resource takes two round trips to that node.
     pub(crate) fn is_queue_node_slow(&self, resource: &Resource) -> bool {
         let needed = self.settings.electorate.needed();
         let queue_node = self.queue_node_order(resource).first().copied();
@@ -187,12 +188,12 @@ impl ClientContext {
         self.closed_reason().map_or(Ok(()), |reason| Err(Error::Closed(reason)))
     }
 
-    /// Returns the error of a call that the end of the client has ended.
+    /// Returns the error of a call that ends because the client is closed.
     pub(crate) fn closed_error(&self) -> Error {
         Error::Closed(self.closed_reason().unwrap_or(ClosedReason::ShutDown))
     }
 
-    /// Returns the time by which every key that a node has now will have expired. Unlocks are sent until then.
+    /// Returns the time by which every key that a node has now is expired. Unlocks are sent again until then.
     pub(crate) fn latest_expiry(&self) -> Instant {
         self.now() + self.settings.max_ttl
     }

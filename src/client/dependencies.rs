@@ -31,7 +31,7 @@ impl ClientDependencies {
         label: Option<Label>,
     ) -> Self {
         let client_id = Uuid::new_v4();
-        // The jitter needs to differ between clients, not to be secret.
+        // The jitter of clients needs to differ, but need not be secret.
         let rng = StdRng::seed_from_u64(client_id.as_u64_pair().1);
         let label = label.unwrap_or_else(|| Label::of_process(&host(), std::process::id()));
         Self { clock, spawner: Arc::new(runtime), observer, client_id, label, rng }

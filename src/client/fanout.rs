@@ -14,14 +14,15 @@ use crate::{
     values::NodeError,
 };
 
-/// Outstanding requests, each to one node, with the answers in order of arrival. Every round of every operation uses one.
+/// Outstanding requests, each to one node, with the answers in order of arrival. Every round of every operation uses a
+/// fan-out.
 ///
 /// # Cancel safety
 ///
 /// If a fan-out is dropped, the nodes still execute the requests.
 pub(crate) struct Fanout<Tag> {
     pending: Vec<(usize, Tag, Reply)>,
-    /// The timer of the last wait, kept because the next one mostly has the same deadline.
+    /// The timer of the last wait, kept because the next wait usually has the same deadline.
     timer: Option<(Instant, BoxFuture<'static, ()>)>,
 }
 
@@ -70,7 +71,7 @@ impl<Tag: Copy> Fanout<Tag> {
         poll_fn(|context| self.poll_next(context, clock, deadline)).await
     }
 
-    /// Returns the outstanding replies whose tags are wanted, and drops the other replies.
+    /// Returns the outstanding replies for whose tags `is_wanted` is true, and drops the other replies.
     pub(crate) fn take_outstanding(&mut self, is_wanted: impl Fn(Tag) -> bool) -> Vec<(usize, Reply)> {
         let pending = std::mem::take(&mut self.pending);
         pending

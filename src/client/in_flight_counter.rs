@@ -7,11 +7,12 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-/// The number of attempts and queue entries in flight, for which a shutdown waits: a rollback or an unlock may still
-/// have to be sent.
+/// The number of attempts and queue entries in flight. A shutdown waits for these, because a rollback or an unlock may
+/// still have to be sent.
 ///
-/// An attempt enters, and then checks whether the client is closed. A shutdown closes the client, and then reads the
-/// counter. Both use one total order (`SeqCst`), so one of them sees the other.
+/// An attempt enters the counter, and then checks whether the client is closed. A shutdown closes the client, and then
+/// reads the counter. All four steps have one total order (`SeqCst`). Therefore the attempt sees the close, or the
+/// shutdown sees the attempt.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightCounter {
     in_flight: AtomicUsize,
@@ -65,12 +66,12 @@ mod tests {
     #[tokio::test]
     async fn the_counter_is_idle_when_the_last_guard_is_dropped() {
         let in_flight_counter = Arc::new(InFlightCounter::default());
-        let (one, other) = (in_flight_counter.enter(), in_flight_counter.enter());
+        let (first, second) = (in_flight_counter.enter(), in_flight_counter.enter());
         let mut idle = Box::pin(in_flight_counter.idle());
         assert!(idle.as_mut().now_or_never().is_none());
-        drop(one);
+        drop(first);
         assert!(idle.as_mut().now_or_never().is_none());
-        drop(other);
+        drop(second);
         idle.await;
     }
 }

@@ -1,7 +1,7 @@
 //! The state that all calls of one client share: nodes, settings, dependencies and caches; and fan-outs to
 //! the nodes. The type `Client` in `lock/client.rs` adds locks and leases.
 //!
-//! To submit a request to a node never blocks. So rollbacks and unlocks are submitted at once, also from
+//! The submission of a request to a node never blocks. Therefore rollbacks and unlocks are submitted at once, even in
 //! `Drop`, and depend on no task.
 
 pub(crate) mod broadcast;

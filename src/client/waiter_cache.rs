@@ -25,8 +25,7 @@ pub(crate) struct WaiterCache {
     entries: Mutex<HashMap<Resources, CacheEntry>>,
 }
 
-/// One resource of a request that has waiters. The outstanding reply, if any, decides whether this is
-/// still true.
+/// The resource of a request that has waiters. The outstanding reply, if any, decides whether clients still wait.
 #[derive(Debug)]
 struct CacheEntry {
     index: usize,
@@ -44,16 +43,16 @@ impl WaiterCache {
         }
     }
 
-    /// Keeps the outstanding reply of a queue node. The next lock of these resources reads the answer.
+    /// Keeps the outstanding reply of a queue node. The next lock call for these resources reads the answer.
     pub(crate) fn defer(&self, resources: &Resources, index: usize, queue_node: usize, reply: Reply) {
         self.insert(resources, CacheEntry { index, queue_node, reply: Some(reply) });
     }
 
-    /// Returns the index of the resource that has waiters, or may have.
+    /// Returns the index of the resource that has or may have waiters.
     ///
-    /// Waits at most `patience` for an outstanding reply. The other nodes have already answered, so the
-    /// reply is due. Waiting is cheaper than another request to the queue node, and cheaper than votes
-    /// that must be rolled back.
+    /// Waits for an outstanding reply for at most `patience`. The other nodes have already answered, so the reply
+    /// should arrive soon. The wait is cheaper than another request to the queue node, and cheaper than a rollback of
+    /// votes.
     ///
     /// # Cancel safety
     ///
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_answer_counts() {
+    async fn the_newest_answer_about_a_resource_counts() {
         let fixture = Fixture::default();
         fixture.cache.record(&resources("a b"), 1, 4, true);
         let found = (fixture.resource_with_waiters("a b").await, fixture.resource_with_waiters("a").await);
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_cache_keeps_its_capacity_and_the_latest_entry() {
+    async fn a_full_cache_still_records_the_newest_entry() {
         let fixture = Fixture::default();
         for number in 0..=CAPACITY {
             fixture.cache.record(&resources(&format!("r{number}")), 0, 4, true);
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_outstanding_reply_is_awaited() {
+    async fn a_lookup_waits_for_an_outstanding_reply() {
         for (answer, expected) in [
             (Answer::Unlocked { deleted: 1 }, None),
             (Answer::Unlocked { deleted: 1 }.with_waiters(true), Some(0)),
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_late_reply_is_awaited_once_and_read_when_it_arrives() {
+    async fn a_lookup_waits_only_once_for_a_late_reply() {
         let fixture = Fixture::default();
         fixture.responsiveness.answered(4);
         let (responder, reply) = Reply::channel(1);

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::{Clock, Instant, boot_time::boot_time, timer_driver::TimerDriver, timers::TimerSet};
 
-/// The time since the machine was started. On systems that can tell, suspended time is included.
+/// The time since the machine was started. Suspended time is included on systems that measure it.
 ///
 /// On Linux, all sleeps share one `timerfd` on `CLOCK_BOOTTIME`, which a task on the clock's runtime watches.
 /// If the deadline of a sleep passes during a suspend, the sleep ends at once afterwards. A sleep can be
@@ -20,8 +20,7 @@ use crate::clock::{Clock, Instant, boot_time::boot_time, timer_driver::TimerDriv
 /// | another system, no free file descriptor, or the runtime has ended | a thread, started by the first sleep | late by up to a second |
 /// | no thread can be started | the sleeping tasks, which are polled until they are due | at once |
 ///
-/// So the cost of a sleep may grow, but every sleep ends, and [`now`](Clock::now) does not depend on the
-/// driver.
+/// Therefore the cost of a sleep may grow, but every sleep ends. [`now`](Clock::now) does not depend on any driver.
 ///
 /// Task and thread end when the clock, its clones and its sleeps are dropped.
 #[derive(Clone, Debug)]
@@ -107,14 +106,14 @@ mod tests {
         sleep.as_mut().poll(&mut Context::from_waker(waker))
     }
 
-    /// Returns a runtime that another thread drives.
-    fn elsewhere() -> tokio::runtime::Runtime {
+    /// Returns a runtime with its own worker thread.
+    fn worker_runtime() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_io().build().unwrap()
     }
 
     #[test]
     fn a_sleep_ends_after_its_deadline_on_a_thread_without_a_runtime() {
-        let runtime = elsewhere();
+        let runtime = worker_runtime();
         let clock = BootClock::start(runtime.handle());
         for micros in [1, 100, 2_000, 20_000] {
             let deadline = clock.now() + Duration::from_micros(micros);
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sleep_ends_on_the_runtime_that_serves_it() {
+    async fn a_sleep_ends_on_the_runtime_that_drives_the_clock() {
         let clock = BootClock::start(&Handle::current());
         let deadline = clock.now() + SHORT;
         futures::join!(clock.sleep_until(deadline), clock.sleep_until(deadline + SHORT));
@@ -143,10 +142,10 @@ mod tests {
 
     #[test]
     fn an_earlier_deadline_does_not_wait_for_a_later_one() {
-        let runtime = elsewhere();
+        let runtime = worker_runtime();
         for clock in [BootClock::start(runtime.handle()), BootClock::with_thread()] {
-            let end_of_time = Instant::from_origin(Duration::MAX);
-            let mut later = [clock.sleep_until(end_of_time), clock.sleep_until(clock.now() + HOUR)];
+            let largest_instant = Instant::from_origin(Duration::MAX);
+            let mut later = [clock.sleep_until(largest_instant), clock.sleep_until(clock.now() + HOUR)];
             assert!(later.iter_mut().all(|sleep| poll(sleep, Waker::noop()).is_pending()));
             block_on(clock.sleep_until(clock.now() + SHORT));
             assert!(later.iter_mut().all(|sleep| poll(sleep, Waker::noop()).is_pending()));
@@ -155,22 +154,22 @@ mod tests {
 
     #[test]
     fn a_dropped_sleep_leaves_no_timer_and_wakes_no_task() {
-        let runtime = elsewhere();
+        let runtime = worker_runtime();
         let clock = BootClock::start(runtime.handle());
-        let woken = Arc::new(BootCounter::default());
+        let wake_count = Arc::new(WakeCounter::default());
         let mut sleep = clock.sleep_until(clock.now() + 10 * SHORT);
-        assert!(poll(&mut sleep, &Waker::from(Arc::clone(&woken))).is_pending());
+        assert!(poll(&mut sleep, &Waker::from(Arc::clone(&wake_count))).is_pending());
         assert_eq!(clock.timers.len(), 1);
         drop(sleep);
         assert_eq!(clock.timers.len(), 0);
         block_on(clock.sleep_until(clock.now() + 11 * SHORT));
-        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        assert_eq!(wake_count.0.load(Ordering::Relaxed), 0);
     }
 
     #[derive(Default)]
-    struct BootCounter(AtomicUsize);
+    struct WakeCounter(AtomicUsize);
 
-    impl Wake for BootCounter {
+    impl Wake for WakeCounter {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -185,7 +184,7 @@ mod tests {
             }
         }
 
-        let runtime = elsewhere();
+        let runtime = worker_runtime();
         for clock in [BootClock::start(runtime.handle()), BootClock::with_thread()] {
             let woken = Arc::default();
             // All timers are inserted before the first is due, the latest first.
@@ -207,16 +206,16 @@ mod tests {
 
     #[test]
     fn sleeps_end_after_the_runtime_has_ended() {
-        let runtime = elsewhere();
+        let runtime = worker_runtime();
         let clock = BootClock::start(runtime.handle());
-        let (started, asleep) = mpsc::channel();
+        let (send_pending, pending) = mpsc::channel();
         let mut sleep = clock.sleep_until(clock.now() + 10 * SHORT);
         let sleeper = thread::spawn(move || {
             assert!(poll(&mut sleep, Waker::noop()).is_pending());
-            started.send(()).unwrap();
+            send_pending.send(()).unwrap();
             block_on(sleep);
         });
-        asleep.recv().unwrap();
+        pending.recv().unwrap();
         drop(runtime);
         sleeper.join().unwrap();
 
@@ -227,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_clock_can_be_started_on_a_runtime_that_has_ended() {
-        let runtime = elsewhere();
+        let runtime = worker_runtime();
         let handle = runtime.handle().clone();
         drop(runtime);
         let clock = BootClock::start(&handle);

@@ -16,8 +16,8 @@ pub(super) fn boot_time() -> Instant {
 
 /// Returns the time since the first call of this function, by [`std::time::Instant`].
 ///
-/// It depends on the system whether suspended time is included. If it is not, as on macOS, a lease seems
-/// valid for longer by the time that the machine was suspended.
+/// Some systems include suspended time. Other systems, such as macOS, do not, so a lease seems valid for longer, by the
+/// time that the machine was suspended.
 #[cfg(any(not(target_os = "linux"), redquorum_portable))]
 #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
 pub(super) fn boot_time() -> Instant {
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_never_goes_back() {
+    fn boot_time_never_decreases() {
         let mut last = boot_time();
         for _ in 0..1000 {
             let now = boot_time();

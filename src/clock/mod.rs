@@ -25,8 +25,8 @@ pub(crate) use self::{
 
 /// A point in monotonic time, comparable only with instants of the same clock.
 ///
-/// On Linux, it counts the time since boot, including suspended time, which [`std::time::Instant`] excludes.
-/// Otherwise, a lease would seem valid although the machine was suspended beyond its end.
+/// On Linux, an instant counts the time since boot, including suspended time, which [`std::time::Instant`] excludes.
+/// Without suspended time, a lease would seem valid although the machine was suspended beyond the end of the lease.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Instant(Duration);
 
@@ -70,12 +70,12 @@ pub(crate) trait Clock: fmt::Debug + Send + Sync {
     /// Returns the present time.
     fn now(&self) -> Instant;
 
-    /// Returns the time of day since the Unix epoch, as far as it is known. It is only for a rough
-    /// comparison, by the hour, with the clock of a node.
+    /// Returns the time of day since the Unix epoch, as far as the time is known. The time of day serves only for a
+    /// rough comparison, by the hour, with the clock of a node.
     fn time_of_day(&self) -> Duration;
 
-    /// Returns the largest delay of a sleep. A deadline before which something *must* happen is set earlier
-    /// by this.
+    /// Returns the largest delay of a sleep. A caller that *must* act before a deadline sets the deadline earlier by
+    /// this delay.
     fn granularity(&self) -> Duration;
 
     /// Completes at `deadline`, or later by at most the granularity of the clock, but never earlier.

@@ -11,14 +11,14 @@ use std::{
 use crate::clock::timerfd::Timerfd;
 use crate::clock::{Instant, boot_time::boot_time, timers::TimerSet};
 
-/// The longest sleep of the thread. A thread's sleep does not count suspended time, so the thread may be late
-/// by this after a suspend.
+/// The longest sleep of the thread. A thread's sleep does not count suspended time, so after a suspend, the thread may
+/// be late by this time.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// The source of wake-ups that fires the timers when the earliest is due.
 #[derive(Debug)]
 pub(super) enum TimerDriver {
-    /// A timer of the kernel. It fires as long as the runtime that watches it lives.
+    /// A timer of the kernel, which fires as long as the runtime that watches the timer lives.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     Timerfd(Timerfd),
     /// A thread, which needs no runtime and no file descriptor.
@@ -38,8 +38,8 @@ impl TimerDriver {
             #[cfg(all(target_os = "linux", not(redquorum_portable)))]
             Self::Timerfd(timer) => timer.set(deadline).is_ok(),
             Self::Thread(thread) => {
-                // The thread reads the earliest deadline before it sleeps. If this call comes from the thread
-                // itself, it reads the deadline anyway.
+                // The thread reads the earliest deadline before it sleeps, so a call by the thread itself needs no
+                // wake-up.
                 if thread::current().id() != thread.id() {
                     thread.unpark();
                 }

@@ -14,11 +14,12 @@ use crate::clock::Instant;
 ///
 /// # Invariants
 ///
-/// 1. A waker is in the queue at most once, and leaves it when it is returned: no sleep is woken twice.
-/// 2. After [`arm`](Self::arm), the driver is set to the earliest deadline or an earlier time. It may be set
-///    too early after the earliest timer was [removed](Self::remove): a useless wake-up costs less than
-///    setting the driver after each removal.
-/// 3. No waker runs or is dropped inside of the queue, which is behind a mutex: either may run code of other
+/// 1. A waker is in the queue at most once, and is removed when the queue returns the waker, so no sleep is woken
+///    twice.
+/// 2. After [`arm`](Self::arm), the driver is set to the earliest deadline or an earlier time. The time is too early if
+///    the earliest timer was [removed](Self::remove), because a useless wake-up costs less than a change of the driver
+///    after each removal.
+/// 3. No waker runs or is dropped inside of the queue. The queue is behind a mutex, and a waker may run code of other
 ///    crates.
 #[derive(Debug, Default)]
 pub(super) struct TimerQueue {
@@ -43,8 +44,8 @@ impl TimerQueue {
     /// Removes all timers that are due. Returns their wakers, earliest deadline first. The set deadline is
     /// forgotten.
     ///
-    /// The driver may have fired early: a new thread reads the timers at once, and sets its own sleep
-    /// afterwards. If the timer for which the driver was set is removed, no later timer would fire otherwise.
+    /// The set deadline is forgotten even if the driver fired early, as a new thread does, which reads the timers at
+    /// once. If the driver still counted as set, and the earliest timer were removed, no later timer would fire.
     #[must_use = "wake them after the mutex is released"]
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Waker> {
         self.armed = None;
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_is_inserted_twice_fires_once() {
+    fn a_timer_fires_once_if_it_is_inserted_twice() {
         let mut fixture = Fixture::default();
         fixture.sleep(10, 1);
         fixture.sleep(10, 1);
@@ -172,27 +173,27 @@ mod tests {
         fixture.sleep(20, 1);
         assert_eq!(fixture.timer_queue.arm(), Some(at(20)));
         fixture.sleep(30, 2);
-        assert_eq!(fixture.timer_queue.arm(), None, "set for an earlier one");
+        assert_eq!(fixture.timer_queue.arm(), None, "the driver is set for an earlier deadline");
         fixture.sleep(10, 3);
         assert_eq!(fixture.timer_queue.arm(), Some(at(10)));
         assert_eq!(fixture.fire(10), [3]);
-        assert_eq!(fixture.timer_queue.arm(), Some(at(20)), "the first has fired");
+        assert_eq!(fixture.timer_queue.arm(), Some(at(20)), "the earliest timer has fired");
     }
 
     #[test]
-    fn a_driver_that_fires_for_a_removed_timer_is_set_again() {
+    fn a_driver_is_set_again_after_it_fires_for_a_removed_timer() {
         let mut fixture = Fixture::default();
         fixture.sleep(10, 1);
         fixture.sleep(20, 2);
         assert_eq!(fixture.timer_queue.arm(), Some(at(10)));
         drop(fixture.timer_queue.remove(at(10), 1));
-        assert_eq!(fixture.timer_queue.arm(), None, "set too early, which is early enough");
+        assert_eq!(fixture.timer_queue.arm(), None, "the driver is set for an earlier deadline than needed");
         assert!(fixture.fire(10).is_empty());
         assert_eq!(fixture.timer_queue.arm(), Some(at(20)));
     }
 
     #[test]
-    fn a_driver_that_fires_early_without_a_timer_is_set_again() {
+    fn a_driver_is_set_again_after_it_fires_early_without_a_timer() {
         let mut fixture = Fixture::default();
         fixture.sleep(10, 1);
         assert_eq!(fixture.timer_queue.arm(), Some(at(10)));
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_could_not_be_set_is_set_again() {
+    fn a_driver_is_set_again_after_a_failure_to_set_it() {
         let mut fixture = Fixture::default();
         fixture.sleep(10, 1);
         assert_eq!(fixture.timer_queue.arm(), Some(at(10)));

@@ -54,8 +54,8 @@ impl Timerfd {
 
 /// The task that wakes timers when the timerfd fires.
 ///
-/// The task ends with the last handle on the timers, whose drop fires the timerfd. If the task ends before,
-/// because its runtime ends or cannot watch the timerfd, it reports its end to the timers.
+/// The drop of the last handle on the timers fires the timerfd, and the task ends. If the task ends before, because
+/// its runtime ends or cannot watch the timerfd, the task reports its end to the timers.
 #[derive(Debug)]
 pub(super) struct TimerfdTask {
     timers: Weak<TimerSet>,

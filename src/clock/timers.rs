@@ -73,8 +73,8 @@ impl TimerSet {
     /// Handles the end of the timerfd task: wakes all timers. A sleep that is polled again is inserted again,
     /// with a driver that works.
     ///
-    /// No thread is started here for sleeps that are polled no more, most of which belong to tasks of the
-    /// runtime that has ended.
+    /// No thread is started here, because most sleeps belong to tasks of the runtime that has ended, and are not
+    /// polled again.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     pub(super) fn on_timerfd_task_ended(&self) {
         let mut state = lock(&self.state);
@@ -95,7 +95,8 @@ impl TimerSet {
         drop(state);
         drop(replaced);
         if !armed {
-            // This costs processor time, but stays correct: the task reads the clock until the deadline.
+            // Without any driver, the task is polled again at once, until the deadline. The polls cost processor time,
+            // but the sleep ends in time.
             waker.wake_by_ref();
         }
     }

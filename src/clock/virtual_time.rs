@@ -6,21 +6,21 @@ use futures::future::{self, BoxFuture, FutureExt};
 
 use crate::clock::{Clock, Instant};
 
-/// The time of day at which virtual time begins. It lies in 2023, so that fencing tokens have the size of
-/// real ones.
+/// The time of day at which virtual time begins. The time lies in 2023, so that fencing tokens have the size of real
+/// tokens.
 pub(crate) const VIRTUAL_EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
 /// Tokio's own clock, which is virtual if a test has paused it.
 ///
-/// It and its clones count from its creation. Sleeps need a tokio runtime with its timer enabled. Virtual
-/// time is visible only inside of the paused runtime.
+/// The clock and its clones count from the creation of the clock. Sleeps need a tokio runtime with its timer enabled.
+/// Virtual time is visible only inside of the paused runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct TokioClock {
     origin: tokio::time::Instant,
 }
 
 impl TokioClock {
-    /// Returns a clock that starts at zero. Outside of a runtime, it follows real time instead of panicking.
+    /// Returns a clock that starts at zero. Outside of a runtime, the clock follows real time instead of panicking.
     #[expect(clippy::disallowed_methods, reason = "this is where virtual time comes from")]
     pub(crate) fn new() -> Self {
         Self { origin: tokio::time::Instant::now() }
@@ -68,20 +68,20 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_clock_can_be_made_and_read_outside_of_a_runtime() {
+    fn a_clock_can_be_created_and_read_without_a_runtime() {
         let clock = TokioClock::new();
         assert!(clock.now() <= clock.now());
         drop(clock.sleep_until(clock.now() + MINUTE));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_paused_clock_passes_only_by_sleeping() {
+    async fn paused_time_advances_only_while_a_task_sleeps() {
         let clock = TokioClock::new();
         assert_eq!(clock.now().since_origin(), Duration::ZERO);
         clock.sleep_until(clock.now() + MINUTE).await;
         assert_eq!(clock.now().since_origin(), MINUTE);
         clock.sleep_until(Instant::from_origin(MINUTE / 2)).await;
-        assert_eq!(clock.clone().now().since_origin(), MINUTE, "a deadline that is past takes no time");
+        assert_eq!(clock.clone().now().since_origin(), MINUTE, "a sleep until a past deadline takes no time");
     }
 
     #[tokio::test(start_paused = true)]

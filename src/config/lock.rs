@@ -12,12 +12,12 @@ use crate::{
 /// The time of a waiter's first attempt without a notice.
 const FIRST_POLL: Duration = Duration::from_millis(500);
 
-/// The default of [`LockOptions::poll_interval`], and its bounds. Below them, polls would be a busy loop.
+/// The default of [`LockOptions::poll_interval`], and its bounds. Below the lower bound, polls would be a busy loop.
 const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(5);
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// The least delay between attempts that fail without a quorum. It doubles with each failure.
+/// The least delay between attempts that fail without a quorum. The delay doubles with each failure.
 const RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// The checked settings of a lock.
@@ -69,7 +69,7 @@ impl CheckedLock {
 /// # Ok(())
 /// # }
 /// ```
-// This is not `Copy`, which could not be removed later, so that an option can become more than a number.
+// Not `Copy`: an option may later be a value that is no number, and the removal of `Copy` would break programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "options do nothing until a lock is given them"]
 pub struct LockOptions {
@@ -112,17 +112,17 @@ impl LockOptions {
         self
     }
 
-    /// Ends the lease after this time, however often it is renewed (default: no limit). Without a limit, a
-    /// lease is renewed for ever if a hung task keeps its guard alive.
+    /// Ends the lease after this time, in spite of renewals (default: no limit). Without a limit, a lease is renewed
+    /// for ever if a hung task keeps its guard alive.
     pub const fn hold_at_most(mut self, time: Duration) -> Self {
         self.hold_at_most = Some(time);
         self
     }
 
     /// Sets the time to wait for the answer of one node (default: the quorum's, a tenth of the ttl and at
-    /// most 1 s). A call waits only for a vote that can decide it. Too short a time turns slow nodes into
-    /// errors. A node that leaves a call unanswered for the node timeout of the *quorum* gets no new calls
-    /// until it answers, independently of the timeout set here.
+    /// most 1 s). A call waits only for votes that can change its outcome. If the time is too short, slow
+    /// nodes cause errors. A node that leaves a call unanswered for the node timeout of the *quorum* gets no new calls
+    /// until its next answer, independently of the timeout set here.
     pub const fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = Some(timeout);
         self
@@ -199,7 +199,7 @@ mod tests {
     use crate::config::QuorumSettings;
 
     #[test]
-    fn unset_options_of_a_lock_come_from_its_quorum() {
+    fn unset_lock_options_have_the_values_of_the_quorum() {
         let quorum = QuorumSettings::default().check(3).unwrap();
         let lock = LockOptions::new().ttl(Duration::from_secs(5));
         let lock = lock.check(&quorum).unwrap();

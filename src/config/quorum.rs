@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{attempt::HEDGE_SHARE, node_set::MOST_NODES, tally::Electorate, validity::Validity},
+    algorithm::{attempt::HEDGE_SHARE, node_set::MAX_NODES, tally::Electorate, validity::Validity},
     error::{ConfigError, out_of_range},
     node::{NewNodes, QuarantineParameters, QuorumParameters, RestartGuard},
-    values::{Fingerprint, LONGEST_LABEL, Label},
+    values::{Fingerprint, Label, MAX_LABEL_BYTES},
 };
 
-/// The precision of the time from which a lost counter counts. A node that forgot its counters twice within
-/// less time would give the same votes again.
+/// The precision of the time at which a lost counter begins again. If a node forgot its counters twice within less
+/// time, the node would give the same votes again.
 const COUNTER_PRECISION: Duration = Duration::from_secs(1);
 
-/// The version of what all clients and nodes of a quorum must agree on beside its settings: the names of
-/// keys, the cases in which a tombstone is left, the party that checks a counter's ttl. The version grows with every
-/// version of this crate that changes one of them.
+/// The version of the protocol, on which all clients and nodes of a quorum must agree: the names of keys, the cases in
+/// which an unlock leaves a tombstone, and the party that checks the ttl of a counter. The number grows with every
+/// change of the protocol.
 const PROTOCOL: u32 = 3;
 
 /// The longest `max_ttl` and counter ttl: ten years. The limit keeps every sum of times far below the largest
@@ -43,13 +43,13 @@ pub(crate) struct QuorumSettings {
 /// The checked settings of a quorum.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedQuorum {
-    /// The label; `None` for host and process.
+    /// The label; `None` for the name of the host and the process id.
     pub(crate) label: Option<Label>,
     pub(crate) electorate: Electorate,
     pub(crate) validity: Validity,
     pub(crate) ttl: Duration,
     pub(crate) max_ttl: Duration,
-    /// The node timeout of all locks. Without one, each lock derives a node timeout from its ttl.
+    /// The node timeout of all locks; `None`: each lock derives a node timeout from its ttl.
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) attempt_timeout: Duration,
     pub(crate) connect_timeout: Duration,
@@ -122,8 +122,8 @@ impl QuorumSettings {
         if nodes == 0 {
             return Err(ConfigError::NoNodes);
         }
-        if nodes > MOST_NODES {
-            return Err(out_of_range("nodes", nodes, format!("at most {MOST_NODES}")));
+        if nodes > MAX_NODES {
+            return Err(out_of_range("nodes", nodes, format!("at most {MAX_NODES}")));
         }
         let majority = Electorate::majority(nodes);
         let needed = self.votes_needed.unwrap_or(majority);
@@ -194,7 +194,7 @@ impl CheckedQuorum {
 }
 
 fn check_label(given: &str) -> Result<Label, ConfigError> {
-    let expected = format!("1 to {LONGEST_LABEL} bytes of characters that print");
+    let expected = format!("1 to {MAX_LABEL_BYTES} bytes of characters that print");
     Label::new(given).ok_or_else(|| out_of_range("label", given, expected))
 }
 
@@ -235,7 +235,7 @@ pub(super) fn check_node_timeout(given: Duration, ttl: Duration) -> Result<(), C
 mod tests {
     use super::*;
 
-    fn error(change: impl FnOnce(&mut QuorumSettings)) -> String {
+    fn error_after(change: impl FnOnce(&mut QuorumSettings)) -> String {
         let mut settings = QuorumSettings::default();
         change(&mut settings);
         settings.check(5).unwrap_err().to_string()
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_defaults_are_valid_for_every_number_of_nodes() {
-        for nodes in 1..=MOST_NODES {
+        for nodes in 1..=MAX_NODES {
             QuorumSettings::default().check(nodes).unwrap();
         }
     }
@@ -255,44 +255,44 @@ mod tests {
         assert_eq!(settings.check(65).unwrap_err().to_string(), "nodes is 65: expected at most 64");
         for given in [2, 6] {
             assert_eq!(
-                error(|settings| settings.votes_needed = Some(given)),
+                error_after(|settings| settings.votes_needed = Some(given)),
                 format!("votes_needed is {given}: expected 3 to 5: 3 of 5 nodes are a majority")
             );
         }
         for (given, shown) in [(0, "0ns"), (3, "3ms")] {
             assert_eq!(
-                error(|settings| settings.ttl = Duration::from_millis(given)),
+                error_after(|settings| settings.ttl = Duration::from_millis(given)),
                 format!(
                     "ttl is {shown}: expected 4ms or more, since drift and margin leave nothing of a shorter ttl"
                 )
             );
         }
         assert_eq!(
-            error(|settings| settings.ttl = Duration::from_secs(61)),
+            error_after(|settings| settings.ttl = Duration::from_secs(61)),
             "ttl is 61s: expected at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl for all clients"
         );
         for (given, shown) in [(Duration::ZERO, "0ns"), (Duration::from_secs(30), "30s")] {
             assert_eq!(
-                error(|settings| settings.node_timeout = Some(given)),
+                error_after(|settings| settings.node_timeout = Some(given)),
                 format!("node_timeout is {shown}: expected a time above zero and below the ttl of 30s")
             );
         }
         assert_eq!(
-            error(|settings| settings.drift = -0.5),
+            error_after(|settings| settings.drift = -0.5),
             "drift is -0.5: expected a share of time from 0 to below 0.5, such as 0.01"
         );
         for (name, shown) in [("", "\"\""), ("a b", "a b"), ("line\nbreak", "line\\nbreak")] {
             assert_eq!(
-                error(|settings| settings.name = name.to_owned()),
+                error_after(|settings| settings.name = name.to_owned()),
                 format!("name is {shown}: expected 1 to 64 letters, digits, '-', '_' or '.'")
             );
         }
         assert_eq!(
-            error(|settings| settings.counter_ttl = Duration::from_secs(59)),
+            error_after(|settings| settings.counter_ttl = Duration::from_secs(59)),
             "counter_ttl is 59s: expected 60s or more, since a counter has to outlive every lease of max_ttl 60s"
         );
         assert_eq!(
-            error(|settings| settings.attempt_timeout = Duration::ZERO),
+            error_after(|settings| settings.attempt_timeout = Duration::ZERO),
             "attempt_timeout is 0ns: expected a time above zero, and at most the max_ttl of 60s"
         );
     }

@@ -245,8 +245,9 @@ impl Election {
         Leadership::begin(&self.request.client, guard, value)
     }
 
-    /// Sends the value of a new leader until a quorum has recorded it, for at most the quorum timeout of this election:
-    /// after that, another candidate may reach a quorum. Returns false if the leader is deposed before.
+    /// Sends the value of a new leader repeatedly, until a quorum has recorded the value, for at most the quorum
+    /// timeout of this election. After that time, another candidate may be able to reach a quorum. Returns false if
+    /// the leader is deposed before.
     async fn publish(&self, leadership: &Leadership) -> Result<bool, Error> {
         let settings = self.request.checked()?.settings;
         self.publish_until(leadership, self.context().now() + settings.quorum_timeout).await

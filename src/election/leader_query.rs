@@ -75,7 +75,7 @@ impl LeaderQuery {
         }
     }
 
-    /// Returns the view once it is decided for any answers of the remaining nodes.
+    /// Returns the view once the view does not depend on the answers of the remaining nodes.
     fn view(&self) -> Option<LeaderView> {
         let needed = self.electorate.needed();
         let seen = || {
@@ -84,13 +84,16 @@ impl LeaderQuery {
                 _ => None,
             })
         };
-        let supporters = |owner: &LeaseId| {
-            let owner = owner.clone();
-            seen().filter(move |seen| seen.owner.as_ref() == Some(&owner))
+        let supporters = |lease_id: &LeaseId| {
+            let lease_id = lease_id.clone();
+            seen().filter(move |seen| seen.lease_id.as_ref() == Some(&lease_id))
         };
-        let count = |seen: &ObserveAnswer| seen.owner.as_ref().map_or(0, |owner| supporters(owner).count());
-        if let Some(holder) = seen().find(|seen| count(seen) >= needed).and_then(|seen| seen.owner.as_ref()) {
-            let proclamations = supporters(holder).filter_map(|seen| seen.said.as_ref());
+        let count =
+            |seen: &ObserveAnswer| seen.lease_id.as_ref().map_or(0, |lease_id| supporters(lease_id).count());
+        if let Some(holder) =
+            seen().find(|seen| count(seen) >= needed).and_then(|seen| seen.lease_id.as_ref())
+        {
+            let proclamations = supporters(holder).filter_map(|seen| seen.proclamation.as_ref());
             let own = proclamations.filter(|proclamation| is_by(proclamation, holder));
             let leader = own.max_by_key(|proclamation| (proclamation.term, proclamation.number)).cloned();
             let mut remaining: Vec<_> = supporters(holder).filter_map(|seen| seen.remaining).collect();
@@ -106,27 +109,29 @@ impl LeaderQuery {
 
 /// Whether a proclamation belongs to the holder of the lock.
 fn is_by(proclamation: &Proclamation, holder: &LeaseId) -> bool {
-    mutation::altered(Mutation::ObserveWithoutLock, proclamation.owner == *holder, |_| true)
+    mutation::altered(Mutation::ObserveWithoutLock, proclamation.lease_id == *holder, |_| true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::operation::samples::{owner, said};
+    use crate::node::operation::samples::{lease_id, proclamation};
 
-    /// The query after these answers, one word for each node: the letter of the holder or `-`, the letter of the candidate
-    /// that proclaimed there or `-`, and the number of the value; `?` for no answer yet, `!` for a failure.
+    /// Returns a query that has received the answers in `nodes`, one word for each node. A word is
+    /// the letter of the lock's holder or `-`, then the letter of the leader whose value the node
+    /// has or `-`, then the number of that value. `?` stands for a missing answer, `!` for an
+    /// error.
     fn leader_query(nodes: &str) -> LeaderQuery {
         let nodes: Vec<&str> = nodes.split(' ').collect();
         let mut query = LeaderQuery::new(Electorate::new(nodes.len(), Electorate::majority(nodes.len())));
         for (node, word) in nodes.iter().enumerate().filter(|(_, word)| **word != "?") {
-            let holder = word.get(..1).filter(|holder| *holder != "-").map(owner);
+            let holder = word.get(..1).filter(|holder| *holder != "-").map(lease_id);
             let leader = word.get(1..2).filter(|leader| *leader != "-");
             let number = word.get(2..).and_then(|number| number.parse().ok()).unwrap_or(0);
             let observed = ObserveAnswer {
                 remaining: holder.as_ref().map(|_| Duration::from_secs(number)),
-                owner: holder,
-                said: leader.map(|leader| said(leader, 7, number, "v")),
+                lease_id: holder,
+                proclamation: leader.map(|leader| proclamation(leader, 7, number, "v")),
             };
             let answer =
                 if *word == "!" { Answer::Error(NodeError::ReadOnly) } else { Answer::Observed(observed) };
@@ -135,17 +140,20 @@ mod tests {
         query
     }
 
-    /// The leader and the number in the view, `-` for no leader, empty if undecided.
-    fn shown(nodes: &str) -> String {
+    /// Returns the leader and its value's number, `-` for no leader, or an empty text while the
+    /// query is undecided.
+    fn view_of(nodes: &str) -> String {
         match leader_query(nodes).view() {
             None => String::new(),
             Some(LeaderView { leader: None, .. }) => "-".into(),
-            Some(LeaderView { leader: Some(said), .. }) => format!("{}{}", said.owner, said.number),
+            Some(LeaderView { leader: Some(proclamation), .. }) => {
+                format!("{}{}", proclamation.lease_id, proclamation.number)
+            }
         }
     }
 
     #[test]
-    fn the_leader_is_the_holder_of_a_quorum_with_its_last_value() {
+    fn the_leader_is_the_holder_at_a_quorum_and_has_its_newest_value() {
         for (nodes, expected) in [
             ("aa1 aa2 aa1 ? ?", "a2"),
             ("aa1 aa1 ab9 -- b-", "a1"),
@@ -159,12 +167,12 @@ mod tests {
             ("aa1", "a1"),
             ("aa1 ?", ""),
         ] {
-            assert_eq!(shown(nodes), expected, "{nodes}");
+            assert_eq!(view_of(nodes), expected, "{nodes}");
         }
     }
 
     #[test]
-    fn the_remaining_time_is_that_of_a_quorum() {
+    fn the_remaining_time_is_the_time_until_a_quorum_no_longer_holds() {
         let view = leader_query("aa9 aa3 aa5 aa7 --").view().unwrap();
         assert_eq!(view.remaining, Some(Duration::from_secs(5)));
     }

@@ -36,8 +36,9 @@ use crate::{
 /// intervals, so a lost notice only delays a change. If changes follow quickly, the stream may return only the last.
 /// Terms never go back, and neither do the values of a leader.
 ///
-/// The stream does *not* return the absence of a leader. An observer would receive both its begin and its end late, so no
-/// program may act on the absence: a leader ends when the stream returns the next leader. To query the present leader,
+/// The stream does *not* return the absence of a leader. An observer would receive the begin and the end of an absence
+/// late, so no program may act on the absence. For an observer, a leadership ends when the stream returns the next
+/// leader. To query the present leader,
 /// call [`Election::leader`](crate::election::Election::leader).
 ///
 /// The stream ends only when the client is closed, such as by a shutdown. While no quorum answers, the stream waits. The

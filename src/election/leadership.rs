@@ -5,7 +5,7 @@ use std::{fmt, ops::Deref, sync::Arc};
 use crate::{
     client::context::ClientContext,
     election::{
-        publisher::{Publisher, Repeating},
+        publisher::{Publisher, RepeatTask},
         value::Value,
     },
     error::Error,
@@ -31,7 +31,7 @@ pub struct Leadership {
     // Declared before the task, because fields are dropped in this order: the value is of no use without the lock.
     guard: LockGuard,
     publisher: Arc<Publisher>,
-    _repeating: Repeating,
+    _repeat_task: RepeatTask,
     context: Arc<ClientContext>,
 }
 
@@ -40,8 +40,8 @@ impl Leadership {
     pub(super) fn begin(client: &Client, guard: LockGuard, value: Value) -> Self {
         let context = Arc::clone(&client.context);
         let publisher = Arc::new(Publisher::new(&context, Arc::clone(guard.active_lease()), value));
-        let repeating = publisher.repeat(&client.leases);
-        Self { guard, publisher, _repeating: repeating, context }
+        let repeat_task = publisher.repeat(&client.leases);
+        Self { guard, publisher, _repeat_task: repeat_task, context }
     }
 
     /// Sends the present value to the nodes.
@@ -64,11 +64,11 @@ impl Leadership {
     /// * [`Error::LeaseLost`] if the leadership is over.
     /// * [`Error::Config`] if the value is too long. The value before remains.
     /// * [`Error::NoQuorum`] if fewer nodes than a quorum recorded the value within a node timeout. The value has changed
-    ///   nevertheless: some observers may receive it, and it is sent again after a third of the ttl.
+    ///   nevertheless: some observers may receive the new value, which is sent again after a third of the ttl.
     ///
     /// # Cancel safety
     ///
-    /// From the first poll on, the value is on its way to all nodes, also if the future is dropped.
+    /// The first poll submits the value to all nodes. Dropping the future later does not withdraw the value.
     pub async fn proclaim(&self, value: impl AsRef<[u8]>) -> Result<(), Error> {
         let value = Value::new(value.as_ref())?;
         self.ensure()?;

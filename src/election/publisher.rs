@@ -24,7 +24,7 @@ use crate::{
     values::NodeReply,
 };
 
-/// The value of one leader. The value is sent repeatedly, so that a node that lost it receives it again.
+/// The value of one leader, which is sent repeatedly, so that a node that lost the value receives the value again.
 #[derive(Debug)]
 pub(super) struct Publisher {
     lease: Arc<ActiveLease>,
@@ -42,7 +42,7 @@ struct Latest {
 
 /// The task that sends the value at every third of the ttl, until this is dropped or the leadership is over.
 #[derive(Debug)]
-pub(super) struct Repeating {
+pub(super) struct RepeatTask {
     task: AbortHandle,
     home: HomeProcess,
 }
@@ -91,29 +91,29 @@ impl Publisher {
     }
 
     /// Starts the task that sends the value repeatedly. The task keeps neither the client nor the lease.
-    pub(super) fn repeat(self: &Arc<Self>, leases: &Arc<Leases>) -> Repeating {
+    pub(super) fn repeat(self: &Arc<Self>, leases: &Arc<Leases>) -> RepeatTask {
         let task = repeat(Arc::clone(leases), Arc::clone(self));
-        Repeating { task: leases.context.spawner.spawn(task.boxed()), home: leases.context.home() }
+        RepeatTask { task: leases.context.spawner.spawn(task.boxed()), home: leases.context.home() }
     }
 
     fn submit(&self, context: &ClientContext, until: Instant) -> Vec<(usize, Reply)> {
         let Latest { number, value } = lock(&self.latest).clone();
         let proclamation = Proclamation {
-            owner: self.lease.terms.owner.clone(),
+            lease_id: self.lease.terms.lease_id.clone(),
             term: self.lease.terms.token.as_u64(),
             number,
             value: Arc::clone(value.bytes()),
             since: self.since,
         };
         let (resource, ttl) = (self.lease.terms.resource.clone(), self.lease.ttl());
-        let request =
-            Request::one(Operation::Proclaim(Proclaim { resource, said: proclamation, ttl }), until);
+        let request = Request::one(Operation::Proclaim(Proclaim { resource, proclamation, ttl }), until);
         context.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect()
     }
 }
 
-/// Sends the value just after each renewal of the watchdog, because a renewal may restore the lock of a node that lost its
-/// data, and the value has to follow. The renewal precedes, since its third of the ttl began earlier.
+/// Sends the value just after each renewal of the watchdog. A renewal may restore the lock on a node that lost its
+/// data, and the node accepts the value only after that. The value follows the renewal because both have an interval
+/// of a third of the ttl, and the interval of the renewals began earlier.
 async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
     let (context, lease) = (&*leases.context, &publisher.lease);
     loop {
@@ -128,7 +128,7 @@ async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
     }
 }
 
-impl Drop for Repeating {
+impl Drop for RepeatTask {
     fn drop(&mut self) {
         if !self.home.is_left() {
             self.task.abort();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     error::{ConfigError, out_of_range},
-    node::LONGEST_VALUE,
+    node::MAX_VALUE_BYTES,
 };
 
 /// The value that a leader proclaims: up to 64 KiB of any bytes.
@@ -13,9 +13,9 @@ pub(super) struct Value(Arc<[u8]>);
 
 impl Value {
     pub(super) fn new(bytes: &[u8]) -> Result<Self, ConfigError> {
-        if bytes.len() > LONGEST_VALUE {
+        if bytes.len() > MAX_VALUE_BYTES {
             let given = format!("{} bytes", bytes.len());
-            return Err(out_of_range("value", given, format!("at most {LONGEST_VALUE} bytes")));
+            return Err(out_of_range("value", given, format!("at most {MAX_VALUE_BYTES} bytes")));
         }
         Ok(Self(bytes.into()))
     }
@@ -30,10 +30,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_any_bytes_but_not_too_many() {
+    fn a_value_may_have_any_bytes_up_to_the_longest_length() {
         assert!(Value::new(b"").is_ok());
-        assert!(Value::new(&[0xff; LONGEST_VALUE]).is_ok());
-        let refused = Value::new(&[0; LONGEST_VALUE + 1]).unwrap_err();
+        assert!(Value::new(&[0xff; MAX_VALUE_BYTES]).is_ok());
+        let refused = Value::new(&[0; MAX_VALUE_BYTES + 1]).unwrap_err();
         assert_eq!(refused.to_string(), "value is 65537 bytes: expected at most 65536 bytes");
     }
 }

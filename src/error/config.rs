@@ -19,7 +19,7 @@ pub enum ConfigError {
     )]
     NoNodes,
     /// A setting is out of its range.
-    #[error("{setting} is {}: expected {expected}", Given(.given))]
+    #[error("{setting} is {}: expected {expected}", ShownValue(.given))]
     #[non_exhaustive]
     OutOfRange {
         /// The name of the setting or argument, as in the API and in settings files.
@@ -30,7 +30,7 @@ pub enum ConfigError {
         expected: Arc<str>,
     },
     /// The url of a node is wrong, or is given twice.
-    #[error("{}: {reason}", Given(.url))]
+    #[error("{}: {reason}", ShownValue(.url))]
     #[non_exhaustive]
     Url {
         /// The url, without passwords.
@@ -48,7 +48,7 @@ pub enum ConfigError {
     /// The name of a resource, or another name, cannot be used.
     #[error(transparent)]
     Resource(#[from] InvalidResource),
-    /// A group is empty or too large, names a resource twice, or its quorums have no order.
+    /// The group is empty or too large, or names a resource twice, or the quorums of the group have no order.
     #[error("group: {reason}")]
     #[non_exhaustive]
     Group {
@@ -65,8 +65,8 @@ pub enum ConfigError {
         /// The settings that differ, as on the node and in the client.
         difference: Arc<str>,
     },
-    /// A server cannot be a node: it is named twice, its clock is off, it is a Sentinel or part of a cluster,
-    /// or it does not permit `INFO`.
+    /// A server cannot be a node: two urls lead to the server, its clock is off, the server is a Sentinel or part of a
+    /// cluster, or the user may not call `INFO`.
     #[error("{node}: {reason}")]
     #[non_exhaustive]
     Server {
@@ -89,7 +89,8 @@ pub enum ConfigError {
         /// The number on the nodes.
         recorded: u32,
     },
-    /// The owner of the call reads the resource that it wants to write, and would wait for itself.
+    /// The owner of the call holds a lease to read the resource that the call would write, so the owner would wait for
+    /// itself.
     #[error("{resource} is read by the same owner, which would wait for itself: unlock the reader first")]
     #[non_exhaustive]
     WouldDeadlock {
@@ -112,7 +113,7 @@ pub enum ConfigError {
         /// The misfit, and what would fit.
         reason: Arc<str>,
     },
-    /// The client is read-only: it can inspect and observe, but change nothing.
+    /// The client is read-only: the client can inspect and observe, but cannot change anything.
     #[error(
         "the client was built by `read_only`, so it can inspect and observe: to lock, campaign, unlock by \
          force or make a quorum, build a client without `read_only`"
@@ -126,7 +127,7 @@ pub enum ConfigError {
         reason: Arc<str>,
     },
     /// A settings file, or a file that it names, cannot be used.
-    #[error("{}: {}{reason}", path.display(), Line(*line))]
+    #[error("{}: {}{reason}", path.display(), LinePrefix(*line))]
     #[non_exhaustive]
     File {
         /// The file.
@@ -150,18 +151,18 @@ pub enum ConfigError {
 }
 
 /// The prefix `line 3: ` of a reason; empty without a line.
-struct Line(Option<usize>);
+struct LinePrefix(Option<usize>);
 
-impl fmt::Display for Line {
+impl fmt::Display for LinePrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.map_or(Ok(()), |line| write!(f, "line {line}: "))
     }
 }
 
 /// The display of a value that a caller gave. An empty value is shown as a pair of quotes.
-struct Given<'a>(&'a str);
+struct ShownValue<'a>(&'a str);
 
-impl fmt::Display for Given<'_> {
+impl fmt::Display for ShownValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             "" => f.write_str("\"\""),
@@ -172,7 +173,7 @@ impl fmt::Display for Given<'_> {
 
 /// Returns the way to end a difference between the fingerprints of a node and a client.
 ///
-/// A difference that names two protocols means two versions of this crate, which no setting reconciles.
+/// If the protocols differ, node and client have different versions of this crate, and no change of settings helps.
 fn remedy(difference: &str) -> &'static str {
     let mut protocols = difference
         .split([' ', ',', ')'])
@@ -225,13 +226,14 @@ mod tests {
     use super::*;
     use crate::values::Fingerprint;
 
+    /// Returns the error of a client with one fingerprint at a node with another fingerprint.
     fn refusal(node: &str, client: &str) -> String {
         let difference = Fingerprint::new(client).difference_from(&Fingerprint::new(node)).into();
         ConfigError::WrongQuorum { node: "redis://a:6379".into(), difference }.to_string()
     }
 
     #[test]
-    fn a_refusal_by_another_protocol_names_the_version_to_change() {
+    fn a_refusal_for_a_different_protocol_names_the_version_to_change() {
         assert_eq!(
             refusal("name=a protocol=2", "name=a protocol=3"),
             "redis://a:6379 belongs to another quorum: it has protocol=2, this client protocol=3; an older \
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_within_one_protocol_names_reconfigure() {
+    fn a_refusal_for_other_settings_names_the_reconfigure_command() {
         assert!(refusal("name=a protocol=3", "name=b protocol=3").contains("`redquorum reconfigure`"));
         assert!(refusal("closed for name=a protocol=3", "name=a protocol=3").contains("the same settings"));
     }

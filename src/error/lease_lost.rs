@@ -23,8 +23,7 @@ pub enum LossReason {
     /// The time of [`hold_at_most`](crate::LockOptions::hold_at_most) has passed.
     #[error("its hold_at_most is over")]
     HoldLimit,
-    /// A quorum of nodes does not have the lease any more: the lease was force-unlocked, or the nodes lost
-    /// it.
+    /// A quorum of nodes does not have the lease any more: the lease was force-unlocked, or the nodes lost their data.
     #[error("the nodes do not have it any more")]
     Revoked,
     /// The guard unlocked the lease, and a [`Lease`](crate::Lease) was kept for longer.

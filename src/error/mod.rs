@@ -1,4 +1,4 @@
-//! The errors of all calls. A program decides by [`Error`]; the other types are its evidence.
+//! The errors of all calls. A program decides by the variant of [`Error`]; the other types give the details.
 //!
 //! A lock that another client holds is no error: the `try_` calls return `Ok(None)`.
 

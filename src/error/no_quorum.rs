@@ -48,15 +48,15 @@ impl NoQuorum {
         &self.0.replies
     }
 
-    /// Returns the time until enough nodes leave quarantine, as of the nodes' answers. `None` if other votes
-    /// are missing as well, or the nodes have not reported the end of their quarantine.
+    /// Returns the time until enough nodes leave quarantine, counted from the answers of the nodes. `None` if more than
+    /// the votes of nodes in quarantine is missing, or if the nodes have not reported the end of their quarantine.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.is_quarantined() { self.0.replies.quarantined_for() } else { None }
     }
 
-    /// Whether quarantines are the reason: nodes restarted, were flushed, or are new.
-    /// [`admin::init`](crate::admin::init) makes a quorum of new nodes vote at once.
+    /// Whether quarantines are the reason, because nodes restarted, were flushed, or are new. If all nodes are new,
+    /// [`admin::init`](crate::admin::init) makes them vote at once.
     #[must_use]
     pub fn is_quarantined(&self) -> bool {
         !self.0.is_late && self.0.replies.is_quarantined()

@@ -30,11 +30,11 @@ pub(super) struct LatchCall<'a> {
     failures: LatchFailures,
 }
 
-/// The rounds without a quorum since the last round with one.
+/// The rounds without a quorum since the last round with a quorum.
 struct LatchFailures {
     /// The number of pauses after these rounds.
     pauses: u32,
-    /// The begin of the first of these rounds, or of the call; `None` after a round with a quorum.
+    /// The start of the first of these rounds, or of the call; `None` after a round with a quorum.
     since: Option<Instant>,
 }
 
@@ -53,8 +53,9 @@ impl<'a> LatchCall<'a> {
         Self { context, latch, count, retention, settings, view, votes, failures }
     }
 
-    /// Makes one round: sends the recorded arrivals to every node, and merges the arrivals in their answers. The round
-    /// ends if the view `is_enough`, if all nodes have answered, or an eighth of a node timeout after a quorum has.
+    /// Makes one round: sends the recorded arrivals to every node, and merges the arrivals in the answers. The round
+    /// ends when `is_enough` is true, when all nodes have answered, or an eighth of a node timeout after a quorum has
+    /// answered.
     pub(super) async fn ask(&mut self, is_enough: impl Fn(&LatchView) -> bool) -> Result<(), Error> {
         let context = self.context;
         let begun = context.now();
@@ -99,7 +100,7 @@ impl<'a> LatchCall<'a> {
         }
     }
 
-    /// Reports the open latch to all nodes, if a node has not recorded that. No call waits for the answers.
+    /// Reports to all nodes that the latch is open, if a node has not recorded that. No call waits for the answers.
     pub(super) fn spread(&self) {
         if self.view.must_spread_opening() {
             let deadline = self.context.now() + self.settings.attempt.node_timeout;
@@ -130,7 +131,7 @@ impl<'a> LatchCall<'a> {
                 continue;
             }
             let context = self.context;
-            // There is a delay between rounds, however many notices arrive.
+            // The delay keeps rounds apart, however many notices arrive.
             context.clock.sleep_until(context.now() + pacing.floor).await;
             let poll_at = context.now() + poll.mul_f64(0.5 + context.jitter());
             tokio::select! {

@@ -7,7 +7,8 @@ use crate::{
     observer::LatchEnd,
 };
 
-/// A call that waits. The drop reports its end to the observer, also if the call is cancelled.
+/// A call that waits. The end of the wait is reported to the observer on drop, even if the call is
+/// cancelled.
 pub(super) struct LatchWait<'a> {
     context: &'a ClientContext,
     begun: Instant,

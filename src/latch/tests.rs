@@ -1,6 +1,6 @@
-//! Latches on nodes in memory.
+//! Latches on in-memory nodes, in virtual time.
 
-#![allow(clippy::disallowed_methods, reason = "the time of these tests is tokio's, paused")]
+#![allow(clippy::disallowed_methods, reason = "these tests use tokio's paused time")]
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn down(cluster: &MemoryCluster, nodes: &[usize]) {
+fn make_unreachable(cluster: &MemoryCluster, nodes: &[usize]) {
     for node in nodes {
         server(cluster, *node).behave(Behaviour::Failing(NodeError::Unreachable("down".into())));
     }
 }
 
-fn up(cluster: &MemoryCluster, nodes: &[usize]) {
+fn make_reachable(cluster: &MemoryCluster, nodes: &[usize]) {
     nodes.iter().for_each(|node| server(cluster, *node).behave(Behaviour::Granting));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_ends_before_any_node_has_answered_has_no_quorum() {
+async fn a_wait_that_ends_before_any_answer_returns_no_quorum() {
     let cluster = MemoryCluster::new(3);
     let latch = client(&cluster).latch("l", 1);
     all_behave(&cluster, &Behaviour::Hanging);
@@ -37,7 +37,7 @@ async fn a_wait_that_ends_before_any_node_has_answered_has_no_quorum() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_latch_opens_for_all_waiting_calls_at_its_count() {
+async fn a_latch_opens_for_all_waiting_calls_when_its_count_is_reached() {
     let cluster = MemoryCluster::new(3);
     let clients: Vec<Quorum> = (0..4).map(|_| client(&cluster)).collect();
     let latches: Vec<_> = clients.iter().map(|quorum| quorum.latch("l", 3)).collect();
@@ -49,72 +49,81 @@ async fn a_latch_opens_for_all_waiting_calls_at_its_count() {
         pass(10 * SECOND).await;
         latch.arrive().await.unwrap();
         latch.arrive().await.unwrap();
-        assert_eq!(latches[3].arrivals().await.unwrap(), arrived, "it is counted once");
+        assert_eq!(
+            latches[3].arrivals().await.unwrap(),
+            arrived,
+            "two calls of one latch count as one arrival"
+        );
     }
     let start = tokio::time::Instant::now();
     futures::future::try_join_all(waiting).await.unwrap();
-    assert!(start.elapsed() < Duration::from_millis(5), "{:?}: they are told", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_millis(5),
+        "{:?}: notices wake the waiting calls",
+        start.elapsed()
+    );
     latches[3].arrive().await.unwrap();
-    assert_eq!(latches[0].arrivals().await.unwrap(), 3, "nothing is counted after it");
-    assert_eq!(server(&cluster, 0).subscriptions(), 0, "no subscription is left");
+    assert_eq!(latches[0].arrivals().await.unwrap(), 3, "an open latch counts no arrivals");
+    assert_eq!(server(&cluster, 0).subscriptions(), 0, "a subscription is left");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_arrival_by_name_counts_once_for_all_clients() {
     let cluster = MemoryCluster::new(3);
-    let (one, other) = (client(&cluster), client(&cluster));
-    one.latch("l", 2).arrive_as("job 1").await.unwrap();
-    other.latch("l", 2).arrive_as("job 1").await.unwrap();
-    assert_eq!(other.latch("l", 2).arrivals().await.unwrap(), 1);
-    other.latch("l", 2).arrive_as("job 2").await.unwrap();
-    assert!(one.latch("l", 2).wait_for(SECOND).await.unwrap());
+    let (first, second) = (client(&cluster), client(&cluster));
+    first.latch("l", 2).arrive_as("job 1").await.unwrap();
+    second.latch("l", 2).arrive_as("job 1").await.unwrap();
+    assert_eq!(second.latch("l", 2).arrivals().await.unwrap(), 1);
+    second.latch("l", 2).arrive_as("job 2").await.unwrap();
+    assert!(first.latch("l", 2).wait_for(SECOND).await.unwrap());
 }
 
-/// Each arrival is known to another quorum, and the waiter puts them together.
+/// Each arrival is recorded by a different quorum. The waiter combines the answers.
 #[tokio::test(start_paused = true)]
-async fn it_opens_though_no_node_knows_of_all_arrivals() {
+async fn a_latch_opens_even_if_no_node_has_recorded_all_arrivals() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
-    for (number, away) in [[0, 1], [2, 3], [4, 0]].iter().enumerate() {
-        down(&cluster, away);
+    for (number, unreachable) in [[0, 1], [2, 3], [4, 0]].iter().enumerate() {
+        make_unreachable(&cluster, unreachable);
         quorum.latch("l", 3).arrive_as(number.to_string()).await.unwrap();
-        up(&cluster, away);
+        make_reachable(&cluster, unreachable);
     }
     let late = client(&cluster);
     assert!(late.latch("l", 3).wait_for(SECOND).await.unwrap());
-    for away in [[0, 1], [2, 3], [3, 4]] {
-        down(&cluster, &away);
+    for unreachable in [[0, 1], [2, 3], [3, 4]] {
+        make_unreachable(&cluster, &unreachable);
         let latest = client(&cluster);
         latest.latch("l", 3).wait_for(Duration::from_millis(10)).await.unwrap();
-        up(&cluster, &away);
+        make_reachable(&cluster, &unreachable);
     }
 }
 
-/// Two nodes have one arrival, and the third node a different arrival. A client that passes by the first and the
-/// third has told them both, so that the next one passes by the first two.
-async fn next_after_the_first_that_passes() -> Result<bool, Error> {
+/// Nodes 0 and 1 record the arrival `a`, and node 2 the arrival `b`. A first client passes with the
+/// answers of nodes 0 and 2, and records both arrivals there. Returns whether a second client then
+/// passes with the answers of nodes 0 and 1.
+async fn second_client_passes() -> Result<bool, Error> {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
-    down(&cluster, &[2]);
+    make_unreachable(&cluster, &[2]);
     quorum.latch("l", 2).arrive_as("a").await.unwrap();
-    up(&cluster, &[2]);
-    down(&cluster, &[0, 1]);
+    make_reachable(&cluster, &[2]);
+    make_unreachable(&cluster, &[0, 1]);
     let latch = quorum.latch("l", 2);
     assert!(tokio::time::timeout(SECOND, latch.arrive_as("b")).await.is_err());
-    up(&cluster, &[0, 1]);
-    down(&cluster, &[1]);
+    make_reachable(&cluster, &[0, 1]);
+    make_unreachable(&cluster, &[1]);
     assert!(client(&cluster).latch("l", 2).wait_for(SECOND).await.unwrap());
-    // What is on its way to other nodes when it passes is lost.
-    up(&cluster, &[1]);
-    down(&cluster, &[2]);
+    // Requests that are still on the way to node 1 when the first client passes are lost.
+    make_reachable(&cluster, &[1]);
+    make_unreachable(&cluster, &[2]);
     client(&cluster).latch("l", 2).wait_for(SECOND).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_passes_has_told_a_quorum() {
-    assert_eq!(next_after_the_first_that_passes().await, Ok(true));
+async fn a_client_passes_only_after_a_quorum_has_recorded_the_open_latch() {
+    assert_eq!(second_client_passes().await, Ok(true));
     let _broken = break_rule(Some(Mutation::PassWithoutRecord));
-    assert_eq!(next_after_the_first_that_passes().await, Ok(false));
+    assert_eq!(second_client_passes().await, Ok(false));
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,7 +131,7 @@ async fn without_a_quorum_the_error_has_the_replies_of_silent_nodes() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     quorum.latch("l", 1).arrive().await.unwrap();
-    down(&cluster, &[0, 1]);
+    make_unreachable(&cluster, &[0, 1]);
     for failed in [
         client(&cluster).latch("l", 1).wait().await.unwrap_err(),
         client(&cluster).latch("l", 1).arrive().await.unwrap_err(),
@@ -131,33 +140,33 @@ async fn without_a_quorum_the_error_has_the_replies_of_silent_nodes() {
         assert!(matches!(failed, Error::NoQuorum(_)), "{failed:?}");
         assert!(failed.to_string().contains("down"), "{failed}");
     }
-    up(&cluster, &[0, 1]);
+    make_reachable(&cluster, &[0, 1]);
     assert!(client(&cluster).latch("l", 1).wait_for(SECOND).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_goes_on_while_no_quorum_answers_for_a_while() {
+async fn calls_succeed_after_an_outage_of_20_s() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
-    let (one, other) = (quorum.latch("l", 1), client(&cluster).latch("l", 1));
-    down(&cluster, &[0, 1]);
-    let (arrived, waited, ()) = tokio::join!(one.arrive(), other.wait(), async {
+    let (first, second) = (quorum.latch("l", 1), client(&cluster).latch("l", 1));
+    make_unreachable(&cluster, &[0, 1]);
+    let (arrived, waited, ()) = tokio::join!(first.arrive(), second.wait(), async {
         pass(20 * SECOND).await;
-        up(&cluster, &[0, 1]);
+        make_reachable(&cluster, &[0, 1]);
     });
     assert_eq!((arrived, waited), (Ok(()), Ok(())));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hanging_node_delays_a_latch_only_briefly() {
+async fn a_hanging_node_delays_calls_by_less_than_200_ms() {
     let cluster = MemoryCluster::new(3);
     server(&cluster, 0).behave(Behaviour::Hanging);
-    let (one, other) = (client(&cluster).latch("l", 2), client(&cluster).latch("l", 2));
+    let (first, second) = (client(&cluster).latch("l", 2), client(&cluster).latch("l", 2));
     let start = tokio::time::Instant::now();
-    one.arrive().await.unwrap();
-    let mut waiting = one.wait().boxed();
+    first.arrive().await.unwrap();
+    let mut waiting = first.wait().boxed();
     assert!((&mut waiting).now_or_never().is_none());
-    other.arrive().await.unwrap();
+    second.arrive().await.unwrap();
     waiting.await.unwrap();
     assert!(start.elapsed() < Duration::from_millis(200), "{:?}", start.elapsed());
 }
@@ -177,7 +186,7 @@ async fn a_count_mismatch_is_an_error_with_both_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_latch_that_stays_shut_is_no_error_of_a_wait_with_a_limit() {
+async fn wait_for_returns_false_if_the_latch_stays_shut() {
     let cluster = MemoryCluster::new(3);
     let latch = client(&cluster).latch("l", 3);
     latch.arrive().await.unwrap();
@@ -186,7 +195,7 @@ async fn a_latch_that_stays_shut_is_no_error_of_a_wait_with_a_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_latch_is_kept_for_its_retention_after_the_last_call() {
+async fn nodes_delete_a_latch_one_retention_after_the_last_call() {
     let cluster = MemoryCluster::new(3);
     let latch = |name: &str| client(&cluster).latch(name, 2).retention(60 * SECOND);
     latch("left").arrive().await.unwrap();
@@ -195,14 +204,15 @@ async fn a_latch_is_kept_for_its_retention_after_the_last_call() {
     let mut waiting = waited.wait().boxed();
     assert!((&mut waiting).now_or_never().is_none());
     tokio::select! {
-        _ = &mut waiting => panic!("it is shut"),
+        _ = &mut waiting => panic!("the latch opened before its count"),
         () = pass(100 * SECOND) => {}
     }
     assert_eq!(latch("left").arrivals().await.unwrap(), 0);
     assert_eq!(latch("waited for").arrivals().await.unwrap(), 1);
 }
 
-/// Each passes at once, and so it is in use all the time.
+/// The latch is open, so each call passes at once. The latch is in use for longer than its
+/// retention.
 #[tokio::test(start_paused = true)]
 async fn calls_prolong_the_retention_of_an_open_latch_and_never_shorten_it() {
     let cluster = MemoryCluster::new(3);
@@ -217,40 +227,40 @@ async fn calls_prolong_the_retention_of_an_open_latch_and_never_shorten_it() {
     assert_eq!(latch().arrivals().await.unwrap(), 0);
 }
 
-/// A node that was away learns that it is open from a client that passes.
+/// A client that passes records the missing arrivals at a node that was unreachable.
 #[tokio::test(start_paused = true)]
-async fn whoever_passes_tells_those_that_do_not_know() {
+async fn a_client_that_passes_records_the_open_latch_at_all_nodes() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     quorum.latch("l", 2).arrive_as("a").await.unwrap();
-    down(&cluster, &[2]);
+    make_unreachable(&cluster, &[2]);
     quorum.latch("l", 2).arrive_as("b").await.unwrap();
-    up(&cluster, &[2]);
-    down(&cluster, &[0]);
+    make_reachable(&cluster, &[2]);
+    make_unreachable(&cluster, &[0]);
     assert!(client(&cluster).latch("l", 2).wait_for(SECOND).await.unwrap());
     pass(SECOND).await;
-    up(&cluster, &[0]);
-    down(&cluster, &[1]);
+    make_reachable(&cluster, &[0]);
+    make_unreachable(&cluster, &[1]);
     server(&cluster, 0).forget();
-    let known = client(&cluster).latch("l", 2).arrivals().await;
-    assert!(matches!(known, Ok(2) | Err(Error::NoQuorum { .. })), "{known:?}");
-    up(&cluster, &[1]);
-    down(&cluster, &[0]);
+    let recorded = client(&cluster).latch("l", 2).arrivals().await;
+    assert!(matches!(recorded, Ok(2) | Err(Error::NoQuorum { .. })), "{recorded:?}");
+    make_reachable(&cluster, &[1]);
+    make_unreachable(&cluster, &[0]);
     assert!(client(&cluster).latch("l", 2).wait_for(SECOND).await.unwrap());
 }
 
-/// Two clients began with different counts, where no quorum saw both.
+/// Two clients created the latch with different counts, each at a different node.
 #[tokio::test(start_paused = true)]
-async fn nodes_with_different_counts_are_an_error() {
+async fn different_counts_at_two_nodes_are_an_error() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
-    for (count, away) in [(3, [1, 2]), (2, [0, 2])] {
-        down(&cluster, &away);
+    for (count, unreachable) in [(3, [1, 2]), (2, [0, 2])] {
+        make_unreachable(&cluster, &unreachable);
         let latch = quorum.latch("l", count);
         assert!(tokio::time::timeout(SECOND, latch.arrive()).await.is_err());
-        up(&cluster, &away);
+        make_reachable(&cluster, &unreachable);
     }
-    down(&cluster, &[2]);
+    make_unreachable(&cluster, &[2]);
     let split = quorum.latch("l", 3).arrive().await.unwrap_err();
     assert!(
         matches!(split, Error::Config(ConfigError::CountMismatch { given: 3, recorded: 2, .. })),
@@ -259,30 +269,30 @@ async fn nodes_with_different_counts_are_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_only_looks_may_look() {
+async fn a_read_only_client_may_query_a_latch_but_not_arrive_or_wait() {
     let cluster = MemoryCluster::new(3);
     client(&cluster).latch("l", 2).arrive().await.unwrap();
-    let looking = Quorum::builder().read_only().connect_in_memory(&cluster).unwrap();
-    let latch = looking.latch("l", 2);
+    let read_only = Quorum::builder().read_only().connect_in_memory(&cluster).unwrap();
+    let latch = read_only.latch("l", 2);
     assert_eq!(latch.arrivals().await.unwrap(), 1);
     assert_eq!(latch.arrive().await, Err(Error::Config(ConfigError::ReadOnly)));
     assert_eq!(latch.wait().await, Err(Error::Config(ConfigError::ReadOnly)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_latch_survives_one_forgetful_node_and_stays_shut_after_two() {
+async fn a_latch_survives_the_loss_of_one_node_s_data_and_opens_after_quarantine() {
     let cluster = MemoryCluster::new(3);
-    let (one, other) = (client(&cluster), client(&cluster));
-    one.latch("l", 2).arrive().await.unwrap();
+    let (first, second) = (client(&cluster), client(&cluster));
+    first.latch("l", 2).arrive().await.unwrap();
     server(&cluster, 0).forget();
-    assert_eq!(other.latch("l", 2).arrivals().await.unwrap(), 1);
-    other.latch("l", 2).arrive().await.unwrap();
+    assert_eq!(second.latch("l", 2).arrivals().await.unwrap(), 1);
+    second.latch("l", 2).arrive().await.unwrap();
     server(&cluster, 1).forget();
-    // Node 2 alone is no quorum, and the others are in quarantine.
-    let shut = other.latch("l", 2).wait_for(SECOND).await.unwrap_err();
+    // Node 2 alone is no quorum, and nodes 0 and 1 are in quarantine.
+    let shut = second.latch("l", 2).wait_for(SECOND).await.unwrap_err();
     assert!(matches!(shut, Error::NoQuorum { .. }), "{shut:?}");
     pass(120 * SECOND).await;
-    assert!(other.latch("l", 2).wait_for(SECOND).await.unwrap());
+    assert!(second.latch("l", 2).wait_for(SECOND).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -307,13 +317,13 @@ async fn invalid_settings_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_arrive_and_wait() {
+async fn a_latch_with_the_largest_count_opens() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let latches: Vec<_> = (0..1_024).map(|_| quorum.latch("l", 1_024)).collect();
-    let pass = latches.iter().map(|latch| async {
+    let calls = latches.iter().map(|latch| async {
         latch.arrive().await.unwrap();
         latch.wait().await.unwrap();
     });
-    futures::future::join_all(pass).await;
+    futures::future::join_all(calls).await;
 }

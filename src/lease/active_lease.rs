@@ -1,4 +1,4 @@
-//! The active lease, which guard, watchdog and expiry share.
+//! The active lease, which its guards, the watchdog and the expiry share.
 
 use std::{
     sync::{Arc, Mutex},
@@ -34,16 +34,16 @@ mod lease_state;
 /// # Invariants
 ///
 /// 1. A lease never returns to [`LeasePhase::Active`].
-/// 2. A renewal is counted as unanswered before it is submitted, and the unlock is submitted after the phase has left
-///    `Active`: so the tombstone of the unlock refuses a renewal that races with the unlock.
+/// 2. A renewal counts as unanswered before its submission, and the unlock is submitted after the phase has left
+///    `Active`. Therefore the unlock leaves a tombstone, which refuses a renewal that races with the unlock.
 #[derive(Debug)]
 pub(crate) struct ActiveLease {
     pub(crate) id: LeaseNumber,
     pub(crate) terms: LeaseTerms,
     /// The time of the registration with the leases of the client.
     pub(crate) since: Instant,
-    /// The time until which arriving readers may join the lease: as long again as the acquisition took. Thus these
-    /// readers keep a writer waiting no longer than by a lease of their own.
+    /// The time until which arriving readers may join the lease: after the grant, as long as the acquisition took. Thus
+    /// a reader that joins delays a writer no longer than a reader with a lease of its own.
     pub(crate) joinable_until: Instant,
     observer: Arc<dyn Observer>,
     state: Mutex<LeaseState>,
@@ -55,12 +55,12 @@ pub(crate) struct ActiveLease {
 /// The constant part of a lease.
 #[derive(Debug)]
 pub(crate) struct LeaseTerms {
-    /// The attempt that acquired the lease, by the number of the observer.
+    /// The attempt that acquired the lease, by the number that the observer has given the attempt.
     pub(crate) attempt: u64,
     /// The first of the resources, which names the lease in errors and logs.
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
-    pub(crate) owner: LeaseId,
+    pub(crate) lease_id: LeaseId,
     pub(crate) token: FencingToken,
     pub(crate) is_renewed: bool,
     /// The time to wait for a node's answer to a renewal or an unlock.
@@ -84,11 +84,11 @@ pub(crate) struct Acquired {
 pub(crate) enum UnlockOutcome {
     /// Other holds remain.
     Active,
-    /// The last hold was given back.
+    /// This call gave back the last hold.
     Unlocked,
-    /// The validity had ended, and this call has ended the active lease.
+    /// The validity was over, and this call has ended the lease.
     Lost(LossReason),
-    /// An earlier call had ended the lease.
+    /// The lease had ended before this call.
     Over(LossReason),
 }
 
@@ -102,7 +102,7 @@ impl ActiveLease {
         let Acquired { terms, time, nodes, late, queue_node, .. } = acquired;
         let late = late.into_iter().map(|(node, reply)| (node, OperationKind::Lock, reply)).collect();
         let joinable_until = since + since.saturating_duration_since(time.renewed_at());
-        let span = LeaseSpan::begin(&terms.resource, &terms.owner, terms.token);
+        let span = LeaseSpan::begin(&terms.resource, &terms.lease_id, terms.token);
         let state =
             Mutex::new(LeaseState { phase: LeasePhase::Active, time, holds: 1, nodes, late, queue_node });
         Self { id, terms, since, joinable_until, observer, state, span, changed: Notify::new() }
@@ -120,7 +120,7 @@ impl ActiveLease {
         lock(&self.state).time.ttl()
     }
 
-    /// Whether nodes keep the number of holds, which they do except for readers.
+    /// Whether nodes store the number of holds. Nodes store this number except for readers.
     pub(crate) fn counts_holds(&self) -> bool {
         !self.terms.resources.are_all_shared()
     }
@@ -139,7 +139,7 @@ impl ActiveLease {
         self.loss_at(now).map_or(Ok(()), |reason| Err(self.lost(reason)))
     }
 
-    /// Returns the time for which the lease is certainly valid: zero from its end on.
+    /// Returns the time for which the lease is certainly still valid; zero after its end.
     pub(crate) fn remaining(&self, now: Instant) -> Duration {
         let state = lock(&self.state);
         match state.loss_at(now) {
@@ -148,7 +148,7 @@ impl ActiveLease {
         }
     }
 
-    /// Returns the time from `now` to the end by `hold_at_most`, if that is limited.
+    /// Returns the time from `now` until `hold_at_most` ends the lease; `None` without this limit.
     pub(crate) fn hold_left(&self, now: Instant) -> Option<Duration> {
         lock(&self.state).time.hold_left(now)
     }
@@ -162,12 +162,13 @@ impl ActiveLease {
         LeaseLost { resource: self.terms.resource.clone(), reason }
     }
 
-    /// Waits for the next change of phase or validity. Create the future before you read either.
+    /// Waits for the next change of phase or validity. Create the future before you read the phase or the validity, so
+    /// that no change is missed.
     pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.changed.notified()
     }
 
-    /// Ends an active lease as lost. The caller that gets `true` has to submit the unlock.
+    /// Ends an active lease as lost. If this returns `true`, the caller has to submit the unlock.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
         let mut state = lock(&self.state);
         let was_held = state.phase == LeasePhase::Active;
@@ -181,7 +182,7 @@ impl ActiveLease {
         was_held
     }
 
-    /// Adds a hold, unless the last hold has been given back. A lost lease accepts holds, whose guards report the loss.
+    /// Adds a hold, unless the lease is unlocked. A lost lease accepts holds, and their guards report the loss.
     pub(crate) fn enter(&self) -> bool {
         let mut state = lock(&self.state);
         let is_entered = state.holds > 0;
@@ -191,9 +192,9 @@ impl ActiveLease {
         is_entered
     }
 
-    /// Removes a hold. With the last hold, the lease leaves the active phase: as lost if its validity has ended, and as
-    /// unlocked otherwise. A caller that gets [`UnlockOutcome::Unlocked`] or [`UnlockOutcome::Lost`] has to submit the
-    /// unlock.
+    /// Removes a hold. With the last hold, the lease leaves the active phase: as lost if its validity is over,
+    /// otherwise as unlocked. If this returns [`UnlockOutcome::Unlocked`] or [`UnlockOutcome::Lost`], the caller has to
+    /// submit the unlock.
     pub(crate) fn leave(&self, now: Instant) -> UnlockOutcome {
         let mut state = lock(&self.state);
         state.holds = state.holds.saturating_sub(1);
@@ -209,13 +210,13 @@ impl ActiveLease {
         left
     }
 
-    /// Ends the span of the lease, after a log event in the span if the lease is lost.
+    /// Ends the span of the lease. If the lease is lost, this is first logged in the span.
     pub(super) fn end_span(&self, end: LeaseEnd) {
         self.span.end(
             || {
                 if let LeaseEnd::Lost(reason) = end {
                     tracing::warn!(
-                        resource = %self.terms.resource, id = %self.terms.owner, token = %self.terms.token, %reason,
+                        resource = %self.terms.resource, id = %self.terms.lease_id, token = %self.terms.token, %reason,
                         "lease lost"
                     );
                 }
@@ -229,11 +230,11 @@ impl ActiveLease {
         lock(&self.state).queue_node
     }
 
-    /// Handles the quorum of a renewal that started at `start`. Returns whether the renewal counts.
+    /// Handles a renewal that started at `start` and now has a quorum. Returns whether the renewal counts.
     pub(crate) fn renewed(&self, start: Instant, clock: &dyn Clock) -> bool {
         let mut state = lock(&self.state);
-        // The clock is read under the mutex. With an older time, a renewal could extend the lease after a guard has
-        // reported its end.
+        // The clock is read under the mutex. By an older time, the renewal could extend a lease whose end a guard has
+        // already reported.
         let counts = state.phase == LeasePhase::Active && state.time.renew(start, clock.now());
         drop(state);
         if counts {
@@ -256,8 +257,8 @@ impl ActiveLease {
             if let Some((_, request)) = requests.iter().find(|(known, _)| *known == kind) {
                 return request.clone();
             }
-            let (resources, owner) = (self.terms.resources.clone(), self.terms.owner.clone());
-            let unlock = Unlock { resources, owner, notify: true, tombstone, has_waiters };
+            let (resources, lease_id) = (self.terms.resources.clone(), self.terms.lease_id.clone());
+            let unlock = Unlock { resources, lease_id, notify: true, tombstone, has_waiters };
             let executed_by = renewed_at.unwrap_or(self.since) + self.terms.node_timeout;
             let request = Request::one(Operation::Unlock(unlock), until);
             let request = request.blocks_until(state.time.latest_key_expiry(executed_by));
@@ -266,7 +267,7 @@ impl ActiveLease {
         };
         let replies = state
             .queue_node
-            .then_others(nodes.len())
+            .queue_node_first(nodes.len())
             .filter_map(|index| Some((index, nodes.get(index)?, state.nodes.get(index)?)))
             .filter(|(_, _, node_state)| node_state.is_touched || node_state.unanswered > 0)
             .map(|(index, node, node_state)| {
@@ -289,7 +290,8 @@ impl ActiveLease {
         if state.phase != LeasePhase::Active {
             return None;
         }
-        // The answer to the lock is recorded first, because the node's answer to this renewal is later.
+        // Answers to earlier requests are recorded before the renewal is sent, because the answer to the renewal is
+        // newer.
         let late = state.take_late();
         if let Some(node_state) = state.nodes.get_mut(node) {
             node_state.renewal_begins(now);
@@ -297,8 +299,8 @@ impl ActiveLease {
         let holds = state.holds;
         drop(state);
         late.report(&*self.observer);
-        let (resources, owner) = (self.terms.resources.clone(), self.terms.owner.clone());
-        Some(Renew { resources, owner, holds, ttl, token: self.terms.token.as_u64() })
+        let (resources, lease_id) = (self.terms.resources.clone(), self.terms.lease_id.clone());
+        Some(Renew { resources, lease_id, holds, ttl, token: self.terms.token.as_u64() })
     }
 
     /// Sends the number of holds to the nodes, without waiting for their answers.

@@ -24,7 +24,7 @@ pub(crate) async fn run(leases: Arc<Leases>) {
             let Some(lease) = leases.get(id) else { continue };
             match lease.loss_at(now) {
                 Some(reason) => drop(leases.lose(&lease, reason)),
-                // The lease was renewed meanwhile.
+                // The lease was renewed after its timer was set.
                 None => leases.expiries.set(id, lease.valid_until()),
             }
         }
@@ -41,13 +41,14 @@ pub(crate) async fn run(leases: Arc<Leases>) {
     }
 }
 
-/// Whether the end of a lease has a timer of its own, as it always has without a mutation. With the timer, a late renewal
-/// does not have to end the lease.
+/// Whether the end of a lease has a timer of its own. Without a broken rule, every end has a timer, and no late renewal
+/// has to end the lease.
 pub(crate) fn has_its_own_timer() -> bool {
     !mutation::is_on(Mutation::LossOnlyByRenewal)
 }
 
-/// Waits for the end of the lease, by a timer of the caller, and is ready no later than the end of the validity.
+/// Waits for the end of the lease. The timer belongs to the caller, so that the future is ready no later than the end
+/// of the validity.
 pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
     let context = &*leases.context;
     let early = context.clock.granularity();
@@ -57,7 +58,7 @@ pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
     loop {
         let changed = lease.changed();
         let mut changed = std::pin::pin!(changed);
-        // Subscribed before the clock is read, so that no change is missed.
+        // The subscription comes before the clock is read, so that no change is missed.
         changed.as_mut().enable();
         if let Some(reason) = lease.loss_at(context.now() + early) {
             // Timers are set early by their granularity, and the lease must not be valid after its loss is reported.
@@ -78,7 +79,7 @@ pub(crate) async fn within(context: &ClientContext, lease: &ActiveLease, left: D
     loop {
         let changed = lease.changed();
         let mut changed = std::pin::pin!(changed);
-        // Subscribed before the clock is read, so that no change is missed.
+        // The subscription comes before the clock is read, so that no change is missed.
         changed.as_mut().enable();
         if lease.remaining(context.now()) <= left {
             return;

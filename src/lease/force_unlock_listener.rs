@@ -15,22 +15,22 @@ use crate::{
 pub(super) struct ForceUnlockListener(Notify);
 
 impl ForceUnlockListener {
-    /// Subscribes at all nodes, for as long as the returned value lives.
+    /// Subscribes at all nodes, until the returned value is dropped.
     pub(super) fn subscribe(self: &Arc<Self>, context: &ClientContext) -> Vec<Subscription> {
-        let topic = names::force_unlocked(context.owners.name());
+        let topic = names::force_unlocked(context.lease_ids.name());
         let nodes = context.nodes.iter();
         nodes.map(|node| node.subscribe(&topic, Arc::clone(self) as _)).collect()
     }
 
-    /// Waits for a notice since the last call.
+    /// Waits for a notice. A notice since the last call counts.
     pub(super) fn notified(&self) -> Notified<'_> {
         self.0.notified()
     }
 }
 
 impl Listener for ForceUnlockListener {
-    /// Handles a notice. The next renewal finds force-unlocks before the subscription, because a renewal at once would be
-    /// a cost of every first lock.
+    /// Handles a notice. A new subscription does not lead to a renewal, because every first lock would pay for it. The
+    /// next regular renewal finds force-unlocks from before the subscription.
     fn notice(&self, notice: Notice) {
         if notice == Notice::Released {
             self.0.notify_one();

@@ -12,13 +12,13 @@ use crate::{clock::Instant, mutex::lock};
 /// The number of a lease of this client.
 pub(crate) type LeaseNumber = u64;
 
-/// Leases by the time at which an action is due.
+/// The leases of a client, by the time at which an action is due.
 ///
-/// Any thread may set and remove times; one task takes the due leases.
+/// Any thread may set and remove times. One task takes the due leases.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseTimers {
     due: Mutex<DueActions>,
-    /// Notified if an action becomes due before the task wakes.
+    /// Notified if an action becomes due before the time until which the task sleeps.
     earlier: Notify,
 }
 
@@ -26,8 +26,8 @@ pub(crate) struct LeaseTimers {
 struct DueActions {
     by_time: BTreeSet<(Instant, LeaseNumber)>,
     by_lease: BTreeMap<LeaseNumber, Instant>,
-    /// The time until which the task sleeps. The time stays if the action at that time is removed, so that short locks do
-    /// not wake the task.
+    /// The time until which the task sleeps. If the action at that time is removed, the time stays, so that a sequence
+    /// of short locks does not wake the task for each lock.
     armed: Option<Instant>,
 }
 
@@ -63,8 +63,8 @@ impl LeaseTimers {
         taken
     }
 
-    /// Returns the time until which the task may sleep. The task calls this before each sleep. If no lease is due any
-    /// more, the time stays, because another lock usually follows a short lock.
+    /// Returns the time until which the task may sleep. The task calls this before each sleep. If there are no leases
+    /// left, the time of the last call stays, because another lock usually follows a short lock.
     pub(crate) fn arm(&self, now: Instant) -> Option<Instant> {
         let mut due = lock(&self.due);
         let before = due.armed.filter(|armed| *armed > now);
@@ -72,7 +72,7 @@ impl LeaseTimers {
         due.armed
     }
 
-    /// Waits for an action that is due earlier than all others, since the last call.
+    /// Waits until an action is set that is due before the time of the last [`arm`](Self::arm).
     pub(crate) async fn earlier(&self) {
         self.earlier.notified().await;
     }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn due_leases_are_taken_once_in_the_order_of_their_last_times() {
+    fn due_leases_are_returned_once_in_the_order_of_their_newest_times() {
         let timers = LeaseTimers::default();
         for (lease, due) in [(1, 30), (2, 10), (3, 20), (2, 40), (4, 20)] {
             timers.set(lease, at(due));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lease_that_is_due_before_the_wake_wakes_the_task() {
+    fn the_task_is_woken_only_by_a_lease_due_before_its_timer() {
         let timers = LeaseTimers::default();
         timers.set(1, at(10));
         assert!(timers.earlier().now_or_never().is_some());

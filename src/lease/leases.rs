@@ -34,8 +34,8 @@ pub(crate) struct Leases {
     ended_with_runtime: Mutex<BTreeSet<Resource>>,
     next: AtomicU64,
     pub(super) force_unlock_listener: Arc<ForceUnlockListener>,
-    /// The listener for force-unlocks. It is made for the first lease, because a client without leases needs no channel at
-    /// a node.
+    /// The subscriptions of the listener for force-unlocks. The first lease creates them, because a client without
+    /// leases needs no channel at a node.
     force_unlock_subscriptions: OnceLock<Vec<Subscription>>,
 }
 
@@ -60,8 +60,8 @@ impl Leases {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let observer = Arc::clone(&context.observer);
         let lease = Arc::new(ActiveLease::new(id, acquired, context.now(), observer));
-        // The report is first, since the observer may be foreign code. After a panic there is no guard, and the watchdog
-        // must not renew the lease.
+        // The report is first, since the observer may be foreign code. If the observer panics, there is no guard, and
+        // the watchdog must not renew the lease.
         let observed: Arc<dyn ObservedLease> = Arc::clone(&lease) as _;
         context.observer.lease_granted(&observed);
         lock(&self.active).insert(id, Arc::clone(&lease));
@@ -70,7 +70,7 @@ impl Leases {
             self.renewals.set(id, lease.renewal_due());
         }
         self.force_unlock_subscriptions.get_or_init(|| self.force_unlock_listener.subscribe(context));
-        // A close between the attempt and now has not ended this lease.
+        // A close since the attempt began has not ended this lease, which was not registered yet.
         if let Some(reason) = context.closed_reason() {
             self.lose(&lease, LossReason::Closed(reason));
         }
@@ -78,7 +78,7 @@ impl Leases {
         lease
     }
 
-    /// Makes the renewal of every lease due now, because a lease was force-unlocked.
+    /// Makes every lease due for a renewal now, because a lease was force-unlocked.
     pub(super) fn renew_all(&self) {
         let now = self.context.now();
         let leases: Vec<_> = lock(&self.active).keys().copied().collect();
@@ -113,8 +113,8 @@ impl Leases {
         lock(&self.ended_with_runtime).clone()
     }
 
-    /// Gives a hold back. With the last hold, the lease ends as `end`, without a wait for the answers to the unlock. The
-    /// next lock reads the answer of the queue node.
+    /// Gives a hold back. With the last hold, the lease ends as `end`. This does not wait for the answers to the
+    /// unlock, and the next lock call reads the answer of the queue node.
     pub(crate) fn leave_without_waiting(&self, lease: &ActiveLease, end: LeaseEnd) -> UnlockOutcome {
         let left = lease.leave(self.context.now());
         let replies = match left {
@@ -126,8 +126,8 @@ impl Leases {
         left
     }
 
-    /// Handles the end of the active phase of a lease: deregisters the lease, unlocks it at all nodes, and reports the end.
-    /// The report is last, since the observer may be foreign code: a panic leaves no key on a node.
+    /// Handles the end of the active phase of a lease: deregisters the lease, unlocks all nodes, and reports the end.
+    /// The report is last, since the observer may be foreign code, and its panic must leave no key on a node.
     pub(super) fn end(&self, lease: &ActiveLease, end: LeaseEnd) -> Vec<(usize, Reply)> {
         self.deregister(lease);
         let replies = self.submit_unlock(lease);
@@ -135,7 +135,8 @@ impl Leases {
         replies
     }
 
-    /// Ends a lease and transfers its only hold to another lease. The drop of the returned value submits the unlock.
+    /// Ends a lease whose only hold is transferred to another lease. The unlock is submitted when the returned value is
+    /// dropped.
     pub(crate) fn transfer(&self, lease: &Arc<ActiveLease>) -> Result<Transferred<'_>, LeaseLost> {
         match lease.leave(self.context.now()) {
             UnlockOutcome::Lost(reason) => {
@@ -168,7 +169,7 @@ impl Leases {
     }
 }
 
-/// An ended lease whose hold is transferred to another lease. The drop submits the unlock.
+/// An ended lease whose hold is transferred to another lease. The unlock is submitted on drop.
 #[derive(Debug)]
 pub(crate) struct Transferred<'a> {
     leases: &'a Leases,

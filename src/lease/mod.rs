@@ -1,4 +1,14 @@
 //! Active leases: their renewal, expiry and unlock.
+//!
+//! ```text
+//!                                 the last hold is given back
+//!   won attempt ──> Active ──┬────────────────────────────────────────> Unlocked ──┐
+//!                    │  ▲    │  expired, revoked, hold limit or closed             ├──> unlock at all nodes
+//!                    └──┘    └────────────────────────────────────────> Lost ──────┘
+//!                   renewal
+//! ```
+//!
+//! The watchdog renews leases and finds revoked leases. The expiry ends leases at the end of their validity.
 
 pub(crate) mod active_lease;
 pub(crate) mod expiry;

@@ -11,17 +11,17 @@ const FIRST_DELAY: Duration = Duration::from_millis(1);
 /// the default ttl, and then two per second.
 const GROWTH: u32 = 4;
 
-/// The limit for the rate of answers to notices. An answer is a renewal of all leases at every node, and any program that
-/// may publish could request renewals without an end.
+/// The limit for the rate of answers to notices. An answer is a renewal of all leases at every node. Without a limit,
+/// any program that may publish on a node could cause an endless series of renewals.
 ///
-/// After a quiet time, a notice is answered at once. For one force-unlock, the nodes send their notices one after the
-/// other, and the first notice may arrive before the other nodes have unlocked. Therefore the delays begin short, and
-/// grow while notices arrive: the delay of an answer is about the age of the burst, and at most the longest delay.
+/// After a quiet time, a notice is answered at once. For one force-unlock, each node sends a notice, and the first
+/// notice may arrive before the other nodes have unlocked. Therefore the first delay is short, and delays grow while
+/// notices arrive. The delay of an answer is about the age of the burst, and at most the longest delay.
 ///
 /// # Invariants
 ///
 /// 1. No notice waits for longer than the longest delay.
-/// 2. Between two answers in a burst is at least one delay, and the delays grow up to the longest.
+/// 2. Two answers in a burst are at least one delay apart, and delays grow up to the longest delay.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateLimit {
     not_before: Instant,
@@ -34,7 +34,7 @@ impl RateLimit {
         Self { not_before: now, delay: Duration::ZERO, longest }
     }
 
-    /// The earliest time of the next answer.
+    /// Returns the earliest time of the next answer.
     pub(super) fn not_before(&self) -> Instant {
         self.not_before
     }
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_in_a_flood_grow_up_to_the_longest_and_start_again_after_quiet() {
+    fn delays_grow_in_a_flood_to_the_longest_delay_and_reset_after_quiet() {
         let mut limit = RateLimit::new(at(0), Duration::from_millis(500));
         let mut flood = |from: u64, answers: usize| -> Vec<u64> {
             let mut now = at(from);
@@ -70,6 +70,6 @@ mod tests {
         };
         assert_eq!(flood(0, 8), [0, 1, 5, 21, 85, 341, 841, 1341]);
         assert_eq!(flood(2_342, 4), [0, 1, 5, 21]);
-        assert_eq!(flood(2_342 + 21 + 64 + 64, 3), [0, 256, 756], "not yet quiet");
+        assert_eq!(flood(2_342 + 21 + 64 + 64, 3), [0, 256, 756], "the quiet time was too short for a reset");
     }
 }

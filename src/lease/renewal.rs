@@ -28,7 +28,7 @@ pub(crate) struct Renewal {
     tally: RenewalTally,
     extends: bool,
     outcome: Option<RenewalOutcome>,
-    /// The validity that was left when a quorum had answered, as a share of the ttl.
+    /// The validity that was left when a quorum had confirmed, as a share of the ttl.
     margin: Option<f64>,
 }
 
@@ -39,24 +39,24 @@ pub(crate) enum RenewalReason {
     Time,
     /// An extension of the validity, with a proof that no later lease was granted.
     Proof,
-    /// A report of the number of holds. The end of the lease stays.
+    /// A report of the number of holds. The validity does not change.
     Holds,
 }
 
 impl Renewal {
-    /// A renewal that is sent after `start`. The renewal extends a lease with renewals by the watchdog. Any other lease is
-    /// only queried, unless the caller sets `extends`.
+    /// Creates a renewal that is sent after `start`. The renewal extends the lease if the watchdog renews the lease.
+    /// Otherwise the renewal only queries the lease, unless the caller sets `extends`.
     pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
         let (tally, extends) = (RenewalTally::new(electorate), lease.terms.is_renewed);
         Self { lease, start, tally, extends, outcome: None, margin: None }
     }
 
-    /// Returns the ttl to send: the rest of the validity if the renewal does not extend the lease.
+    /// Returns the ttl to send. If the renewal does not extend the lease, this is the rest of the validity.
     pub(crate) fn ttl(&self, now: Instant) -> Duration {
         if self.extends { self.lease.ttl() } else { self.lease.valid_until().saturating_duration_since(now) }
     }
 
-    /// Handles a node's answer. Returns the outcome once, when this answer decides it.
+    /// Handles the answer of a node. Returns the outcome if this answer decides the renewal.
     pub(crate) fn on_answer(
         &mut self,
         node: usize,
@@ -75,8 +75,8 @@ impl Renewal {
         self.outcome
     }
 
-    /// Whether the quorum answered inside the old validity. If so, this extends the lease, unless the renewal has another
-    /// reason.
+    /// Whether the quorum answered inside the old validity. If so, and if the renewal extends the lease, the validity
+    /// is extended.
     fn counts(&mut self, clock: &dyn Clock) -> bool {
         if self.extends {
             let left = self.lease.remaining(clock.now());
@@ -87,8 +87,7 @@ impl Renewal {
         }
     }
 
-    /// Returns the report for the observer, once the outcome is decided. A renewal that only sends the number of holds has
-    /// no report.
+    /// Returns the report for the observer, if the outcome is decided and the renewal extends the lease.
     pub(crate) fn report(&self, now: Instant) -> Option<Renewed> {
         let outcome = self.outcome.filter(|_| self.extends)?;
         Some(Renewed { outcome, took: now.saturating_duration_since(self.start), margin: self.margin })
@@ -99,7 +98,8 @@ impl Renewal {
 ///
 /// # Cancel safety
 ///
-/// Dropping the future leaves the renewals that were sent. Renewals never shorten a lease, and the unlock deletes the keys.
+/// The nodes may still execute the renewals that were sent. This is harmless, because a renewal never shortens a lease,
+/// and the unlock deletes the keys.
 pub(crate) async fn renew_now(
     leases: &Leases,
     lease: &Arc<ActiveLease>,
@@ -145,8 +145,8 @@ pub(crate) async fn renew_now(
     if let Some(renewed) = renewal.report(context.now()) {
         context.observer.renewed(&renewed);
     }
-    let LeaseTerms { resource, owner, token, .. } = &lease.terms;
-    tracing::debug!(%resource, id = %owner, %token, ?outcome, "renewal on request");
+    let LeaseTerms { resource, lease_id, token, .. } = &lease.terms;
+    tracing::debug!(%resource, id = %lease_id, %token, ?outcome, "renewal on request");
     match outcome {
         Some(RenewalOutcome::Renewed) => Ok(renewal.tally.is_proven()),
         Some(RenewalOutcome::Revoked) => {

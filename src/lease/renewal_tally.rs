@@ -15,39 +15,39 @@ use crate::{
 pub(super) struct RenewalTally {
     electorate: Electorate,
     tally: Tally,
-    /// The nodes that had given no larger token before this round.
+    /// The nodes whose answers show that they had given no larger token before this round.
     proofs: NodeSet,
-    /// The nodes that refuse the lease for good, because a tombstone of the lease is there.
-    gone: NodeSet,
-    /// The lease ids at nodes that lost the lease: `None` for a lock of another kind.
-    taken: Vec<Option<LeaseId>>,
+    /// The nodes with a tombstone of the lease, which refuse the lease for good.
+    with_tombstone: NodeSet,
+    /// The lease id that each node has in place of this lease; `None` for a lock of another library.
+    other_leases: Vec<Option<LeaseId>>,
 }
 
 impl RenewalTally {
     pub(super) fn new(electorate: Electorate) -> Self {
-        let (proofs, gone, taken) = (NodeSet::EMPTY, NodeSet::EMPTY, Vec::new());
-        Self { electorate, tally: Tally::new(electorate), proofs, gone, taken }
+        let (proofs, with_tombstone, other_leases) = (NodeSet::EMPTY, NodeSet::EMPTY, Vec::new());
+        Self { electorate, tally: Tally::new(electorate), proofs, with_tombstone, other_leases }
     }
 
     pub(super) fn record(&mut self, node: usize, answer: &Answer) {
         match answer {
             Answer::Renewed { proves: true } => self.proofs.insert(node),
-            Answer::Tombstone => self.gone.insert(node),
-            // Readers need not be the same at two nodes.
-            Answer::Held(holder) if !holder.owner.as_ref().is_some_and(LeaseId::is_of_readers) => {
-                self.taken.push(holder.owner.clone());
+            Answer::Tombstone => self.with_tombstone.insert(node),
+            // Readers are left out, because two nodes may name different readers.
+            Answer::Held(holder) if !holder.lease_id.as_ref().is_some_and(LeaseId::is_of_readers) => {
+                self.other_leases.push(holder.lease_id.clone());
             }
             _ => {}
         }
         self.tally.vote(node, matches!(answer, Answer::Renewed { .. }));
     }
 
-    /// Returns the outcome by the answers alone. A `Renewed` may still be too late for the lease.
+    /// Returns the outcome according to the answers alone. `Renewed` may still be too late for the lease.
     pub(super) fn outcome(&self) -> Option<RenewalOutcome> {
         match self.tally.result() {
             TallyResult::Won => Some(RenewalOutcome::Renewed),
             TallyResult::Lost if self.is_out_of_reach() => Some(RenewalOutcome::Revoked),
-            // A failure needs the answers of all nodes, because a later answer may show that no quorum is possible.
+            // A failure needs the answers of all nodes, because a later answer may show that the lease is revoked.
             TallyResult::Lost if self.open().is_empty() => Some(RenewalOutcome::Failed),
             _ => None,
         }
@@ -68,12 +68,13 @@ impl RenewalTally {
         self.electorate.is_quorum(self.proofs.union(self.open()))
     }
 
-    /// Whether no renewal can get a quorum any more, because too many nodes refuse the lease for good or have one other
-    /// lease. If nodes have several other leases, their votes are split, and these leases are about to be rolled back.
+    /// Whether no renewal can get a quorum any more, because too many nodes have a tombstone of the lease or have the
+    /// same other lease. If nodes have several other leases, votes are split, and these leases are probably about to be
+    /// rolled back.
     fn is_out_of_reach(&self) -> bool {
-        let of = |one: &Option<LeaseId>| self.taken.iter().filter(|other| *other == one).count();
-        let taken = self.taken.iter().map(of).max().unwrap_or(0);
-        self.electorate.nodes() - (self.gone.len() + taken).min(self.electorate.nodes())
+        let of = |one: &Option<LeaseId>| self.other_leases.iter().filter(|other| *other == one).count();
+        let most = self.other_leases.iter().map(of).max().unwrap_or(0);
+        self.electorate.nodes() - (self.with_tombstone.len() + most).min(self.electorate.nodes())
             < self.electorate.needed()
     }
 }
@@ -89,15 +90,15 @@ mod tests {
     const PROVEN: Answer = Answer::Renewed { proves: true };
     const SILENT: Answer = Answer::Error(NodeError::TimedOut);
 
-    fn held_by(owner: Option<LeaseId>) -> Answer {
-        Answer::Held(Holder { resource: 0, owner, remaining: Duration::from_secs(1), counter: 0 })
+    fn held_by(lease_id: Option<LeaseId>) -> Answer {
+        Answer::Held(Holder { resource: 0, lease_id, remaining: Duration::from_secs(1), counter: 0 })
     }
 
-    fn held(owner: Option<&str>) -> Answer {
-        held_by(owner.map(|owner| LeaseId::from_wire(owner.as_bytes())))
+    fn held(lease_id: Option<&str>) -> Answer {
+        held_by(lease_id.map(|lease_id| LeaseId::from_wire(lease_id.as_bytes())))
     }
 
-    /// Three of five, after these answers of nodes 0, 1, ...
+    /// Returns a tally with a quorum of three of five nodes, after these answers of nodes 0, 1, ...
     fn tally(answers: &[Answer]) -> RenewalTally {
         let mut tally = RenewalTally::new(Electorate::new(5, 3));
         answers.iter().enumerate().for_each(|(node, answer)| tally.record(node, answer));
@@ -109,28 +110,31 @@ mod tests {
     }
 
     #[test]
-    fn a_quorum_renews() {
+    fn a_renewal_succeeds_with_a_quorum_of_answers() {
         assert_eq!(outcome(&[RENEWED, RENEWED]), None);
         assert_eq!(outcome(&[RENEWED, SILENT, RENEWED, RENEWED]), Some(RenewalOutcome::Renewed));
     }
 
     #[test]
-    fn a_renewal_has_failed_once_all_have_answered_without_a_quorum() {
+    fn a_renewal_fails_once_all_nodes_have_answered_without_a_quorum() {
         assert_eq!(outcome(&[SILENT, SILENT, SILENT]), None);
         assert_eq!(outcome(&[SILENT, SILENT, SILENT, RENEWED, RENEWED]), Some(RenewalOutcome::Failed));
     }
 
     #[test]
-    fn a_renewal_ends_as_revoked_when_no_quorum_is_possible() {
-        let theirs = || held(Some("theirs"));
+    fn a_renewal_returns_revoked_if_another_lease_or_tombstones_exclude_a_quorum() {
+        let held_elsewhere = || held(Some("other"));
         assert_eq!(outcome(&[Answer::Tombstone, Answer::Tombstone]), None);
-        assert_eq!(outcome(&[Answer::Tombstone, theirs(), theirs()]), Some(RenewalOutcome::Revoked));
+        assert_eq!(
+            outcome(&[Answer::Tombstone, held_elsewhere(), held_elsewhere()]),
+            Some(RenewalOutcome::Revoked)
+        );
         let foreign = || held(None);
         assert_eq!(outcome(&[foreign(), foreign(), foreign()]), Some(RenewalOutcome::Revoked));
-        // The votes are split between two owners, which are about to roll back.
-        let split = [theirs(), theirs(), held(Some("third")), held(Some("third"))];
+        // The votes are split between two lease ids, whose clients are about to roll back.
+        let split = [held_elsewhere(), held_elsewhere(), held(Some("third")), held(Some("third"))];
         assert_eq!(outcome(&split), None);
-        // Readers need not be the same.
+        // `of_readers` stands for any readers, so these nodes may be held by different readers.
         let readers = || held_by(Some(LeaseId::of_readers()));
         assert_eq!(outcome(&[readers(), readers(), readers(), readers()]), None);
         assert_eq!(
@@ -140,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quorum_of_proofs_proves_and_may_as_long_as_enough_nodes_are_open() {
+    fn a_renewal_proves_the_lease_with_a_quorum_of_proofs() {
         assert!(tally(&[PROVEN, PROVEN, PROVEN]).is_proven());
         let without = tally(&[PROVEN, RENEWED, RENEWED, PROVEN]);
         assert!(!without.is_proven() && without.may_prove());

@@ -16,7 +16,8 @@ use crate::{
     values::NodeReplies,
 };
 
-/// Gives a hold back, and waits until a quorum has confirmed, or none can. The return of the last hold unlocks the lease.
+/// Gives a hold back, and waits until a quorum has confirmed, or until no quorum can confirm any more. The return of
+/// the last hold unlocks the lease.
 ///
 /// # Errors
 ///
@@ -55,8 +56,8 @@ async fn confirm_unlock(
     }
     queue_node.defer(context, &lease.terms.resources, open);
     let node_replies = tally.node_replies(context);
-    let LeaseTerms { resource, owner, token, .. } = &lease.terms;
-    tracing::debug!(%resource, id = %owner, %token, replies = %node_replies, "unlock");
+    let LeaseTerms { resource, lease_id, token, .. } = &lease.terms;
+    tracing::debug!(%resource, id = %lease_id, %token, replies = %node_replies, "unlock");
     if tally.found_nothing() { Err(lease.lost(LossReason::Revoked)) } else { Ok(node_replies) }
 }
 
@@ -67,7 +68,8 @@ async fn renew_holds(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<NodeRe
         false => Ok(false),
     };
     match renewed {
-        // The nodes had no lease. Any other loss is later than the return of this hold, and no loss of this guard.
+        // Nodes no longer had the lease. Any other loss came after the return of this hold, and does not concern its
+        // guard.
         Err(Error::LeaseLost(lost)) if lost.reason == LossReason::Revoked => Err(lost),
         _ => Ok(lease.node_replies(&leases.context)),
     }

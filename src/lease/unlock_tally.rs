@@ -16,9 +16,9 @@ pub(crate) struct UnlockTally {
     electorate: Electorate,
     /// The nodes that deleted the lease.
     deleted: NodeSet,
-    /// The nodes that did not have the lease (any more).
+    /// The nodes that did not have the lease, or no longer.
     absent: NodeSet,
-    /// Whether the resource has waiters, by each node that reports so.
+    /// The nodes that report whether the resource has waiters, with their reports.
     pub(super) has_waiters: Vec<(usize, bool)>,
     votes: Vec<NodeReply>,
     pub(crate) open: NodeSet,
@@ -52,7 +52,7 @@ impl UnlockTally {
         Self {
             electorate: context.settings.electorate,
             deleted: NodeSet::EMPTY,
-            // A node that needs no unlock has received no request of the lease.
+            // A node that was sent no unlock has received no request of the lease.
             absent: context.settings.electorate.all().without(asked),
             has_waiters: Vec::new(),
             votes: (0..nodes).map(vote).collect(),
@@ -69,21 +69,22 @@ impl UnlockTally {
         }
         match answer {
             Answer::Unlocked { deleted: 0 } => self.absent.insert(node),
-            // A node that deletes no key now may have deleted the key by an earlier unlock, so this is no evidence of a
+            // A node that finds no key may have deleted the key by an earlier unlock, so its answer is no evidence of a
             // loss.
             Answer::Unlocked { .. } | Answer::UnlockedBefore => self.deleted.insert(node),
             _ => {}
         }
     }
 
-    /// Handles the deadline: records the nodes without an answer as timed out.
+    /// Handles the deadline. Records the nodes without an answer as timed out.
     fn time_out(&mut self) {
         for vote in self.votes.iter_mut().filter(|vote| **vote == NodeReply::Pending) {
             *vote = NodeReply::Failed(NodeError::TimedOut);
         }
     }
 
-    /// Returns the reply of each node. A node that was sent no request of the lease has no key to unlock.
+    /// Returns the reply of each node. A node that was sent no request of the lease counts as unlocked, because it has
+    /// no key.
     pub(crate) fn node_replies(&self, context: &ClientContext) -> NodeReplies {
         context.replies(self.votes.iter().map(|reply| match reply {
             NodeReply::NotAsked => NodeReply::Done,

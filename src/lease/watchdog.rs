@@ -1,4 +1,18 @@
 //! The watchdog, which renews leases that are due together.
+//!
+//! ```text
+//!   event                                         decision
+//!   ─────                                         ────────
+//!   leases are due ───────────────────────────>   queue a batch for every node
+//!   force-unlock notice, by the rate limit ───>   make all leases due
+//!   a node has no call in flight ─────────────>   send the next batch, or fail a stale batch
+//!   answer of a node, or its deadline ────────>   count the answer in each renewal of the batch
+//!
+//!   outcome of a renewal:   Renewed ──> due again at a third of the ttl
+//!                           Failed ───> due again after a twelfth of the ttl
+//!                           Revoked ──> end the lease
+//!                           TooLate ──> none, because the expiry ends the lease
+//! ```
 
 use std::{
     collections::VecDeque,
@@ -27,7 +41,7 @@ const WINDOW_SHARE: u32 = 60;
 /// The share of a ttl after which a failed renewal is tried again.
 const RETRY_SHARE: u32 = 12;
 
-/// Renews the leases of one client, each at a third of its ttl, until the drop of the future.
+/// Renews the leases of one client, each at a third of its ttl, until the future is dropped.
 ///
 /// Every node has at most one renewal call in flight, independent of the other nodes, so that a slow node delays no other
 /// node.
@@ -68,8 +82,8 @@ pub(crate) async fn run(leases: Arc<Leases>) {
 #[derive(Debug)]
 struct RenewalBatch {
     renewals: Mutex<Vec<Renewal>>,
-    /// The time of the next renewal of the leases. A node that was not sent the batch before that time is too slow, and
-    /// misses the batch.
+    /// The time of the next renewal of the leases. A node that could not be sent the batch before that time is too
+    /// slow, and the batch fails there.
     stale_at: Instant,
 }
 
@@ -96,7 +110,7 @@ fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<RenewalBatch>> {
     if first.is_empty() {
         return Vec::new();
     }
-    // A call is sent anyway, and includes the leases that are due soon.
+    // Since a call must be sent anyway, it includes the leases that are due soon.
     let soon = leases.renewals.take_due(now + window);
     let due: Vec<Arc<ActiveLease>> = first.into_iter().chain(soon).filter_map(|id| leases.get(id)).collect();
     let electorate = leases.context.settings.electorate;
@@ -117,8 +131,8 @@ fn window(leases: &Leases) -> Duration {
     leases.context.settings.ttl / WINDOW_SHARE
 }
 
-/// Waits for a notice of a force-unlock, and for the time at which it may be answered. The notice is not taken before that
-/// time.
+/// Waits for the time at which a notice may be answered, and then for a notice of a force-unlock. If the future is
+/// dropped before that time, the notice is kept.
 async fn force_unlocked(leases: &Leases, not_before: Instant) {
     if leases.context.now() < not_before {
         leases.context.clock.sleep_until(not_before).await;
@@ -208,21 +222,21 @@ impl NodeRenewals {
 /// Handles the outcome of a renewal.
 fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
     tracing::debug!(
-        resource = %lease.terms.resource, id = %lease.terms.owner, token = %lease.terms.token, ?outcome,
+        resource = %lease.terms.resource, id = %lease.terms.lease_id, token = %lease.terms.token, ?outcome,
         "renewal"
     );
     if !lease.is_held() {
         return;
     }
     match outcome {
-        // A lease without renewal was only queried.
+        // A lease that the watchdog does not renew was only queried.
         RenewalOutcome::Renewed | RenewalOutcome::Failed if !lease.terms.is_renewed => {}
         RenewalOutcome::Renewed => leases.renewals.set(lease.id, lease.renewal_due()),
         RenewalOutcome::Failed => {
             leases.renewals.set(lease.id, leases.context.now() + retry_delay(lease.ttl()))
         }
         RenewalOutcome::Revoked => drop(leases.lose(lease, LossReason::Revoked)),
-        // The expiry ends it.
+        // The expiry ends the lease.
         RenewalOutcome::TooLate if expiry::has_its_own_timer() => {}
         RenewalOutcome::TooLate => drop(leases.lose(lease, LossReason::Expired)),
     }

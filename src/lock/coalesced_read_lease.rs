@@ -28,7 +28,8 @@ struct LeaseTable {
     sweep_at: usize,
 }
 
-/// A read lease that tasks of one client share: the tasks that arrive during the acquisition, or for as long again.
+/// A read lease that tasks of one client share: the tasks that arrive during the acquisition, or within the same time
+/// after it.
 #[derive(Debug, Default)]
 pub(super) struct CoalescedReadLease {
     /// The entrance of a task that acquires or joins the lease.
@@ -55,8 +56,8 @@ impl CoalescedReadLeases {
 }
 
 impl CoalescedReadLease {
-    /// Adds a hold to the lease, for a task that arrived at `arrived`: if the lease could be joined at that time, and
-    /// more than half of its ttl is left. The caller has to give the hold back.
+    /// Adds a hold to the lease, for a task that arrived at `arrived`. Returns `None` if the lease could not be joined
+    /// at that time, or if less than half of its ttl is left. The caller has to give the hold back.
     pub(super) fn join(&self, arrived: Instant, now: Instant) -> Option<Arc<ActiveLease>> {
         let lease = lock(&self.lease).upgrade()?;
         let is_long_enough = lease.remaining(now) > lease.ttl() / 2;

@@ -8,7 +8,7 @@ use crate::{client::context::ClientContext, clock::Instant, error::Error};
 #[derive(Debug, Default)]
 pub(super) struct Entrance(Mutex<()>);
 
-/// The permission of the task that has entered. Its drop lets the next task enter.
+/// The permission of the task that has entered. The next task enters when the permission is dropped.
 pub(super) type Entered<'a> = MutexGuard<'a, ()>;
 
 impl Entrance {

@@ -28,11 +28,11 @@ pub(crate) async fn force_unlock(
     let resources = checked.resources.clone();
     let force = Request::one(Operation::ForceUnlock(ForceUnlock { resources }), deadline);
     let replies = context.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
-    for (owner, is_reader) in named_owners(collect(context, asked, deadline).await) {
+    for (lease_id, is_reader) in named_leases(collect(context, asked, deadline).await) {
         let resources = checked.resources.clone();
         let resources = if is_reader { resources.shared() } else { resources.exclusive() };
         let unlock =
-            Unlock { resources, owner, notify: false, tombstone: Tombstone::Always, has_waiters: false };
+            Unlock { resources, lease_id, notify: false, tombstone: Tombstone::Always, has_waiters: false };
         let unlock = Request::one(Operation::Unlock(unlock), context.latest_expiry());
         context.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }
@@ -47,12 +47,13 @@ pub(crate) async fn force_unlock(
 }
 
 /// Returns the lease ids that the nodes name as holders, and whether each belongs to a reader.
-fn named_owners(answers: Vec<Answer>) -> BTreeSet<(LeaseId, bool)> {
-    let owners = |answer| {
+fn named_leases(answers: Vec<Answer>) -> BTreeSet<(LeaseId, bool)> {
+    let lease_ids = |answer| {
         let Answer::Inspected(inspection) = answer else { return Vec::new() };
-        let owner = inspection.held.and_then(|held| held.owner).filter(|owner| !owner.is_of_readers());
-        let readers = inspection.readers.into_iter().map(|(owner, _)| (owner, true));
-        owner.map(|owner| (owner, false)).into_iter().chain(readers).collect()
+        let lease_id =
+            inspection.held.and_then(|held| held.lease_id).filter(|lease_id| !lease_id.is_of_readers());
+        let readers = inspection.readers.into_iter().map(|(lease_id, _)| (lease_id, true));
+        lease_id.map(|lease_id| (lease_id, false)).into_iter().chain(readers).collect()
     };
-    answers.into_iter().flat_map(owners).collect()
+    answers.into_iter().flat_map(lease_ids).collect()
 }

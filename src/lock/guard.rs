@@ -40,8 +40,8 @@ pub struct LockGuard {
 /// The guard of a shared lease, which is held together with other readers for as long as it is valid and this guard
 /// lives. The guard derefs to [`Lease`], which has the methods of the lease.
 ///
-/// The drop unlocks, as the drop of a [`LockGuard`] does. A reader has to unlock before it can write, because two readers
-/// that upgrade would wait for each other.
+/// The drop unlocks, as the drop of a [`LockGuard`] does. A reader that wants to write has to unlock first, because two
+/// readers that upgrade would wait for each other.
 ///
 /// ```compile_fail,E0599
 /// # async fn downgrade(guard: redquorum::ReadGuard) {
@@ -60,10 +60,10 @@ impl LockGuard {
     /// Unlocks, and waits up to a node timeout for a quorum to confirm. `Ok` means that the lease was valid until
     /// the call.
     ///
-    /// The replies show the nodes that have confirmed so far, and
-    /// [`NodeReplies::has_quorum`](crate::error::NodeReplies::has_quorum) whether these are a quorum. Too few
-    /// confirmations are no error, because the work was protected. The unlock continues in the background until the last
-    /// key of the lease has expired, except on a node that refuses it for good (a key of another type, a missing
+    /// The replies show the nodes that have confirmed until now, and
+    /// [`NodeReplies::has_quorum`](crate::error::NodeReplies::has_quorum) whether these nodes are a quorum. Too few
+    /// confirmations are no error, because the work was protected. The unlock continues in the background until the
+    /// last key of the lease has expired, except on a node that refuses it for good (a key of another type, a missing
     /// permission).
     ///
     /// If the lease has other guards (a re-entry of an [`Owner`](crate::Owner), or tasks that share a lease to read),
@@ -127,7 +127,8 @@ impl LockGuard {
         self.is_given_back = true;
         let transferred = client.leases.transfer(&lease)?;
         // Every node replaces the key in one step, and a quorum has done so before the end of the write lease.
-        let outcome = attempt_to_downgrade(context, &checked, &lease.terms.owner, lease.valid_until()).await;
+        let outcome =
+            attempt_to_downgrade(context, &checked, &lease.terms.lease_id, lease.valid_until()).await;
         let read = match outcome {
             AttemptOutcome::Acquired(acquired) => {
                 Self::new(Arc::clone(&client), client.leases.adopt(acquired))
@@ -194,7 +195,7 @@ impl Drop for LockGuard {
             UnlockOutcome::Unlocked => {
                 let lease = &self.lease.active;
                 tracing::debug!(
-                    resource = %lease.terms.resource, id = %lease.terms.owner, token = %lease.terms.token,
+                    resource = %lease.terms.resource, id = %lease.terms.lease_id, token = %lease.terms.token,
                     "unlock by drop"
                 );
             }

@@ -124,7 +124,7 @@ impl Inspection {
         self.nodes().filter(|node| node.holder().is_ok()).count() - self.differing().count()
     }
 
-    /// Returns the nodes whose answer differs from that of the quorum.
+    /// Returns the nodes whose answers differ from the answer of the quorum.
     pub fn differing(&self) -> impl Iterator<Item = &NodeInspection> {
         let named = self.named();
         self.nodes().filter(move |node| match named {
@@ -216,11 +216,12 @@ mod tests {
         values::NodeError,
     };
 
-    /// The inspection by one word for each node: a letter and a digit for a lease and its remaining seconds, `-` for a
-    /// free resource, `?` for no answer, `q` for a quarantine.
-    fn view(nodes: &str) -> Inspection {
+    /// Returns an inspection with these answers, one word for each node. A letter and a digit stand
+    /// for a lease id and its remaining seconds, `-` for a free resource, `?` for no answer, `q`
+    /// for a node in quarantine.
+    fn inspection(nodes: &str) -> Inspection {
         let held = |held: &str| HolderInfo {
-            owner: Some(LeaseId::from_wire(&held.as_bytes()[..1])),
+            lease_id: Some(LeaseId::from_wire(&held.as_bytes()[..1])),
             holds: 1,
             remaining: held[1..].parse().ok().map(Duration::from_secs),
         };
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quorum_decides_and_unknown_votes_are_neither_free_nor_held() {
+    fn the_state_is_unclear_if_unknown_votes_could_decide() {
         for (nodes, state) in [
             ("a1 a2 a3 - -", LockState::Held),
             ("a1 a2 b3 - -", LockState::Free),
@@ -261,15 +262,15 @@ mod tests {
             ("a1 - q", LockState::Unclear),
             ("- - q", LockState::Free),
         ] {
-            assert_eq!(view(nodes).state(), state, "{nodes}");
+            assert_eq!(inspection(nodes).state(), state, "{nodes}");
         }
     }
 
     #[test]
-    fn the_remaining_ttl_is_how_long_a_quorum_lasts() {
-        let view = view("a1 a9 a3 a7 -");
-        assert_eq!(view.remaining(), Some(Duration::from_secs(3)));
-        assert_eq!(view.holder(), Some(&LeaseId::from_wire(b"a")));
-        assert_eq!(view.holds(), 1);
+    fn the_remaining_ttl_ends_when_a_quorum_no_longer_holds() {
+        let inspection = inspection("a1 a9 a3 a7 -");
+        assert_eq!(inspection.remaining(), Some(Duration::from_secs(3)));
+        assert_eq!(inspection.holder(), Some(&LeaseId::from_wire(b"a")));
+        assert_eq!(inspection.holds(), 1);
     }
 }

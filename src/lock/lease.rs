@@ -62,7 +62,7 @@ impl Lease {
     /// Returns the lease id, which inspections and errors show.
     #[must_use]
     pub fn id(&self) -> &LeaseId {
-        &self.active.terms.owner
+        &self.active.terms.lease_id
     }
 
     /// Returns the number of guards: more than 1 after a re-entry of the [`Owner`](crate::Owner), or if tasks of one
@@ -114,7 +114,7 @@ impl Lease {
     /// nodes answer and `left` is well below two thirds of the ttl.
     ///
     /// Use this for work that takes time to stop, and must have stopped by the end of the lease. The future is usually
-    /// ready a millisecond or two after the instant, while [`lost`](Self::lost) reports the end itself, never late.
+    /// ready a millisecond or two after that time. In contrast, [`lost`](Self::lost) is never late.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -144,8 +144,8 @@ impl Lease {
     /// Runs a future until the future is done or the lease is lost. `Ok` means that the lease was valid until the end of
     /// the future.
     ///
-    /// The future is not polled after the end of the lease, also if the thread was blocked at that moment. If the future
-    /// itself blocks the thread past the end of the lease, the future is not stopped, and its output is dropped. Tasks
+    /// The future is not polled after the end of the lease, also if the thread was blocked at that moment. A future that
+    /// blocks the thread past the end of the lease is not stopped, and its output is dropped. Tasks
     /// that the future spawned continue, and can call [`ensure`](Self::ensure).
     ///
     /// ```
@@ -188,13 +188,14 @@ impl Lease {
         self.in_process(renewing).await.map(drop)
     }
 
-    /// Renews the lease, and returns whether a quorum proves, without any clock, that no later lease on the resource was
-    /// granted before this call; for a reader, no later lease of a writer. `false` is no loss. It means that too few
-    /// nodes can exclude a later lease, for instance because failed attempts of other clients raised their counters.
+    /// Renews the lease, and returns whether a quorum proves, without any clock, that no later lease on the resource
+    /// was granted before this call; for a reader, no later lease of a writer. `false` is no loss: too few nodes can
+    /// exclude a later lease, for instance because failed attempts of other clients raised the counters.
     ///
-    /// In this renewal, each node also reports whether its counter is not above the token of this lease, or for a reader,
-    /// whether the resource has had readers there without a break since this lease. A quorum of these nodes proves that no later lease had
-    /// been granted when the renewal began. The nodes have to remember their counters.
+    /// In this renewal, each node also reports whether its counter is not above the token of this lease. For a reader,
+    /// the node reports whether the resource has had readers there without a break since this lease. A quorum of these
+    /// nodes proves that no later lease had been granted when the renewal began. The nodes have to remember their
+    /// counters.
     ///
     /// # Errors
     ///

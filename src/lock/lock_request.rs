@@ -11,7 +11,7 @@ use crate::{
         checked_request::CheckedRequest,
         last_attempt::LastAttempt,
         stall_watchdog::watch_call,
-        waiting::{lock_waiting, wait_behind_others},
+        waiting::{lock_waiting, wait_behind_other_calls},
     },
     client::context::ClientContext,
     clock::Instant,
@@ -67,15 +67,15 @@ impl ReentryMode {
     }
 }
 
-/// The guard of a lock call, and the way in which the call acquired it.
+/// The guard of a lock call, and the outcome of the call: acquired, re-entered or joined.
 #[derive(Debug)]
-pub(crate) struct Locked {
+pub(crate) struct CallGuard {
     pub(crate) guard: LockGuard,
     pub(crate) end: CallEnd,
 }
 
-impl Locked {
-    /// Returns the same for a lease that its owner can re-enter.
+impl CallGuard {
+    /// Returns the same guard, of a lease that its owner can re-enter.
     fn of_owner(self, own: &Arc<OwnLease>) -> Self {
         Self { guard: self.guard.of_owner(Arc::clone(own)), ..self }
     }
@@ -126,8 +126,8 @@ impl LockRequest {
         locked
     }
 
-    /// Locks on behalf of another call, which has other waits as well, reports to the observer, and has its own entry at
-    /// the stall watchdog. Without a wake, this call polls rarely.
+    /// Locks as a part of a larger call, which has other waits as well. The larger call reports to the observer and
+    /// has an entry at the stall watchdog, so this method does neither. Without a wake, this method polls rarely.
     ///
     /// # Cancel safety
     ///
@@ -162,7 +162,8 @@ impl LockRequest {
         locked
     }
 
-    /// Runs the work to its end. If the work was rolled back because the future was not polled, the work starts again.
+    /// Runs the work to its end. If the stall watchdog rolled the work back, because the future was not polled, the
+    /// work starts again.
     async fn until_done<T: Send + 'static>(
         &self,
         checked: &CheckedRequest,
@@ -184,7 +185,7 @@ impl LockRequest {
         checked: &CheckedRequest,
         start: Instant,
         deadline: Option<Instant>,
-    ) -> Result<Option<Locked>, Error> {
+    ) -> Result<Option<CallGuard>, Error> {
         let Some(owner) = owner else {
             return match self.coalesced(checked) {
                 Some(coalesced) => self.lock_coalesced(&coalesced, checked, start, deadline).await,
@@ -196,7 +197,7 @@ impl LockRequest {
         let entering = own.entrance.enter_before(context, deadline);
         let wait = checked.settings.quorum_wait(start);
         let outlasts = own.outage.outlasts(context, &wait);
-        let Some(_entered) = wait_behind_others(context, checked, entering, outlasts).await?? else {
+        let Some(_entered) = wait_behind_other_calls(context, checked, entering, outlasts).await?? else {
             return own.outage.at_deadline(self.context(), &checked.resource).map(|()| None);
         };
         let reentered = tokio::select! {
@@ -220,7 +221,7 @@ impl LockRequest {
         &self,
         owner: Option<Owner>,
         checked: &CheckedRequest,
-    ) -> Result<Option<Locked>, Error> {
+    ) -> Result<Option<CallGuard>, Error> {
         let Some(owner) = owner else {
             return match self.coalesced(checked) {
                 Some(coalesced) => self.try_lock_coalesced(&coalesced, checked).await,
@@ -228,7 +229,8 @@ impl LockRequest {
             };
         };
         let own = owner.lease_on(self.context(), &checked.resources);
-        // If another task of the owner waits for the resource, another client holds it.
+        // If a task of the owner has entered and does not leave within a node timeout, it waits for another client.
+        // This attempt then counts as refused.
         let deadline = self.context().now() + checked.settings.attempt.node_timeout;
         let Some(_entered) = own.entrance.enter_before(self.context(), Some(deadline)).await? else {
             return own.outage.at_deadline(self.context(), &checked.resource).map(|()| None);
@@ -252,14 +254,18 @@ impl LockRequest {
     /// # Cancel safety
     ///
     /// Dropping the future gives the hold back.
-    async fn reenter(&self, own: &Arc<OwnLease>, checked: &CheckedRequest) -> Result<Option<Locked>, Error> {
+    async fn reenter(
+        &self,
+        own: &Arc<OwnLease>,
+        checked: &CheckedRequest,
+    ) -> Result<Option<CallGuard>, Error> {
         let Some(lease) = own.join(&checked.resources, self.context().now())? else { return Ok(None) };
         // From here on, a drop of the guard gives the hold back.
         let guard = LockGuard::new(Arc::clone(&self.client), Arc::clone(&lease)).of_owner(Arc::clone(own));
         if lease.counts_holds() {
             renew_now(&self.client.leases, &lease, RenewalReason::Holds).await?;
         }
-        Ok(Some(Locked { guard, end: CallEnd::Reentered }))
+        Ok(Some(CallGuard { guard, end: CallEnd::Reentered }))
     }
 
     /// Returns the read lease that tasks of this client share for this request, if any.
@@ -278,14 +284,14 @@ impl LockRequest {
         checked: &CheckedRequest,
         start: Instant,
         deadline: Option<Instant>,
-    ) -> Result<Option<Locked>, Error> {
+    ) -> Result<Option<CallGuard>, Error> {
         let context = self.context();
         // The next task continues in the place of this task in the queue.
         let place = self.client.waiters.enter(&checked.resources);
         let entering = coalesced.entrance.enter_before(context, deadline);
         let wait = checked.settings.quorum_wait(start);
         let outlasts = place.outage().outlasts(context, &wait);
-        let Some(_entered) = wait_behind_others(context, checked, entering, outlasts).await?? else {
+        let Some(_entered) = wait_behind_other_calls(context, checked, entering, outlasts).await?? else {
             return place.outage().at_deadline(context, &checked.resource, false).map(|()| None);
         };
         if let Some(joined) = self.join(coalesced, start) {
@@ -304,7 +310,7 @@ impl LockRequest {
         &self,
         coalesced: &CoalescedReadLease,
         checked: &CheckedRequest,
-    ) -> Result<Option<Locked>, Error> {
+    ) -> Result<Option<CallGuard>, Error> {
         if let Some(joined) = self.join(coalesced, self.context().now()) {
             return Ok(Some(joined));
         }
@@ -312,9 +318,9 @@ impl LockRequest {
         Ok(locked.inspect(|locked| coalesced.record(locked.guard.active_lease())))
     }
 
-    fn join(&self, coalesced: &CoalescedReadLease, arrived: Instant) -> Option<Locked> {
+    fn join(&self, coalesced: &CoalescedReadLease, arrived: Instant) -> Option<CallGuard> {
         let lease = coalesced.join(arrived, self.context().now())?;
-        Some(Locked { guard: LockGuard::new(Arc::clone(&self.client), lease), end: CallEnd::Joined })
+        Some(CallGuard { guard: LockGuard::new(Arc::clone(&self.client), lease), end: CallEnd::Joined })
     }
 
     /// Returns the checked request, ready to be sent.
@@ -333,7 +339,7 @@ impl LockRequest {
         Ok(CheckedRequest::new(resources, settings)?)
     }
 
-    async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<Locked>, Error> {
+    async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<CallGuard>, Error> {
         let outcome = tokio::select! {
             biased;
             () = self.context().closed() => return Err(self.context().closed_error()),
@@ -348,7 +354,7 @@ impl LockRequest {
         checked: &CheckedRequest,
         start: Instant,
         deadline: Option<Instant>,
-    ) -> Result<Option<Locked>, Error> {
+    ) -> Result<Option<CallGuard>, Error> {
         let last_attempt = LastAttempt::default();
         let acquired = lock_waiting(&self.client.waiters, checked, start, deadline, &last_attempt).await?;
         Ok(acquired.map(|acquired| self.locked(acquired)))
@@ -362,9 +368,9 @@ impl LockRequest {
         }
     }
 
-    fn locked(&self, acquired: Acquired) -> Locked {
+    fn locked(&self, acquired: Acquired) -> CallGuard {
         let guard = LockGuard::new(Arc::clone(&self.client), self.client.leases.adopt(acquired));
-        Locked { guard, end: CallEnd::Acquired }
+        CallGuard { guard, end: CallEnd::Acquired }
     }
 }
 

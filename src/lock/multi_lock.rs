@@ -149,8 +149,8 @@ impl MultiLock {
         self.request.lock_for(wait).await
     }
 
-    /// Makes one attempt, and returns `None` if another client holds any of the resources, or waits for it. The guard must
-    /// be bound to a variable, as [`RedLock::try_lock`] shows.
+    /// Makes one attempt, and returns `None` if another client holds any of the resources, or is ahead in a queue. The
+    /// guard must be bound to a variable, as [`RedLock::try_lock`] shows.
     ///
     /// # Errors
     ///

@@ -104,8 +104,8 @@ impl MultiQuorumLock {
         MultiLockGuard::of_valid(guards).map(Some)
     }
 
-    /// Makes one attempt at each quorum, and returns `None` if another client holds any of the resources, or waits for it.
-    /// The guard must be bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    /// Makes one attempt at each quorum, and returns `None` if another client holds any of the resources, or is ahead
+    /// in a queue. The guard must be bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///

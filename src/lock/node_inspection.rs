@@ -63,7 +63,7 @@ impl NodeInspection {
     ///
     /// The error because of which the node did not answer.
     pub fn holder(&self) -> Result<Option<&LeaseId>, &NodeError> {
-        self.held.as_ref().map(|held| held.as_ref().and_then(|held| held.owner.as_ref()))
+        self.held.as_ref().map(|held| held.as_ref().and_then(|held| held.lease_id.as_ref()))
     }
 
     /// Whether the node has a lease on the resource, or a key of another program in its place.
@@ -90,7 +90,7 @@ impl NodeInspection {
     }
 
     pub(super) fn id(&self) -> Option<&LeaseId> {
-        self.held()?.owner.as_ref()
+        self.held()?.lease_id.as_ref()
     }
 
     /// Returns the fencing counter of the resource on the node: the largest vote of the node, or the token of a later
@@ -112,7 +112,7 @@ impl NodeInspection {
     /// Returns the lease ids of the readers on the node, with the time for which the node keeps each lease without a
     /// renewal. The list has the leases with the shortest times, at most 16.
     pub fn readers(&self) -> impl Iterator<Item = (&LeaseId, Duration)> {
-        self.readers.iter().map(|(owner, left)| (owner, *left))
+        self.readers.iter().map(|(lease_id, left)| (lease_id, *left))
     }
 
     /// Returns the number of clients in the wait queue of the resource on the node. Usually one node keeps the wait
@@ -163,7 +163,7 @@ impl fmt::Display for NodeInspection {
         match &self.held {
             Err(error) => error.fmt(f),
             Ok(None) => f.write_str("free"),
-            Ok(Some(HolderInfo { owner, holds, remaining })) => match owner {
+            Ok(Some(HolderInfo { lease_id, holds, remaining })) => match lease_id {
                 Some(readers) if readers.is_of_readers() => {
                     write!(f, "read {holds} times, {}", Remaining(*remaining))
                 }
@@ -179,12 +179,12 @@ mod tests {
     use super::*;
     use crate::node::InspectAnswer;
 
-    fn of(answer: Answer) -> NodeInspection {
+    fn inspection_after_3_ms(answer: Answer) -> NodeInspection {
         NodeInspection::new("node".into(), answer, Some(Duration::from_millis(3)))
     }
 
     #[test]
-    fn only_what_a_node_itself_said_took_it_time() {
+    fn only_an_answer_of_the_node_itself_has_a_latency() {
         let inspection = InspectAnswer {
             held: None,
             counter: 7,
@@ -194,9 +194,9 @@ mod tests {
             readers: Box::default(),
             waiters: None,
         };
-        let answered = of(Answer::Inspected(inspection));
+        let answered = inspection_after_3_ms(Answer::Inspected(inspection));
         assert_eq!((answered.counter(), answered.latency()), (Some(7), Some(Duration::from_millis(3))));
-        let refused = of(Answer::Error(NodeError::Busy));
+        let refused = inspection_after_3_ms(Answer::Error(NodeError::Busy));
         assert_eq!((refused.counter(), refused.latency()), (None, Some(Duration::from_millis(3))));
         for error in [
             NodeError::TimedOut,
@@ -204,7 +204,7 @@ mod tests {
             NodeError::Disconnected,
             NodeError::Unreachable("dead".into()),
         ] {
-            assert_eq!(of(Answer::Error(error)).latency(), None);
+            assert_eq!(inspection_after_3_ms(Answer::Error(error)).latency(), None);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use uuid::Uuid;
 
 use crate::{
-    acquire::shared_outage::FollowedOutage,
+    acquire::shared_outage::OwnerOutage,
     client::context::ClientContext,
     clock::Instant,
     error::{ConfigError, Error},
@@ -36,9 +36,9 @@ tokio::task_local! {
 /// An owner belongs to one process, and a clone is the same owner. Two tasks with one owner lock one after the other, and
 /// then hold the resource *together*: an owner permits re-entry, and does not exclude its own tasks.
 ///
-/// An owner re-enters exactly the resource or the group that it holds. A group of which the owner holds only a part is
-/// another request, and waits for that part like the request of another client. A re-entry is one attempt of a renewal by
-/// a quorum. A re-entry of a lease that only reads sends no request.
+/// An owner re-enters exactly the resource or the group of its lease. A group of which the owner holds only a part is
+/// another request, and waits for that part like the request of another client. A re-entry is a renewal by a quorum,
+/// which is attempted once. A re-entry of a lease that only reads sends no request.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -66,7 +66,7 @@ pub(super) struct OwnLease {
     /// The entrance of the tasks of the owner that lock, re-enter or downgrade.
     pub(super) entrance: Entrance,
     /// The outage by the attempts of the task that has entered, for the tasks that wait to enter.
-    pub(super) outage: FollowedOutage,
+    pub(super) outage: OwnerOutage,
     lease: Mutex<Weak<ActiveLease>>,
 }
 
@@ -77,7 +77,7 @@ impl Owner {
         Self::default()
     }
 
-    /// Runs a future in which this owner owns every lock without an owner of its own.
+    /// Runs a future in which every lock without another owner is [owned by](crate::RedLock::owned_by) this owner.
     ///
     /// Tasks that the future spawns are not in the scope.
     ///
@@ -88,8 +88,8 @@ impl Owner {
         CURRENT.scope(self.clone(), future).await
     }
 
-    /// Runs a closure in which this owner owns every lock of this thread by the [blocking API](crate::blocking) without
-    /// an owner of its own.
+    /// Runs a closure in which every lock of the [blocking API](crate::blocking) on this thread without another owner
+    /// is owned by this owner.
     #[cfg(feature = "blocking")]
     pub fn sync_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(self.clone(), work)
@@ -110,7 +110,7 @@ impl Owner {
         let mut leases = lock(&self.leases);
         // Entries without a lease and without a task are not needed any more.
         leases.retain(|_, own| Arc::strong_count(own) > 1 || lock(&own.lease).strong_count() > 0);
-        let key = (context.owners.client(), resources.clone().exclusive());
+        let key = (context.lease_ids.client(), resources.clone().exclusive());
         Arc::clone(leases.entry(key).or_default())
     }
 }

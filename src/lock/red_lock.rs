@@ -71,9 +71,9 @@ impl RedLock {
 
     /// Locks, and waits while another client holds the lock or is ahead in the queue.
     ///
-    /// Waiters are served in order of arrival, and an unlock wakes one waiter. The order is that of clients, because each
-    /// client has one queue entry for all of its tasks. [GUARANTEES.md] lists all exceptions, such as failing nodes and
-    /// other libraries.
+    /// Waiters are served in order of arrival, and an unlock wakes one waiter. Clients are ordered, not tasks,
+    /// because each client has one queue entry for all of its tasks. [GUARANTEES.md] lists all exceptions, such as
+    /// failing nodes and other libraries.
     ///
     /// [GUARANTEES.md]: https://github.com/redquorum/redquorum/blob/main/docs/GUARANTEES.md#order-among-waiters
     ///
@@ -91,9 +91,9 @@ impl RedLock {
     /// Dropping the future withdraws the queue entry, and rolls the attempt back. No key of the attempt is left on a node
     /// after one round trip, or after one ttl on an unreachable node.
     ///
-    /// A future that is not polled delays no other call for long. If the future was woken and is not polled for an eighth
-    /// of the quorum's node timeout while other tasks of this client want the resource, or else for the quorum's attempt
-    /// timeout, the attempt is rolled back. When the future is polled again, it makes a new attempt.
+    /// A future that is not polled delays no other call for long. If the future was woken and is not polled for an
+    /// eighth of the quorum's node timeout while other tasks of this client want the resource, or else for the
+    /// quorum's attempt timeout, the attempt is rolled back. The next poll of the future begins a new attempt.
     pub async fn lock(&self) -> Result<LockGuard, Error> {
         self.request.lock().await
     }

@@ -35,7 +35,7 @@ impl Meter {
     pub(crate) fn new(quorum: &str, nodes: Vec<Arc<str>>) -> Self {
         super::describe();
         let meter = Self { quorum: SharedString::from_shared(quorum.into()), nodes };
-        // A series must begin at 0. Otherwise, the first event would be no increase.
+        // A series must begin at 0. If a series began with its first event, that event would be no increase.
         label::MODES.into_iter().for_each(|mode| meter.leases_held(mode).increment(0.0));
         meter.lock_calls_in_flight().increment(0.0);
         for zero in [LEASES_DROPPED, ARRIVALS] {
@@ -127,7 +127,8 @@ impl Observer for Meter {
         VOTES.counter([quorum, node_label, operation_label.into(), answer_label.into()]).increment(1);
         match (operation, answer.without_waiters()) {
             (_, Answer::Abstains(_) | Answer::RenewedInQuarantine(_)) => self.quarantined(node, true),
-            // A node that answers a lock is out of quarantine. A node may grant renewals before.
+            // A node that answers a lock is out of quarantine. An answer to a renewal does not show that, because a
+            // node in quarantine also grants renewals.
             (OperationKind::Lock, Answer::Granted { .. } | Answer::Held(_) | Answer::Queued(_)) => {
                 self.quarantined(node, false);
             }

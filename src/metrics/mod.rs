@@ -42,7 +42,7 @@ pub const ALL: &[Metric] = metric::ALL;
 
 /// Registers units and descriptions with the recorder.
 ///
-/// Every client calls this when it connects. A recorder that is installed later needs another call.
+/// Every client calls this function when the client connects. A recorder that is installed later needs another call.
 pub fn describe() {
     ALL.iter().for_each(Metric::describe);
 }

@@ -5,7 +5,7 @@ use crate::model::{
     message::{ModelAttempt, Reply, Request},
 };
 
-/// A transition. Nodes are identified by their index in the state before it.
+/// A transition. A node is identified by its index in the state before the transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Begin(usize),
@@ -15,7 +15,7 @@ pub(super) enum Action {
     Unlock(usize),
     /// The client replaces its write lease by a read lease.
     Downgrade(usize),
-    /// A node executes a request. With `again`, a copy stays in flight.
+    /// A node executes a request. If `again` is true, a copy of the request stays in flight.
     Execute {
         node: usize,
         request: Request,
@@ -56,7 +56,7 @@ pub(super) enum Action {
 /// The time at which a client receives the answer of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ModelDelivery {
-    /// At any time, or never.
+    /// At any time or never.
     AnyTime,
     AtOnce,
     Never,

@@ -8,15 +8,18 @@ use crate::model::{
 /// A property that must hold in every state that a search reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ModelProperty {
-    /// Two conflicting leases never exist at once.
+    /// The property that two conflicting leases never exist at the same time.
     LeasesDoNotOverlap,
-    /// No token is granted twice, and no token is below a token granted before its attempt began.
+    /// The property that no token is granted twice, and that no token is smaller than a token
+    /// granted before its attempt began.
     TokensAreUniqueAndGrow,
-    /// When the verification of a lease began, no larger token had been granted.
+    /// The property that a verified lease had the largest granted token when the verification
+    /// began.
     ProofsHold,
-    /// If all clients are idle and nothing is in flight, no key and no reader is left.
+    /// The property that no key and no reader is left when all clients are idle and no message is
+    /// in flight.
     NothingIsLeftBehind,
-    /// The key of a resource is shared exactly as long as a reader exists.
+    /// The property that the key of a resource is shared exactly as long as a reader exists.
     KeysAgreeWithReaders,
 }
 
@@ -24,40 +27,41 @@ pub(super) enum ModelProperty {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) property: ModelProperty,
-    /// Whether a search begins with a lease of the first client, whose votes from two nodes have
+    /// Whether a search begins with a lease of the first client, by votes of two nodes that have
     /// just arrived.
     pub(super) is_held_at_start: bool,
-    /// The clients that share the resource with each other. The other clients have it exclusively.
+    /// The clients that lock as readers. The other clients lock as writers.
     pub(super) readers: [bool; CLIENTS],
     /// Whether writers may downgrade.
     pub(super) may_downgrade: bool,
     /// The number of attempts of each client.
     pub(super) attempts: [u8; CLIENTS],
-    /// The number of renewal rounds of each lease, by client. In searches for proofs, each round is
-    /// a verification.
+    /// The number of renewal rounds of each lease, by client. If the property is `ProofsHold`, each
+    /// round is a verification.
     pub(super) renewals: [u8; CLIENTS],
     /// The number of requests that a node executes twice.
     pub(super) duplicates: u8,
-    /// The number of keys, and of single readers, that expire at any moment.
+    /// The number of keys and of single readers that may expire at any moment.
     pub(super) expiries: Expiries,
-    /// The initial counters of the nodes, one search for each entry. Nodes are interchangeable.
+    /// The initial counters of the nodes. Each entry is the start of a search. The order of the
+    /// nodes makes no difference.
     pub(super) starts: &'static [[u64; NODES]],
-    /// The hint of each client about counters, or 0.
+    /// The hint in the lock requests of each client; 0 for no hint.
     pub(super) hints: [u64; CLIENTS],
-    /// Whether a foreign client is queued at one of the nodes. Then clients lock as newcomers
-    /// first, which that node refuses.
+    /// Whether a client outside of the model is queued at one of the nodes. In this case, clients
+    /// first lock as newcomers, which that node refuses.
     pub(super) is_queued: bool,
-    /// The number of retries at nodes that refused, as a waiter whose turn it is.
+    /// The number of retries at nodes that have refused, by a client as a waiter at its turn.
     pub(super) repeats: u8,
     /// The number of nodes that lose their counter and no other data.
     pub(super) losses: u8,
-    /// Whether a lost counter resumes above all its earlier values.
+    /// Whether a node that has lost its counter resumes above all earlier values of the counter.
     pub(super) is_regained_above: bool,
     /// The number of nodes that forget all data.
     pub(super) crashes: u8,
     /// The number of nodes that restart with a state of an earlier moment.
     pub(super) restarts: u8,
-    /// The timing. Without timing the clocks of the nodes stand still.
+    /// The timing. Without a timing, the clocks of the nodes stand still.
     pub(super) timing: Option<Timing>,
 }
 
@@ -76,10 +80,10 @@ pub(super) const NEARLY_IN_STEP: &[[u64; NODES]] = &[[0, 0, 0], [0, 0, 1], [0, 1
 pub(super) const OUT_OF_STEP: &[[u64; NODES]] =
     &[[0, 0, 0], [0, 0, 1], [0, 1, 1], [0, 0, 2], [0, 1, 2], [0, 2, 2]];
 
-/// Time in ticks, the same for all nodes and clients.
+/// The timing in ticks, the same for all nodes and clients.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timing {
-    /// The ttl of leases, and the largest ttl of the quorum.
+    /// The ttl of leases, which is also the largest ttl of the quorum.
     pub(super) ttl: u8,
     pub(super) attempt_timeout: u8,
     /// The tick at which a search ends.
@@ -87,7 +91,8 @@ pub(super) struct Timing {
 }
 
 impl Bounds {
-    /// One attempt of each client, and no fault except delays and losses of messages.
+    /// Returns bounds with one attempt of each client, and without faults other than delays and
+    /// losses of messages.
     pub(super) const fn of(property: ModelProperty) -> Self {
         Self {
             property,
@@ -110,18 +115,19 @@ impl Bounds {
         }
     }
 
-    /// Whether the property depends on tokens. If not, all counters stand still, which leaves far
-    /// fewer states.
+    /// Whether the property depends on tokens. Otherwise all counters stand still, so that there
+    /// are far fewer states.
     pub(super) fn are_tokens_counted(&self) -> bool {
         matches!(self.property, ModelProperty::TokensAreUniqueAndGrow | ModelProperty::ProofsHold)
     }
 
     /// Whether every message must be delivered in the end.
     ///
-    /// Only then do tombstones, and the targets of unlocks, matter. Otherwise a request that a
-    /// tombstone refuses, and an unlock that is not sent, equal messages that are never delivered,
-    /// which the search covers anyway. A refusal equals an undelivered unlock, too, so refusals are
-    /// delivered only if all messages are, or if they carry a hint.
+    /// Tombstones and the targets of unlocks matter only if every message must be delivered.
+    /// Otherwise the search covers messages that are never delivered. A request that a tombstone
+    /// refuses and an unlock that is not sent have the same effect as such messages. A refusal also
+    /// has the effect of an unlock that is not delivered. Therefore refusals are delivered only if
+    /// all messages are delivered, or if refusals carry a hint.
     pub(super) fn is_all_delivered(&self) -> bool {
         self.property == ModelProperty::NothingIsLeftBehind
     }
@@ -131,23 +137,23 @@ impl Bounds {
         self.property == ModelProperty::ProofsHold || self.timing.is_some()
     }
 
-    /// Whether the rollback of a client's last attempt makes a difference. A rollback frees keys,
-    /// which adds nothing if keys may expire anyway.
+    /// Whether the rollback of a client's last attempt makes a difference. A rollback only deletes
+    /// keys, which makes no difference if keys may expire at any moment.
     pub(super) fn is_last_rollback_relevant(&self) -> bool {
         self.expiries != Expiries::Any
     }
 
-    /// Whether the arrival of an unlock makes a difference. An unlock frees keys, which adds
-    /// nothing if keys may expire anyway.
+    /// Whether the arrival of an unlock makes a difference. An unlock only deletes keys, which
+    /// makes no difference if keys may expire at any moment.
     pub(super) fn are_unlocks_relevant(&self) -> bool {
-        // Searches without readers are small enough to cover this case.
+        // Searches without readers are small enough to include unlocks nevertheless.
         self.expiries != Expiries::Any || !self.has_readers()
     }
 
     /// Whether an answer is delivered at once or never. A later delivery makes no difference,
-    /// because the client's next message may be late itself.
+    /// because the next message of the client may be late instead.
     pub(super) fn are_answers_immediate(&self) -> bool {
-        // Searches without readers are small enough to cover this case.
+        // Searches without readers are small enough to include later deliveries nevertheless.
         !self.is_all_delivered() && self.has_readers()
     }
 
@@ -165,7 +171,7 @@ impl Bounds {
         self.readers.contains(&true) || self.may_downgrade
     }
 
-    /// Whether the attempt is the attempt of a reader.
+    /// Whether this is the attempt of a reader.
     pub(super) fn is_reader(&self, of: ModelAttempt) -> bool {
         self.readers[of.client] || of.number == DOWNGRADE
     }

@@ -1,4 +1,5 @@
-//! Downgrades: no other writer comes between a write lease and the read lease that replaces it.
+//! Downgrades: no other writer has a lease between a write lease and the read lease that replaces
+//! the write lease.
 
 use crate::{
     model::{

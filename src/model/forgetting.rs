@@ -1,4 +1,4 @@
-//! Nodes that forget: leases do not overlap if a node waits before it votes again.
+//! Nodes that forget their votes: leases do not overlap if such a node waits before the next vote.
 
 use crate::{
     model::{

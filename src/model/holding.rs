@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl NodeAttemptState {
-    /// Returns the kind of tombstone that an unlock leaves at the node; `None` if no unlock is sent
-    /// there.
+    /// Returns the kind of tombstone that an unlock leaves at the node; `None` if the node is sent
+    /// no unlock.
     pub(super) fn tombstone(self, model: &Protocol) -> Option<Tombstone> {
         let is_lock_open = self.lock == ModelLockVote::Unanswered;
         let is_renewal_open = self.open_renewals > 0;
@@ -84,7 +84,7 @@ impl World {
         self.end_attempt(client);
     }
 
-    /// Completes a renewal round in which a quorum counted.
+    /// Completes a renewal round that a quorum has confirmed.
     fn complete(&mut self, model: &Protocol, client: usize, lease: ModelLease, open: ModelRound) {
         if open.largest_before > lease.token {
             self.flaw = Some(Flaw::FalseProof(lease.token));

@@ -23,7 +23,7 @@ impl World {
             (state.begun + 1, ClientPhase::Locking, start, floor);
         for node in 0..NODES {
             let hint = model.bounds.hints[client];
-            self.send(client, node, ToNode::Lock { hint, has_turn: !model.bounds.is_queued });
+            self.send(client, node, ToNode::Lock { hint, ignores_queue: !model.bounds.is_queued });
         }
     }
 
@@ -49,7 +49,7 @@ impl World {
         }
     }
 
-    /// Unlocks the rest of the write lease that was replaced.
+    /// Unlocks the write lease that was replaced, at the nodes that need an unlock.
     fn unlock_downgraded(&mut self, client: usize) {
         let Some(PendingDowngrade { writer, .. }) = self.clients[client].downgrade.take() else { return };
         for node in &mut self.nodes {
@@ -60,14 +60,14 @@ impl World {
         }
     }
 
-    /// Sends the lock again to the nodes that refused, as a waiter whose turn it is.
+    /// Sends the lock again to the nodes that have refused, as a waiter at its turn.
     pub(super) fn retry_refused(&mut self, model: &Protocol, client: usize) {
         self.repeats -= 1;
         for node in 0..NODES {
             if self.nodes[node].attempts[client].lock == ModelLockVote::Refused {
                 self.nodes[node].open().attempts[client].lock = ModelLockVote::Unanswered;
                 let hint = model.bounds.hints[client];
-                self.send(client, node, ToNode::Lock { hint, has_turn: true });
+                self.send(client, node, ToNode::Lock { hint, ignores_queue: true });
             }
         }
     }
@@ -116,7 +116,7 @@ impl World {
         self.end_attempt(client);
     }
 
-    /// Decides the attempt at the first quorum. The token is the largest vote.
+    /// Decides the attempt when the first quorum has granted. The token is the largest vote.
     fn decide(&mut self, model: &Protocol, client: usize) {
         let votes = self.nodes.iter().filter_map(|node| match node.attempts[client].lock {
             ModelLockVote::Granted(vote) => Some(vote),
@@ -177,10 +177,11 @@ impl World {
         self.note_grant(model, client, token, floor);
     }
 
-    /// Records the lease, as far as the property depends on it.
+    /// Records the parts of the lease on which the property depends.
     fn note_grant(&mut self, model: &Protocol, client: usize, token: u64, floor: u64) {
         let is_reader = self.is_reader(model, client);
-        // If keys expire at any moment, so do leases.
+        // In searches for other properties, keys may expire and leases may end at any moment, so a
+        // later writer is no violation.
         if !is_reader && model.bounds.property == ModelProperty::LeasesDoNotOverlap {
             let downgrade = self.clients.iter_mut().filter_map(|client| client.downgrade.as_mut());
             downgrade.for_each(|downgrade| downgrade.has_later_writer = true);

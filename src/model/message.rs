@@ -5,7 +5,7 @@ use std::{fmt, sync::LazyLock, time::Duration};
 use crate::{
     node::{
         Downgrade, Enqueue, Lock, Operation, Renew, Resources, Tombstone, Unlock, WriteBack,
-        operation::samples::{owner, resources},
+        operation::samples::{lease_id, resources},
     },
     values::{LeaseId, Resource},
 };
@@ -17,7 +17,8 @@ static SHARED: LazyLock<Resources> = LazyLock::new(|| resources("r").shared());
 
 /// The lease ids by client and attempt.
 static OWNERS: LazyLock<Vec<Vec<LeaseId>>> = LazyLock::new(|| {
-    let client = |client| (1..=4).map(|number| owner(&ModelAttempt { client, number }.to_string())).collect();
+    let client =
+        |client| (1..=4).map(|number| lease_id(&ModelAttempt { client, number }.to_string())).collect();
     (0..super::CLIENTS).map(client).collect()
 });
 
@@ -25,14 +26,14 @@ pub(super) fn resource() -> &'static Resource {
     &RESOURCES[0]
 }
 
-pub(super) fn owner_of(ModelAttempt { client, number }: ModelAttempt) -> &'static LeaseId {
+pub(super) fn lease_id_of(ModelAttempt { client, number }: ModelAttempt) -> &'static LeaseId {
     &OWNERS[client][usize::from(number) - 1]
 }
 
-pub(super) fn attempt_of(owner: &LeaseId) -> ModelAttempt {
+pub(super) fn attempt_of(lease_id: &LeaseId) -> ModelAttempt {
     let mut attempts =
         (0..super::CLIENTS).flat_map(|client| (1..=4).map(move |number| ModelAttempt { client, number }));
-    attempts.find(|attempt| owner_of(*attempt) == owner).unwrap()
+    attempts.find(|attempt| lease_id_of(*attempt) == lease_id).unwrap()
 }
 
 /// One attempt of one client: `a1`, `a2`, `b1`, `c1`.
@@ -42,17 +43,18 @@ pub(super) struct ModelAttempt {
     pub(super) number: u8,
 }
 
-/// The number of the attempt by which a writer becomes a reader: the last one of its client.
+/// The number of the attempt by which a writer becomes a reader. This is the last attempt of the
+/// client.
 pub(super) const DOWNGRADE: u8 = 4;
 
 /// A message to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ToNode {
-    /// A lock. With `has_turn`, the client is a waiter whose turn it is, so queues and marks do not
-    /// refuse the lock.
+    /// A lock. With `ignores_queue`, the client has passed the wait queue, so queues and marks do not refuse
+    /// the lock.
     Lock {
         hint: u64,
-        has_turn: bool,
+        ignores_queue: bool,
     },
     /// A lock of a reader that replaces the lease of this writer.
     Downgrade {
@@ -79,7 +81,7 @@ pub(super) enum FromNode {
     },
     Refused,
     WrittenBack(bool),
-    /// A successful renewal. `counts` is whether the answer counts for the quorum of the round.
+    /// A successful renewal. `counts` is true if the answer counts for the quorum of the round.
     Renewed {
         round: u8,
         counts: bool,
@@ -102,36 +104,41 @@ pub(super) struct Reply {
 }
 
 impl Request {
-    /// Returns the operation for the node. Its owner may differ from the attempt.
+    /// Returns the operation for the node, under the lease id of the attempt `owned_by`. A broken rule may name another
+    /// attempt than the sender.
     pub(super) fn operation(self, owned_by: ModelAttempt, is_reader: bool, ttl: Duration) -> Operation {
         let resources = if is_reader { SHARED.clone() } else { RESOURCES.clone() };
-        let owner = owner_of(owned_by).clone();
+        let lease_id = lease_id_of(owned_by).clone();
         match self.message {
-            ToNode::Lock { hint, has_turn } => {
-                Operation::Lock(Lock { resources, owner, ttl, hint, has_turn, gives_up: false })
+            ToNode::Lock { hint, ignores_queue } => {
+                Operation::Lock(Lock { resources, lease_id, ttl, hint, ignores_queue, will_not_wait: false })
             }
             ToNode::Downgrade { writer } => {
-                let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true, gives_up: false };
-                Operation::Downgrade(Downgrade { lock, writer: owner_of(writer).clone() })
+                let lock =
+                    Lock { resources, lease_id, ttl, hint: 0, ignores_queue: true, will_not_wait: false };
+                Operation::Downgrade(Downgrade { lock, writer: lease_id_of(writer).clone() })
             }
-            ToNode::WriteBack { token } => Operation::WriteBack(WriteBack { resources, owner, token }),
-            ToNode::Renew { token, .. } => Operation::Renew(Renew { resources, owner, holds: 1, ttl, token }),
+            ToNode::WriteBack { token } => Operation::WriteBack(WriteBack { resources, lease_id, token }),
+            ToNode::Renew { token, .. } => {
+                Operation::Renew(Renew { resources, lease_id, holds: 1, ttl, token })
+            }
             ToNode::Unlock { notify, tombstone } => {
-                Operation::Unlock(Unlock { resources, owner, notify, tombstone, has_waiters: false })
+                Operation::Unlock(Unlock { resources, lease_id, notify, tombstone, has_waiters: false })
             }
         }
     }
 }
 
-/// Returns the operation by which a foreign client enters the queue of a node.
+/// Returns the operation by which a client outside of the model enters the queue of a node.
 pub(super) fn foreign_waiter(ttl: Duration) -> Operation {
     let resources = RESOURCES.clone();
-    let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, has_turn: true, gives_up: false };
+    let lock =
+        Lock { resources, lease_id: lease_id("s1"), ttl, hint: 0, ignores_queue: true, will_not_wait: false };
     let entry_ttl = Some(Duration::from_secs(3_600));
     Operation::Enqueue(Enqueue {
         lock,
         resource: 0,
-        waiter: owner("s"),
+        waiter: lease_id("s"),
         arrival: 0,
         entry_ttl,
         enqueue_only: true,

@@ -7,12 +7,12 @@
 //!  client c ──┘
 //! ```
 //!
-//! The nodes are real: each step of a node is [`NodeState::apply`], the function that in-memory
-//! nodes wrap and that the scripts are compared with. The clients belong to the model, and are
-//! small enough that every state of them can be visited: they lock, decide at any quorum, write
-//! back, renew, unlock, and may roll back at any moment. The network delivers messages in flight in
-//! any order, some of them twice, some never. This is harsher than a connection, which keeps the
-//! order of its messages.
+//! The nodes are real. Each step of a node is [`NodeState::apply`], the function that in-memory
+//! nodes wrap and that tests compare with the scripts. The clients belong to the model, and are so
+//! small that a search can visit every state. Clients lock, decide at any quorum, write back, renew
+//! and unlock, and may roll back at any moment. The network delivers messages in flight in any
+//! order. Some messages arrive twice, and some never. A real connection is less harsh, because it
+//! keeps the order of its messages.
 //!
 //! ```text
 //!  event                phase of a client             decision
@@ -27,16 +27,17 @@
 //!  unlock ────────────> holding                    ─> send unlocks, idle
 //! ```
 //!
-//! Two kinds of searches exist. Without [`Timing`](bounds::Timing) the clocks of the nodes stand
-//! still and a key may expire at any moment, so the properties found there need no clock. With
-//! timing there are ticks, ttls end as they do in the node, and a node may forget its data.
+//! There are two kinds of searches. Without [`Timing`](bounds::Timing), the clocks of the nodes
+//! stand still and a key may expire at any moment. Properties that hold in such a search do not
+//! depend on clocks. With timing, time passes in ticks, ttls end by the clocks of the nodes, and a
+//! node may forget its data.
 //!
-//! A property that holds says little if the search is blind. Therefore each rule is broken in turn,
-//! and the search must find a state that violates the property. The scope of the model, its limits
-//! and its findings are in `docs/MODEL.md`.
+//! A property that holds shows little if the search cannot find violations. Therefore each rule is
+//! broken in turn, and the search must find a state that violates the property. `docs/MODEL.md`
+//! describes the scope of the model, its limits and its findings.
 //!
 //! The model is compiled only with `RUSTFLAGS="--cfg redquorum_model"`, so that other builds do not
-//! need the search library. A `cargo test` without this flag passes without the model.
+//! need the search library. Without this flag, `cargo test` does not run the model.
 //!
 //! [`NodeState::apply`]: crate::node::state::NodeState::apply
 
@@ -59,8 +60,9 @@ mod residue;
 mod sharing;
 mod verification;
 
-/// The number of nodes: the smallest at which a majority differs from a minority.
+/// The number of nodes: the smallest number at which a majority may miss a node.
 const NODES: usize = 3;
 
-/// The number of clients: a writer and two readers. The third client is idle in searches of two.
+/// The number of clients: enough for a writer and two readers. In searches with two clients, the
+/// third client is idle.
 const CLIENTS: usize = 3;

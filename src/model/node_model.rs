@@ -1,4 +1,4 @@
-//! One node, and the messages between the node and the clients.
+//! One node, with the messages between the node and the clients.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -28,11 +28,12 @@ mod faults;
 /// is out of scope.
 pub(super) const INCARNATION: &str = "";
 
-/// One node, its messages in flight, and the answers that each client's attempt has received from
-/// it.
+/// One node, its messages in flight, and the answers of the node that the attempt of each client
+/// has received.
 ///
-/// All three are one value, so that nodes can be exchanged. The protocol does not distinguish
-/// nodes, and the search visits one of the states that differ only in their order.
+/// These three parts are one value, so that nodes can be exchanged. The protocol does not
+/// distinguish nodes. Therefore the search visits only one of the states that differ only in the
+/// order of the nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NodeModel {
     state: NodeState,
@@ -51,14 +52,14 @@ pub(super) struct NodeModel {
 pub(super) struct NodeAttemptState {
     pub(super) lock: ModelLockVote,
     pub(super) write_back: WriteBackState,
-    /// Whether the node counts for the last renewal round, once it has answered.
+    /// Whether the node counts for the last renewal round; `None` until the node has answered.
     pub(super) renewal: Option<bool>,
     /// The number of unanswered renewals.
     pub(super) open_renewals: u8,
     /// Whether a renewal has written the key.
     pub(super) is_renewed: bool,
-    /// Whether the attempt began before the node's restart. The node is in quarantine until the
-    /// attempt is decided.
+    /// Whether the attempt began before the restart of the node. If so, the node is in quarantine
+    /// until the attempt is decided.
     pub(super) began_before_restart: bool,
     /// The tombstone that the unlock of the replaced write lease leaves, if this attempt is a
     /// downgrade.
@@ -145,18 +146,18 @@ impl NodeModel {
     /// Executes a request on the node. Returns the answer.
     pub(super) fn execute(&mut self, model: &Protocol, request: Request, now: u8) -> Option<FromNode> {
         let Request { of, message } = request;
-        let owner = match model.rules.broken_rule {
+        let lease_id = match model.rules.broken_rule {
             Some(BrokenRule::Mutation(Mutation::ReuseLeaseId)) => ModelAttempt { number: 1, ..of },
             _ => of,
         };
-        let operation = request.operation(owner, model.bounds.is_reader(of), model.ttl());
+        let operation = request.operation(lease_id, model.bounds.is_reader(of), model.ttl());
         let was_held = self.is_held(now);
         let broken = model.rules.break_for_nodes();
         let answer = self.state.apply(&model.parameters, &operation, self.time(now)).answer.into_parts().0;
         drop(broken);
         if !model.bounds.is_queued {
-            // Marks refuse some clients for a while. The search tries every order of clients
-            // anyway.
+            // Marks are removed. They only refuse some clients for a time, and the search tries
+            // every order of clients.
             self.state.clear_marks();
         }
         if !model.bounds.are_tokens_counted() {
@@ -199,11 +200,11 @@ impl NodeModel {
         self.is_held(now) || self.state.stored_readers(resource()).is_some()
     }
 
-    /// Whether the key is the key of readers exactly if there are readers, and ends with the last
-    /// of them, and whether their phase and epoch are in order.
+    /// Whether the key is a shared key exactly if there are readers, whether the key ends with the
+    /// last reader, and whether phase and epoch are in order.
     pub(super) fn agrees_with_readers(&self, now: u8) -> bool {
         let time = self.time(now);
-        let key = self.state.held(resource(), time).filter(|held| held.owner.is_of_readers());
+        let key = self.state.held(resource(), time).filter(|held| held.lease_id.is_of_readers());
         let stored = self.state.stored_readers(resource());
         let ends = stored.iter().flat_map(|readers| readers.ends.values().copied());
         let last = ends.max().filter(|end| !end.is_past(time));

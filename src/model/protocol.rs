@@ -33,8 +33,8 @@ impl Protocol {
             QuorumParameters { guard: rules.guard, incarnation: Some(INCARNATION.into()), ..parameters() };
         if let Some(timing) = bounds.timing {
             parameters.max_ttl = Duration::from_millis(timing.ttl.into());
-            // An expiry after a tick belongs to that tick. Hence one tick less than an attempt may
-            // last.
+            // An expiry after a tick belongs to that tick. Therefore renewals count one tick
+            // earlier than an attempt may last.
             let renewals_after = Duration::from_millis(timing.attempt_timeout.saturating_sub(1).into());
             parameters.quarantine = QuarantineParameters { lasts: parameters.max_ttl, renewals_after };
         }
@@ -114,7 +114,7 @@ impl Protocol {
     fn client_actions(&self, world: &World, client: usize, actions: &mut Vec<Action>) {
         match world.clients[client].phase {
             ClientPhase::Idle => {
-                // Clients are interchangeable until one of them begins. The first client to begin
+                // Clients are interchangeable until a client begins. The first client that begins
                 // gets the first name.
                 let may_come_first =
                     |other: usize| !self.bounds.are_alike(other, client) || world.clients[other].begun > 0;
@@ -185,7 +185,7 @@ impl Protocol {
         if world.expiries != Expiries::AtMost(0) && here.is_held(0) && here.readers().count() != 1 {
             actions.push(Action::Expire { node });
         }
-        // If any number of keys expires, the readers of a key expire one by one.
+        // If any number of keys may expire, the readers of a key expire one by one.
         if world.expiries != Expiries::AtMost(0) {
             actions.extend(here.readers().map(|reader| Action::ExpireReader { node, reader }));
         }
@@ -196,7 +196,7 @@ impl Protocol {
             actions.push(Action::Crash { node });
         }
         if world.restarts > 0 {
-            // One saved node, at one moment, is enough.
+            // One saved state of one node is enough.
             let is_any_saved = world.count(NodeModel::has_saved) > 0;
             actions.extend((!is_any_saved).then_some(Action::Save { node }));
             actions.extend(here.has_saved().then_some(Action::Restart { node }));
@@ -296,7 +296,8 @@ impl Model for Protocol {
             ModelProperty::KeysAgreeWithReaders => "keys agree with readers",
         };
         let is_kept = Property::always(name, |model: &Self, world: &World| world.is_kept(model));
-        // A broken rule must show in a property.
+        // With a broken rule, only the searched property is checked, because the rule must show in
+        // this property.
         let agrees = Property::always("keys agree with readers", |_, world: &World| {
             world.count(|node| node.agrees_with_readers(world.now)) == NODES
         });

@@ -12,11 +12,11 @@ use crate::{
 pub(super) enum BrokenRule {
     /// A mutation of the crate's code.
     Mutation(Mutation),
-    /// A node proves a lease if the key still exists.
+    /// The proof of a lease by a node that still has the key.
     VerifyByKey,
-    /// Readers take the largest vote for their token, although no quorum may know that vote.
+    /// A token of readers that is the largest vote, without a write-back.
     ReadersWriteNothingBack,
-    /// A writer unlocks the resource before it locks as a reader.
+    /// A downgrade that unlocks the write lease before the lock of the reader.
     UnlockToDowngrade,
 }
 

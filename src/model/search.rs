@@ -12,8 +12,8 @@ use crate::model::{
 
 /// Visits every state within the bounds. Fails with the trace if a state violates the property.
 ///
-/// The search is depth first, because then only a path is in memory, beside one word for each
-/// state.
+/// The search is depth first, because then memory holds only one path, and one word for each
+/// visited state.
 pub(super) fn assert_holds(bounds: Bounds, rules: Rules) {
     let search = Protocol::new(bounds, rules)
         .checker()
@@ -29,8 +29,8 @@ pub(super) fn assert_holds(bounds: Bounds, rules: Rules) {
     }
 }
 
-/// Searches breadth first for a shortest trace that violates the property, prints it, and returns
-/// its length. Fails if there is none.
+/// Searches breadth first for a shortest trace that violates the property. Prints the trace, and
+/// returns its length. Fails if there is no such trace.
 pub(super) fn shortest_break(bounds: Bounds, rules: Rules) -> usize {
     let search = Protocol::new(bounds, rules).checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
     let found = trace(&search);
@@ -40,8 +40,8 @@ pub(super) fn shortest_break(bounds: Bounds, rules: Rules) -> usize {
     steps
 }
 
-/// Searches as [`shortest_break`]. A quick search is depth first instead, and takes the first trace
-/// that it finds.
+/// Searches like [`shortest_break`]. A quick search is depth first instead, and takes the first
+/// violation.
 pub(super) fn assert_breaks(bounds: Bounds, rules: Rules) {
     if full_or(true, false) {
         shortest_break(bounds, rules);

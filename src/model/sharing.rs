@@ -30,10 +30,10 @@ const ORDER: Bounds = of_any_clock(ModelProperty::TokensAreUniqueAndGrow);
 const PROOFS: Bounds = of_any_clock(ModelProperty::ProofsHold);
 const RESIDUE: Bounds = of(ModelProperty::NothingIsLeftBehind);
 
-/// A lease ends before a lease that begins a tick later.
+/// Few enough ticks that a lease ends before a lease that begins a tick later.
 const TIMING: Timing = Timing { ttl: 2, attempt_timeout: 2, horizon: 3 };
 
-/// One of three clients has a lease at the start, while a tick passes between the actions of the
+/// Three clients, of which one has a lease at the start. Ticks pass between the actions of the
 /// other clients.
 const TIMED: Bounds = Bounds { attempts: ALL, is_held_at_start: true, timing: Some(TIMING), ..EXCLUSION };
 

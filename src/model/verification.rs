@@ -1,4 +1,4 @@
-//! Verification: a verified lease had no later lease before the verification began.
+//! Verification: before the verification of a lease began, no later lease had been granted.
 
 use crate::{
     model::{

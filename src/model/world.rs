@@ -26,7 +26,7 @@ pub(super) struct World {
     pub(super) losses: u8,
     pub(super) crashes: u8,
     pub(super) restarts: u8,
-    /// A violation that the rest of the state does not show.
+    /// A violation that the other fields do not show.
     pub(super) flaw: Option<Flaw>,
 }
 
@@ -37,16 +37,16 @@ pub(super) struct Granted {
     pub(super) is_reader: bool,
 }
 
-/// A violation, recorded when it happens.
+/// A violation, recorded at the action that causes the violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Flaw {
-    /// A token was granted twice, at least once to a writer.
+    /// The second grant of a token, if at least one of the two leases is a writer's.
     RepeatedToken(u64),
-    /// A token was granted after a larger token.
+    /// A grant of a token after a larger token.
     FallingToken(u64),
-    /// A lease was verified although a conflicting lease with a larger token had been granted.
+    /// A verification of a lease although a conflicting lease with a larger token had been granted.
     FalseProof(u64),
-    /// A writer was granted a lease between a write lease and its downgrade.
+    /// A grant to a writer between a write lease of another client and its downgrade.
     WriterBetween,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct ModelClient {
     pub(super) phase: ClientPhase,
     /// The tick at which the attempt began.
     pub(super) start: u8,
-    /// The bound that the token must exceed, because of the leases granted at the start of the
+    /// The bound that the token must exceed, because of leases granted before the start of the
     /// attempt.
     pub(super) floor: u64,
     /// The write lease that the attempt replaces, if it is a downgrade.
@@ -70,7 +70,7 @@ pub(super) struct PendingDowngrade {
     pub(super) writer: ModelAttempt,
     /// With timing, the first tick after the validity.
     pub(super) valid_until: u8,
-    /// Whether another writer has been granted a lease since.
+    /// Whether another writer was granted a lease later.
     pub(super) has_later_writer: bool,
 }
 
@@ -126,7 +126,7 @@ impl World {
         world.settled()
     }
 
-    /// Returns the representative of all states that differ only in the order of the nodes.
+    /// Returns the state that represents all states which differ only in the order of the nodes.
     pub(super) fn settled(mut self) -> Self {
         self.nodes.sort_by_key(Sealed::digest);
         self
@@ -168,8 +168,8 @@ impl World {
         others.map(|other| other.token).max().unwrap_or(0)
     }
 
-    /// Returns the bound that a token of the client must exceed if its attempt begins now. A token
-    /// of a reader may equal the token of an earlier reader, and must not be smaller.
+    /// Returns the bound that a token of the client must exceed if the attempt begins now. The
+    /// token of a reader may equal the token of an earlier reader, but must not be smaller.
     pub(super) fn floor(&self, model: &Protocol, client: usize) -> u64 {
         let readers = self.granted.iter().filter(|other| self.is_reader(model, client) && other.is_reader);
         let largest = readers.map(|other| other.token).max().unwrap_or(0);
@@ -185,8 +185,9 @@ impl World {
         self.clients[client] = ModelClient { begun, ..ModelClient::IDLE };
     }
 
-    /// Whether the delivery of a reply changes the state. The first answer of a node stands.
-    /// Answers after a decision matter only if they determine whether an unlock leaves a tombstone.
+    /// Whether the delivery of a reply changes the state. Only the first answer of a node counts.
+    /// An answer after a decision matters only if it determines whether an unlock leaves a
+    /// tombstone.
     pub(super) fn is_relevant(&self, model: &Protocol, node: usize, Reply { to, message }: Reply) -> bool {
         let attempt = self.nodes[node].attempts[to.client];
         let is_voting = attempt.lock == ModelLockVote::Unanswered;
@@ -277,8 +278,8 @@ impl World {
         }
     }
 
-    /// Whether later states can neither violate the property nor matter to it, so that the search
-    /// need not visit them.
+    /// Whether no later state can violate the property or help to violate it, so that the search
+    /// need not visit later states.
     pub(super) fn is_decided(&self, model: &Protocol) -> bool {
         let may_begin = |client: usize| self.clients[client].begun < model.bounds.attempts[client];
         let is_in_time = |client: usize| self.now < self.last_chance(model, client);

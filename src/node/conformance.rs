@@ -14,8 +14,8 @@ use crate::{
     node::{
         Answer, Latch, List, Listener, Node, Notice, Operation, Request, Vacant, names,
         operation::samples::{
-            enqueue, inspect, lock, observe, owner, proclaim, renew, resource, said, take, unlock, withdraw,
-            write_back,
+            enqueue, inspect, lease_id, lock, observe, proclaim, proclamation, renew, resource, take, unlock,
+            withdraw, write_back,
         },
     },
     values::{LeaseId, NodeError},
@@ -49,18 +49,18 @@ impl TestNode {
 struct RecordingListener(Mutex<Vec<Notice>>);
 
 impl RecordingListener {
-    fn heard(&self) -> Vec<Notice> {
+    fn notices(&self) -> Vec<Notice> {
         mutex::lock(&self.0).clone()
     }
 
-    async fn hears(&self, test_node: &TestNode, expected: &[Notice]) {
+    async fn receives(&self, test_node: &TestNode, expected: &[Notice]) {
         for _ in 0..200 {
-            if self.heard() == expected {
+            if self.notices() == expected {
                 return;
             }
             test_node.wait(Duration::from_millis(10)).await;
         }
-        assert_eq!(self.heard(), expected);
+        assert_eq!(self.notices(), expected);
     }
 }
 
@@ -70,7 +70,7 @@ impl Listener for RecordingListener {
     }
 }
 
-/// Runs the whole suite; closes the node at the end.
+/// Runs the whole suite, and closes the node at the end.
 pub(crate) async fn conforms(test_node: &TestNode) {
     operations_are_executed_in_order_each_with_its_answer(test_node).await;
     calls_are_executed_in_order(test_node).await;
@@ -149,34 +149,37 @@ async fn a_listener_gets_real_releases_until_it_unsubscribes(test_node: &TestNod
     let listener = Arc::new(RecordingListener::default());
     let subscription =
         test_node.node.subscribe(&resource("heard"), Arc::clone(&listener) as Arc<dyn Listener>);
-    listener.hears(test_node, &[Notice::Subscribed]).await;
+    listener.receives(test_node, &[Notice::Subscribed]).await;
     for (name, notify) in [("heard", false), ("unheard", true), ("heard", true)] {
         test_node.ask(lock(name, "1", 30_000, 0)).await;
         test_node.ask(unlock(name, "1", notify, false)).await;
     }
-    listener.hears(test_node, &[Notice::Subscribed, Notice::Released]).await;
+    listener.receives(test_node, &[Notice::Subscribed, Notice::Released]).await;
     drop(subscription);
     test_node.wait(Duration::from_millis(50)).await;
     test_node.ask(lock("heard", "1", 30_000, 0)).await;
     test_node.ask(unlock("heard", "1", true, false)).await;
     test_node.wait(Duration::from_millis(50)).await;
-    assert_eq!(listener.heard(), [Notice::Subscribed, Notice::Released]);
+    assert_eq!(listener.notices(), [Notice::Subscribed, Notice::Released]);
 }
 
 async fn a_listener_gets_one_notice_for_each_value_of_a_leader(test_node: &TestNode) {
     let listener = Arc::new(RecordingListener::default());
     let topic = names::leader(&resource("led"));
     let subscription = test_node.node.subscribe(&topic, Arc::clone(&listener) as Arc<dyn Listener>);
-    listener.hears(test_node, &[Notice::Subscribed]).await;
-    let first = said("1", 7, 1, "first");
+    listener.receives(test_node, &[Notice::Subscribed]).await;
+    let first = proclamation("1", 7, 1, "first");
     assert_eq!(test_node.ask(proclaim("led", first.clone(), 30_000)).await, Answer::NotLeader);
     test_node.ask(lock("led", "1", 30_000, 0)).await;
-    for said in [first.clone(), first.clone(), said("1", 7, 2, "second"), first] {
-        assert_eq!(test_node.ask(proclaim("led", said, 30_000)).await, Answer::Proclaimed);
+    for proclamation in [first.clone(), first.clone(), proclamation("1", 7, 2, "second"), first] {
+        assert_eq!(test_node.ask(proclaim("led", proclamation, 30_000)).await, Answer::Proclaimed);
     }
-    listener.hears(test_node, &[Notice::Subscribed, Notice::Released, Notice::Released]).await;
+    listener.receives(test_node, &[Notice::Subscribed, Notice::Released, Notice::Released]).await;
     let Answer::Observed(seen) = test_node.ask(observe("led")).await else { panic!("not observed") };
-    assert_eq!((seen.owner, seen.said), (Some(owner("1")), Some(said("1", 7, 2, "second"))));
+    assert_eq!(
+        (seen.lease_id, seen.proclamation),
+        (Some(lease_id("1")), Some(proclamation("1", 7, 2, "second")))
+    );
     drop(subscription);
     test_node.ask(unlock("led", "1", true, false)).await;
 }
@@ -184,23 +187,23 @@ async fn a_listener_gets_one_notice_for_each_value_of_a_leader(test_node: &TestN
 async fn a_release_wakes_only_the_first_waiter_that_listens(test_node: &TestNode) {
     let enter = |waiter: &'static str| test_node.ask(enqueue("queue", waiter, waiter, 0, 30_000));
     test_node.ask(lock("queue", "1", 30_000, 0)).await;
-    let ears = [Arc::new(RecordingListener::default()), Arc::new(RecordingListener::default())];
+    let listeners = [Arc::new(RecordingListener::default()), Arc::new(RecordingListener::default())];
     let mut subscriptions = Vec::new();
-    for (waiter, listener) in ["second", "third"].iter().zip(&ears) {
-        let topic = names::wake(&resource("queue"), &owner(waiter));
+    for (waiter, listener) in ["second", "third"].iter().zip(&listeners) {
+        let topic = names::wake(&resource("queue"), &lease_id(waiter));
         subscriptions.push(test_node.node.subscribe(&topic, Arc::clone(listener) as Arc<dyn Listener>));
-        listener.hears(test_node, &[Notice::Subscribed]).await;
+        listener.receives(test_node, &[Notice::Subscribed]).await;
     }
     for waiter in ["deaf", "second", "third"] {
         assert!(matches!(enter(waiter).await, Answer::Queued(queued) if queued.holder.is_some()));
     }
     test_node.ask(unlock("queue", "1", true, false)).await;
-    ears[0].hears(test_node, &[Notice::Subscribed, Notice::Released]).await;
+    listeners[0].receives(test_node, &[Notice::Subscribed, Notice::Released]).await;
     assert!(matches!(enter("third").await, Answer::Queued(queued) if queued.holder.is_none()));
-    ears[0].hears(test_node, &[Notice::Subscribed, Notice::Released, Notice::Released]).await;
+    listeners[0].receives(test_node, &[Notice::Subscribed, Notice::Released, Notice::Released]).await;
     assert!(matches!(enter("second").await.into_parts(), (Answer::Granted { .. }, Some(true))));
     test_node.ask(unlock("queue", "second", true, false)).await;
-    ears[1].hears(test_node, &[Notice::Subscribed, Notice::Released]).await;
+    listeners[1].receives(test_node, &[Notice::Subscribed, Notice::Released]).await;
     assert_eq!(test_node.ask(withdraw("queue", "third")).await, Answer::Withdrawn);
     assert!(matches!(test_node.ask(enqueue("queue", "4", "4", 0, 0)).await, Answer::Granted { .. }));
     drop(subscriptions);
@@ -210,7 +213,7 @@ async fn readers_share_until_the_last_reader_unlocks(test_node: &TestNode) {
     let listener = Arc::new(RecordingListener::default());
     let subscription =
         test_node.node.subscribe(&resource("shared"), Arc::clone(&listener) as Arc<dyn Listener>);
-    listener.hears(test_node, &[Notice::Subscribed]).await;
+    listener.receives(test_node, &[Notice::Subscribed]).await;
     let Answer::Granted { vote } = test_node.ask(lock("*shared", "1", 30_000, 0)).await else {
         panic!("not granted")
     };
@@ -219,7 +222,7 @@ async fn readers_share_until_the_last_reader_unlocks(test_node: &TestNode) {
     let Answer::Held(holder) = test_node.ask(lock("shared", "3", 30_000, 0)).await else {
         panic!("not held")
     };
-    assert_eq!((holder.owner, holder.counter), (Some(LeaseId::of_readers()), vote + 1));
+    assert_eq!((holder.lease_id, holder.counter), (Some(LeaseId::of_readers()), vote + 1));
     let renewed = test_node.ask(renew("*shared", "2", 1, 30_000, vote)).await;
     assert_eq!(renewed, Answer::Renewed { proves: true }, "no writer came after it");
     // A refused writer is ahead.
@@ -228,11 +231,11 @@ async fn readers_share_until_the_last_reader_unlocks(test_node: &TestNode) {
     assert_eq!(seen.held.map(|held| held.holds), Some(2));
     assert_eq!(seen.readers.len(), 2);
     for reader in ["1", "2"] {
-        assert_eq!(listener.heard(), [Notice::Subscribed], "others read on");
+        assert_eq!(listener.notices(), [Notice::Subscribed], "others read on");
         let unlocked = test_node.ask(unlock("*shared", reader, true, false)).await;
         assert_eq!(unlocked, Answer::Unlocked { deleted: 1 });
     }
-    listener.hears(test_node, &[Notice::Subscribed, Notice::Released]).await;
+    listener.receives(test_node, &[Notice::Subscribed, Notice::Released]).await;
     assert_eq!(test_node.ask(take("shared", "3", 30_000)).await, Answer::Granted { vote: vote + 2 });
     drop(subscription);
 }
@@ -241,17 +244,17 @@ async fn a_granted_reader_wakes_readers_and_no_writer(test_node: &TestNode) {
     let resources =
         [("a:shared", "*crowd"), ("b:shared", "*crowd"), ("writer", "crowd"), ("c:shared", "*crowd")];
     test_node.ask(lock("crowd", "1", 30_000, 0)).await;
-    let ears = resources.map(|_| Arc::new(RecordingListener::default()));
+    let listeners = resources.map(|_| Arc::new(RecordingListener::default()));
     let mut subscriptions = Vec::new();
-    for ((waiter, _), listener) in resources.iter().zip(&ears) {
-        let topic = names::wake(&resource("crowd"), &owner(waiter));
+    for ((waiter, _), listener) in resources.iter().zip(&listeners) {
+        let topic = names::wake(&resource("crowd"), &lease_id(waiter));
         subscriptions.push(test_node.node.subscribe(&topic, Arc::clone(listener) as Arc<dyn Listener>));
-        listener.hears(test_node, &[Notice::Subscribed]).await;
+        listener.receives(test_node, &[Notice::Subscribed]).await;
     }
     let (next, topic) =
-        (Arc::new(RecordingListener::default()), names::head(&resource("crowd"), &owner("writer")));
+        (Arc::new(RecordingListener::default()), names::head(&resource("crowd"), &lease_id("writer")));
     subscriptions.push(test_node.node.subscribe(&topic, Arc::clone(&next) as Arc<dyn Listener>));
-    next.hears(test_node, &[Notice::Subscribed]).await;
+    next.receives(test_node, &[Notice::Subscribed]).await;
     let enter = async |index: usize| {
         let (waiter, name) = resources[index];
         test_node.ask(enqueue(name, waiter, waiter, 0, 30_000)).await.into_parts().0
@@ -261,28 +264,31 @@ async fn a_granted_reader_wakes_readers_and_no_writer(test_node: &TestNode) {
     }
     let woken = [Notice::Subscribed, Notice::Released];
     test_node.ask(unlock("crowd", "1", true, false)).await;
-    for (index, listener) in ears.iter().take(2).enumerate() {
-        listener.hears(test_node, &woken).await;
+    for (index, listener) in listeners.iter().take(2).enumerate() {
+        listener.receives(test_node, &woken).await;
         assert!(matches!(enter(index).await, Answer::Granted { .. }));
     }
     // The unlock of the last reader wakes the writer, and the reader behind the writer waits.
     assert!(matches!(enter(3).await, Answer::Queued(_)));
     test_node.ask(unlock("*crowd", "a:shared", true, false)).await;
     test_node.wait(Duration::from_millis(20)).await;
-    assert_eq!([ears[2].heard(), ears[3].heard()], [[Notice::Subscribed], [Notice::Subscribed]]);
+    assert_eq!(
+        [listeners[2].notices(), listeners[3].notices()],
+        [[Notice::Subscribed], [Notice::Subscribed]]
+    );
     test_node.ask(unlock("*crowd", "b:shared", true, false)).await;
-    ears[2].hears(test_node, &woken).await;
+    listeners[2].receives(test_node, &woken).await;
     assert!(matches!(enter(2).await, Answer::Granted { .. }));
     test_node.ask(unlock("crowd", "writer", true, false)).await;
-    ears[3].hears(test_node, &woken).await;
+    listeners[3].receives(test_node, &woken).await;
     drop(subscriptions);
 }
 
 async fn a_resource_without_holder_and_waiters_is_vacant(test_node: &TestNode) {
     let resources: Vec<_> = ["v1", "v2", "v3", "v4"].map(resource).into();
-    let vacant = |most| {
+    let vacant = |max_resources| {
         let resources = resources.clone();
-        Operation::Vacant(Vacant { resources, most, ignores_marks: false })
+        Operation::Vacant(Vacant { resources, max_resources, ignores_marks: false })
     };
     test_node.ask(lock("v1", "1", 30_000, 0)).await;
     test_node.ask(lock("*v3", "1", 30_000, 0)).await;
@@ -319,7 +325,7 @@ async fn a_listener_gets_one_notice_when_a_latch_opens(test_node: &TestNode) {
     let listener = Arc::new(RecordingListener::default());
     let subscription =
         test_node.node.subscribe(&names::latch(&resource("latch")), Arc::clone(&listener) as _);
-    listener.hears(test_node, &[Notice::Subscribed]).await;
+    listener.receives(test_node, &[Notice::Subscribed]).await;
     let tell = |is_open, arrivals: &[&str]| {
         let arrivals = arrivals.iter().map(|arrival| arrival.as_bytes().into()).collect();
         let (latch, ttl) = (resource("latch"), Duration::from_secs(30));
@@ -333,7 +339,7 @@ async fn a_listener_gets_one_notice_when_a_latch_opens(test_node: &TestNode) {
     for is_open in [false, true] {
         assert_eq!(tell(is_open, &["d"]).await, Answer::Open);
     }
-    listener.hears(test_node, &[Notice::Subscribed, Notice::Released]).await;
+    listener.receives(test_node, &[Notice::Subscribed, Notice::Released]).await;
     drop(subscription);
 }
 

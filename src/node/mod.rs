@@ -29,10 +29,10 @@ pub(crate) use self::operation::Abstention;
 pub use self::parameters::RestartGuard;
 pub(crate) use self::{
     operation::{
-        Answer, Downgrade, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect, InspectAnswer,
-        LONGEST_VALUE, Latch, List, Lock, NewNodes, Observe, ObserveAnswer, Operation, Proclaim,
-        Proclamation, Queued, READERS_SHOWN, Reconfigure, Register, Registration, Renew, Resources,
-        Tombstone, Unlock, Vacant, WaitersInfo, Withdraw, WriteBack,
+        Answer, Downgrade, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect, InspectAnswer, Latch,
+        List, Lock, MAX_VALUE_BYTES, NewNodes, Observe, ObserveAnswer, Operation, Proclaim, Proclamation,
+        Queued, READERS_SHOWN, Reconfigure, Register, Registration, Renew, Resources, Tombstone, Unlock,
+        Vacant, WaitersInfo, Withdraw, WriteBack,
     },
     parameters::{Incarnation, QuarantineParameters, QuorumParameters},
     reply::{Reply, Responder},
@@ -50,12 +50,12 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
     /// # Invariants
     ///
     /// 1. The order of calls is the order of execution on one connection.
-    /// 2. An accepted request is sent whether or not the reply is polled or dropped, unless the request
+    /// 2. An accepted request is sent even if the reply is not polled or is dropped, unless the request
     ///    expires or the connection breaks. Unlocks and withdrawals survive a broken connection until they
     ///    expire.
     /// 3. Unlocks and withdrawals are never refused because a queue is full.
-    /// 4. Every reply resolves with an answer, or with an error at the latest at the shutdown of the quorum.
-    ///    A reply of a silent node does *not* resolve: the caller has the deadlines.
+    /// 4. Every reply resolves with an answer or an error, at the latest at the shutdown of the quorum. The
+    ///    reply of a silent node does *not* resolve in time: deadlines are the caller's task.
     fn call(&self, request: Request) -> Reply;
 
     /// Sends the release notices of a resource to `listener` until the subscription is dropped.
@@ -64,9 +64,8 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
     /// Returns the unlocks and withdrawals that are neither confirmed nor expired.
     fn undelivered(&self) -> Vec<PendingUnlocks>;
 
-    /// Closes the node: refuses new requests except unlocks, and delivers pending unlocks and withdrawals.
-    ///
-    /// Ready when each of these is confirmed or expired.
+    /// Closes the node: refuses new requests except unlocks, and delivers pending unlocks and withdrawals. The
+    /// future is ready when each unlock and withdrawal is confirmed or has expired.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -79,17 +78,17 @@ pub(crate) trait Listener: fmt::Debug + Send + Sync {
 /// A notice of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// The subscription is active: from now on no release is missed. After a broken connection, releases
-    /// may have been missed before.
+    /// The subscription is active: no release is missed from now on. After a broken connection, releases may have
+    /// been missed until now.
     Subscribed,
     /// The connection is broken: no notice arrives until the next [`Subscribed`](Self::Subscribed).
     Interrupted,
-    /// A notice was published: the unlock of a lock that had its quorum, a new leader or value, or the
-    /// wake of a waiter.
+    /// A notice was published: the unlock of a lease that had its quorum, a new leader or value, or the wake of a
+    /// waiter.
     Released,
 }
 
-/// The subscription of a listener. Dropping it ends the subscription, without waiting.
+/// The subscription of a listener. The drop ends the subscription, without waiting.
 pub(crate) struct Subscription {
     end: Option<Box<dyn FnOnce() + Send + Sync>>,
 }

@@ -4,25 +4,25 @@
 //! rule: braces enclose the resource, so that a cluster keeps its keys together, unless the resource
 //! contains a `{`.
 
-use crate::values::{LeaseId, READERS as READERS_OWNER, Resource};
+use crate::values::{LeaseId, READERS as READERS_LEASE_ID, Resource};
 
 /// The key of the node metadata.
 pub(crate) const METADATA: &str = "redquorum:node";
 /// The key that exists while a node must not vote.
 pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
-/// The key of a dirty node: it exists while any tombstone, wait queue or mark may exist.
+/// The key of a dirty node, which exists while any tombstone, wait queue or mark may exist.
 pub(crate) const DIRTY: &str = "redquorum:dirty";
 
 /// The suffix of the name of a reader in a wait queue.
 const READER_SUFFIX: &str = ":shared";
 
-// Prefixes of names by Redisson's rule: the resource follows in braces unless it contains one.
+// Prefixes of names by Redisson's rule: the resource follows in braces, unless the resource contains a brace.
 const CHANNEL: &str = "redisson_lock__channel:";
 const COUNTER: &str = "redisson_lock_token:";
 const TOMBSTONE: &str = "redquorum:tombstone:";
 
-// Prefixes of names that always have braces. `a` and `{a}` are two elections, with two queues and two
-// marks: a waiter for the one must not block clients of the other.
+// Prefixes of names that always have braces, so that the names of `a` and `{a}` differ. These are two elections,
+// with two queues and two marks, and a waiter for `a` must not block clients of `{a}`.
 const SLOT: &str = "redquorum:slot:{";
 const MULTI_PERMIT: &str = "redquorum:multi_permit:{";
 const RELEASE_WATCHER: &str = "redquorum:release_watcher:{";
@@ -47,7 +47,7 @@ pub(crate) fn substitute_names(script: &str) -> String {
         ("$CHANNEL", CHANNEL),
         ("$COUNTER", COUNTER),
         ("$TOMBSTONE", TOMBSTONE),
-        ("$SHARED", READERS_OWNER),
+        ("$SHARED", READERS_LEASE_ID),
         ("$READERS", READERS),
         ("$READER_SUFFIX", READER_SUFFIX),
         ("$LEADER", LEADER),
@@ -75,7 +75,7 @@ pub(crate) fn is_slot(resource: &Resource) -> bool {
     resource.as_bytes().starts_with(SLOT.as_bytes())
 }
 
-/// Returns another slot of the same semaphore, or the resource itself if it is no slot.
+/// Returns the slot `index` of the same semaphore; the given resource if that is no slot.
 #[cfg(test)]
 pub(crate) fn sibling(slot: &Resource, index: usize) -> Resource {
     match slot
@@ -118,7 +118,7 @@ pub(crate) fn read_release_watcher(key: &Resource) -> Option<Resource> {
     read(RELEASE_WATCHER, key)
 }
 
-/// Whether a reserved name is that of a lock: a slot, a multi-permit lock or a release watcher's.
+/// Whether a reserved name belongs to a lock: of a slot, of several permits, or of a release watcher.
 pub(crate) fn is_lock(name: &[u8]) -> bool {
     let key = Resource::internal(name);
     read_slot(&key).is_some() || read_multi_permit(&key).is_some() || read_release_watcher(&key).is_some()
@@ -152,10 +152,10 @@ pub(crate) fn counter(resource: &Resource) -> Vec<u8> {
 
 /// Returns the key of the tombstone that refuses late requests of a lease id.
 #[cfg(test)]
-pub(crate) fn tombstone(resource: &Resource, owner: &LeaseId) -> Vec<u8> {
+pub(crate) fn tombstone(resource: &Resource, lease_id: &LeaseId) -> Vec<u8> {
     let mut name = named(TOMBSTONE, resource);
     name.push(b':');
-    name.extend_from_slice(owner.as_bytes());
+    name.extend_from_slice(lease_id.as_bytes());
     name
 }
 
@@ -174,14 +174,13 @@ pub(crate) fn wake(resource: &Resource, waiter: &LeaseId) -> Resource {
     of_waiter(WAKE, resource, waiter)
 }
 
-/// Returns the topic on which a waiter learns that it is one of the first two in the queue.
-///
-/// The first two waiters also subscribe to release notices.
+/// Returns the topic of the head notices of one waiter: the waiter is now one of the first two in the queue, and
+/// subscribes to release notices, too.
 pub(crate) fn head(resource: &Resource, waiter: &LeaseId) -> Resource {
     of_waiter(HEAD, resource, waiter)
 }
 
-/// Returns the topic on which a client learns that a lease of it was force-unlocked.
+/// Returns the topic of the notices that a lease of this client was force-unlocked.
 pub(crate) fn force_unlocked(client: &[u8]) -> Resource {
     Resource::internal([FORCE_UNLOCKED.as_bytes(), client, b"}"].concat())
 }
@@ -231,7 +230,7 @@ pub(crate) fn entry_ttls(resource: &Resource) -> Vec<u8> {
 /// Returns the resource that represents all resources with the same derived names: `a` for `a` and
 /// `{a}`.
 ///
-/// Two locks may share a counter: each skips some numbers, and both stay in order.
+/// These two resources share a counter. The tokens of each resource then skip some numbers, and stay in order.
 pub(crate) fn shared_key_alias(resource: &Resource) -> Resource {
     let bytes = resource.as_bytes();
     let inner = bytes.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn derived_names_have_braces_unless_the_resource_contains_one() {
+    fn derived_names_have_braces_unless_the_resource_contains_a_brace() {
         assert_eq!(notice_channel(&resource("a")), b"redisson_lock__channel:{a}");
         assert_eq!(counter(&resource("a}")), b"redisson_lock_token:{a}}");
         assert_eq!(counter(&resource("x{a}")), b"redisson_lock_token:x{a}");
@@ -280,8 +279,9 @@ mod tests {
         for other in ["a", "x{a}", "{a}"].map(resource) {
             let topics = [leader(&other), wake(&other, &waiter), head(&other, &waiter)]
                 .map(|topic| topic.as_bytes().to_vec());
-            let told = topics.each_ref().map(|topic| notice_channel(&Resource::internal(topic.as_slice())));
-            let kept = [
+            let channels =
+                topics.each_ref().map(|topic| notice_channel(&Resource::internal(topic.as_slice())));
+            let keys = [
                 counter(&other),
                 tombstone(&other, &waiter),
                 queue(&other),
@@ -292,7 +292,7 @@ mod tests {
             ];
             let marks = [METADATA, QUARANTINE, DIRTY].map(|name| name.as_bytes().to_vec());
             for name in
-                topics.into_iter().chain(told).chain(kept).chain(marks).chain([notice_channel(&other)])
+                topics.into_iter().chain(channels).chain(keys).chain(marks).chain([notice_channel(&other)])
             {
                 let shown = name.escape_ascii().to_string();
                 let refused = crate::values::InvalidResource::Reserved { given: shown.clone().into() };
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_of_a_semaphore_name_the_semaphore() {
+    fn resources_of_a_semaphore_contain_its_name() {
         for name in ["gpu", "x}:7", "{a}"].map(resource) {
             assert_eq!(read_slot(&slot(&name, 12)), Some((name.clone(), 12)));
             assert_eq!(
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_key_aliases_are_exactly_the_resources_with_equal_derived_names() {
+    fn shared_key_aliases_are_equal_exactly_if_derived_names_are_equal() {
         let names = ["a", "{a}", "{a", "a}", "{{a}}", "{}", "{a}b", "{a}}", "a}}", "{", "}"];
         for one in names.map(resource) {
             for other in names.map(resource) {

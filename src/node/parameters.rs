@@ -14,8 +14,8 @@ pub(crate) struct QuorumParameters {
     /// The ttl of a fencing counter after its last use; at least `max_ttl`.
     pub(crate) counter_ttl: Duration,
     pub(crate) quarantine: QuarantineParameters,
-    /// The time for which newcomers yield to waiters after a release. A wake reaches the first waiter, and
-    /// the waiter's lock the nodes, in about this time.
+    /// The hand-over: the time for which newcomers yield to waiters after a release. In about this time, a wake
+    /// reaches the first waiter, and the lock of this waiter reaches the nodes.
     pub(crate) hand_over: Duration,
     /// The incarnation in which the connection has registered; `None` before, and if no node is involved.
     pub(crate) incarnation: Option<Incarnation>,
@@ -27,22 +27,23 @@ pub(crate) struct QuorumParameters {
 /// every promotion. For an in-memory node: any text that is different for each incarnation.
 pub(crate) type Incarnation = Arc<str>;
 
-/// The times of a quarantine, by the node's clock. They exceed the time to wait for by the drift.
+/// The times of a quarantine, by the node's clock. The drift is added to each time, because the clock of the node may
+/// be faster than the clocks of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QuarantineParameters {
     /// The time until every lease that the node may have forgotten has ended.
     pub(crate) lasts: Duration,
-    /// The time until every attempt is decided in which the node may have voted. From then on, renewals
-    /// count.
+    /// The time until every attempt is decided in which the node may have voted. From then on, a renewal counts as
+    /// a vote.
     pub(crate) renewals_after: Duration,
 }
 
 /// The guard against nodes that may have forgotten votes.
 ///
 /// A node that restarted without its last votes, was flushed, or is a promoted replica could grant a second lease
-/// beside a lease that the node has forgotten. So the node begins a quarantine: it gives no votes until every lease
-/// that it may have forgotten has ended. The variants are the times at which a client finds out that a node may have
-/// forgotten.
+/// beside a lease that the node has forgotten. Therefore the node begins a quarantine, and gives no votes until every
+/// lease that the node may have forgotten has ended. The variants are the times at which a client detects that a node
+/// may have forgotten votes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RestartGuard {
@@ -53,10 +54,10 @@ pub enum RestartGuard {
     /// connection sends nothing, nor a proxy that goes on with a promoted replica on the same connection.
     #[default]
     PerConnection,
-    /// At every call: for proxies that may change the server under a connection. Each call costs the server some
+    /// At every call, for proxies that may change the server under a connection. Each call costs the server some
     /// microseconds more.
     PerVote,
-    /// Never: for servers that keep every vote, which are standalone, with `appendonly yes`, `appendfsync always` and
-    /// `aof-load-truncated no`. If a replica is promoted or a backup is restored, exclusion is broken unseen.
+    /// Never, for servers that keep every vote: standalone servers with `appendonly yes`, `appendfsync always` and
+    /// `aof-load-truncated no`. If a replica is promoted or a backup is restored, exclusion is broken unnoticed.
     Off,
 }

@@ -28,7 +28,7 @@ pub(crate) struct Responder {
 }
 
 impl Reply {
-    /// Returns a reply to a request of this many operations, and its responder.
+    /// Returns a reply to a request of `operations` operations, and its responder.
     pub(crate) fn channel(operations: usize) -> (Responder, Self) {
         let (sender, receiver) = oneshot::channel();
         (Responder { sender, operations }, Self { receiver, operations })

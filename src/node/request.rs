@@ -11,14 +11,14 @@ use crate::{
 /// milliseconds.
 pub(crate) const MAX_OPERATIONS: usize = 64;
 
-/// The maximum number of resources in one call, for the same reason. Each resource takes a server 10 to 30
-/// microseconds.
+/// The maximum number of resources in one call, so that no call keeps a server busy for more than a few
+/// milliseconds. A server needs 10 to 30 microseconds for each resource.
 pub(crate) const MAX_RESOURCES: usize = 256;
 
 /// The maximum number of resources of one lock.
 ///
-/// The number exceeds [`MAX_RESOURCES`], so a large lock travels alone. It is small enough for each node to
-/// execute the lock far within a node timeout.
+/// The number exceeds [`MAX_RESOURCES`], so a large lock has a call of its own. The number is small enough that each
+/// node executes the lock far within a node timeout.
 pub(crate) const MAX_GROUP_SIZE: usize = 1000;
 
 /// The size of a call that is being composed.
@@ -29,7 +29,7 @@ pub(crate) struct RequestSize {
 }
 
 impl RequestSize {
-    /// Adds operations if they fit into the call. The first operations always fit.
+    /// Adds operations if they fit into the call. The operations of the first request always fit.
     pub(crate) fn try_add(&mut self, operations: usize, resources: usize) -> bool {
         let taken = Self { operations: self.operations + operations, resources: self.resources + resources };
         let fits =
@@ -44,13 +44,13 @@ impl RequestSize {
 /// Operations for one node, which are executed in order, each with its own answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// The operations, shared by all nodes that get the same request: one to [`MAX_OPERATIONS`].
+    /// The operations: at least one, and at most [`MAX_OPERATIONS`]. All nodes that get the same request share them.
     pub(crate) operations: Arc<[Operation]>,
-    /// The expiry of the request. An unsent request is dropped then. An unlock is kept over reconnections
-    /// until then.
+    /// The expiry of the request, at which an unsent request is dropped. An unlock is kept over reconnections until
+    /// then.
     pub(crate) until: Instant,
-    /// The latest expiry of the keys that an unlock deletes. A shutdown waits until then if a quorum has
-    /// not confirmed the unlock. `None` if no shutdown has to wait.
+    /// The latest expiry of the keys that an unlock deletes. If no quorum has confirmed the unlock, a shutdown waits
+    /// until then. `None` if no shutdown has to wait.
     pub(crate) blocks_until: Option<Instant>,
 }
 

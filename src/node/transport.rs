@@ -27,25 +27,25 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync {
         late(patience)
     }
 
-    /// Whether the next dial may lead to another server. A connection to a server that became a replica is
-    /// useless then.
+    /// Whether the next dial may lead to another server. If so, a connection to a server that became a replica
+    /// should be given up.
     fn follows_master(&self) -> bool {
         false
     }
 }
 
-/// Returns the error of a dial about which only its duration is known.
+/// Returns the error of a dial that was ended after `patience`, without any further evidence.
 pub(crate) fn late(patience: Duration) -> NodeError {
     NodeError::Unreachable(format!("no connection within {patience:?}").into())
 }
 
-/// A connection after its handshake. Dropping it closes it, without waiting.
+/// A connection after its handshake. The drop closes the connection, without waiting.
 ///
 /// # Invariants
 ///
 /// 1. Calls are sent in order. No dropped or unpolled future revokes a call.
-/// 2. Calls are answered in that order.
-/// 3. A connection never reconnects. After [`ConnectionEvent::Closed`] it is useless.
+/// 2. Calls are answered in the order of sending.
+/// 3. A connection never reconnects. After [`ConnectionEvent::Closed`], the connection has no further event.
 pub(crate) trait Connection: fmt::Debug + Send {
     /// Sends the operations as one call.
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>);

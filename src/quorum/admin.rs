@@ -1,4 +1,4 @@
-//! The acts of an administrator: making a quorum, moving it, and force-unlocking a resource.
+//! The acts of an administrator: making a quorum, moving a quorum, and force-unlocking a resource.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,7 +17,8 @@ use crate::{
     values::{Fingerprint, NodeError, NodeReplies, NodeReply, Refusal, Resource},
 };
 
-/// The number of restarts of a move, one whenever an old node returned to its old configuration during the move.
+/// The largest number of rounds of a move. Each old node that returns to the old configuration during the move makes
+/// one more round necessary.
 const MOST_ROUNDS: usize = 3;
 
 /// The outcome of [`init_if_needed`].
@@ -26,17 +27,18 @@ const MOST_ROUNDS: usize = 3;
 pub enum InitOutcome {
     /// A new quorum of these nodes, all of which were new.
     Created,
-    /// The existing quorum of these nodes. The reply of a node is `Done` if the node belongs to the quorum already,
-    /// `Refused` with `Quarantined` if the node had no metadata and joins after a quarantine, and any other if the node gave no answer.
+    /// The existing quorum of these nodes. The reply of a node is `Done` if the node belonged to the quorum before. The
+    /// reply is `Refused` with `Quarantined` if the node had no metadata and joins after a quarantine. Any other reply
+    /// means that the node gave no answer.
     AlreadyDone(NodeReplies),
 }
 
-/// Makes a new quorum of these nodes. An administrator calls this once. Every node has to answer within the connect
-/// timeout, so nodes may be about to start, and no node may have been in a quorum before.
+/// Makes a new quorum of these nodes. An administrator calls this once. No node may have been in a quorum before. Every
+/// node has to answer within the connect timeout, so the nodes may be starting at the time of the call.
 ///
 /// The call declares these nodes to be new, because no client can distinguish a new node from a node that has lost its
-/// data. Without `init`, a node votes only after a quarantine of `max_ttl` and a little more. If nodes of this
-/// configuration are still in the quarantine that began with their first client, this call admits them, too.
+/// data. Without `init`, a node votes only after a quarantine of `max_ttl` and a little more. This call also admits
+/// nodes of this configuration that are still in the quarantine that began with their first client.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -52,15 +54,16 @@ pub enum InitOutcome {
 ///
 /// # Errors
 ///
-/// * [`AdminError::NotNew`] if a node belongs to a quorum, or may have voted in this one. Nothing is changed.
+/// * [`AdminError::NotNew`] if a node belongs to another quorum, or may have voted in this quorum. Nothing is changed.
 /// * [`AdminError::Config`] if the settings are invalid, if the clock of a node is off by more than an hour, or if two
 ///   addresses lead to one server. Nothing is changed.
-/// * [`AdminError::Incomplete`] if a node did not answer. The call inspects all nodes first. Therefore it has admitted
-///   some nodes, according to their replies, only if a node failed after that, or another `init` ran meanwhile.
+/// * [`AdminError::Incomplete`] if a node did not answer. The call inspects all nodes before it admits any. Nodes are
+///   admitted despite this error, according to their replies, only if a node failed after the inspection, or if another
+///   `init` ran at the same time.
 ///
 /// # Cancel safety
 ///
-/// Nodes that were admitted stay so. Call it again.
+/// Admitted nodes stay admitted. Repeat the call.
 pub async fn init(quorum: &QuorumBuilder) -> Result<(), AdminError> {
     init_with(&*quorum.start_to_change()?).await
 }
@@ -71,34 +74,34 @@ pub(super) async fn init_with(client: &Client) -> Result<(), AdminError> {
     let answers = dry_run(context).await?;
     refuse_known(context, &answers, None)?;
     every_answered(context, &answers)?;
-    // The nodes may change from here on, so an error also reports nodes that another `init` has admitted.
+    // From here on, nodes may have changed, so an error also reports nodes that another `init` has admitted.
     every(context, &ask_all_nodes(context, init_operation(context, false)).await)
 }
 
-/// Makes a quorum as [`init`] does, unless the nodes are this quorum already. It is for repeated jobs, such as a
-/// deployment.
+/// Makes a quorum like [`init`], unless the nodes are this quorum already. This is for jobs that run repeatedly, such
+/// as a deployment.
 ///
-/// If any node belongs to the quorum, nodes without metadata may have lost it: these nodes are registered, and vote after
-/// a quarantine.
+/// If at least one node belongs to the quorum, nodes without metadata may have lost their metadata. These nodes are
+/// registered, and vote after a quarantine.
 ///
-/// **Do not call this at every start of a service.** If no node has metadata (there is one node, or all nodes have lost
-/// their data at once), nothing distinguishes these nodes from new ones: they vote at once, although they may have
-/// forgotten leases.
+/// **Do not call this at every start of a service.** If no node has metadata, nothing distinguishes nodes that have
+/// lost their data from new nodes. This happens if there is only one node, or if all nodes have lost their data at
+/// once. Then the nodes vote at once, although they may have forgotten leases.
 ///
 /// # Errors
 ///
 /// As [`init`], but [`AdminError::NotNew`] only for nodes of another quorum, and [`AdminError::Incomplete`] only if no
-/// node belongs to this one.
+/// node belongs to this quorum.
 ///
 /// # Cancel safety
 ///
-/// Nodes that were admitted or registered stay so. Repeat the call.
+/// Admitted nodes stay admitted, and registered nodes stay registered. Repeat the call.
 pub async fn init_if_needed(quorum: &QuorumBuilder) -> Result<InitOutcome, AdminError> {
     init_if_needed_with(&*quorum.start_to_change()?).await
 }
 
-/// Makes a quorum of new nodes, unless the nodes are this quorum already. If a single node belongs to the quorum, nodes
-/// without metadata may have lost it, and are registered as by a client.
+/// Makes a quorum of new nodes, unless the nodes are this quorum already. If at least one node belongs to the quorum,
+/// nodes without metadata may have lost their metadata, and are registered as by a client.
 pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, AdminError> {
     let context = &*client.context;
     let ours = fingerprint_of(context);
@@ -116,7 +119,7 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
     every_answered(context, &inspected)?;
     every_answered(context, &answers)?;
     let made = ask_all_nodes(context, init_operation(context, false)).await;
-    // Another `init_if_needed` may run at the same time.
+    // A node of this quorum counts as done, because another `init_if_needed` may run at the same time.
     let is_ours = |answer: &Answer| is_done(answer) || fingerprint_in(answer) == Some(&ours);
     if made.iter().all(is_ours) { Ok(InitOutcome::Created) } else { Err(incomplete(context, &made)) }
 }
@@ -127,30 +130,31 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
 /// # Errors
 ///
 /// * [`AdminError::Config`] if the settings of either builder are invalid, or if two addresses of one builder lead to
-///   one server. Also if nodes could not distinguish the two configurations: then the new configuration needs a
-///   [`name`](QuorumBuilder::name) of its own.
-/// * [`AdminError::Incomplete`] if the old nodes that did not answer could still be a quorum (the other old nodes are
-///   closed then), or if a new node did not answer. The same call again continues from there.
+///   one server. The error is the same if nodes could not distinguish the two configurations. In this case, give the
+///   new configuration a [`name`](QuorumBuilder::name) of its own.
+/// * [`AdminError::Incomplete`] if the old nodes that did not answer could still be a quorum, or if a new node did not
+///   answer. The old nodes that answered are closed. Repeat the call to continue the move.
 ///
 /// # Cancel safety
 ///
-/// Closed nodes stay closed. The same call again continues from there.
+/// Closed nodes stay closed. Repeat the call to continue the move.
 pub async fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), AdminError> {
     let new = to.start_to_change()?;
     let old = from.start_to_change()?;
     move_nodes(&old, &new, &to.settings.name).await
 }
 
-/// Force-unlocks a resource: unlocks it for any holder, on every node that answers.
+/// Force-unlocks a resource: deletes the lease of any holder, on every node that answers.
 ///
 /// An operator calls this if a holder is known to have stopped and its ttl is too long to wait for. The holder is not
-/// asked. If it still works, two clients use the resource, and only their tokens distinguish them.
+/// asked. If the holder still works, two clients use the resource at the same time, and only their tokens distinguish
+/// them.
 ///
-/// From then on, the nodes refuse renewals of the holder, and notify its client, which renews at once and so receives
-/// the loss within a round trip. Exceptions:
+/// From then on, the nodes refuse renewals of the lease. The nodes also notify the client of the holder. This client
+/// renews the lease at once, so that the holder receives the loss within a round trip. Exceptions:
 ///
-/// * **If that notice is lost**, the client receives the loss at its next renewal (a third of the ttl after the last
-///   one), or without renewal at the end of the lease.
+/// * **If the notice is lost**, the client receives the loss at its next renewal, a third of the ttl after the last
+///   renewal. Without renewal, the client receives the loss at the end of the lease.
 /// * **If the resource has more than 128 readers**, a reader may be renewed by nodes that were unreachable, or had lost
 ///   its key.
 ///
@@ -161,8 +165,8 @@ pub async fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(),
 ///
 /// # Cancel safety
 ///
-/// From the first poll on, the deletion is on its way to all nodes, also if the future is dropped. The tombstones, by
-/// which nodes without the key refuse renewals, follow after the nodes have named their leases.
+/// From the first poll on, the deletion is on its way to all nodes, even if the future is dropped. The tombstones, by
+/// which nodes without the key refuse renewals, are sent later, after the nodes have named their leases.
 pub async fn force_unlock(quorum: &Quorum, resource: impl AsRef<[u8]>) -> Result<NodeReplies, Error> {
     let request = quorum.request(resource);
     let context = request.context();
@@ -180,16 +184,17 @@ pub fn fingerprint(quorum: &QuorumBuilder) -> Result<String, ConfigError> {
 
 /// Moves nodes from one configuration to another.
 ///
-/// 1. Old nodes are closed until the remaining ones are no quorum.
-/// 2. The move waits until every lease of the old configuration is over. If a node came back to that configuration
-///    meanwhile, the move begins anew.
-/// 3. Empty new nodes become nodes of the quorum. They cannot have forgotten votes, since no node votes under the new
-///    configuration yet. If some do, after a repeated call, empty nodes wait out a quarantine.
-/// 4. The remaining new nodes are opened.
+/// 1. The move closes old nodes until the remaining old nodes are no quorum.
+/// 2. The move waits until every lease of the old configuration is over. If a node has returned to the old
+///    configuration meanwhile, the move begins again.
+/// 3. Empty new nodes become nodes of the quorum at once. These nodes cannot have forgotten votes, since no node votes
+///    under the new configuration yet. If nodes already vote under the new configuration, after a repeated call, empty
+///    nodes wait for the end of a quarantine.
+/// 4. The move opens the remaining new nodes.
 ///
 /// # Cancel safety
 ///
-/// Closed nodes stay closed. The same call again continues from there.
+/// Closed nodes stay closed. Repeat the call to continue the move.
 async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), AdminError> {
     let (before, after) = (&*old.context, &*new.context);
     let (from, to) = (fingerprint_of(before), fingerprint_of(after));
@@ -219,7 +224,7 @@ async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), Ad
             return Err(incomplete(before, &answers));
         }
     }
-    // A silent node may be open.
+    // A node that does not answer counts as open.
     let may_be_open = |answer: &Answer| !has_answered(answer) || fingerprint_in(answer) == Some(&to);
     let has_begun = inspect_distinct(after).await?.iter().any(may_be_open);
     let admit = if has_begun { register(after) } else { init_operation(after, false) };
@@ -230,7 +235,7 @@ async fn move_nodes(old: &Client, new: &Client, new_name: &str) -> Result<(), Ad
     every(after, &both)
 }
 
-/// Closes old nodes until the remaining ones are no quorum.
+/// Closes old nodes until the remaining old nodes are no quorum.
 async fn close(
     before: &ClientContext,
     from: &Fingerprint,
@@ -240,14 +245,14 @@ async fn close(
     let close = Reconfigure { from: from.clone(), to: closed.clone() };
     let mut answers = ask_all_nodes(before, Operation::Reconfigure(close.clone())).await;
     if answers.iter().any(Answer::is_not_registered) {
-        // These nodes restarted empty, and no client has registered since. With metadata they can be closed like the
-        // other nodes.
+        // A node without metadata restarted empty, and no client has registered since. With metadata, the node can be
+        // closed like the other nodes.
         drop(ask_all_nodes(before, register(before)).await);
         answers = ask_all_nodes(before, Operation::Reconfigure(close)).await;
     }
     let is_open = |answer: &&Answer| match answer {
         Answer::Registered(_) => false,
-        // An earlier call has opened this node.
+        // A node of the new configuration was opened by an earlier call.
         Answer::WrongQuorum { fingerprint } => fingerprint != to,
         _ => true,
     };
@@ -268,7 +273,7 @@ fn init_operation(context: &ClientContext, is_dry_run: bool) -> Operation {
     Operation::Init(Init { is_dry_run, time: context.clock.time_of_day() })
 }
 
-/// Returns the answer of every node to an `init` that changes nothing. This compares the clocks, as a registration does.
+/// Returns the answer of every node to an `init` that changes nothing. Like a registration, this compares the clocks.
 async fn dry_run(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     let answers = ask_all_nodes(context, init_operation(context, true)).await;
     for (node, answer) in context.nodes.iter().zip(&answers) {
@@ -319,7 +324,7 @@ fn has_answered(answer: &Answer) -> bool {
     matches!(answer, Answer::Inspected(_))
 }
 
-/// Returns the configuration that a node belongs to, by its answer.
+/// Returns the configuration that a node belongs to, according to its answer.
 fn fingerprint_in(answer: &Answer) -> Option<&Fingerprint> {
     match answer {
         Answer::Inspected(inspection) => inspection.fingerprint.as_ref(),
@@ -338,7 +343,7 @@ fn is_done(answer: &Answer) -> bool {
     matches!(answer, Answer::Registered(_))
 }
 
-/// Returns the reply of a node that had no metadata, by the answer to its registration.
+/// Returns the reply of a node that had no metadata, according to the answer to its registration.
 fn joining(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Registered(Registration { quarantine: Some(remaining), .. }) => {
@@ -368,7 +373,7 @@ async fn ask_all_nodes(context: &ClientContext, operation: Operation) -> Vec<Ans
     collect(context, send_to_all(context, operation, deadline), deadline).await
 }
 
-/// Returns the one of two answers by which the node belongs to the quorum, if any.
+/// Returns the better of two answers of one node: an answer by which the node belongs to the quorum.
 fn better(opened: Answer, made: Answer) -> Answer {
     if is_done(&made) { made } else { opened }
 }
@@ -381,8 +386,8 @@ fn incomplete(context: &ClientContext, answers: &[Answer]) -> AdminError {
     AdminError::Incomplete(context.replies(answers.iter().map(NodeReply::from)))
 }
 
-/// Returns the error of two configurations of different nodes that have one fingerprint: an old node that the move does
-/// not reach would accept clients of the old configuration.
+/// Returns the error for two configurations of different nodes with the same fingerprint. An old node that the move
+/// does not reach would still accept clients of the old configuration.
 fn same_configuration(name: &str) -> ConfigError {
     let expected = "a name of its own for the new configuration, because its other settings are those of the old one \
                     and its nodes are not";

@@ -18,7 +18,7 @@ use crate::{
         NewNodes, Node, RestartGuard,
         memory::MemoryCluster,
         redis::{
-            Credentials, CredentialsProvider, NODES_VARIABLE, RedisTransport, Route, Security, node_urls,
+            Credentials, CredentialsProvider, NODES_VARIABLE, RedisTransport, Route, TlsSettings, node_urls,
             without_password,
         },
         remote::{ConnectedServers, ConnectionConfig},
@@ -33,9 +33,9 @@ pub(crate) mod effective;
 
 /// The nodes of a quorum, and the settings that all of its locks share.
 ///
-/// All clients of a quorum must agree on name, nodes, votes needed, `max_ttl`, attempt timeout, drift and restart guard,
-/// and be of versions of this crate with the same protocol. Nodes check all of these except the addresses and the
-/// restart guard. [`connect`](Self::connect) checks the ranges.
+/// All clients of a quorum must agree on name, nodes, votes needed, `max_ttl`, attempt timeout, drift and restart
+/// guard, and must have versions of this crate with the same protocol. Nodes check all of these except the addresses
+/// and the restart guard. [`connect`](Self::connect) checks the ranges of the settings.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is connected"]
 pub struct QuorumBuilder {
@@ -48,7 +48,7 @@ pub struct QuorumBuilder {
     pub(crate) settings: QuorumSettings,
 }
 
-/// The given way to a node.
+/// The source of a node's address and credentials.
 #[derive(Clone)]
 enum NodeSource {
     Url {
@@ -73,8 +73,8 @@ impl QuorumBuilder {
         }
     }
 
-    /// Adds nodes by url, such as `redis://10.0.0.1:6379`. The nodes are independent masters, no node a replica of
-    /// another node. An odd number is best. A single node gives a plain single-node lock.
+    /// Adds nodes by url, such as `redis://10.0.0.1:6379`. The nodes must be independent masters, so no node may be a
+    /// replica of another node. An odd number is best. A single node gives a plain single-node lock.
     ///
     /// | url | leads to |
     /// |---|---|
@@ -84,9 +84,9 @@ impl QuorumBuilder {
     /// | `redis+sentinel://[user:password@]host[:port],.../name[?db=1&sentinel_user=name&sentinel_pass=word]` | the present master of the set of this name at these Sentinels; user, password and database are those of the master |
     /// | `rediss+sentinel://...`, the same | the same, with master and Sentinels behind TLS |
     ///
-    /// By default, the port is 6379, the port of a Sentinel 26379, and the database 0. Characters with a meaning in urls
-    /// must be escaped in names and passwords: `@` is `%40`. A failover among Sentinels costs a quarantine, and has
-    /// requirements that [REDIS.md] lists.
+    /// By default, the port is 6379, the port of a Sentinel 26379, and the database 0. Characters with a meaning in
+    /// urls must be escaped in names and passwords: `@` is `%40`. A failover of a node behind Sentinels costs a
+    /// quarantine, and has requirements that [REDIS.md] lists.
     ///
     /// [REDIS.md]: https://github.com/redquorum/redquorum/blob/main/docs/REDIS.md#a-node-behind-sentinel
     pub fn nodes<S: Into<String>>(mut self, urls: impl IntoIterator<Item = S>) -> Self {
@@ -105,8 +105,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// Adds the nodes of the environment variable `REDQUORUM_NODES`: urls, separated by blanks or commas. A comma without
-    /// a `scheme://` after it is part of a url, because a url may name several Sentinels.
+    /// Adds the nodes of the environment variable `REDQUORUM_NODES`: urls, separated by blanks or commas. A comma that
+    /// no `scheme://` follows is part of a url, because a url may name several Sentinels.
     ///
     /// # Errors
     ///
@@ -127,10 +127,10 @@ impl QuorumBuilder {
     /// the client lives, and no lease is lost if the servers accept the former credentials until each connection was made
     /// anew.
     ///
-    /// The provider has half of the time of a dial (the node timeout, and at least a second; Sentinels and master have equal
-    /// shares of that time). If the provider fails, panics or takes longer, the dial uses the last credentials, and a warning
-    /// is logged. Before the first answer, the dial fails
-    /// with [`NodeError::NoCredentials`](crate::error::NodeError::NoCredentials), and is repeated. The future runs on the
+    /// The provider has half of the time of a dial (the node timeout, and at least a second; Sentinels and master have
+    /// equal shares of that time). If the provider fails, panics or takes longer, the dial uses the last credentials,
+    /// and a warning is logged. Before the first answer, the dial fails with
+    /// [`NodeError::NoCredentials`](crate::error::NodeError::NoCredentials), and is repeated. The future runs on the
     /// runtime of the client and must not block its thread. A provider that needs a while should answer from a cache.
     ///
     /// ```no_run
@@ -169,14 +169,14 @@ impl QuorumBuilder {
         self
     }
 
-    /// Adds nodes by clients of the crate `redis`, with their addresses, credentials, databases and TLS. Each node has
-    /// connections of its own, without the clients' settings of TCP sockets.
+    /// Adds nodes by clients of the crate `redis`, with their addresses, credentials, databases and TLS. Each node gets
+    /// its own connections, which ignore the settings of these clients for TCP sockets.
     ///
-    /// A client of that crate has fixed credentials and certificates. If its credentials change, give a provider of
+    /// A client of that crate has fixed credentials and certificates. If the credentials change, give a provider to
     /// [`credentials`](Self::credentials), which applies to these nodes as well.
     ///
-    /// The clients have the version of [`unstable_redis::redis`](crate::unstable_redis::redis), so this method may change
-    /// in any version. For TLS, enable a TLS feature of that crate, and for rustls install a crypto provider.
+    /// The clients must have the version of [`unstable_redis::redis`](crate::unstable_redis::redis), so this method may
+    /// change in any version. For TLS, enable a TLS feature of that crate, and for rustls install a crypto provider.
     #[cfg(feature = "unstable-redis")]
     pub fn clients(mut self, clients: impl IntoIterator<Item = redis::Client>) -> Self {
         self.nodes.extend(clients.into_iter().map(|client| NodeSource::Client(Box::new(client))));
@@ -255,9 +255,9 @@ impl QuorumBuilder {
         self
     }
 
-    /// Sets the name of the quorum (default: `redquorum`; 1 to 64 letters, digits, `-`, `_` or `.`). Give each quorum a
-    /// name of its own, because the name distinguishes quorums in errors, and a lock [across
-    /// quorums](crate::MultiLock::across) orders the quorums by name first.
+    /// Sets the name of the quorum (default: `redquorum`; 1 to 64 letters, digits, `-`, `_` or `.`). Give each quorum
+    /// its own name, because errors distinguish quorums by name, and a lock [across quorums](crate::MultiLock::across)
+    /// orders the quorums by name first.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
         self
@@ -271,8 +271,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// Sets the number of nodes that have to grant (default and least: a majority of the configured nodes; at most all).
-    /// With a larger number, more nodes may forget votes, and fewer may be down.
+    /// Sets the number of nodes that have to grant (default and least: a majority of the configured nodes; at most
+    /// all). A larger number lets more nodes forget votes without harm, but fewer nodes may be down.
     pub fn votes_needed(mut self, votes: usize) -> Self {
         self.settings.votes_needed = Some(votes);
         self
@@ -284,15 +284,15 @@ impl QuorumBuilder {
         self
     }
 
-    /// Sets the longest ttl of any lock (default: 60 s; at most ten years). A node that may have forgotten votes gives no
-    /// votes for this time and a little longer.
+    /// Sets the longest ttl of any lock (default: 60 s; at most ten years). A node that may have forgotten votes gives
+    /// no votes for slightly longer than this time.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.settings.max_ttl = max_ttl;
         self
     }
 
-    /// Sets the share of a ttl by which clocks may disagree (default: 0.01, half a percent for each side; 0 to below
-    /// 0.5). With a larger share, leases end earlier.
+    /// Sets the share of a ttl by which clocks may disagree (default: 0.01, that is, half a percent for each clock; 0
+    /// to below 0.5). A larger share ends leases earlier.
     pub fn drift(mut self, drift: f64) -> Self {
         self.settings.drift = drift;
         self
@@ -334,24 +334,25 @@ impl QuorumBuilder {
         self
     }
 
-    /// Lets every node without metadata vote at once, as a new node: for tests, examples and first steps.
+    /// Lets every node without metadata vote at once, like a new node. This is for tests, examples and first steps.
     ///
-    /// Do not use this setting if a node may lose its data: a node that was flushed, or restarted empty, looks like a new
-    /// node, and exclusion is broken without a sign. Make a production quorum once, by
+    /// Do not use this setting if a node may lose its data. A node that was flushed or has restarted empty looks like a
+    /// new node, and exclusion is broken without any error. Make a production quorum once, by
     /// [`admin::init`](crate::admin::init).
     pub fn admit_new_nodes(mut self) -> Self {
         self.settings.admits_new = true;
         self
     }
 
-    /// Makes a client that changes no node: the client writes no metadata to a node without metadata, and so begins no
-    /// quarantine there.
+    /// Makes a client that changes no node. The client writes no metadata to a node without metadata, and therefore
+    /// begins no quarantine there.
     ///
-    /// Calls that only read are available: inspections, lists, health, the leader of an election and its observers, the
-    /// arrivals of a latch, the free permits of a semaphore. Calls that change a node return [`Error::Config`]
-    /// (`ReadOnly`) before they send a request: locks of every kind, permits, campaigns, arrivals at a latch, waits for a
-    /// latch, and [`force_unlock`](crate::admin::force_unlock). Calls of [`admin`](crate::admin) that make or move a
-    /// quorum return [`AdminError::Config`](crate::error::AdminError::Config).
+    /// * **Available calls:** inspections, lists, health, the leader of an election and its observers, the arrivals of
+    ///   a latch, and the free permits of a semaphore.
+    /// * **Refused with [`Error::Config`] (`ReadOnly`), before any request:** locks of every kind, permits, campaigns,
+    ///   arrivals at a latch, waits for a latch, and [`force_unlock`](crate::admin::force_unlock).
+    /// * **Refused with [`AdminError::Config`](crate::error::AdminError::Config):** the calls of
+    ///   [`admin`](crate::admin) that make or move a quorum.
     pub fn read_only(mut self) -> Self {
         self.settings.is_read_only = true;
         self
@@ -359,35 +360,34 @@ impl QuorumBuilder {
 
     /// Connects to the nodes, and returns when a quorum of nodes has answered.
     ///
-    /// The remaining nodes get as much time again, at most an eighth of the node timeout, and are dialled in the
-    /// background after that. Without a quorum, the call dials unreachable nodes again until the connect timeout, so a
-    /// program may start together with its servers.
+    /// After that, the call waits for the remaining nodes for as long as the quorum took, but for at most an eighth of
+    /// the node timeout. Later, the client dials them in the background. Until a quorum has answered, the call dials
+    /// unreachable nodes again until the connect timeout, so a program may start together with its servers.
     ///
     /// # The runtime
     ///
-    /// The connections and the renewals of the client are tasks on the tokio runtime of this call. So the runtime
+    /// The connections and the renewals of the client are tasks on the tokio runtime of this call. The runtime
     ///
-    /// * **needs IO**, by `enable_io` or `enable_all` of tokio's builder. Without IO, tokio prints the message of a panic,
+    /// * **needs timers and IO**, by `enable_all` of tokio's builder. Without IO, tokio prints the message of a panic,
     ///   which stays inside of this call, and this call returns an error (`NoRuntime`).
-    /// * **has to live as long as the client.** With the runtime, the client ends: its leases are lost, and its calls return
-    ///   [`ClosedReason::RuntimeEnded`](crate::error::ClosedReason::RuntimeEnded) at once. A `#[tokio::test]` makes a
-    ///   runtime of its own for each test, so a client in a `static` works in one test only.
-    /// * **has to be driven all the time.** A runtime of many threads drives itself. A current-thread runtime stands still
-    ///   outside of its `block_on`: then no lease is renewed, calls from elsewhere are not answered, and their deadlines pass
-    ///   unnoticed. Work that blocks a thread of the runtime has the same effect for its time.
+    /// * **has to run for as long as the client is used.** With the runtime, the client ends: the leases are lost, and
+    ///   all calls return [`ClosedReason::RuntimeEnded`](crate::error::ClosedReason::RuntimeEnded) at once. A
+    ///   `#[tokio::test]` makes a separate runtime for each test, so a client in a `static` works in one test only.
+    /// * **has to be driven all the time.** A runtime of many threads drives itself. A current-thread runtime stands
+    ///   still outside of its `block_on`: then no lease is renewed, calls from elsewhere are not answered, and their
+    ///   deadlines pass unnoticed. Work that blocks a thread of the runtime has the same effect for its time.
     /// * **must not be used across a fork.** In a forked copy of the process, every call of the client returns
-    ///   [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. The child connects a
-    ///   client of its own, on a runtime of its own, because the copy of a runtime shares its sources of wake-ups with the
-    ///   original.
+    ///   [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. The child connects
+    ///   a new client on a new runtime, because the copy of a runtime shares its sources of wake-ups with the original.
     ///
     /// # Errors
     ///
     /// * [`Error::Config`] before any request, if the settings are invalid, or there is no tokio runtime or none with IO
     ///   (`NoRuntime`).
-    /// * [`Error::Config`] if a node is unfit, and the remaining nodes are no quorum. Unfit are a node of a quorum with
-    ///   other settings (`WrongQuorum`), and a server whose clock is off by more than an hour, that does not permit
-    ///   `INFO`, or that is a Sentinel or part of a Redis Cluster (`Server`).
-    /// * [`Error::Config`] for any remaining nodes, if two addresses lead to one server (`Server`).
+    /// * [`Error::Config`] if a node is unfit, and the remaining nodes are no quorum. A node is unfit if it belongs to
+    ///   a quorum with other settings (`WrongQuorum`). A server is unfit if its clock is off by more than an hour, if
+    ///   it does not permit `INFO`, or if it is a Sentinel or part of a Redis Cluster (`Server`).
+    /// * [`Error::Config`] if two addresses lead to one server (`Server`), even if the remaining nodes are a quorum.
     /// * [`Error::NoQuorum`] if fewer nodes than a quorum answered within the connect timeout, or at once if enough nodes
     ///   refuse the client for a lasting reason, such as a wrong password. `Config` takes precedence.
     /// * [`Error::Closed`] if the runtime ends during the call.
@@ -411,8 +411,8 @@ impl QuorumBuilder {
         Ok(Quorum::new(client))
     }
 
-    /// Connects to in-memory nodes with these settings, without the urls. The time is that of tokio, so a test may pause
-    /// the time.
+    /// Connects to in-memory nodes with these settings, and ignores urls. Time is the time of tokio, so a test may
+    /// pause the time.
     ///
     /// # Errors
     ///
@@ -439,8 +439,8 @@ impl QuorumBuilder {
         self.settings.check(self.nodes.len())
     }
 
-    /// Begins to connect to the nodes for a change of the quorum, without an observer, because an administrator is no
-    /// client of the quorum.
+    /// Begins to connect to the nodes for a change of the quorum. The client has no observer, because an administrator
+    /// is no client of the quorum.
     pub(crate) fn start_to_change(&self) -> Result<Arc<Client>, ConfigError> {
         let settings = self.checked()?;
         if settings.is_read_only() {
@@ -491,9 +491,9 @@ impl QuorumBuilder {
     /// Returns the connectors of the nodes, and refuses equal addresses.
     pub(crate) fn routes(&self) -> Result<Vec<Route>, ConfigError> {
         #[cfg(feature = "tls")]
-        let mut security = Security::new(self.tls.clone());
+        let mut tls_settings = TlsSettings::new(self.tls.clone());
         #[cfg(not(feature = "tls"))]
-        let mut security = Security::default();
+        let mut tls_settings = TlsSettings::default();
         let mut addresses = BTreeSet::new();
         let mut routes = Vec::new();
         for node in &self.nodes {
@@ -501,9 +501,9 @@ impl QuorumBuilder {
                 #[cfg(feature = "settings")]
                 NodeSource::Url { url, file: Some(file) } => {
                     let [server, sentinels] = file.providers();
-                    Route::from_url(url, &mut security)?.with_providers(Some(&server), Some(&sentinels))
+                    Route::from_url(url, &mut tls_settings)?.with_providers(Some(&server), Some(&sentinels))
                 }
-                NodeSource::Url { url, .. } => Route::from_url(url, &mut security)?,
+                NodeSource::Url { url, .. } => Route::from_url(url, &mut tls_settings)?,
                 #[cfg(feature = "unstable-redis")]
                 NodeSource::Client(client) => Route::from_client(client),
             };
@@ -514,7 +514,7 @@ impl QuorumBuilder {
             }
             routes.push(route);
         }
-        security.load()?;
+        tls_settings.load()?;
         Ok(routes)
     }
 }
@@ -529,7 +529,7 @@ impl fmt::Debug for NodeSource {
     }
 }
 
-/// Returns what the connections of a client need.
+/// Returns the configuration of the connections of a client.
 pub(crate) fn connection_config(
     settings: &CheckedQuorum,
     dependencies: &ClientDependencies,

@@ -1,4 +1,4 @@
-//! The connect to a quorum: collects the answers of the nodes until a quorum has answered.
+//! Connecting to a quorum: the collection of answers until a quorum of nodes has answered.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,15 +14,15 @@ use crate::{
     values::{Fingerprint, NodeError, NodeReply, Resource},
 };
 
-/// The time after which a failed node is asked again.
+/// The delay after which a failed node is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// The least time to wait for the remaining nodes after a quorum has answered.
 const SHORTEST_GRACE: Duration = Duration::from_millis(50);
 
-/// The answers of all nodes so far.
+/// The answers that the nodes have given so far.
 pub(super) struct ConnectProgress {
-    /// The last answer of each node; `TimedOut` of a node that has not answered.
+    /// The last answer of each node; `TimedOut` for a node that has not answered.
     pub(super) answers: Vec<Answer>,
     answered: NodeSet,
 }
@@ -30,7 +30,7 @@ pub(super) struct ConnectProgress {
 /// The next step of a client that gathers answers.
 pub(super) enum ConnectStep {
     Wait,
-    /// Waits a little longer for the remaining nodes.
+    /// Wait a little longer for the remaining nodes.
     Grace,
     Done,
 }
@@ -41,8 +41,8 @@ impl ConnectProgress {
         self.answered.len() == self.answers.len()
     }
 
-    /// Returns the next step if no quorum is possible. Nodes that are as quick as the answering nodes still get the time
-    /// to answer, because the error would report these nodes as silent otherwise.
+    /// Returns the next step if no quorum is possible. The wait for the remaining nodes is useful, because the error
+    /// would report a node that is only slightly slower as silent.
     pub(super) fn end(&self) -> ConnectStep {
         if self.is_complete() { ConnectStep::Done } else { ConnectStep::Grace }
     }
@@ -94,8 +94,8 @@ pub(super) async fn gather(
     progress.answers
 }
 
-/// Returns the time to wait for the remaining nodes after a quorum took this time to answer: enough for nodes that are
-/// as quick, and little for a silent node.
+/// Returns the time to wait for the remaining nodes after a quorum has answered within `took`. The time is enough for
+/// nodes that are as quick as the quorum, and short enough for a silent node.
 fn grace(context: &ClientContext, took: Duration) -> Duration {
     let node_timeout = context.settings.node_timeout_for(context.settings.ttl);
     took.max(SHORTEST_GRACE).min(node_timeout / HEDGE_SHARE)
@@ -103,8 +103,8 @@ fn grace(context: &ClientContext, took: Duration) -> Duration {
 
 /// Waits until a quorum of different servers has answered, and refuses unfit nodes.
 ///
-/// The remaining nodes get a little longer. An unfit node that connects later is refused by its registration. Without a
-/// restart guard there is no registration, so the client waits for every node.
+/// The call waits a little longer for the remaining nodes. An unfit node that connects later is refused by its
+/// registration. Without a restart guard there is no registration, so the call waits for every node.
 pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error> {
     let resource = Resource::internal(*b"redquorum:connect");
     let answers = gather(context, resource, |progress| next(context, progress)).await;
@@ -114,7 +114,7 @@ pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error
     let needed = context.settings.electorate.needed();
     let has_quorum = fitting(context, &answers) >= needed;
     for misfit in misfits.into_iter().flatten() {
-        // The misfit lasts, so the call fails at once, unless the remaining nodes form a quorum.
+        // An unfit node stays unfit, so the call fails at once, unless the remaining nodes form a quorum.
         if !has_quorum {
             return Err(misfit.into());
         }
@@ -153,13 +153,13 @@ fn fitting(context: &ClientContext, answers: &[Answer]) -> usize {
     answers.iter().enumerate().filter(fits).count()
 }
 
-/// Whether a node failed for a lasting reason. A server that is still starting, and refuses connections or loads its data,
-/// has no lasting reason.
+/// Whether a node failed for a lasting reason. A server that is starting refuses connections or loads its data. These
+/// reasons are not lasting.
 pub(super) fn is_lasting(answer: &Answer) -> bool {
     let Answer::Error(error) = answer else { return false };
     let error = if let NodeError::Handshake(error) = error { error } else { error };
-    if let NodeError::Server(said) = error {
-        return said.starts_with("ERR") && !said.contains("max number of clients");
+    if let NodeError::Server(text) = error {
+        return text.starts_with("ERR") && !text.contains("max number of clients");
     }
     matches!(
         error,
@@ -175,7 +175,7 @@ pub(super) fn is_lasting(answer: &Answer) -> bool {
     )
 }
 
-/// Returns the lasting error of a node, if any.
+/// Returns the error of an unfit node.
 fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<ConfigError> {
     let node = Arc::clone(context.nodes.get(node)?.address());
     let ours = &context.settings.parameters.fingerprint;
@@ -220,7 +220,7 @@ pub(super) fn refuse_same_server(context: &ClientContext, answers: &[Answer]) ->
             },
             _ => continue,
         };
-        // The error names both in the order of the configuration.
+        // The error names both addresses in the order of the configuration.
         let place = |address: &Arc<str>| context.nodes.iter().position(|node| node.address() == address);
         let (first, second) = if place(first) < place(second) { (first, second) } else { (second, first) };
         let reason =

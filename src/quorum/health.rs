@@ -13,7 +13,7 @@ use crate::{
 
 /// The health of a quorum, from [`Quorum::health`]: the nodes that vote, and the reasons of the nodes that do not vote.
 ///
-/// The report was true when the nodes answered. A later lock asks the nodes anew.
+/// The report describes the nodes at the time of their answers. Later locks ask the nodes again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     nodes: Vec<NodeInspection>,
@@ -21,11 +21,11 @@ pub struct Health {
 }
 
 impl Quorum {
-    /// Returns for every node whether the node would vote for a lock of this client now: for health checks of a service,
-    /// and for people.
+    /// Returns for every node whether the node would vote for a lock of this client now. Use this for the health check
+    /// of a service, or to show the state to people.
     ///
-    /// The call waits until all nodes have answered, for at most a node timeout, and never fails: a node without an
-    /// answer is part of the report. If the client is closed, no node answers.
+    /// The call waits until all nodes have answered, but for at most a node timeout. The call never fails, because the
+    /// report also contains nodes without an answer. If the client is closed, no node answers.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

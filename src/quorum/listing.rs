@@ -30,7 +30,7 @@ const MAX_CONCURRENT: usize = 64;
 
 /// All locks that nodes list, from [`admin::list`](crate::admin::list).
 ///
-/// The list was true when the nodes answered, and may be out of date on return.
+/// The list describes the locks at the time of the answers, and may be out of date on return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
     locks: Vec<(LockName, Inspection)>,
@@ -57,8 +57,8 @@ pub enum LockName {
         /// The semaphore.
         semaphore: Resource,
     },
-    /// The lock of the release watcher: the one client that listens for the releases of all slots of a semaphore, or of
-    /// all resources of an [`AnyOf`](crate::AnyOf).
+    /// The lock of the release watcher, which is the one client that listens for the releases of all slots of a
+    /// semaphore, or of all resources of an [`AnyOf`](crate::AnyOf).
     #[non_exhaustive]
     ReleaseWatcher {
         /// The semaphore, or the names of the resources of an `AnyOf`, separated by commas.
@@ -102,11 +102,11 @@ impl fmt::Display for LockName {
 }
 
 /// Returns all locks for which `is_wanted` returns true. The call gets the names of all locks from every node, and then
-/// inspects each wanted lock, as [`Quorum::inspect`] does.
+/// inspects each wanted lock like [`Quorum::inspect`].
 ///
-/// A node goes through all of its keys by `SCAN`, in steps of about a hundred, so the user needs [that
-/// permission](crate::error::NodeError::ScanForbidden). Each step may take a node timeout. The list has every lock that
-/// is held for the whole time of the call at a node that answers. A lock that is acquired or unlocked meanwhile may be
+/// A node goes through all of its keys by `SCAN`, in steps of about a hundred keys, so the Redis user needs [that
+/// permission](crate::error::NodeError::ScanForbidden). Each step may take a node timeout. The list contains every lock
+/// that a node that answers has during the whole call. A lock that is acquired or unlocked during the call may be
 /// missing.
 ///
 /// ```
@@ -153,7 +153,7 @@ pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Res
         names.map(|(name, key)| inspect_listed(context, &errors, name, key)).collect::<Vec<_>>();
     let inspecting = stream::iter(inspections).buffered(MAX_CONCURRENT).collect::<Vec<_>>();
     let locks = context.in_process(inspecting.map(Ok)).await?;
-    // A listed lock may have been unlocked since.
+    // A lock may have been unlocked after it was listed.
     let is_held_anywhere =
         |(_, inspection): &(LockName, Inspection)| inspection.nodes().any(NodeInspection::is_held);
     let locks: Vec<_> = locks.into_iter().filter(is_held_anywhere).collect();
@@ -165,13 +165,13 @@ pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Res
     Ok(Listing { locks, silent })
 }
 
-/// Returns every key that any node has listed, once, in the order of the names.
+/// Returns the keys that the nodes have listed, each once, in the order of the names.
 fn merged(keys: impl Iterator<Item = BTreeSet<Resource>>) -> impl Iterator<Item = (LockName, Resource)> {
     let named: BTreeMap<_, _> = keys.flatten().map(|key| (LockName::read(key.clone()), key)).collect();
     named.into_iter()
 }
 
-/// Returns all keys that a node lists step by step, and the error by which the list ended.
+/// Returns all keys that a node lists step by step, and the error that ended the list.
 async fn scan(context: &ClientContext, node: usize) -> (BTreeSet<Resource>, Option<NodeError>) {
     let (mut keys, mut cursor) = (BTreeSet::new(), 0);
     loop {
@@ -197,8 +197,8 @@ async fn scan(context: &ClientContext, node: usize) -> (BTreeSet<Resource>, Opti
     }
 }
 
-/// Inspects a resource at the nodes that listed all their keys. The answers of the remaining nodes are the errors of their
-/// lists.
+/// Inspects a resource at the nodes that listed all of their keys. For each remaining node, the answer is the error of
+/// its list.
 async fn inspect_listed(
     context: &ClientContext,
     errors: &[Option<NodeError>],
@@ -230,7 +230,7 @@ impl Listing {
         self.locks.iter().map(|(name, inspection)| (name, inspection))
     }
 
-    /// Returns the nodes that did not list all of their keys, by address, with the errors.
+    /// Returns the addresses of the nodes that did not list all of their keys, with the errors.
     pub fn silent(&self) -> impl Iterator<Item = (&str, &NodeError)> {
         self.silent.iter().map(|(node, error)| (&**node, error))
     }

@@ -1,4 +1,4 @@
-//! Clients of quorums: how they are made and shut down, and what they see of all nodes.
+//! Clients of quorums: construction, shutdown, health, lists and administration.
 
 mod admin;
 pub(crate) mod builder;

@@ -16,20 +16,21 @@ use crate::{
 
 /// A client of a quorum of independent nodes. The client is cheap to clone, and all clones share connections and tasks.
 ///
-/// The client works on the tokio runtime of the connect. The tasks end after the drop of the last clone, lock, guard,
-/// lease and stream of leaders, once each message that must be delivered is confirmed or has expired.
+/// The client uses the tokio runtime on which it was connected. The tasks of the client end when the last clone, lock,
+/// guard, lease and stream of leaders is dropped, and when every message that must be delivered is confirmed or has
+/// expired.
 #[derive(Clone, Debug)]
 pub struct Quorum {
     client: Arc<Client>,
 }
 
 impl Quorum {
-    /// Returns a builder with the default settings, to be completed with the nodes.
+    /// Returns a builder with the default settings and without nodes.
     pub fn builder() -> QuorumBuilder {
         QuorumBuilder::new()
     }
 
-    /// Returns a client with in-memory nodes of its own, for tests, examples and first steps. The time is that of tokio,
+    /// Returns a client with its own in-memory nodes, for tests, examples and first steps. Time is the time of tokio,
     /// so a test may pause the time.
     ///
     /// # Errors
@@ -43,21 +44,22 @@ impl Quorum {
         Self { client }
     }
 
-    /// Returns the lock of one resource, with the quorum's settings. Nothing is sent yet.
+    /// Returns the lock of one resource, with the settings of the quorum. This sends no request.
     ///
     /// An invalid resource is an error of the first use.
     pub fn red_lock(&self, resource: impl AsRef<[u8]>) -> RedLock {
         RedLock::new(Arc::clone(&self.client), Resource::new(resource).map_err(ConfigError::from))
     }
 
-    /// Returns the lock of one resource with many readers or one writer, with the quorum's settings. Nothing is sent yet.
+    /// Returns the lock of one resource with many readers or one writer, with the settings of the quorum. This sends no
+    /// request.
     ///
     /// An invalid resource is an error of the first use.
     pub fn rw_lock(&self, resource: impl AsRef<[u8]>) -> RwLock {
         RwLock::new(Arc::clone(&self.client), Resource::new(resource).map_err(ConfigError::from))
     }
 
-    /// Returns the lock of several resources, all or none, with the quorum's settings. Nothing is sent yet.
+    /// Returns the lock of several resources, all or none, with the settings of the quorum. This sends no request.
     ///
     /// The order of the resources does not matter. An empty group, a group of more than 1,000 resources, or a group that
     /// names a resource twice is an error of the first use.
@@ -65,10 +67,11 @@ impl Quorum {
         MultiLock::new(Arc::clone(&self.client), resources)
     }
 
-    /// Inspects a resource at every node, and returns the state by the quorum with the answer of each node.
+    /// Inspects a resource at every node. Returns the state that a quorum of answers shows, and the answer of each
+    /// node.
     ///
-    /// The state was true when the nodes answered, and may be out of date on return. Lock the resource before you act on
-    /// the state.
+    /// The state was true when the nodes answered, and may be out of date on return. Lock the resource before an action
+    /// that depends on the state.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -83,8 +86,9 @@ impl Quorum {
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout, because a node without an answer
-    /// never counts as one where the resource is free. [`Error::Config`] if the name is invalid; [`Error::Closed`].
+    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout, because a node without an
+    /// answer never counts as a node where the resource is free. [`Error::Config`] if the name is invalid;
+    /// [`Error::Closed`].
     ///
     /// # Cancel safety
     ///
@@ -95,8 +99,8 @@ impl Quorum {
         context.in_process(async { inspection::inspect(context, &request.checked_to_read()?).await }).await
     }
 
-    /// Returns a request for one resource, with the settings of the quorum. A reserved name is accepted if it names a
-    /// lock, such as the slot of a semaphore.
+    /// Returns a request for one resource, with the settings of the quorum. A reserved name is accepted if it is the
+    /// name of a lock, such as the slot of a semaphore.
     pub(super) fn request(&self, resource: impl AsRef<[u8]>) -> LockRequest {
         let resource = resource.as_ref();
         let checked = match Resource::new(resource) {
@@ -121,16 +125,16 @@ impl Quorum {
     /// Shuts the client down: ends every lease, refuses new calls, and returns the nodes that have not confirmed every
     /// unlock.
     ///
-    /// Live guards lose their lease, and waiting calls return [`Error::Closed`]. Attempts under way are rolled back. If
-    /// the future of an attempt is neither polled nor dropped, the call waits for that rollback for at most an attempt
-    /// timeout.
+    /// Guards lose their lease, and waiting calls return [`Error::Closed`]. Attempts in flight are rolled back. If the
+    /// future of an attempt is neither polled nor dropped, the shutdown waits for the rollback of that attempt for at
+    /// most an attempt timeout.
     ///
-    /// The call returns once every unlock is confirmed, and otherwise at the end of `grace`, counted from the call. It
-    /// waits longer only while a lease may block its resource, because no quorum of nodes has confirmed the unlock. The
-    /// keys of that lease expire with their ttl, a node timeout after the last renewal.
+    /// The call returns when every unlock is confirmed, or at the end of `grace`, counted from the call. The call waits
+    /// longer only while a lease may block its resource, because no quorum of nodes has confirmed the unlock. The keys
+    /// of such a lease expire at the latest a ttl and a node timeout after the last renewal.
     ///
-    /// Unconfirmed unlocks continue in the background while the runtime runs, for at most `max_ttl`. If the runtime has
-    /// ended, the report has the resources whose leases ended with the runtime, at every node.
+    /// The client sends unconfirmed unlocks again in the background while the runtime runs, for at most `max_ttl`. If the
+    /// runtime has ended, the report has the resources whose leases ended with the runtime, at every node.
     ///
     /// In a forked copy of the process, the call returns an empty report at once: the leases and their unlocks belong to
     /// the original process.

@@ -1,4 +1,4 @@
-//! The shutdown of a client, and the unlocks that it leaves unconfirmed.
+//! The shutdown of a client, and its report of unconfirmed unlocks.
 
 use std::{collections::BTreeSet, fmt, pin::pin, sync::Arc, time::Duration};
 
@@ -9,20 +9,21 @@ use crate::{
     node::PendingUnlocks, values::Resource,
 };
 
-/// The grace of [`Quorum::shutdown`](crate::Quorum::shutdown): the wait for unlocks that block no resource.
+/// The grace of [`Quorum::shutdown`](crate::Quorum::shutdown): the longest wait for unlocks that block no resource.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
 /// The time between two checks of the unconfirmed unlocks, while a lease blocks its resource beyond the grace. This
 /// happens only if a majority of nodes does not answer.
 const RECHECK_DELAY: Duration = Duration::from_millis(50);
 
-/// The number of resources of a node that a message names.
+/// The largest number of resources of one node that a message names.
 const MAX_NAMED: usize = 3;
 
 /// The unlocks that a shutdown has left unconfirmed, from [`Quorum::shutdown`](crate::Quorum::shutdown).
 ///
-/// No lease is valid any more: each lease has been unlocked at a quorum, or its ttl has ended. Unconfirmed unlocks
-/// continue in the background while the runtime runs. A key without a confirmed unlock expires with its ttl.
+/// No lease blocks its resource any more: each lease was unlocked at a quorum, or its ttl has ended. The client sends
+/// unconfirmed unlocks again in the background while the runtime runs. A key without a confirmed unlock expires with
+/// its ttl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShutdownReport {
     unconfirmed: Vec<(Arc<str>, Vec<Resource>)>,
@@ -36,14 +37,14 @@ impl ShutdownReport {
         self.unconfirmed.is_empty() && self.stalled_calls == 0
     }
 
-    /// Returns the nodes that have not confirmed every unlock, by address, with the resources whose unlock, or removal of
-    /// a queue entry, is on its way to the node.
+    /// Returns the addresses of the nodes that have not confirmed every unlock. For each node, returns the resources
+    /// whose unlock or withdrawal of a queue entry is on its way to the node.
     pub fn unconfirmed(&self) -> impl Iterator<Item = (&str, &[Resource])> {
         self.unconfirmed.iter().map(|(node, resources)| (&**node, &**resources))
     }
 
-    /// Returns the number of attempts and queue entries that could not be rolled back, because the futures of their calls
-    /// are neither polled nor dropped.
+    /// Returns the number of attempts that could not be rolled back and of queue entries that could not be withdrawn,
+    /// because the futures of their calls are neither polled nor dropped.
     #[must_use]
     pub fn stalled_calls(&self) -> usize {
         self.stalled_calls
@@ -94,18 +95,18 @@ impl fmt::Display for ShutdownReport {
     }
 }
 
-/// Ends every lease, rolls back every attempt, and waits as
-/// [`Quorum::shutdown_within`](crate::Quorum::shutdown_within) does.
+/// Ends every lease, rolls back every attempt, and waits like
+/// [`Quorum::shutdown_within`](crate::Quorum::shutdown_within).
 ///
 /// # Cancel safety
 ///
-/// The same as there.
+/// As [`Quorum::shutdown_within`](crate::Quorum::shutdown_within).
 pub(crate) async fn shutdown(client: &Client, grace: Duration) -> ShutdownReport {
     let context = &*client.context;
     let patient_until = context.now() + grace;
     client.close();
-    // Attempts under way have to roll back first, since closed nodes take no requests. Waiting calls end by themselves if
-    // they are polled; no attempt is older than the attempt timeout.
+    // Attempts in flight have to roll back first, since closed nodes take no requests. A call whose future is polled
+    // ends by itself, because no attempt lasts longer than the attempt timeout.
     let patience = context.clock.sleep_until(context.now() + context.settings.attempt_timeout);
     select(pin!(context.attempts.idle()), patience).await;
     let mut drained = pin!(drained(context));
@@ -123,7 +124,8 @@ pub(crate) async fn shutdown(client: &Client, grace: Duration) -> ShutdownReport
     }
 }
 
-/// Closes the nodes at the call. Ready when every unlock has been delivered or has expired.
+/// Closes the nodes at the time of the call. Returns a future that is ready when every unlock is delivered or has
+/// expired.
 pub(crate) fn drained(context: &ClientContext) -> impl Future<Output = Vec<()>> {
     join_all(context.nodes.iter().map(|node| node.close()))
 }

@@ -9,7 +9,7 @@ use crate::{
     lock::{client::Client, guard::LockGuard},
     quorum::Quorum,
     semaphore::any_of_request::{AnyOfRequest, Candidates},
-    values::{InvalidResource, LONGEST_RESOURCE, Resource},
+    values::{InvalidResource, MAX_RESOURCE_BYTES, Resource},
 };
 
 /// The largest number of resources to choose from.
@@ -144,7 +144,7 @@ fn candidates(resources: Result<Vec<Resource>, InvalidResource>) -> Result<Candi
     let names: Vec<&[u8]> = resources.iter().map(Resource::as_bytes).collect();
     // Clients of different sets with the same id share one release watcher, which costs only time.
     let mut set_id = names.join(&b',');
-    set_id.truncate(LONGEST_RESOURCE);
+    set_id.truncate(MAX_RESOURCE_BYTES);
     let set_id = Resource::internal(set_id);
     let first = name.clone();
     let count = resources.len();

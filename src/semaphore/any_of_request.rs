@@ -18,7 +18,7 @@ use crate::{
         client::Client,
         guard::LockGuard,
         lock_call::LockCall,
-        lock_request::{LockRequest, Locked, ReentryMode},
+        lock_request::{CallGuard, LockRequest, ReentryMode},
     },
     node::{Answer, Operation, Resources, Vacant, names},
     observer::{CallEnd, Mode},
@@ -122,8 +122,8 @@ impl AnyOfRequest {
         let Candidates { name, count, resource_at, .. } = self.candidates.clone()?;
         let settings = self.settings.check(&context.settings)?;
         let resources: Vec<Resource> = (0..count).map(|index| resource_at(index)).collect();
-        let most = u32::try_from(count).unwrap_or(u32::MAX);
-        let vacant = Operation::Vacant(Vacant { resources, most, ignores_marks: true });
+        let max_resources = u32::try_from(count).unwrap_or(u32::MAX);
+        let vacant = Operation::Vacant(Vacant { resources, max_resources, ignores_marks: true });
         let deadline = context.now() + settings.attempt.node_timeout;
         let answers = collect(context, send_to_all(context, vacant, deadline), deadline).await;
         let needed = context.settings.electorate.needed();
@@ -151,9 +151,9 @@ impl AnyOfRequest {
         request
     }
 
-    /// Becomes the release watcher of all clients, and acquires a candidate as such.
+    /// Becomes the release watcher of all clients, and acquires a candidate in this role.
     ///
-    /// The call competes for this role after a delay, since most calls are served earlier.
+    /// The call competes for the role after a delay, because most calls acquire a candidate earlier.
     async fn watch_releases(&self, any_of: &CheckedAnyOf) -> AcquiredCandidate {
         let context = &*self.client.context;
         let pacing = any_of.settings.pacing;
@@ -198,7 +198,7 @@ impl AnyOfRequest {
         let locked = done.map(|acquired| {
             acquired.map(|(index, acquired)| {
                 let guard = LockGuard::new(Arc::clone(&self.client), self.client.leases.adopt(acquired));
-                (index, Locked { guard, end: CallEnd::Acquired })
+                (index, CallGuard { guard, end: CallEnd::Acquired })
             })
         });
         call.ended(locked.as_ref().map(|locked| locked.as_ref().map(|(_, locked)| locked.end)), without);

@@ -47,8 +47,9 @@ const MAX_PERMITS_AT_ONCE: usize = 64;
 /// [`RedLock::lock`](crate::RedLock::lock). Clients that wait for different slots have no order: with more than three slots,
 /// later clients may be served earlier, repeatedly.
 ///
-/// A permit is never re-entered. Two clients that each acquire permits one after the other may wait for each other. They
-/// need [`acquire_many`](Semaphore::acquire_many). [`hold_at_most`](LockOptions::hold_at_most) limits the time of a permit.
+/// A permit is never re-entered. Clients that each acquire several permits one after the other may wait for each
+/// other, so these clients need [`acquire_many`](Semaphore::acquire_many).
+/// [`hold_at_most`](LockOptions::hold_at_most) limits the time of a permit.
 ///
 /// Use one semaphore value for all permits instead of a new value for each: a value begins with the slot that it released
 /// last, which is usually vacant.
@@ -170,9 +171,10 @@ impl Semaphore {
     /// Acquires `permits` permits (1 to 64, and at most the number of the semaphore), all or none, and waits until all are
     /// acquired.
     ///
-    /// Clients that acquire several permits take turns, in the order of [`RedLock::lock`](crate::RedLock::lock). The client
-    /// with the turn keeps its permits until it has all of them. Therefore no clients wait for each other in a circle, and a
-    /// client that needs many permits delays the clients behind. Clients that acquire a single permit need no turn.
+    /// Clients that acquire several permits take turns, in the order of [`RedLock::lock`](crate::RedLock::lock). The
+    /// client with the turn keeps its permits until the last permit is acquired. Therefore no clients wait for each
+    /// other in a circle, and a client that needs many permits delays the clients behind. Clients that acquire a
+    /// single permit need no turn.
     ///
     /// A caller that has a permit of this semaphore must not wait for more permits by this call, because the call may wait
     /// for the caller's own permit. A permit that ends during the wait for the rest is acquired anew. Leases [without
@@ -258,7 +260,8 @@ impl Semaphore {
         let Some(_turn) = turn.try_lock().await? else { return Ok(None) };
         let mut permits: Vec<Permit> = Vec::with_capacity(wanted);
         while permits.len() < wanted {
-            // Simultaneous attempts may refuse each other a slot. Therefore another round follows a round that acquired any.
+            // Simultaneous attempts may refuse each other a slot. Therefore, after a round that acquired a permit,
+            // another round follows.
             let before = permits.len();
             for attempt in join_all((before..wanted).map(|_| self.try_acquire())).await {
                 permits.extend(attempt?);
@@ -347,7 +350,8 @@ impl Semaphore {
 
     /// Acquires `wanted` permits, all of which are valid on return.
     async fn collect(&self, wanted: usize) -> Result<Vec<Permit>, Error> {
-        // In three queues each, the last calls would mostly wait for slots of the first calls.
+        // For few permits, each call waits in more than three queues. In three queues each, the last calls would mostly
+        // wait for slots that the first calls have acquired.
         let mut each = self.clone();
         each.request.queues = (MAX_PERMITS_AT_ONCE / wanted).max(QUEUES_JOINED);
         let mut permits = Vec::with_capacity(wanted);

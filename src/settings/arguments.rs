@@ -29,7 +29,7 @@ impl Arguments {
         Self::default()
     }
 
-    /// Sets the file, in place of the one that `REDQUORUM_CONFIG` names.
+    /// Sets the settings file, in place of the file that `REDQUORUM_CONFIG` names.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
         self
@@ -60,8 +60,8 @@ impl Arguments {
     }
 }
 
-/// Returns settings as [`load`](super::load) does, for a program that has arguments of its own, or another
-/// environment than that of the process: a map in a test, or `|_| None`.
+/// Returns settings as [`load`](super::load) does, for a program with arguments of its own, or with an environment that
+/// is not the environment of the process, such as a map in a test, or `|_| None`.
 ///
 /// # Errors
 ///

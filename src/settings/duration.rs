@@ -59,7 +59,7 @@ fn split(text: &str, is_of_kind: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|character| !is_of_kind(character)).unwrap_or(text.len()))
 }
 
-/// The visitor of durations in a file. It refuses a bare number, and shows the expected form.
+/// The visitor of durations in a file, which refuses a bare number and shows the expected form.
 pub(super) struct DurationText;
 
 impl Visitor<'_> for DurationText {
@@ -103,8 +103,8 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_a_duration_names_the_text_and_the_form() {
-        let hugely = "9".repeat(50) + "s";
+    fn the_error_of_a_duration_names_the_text_and_the_expected_form() {
+        let too_long = "9".repeat(50) + "s";
         for (text, reason) in [
             ("30", "\"30\" is no duration, the unit is missing: write it like 30s or 500ms"),
             ("", "the text is empty"),
@@ -114,7 +114,7 @@ mod tests {
             ("1s,2s", "no whole number begins at \",2s\""),
             ("s", "no whole number begins at \"s\""),
             ("18446744073709551616s", "it is too long"),
-            (&hugely, "it is too long"),
+            (&too_long, "it is too long"),
         ] {
             let error = parse_duration(text).unwrap_err();
             assert!(error.contains(reason), "{text:?}: {error}");

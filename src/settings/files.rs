@@ -11,7 +11,7 @@ use crate::{error::ConfigError, quorum::QuorumBuilder};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Files {
-    /// The CAs to trust, in place of those of the system.
+    /// The CAs to trust, in place of the CAs of the system.
     pub(super) ca: Option<PathBuf>,
     /// The client's certificate and its key, which must be set together.
     pub(super) certificate: Option<PathBuf>,
@@ -34,7 +34,7 @@ impl Files {
         Self { ca: beside(self.ca), certificate: beside(self.certificate), key: beside(self.key) }
     }
 
-    /// Returns these files, and for each missing file that of `other`.
+    /// Returns these files, with the files of `other` in place of missing files.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             ca: self.ca.or(other.ca),

@@ -52,7 +52,7 @@ macro_rules! raw_settings {
                 Ok(Self { nodes: environment.nodes(), files, $($key: environment.read($variable)?,)* })
             }
 
-            /// Returns these settings, and for each missing setting that of `other`.
+            /// Returns these settings, with the settings of `other` in place of missing settings.
             pub(super) fn or(self, other: Self) -> Self {
                 let files = self.files.or(other.files);
                 Self { nodes: self.nodes.or(other.nodes), files, $($key: self.$key.or(other.$key),)* }
@@ -110,8 +110,7 @@ impl RawSettings {
         Ok(settings)
     }
 
-    /// Parses a file. The error has the number of the line and not its text, because the text may hold a
-    /// password.
+    /// Parses a file. The error has the number of the line, but not the text of the line, which may hold a password.
     fn parse(text: &str) -> Result<Self, (usize, Arc<str>)> {
         toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();

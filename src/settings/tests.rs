@@ -1,4 +1,4 @@
-//! The settings of each source, and their precedence.
+//! Settings from arguments, the environment and a file, and the precedence of these sources.
 
 use std::{ffi::OsString, path::PathBuf, sync::atomic::AtomicU32};
 
@@ -18,12 +18,12 @@ fn builder(nodes: &[&str]) -> QuorumBuilder {
     QuorumBuilder::new().nodes(nodes.iter().copied())
 }
 
-fn assert_same(found: Result<QuorumBuilder, ConfigError>, expected: &QuorumBuilder) {
+fn assert_same(actual: Result<QuorumBuilder, ConfigError>, expected: &QuorumBuilder) {
     // `Debug` of a builder shows every setting.
-    assert_eq!(format!("{:?}", found.unwrap()), format!("{expected:?}"));
+    assert_eq!(format!("{:?}", actual.unwrap()), format!("{expected:?}"));
 }
 
-/// A file that exists as long as its test.
+/// A temporary file, which is deleted when it is dropped.
 struct File(PathBuf);
 
 impl File {
@@ -71,14 +71,14 @@ fn arguments_override_the_environment_which_overrides_the_file() {
     );
 }
 
-/// Each key of the example, also read from the environment alone.
+/// For each key of the example file, a file with the key and a variable give the same settings.
 #[test]
-fn every_key_of_a_file_has_a_variable_of_equal_effect() {
+fn each_key_of_a_file_has_a_variable_of_equal_effect() {
     let text = std::fs::read_to_string(EXAMPLE).unwrap().replace("# node_timeout =", "node_timeout =");
     let table: toml::Table = text.parse().unwrap();
     let nodes = ("REDQUORUM_NODES".to_owned(), "redis://a".to_owned());
     for key in table.keys().filter(|key| *key != "nodes") {
-        // The values differ from the defaults, so that an ignored key is found.
+        // The values differ from the defaults, so that the test detects an ignored key.
         let (value, quote) = match key.as_str() {
             "votes_needed" => ("1", ""),
             "drift" => ("0.125", ""),
@@ -94,18 +94,18 @@ fn every_key_of_a_file_has_a_variable_of_equal_effect() {
         assert_same(loaded(&Arguments::new(), &set), &by_file);
         assert_ne!(format!("{by_file:?}"), format!("{:?}", builder(&["redis://a"])), "{key} changes nothing");
     }
-    assert_eq!(table.len(), 11, "every key must be in the example");
+    assert_eq!(table.len(), 11, "the example must have all keys");
 }
 
 #[test]
-fn the_example_shows_defaults() {
+fn the_example_file_has_the_default_values() {
     let nodes = ["redis://10.0.0.1:6379", "redis://10.0.0.2:6379", "redis://10.0.0.3:6379"];
     let expected = builder(&nodes).name("production").votes_needed(2);
     assert_same(load_from(&Arguments::new().file(EXAMPLE), |_| None), &expected);
 }
 
 #[test]
-fn nodes_are_a_list_or_a_text_as_in_the_environment() {
+fn nodes_are_a_list_or_one_text_as_in_the_environment() {
     let expected = builder(&["redis://a", "redis+sentinel://b:1,c:2/set", "redis://d"]);
     let text = " redis://a,redis+sentinel://b:1,c:2/set\n redis://d, ";
     assert_same(loaded(&Arguments::new(), &[("REDQUORUM_NODES", text)]), &expected);
@@ -114,7 +114,7 @@ fn nodes_are_a_list_or_a_text_as_in_the_environment() {
 }
 
 #[test]
-fn the_error_of_a_file_names_its_line_and_no_password() {
+fn the_error_of_a_file_names_the_line_and_shows_no_password() {
     for (text, named) in [
         ("name = 'a'\nvotes = 2\n", "line 2: unknown field `votes`"),
         ("\n\nttl = '30'", "line 3: \"30\" is no duration, the unit is missing: write it like 30s"),
@@ -139,7 +139,7 @@ fn the_error_of_a_file_names_its_line_and_no_password() {
 }
 
 #[test]
-fn the_error_of_a_variable_names_it_and_its_value() {
+fn the_error_of_a_variable_names_the_variable_and_its_value() {
     let nodes = ("REDQUORUM_NODES", "redis://a");
     for (name, value, named) in [
         ("REDQUORUM_TTL", "30", "write it like 30s"),
@@ -151,7 +151,7 @@ fn the_error_of_a_variable_names_it_and_its_value() {
         let error = loaded(&Arguments::new(), &[nodes, (name, value)]).unwrap_err();
         let text = error.to_string();
         assert!(text.contains(&format!("{name}={value:?}")) && text.contains(named), "{text}");
-        assert!(matches!(error, ConfigError::Variable { name: of, .. } if of == name));
+        assert!(matches!(error, ConfigError::Variable { name: variable, .. } if variable == name));
     }
     for variables in [&[][..], &[("REDQUORUM_NODES", "")], &[("REDQUORUM_NODES", " , ")]] {
         assert_eq!(loaded(&Arguments::new(), variables).unwrap_err(), ConfigError::NoNodes);
@@ -159,7 +159,7 @@ fn the_error_of_a_variable_names_it_and_its_value() {
 }
 
 #[test]
-fn a_missing_file_is_named() {
+fn the_error_of_a_missing_file_names_its_path() {
     let error = load_from(&Arguments::new().file("/nowhere/a.toml"), |_| None).unwrap_err();
     assert!(error.to_string().starts_with("/nowhere/a.toml: "), "{error}");
 }
@@ -168,15 +168,15 @@ fn a_missing_file_is_named() {
 #[test]
 fn a_pem_path_is_relative_to_its_settings_file_or_the_program() {
     let file = File::new("nodes = ['redis://a']\n[tls]\nca = 'nowhere.pem'\n");
-    let beside = file.0.parent().unwrap().join("nowhere.pem").display().to_string();
-    assert!(file.error().starts_with(&format!("{beside}: ")), "{}", file.error());
+    let beside_settings_file = file.0.parent().unwrap().join("nowhere.pem").display().to_string();
+    assert!(file.error().starts_with(&format!("{beside_settings_file}: ")), "{}", file.error());
     let replaced = loaded(&file.argument(), &[("REDQUORUM_CA", "elsewhere.pem")]).unwrap_err();
     assert!(replaced.to_string().starts_with("elsewhere.pem: "), "{replaced}");
     let replaced = loaded(&file.argument().ca("argument.pem"), &[("REDQUORUM_CA", "elsewhere.pem")]);
     assert!(replaced.unwrap_err().to_string().starts_with("argument.pem: "));
     let nodes = Arguments::new().nodes(["redis://a"]);
-    for half in [nodes.clone().certificate("a.pem"), nodes.clone().key("a.key")] {
-        let refused = loaded(&half, &[]).unwrap_err();
+    for incomplete in [nodes.clone().certificate("a.pem"), nodes.clone().key("a.key")] {
+        let refused = loaded(&incomplete, &[]).unwrap_err();
         assert!(refused.to_string().contains("a certificate needs its key"), "{refused}");
     }
     let no_pem = loaded(&nodes.ca(EXAMPLE), &[]).unwrap_err();

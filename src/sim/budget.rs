@@ -7,15 +7,16 @@ use crate::{
     sim::{Direction, Fault, Memory, MessageFault, Promise, Promises, Schedule, TimedFault, Verdict},
 };
 
-/// The largest sum of forward steps of a node's clock within one lease, in milliseconds: the margin
-/// of the validity.
+/// The largest sum of forward steps of a node's clock that the margin of the validity covers, in
+/// milliseconds.
 const LARGEST_STEP: i64 = 2;
 
-/// The longest time until a dead connection is replaced, for node timeouts of at most one second.
+/// The longest time until a client replaces a dead connection, if the node timeout is at most one
+/// second.
 const REDIAL: Duration = Duration::from_secs(6);
 
-/// Returns the promises that hold under a schedule. Each fault removes the promises whose
-/// assumption it breaks.
+/// Returns the promises that hold under a schedule. A fault that breaks the assumption of a promise
+/// removes the promise.
 pub(crate) fn promises(schedule: &Schedule, drift: f64, guard: RestartGuard) -> Promises {
     let mut promises = Promises::ALL;
     if !keeps_rates(schedule, drift) {
@@ -27,8 +28,8 @@ pub(crate) fn promises(schedule: &Schedule, drift: f64, guard: RestartGuard) -> 
             Fault::Freeze { lasts, .. } if *lasts > Duration::ZERO => {
                 promises = promises.without(Promise::Exclusion);
             }
-            // The node forgets votes and counters. Without a restart guard, no promise about either
-            // holds.
+            // The node forgets votes and counters. Without a restart guard, promises that depend on
+            // votes or counters are broken.
             Fault::Crash { memory: Memory::Lost | Memory::AsOf(_), .. } | Fault::Flush { .. }
                 if guard == RestartGuard::Off =>
             {
@@ -60,7 +61,7 @@ fn keeps_rates(schedule: &Schedule, drift: f64) -> bool {
 }
 
 impl Schedule {
-    /// Whether a node may execute a late request of an owner that was unlocked there.
+    /// Whether a node may execute a late request of a lease that was unlocked there.
     pub(crate) fn forgets_tombstones(&self, node: usize) -> bool {
         self.faults.iter().any(|timed| match timed.fault {
             Fault::Crash { node: of, memory, .. } => of == node && memory != Memory::Kept,
@@ -70,7 +71,8 @@ impl Schedule {
         })
     }
 
-    /// Whether some keys of a node may disappear or reappear without related keys.
+    /// Whether an eviction or a step of the clock may delete, expire or revive some keys of a node,
+    /// but not the related keys.
     pub(crate) fn disturbs_keys(&self, node: usize) -> bool {
         self.faults.iter().any(|timed| match timed.fault {
             Fault::Evict { node: of } | Fault::Step { node: of, .. } => of == node,
@@ -87,14 +89,14 @@ impl Schedule {
 
     /// Returns the end of the last fault between a process and a node, plus the delays of their
     /// messages.
-    pub(crate) fn calm_between(&self, process: usize, node: usize) -> Duration {
+    pub(crate) fn faults_end_between(&self, process: usize, node: usize) -> Duration {
         let ends = self.faults.iter().filter(|timed| timed.fault.stands_between(process, node));
-        let calm: Duration = ends.map(TimedFault::until).max().unwrap_or_default();
-        calm.saturating_add(self.delays(process, node))
+        let last: Duration = ends.map(TimedFault::until).max().unwrap_or_default();
+        last.saturating_add(self.delays(process, node))
     }
 
-    /// Returns the longest delay of a request from a process to a node, if all faults between them
-    /// follow each other.
+    /// Returns the longest delay of a request from a process to a node. The bound assumes that all
+    /// faults between process and node follow each other without a gap.
     pub(crate) fn longest_delay(&self, process: usize, node: usize) -> Duration {
         let between = self.faults.iter().filter(|timed| timed.fault.stands_between(process, node));
         between.fold(self.delays(process, node), |sum, timed| sum.saturating_add(timed.fault.lasts()))

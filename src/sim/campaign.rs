@@ -24,10 +24,10 @@ use crate::{
     },
 };
 
-/// Many cases drawn from one seed and run on several threads. A failing case is shrunk.
+/// A run of many cases, drawn from one seed, on several threads. A failing case is shrunk to a
+/// smaller case that still fails.
 ///
 /// Case *n* of a seed does not depend on the number of threads or on earlier cases.
-///
 ///
 /// # Examples
 ///
@@ -103,7 +103,7 @@ impl Campaign {
         self
     }
 
-    /// Sets the number of threads that run cases (default: 1, the caller's).
+    /// Sets the number of threads that run cases (default: 1, the thread of the caller).
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
@@ -117,15 +117,15 @@ impl Campaign {
 
     /// Runs the cases until one fails, and shrinks that case.
     ///
-    ///
     /// # Errors
     ///
     /// [`FailingCase`], with the smallest case that fails.
     ///
     /// # Panics
     ///
-    /// If `run` does. A panic in a simulated process is a [`Failure`] instead.
-    /// As a [`Simulation`](super::Simulation) does, inside of a tokio runtime.
+    /// If `run` panics, or if this is called inside of a tokio runtime, since every
+    /// [`Simulation`](super::Simulation) has a runtime of its own. A panic in a simulated process
+    /// is no panic of this call, but a [`Failure`].
     pub fn run<S>(
         &self,
         cases: &S,

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 /// A clock with its own rate: local time as a function of global time, both in whole microseconds.
 ///
-///
 /// ```text
 /// local(global) = base_local + (global - base_global) * (1 + rate)
 /// ```
@@ -20,8 +19,8 @@ pub(crate) struct SkewedClock {
 const PPM: i64 = 1_000_000;
 
 impl SkewedClock {
-    /// Creates a clock that shows `local` at the start. An error of the rate above one half is
-    /// reduced to one half.
+    /// Creates a clock that shows `local` at the start. An error of the rate is limited to one
+    /// half, so that time always advances.
     pub(crate) fn new(local: Duration, rate: i32) -> Self {
         let rate = i64::from(rate).clamp(-PPM / 2, PPM / 2);
         Self { rate, base_local: micros(local), base_global: 0, is_frozen: false }
@@ -84,14 +83,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_counts_at_its_rate_from_where_it_began() {
+    fn a_clock_advances_at_its_rate_from_its_start() {
         let clock = SkewedClock::new(Duration::from_secs(7), 5_000);
         assert_eq!(clock.local(0), 7_000_000);
         assert_eq!(clock.local(1_000_000), 8_005_000);
     }
 
     #[test]
-    fn a_frozen_clock_stands_still_and_goes_on_from_there() {
+    fn a_frozen_clock_stops_and_continues_from_the_same_time() {
         let mut clock = SkewedClock::new(Duration::ZERO, 0);
         clock.set_frozen(true, 10);
         assert_eq!((clock.local(500), clock.global(11)), (10, None));
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_moves_a_clock_either_way() {
+    fn a_step_moves_a_clock_forwards_or_backwards() {
         let mut clock = SkewedClock::new(Duration::from_secs(1), 0);
         clock.step(-300, 0);
         assert_eq!(clock.local(0), 700_000);
@@ -110,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_sleep_ends_at_the_first_instant_at_which_it_is_over(
+        fn a_sleep_ends_at_the_first_global_instant_of_its_local_deadline(
             rate in -20_000_i32..20_000,
             local in 0_u64..10_000_000_000,
         ) {

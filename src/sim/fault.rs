@@ -10,8 +10,8 @@ use crate::sim::Direction;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A pause of a process whose clock counts on: a garbage collector, a blocked executor,
-    /// `SIGSTOP`, or a suspended machine with a clock that counts suspends.
+    /// A pause of a process during which its clock continues: a garbage collection, a blocked
+    /// executor, `SIGSTOP`, or the suspend of a machine whose clock counts the time of suspends.
     Pause {
         /// The index of the process.
         process: usize,
@@ -19,7 +19,8 @@ pub enum Fault {
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
-    /// A pause of a process and of its clock: a virtual machine that is paused unnoticed.
+    /// A pause of a process and of its clock: the pause of a virtual machine that the machine
+    /// cannot notice.
     Freeze {
         /// The index of the process.
         process: usize,
@@ -32,8 +33,8 @@ pub enum Fault {
         /// The index of the process.
         process: usize,
     },
-    /// A crash of a node. Its connections break, and the node comes up again as another run of the
-    /// server.
+    /// A crash of a node. The connections break, and the node comes up again as a new incarnation
+    /// of the server.
     Crash {
         /// The index of the node.
         node: usize,
@@ -43,7 +44,7 @@ pub enum Fault {
         /// The data that the node has after the restart.
         memory: Memory,
     },
-    /// A hang of a node. The node accepts messages, and executes them only after the fault.
+    /// A hang of a node. The node accepts messages, but executes no message before the fault ends.
     Hang {
         /// The index of the node.
         node: usize,
@@ -74,7 +75,7 @@ pub enum Fault {
         #[serde(with = "crate::sim::micros")]
         by: Duration,
     },
-    /// The deletion of all data of a node whose connections persist.
+    /// The deletion of all data of a node. The connections persist.
     Flush {
         /// The index of the node.
         node: usize,
@@ -91,8 +92,8 @@ pub enum Fault {
         /// The size of the step; a negative step is backward.
         by: i64,
     },
-    /// An interrupted path between a process and a node. Messages sent meanwhile arrive after the
-    /// fault, because the network retransmits them.
+    /// An interrupted path between a process and a node. Messages sent during the fault arrive
+    /// afterwards, because the network retransmits them.
     Partition {
         /// The index of the process.
         process: usize,
@@ -114,7 +115,8 @@ pub enum Memory {
     Kept,
     /// No data.
     Lost,
-    /// The data of this long before the crash: a snapshot, or a promoted replica that lagged.
+    /// The data from this long before the crash, as after the load of a snapshot, or the promotion
+    /// of a replica that lagged.
     AsOf(#[serde(with = "crate::sim::micros")] Duration),
 }
 
@@ -131,8 +133,8 @@ pub enum PartitionDirection {
 }
 
 impl Fault {
-    /// Returns the duration of the fault: zero for an instantaneous fault, [`Duration::MAX`] for
-    /// one without an end.
+    /// Returns the duration of the fault: zero for an instantaneous fault, [`Duration::MAX`] for a
+    /// fault without an end.
     #[must_use]
     pub fn lasts(&self) -> Duration {
         match self {
@@ -147,8 +149,8 @@ impl Fault {
         }
     }
 
-    /// Whether the fault ends before it begins. A crash always has an effect: even without a
-    /// duration, another run of the server comes up.
+    /// Whether the fault has a duration of zero and therefore no effect. A crash has an effect even
+    /// then, because a new incarnation of the server comes up.
     pub(crate) fn has_no_effect(&self) -> bool {
         match self {
             Self::Pause { lasts, .. }

@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn milliseconds_have_three_decimals_and_can_be_aligned() {
+    fn milliseconds_are_shown_with_three_decimals_and_can_be_aligned() {
         assert_eq!(Millis(Duration::from_nanos(12_345_999)).to_string(), "12.345");
         assert_eq!(format!("{:>8}|", Millis(Duration::from_micros(7))), "   0.007|");
     }

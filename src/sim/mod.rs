@@ -28,7 +28,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 pub mod timeline;
-// The programs of the example `campaign`, which search for broken rules in tests, too.
+// The programs of the example `campaign`. The tests of broken rules run the same programs.
 #[cfg(test)]
 #[path = "../../examples/campaign/workload.rs"]
 mod workload;

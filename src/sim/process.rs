@@ -26,7 +26,7 @@ use crate::{
     values::{Label, Resource},
 };
 
-/// A simulated process, as its program sees it. Cheap to clone.
+/// A simulated process, as the argument of its program. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Process {
     world: World,
@@ -49,7 +49,6 @@ impl Process {
     /// Creates a client of all nodes, with the default settings. For other settings, use
     /// [`QuorumBuilder::connect_simulated`].
     ///
-    ///
     /// # Errors
     ///
     /// [`Error::Config`] if the simulation has no nodes, or too many.
@@ -57,8 +56,7 @@ impl Process {
         Quorum::builder().connect_simulated(self)
     }
 
-    /// Returns the same process with only these nodes in sight, for several quorums in one
-    /// simulation.
+    /// Returns the same process restricted to these nodes, for a simulation of several quorums.
     #[must_use]
     pub fn with_nodes(&self, nodes: Range<usize>) -> Self {
         let last = self.nodes.end;
@@ -67,10 +65,9 @@ impl Process {
 
     /// Sleeps by the clock of this process.
     ///
-    ///
     /// # Cancel safety
     ///
-    /// Dropping it ends the sleep.
+    /// Dropping the future ends the sleep.
     pub async fn sleep(&self, duration: Duration) {
         let clock = self.clock();
         clock.sleep_until(clock.now() + duration).await;
@@ -93,19 +90,18 @@ impl Process {
         Store::new(self.clone(), Resource::internal(name.as_ref()))
     }
 
-    /// Returns whether the lease is valid, and records the answer: a wrong answer breaks
+    /// Returns whether the lease is valid, and records the result. A wrong result breaks
     /// [`Promise::Honesty`](super::Promise::Honesty).
     #[must_use]
     pub fn check_valid(&self, lease: &Lease) -> bool {
         let is_valid = lease.is_valid();
-        self.note(Event::Looked { attempt: lease.attempt(), is_valid });
+        self.note(Event::Checked { attempt: lease.attempt(), is_valid });
         is_valid
     }
 
-    /// Waits until the loss of the lease is announced, and records the time: an announcement after
+    /// Waits until the loss of the lease is announced, and records the time. An announcement after
     /// the end of the lease breaks [`Promise::Honesty`](super::Promise::Honesty). If the lease is
     /// already lost at the call, nothing is recorded.
-    ///
     ///
     /// # Cancel safety
     ///
@@ -118,15 +114,14 @@ impl Process {
         }
     }
 
-    /// Records that a re-entrant owner holds the lease `outer` and got `inner`: another token
-    /// breaks [`Promise::Reentry`](super::Promise::Reentry).
+    /// Records that an owner with the lease `outer` locked again and got `inner`. If the tokens
+    /// differ, [`Promise::Reentry`](super::Promise::Reentry) is broken.
     pub fn reentered(&self, outer: &Lease, inner: &Lease) {
         self.note(Event::Reentered { attempt: outer.attempt(), token: inner.fencing_token() });
     }
 
-    /// Downgrades the lease, and records the lease that it replaces: a write lease of another
-    /// client in between breaks [`Promise::Exclusion`](super::Promise::Exclusion).
-    ///
+    /// Downgrades the lease, and records the downgrade with both leases. A write lease of another
+    /// client between the two leases breaks [`Promise::Exclusion`](super::Promise::Exclusion).
     ///
     /// # Errors
     ///
@@ -145,9 +140,8 @@ impl Process {
         Ok(guard)
     }
 
-    /// Verifies the lease, and records the outcome: a proof despite a later lease that was granted
-    /// before the verification breaks [`Promise::Proof`](super::Promise::Proof).
-    ///
+    /// Verifies the lease, and records the outcome. If a later lease was granted before the
+    /// verification began, a proof breaks [`Promise::Proof`](super::Promise::Proof).
     ///
     /// # Errors
     ///
@@ -218,10 +212,10 @@ impl Process {
 }
 
 impl QuorumBuilder {
-    /// Creates a client in a simulated process, with these settings; urls are not used. The client
-    /// runs by the clock of the process, and is paused and killed with the process. Returns at
-    /// once; the connections are made while time passes.
-    ///
+    /// Creates a client in a simulated process, with these settings. The client uses the simulated
+    /// nodes and ignores urls. The client runs by the clock of the process, and is paused and
+    /// killed with the process. Returns at once; the connections are made while simulated time
+    /// passes.
     ///
     /// # Errors
     ///

@@ -4,16 +4,16 @@ use crate::values::{Fence, FencingToken, StaleToken};
 
 /// A number that refuses an access with a smaller token than an earlier access.
 ///
-/// A store needs this check for a lock to protect it. The first access of a lease *claims* the
-/// register, a read included. If only writes claimed, a paused holder could write after its
-/// successor has read, and the successor would go on with a stale value. Tokens are compared with
-/// `>=`, because one lease accesses the register more than once.
+/// A lock protects a store only if the store checks tokens in this way. The first access of a
+/// lease, a read or a write, *claims* the register for the token of the lease. If reads claimed
+/// nothing, a paused holder could write after the next holder has read, and the next holder would
+/// continue with a stale value. An access with an equal token is accepted, because one lease
+/// accesses the register more than once.
 ///
-/// Readers that share the lock refuse only writers, as in a [`Fence`].
+/// The claim of a reader refuses only older writers, not other readers, as in a [`Fence`].
 ///
-/// The accesses without a token model careless code. The register refuses none of them, so updates
-/// may be lost.
-///
+/// An access without a token models careless code. The register never refuses such an access, so
+/// updates may be lost.
 ///
 /// # Examples
 ///
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_claims_the_register_against_older_writes() {
+    fn a_register_refuses_older_tokens_after_a_read() {
         let mut register = Register::new(1);
         assert_eq!(register.read(token(34)), Ok(1));
         assert!(register.write(token(33), 2).is_err());
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lease_may_access_the_register_more_than_once() {
+    fn a_lease_may_access_the_register_repeatedly() {
         let mut register = Register::default();
         register.write(token(5), 1).unwrap();
         register.write(token(5), 2).unwrap();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_without_a_token_is_never_refused_and_claims_nothing() {
+    fn a_write_without_a_token_is_accepted_and_changes_no_claim() {
         let mut register = Register::default();
         register.write(token(5), 1).unwrap();
         register.write_unfenced(9);

@@ -20,8 +20,8 @@ pub enum End {
     Exhausted,
     /// A task panicked, with this message.
     Panicked(String),
-    /// The stored data of this node contradicted itself: an error of this library, not of the
-    /// program.
+    /// The stored data of this node contradicted itself. This is an error of this library, not of
+    /// the program.
     Inconsistent {
         /// The index of the node.
         node: usize,
@@ -40,8 +40,8 @@ pub struct Report {
     pub history: History,
     /// The simulated time of the run.
     pub lasted: Duration,
-    /// The number of attempts that sent a lock to at least one node, not only a queue request to a
-    /// queue node.
+    /// The number of attempts that sent a lock request to at least one node. An attempt that only
+    /// entered a wait queue does not count.
     pub rounds: u64,
     /// The number of messages that were sent.
     pub messages: u64,
@@ -97,7 +97,7 @@ impl fmt::Display for Failure {
         match &self.report.end {
             End::Panicked(message) => writeln!(f, "a task panicked: {message}")?,
             End::Exhausted => writeln!(f, "more events than the budget allows: a busy loop")?,
-            End::Inconsistent { node } => writeln!(f, "what node {node} has stored contradicts itself")?,
+            End::Inconsistent { node } => writeln!(f, "the stored data of node {node} contradicts itself")?,
             End::Done | End::Horizon => {}
         }
         if let Some(violations) = &self.violations {

@@ -1,5 +1,5 @@
-//! Random numbers that do not depend on the order of draws: each number follows from a seed and its
-//! purpose.
+//! Random numbers that do not depend on the order of draws. Each number follows from the seed and
+//! the purpose of the number.
 
 /// The purpose of a random number.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,8 @@ pub(crate) fn part(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// One step of `SplitMix64` (Steele, Lea and Flood 2014): every bit depends on every bit.
+/// Computes one step of `SplitMix64` (Steele, Lea and Flood 2014), in which every bit of the result
+/// depends on every bit of the state.
 fn mix(state: u64) -> u64 {
     let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -57,14 +58,15 @@ mod tests {
 
     use super::*;
 
-    /// The value of the reference implementation of `SplitMix64`, started at 1234567.
+    /// The expected number is from the reference implementation of `SplitMix64` with the seed
+    /// 1234567.
     #[test]
-    fn the_mixer_is_splitmix64() {
+    fn the_mixer_equals_splitmix64() {
         assert_eq!(mix(1_234_567), 6_457_827_717_110_365_317);
     }
 
     #[test]
-    fn numbers_stay_the_same_for_stored_cases() {
+    fn numbers_do_not_change_because_stored_cases_depend_on_them() {
         assert_eq!(hash_of(0, RandomStream::Case, [0, 0]), 0xd1c0_2706_8798_4b37);
         assert_eq!(hash_of(7, RandomStream::Latency, [1, 2, 0, 14]), 0xe34c_fdf6_e40f_df3e);
         assert_eq!(hash_of(u64::MAX, RandomStream::Store, [u64::MAX]), 0x37d3_ac04_44fa_3348);

@@ -1,7 +1,7 @@
 //! The scenarios of `docs/SIMULATION.md`, each as a manual schedule and a small program.
 //!
-//! If a scenario describes a broken promise, its run must show the violation: a checker that never
-//! reports one proves nothing.
+//! If a scenario describes a broken promise, the test requires that the checker reports the
+//! violation, because a checker that reports no violations proves nothing.
 
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ const DRIFT: f64 = 0.01;
 /// The validity of a lease of [`TTL`].
 const VALIDITY: Duration = Duration::from_millis(9_898);
 
-/// The longest fallback poll with its jitter, and a small margin. A waiter has made an attempt by
-/// then, even without a notice.
+/// The longest interval between fallback polls, with jitter and a small margin. A waiter that
+/// receives no notice makes an attempt within this time.
 const POLL: Duration = Duration::from_secs(8);
 
 const fn millis(millis: u64) -> Duration {
@@ -58,16 +58,16 @@ fn turns(report: &Report) -> Vec<usize> {
     entries.filter(|entry| matches!(entry.event, Event::Granted { .. })).map(|entry| entry.process).collect()
 }
 
-/// A schedule without faults in which every message takes one millisecond.
+/// Returns a schedule without faults in which every message takes one millisecond.
 fn steady(nodes: usize, processes: usize) -> Schedule {
     let mut schedule = Schedule::without_faults(1, nodes, processes);
     schedule.latency = Latency::between(millis(1), millis(1));
     schedule
 }
 
-/// A schedule with five nodes, of which process 0 reaches only the first three. If process 0 holds
-/// the lock, it does so on these nodes. Process 1 reaches all nodes, and needs node 2 beside the
-/// last two.
+/// Returns a schedule with five nodes, of which process 0 reaches only the first three. A lease of
+/// process 0 is therefore on nodes 0, 1 and 2. Process 1 reaches all nodes, and needs the vote of
+/// node 2 in addition to those of nodes 3 and 4.
 fn meeting_at_node_2(seed: u64) -> Schedule {
     let schedule = Schedule::without_faults(seed, 5, 2);
     cut(schedule, 0, &[3, 4], PartitionDirection::Both, Duration::ZERO, 60 * SECOND)
@@ -107,8 +107,9 @@ fn unguarded(process: &Process) -> Quorum {
     builder.restart_guard(RestartGuard::Off).connect_simulated(process).unwrap()
 }
 
-/// Runs two holders. Process 0 reads, holds its lease to the end, and writes. Process 1 starts
-/// after two seconds, and reads and writes as soon as it has the lock.
+/// Runs two holders. Process 0 reads the store, holds the lease until its validity ends, and then
+/// writes. Process 1 starts after two seconds, and reads and writes as soon as process 1 has the
+/// lock.
 fn two_holders(schedule: Schedule) -> Report {
     two_holders_of(schedule, quorum)
 }
@@ -133,7 +134,7 @@ fn two_holders_of(schedule: Schedule, connect: fn(&Process) -> Quorum) -> Report
     })
 }
 
-/// Tries the lock repeatedly from a time on, until it is granted.
+/// Calls `try_lock` every `every`, from time `from` until a grant.
 async fn probe(process: &Process, from: Duration, every: Duration) {
     let quorum = quorum(process);
     let lock = quorum.red_lock("r").options(LockOptions::new().without_renewal());
@@ -152,7 +153,7 @@ async fn hold(process: &Process, guard: LockGuard) {
     drop(guard);
 }
 
-/// Returns the result of `act` while a rule is broken.
+/// Runs `act` with a broken rule, and returns its result.
 fn breaking<T>(rule: Mutation, act: impl FnOnce() -> T) -> T {
     let _broken = break_rule(Some(rule));
     act()
@@ -174,7 +175,7 @@ fn breaks(report: &Report, promise: Promise) -> bool {
     violations.is_some_and(|violations| violations.breaks(promise))
 }
 
-/// Returns the times of a process's events that match.
+/// Returns the times of those events of a process for which `matches` returns true.
 fn times_of(report: &Report, process: usize, matches: impl Fn(&Event) -> bool) -> Vec<Duration> {
     let entries = report.history.entries().iter();
     entries.filter(|entry| entry.process == process && matches(&entry.event)).map(|entry| entry.at).collect()
@@ -202,9 +203,9 @@ fn tokens(report: &Report) -> Vec<FencingToken> {
 /// Returns the results of a process's validity checks, in order. A grant counts as the first check.
 fn validity_checks(report: &Report, process: usize) -> Vec<bool> {
     let entries = report.history.entries().iter().filter(|entry| entry.process == process);
-    let look =
-        |event: &Event| if let Event::Looked { is_valid, .. } = event { Some(*is_valid) } else { None };
-    entries.filter_map(|entry| look(&entry.event)).collect()
+    let check =
+        |event: &Event| if let Event::Checked { is_valid, .. } = event { Some(*is_valid) } else { None };
+    entries.filter_map(|entry| check(&entry.event)).collect()
 }
 
 /// Returns whether the writes of a process were accepted, in order.

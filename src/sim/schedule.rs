@@ -1,9 +1,9 @@
 //! The faults of one run, as data.
 //!
 //! A schedule does not depend on the behaviour of the code under test. A message fault names its
-//! message by number (the 14th request from process 0 to node 2), and the delays of all other
-//! messages follow from the seed and the same numbers. Removing one fault therefore moves no other
-//! fault. Shrinking of a failing schedule depends on this property.
+//! message by number, such as the 14th request from process 0 to node 2. The delay of every message
+//! follows from the seed and the same numbers. Therefore the removal of one fault changes no other
+//! fault, and a failing schedule can be shrunk fault by fault.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -32,7 +32,8 @@ pub struct Schedule {
     /// exact clocks.
     #[serde(default)]
     pub process_rates: Vec<i32>,
-    /// The error of the clock rate of each node, in the same way.
+    /// The error of the clock rate of each node, in millionths. Nodes beyond the list have exact
+    /// clocks.
     #[serde(default)]
     pub node_rates: Vec<i32>,
     /// The timed faults.
@@ -97,7 +98,7 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// A loss on a connection that persists.
+    /// The loss of the message. The connection persists.
     Drop,
     /// A delay of the message, and of all later messages on the connection.
     Delay(#[serde(with = "crate::sim::micros")] Duration),
@@ -105,7 +106,7 @@ pub enum Verdict {
     Overtaken(#[serde(with = "crate::sim::micros")] Duration),
     /// A second delivery of the message, this long after the first.
     Duplicate(#[serde(with = "crate::sim::micros")] Duration),
-    /// A loss, because the connection breaks.
+    /// The loss of the message, because the connection breaks.
     Reset,
 }
 
@@ -115,8 +116,9 @@ pub enum Verdict {
 pub enum Budget {
     /// Faults that the lock tolerates: every promise holds.
     Tolerated,
-    /// Faults that break an assumption: clocks that differ by more than the drift, nodes that lose
-    /// data. Leases may overlap; the promises that do not depend on the assumption still hold.
+    /// Faults that break an assumption: clocks that differ by more than the drift, and nodes that
+    /// lose data. Leases may overlap. Promises that do not depend on the broken assumption still
+    /// hold.
     Beyond,
 }
 
@@ -160,7 +162,7 @@ impl Schedule {
     /// Returns the time of the last change by a timed fault; message faults do not count. A fault
     /// without an end counts with its start.
     #[must_use]
-    pub fn calm_from(&self) -> Duration {
+    pub fn faults_end(&self) -> Duration {
         let last_change = |timed: &TimedFault| match timed.until() {
             Duration::MAX => timed.at,
             until => until,

@@ -9,12 +9,11 @@ use crate::sim::{
     Verdict,
 };
 
-/// Random schedules, as a proptest strategy. A failing schedule shrinks to fewer and shorter faults
-/// that still fail.
+/// Random schedules, as a proptest strategy. A failing schedule shrinks to a failing schedule with
+/// fewer and shorter faults.
 ///
-/// A fault lasts at most 25 s. Locks under test need a ttl of at most 20 s, because otherwise few
-/// faults outlast a lease.
-///
+/// A fault lasts at most 25 s. Locks under test should have a ttl of at most 20 s, because
+/// otherwise few faults outlast a lease.
 ///
 /// # Examples
 ///
@@ -103,8 +102,9 @@ impl Schedules {
         self
     }
 
-    /// Sets the largest error of clock rates (default: 0.01, the drift of a quorum): half of it on
-    /// each side within the tolerated budget, all of it on each side beyond.
+    /// Sets the largest difference of clock rates (default: 0.01, the drift of a quorum). Within
+    /// the tolerated budget, each clock is wrong by at most half of `drift`. Beyond that budget,
+    /// each clock is wrong by at most `drift`, so that two clocks may differ by twice as much.
     pub fn drift(mut self, drift: f64) -> Self {
         self.drift = drift;
         self
@@ -157,7 +157,8 @@ impl Schedules {
         (at, fault).prop_map(|(at, fault)| TimedFault { at, fault })
     }
 
-    /// Draws any time, or a time near the start, when most processes have messages in flight.
+    /// Draws a time: any time, or a time near the start, when most processes have messages in
+    /// flight.
     fn at(&self) -> impl Strategy<Value = Duration> + Clone + use<> {
         let within = u64::try_from(self.within.as_micros()).unwrap_or(u64::MAX);
         prop_oneof![0..=within, 0..=within.min(BEGINNING)].prop_map(Duration::from_micros)
@@ -202,7 +203,7 @@ impl Schedule {
             message.node %= nodes;
             message.process %= processes;
         }
-        // The margin covers one small step of each node.
+        // The margin of the validity covers only one small step of each node.
         let mut has_stepped = vec![false; nodes];
         self.faults.retain(|timed| match timed.fault {
             Fault::Step { node, by: 1 } => {
@@ -295,8 +296,8 @@ fn way() -> impl Strategy<Value = PartitionDirection> + Clone {
     ]
 }
 
-/// Draws a duration: some milliseconds, some seconds, or more than the ttl of at most 20 s that a
-/// lock under test should have.
+/// Draws a duration: some milliseconds, some seconds, or more than 20 s, which is the longest ttl
+/// that a lock under test should have.
 fn lasts() -> impl Strategy<Value = Duration> + Clone {
     prop_oneof![1_u64..=50, 50_u64..=3_000, 3_000_u64..=25_000].prop_map(Duration::from_millis)
 }
@@ -337,7 +338,7 @@ mod tests {
         }
 
         #[test]
-        fn every_fault_has_a_target(schedule in Schedules::beyond().strategy()) {
+        fn each_fault_has_an_existing_target(schedule in Schedules::beyond().strategy()) {
             for message in &schedule.messages {
                 prop_assert!(message.process < schedule.processes && message.node < schedule.nodes);
             }

@@ -11,7 +11,6 @@ use crate::sim::{
 
 /// A run of one schedule.
 ///
-///
 /// # Examples
 ///
 /// ```
@@ -60,17 +59,19 @@ impl Simulation {
     /// Runs `program` once in every process. The run ends when all programs have ended and nothing
     /// is in flight.
     ///
-    /// A program is real code; only [`Process`] is simulated. A program must not wait for anything
-    /// outside of the simulation, and its time passes by [`Process::sleep`]: one millisecond of
-    /// tokio is one microsecond of simulated time.
+    /// A program is real code, and only its [`Process`] is simulated. A program must wait for
+    /// nothing outside of the simulation, and sleeps by [`Process::sleep`]. A sleep of tokio is
+    /// wrong by a factor of a thousand, because one millisecond of tokio is one microsecond of
+    /// simulated time.
     ///
     /// * **A task of a process panics:** the run ends, and [`Report::check`] returns an error.
-    /// * **A destructor panics while its process is killed:** in the same way.
+    /// * **A destructor panics while its process is killed:** as for a task.
     /// * **A destructor panics after the end of the run:** the panic is ignored.
     ///
     /// # Panics
     ///
-    /// Inside of a tokio runtime, as in a `#[tokio::test]`: the run has one of its own.
+    /// If called inside of a tokio runtime, as in a `#[tokio::test]`, because the run has a runtime
+    /// of its own.
     pub fn run<Program>(&self, program: impl Fn(Process) -> Program) -> Report
     where
         Program: Future<Output = ()> + Send + 'static,

@@ -9,11 +9,11 @@ use crate::{
 };
 
 /// A store that all processes of a simulation share: a [`Register`](super::register::Register)
-/// across a network, which refuses late tokens as [`Fence`](crate::Fence) does.
+/// across a network. The store refuses late tokens as [`Fence`](crate::Fence) does.
 ///
-/// An access takes a round trip and is performed in its middle. Other accesses may overtake it, and
-/// the lease under which it was sent may end. An access that was sent arrives even if its process
-/// is paused or killed. All accesses are recorded, so that
+/// An access takes a round trip, and is performed when the request arrives at the store. Before
+/// that, accesses sent later may arrive, and the lease of the access may end. The request arrives
+/// even if its process is paused or killed. All accesses are recorded, so that
 /// [`Promise::Register`](super::Promise::Register) can be checked.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -65,8 +65,7 @@ impl Store {
         self.access(Operation::Write(Some(token), value)).await.map(drop)
     }
 
-    /// Reads without a token, as code that trusts the lock alone.
-    ///
+    /// Reads without a token, like code that relies on the lock alone.
     ///
     /// # Cancel safety
     ///
@@ -76,8 +75,8 @@ impl Store {
         self.access(Operation::Read(None)).await.unwrap_or_default()
     }
 
-    /// Writes without a token, as code that trusts the lock alone. The store refuses no such write.
-    ///
+    /// Writes without a token, like code that relies on the lock alone. The store never refuses
+    /// such a write.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! The simulation itself: it runs the real code, is repeatable, and always ends.
+//! The simulation itself: runs of the real code are repeatable and always end.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Two rounds of lock, validity check and unlock in every process.
+/// Locks, checks the validity and unlocks, twice.
 async fn contend(process: Process) {
     let quorum = process.quorum().unwrap();
     for _ in 0..2 {
@@ -30,7 +30,7 @@ fn grants(report: &Report) -> usize {
 }
 
 #[test]
-fn clients_of_a_calm_quorum_take_turns() {
+fn without_faults_all_clients_get_the_lock() {
     for nodes in [1, 2, 3, 4, 5, 7] {
         let report = Simulation::new(Schedule::without_faults(1, nodes, 4)).run(contend);
         assert_eq!((&report.end, grants(&report)), (&End::Done, 8), "{nodes} nodes");
@@ -52,7 +52,7 @@ fn the_same_schedule_gives_the_same_run() {
     assert_eq!(first.trace, second.trace);
     assert_eq!(first.history.entries(), second.history.entries());
     assert_eq!((first.lasted, first.messages), (second.lasted, second.messages));
-    assert_ne!(first.trace, other.trace, "the seed matters");
+    assert_ne!(first.trace, other.trace, "another seed gives the same run");
 }
 
 #[test]
@@ -61,15 +61,15 @@ fn a_panic_in_any_task_of_a_process_fails_the_run() {
         Simulation::new(Schedule::without_faults(1, 3, 1)).run(|_| async { panic!("on purpose") });
     assert_eq!(in_program.end, End::Panicked("on purpose".into()));
     let in_task = Simulation::new(Schedule::without_faults(1, 3, 1)).run(|process| async move {
-        process.spawn(async { panic!("beside it") });
+        process.spawn(async { panic!("in the task") });
         process.sleep(SECOND).await;
     });
-    assert_eq!(in_task.end, End::Panicked("beside it".into()));
+    assert_eq!(in_task.end, End::Panicked("in the task".into()));
     assert!(in_task.check(&Promises::NONE).is_err());
 }
 
 #[test]
-fn the_horizon_reports_a_client_that_waits_for_ever() {
+fn a_client_that_waits_forever_is_reported_at_the_horizon() {
     let report =
         Simulation::new(Schedule::without_faults(1, 3, 2)).horizon(SECOND).run(|process| async move {
             if process.index() == 1 {
@@ -82,7 +82,7 @@ fn the_horizon_reports_a_client_that_waits_for_ever() {
 }
 
 #[test]
-fn a_busy_loop_ends_at_the_budget_of_events() {
+fn a_run_with_a_busy_loop_ends_when_its_budget_is_exhausted() {
     let report = Simulation::new(Schedule::without_faults(1, 3, 1)).budget(10_000).run(|_| async {
         loop {
             tokio::task::yield_now().await;
@@ -93,14 +93,14 @@ fn a_busy_loop_ends_at_the_budget_of_events() {
 }
 
 #[test]
-fn a_paused_process_does_nothing_and_finds_its_lease_over() {
+fn the_lease_of_a_paused_process_is_invalid_after_the_pause() {
     let schedule =
         Schedule::without_faults(1, 3, 1).with(millis(100), Fault::Pause { process: 0, lasts: 60 * SECOND });
     let report = Simulation::new(schedule).run(|process| async move {
         let quorum = process.quorum().unwrap();
         let guard = quorum.red_lock("r").lock().await.unwrap();
         process.sleep(SECOND).await;
-        assert!(!process.check_valid(&guard), "thirty seconds are over");
+        assert!(!process.check_valid(&guard), "the lease is valid after a pause of 60 s");
     });
     report.check(&Promises::ALL).unwrap();
     assert!(report.lasted > 60 * SECOND);
@@ -126,7 +126,7 @@ fn a_killed_process_leaves_its_key_until_the_ttl() {
 }
 
 #[test]
-fn a_schedule_survives_being_printed() {
+fn a_schedule_can_be_parsed_from_its_text() {
     let schedule = Schedule::without_faults(3, 3, 2)
         .with(SECOND, Fault::Step { node: 1, by: -3 })
         .with_message(1, 2, Direction::Request, 4, Verdict::Delay(SECOND));
@@ -135,16 +135,16 @@ fn a_schedule_survives_being_printed() {
 
 #[test]
 fn a_panic_while_a_killed_process_is_dropped_fails_the_run() {
-    struct Bomb;
-    impl Drop for Bomb {
+    struct PanicOnDrop;
+    impl Drop for PanicOnDrop {
         fn drop(&mut self) {
-            panic!("on the way out");
+            panic!("in the drop");
         }
     }
     let schedule = Schedule::without_faults(1, 3, 1).with(SECOND, Fault::Kill { process: 0 });
     let report = Simulation::new(schedule).run(|_| async {
-        let _bomb = Bomb;
+        let _panic_on_drop = PanicOnDrop;
         std::future::pending::<()>().await;
     });
-    assert_eq!(report.end, End::Panicked("on the way out".into()));
+    assert_eq!(report.end, End::Panicked("in the drop".into()));
 }

@@ -5,5 +5,5 @@ use std::{collections::BTreeSet, sync::Arc};
 /// The arrivals at a latch, each with an id of its own.
 pub(crate) type Arrivals = BTreeSet<Arc<[u8]>>;
 
-/// The longest id of an arrival, in bytes. It limits the length of an answer with all arrivals.
-pub(crate) const LONGEST_ARRIVAL: usize = 48;
+/// The longest id of an arrival, in bytes. The limit bounds the length of an answer with all arrivals.
+pub(crate) const MAX_ARRIVAL_ID_BYTES: usize = 48;

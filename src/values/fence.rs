@@ -55,8 +55,8 @@ pub struct StaleToken {
 }
 
 impl Fence {
-    /// Records an access of a writer, to read or to write. A writer must call this at its first access, even if
-    /// that is a read.
+    /// Records an access of a writer, to read or to write. A writer must call this method at its first access, even if
+    /// the access only reads.
     ///
     /// # Errors
     ///
@@ -95,6 +95,8 @@ mod tests {
         FencingToken::new(value)
     }
 
+    /// Returns the fence after these accesses, `w` or `r` with a token, and whether it accepted
+    /// each of them.
     fn fence(accesses: &[(char, u64)]) -> (Fence, Vec<bool>) {
         let mut fence = Fence::default();
         let access = |(kind, value): &(char, u64)| match kind {
@@ -119,10 +121,10 @@ mod tests {
         assert_eq!(fence(&[('w', 3), ('r', 2), ('r', 4)]).1, [true, false, true]);
     }
 
-    /// Token 33 reads, 34 reads, 33 writes. Without the record of the reader, or of the writer's first
-    /// access, one of them would decide by data that has changed.
+    /// A writer with the token 33 writes after a read with the token 34. If the fence did not
+    /// record reads and first accesses, the reader's data could change after its read.
     #[test]
-    fn a_refused_access_is_not_recorded_and_a_first_access_is() {
+    fn a_fence_records_accepted_accesses_and_no_refused_access() {
         assert_eq!(fence(&[('w', 33), ('r', 34), ('w', 33), ('w', 34)]).1, [true, true, false, true]);
         let (fence, accepted) = fence(&[('w', 35), ('r', 34), ('w', 33)]);
         assert_eq!(accepted, [true, false, false]);

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 /// The largest token: the largest whole number that JSON and `f64` represent exactly.
-const LARGEST: u64 = (1 << 53) - 1;
+const MAX_TOKEN: u64 = (1 << 53) - 1;
 
 /// A number that grows with each lease on a resource. The store that a lock protects remembers the largest
 /// token, and refuses a write with a smaller token.
@@ -11,10 +11,10 @@ const LARGEST: u64 = (1 << 53) - 1;
 /// Tokens are unique per resource and grow in real-time order, without any assumption about clocks, as long
 /// as the nodes remember their counters. Readers may share a token until the next writer. A store that is
 /// read, too, refuses late tokens by [`Fence`](crate::Fence). Tokens of different resources, or of different
-/// quorums, are not comparable. A token is from 1 to 2^53 - 1, so it fits into JSON and `f64`.
+/// quorums, are not comparable. A token is a number from 1 to 2^53 - 1, which JSON and `f64` represent exactly.
 ///
-/// A store that keeps the largest token as a number or as text converts it back into a token, to compare it
-/// with the token of a request. With the feature `serde`, a token is stored as a number.
+/// A store that keeps the largest token as a number or as text converts this value back into a token, to compare the
+/// token with the token of a request. With the feature `serde`, a token is stored as a number.
 ///
 /// ```
 /// use redquorum::FencingToken;
@@ -33,7 +33,7 @@ pub struct FencingToken(u64);
 
 /// The error of a number or a text that is no [`FencingToken`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is no fencing token: expected a whole number from 1 to {LARGEST}")]
+#[error("{given:?} is no fencing token: expected a whole number from 1 to {MAX_TOKEN}")]
 #[non_exhaustive]
 pub struct InvalidToken {
     /// The given number or text.
@@ -63,7 +63,7 @@ impl TryFrom<u64> for FencingToken {
 
     fn try_from(number: u64) -> Result<Self, InvalidToken> {
         match number {
-            1..=LARGEST => Ok(Self(number)),
+            1..=MAX_TOKEN => Ok(Self(number)),
             _ => Err(InvalidToken { given: number.to_string().into() }),
         }
     }
@@ -109,15 +109,15 @@ mod tests {
 
     #[test]
     fn a_token_converts_to_a_number_or_text_and_back() {
-        for number in [1, 1_700_000_000_000_007, LARGEST] {
+        for number in [1, 1_700_000_000_000_007, MAX_TOKEN] {
             let token = FencingToken::try_from(number).unwrap();
             assert_eq!((u64::from(token), token.to_string().parse()), (number, Ok(token)));
         }
     }
 
     #[test]
-    fn numbers_and_texts_out_of_range_are_no_tokens() {
-        for number in [0, LARGEST + 1, u64::MAX] {
+    fn invalid_numbers_and_texts_are_refused_as_tokens() {
+        for number in [0, MAX_TOKEN + 1, u64::MAX] {
             let refused = InvalidToken { given: number.to_string().into() };
             assert_eq!(FencingToken::try_from(number), Err(refused.clone()));
             assert_eq!(number.to_string().parse::<FencingToken>(), Err(refused));

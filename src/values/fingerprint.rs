@@ -17,8 +17,8 @@ struct ConfigurationLine {
 
 /// The hash of a fingerprint, by which calls name the fingerprint: 64 bits, as 16 hexadecimal digits.
 ///
-/// The hash is FNV-1a (Fowler, Noll and Vo): each client computes the same, in every version. Two
-/// configurations have the same digest with a chance of 2^-64. A deliberate collision has no use: a client
+/// The hash is FNV-1a (Fowler, Noll and Vo), so all clients in all versions compute the same digest. Two
+/// configurations have the same digest with a chance of 2^-64. A deliberate collision is of no use, because a client
 /// that may call a node may also name the node's own configuration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Digest(u64);
@@ -46,7 +46,7 @@ impl Fingerprint {
         self.0.digest
     }
 
-    /// Returns the fingerprint of a node between two configurations, which is that of no quorum.
+    /// Returns the fingerprint of a node between two configurations, which no quorum has.
     pub(crate) fn closed_for(&self) -> Self {
         Self::new(&format!("closed for {}", self.0.text))
     }
@@ -91,9 +91,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_fields_that_differ_are_named() {
-        let of = Fingerprint::new;
-        let difference_from = |ours, theirs| of(ours).difference_from(&of(theirs));
+    fn a_difference_names_only_the_fields_that_differ() {
+        let fingerprint = Fingerprint::new;
+        let difference_from = |own, other| fingerprint(own).difference_from(&fingerprint(other));
         assert_eq!(
             difference_from(
                 "name=a nodes=3 needed=2 max_ttl=60000ms",
@@ -121,10 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_line_is_shown_escaped() {
-        let (ours, planted) =
-            (Fingerprint::new("name=a nodes=3"), Fingerprint::new("name=\u{1b}[2J nodes=3"));
-        assert_eq!(planted.to_string(), "name=\\u{1b}[2J nodes=3");
-        assert_eq!(ours.difference_from(&planted), "it has name=\\u{1b}[2J, this client name=a");
+    fn control_characters_of_a_foreign_line_are_shown_escaped() {
+        let (own, foreign) = (Fingerprint::new("name=a nodes=3"), Fingerprint::new("name=\u{1b}[2J nodes=3"));
+        assert_eq!(foreign.to_string(), "name=\\u{1b}[2J nodes=3");
+        assert_eq!(own.difference_from(&foreign), "it has name=\\u{1b}[2J, this client name=a");
     }
 }

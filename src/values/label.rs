@@ -4,11 +4,11 @@ use std::{fmt, sync::Arc};
 
 use crate::values::Printable;
 
-/// The longest label in bytes. With it, lease ids and the names of waiters stay below 128 bytes, the longest
-/// text that a node takes for a lease id.
-pub(crate) const LONGEST_LABEL: usize = 48;
+/// The longest label in bytes. With this limit, lease ids and the names of waiters stay below 128 bytes, the longest
+/// text that a node accepts as a lease id.
+pub(crate) const MAX_LABEL_BYTES: usize = 48;
 
-/// The name of a client, for people. It precedes the client's uuid in every lease id.
+/// The name of a client, for people. The label precedes the client's uuid in every lease id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label(Arc<str>);
 
@@ -20,7 +20,7 @@ impl Label {
 
     /// Whether a text can be a label.
     pub(super) fn is_valid(text: &str) -> bool {
-        (1..=LONGEST_LABEL).contains(&text.len()) && Printable(text).is_plain()
+        (1..=MAX_LABEL_BYTES).contains(&text.len()) && Printable(text).is_plain()
     }
 
     /// Returns `host:pid`. A long host name is cut off.
@@ -30,14 +30,14 @@ impl Label {
         let printed = |char: char| if char.escape_debug().len() == 1 { char } else { '?' };
         let mut label = String::new();
         for char in host.chars().map(printed) {
-            if label.len() + char.len_utf8() + pid.len() <= LONGEST_LABEL {
+            if label.len() + char.len_utf8() + pid.len() <= MAX_LABEL_BYTES {
                 label.push(char);
             }
         }
         Self((label + &pid).into())
     }
 
-    /// Returns the label in the characters that a server accepts as the name of a connection.
+    /// Returns the label as the name of a connection, without the characters that a server refuses in such a name.
     pub(crate) fn as_client_name(&self) -> String {
         let plain = |char: char| if char.is_ascii_graphic() { char } else { '_' };
         format!("redquorum/{}", self.0.chars().map(plain).collect::<String>())
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_has_one_line_and_48_bytes_at_most() {
+    fn a_label_has_one_line_of_at_most_48_bytes() {
         for text in ["a", "web 7 (blue)", "grün:1", &"x".repeat(48)] {
             assert_eq!(Label::new(text).unwrap().to_string(), text);
         }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_name_has_only_accepted_characters() {
+    fn a_client_name_has_only_characters_that_servers_accept() {
         assert_eq!(Label::new("grün 7").unwrap().as_client_name(), "redquorum/gr_n_7");
     }
 }

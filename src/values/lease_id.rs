@@ -25,8 +25,8 @@ pub(crate) const READERS: &str = "redquorum:shared";
 /// rollback of one attempt would delete the vote that a node gave to another attempt. `uuid:number` is the
 /// form of Redisson's `RLock`, too.
 ///
-/// A key of another program may hold any bytes. [`as_bytes`](Self::as_bytes) returns the id as the nodes keep
-/// it, and `Display` shows it on one line, with escapes for characters that do not print.
+/// A key of another program may hold any bytes. [`as_bytes`](Self::as_bytes) returns the id as the nodes keep the id,
+/// and `Display` shows the id on one line, with escapes for characters that do not print.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(Arc<[u8]>);
 
@@ -49,9 +49,8 @@ impl LeaseId {
     /// Returns the label of the client, as set by [`QuorumBuilder::label`](crate::QuorumBuilder::label).
     /// `None` for an id of readers, or of another program.
     ///
-    /// The label is for people: two clients may have the same. It is one line without control characters,
-    /// even if another program wrote the key, because a text that cannot be the label of a client is not
-    /// returned.
+    /// The label is for people, and two clients may have the same label. A label is one line without control
+    /// characters. If another program wrote a key with any other text, the result is `None`.
     #[must_use]
     pub fn label(&self) -> Option<&str> {
         let (label, rest) = std::str::from_utf8(&self.0).ok()?.rsplit_once('/')?;
@@ -138,28 +137,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_id_is_the_client_and_a_number_without_repeats() {
+    fn a_lease_id_has_the_client_id_and_a_growing_number() {
         let ids = LeaseIds::new(Uuid::from_u128(7), &Label::default());
         assert_eq!(ids.fresh().to_string(), format!("{}:1", Uuid::from_u128(7)));
         assert_eq!(ids.fresh().to_string(), format!("{}:2", Uuid::from_u128(7)));
     }
 
     #[test]
-    fn a_text_that_cannot_be_a_label_is_none() {
-        let owner = |label: &str| LeaseId::from_wire(format!("{label}/{}:1", Uuid::from_u128(7)).as_bytes());
+    fn a_lease_id_with_an_invalid_label_has_no_label() {
+        let lease_id =
+            |label: &str| LeaseId::from_wire(format!("{label}/{}:1", Uuid::from_u128(7)).as_bytes());
         for label in ["web-1", "web 7 (blue)", "x/y", "it's", "Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}", "u\u{308}"]
         {
-            assert_eq!(owner(label).label(), Some(label));
+            assert_eq!(lease_id(label).label(), Some(label));
         }
         let long = "x".repeat(49);
         for label in
             ["", &*long, "a\nb", "\u{1b}[2J", "\u{9b}2J", "\u{7f}", "a\u{202e}b", "a\u{2066}b", "a\u{2028}b"]
         {
-            let planted = owner(label);
-            assert_eq!(planted.label(), None, "{planted}");
+            let foreign = lease_id(label);
+            assert_eq!(foreign.label(), None, "{foreign}");
             assert!(
-                !planted.to_string().contains(|char: char| char == '\u{202e}' || char.is_control()),
-                "{planted}"
+                !foreign.to_string().contains(|char: char| char == '\u{202e}' || char.is_control()),
+                "{foreign}"
             );
         }
     }

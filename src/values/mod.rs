@@ -1,5 +1,4 @@
-//! Plain values that all layers use. They parse, compare and display themselves, and depend on no other
-//! layer.
+//! Plain values that all layers use, with parsing, comparison and display. The values depend on no other layer.
 
 mod arrivals;
 mod fence;
@@ -13,12 +12,12 @@ mod printable;
 mod resource;
 
 pub(crate) use self::{
-    arrivals::{Arrivals, LONGEST_ARRIVAL},
+    arrivals::{Arrivals, MAX_ARRIVAL_ID_BYTES},
     fingerprint::{Digest, Fingerprint},
-    label::{LONGEST_LABEL, Label},
+    label::{Label, MAX_LABEL_BYTES},
     lease_id::{LeaseIds, READERS},
     printable::Printable,
-    resource::{LONGEST_RESOURCE, readable},
+    resource::{MAX_RESOURCE_BYTES, readable},
 };
 pub use self::{
     fence::{Fence, StaleToken},

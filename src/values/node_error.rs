@@ -15,8 +15,7 @@ pub enum NodeError {
     /// The request was not sent, because there is no connection: refused, reset, or an unknown host.
     #[error("unreachable: {}", Printable(.0))]
     Unreachable(Arc<str>),
-    /// The request was not sent, because the server refused the connection after it was reached, for this
-    /// reason.
+    /// The request was not sent, because the server was reached and then refused the connection, for this reason.
     #[error("the connection cannot be used: {0}")]
     Handshake(Arc<Self>),
     /// The request was sent, and no answer arrived within the node timeout.
@@ -37,7 +36,9 @@ pub enum NodeError {
     #[error("the client is closed")]
     Closed,
     /// `WRONGTYPE`: the key of the resource, or of its counter, holds something that is no lock or counter.
-    #[error("the key holds something that is not a lock (WRONGTYPE)")]
+    #[error(
+        "the key holds something that is not a lock (WRONGTYPE): name another resource, or delete the key"
+    )]
     WrongType,
     /// `NOAUTH` or `WRONGPASS`: the server requires credentials, or other credentials.
     #[error("authentication failed: {}", Printable(.0))]
@@ -46,10 +47,10 @@ pub enum NodeError {
     #[error("no credentials: {}", Printable(.0))]
     NoCredentials(Arc<str>),
     /// `READONLY`: the node is a replica.
-    #[error("the node is a read-only replica (READONLY)")]
+    #[error("the node is a read-only replica (READONLY): name its master, or promote it")]
     ReadOnly,
-    /// `OOM`: the node is out of memory, and must not evict keys.
-    #[error("the node is out of memory (OOM)")]
+    /// `OOM`: the node is out of memory. A node must not evict keys, so the node refuses writes.
+    #[error("the node is out of memory (OOM): raise its maxmemory")]
     OutOfMemory,
     /// `LOADING`: the node is reading its data set from disk.
     #[error("the node is loading its data (LOADING)")]
@@ -67,7 +68,7 @@ pub enum NodeError {
     /// The ACL user may not call `SCAN`, by which a node lists its locks.
     #[error("the user may not call SCAN, with which locks are listed (`ACL SETUSER USER +scan`)")]
     ScanForbidden,
-    /// The node belongs to a quorum with other settings: this line.
+    /// The node belongs to a quorum with other settings. The text is the fingerprint of that quorum.
     #[error("the node belongs to another quorum ({})", Printable(.0))]
     WrongQuorum(Arc<str>),
     /// The address leads to a server to which this client is connected by another address. Each server has
@@ -102,18 +103,18 @@ pub enum NodeError {
     /// TLS failed: usually, one side does not trust the certificate of the other side.
     #[error("TLS failed: {}", Printable(.0))]
     Tls(Arc<str>),
-    /// The clocks of the node and of the client are more than an hour apart: this time.
+    /// The clocks of the node and of the client are more than an hour apart. The value is the difference.
     #[error(
         "the clocks of the node and of this client are {0:?} apart: set them right, at most an hour apart"
     )]
     ClockOff(Duration),
     /// `MISCONF`: the node refuses writes because it cannot persist them.
-    #[error("the node cannot persist writes (MISCONF)")]
+    #[error("the node cannot persist writes (MISCONF): its log names the cause, such as a full disk")]
     CannotPersist,
     /// `BUSY`: the node is running a long script, of any of its users.
     #[error("the node is busy with a long script (BUSY)")]
     Busy,
-    /// The fencing counter is used up or unreadable: this value.
+    /// The fencing counter is used up or unreadable. The text is its value.
     #[error("the fencing counter cannot be used: {}", Printable(.0))]
     InvalidCounter(Arc<str>),
     /// The server sent more than `most` bytes without completing an expected answer or notice. The connection
@@ -132,8 +133,8 @@ pub enum NodeError {
     /// Another error of the server, in a script that has ended.
     #[error("server error: {}", Printable(.0))]
     Server(Arc<str>),
-    /// Another error in place of all answers to a call. A proxy sends such errors, too, and may have
-    /// forwarded the call.
+    /// Another error in place of all answers to a call. The error may come from a proxy, which may have forwarded the
+    /// call.
     #[error("the whole call failed: {}", Printable(.0))]
     CallFailed(Arc<str>),
 }
@@ -169,7 +170,7 @@ impl NodeError {
         )
     }
 
-    /// Whether the node violated the protocol, so that the delays between dials grow.
+    /// Whether the node violated the protocol, after which the delays between dials grow.
     pub(crate) fn is_violation(&self) -> bool {
         matches!(self, Self::ReadLimit { .. } | Self::Protocol(_))
     }
@@ -179,8 +180,8 @@ impl NodeError {
         !self.is_unsent() && !matches!(self, Self::TimedOut | Self::Disconnected)
     }
 
-    /// Whether the call was sent and may still be executed: there was no answer, or an error that may not be
-    /// the node's own. A proxy that sends such an error may have forwarded the call.
+    /// Whether the call was sent and may still be executed: there was no answer, or the error may come from a proxy,
+    /// which may have forwarded the call.
     pub(crate) fn may_land_yet(&self) -> bool {
         matches!(self, Self::TimedOut | Self::Disconnected | Self::CallFailed(_) | Self::Protocol(_))
     }
@@ -190,29 +191,29 @@ impl NodeError {
 mod tests {
     use super::*;
 
-    /// The planted texts stand for the value of a key, the answer of a proxy, and a host that a Sentinel
-    /// names.
+    /// The foreign texts stand for the value of a key, the answer of a proxy, or a host that a
+    /// Sentinel names.
     #[test]
     fn external_texts_are_shown_on_one_line_without_control_characters() {
-        let planted = || Arc::from("it's\n\u{1b}[2J\u{202e}");
+        let foreign = || Arc::from("it's\n\u{1b}[2J\u{202e}");
         for error in [
-            NodeError::Unreachable(planted()),
-            NodeError::NoAuth(planted()),
-            NodeError::NoCredentials(planted()),
-            NodeError::NoPermission(planted()),
-            NodeError::SameServer { other: planted(), incarnation: planted() },
-            NodeError::NoMaster(planted()),
-            NodeError::Tls(planted()),
-            NodeError::InvalidCounter(planted()),
-            NodeError::Protocol(planted()),
-            NodeError::Server(planted()),
-            NodeError::CallFailed(planted()),
-            NodeError::Handshake(Arc::new(NodeError::Server(planted()))),
-            NodeError::WrongQuorum(planted()),
+            NodeError::Unreachable(foreign()),
+            NodeError::NoAuth(foreign()),
+            NodeError::NoCredentials(foreign()),
+            NodeError::NoPermission(foreign()),
+            NodeError::SameServer { other: foreign(), incarnation: foreign() },
+            NodeError::NoMaster(foreign()),
+            NodeError::Tls(foreign()),
+            NodeError::InvalidCounter(foreign()),
+            NodeError::Protocol(foreign()),
+            NodeError::Server(foreign()),
+            NodeError::CallFailed(foreign()),
+            NodeError::Handshake(Arc::new(NodeError::Server(foreign()))),
+            NodeError::WrongQuorum(foreign()),
         ] {
-            let shown = error.to_string();
-            assert!(shown.contains("it's\\n\\u{1b}[2J\\u{202e}"), "{shown:?}");
-            assert!(!shown.contains(|char: char| char == '\u{202e}' || char.is_control()), "{shown:?}");
+            let text = error.to_string();
+            assert!(text.contains("it's\\n\\u{1b}[2J\\u{202e}"), "{text:?}");
+            assert!(!text.contains(|char: char| char == '\u{202e}' || char.is_control()), "{text:?}");
         }
     }
 }

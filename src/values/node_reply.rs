@@ -17,8 +17,8 @@ pub enum NodeReply {
     Done,
     /// The node refused.
     Refused(Refusal),
-    /// The request could not be sent, or the node answered with an error. This is neither a grant nor a
-    /// refusal: the node may have granted.
+    /// The request could not be sent, or the node answered with an error. A failure is neither a grant nor a refusal,
+    /// because the node may have granted.
     Failed(NodeError),
 }
 
@@ -36,9 +36,9 @@ pub enum Refusal {
     },
     /// Earlier waiters have precedence. Another lease may hold the resource as well.
     Deferred,
-    /// The request arrived after the unlock of the same lease: its own rollback, or a force-unlock.
+    /// The request arrived after the unlock of the same lease, by a rollback or a force-unlock.
     RolledBack,
-    /// The node is in quarantine, because it may have lost votes: it restarted, was flushed, or is new.
+    /// The node is in quarantine, because the node may have lost votes: the node restarted, was flushed, or is new.
     #[non_exhaustive]
     Quarantined {
         /// The time until the node votes; `None` until a client has registered with the node.

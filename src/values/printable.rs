@@ -5,9 +5,9 @@ use std::fmt;
 /// The characters that `escape_debug` escapes although they print.
 const UNESCAPED: [char; 3] = ['\\', '\'', '"'];
 
-/// A text that a server, a proxy or the writer of a key may have chosen. It is shown on one line, and
-/// characters that do not print are escaped. Otherwise, a terminal would execute its control sequences, and a
-/// change of the writing direction would hide the text beside it.
+/// The display of a text that a server, a proxy or the writer of a key may have chosen: on one line, with escapes for
+/// characters that do not print. Without the escapes, a terminal would execute control sequences, and a change of the
+/// writing direction could hide the text around the value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Printable<'a>(pub(crate) &'a str);
 
@@ -37,17 +37,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_characters_that_do_not_print_are_escaped() {
+    fn only_unprintable_characters_are_escaped() {
         for text in ["", "it's \"a\\b\"", "''", "u\u{308}", "Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}"] {
             assert_eq!(Printable(text).to_string(), text);
             assert!(Printable(text).is_plain());
         }
-        for (text, shown) in [
+        for (text, escaped) in [
             ("a\n'\t'", "a\\n'\\t'"),
             ("\u{1b}[2J\u{9b}2J\u{7f}", "\\u{1b}[2J\\u{9b}2J\\u{7f}"),
             ("a\u{202e}b\u{2066}c\u{2028}", "a\\u{202e}b\\u{2066}c\\u{2028}"),
         ] {
-            assert_eq!(Printable(text).to_string(), shown);
+            assert_eq!(Printable(text).to_string(), escaped);
             assert!(!Printable(text).is_plain());
         }
     }

@@ -3,10 +3,10 @@
 use std::{fmt, sync::Arc};
 
 /// The longest resource name, in bytes.
-pub(crate) const LONGEST_RESOURCE: usize = 512;
+pub(crate) const MAX_RESOURCE_BYTES: usize = 512;
 
-/// The prefixes of keys and channels that are no locks: those of this crate, and those of Redisson's locks
-/// that this crate shares.
+/// The prefixes of keys and channels that are no locks: the prefix of this crate, and the prefixes of Redisson that
+/// this crate shares.
 const RESERVED: [&[u8]; 3] = [b"redquorum:", b"redisson_lock_token:", b"redisson_lock__channel:"];
 
 /// The name of what a lock protects: 1 to 512 bytes, each of any value.
@@ -20,7 +20,7 @@ pub struct Resource(Arc<[u8]>);
 #[non_exhaustive]
 pub enum InvalidResource {
     /// The name has no bytes.
-    #[error("a resource without a name: expected 1 to {LONGEST_RESOURCE} bytes")]
+    #[error("a resource without a name: expected 1 to {MAX_RESOURCE_BYTES} bytes")]
     Empty,
     /// The name has too many bytes.
     #[error("a resource name of {len} bytes: expected at most {max}")]
@@ -31,8 +31,7 @@ pub enum InvalidResource {
         /// The largest number.
         max: usize,
     },
-    /// The name begins like the names under which nodes keep metadata, or keys that belong to other
-    /// resources.
+    /// The name begins like the names of node metadata, or like derived names of other resources.
     #[non_exhaustive]
     #[error(
         "the resource name {given:?} is reserved: expected one that does not begin with \"redquorum:\", \
@@ -45,7 +44,8 @@ pub enum InvalidResource {
 }
 
 impl Resource {
-    /// Checks a name early; every call that takes a name also takes bytes, and checks them itself.
+    /// Checks a name before its first use. A program need not do so, because every call that takes a name also takes
+    /// bytes, and checks the bytes itself.
     ///
     /// # Errors
     ///
@@ -57,8 +57,8 @@ impl Resource {
         if name.is_empty() {
             return Err(InvalidResource::Empty);
         }
-        if name.len() > LONGEST_RESOURCE {
-            return Err(InvalidResource::TooLong { len: name.len(), max: LONGEST_RESOURCE });
+        if name.len() > MAX_RESOURCE_BYTES {
+            return Err(InvalidResource::TooLong { len: name.len(), max: MAX_RESOURCE_BYTES });
         }
         if RESERVED.iter().any(|reserved| name.starts_with(reserved)) {
             return Err(InvalidResource::Reserved { given: Self(name.into()).to_string().into() });
@@ -66,8 +66,8 @@ impl Resource {
         Ok(Self(name.into()))
     }
 
-    /// Returns a reserved name, for use by this crate. It is longer than 512 bytes if it is derived from a
-    /// long name.
+    /// Returns a reserved name, for use by this crate. A name that is derived from a long name may be longer than 512
+    /// bytes.
     pub(crate) fn internal(name: impl Into<Arc<[u8]>>) -> Self {
         Self(name.into())
     }
@@ -110,9 +110,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_any_1_to_512_bytes() {
+    fn a_resource_name_has_1_to_512_bytes_and_no_reserved_prefix() {
         assert!(Resource::new(b"a{b}\n\x00\xff").is_ok());
-        assert!(Resource::new([7; LONGEST_RESOURCE]).is_ok());
+        assert!(Resource::new([7; MAX_RESOURCE_BYTES]).is_ok());
         assert_eq!(Resource::new("").unwrap_err(), InvalidResource::Empty);
         assert_eq!(Resource::new([7; 513]).unwrap_err(), InvalidResource::TooLong { len: 513, max: 512 });
         for reserved in ["redquorum:node", "redisson_lock_token:{a}", "redisson_lock__channel:{a}"] {
@@ -125,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_a_name_that_are_no_text_are_shown_escaped() {
-        for (name, shown) in [
+    fn unprintable_bytes_of_a_resource_name_are_shown_escaped() {
+        for (name, escaped) in [
             (&b"a{b}:c"[..], "a{b}:c"),
             ("Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}".as_bytes(), "Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}"),
             (b"a\n\x1b[2J\\", "a\\n\\u{1b}[2J\\\\"),
@@ -134,8 +134,8 @@ mod tests {
             ("a\u{202e}b".as_bytes(), "a\\u{202e}b"),
         ] {
             let resource = Resource::new(name).unwrap();
-            assert_eq!(resource.to_string(), shown);
-            assert_eq!(format!("{resource:?}"), format!("\"{shown}\""));
+            assert_eq!(resource.to_string(), escaped);
+            assert_eq!(format!("{resource:?}"), format!("\"{escaped}\""));
         }
     }
 }

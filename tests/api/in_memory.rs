@@ -1,4 +1,4 @@
-//! The programs on in-memory nodes.
+//! The programs of `programs/` on in-memory nodes. Each program asserts its own results.
 
 use super::programs::{
     account_batch, blocking_migration, gpu_pool, http_fenced_sql, leader_health, price_cache,
@@ -11,12 +11,12 @@ fn a_service_charges_invoices_under_locks() {
 }
 
 #[test]
-fn one_instance_leads_and_another_follows() {
+fn an_instance_leads_and_another_follows() {
     leader_health::main().unwrap();
 }
 
 #[test]
-fn many_instances_read_prices_and_one_refreshes_them() {
+fn many_instances_read_prices_and_one_instance_refreshes() {
     price_cache::main().unwrap();
 }
 
@@ -31,7 +31,7 @@ fn batches_of_transfers_lose_no_update() {
 }
 
 #[test]
-fn no_shard_serves_before_all_have_loaded() {
+fn no_shard_serves_before_all_shards_have_loaded() {
     startup_barrier::main().unwrap();
 }
 

@@ -137,7 +137,7 @@ impl Block {
         fs::write(&source, &self.code)?;
         let mut rustc = Command::new("rustc");
         rustc.args(["--edition=2024", "--error-format=json", "-Adead_code"]).args(packages);
-        // Flags may name a linker. Flags in a configuration file of cargo have no effect here.
+        // `RUSTFLAGS` may name a linker. Flags of cargo's configuration files have no effect here.
         rustc.args(env::var("RUSTFLAGS").unwrap_or_default().split_whitespace());
         if self.code.contains("#[test]") {
             rustc.arg("--test");
@@ -188,7 +188,7 @@ async fn each_block_of_the_documents_compiles_and_runs() {
         all.extend(blocks);
         findings.extend(of_document);
     }
-    // A block with hidden lines would give an error for each of them.
+    // A block with hidden lines would also give an error for each of these lines.
     if findings.is_empty() {
         findings = check_all(&all, &packages(), &scratch("markdown").unwrap(), DEADLINE).await;
     }

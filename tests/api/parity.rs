@@ -1,11 +1,14 @@
-//! Rules for the names of public methods.
+//! Rules for the public API: each async call has a blocking twin, guards hide no method of `Lease`, all types
+//! are `Send`, `Sync`, `Unpin` and `'static`, and `statements.rs` calls each async method.
+//!
+//! The last tests break each rule in a small model, and assert that the violation is found.
 
 use std::{fs, path::Path};
 
 use super::surface::{Call, PublicType, Surface};
 
 /// Async methods with a blocking twin of a different name, in the same type.
-const TWINS_ELSEWHERE: [(&str, &str, &str); 2] =
+const TWINS_OF_OTHER_NAME: [(&str, &str, &str); 2] =
     [("QuorumBuilder", "connect", "connect_blocking"), ("Owner", "scope", "sync_scope")];
 
 /// Calls without a blocking twin: a thread cannot stop a closure, and one builder serves both APIs.
@@ -44,7 +47,7 @@ impl Surface {
     }
 
     fn has_twin(&self, path: &str, public: &PublicType, name: &str, call: Call) -> bool {
-        let elsewhere = TWINS_ELSEWHERE.iter().find(|(of, method, _)| *of == path && *method == name);
+        let elsewhere = TWINS_OF_OTHER_NAME.iter().find(|(of, method, _)| *of == path && *method == name);
         if let Some((_, _, twin)) = elsewhere {
             return public.methods.contains_key(*twin);
         }

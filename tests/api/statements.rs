@@ -171,7 +171,12 @@ fn futures_of_guards(guard: LockGuard, reader: ReadGuard, permit: Permit, leader
 }
 
 #[allow(dead_code, reason = "the compiler checks the bounds")]
-fn futures_of_others(guard: LockGuard, mut leaders: Leaders, from: &QuorumBuilder, to: &QuorumBuilder) {
+fn futures_of_observers_and_admin(
+    guard: LockGuard,
+    mut leaders: Leaders,
+    from: &QuorumBuilder,
+    to: &QuorumBuilder,
+) {
     fn is_stream<T: Stream<Item = Leader>>(_: &T) {}
     is_stream(&leaders);
     is_send(leaders.next());

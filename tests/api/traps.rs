@@ -1,4 +1,5 @@
-//! Mistakes that compile, as the documents of the library describe them.
+//! Mistakes that compile, which the documents of the library describe. Each test shows the effect of a
+//! mistake on in-memory nodes.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ fn lock() -> RedLock {
     Quorum::in_memory(3).unwrap().red_lock("a")
 }
 
-/// Whether the lock becomes free although the code of the test has not ended.
+/// Whether the lock becomes free before the end of the calling block.
 async fn becomes_free(lock: &RedLock) -> bool {
     lock.try_lock_for(SOON).await.unwrap().is_some()
 }

@@ -1,4 +1,6 @@
-//! From wherever it is called, a call neither panics nor hangs.
+//! Blocking calls from each kind of caller: a plain thread, and tasks of several runtimes and executors.
+//!
+//! Promise: a call neither panics nor hangs.
 
 use std::time::Duration;
 
@@ -13,10 +15,10 @@ use redquorum::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-use super::patience::finishes;
+use super::deadlines::run_with_deadline;
 
-/// Every call that waits for something.
-fn everything() {
+/// Makes each call that waits.
+fn call_everything() {
     let cluster = MemoryCluster::new(3);
     let quorum = Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
     let lock = quorum.red_lock("r");
@@ -30,7 +32,7 @@ fn everything() {
     assert_eq!(quorum.inspect("r").unwrap().holder(), Some(guard.id()));
     assert!(guard.unlock().unwrap().has_quorum());
 
-    let held = lock.try_lock().unwrap().expect("it is free");
+    let held = lock.try_lock().unwrap().expect("the resource is free");
     admin::force_unlock(&quorum, "r").unwrap();
     assert!(held.renew().is_err() && !held.is_valid());
     drop(held);
@@ -67,62 +69,67 @@ fn multi_threaded() -> Runtime {
 }
 
 #[test]
-fn a_plain_thread() {
-    finishes(everything);
+fn calls_from_a_plain_thread_return() {
+    run_with_deadline(call_everything);
 }
 
 #[test]
-fn the_main_task_of_a_single_threaded_runtime() {
-    finishes(|| single_threaded().block_on(async { everything() }));
+fn calls_from_the_main_task_of_a_single_threaded_runtime_return() {
+    run_with_deadline(|| single_threaded().block_on(async { call_everything() }));
 }
 
 #[test]
-fn a_task_of_a_single_threaded_runtime() {
-    finishes(|| single_threaded().block_on(async { tokio::spawn(async { everything() }).await.unwrap() }));
-}
-
-#[test]
-fn the_only_worker_of_a_multi_threaded_runtime() {
-    finishes(|| multi_threaded().block_on(async { tokio::spawn(async { everything() }).await.unwrap() }));
-}
-
-#[test]
-fn the_main_task_of_a_multi_threaded_runtime() {
-    finishes(|| multi_threaded().block_on(async { everything() }));
-}
-
-#[test]
-fn a_blocking_task_of_a_runtime() {
-    finishes(|| {
-        single_threaded().block_on(async { tokio::task::spawn_blocking(everything).await.unwrap() });
+fn calls_from_a_task_of_a_single_threaded_runtime_return() {
+    run_with_deadline(|| {
+        single_threaded().block_on(async { tokio::spawn(async { call_everything() }).await.unwrap() })
     });
 }
 
 #[test]
-fn an_executor_other_than_tokio() {
-    finishes(|| futures::executor::block_on(async { everything() }));
+fn calls_from_the_only_worker_of_a_multi_threaded_runtime_return() {
+    run_with_deadline(|| {
+        multi_threaded().block_on(async { tokio::spawn(async { call_everything() }).await.unwrap() })
+    });
 }
 
-/// Tokio lets a task that has used up its budget see nothing as ready until it yields, and a call
-/// that blocks never does.
 #[test]
-fn a_task_that_has_used_up_its_budget() {
+fn calls_from_the_main_task_of_a_multi_threaded_runtime_return() {
+    run_with_deadline(|| multi_threaded().block_on(async { call_everything() }));
+}
+
+#[test]
+fn calls_from_a_blocking_task_of_a_runtime_return() {
+    run_with_deadline(|| {
+        single_threaded().block_on(async { tokio::task::spawn_blocking(call_everything).await.unwrap() });
+    });
+}
+
+#[test]
+fn calls_from_another_executor_than_tokio_return() {
+    run_with_deadline(|| futures::executor::block_on(async { call_everything() }));
+}
+
+/// A task that has used up its budget of tokio sees every future as pending until it yields. A blocking call
+/// never yields, so it must not depend on the budget.
+#[test]
+fn calls_from_a_task_without_budget_return() {
     let work = async {
-        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-        while tell.send(()).is_ok() && told.recv().now_or_never().is_some() {}
-        everything();
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        while sender.send(()).is_ok() && receiver.recv().now_or_never().is_some() {}
+        call_everything();
     };
-    finishes(|| single_threaded().block_on(async { tokio::spawn(work).await.unwrap() }));
+    run_with_deadline(|| single_threaded().block_on(async { tokio::spawn(work).await.unwrap() }));
 }
 
 #[test]
-fn no_nodes_are_an_error_and_no_thread_is_left_waiting() {
-    let none = finishes(|| Quorum::in_memory(0).unwrap_err());
+fn invalid_settings_are_an_error_and_do_not_hang() {
+    let none = run_with_deadline(|| Quorum::in_memory(0).unwrap_err());
     assert_eq!(none, Error::Config(ConfigError::NoNodes));
-    let empty = finishes(|| MultiLock::across::<redquorum::RedLock>([]).lock().unwrap_err());
+    let empty = run_with_deadline(|| MultiLock::across::<redquorum::RedLock>([]).lock().unwrap_err());
     assert!(matches!(empty, Error::Config(ConfigError::Group { .. })), "{empty}");
-    let url =
-        finishes(|| redquorum::Quorum::builder().nodes(["http://10.0.0.1"]).connect_blocking().unwrap_err());
+    let url = run_with_deadline(|| {
+        redquorum::Quorum::builder().nodes(["http://10.0.0.1"]).connect_blocking().unwrap_err()
+    });
     assert!(matches!(url, Error::Config(ConfigError::Url { .. })), "{url}");
 }
 

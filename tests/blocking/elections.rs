@@ -1,4 +1,4 @@
-//! Leaders on threads.
+//! Elections with blocking calls, on in-memory nodes.
 
 use std::{sync::mpsc, thread, time::Duration};
 
@@ -8,11 +8,11 @@ use redquorum::{
     error::LossReason,
 };
 
-use super::patience::{DEADLINE, finishes};
+use super::deadlines::{DEADLINE, run_with_deadline};
 
 #[test]
 fn a_candidate_on_another_thread_leads_when_the_leader_resigns() {
-    finishes(|| {
+    run_with_deadline(|| {
         let cluster = MemoryCluster::new(3);
         let quorum = || Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
         let first = quorum().election("scheduler").campaign("first").unwrap();
@@ -21,13 +21,13 @@ fn a_candidate_on_another_thread_leads_when_the_leader_resigns() {
 
         let second = quorum().election("scheduler");
         assert!(second.try_campaign("second").unwrap().is_none());
-        let (elected, told) = mpsc::channel();
+        let (elected, receiver) = mpsc::channel();
         let candidate = thread::spawn(move || elected.send(second.campaign("second").unwrap()).unwrap());
-        assert!(told.try_recv().is_err(), "one leads at a time");
+        assert!(receiver.try_recv().is_err(), "two leaders at once");
         let term = first.term();
         first.resign().unwrap();
 
-        let second = told.recv_timeout(DEADLINE).unwrap();
+        let second = receiver.recv_timeout(DEADLINE).unwrap();
         candidate.join().unwrap();
         assert!(second.is_valid() && second.term() > term);
         let seen = leaders.next().unwrap();
@@ -37,8 +37,8 @@ fn a_candidate_on_another_thread_leads_when_the_leader_resigns() {
 }
 
 #[test]
-fn a_leader_that_is_removed_by_force_is_deposed() {
-    finishes(|| {
+fn a_force_unlocked_leader_is_deposed() {
+    run_with_deadline(|| {
         let quorum = Quorum::in_memory(3).unwrap();
         let short = LockOptions::new().ttl(Duration::from_millis(300));
         let leadership = quorum.election("scheduler").options(short).campaign("v").unwrap();

@@ -1,4 +1,7 @@
-//! How it ends: what is dropped last is unlocked, wherever it is dropped.
+//! Ends of guards and clients in the blocking API, on in-memory nodes.
+//!
+//! Promise: the last guard of a client unlocks, in whatever thread or runtime it is dropped, and a shutdown
+//! ends leases and waits.
 
 use std::{
     thread,
@@ -12,73 +15,73 @@ use redquorum::{
 };
 use tokio::runtime::Builder;
 
-use super::patience::{eventually, finishes};
+use super::deadlines::{eventually, run_with_deadline};
 
-/// The only guard of a quorum of which nothing else is left.
-fn last_of(cluster: &MemoryCluster) -> LockGuard {
+/// Returns the only guard of a client without any other handle.
+fn only_guard(cluster: &MemoryCluster) -> LockGuard {
     Quorum::connect_in_memory(redquorum::Quorum::builder(), cluster).unwrap().red_lock("r").lock().unwrap()
 }
 
-/// Whether somebody else can have it soon.
-fn is_unlocked(cluster: &MemoryCluster) {
+/// Waits until another client can lock the resource.
+fn assert_becomes_free(cluster: &MemoryCluster) {
     let quorum = Quorum::connect_in_memory(redquorum::Quorum::builder(), cluster).unwrap();
-    eventually("it is unlocked", || quorum.red_lock("r").try_lock().unwrap().is_some());
+    eventually("the resource is unlocked", || quorum.red_lock("r").try_lock().unwrap().is_some());
 }
 
 #[test]
-fn the_last_guard_keeps_its_lease_and_is_unlocked_when_it_is_dropped() {
-    finishes(|| {
+fn the_last_guard_keeps_its_lease_and_unlocks_when_dropped() {
+    run_with_deadline(|| {
         let cluster = MemoryCluster::new(3);
-        let guard = last_of(&cluster);
+        let guard = only_guard(&cluster);
         let first_end = Instant::now() + guard.remaining();
         guard.renew().unwrap();
         let left = guard.remaining();
         assert!(Instant::now() + left >= first_end && guard.is_valid());
         drop(guard);
-        is_unlocked(&cluster);
+        assert_becomes_free(&cluster);
     });
 }
 
 #[test]
 fn the_last_handle_can_be_dropped_inside_of_a_single_threaded_runtime() {
-    finishes(|| {
+    run_with_deadline(|| {
         let cluster = MemoryCluster::new(3);
-        let guard = last_of(&cluster);
+        let guard = only_guard(&cluster);
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async { drop(guard) });
-        is_unlocked(&cluster);
+        assert_becomes_free(&cluster);
     });
 }
 
 #[test]
 fn the_last_handle_can_be_dropped_by_a_worker_of_a_multi_threaded_runtime() {
-    finishes(|| {
+    run_with_deadline(|| {
         let cluster = MemoryCluster::new(3);
-        let guard = last_of(&cluster);
+        let guard = only_guard(&cluster);
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         runtime.block_on(async { tokio::spawn(async { drop(guard) }).await.unwrap() });
-        is_unlocked(&cluster);
+        assert_becomes_free(&cluster);
     });
 }
 
 #[test]
-fn a_guard_that_is_dropped_with_its_runtime_is_unlocked() {
-    finishes(|| {
+fn a_guard_dropped_with_its_runtime_is_unlocked() {
+    run_with_deadline(|| {
         let cluster = MemoryCluster::new(3);
-        let guard = last_of(&cluster);
+        let guard = only_guard(&cluster);
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         drop(runtime.spawn(async move {
             std::future::pending::<()>().await;
             drop(guard);
         }));
         drop(runtime);
-        is_unlocked(&cluster);
+        assert_becomes_free(&cluster);
     });
 }
 
 #[test]
 fn a_shutdown_ends_the_leases_and_the_calls_that_wait() {
-    finishes(|| {
+    run_with_deadline(|| {
         let cluster = MemoryCluster::new(3);
         let quorum = Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
         let guard = quorum.red_lock("r").lock().unwrap();
@@ -89,16 +92,16 @@ fn a_shutdown_ends_the_leases_and_the_calls_that_wait() {
         assert_eq!(waiter.join().unwrap(), Err(Error::Closed(ClosedReason::ShutDown)));
         assert_eq!(watcher.join().unwrap().reason, LossReason::Closed(ClosedReason::ShutDown));
         assert!(!guard.is_valid());
-        is_unlocked(&cluster);
+        assert_becomes_free(&cluster);
         drop(guard);
     });
 }
 
 #[test]
-fn try_lock_for_ends_and_leaves_its_place_to_others() {
-    finishes(|| {
+fn a_timed_out_try_lock_for_does_not_block_later_calls() {
+    run_with_deadline(|| {
         let cluster = MemoryCluster::new(3);
-        let guard = last_of(&cluster);
+        let guard = only_guard(&cluster);
         let quorum = Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
         assert!(quorum.red_lock("r").try_lock_for(Duration::from_millis(30)).unwrap().is_none());
         guard.unlock().unwrap();

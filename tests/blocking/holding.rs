@@ -1,4 +1,5 @@
-//! What a holder on a thread has.
+//! Leases of threads in the blocking API, on in-memory nodes: exclusion, renewal, loss, re-entry, groups,
+//! permits, latches and readers.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -13,11 +14,11 @@ use redquorum::{
     inspection::LockState,
 };
 
-use super::patience::{eventually, finishes};
+use super::deadlines::{eventually, run_with_deadline};
 
 const SHORT: Duration = Duration::from_millis(200);
 
-/// The ttl of a lease that must be renewed in time on a machine that lets a thread wait for its processor.
+/// The ttl of a lease that has to be renewed in time, on a machine that delays threads.
 const RENEWED: Duration = Duration::from_secs(2);
 
 #[test]
@@ -25,7 +26,7 @@ fn threads_of_several_clients_exclude_each_other() {
     const CLIENTS: u64 = 2;
     const THREADS: u64 = 3;
     const TIMES: u64 = 20;
-    finishes(|| {
+    run_with_deadline(|| {
         let cluster = MemoryCluster::new(5);
         let count = AtomicU64::new(0);
         thread::scope(|scope| {
@@ -36,7 +37,7 @@ fn threads_of_several_clients_exclude_each_other() {
                     scope.spawn(move || {
                         for _ in 0..TIMES {
                             let guard = lock.lock().unwrap();
-                            // Two at once would lose an update.
+                            // Two concurrent holders would lose an update.
                             let before = count.load(Ordering::SeqCst);
                             thread::yield_now();
                             count.store(before + 1, Ordering::SeqCst);
@@ -52,7 +53,7 @@ fn threads_of_several_clients_exclude_each_other() {
 
 #[test]
 fn a_lease_is_renewed_while_its_holder_computes() {
-    finishes(|| {
+    run_with_deadline(|| {
         let guard = Quorum::in_memory(3)
             .unwrap()
             .red_lock("r")
@@ -60,7 +61,7 @@ fn a_lease_is_renewed_while_its_holder_computes() {
             .lock()
             .unwrap();
         let locked_by = Instant::now();
-        eventually("it outlives its first validity by a ttl", || {
+        eventually("the lease outlives its first validity by a ttl", || {
             let is_later = locked_by.elapsed() > 2 * RENEWED;
             assert!(guard.is_valid());
             is_later
@@ -71,7 +72,7 @@ fn a_lease_is_renewed_while_its_holder_computes() {
 
 #[test]
 fn every_call_reports_the_end_of_a_lease_in_time() {
-    finishes(|| {
+    run_with_deadline(|| {
         let lock = Quorum::in_memory(3)
             .unwrap()
             .red_lock("r")
@@ -79,7 +80,7 @@ fn every_call_reports_the_end_of_a_lease_in_time() {
         let guard = lock.lock().unwrap();
         let lease = guard.lease();
         let watcher = thread::spawn(move || lease.lost());
-        eventually("it ends", || !guard.is_valid());
+        eventually("the lease ends", || !guard.is_valid());
         let lost = guard.lost_within(Duration::ZERO).unwrap();
         assert_eq!(lost.reason, LossReason::Expired);
         assert_eq!(guard.ensure(), Err(Error::LeaseLost(lost.clone())));
@@ -91,7 +92,7 @@ fn every_call_reports_the_end_of_a_lease_in_time() {
 
 #[test]
 fn a_wait_for_the_loss_ends_at_its_deadline_or_at_the_loss() {
-    finishes(|| {
+    run_with_deadline(|| {
         let lock = Quorum::in_memory(3).unwrap().red_lock("r");
         let guard = lock.lock().unwrap();
         assert_eq!(guard.lost_within(Duration::from_millis(5)), None);
@@ -103,8 +104,8 @@ fn a_wait_for_the_loss_ends_at_its_deadline_or_at_the_loss() {
 }
 
 #[test]
-fn a_panic_unlocks_what_its_thread_held() {
-    finishes(|| {
+fn a_panic_unlocks_the_locks_of_its_thread() {
+    run_with_deadline(|| {
         let lock = Quorum::in_memory(3).unwrap().red_lock("r");
         let held = lock.clone();
         let holder = thread::spawn(move || {
@@ -112,18 +113,18 @@ fn a_panic_unlocks_what_its_thread_held() {
             panic!("this panic is part of the test");
         });
         holder.join().unwrap_err();
-        lock.try_lock().unwrap().expect("it is unlocked").unlock().unwrap();
+        lock.try_lock().unwrap().expect("the resource is unlocked").unlock().unwrap();
 
         let ran = lock.clone();
         let runner = thread::spawn(move || ran.run(|_| panic!("so is this")));
         runner.join().unwrap_err();
-        lock.try_lock().unwrap().expect("it is unlocked").unlock().unwrap();
+        lock.try_lock().unwrap().expect("the resource is unlocked").unlock().unwrap();
     });
 }
 
 #[test]
-fn a_loss_drops_the_value_of_a_closure_that_runs_on() {
-    finishes(|| {
+fn a_loss_drops_the_value_of_a_closure_that_continues() {
+    run_with_deadline(|| {
         let lock = Quorum::in_memory(3)
             .unwrap()
             .red_lock("r")
@@ -131,7 +132,7 @@ fn a_loss_drops_the_value_of_a_closure_that_runs_on() {
         let mut is_at_its_end = false;
         let outcome = lock.run(|guard| {
             guard.ensure().unwrap();
-            eventually("it is lost", || !guard.is_valid());
+            eventually("the lease is lost", || !guard.is_valid());
             is_at_its_end = true;
         });
         assert!(is_at_its_end);
@@ -141,8 +142,8 @@ fn a_loss_drops_the_value_of_a_closure_that_runs_on() {
 }
 
 #[test]
-fn an_owner_reenters_and_nobody_else_does() {
-    finishes(|| {
+fn an_owner_re_enters_and_other_calls_are_refused() {
+    run_with_deadline(|| {
         let quorum = Quorum::in_memory(3).unwrap();
         let (owner, lock) = (Owner::new(), quorum.red_lock("r"));
         let outer = lock.clone().owned_by(&owner).lock().unwrap();
@@ -157,8 +158,8 @@ fn an_owner_reenters_and_nobody_else_does() {
 }
 
 #[test]
-fn a_scope_of_async_code_holds_for_calls_that_block_in_it() {
-    finishes(|| {
+fn an_async_scope_applies_to_blocking_calls_in_it() {
+    run_with_deadline(|| {
         let lock = Quorum::in_memory(3).unwrap().red_lock("r");
         let owner = Owner::new();
         let holds = futures::executor::block_on(owner.scope(async {
@@ -170,8 +171,8 @@ fn a_scope_of_async_code_holds_for_calls_that_block_in_it() {
 }
 
 #[test]
-fn a_group_over_two_quorums_is_held_in_both_or_in_none() {
-    finishes(|| {
+fn a_group_over_two_quorums_is_all_or_nothing() {
+    run_with_deadline(|| {
         let of = |name| {
             Quorum::connect_in_memory(redquorum::Quorum::builder().name(name), &MemoryCluster::new(3))
                 .unwrap()
@@ -187,14 +188,14 @@ fn a_group_over_two_quorums_is_held_in_both_or_in_none() {
         let held = us.red_lock("b").lock().unwrap();
         assert!(both.try_lock().unwrap().is_none());
         assert!(both.try_lock_for(SHORT).unwrap().is_none());
-        assert!(eu.red_lock("a").try_lock().unwrap().is_some(), "it was given back");
+        assert!(eu.red_lock("a").try_lock().unwrap().is_some(), "the refused group holds a resource");
         held.unlock().unwrap();
     });
 }
 
 #[test]
 fn a_guard_across_quorums_keeps_their_clients() {
-    finishes(|| {
+    run_with_deadline(|| {
         let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
         let of = |name, cluster| {
             Quorum::connect_in_memory(redquorum::Quorum::builder().name(name), cluster).unwrap()
@@ -206,8 +207,8 @@ fn a_guard_across_quorums_keeps_their_clients() {
         let guard = both.lock().unwrap();
         drop(both);
         let begin = Instant::now();
-        eventually("it outlives its first validity by a ttl", || {
-            assert!(guard.is_valid(), "both renew it");
+        eventually("the lease outlives its first validity by a ttl", || {
+            assert!(guard.is_valid(), "both clients renew the guard");
             begin.elapsed() > RENEWED * 2
         });
         assert!(of("us", &clusters[1]).red_lock("b").try_lock().unwrap().is_none());
@@ -216,7 +217,7 @@ fn a_guard_across_quorums_keeps_their_clients() {
 
 #[test]
 fn threads_share_permits_and_lock_any_of_several_resources() {
-    finishes(|| {
+    run_with_deadline(|| {
         let quorum = Quorum::in_memory(3).unwrap();
         let semaphore = quorum.semaphore("s", 2);
         let permits = [semaphore.acquire().unwrap(), semaphore.try_acquire_for(SHORT).unwrap().unwrap()];
@@ -241,8 +242,8 @@ fn threads_share_permits_and_lock_any_of_several_resources() {
 }
 
 #[test]
-fn threads_have_several_permits_at_once_and_meet_at_a_latch() {
-    finishes(|| {
+fn threads_acquire_several_permits_and_meet_at_a_latch() {
+    run_with_deadline(|| {
         let quorum = Quorum::in_memory(3).unwrap();
         let semaphore = quorum.semaphore("s", 3);
         let permits = semaphore.acquire_many(2).unwrap();
@@ -271,7 +272,7 @@ fn threads_have_several_permits_at_once_and_meet_at_a_latch() {
 
 #[test]
 fn threads_read_together_write_alone_and_downgrade() {
-    finishes(|| {
+    run_with_deadline(|| {
         let cluster = MemoryCluster::new(3);
         let connect = || Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
         let (quorum, other) = (connect(), connect());

@@ -1,4 +1,7 @@
-//! Nodes that send what nobody asked for, without an end.
+//! Nodes that send endless data which no client requested, on real servers behind a flooding proxy.
+//!
+//! Promises: the client's memory stays bounded, locks stay fast while a quorum of other nodes works, and the
+//! reply of the flooding node names the fault.
 
 use std::{
     sync::{
@@ -17,18 +20,19 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{SOON, made, refusal, replies_of};
+use super::{SOON, init_and_connect, refusal, replies_of};
 
-/// How much the memory of this process may grow, however much two nodes send.
-const MOST_GROWTH: u64 = 20 << 20;
+/// The largest accepted growth of this process's memory, however much data two nodes send.
+const MAX_MEMORY_GROWTH: u64 = 20 << 20;
 
-/// What a connection is flooded with at most: a client that takes all of it fails the test, and
-/// does not take down the machine.
-const FLOOD: usize = 256 << 20;
+/// The maximum amount of data per connection. A client that stores all of it fails the test without
+/// exhausting the memory of the machine.
+const MAX_FLOOD_BYTES: usize = 256 << 20;
 
-/// Longer than a lock takes on a machine under load, and no longer than a node timeout.
-const PROMPTLY: Duration = Duration::from_secs(1);
+/// The longest accepted time of a lock on a machine under load: at most a node timeout.
+const MAX_LOCK_TIME: Duration = Duration::from_secs(1);
 
+/// A kind of endless data, after its type in RESP or its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flood {
     Bulk,
@@ -57,7 +61,7 @@ const FLOODS: [Flood; 10] = [
 ];
 
 impl Flood {
-    /// What it begins with, and what then comes again and again.
+    /// Returns the first bytes of the flood, and the bytes that repeat.
     fn text(self) -> (&'static str, String) {
         match self {
             Self::Bulk => ("$1000000000\r\n", "a".repeat(1000)),
@@ -73,9 +77,9 @@ impl Flood {
         }
     }
 
-    /// Whether the client tells it as what it is. Some of it is no RESP3, and some answers what was
-    /// asked, but not as a node does.
-    fn is_told(self, node_error: &NodeError) -> bool {
+    /// Whether the client reports the flood with the right error. Some floods are invalid RESP3, and some are
+    /// replies of a wrong form.
+    fn is_reported_as(self, node_error: &NodeError) -> bool {
         match self {
             Self::Replies | Self::Confirmations => {
                 matches!(node_error, NodeError::ReadLimit { .. } | NodeError::Protocol(_))
@@ -86,14 +90,14 @@ impl Flood {
     }
 }
 
-/// A message on the channel of a resource.
+/// Returns a release notice on the channel of a resource.
 fn notice(resource: &str) -> String {
     let channel = format!("redisson_lock__channel:{{{resource}}}");
     format!(">3\r\n$7\r\nmessage\r\n${}\r\n{channel}\r\n$1\r\n0\r\n", channel.len())
 }
 
-/// A hop before a server that floods its clients while it is told to, those of later as well.
-struct Hostile {
+/// A proxy before a server. While a flood is set, the proxy floods all present and later connections.
+struct FloodingProxy {
     url: String,
     flood: watch::Sender<Option<(&'static str, String)>>,
     dials: Arc<AtomicUsize>,
@@ -101,37 +105,40 @@ struct Hostile {
     listening: JoinHandle<()>,
 }
 
-impl Hostile {
+impl FloodingProxy {
     async fn before(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://{}", listener.local_addr().unwrap());
         let (dials, sent) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
         let flood = watch::Sender::new(None);
-        let (dialled, told, floods) = (Arc::clone(&dials), Arc::clone(&sent), flood.subscribe());
+        let (dialled, sent_by_tasks, floods) = (Arc::clone(&dials), Arc::clone(&sent), flood.subscribe());
         let listening = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 dialled.fetch_add(1, Relaxed);
-                tokio::spawn(serve(client, server, floods.clone(), Arc::clone(&told)));
+                tokio::spawn(serve(client, server, floods.clone(), Arc::clone(&sent_by_tasks)));
             }
         });
         Self { url, flood, dials, sent, listening }
     }
 
+    /// Starts a flood on present and later connections.
     fn flood(&self, (prefix, text): (&'static str, String)) {
         self.flood.send_replace(Some((prefix, text)));
     }
 
-    fn behave(&self) {
+    /// Ends the flood. Later connections reach the server again.
+    fn stop_flood(&self) {
         self.flood.send_replace(None);
     }
 }
 
-impl Drop for Hostile {
+impl Drop for FloodingProxy {
     fn drop(&mut self) {
         self.listening.abort();
     }
 }
 
+/// Forwards one connection until a flood begins, and then sends the flood to the client.
 async fn serve(
     mut client: TcpStream,
     server: u16,
@@ -150,11 +157,12 @@ async fn serve(
     let mut unread = sink();
     tokio::select! {
         _ = copy(&mut from_client, &mut unread) => {}
-        _ = pour(&mut to_client, prefix, &text, &floods, &sent) => {}
+        _ = send_flood(&mut to_client, prefix, &text, &floods, &sent) => {}
     }
 }
 
-async fn pour(
+/// Sends the flood until it stops, or until the maximum amount is sent.
+async fn send_flood(
     to: &mut (impl AsyncWrite + Unpin),
     prefix: &str,
     text: &str,
@@ -163,7 +171,7 @@ async fn pour(
 ) -> std::io::Result<()> {
     to.write_all(prefix.as_bytes()).await?;
     let chunk = text.repeat(64);
-    for _ in 0..FLOOD / chunk.len() {
+    for _ in 0..MAX_FLOOD_BYTES / chunk.len() {
         if floods.borrow().is_none() {
             break;
         }
@@ -173,14 +181,14 @@ async fn pour(
     Ok(())
 }
 
-/// What this process has in memory, in bytes, as Linux counts it.
+/// Returns the resident memory of this process in bytes, as Linux reports it.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     resident.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Locks and unlocks, and returns how long that took.
+/// Locks and unlocks, and returns the time that this took.
 async fn lock_and_unlock(lock: &RedLock) -> Duration {
     let watch = Stopwatch::start();
     lock.lock().await.unwrap().unlock().await.unwrap();
@@ -196,30 +204,32 @@ fn median(mut times: Vec<Duration>) -> Duration {
 async fn the_error_names_a_server_that_floods_from_the_first_byte() {
     let cluster = Cluster::processes(1).await;
     for flood in FLOODS {
-        let hostile = Hostile::before(cluster.server(0).port()).await;
-        hostile.flood(flood.text());
+        let flooding = FloodingProxy::before(cluster.server(0).port()).await;
+        flooding.flood(flood.text());
         let error = Quorum::builder()
-            .nodes([&hostile.url])
+            .nodes([&flooding.url])
             .connect_timeout(Duration::from_secs(2))
             .connect()
             .await
             .unwrap_err();
         let replies = replies_of(error);
         let (_, reply) = replies.iter().next().unwrap();
-        let told = refusal(reply).unwrap_or_else(|| panic!("{flood:?}: {reply}"));
-        assert!(flood.is_told(told), "{flood:?}: {told}");
+        let node_error = refusal(reply).unwrap_or_else(|| panic!("{flood:?}: {reply}"));
+        assert!(flood.is_reported_as(node_error), "{flood:?}: {node_error}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_nodes_of_five_that_flood_take_neither_memory_nor_time() {
+async fn two_flooding_nodes_of_five_cost_neither_memory_nor_time() {
     let cluster = Cluster::processes(5).await;
     let mut nodes = cluster.urls()[..3].to_vec();
-    let hostile =
-        [Hostile::before(cluster.server(3).port()).await, Hostile::before(cluster.server(4).port()).await];
-    nodes.extend(hostile.iter().map(|hostile| hostile.url.clone()));
+    let flooding = [
+        FloodingProxy::before(cluster.server(3).port()).await,
+        FloodingProxy::before(cluster.server(4).port()).await,
+    ];
+    nodes.extend(flooding.iter().map(|flooding| flooding.url.clone()));
     let builder = Quorum::builder().nodes(nodes);
-    let warm = made(builder.clone()).await;
+    let warm = init_and_connect(builder.clone()).await;
     for _ in 0..200 {
         lock_and_unlock(&warm.red_lock("r")).await;
     }
@@ -233,50 +243,51 @@ async fn two_nodes_of_five_that_flood_take_neither_memory_nor_time() {
         for _ in 0..50 {
             calm.push(lock_and_unlock(&lock).await);
         }
-        for hostile in &hostile {
-            hostile.sent.store(0, Relaxed);
-            hostile.flood(flood.text());
+        for flooding in &flooding {
+            flooding.sent.store(0, Relaxed);
+            flooding.flood(flood.text());
         }
-        let (begin, mut times, mut are_told) = (Instant::now(), Vec::new(), false);
-        while !are_told || times.len() < 200 {
-            assert!(begin.elapsed() < SOON, "{flood:?}: the nodes' replies do not name it");
+        let (begin, mut times, mut are_reported) = (Instant::now(), Vec::new(), false);
+        while !are_reported || times.len() < 200 {
+            assert!(begin.elapsed() < SOON, "{flood:?}: the replies of the nodes do not name the flood");
             times.push(lock_and_unlock(&lock).await);
             let guard = lock.lock().await.unwrap();
             let replies = guard.node_replies();
-            are_told = replies
+            are_reported = replies
                 .iter()
                 .skip(3)
-                .all(|(_, reply)| refusal(reply).is_some_and(|told| flood.is_told(told)));
+                .all(|(_, reply)| refusal(reply).is_some_and(|error| flood.is_reported_as(error)));
             guard.unlock().await.unwrap();
             most = most.max(memory());
-            assert!(most < before + MOST_GROWTH, "{flood:?}: {most} bytes from {before}");
+            assert!(most < before + MAX_MEMORY_GROWTH, "{flood:?}: {most} bytes from {before}");
         }
         let longest = *times.iter().max().unwrap();
         let (calm, times) = (median(calm), median(times));
-        let sent = hostile.iter().map(|hostile| hostile.sent.load(Relaxed)).sum::<u64>();
+        let sent = flooding.iter().map(|flooding| flooding.sent.load(Relaxed)).sum::<u64>();
         let grown = most - before;
         eprintln!("{flood:?}: {calm:?}, flooded {times:?}, at most {longest:?}; sent {sent}, grown {grown}");
-        assert!(longest < PROMPTLY, "{flood:?}: a lock took {longest:?}");
-        // What must be delivered to them is told when they are heard of again.
-        hostile.iter().for_each(Hostile::behave);
+        assert!(longest < MAX_LOCK_TIME, "{flood:?}: a lock took {longest:?}");
+        // The shutdown sends pending unlocks to these nodes when they answer again.
+        flooding.iter().for_each(FloodingProxy::stop_flood);
         quorum.shutdown().await;
     }
 }
 
-/// They are what was asked for, so the connection stays.
+/// The waiter has subscribed to these notices, so the client must not close the connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_notices_that_a_waiter_asked_for_takes_no_memory_and_starves_nobody() {
+async fn a_flood_of_subscribed_notices_costs_no_memory_and_starves_no_waiter() {
     let cluster = Cluster::processes(3).await;
-    let hostile = Hostile::before(cluster.server(2).port()).await;
-    let nodes = [cluster.server(0).url(), cluster.server(1).url(), hostile.url.clone()];
-    let quorum = made(Quorum::builder().nodes(nodes)).await;
+    let flooding = FloodingProxy::before(cluster.server(2).port()).await;
+    let nodes = [cluster.server(0).url(), cluster.server(1).url(), flooding.url.clone()];
+    let quorum = init_and_connect(Quorum::builder().nodes(nodes)).await;
     let holder = Quorum::builder().nodes(cluster.urls()).connect().await.unwrap();
     let subscribers = async |server: usize, resource: &str| {
         let channel = format!("redisson_lock__channel:{{{resource}}}");
-        let told = cluster.server(server).command(&["PUBSUB", "NUMSUB", &channel]).await;
-        redis::from_redis_value::<(String, u32)>(told).unwrap().1
+        let reply = cluster.server(server).command(&["PUBSUB", "NUMSUB", &channel]).await;
+        redis::from_redis_value::<(String, u32)>(reply).unwrap().1
     };
-    // A waiter listens to releases at two of the nodes; which these are depends on the name.
+    // A waiter subscribes to release notices at two of the three nodes. The name of the resource decides at
+    // which.
     let mut number = 0;
     let (resource, held, waiting) = loop {
         number += 1;
@@ -284,11 +295,11 @@ async fn a_flood_of_notices_that_a_waiter_asked_for_takes_no_memory_and_starves_
         let held = holder.red_lock(&resource).lock().await.unwrap();
         let waits = quorum.red_lock(&resource);
         let waiting = tokio::spawn(async move { waits.lock().await });
-        let listens = async || {
+        let is_subscribed = async || {
             let both = [subscribers(0, &resource).await, subscribers(1, &resource).await];
             both.iter().sum::<u32>() + subscribers(2, &resource).await == 2
         };
-        eventually(SOON, "the waiter listens", listens).await;
+        eventually(SOON, "the waiter is subscribed", is_subscribed).await;
         if subscribers(2, &resource).await == 1 {
             break (resource, held, waiting);
         }
@@ -298,20 +309,20 @@ async fn a_flood_of_notices_that_a_waiter_asked_for_takes_no_memory_and_starves_
     let lock = quorum.red_lock("r");
     lock_and_unlock(&lock).await;
     let before = memory();
-    hostile.flood(("", notice(&resource).repeat(20)));
+    flooding.flood(("", notice(&resource).repeat(20)));
     let begin = Instant::now();
     let mut times = Vec::new();
-    while hostile.sent.load(Relaxed) < 16 << 20 || times.len() < 200 {
-        assert!(begin.elapsed() < SOON, "{} bytes sent, {} locks", hostile.sent.load(Relaxed), times.len());
+    while flooding.sent.load(Relaxed) < 16 << 20 || times.len() < 200 {
+        assert!(begin.elapsed() < SOON, "{} bytes sent, {} locks", flooding.sent.load(Relaxed), times.len());
         times.push(lock_and_unlock(&lock).await);
-        assert!(memory() < before + MOST_GROWTH, "{} bytes from {before}", memory());
+        assert!(memory() < before + MAX_MEMORY_GROWTH, "{} bytes from {before}", memory());
     }
     let longest = *times.iter().max().unwrap();
     eprintln!("flooded {:?}, at most {longest:?}; grown {}", median(times), memory() - before);
-    assert!(longest < PROMPTLY, "a lock took {longest:?}");
-    assert_eq!(hostile.dials.load(Relaxed), 2, "the connection was closed");
+    assert!(longest < MAX_LOCK_TIME, "a lock took {longest:?}");
+    assert_eq!(flooding.dials.load(Relaxed), 2, "the connection was closed");
     held.unlock().await.unwrap();
     let guard = tokio::time::timeout(SOON, waiting).await.expect("the waiter starves").unwrap().unwrap();
-    hostile.behave();
+    flooding.stop_flood();
     drop(guard);
 }

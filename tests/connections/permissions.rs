@@ -1,5 +1,7 @@
-//! An ACL user with exactly the rules that `docs/REDIS.md` lists: with them everything works, and
-//! without any one of them something does not.
+//! An ACL user with exactly the permissions that `docs/REDIS.md` lists, on real servers.
+//!
+//! Promises: with all of them each feature works, and without any single one some feature fails. So the list
+//! is neither too short nor too long.
 
 use std::{
     collections::BTreeSet,
@@ -12,16 +14,16 @@ use redquorum_tests::{Cluster, Kind, Server, ServerOptions, eventually};
 
 use super::SOON;
 
-/// The time to wait for something that comes at once if it comes at all.
+/// The deadline for an effect that happens at once, or never.
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// The earliest attempt of a waiter without a notice, after its call: half of the first poll interval.
 const FIRST_POLL: Duration = Duration::from_millis(250);
 
-/// The number of tries of which one has to be faster than any poll.
+/// The number of tries. One try has to be faster than any poll.
 const TRIES: usize = 3;
 
-/// The rules of the page, behind the name of the user.
+/// Returns the permissions that the page lists after the name of the user.
 fn documented() -> Vec<String> {
     let page = include_str!("../../docs/REDIS.md");
     let (_, rest) = page.split_once("ACL SETUSER redquorum ").expect("the page has the command");
@@ -29,12 +31,15 @@ fn documented() -> Vec<String> {
     rules.split_whitespace().map(str::to_owned).collect()
 }
 
+/// Returns the commands that the page permits.
 fn commands() -> Vec<String> {
     documented().into_iter().filter_map(|rule| rule.strip_prefix('+').map(str::to_owned)).collect()
 }
 
-/// Makes the user anew, by the rules of the page but this one, on a server without anything else.
-/// Servers before 7 can take no subcommand away, so it is not given in the first place.
+/// Empties the server and makes the user again, with all listed permissions except `missing`. Returns the url
+/// of the user.
+///
+/// The permission is never given, because servers before version 7 cannot revoke a single subcommand.
 async fn set_user(server: &Server, missing: &str) -> String {
     let rules = documented();
     let rules = rules.iter().map(String::as_str).filter(|rule| *rule != missing);
@@ -46,8 +51,8 @@ async fn set_user(server: &Server, missing: &str) -> String {
     server.url().replace("//", "//redquorum:PASSWORD@")
 }
 
-/// What the server has refused the user.
-async fn refused(server: &Server) -> BTreeSet<String> {
+/// Returns the commands, keys and channels that the server has refused to the user.
+async fn refused_objects(server: &Server) -> BTreeSet<String> {
     let log: Vec<std::collections::HashMap<String, Value>> =
         server.query(cmd("ACL").arg("LOG").arg(1000)).await;
     let object = |entry: &std::collections::HashMap<String, Value>| match &entry["object"] {
@@ -57,22 +62,32 @@ async fn refused(server: &Server) -> BTreeSet<String> {
     log.iter().map(object).collect()
 }
 
-/// Whether waiters are seen to wait, and the holder's unlock wakes one after the other, before any of them polls.
-async fn is_handed_on(holder: &RedLock, waiters: &[RedLock], awaits: impl AsyncFn() -> bool) -> bool {
+/// Whether waiters enter the queue, and an unlock of the holder wakes them one after the other before any of
+/// them polls.
+async fn wakes_waiters_in_turn(
+    holder: &RedLock,
+    waiters: &[RedLock],
+    are_waiting: impl AsyncFn() -> bool,
+) -> bool {
     for _ in 0..TRIES {
-        if is_handed_on_once(holder, waiters, &awaits).await {
+        if wakes_waiters_in_turn_once(holder, waiters, &are_waiting).await {
             return true;
         }
     }
     false
 }
 
-async fn is_handed_on_once(holder: &RedLock, waiters: &[RedLock], awaits: &impl AsyncFn() -> bool) -> bool {
+/// One try of [`wakes_waiters_in_turn`].
+async fn wakes_waiters_in_turn_once(
+    holder: &RedLock,
+    waiters: &[RedLock],
+    are_waiting: &impl AsyncFn() -> bool,
+) -> bool {
     let Ok(Some(held)) = holder.try_lock_for(MOMENT).await else { return false };
     let begin = Instant::now();
     let waits = waiters.iter().map(|waiter| {
         let waiter = waiter.clone().options(LockOptions::new().quorum_timeout(Duration::from_millis(500)));
-        // The last subscription ends with the unlock.
+        // The last subscription ends with this unlock.
         tokio::spawn(async move {
             let Ok(guard) = waiter.lock().await else { return false };
             let is_woken = begin.elapsed() < FIRST_POLL;
@@ -81,7 +96,7 @@ async fn is_handed_on_once(holder: &RedLock, waiters: &[RedLock], awaits: &impl 
     });
     let waits: Vec<_> = waits.collect();
     let begins = async {
-        while !awaits().await && !waits.iter().any(|wait| wait.is_finished()) {
+        while !are_waiting().await && !waits.iter().any(|wait| wait.is_finished()) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -92,8 +107,8 @@ async fn is_handed_on_once(holder: &RedLock, waiters: &[RedLock], awaits: &impl 
     is_seen && is_unlocked && are_woken
 }
 
-/// What does not work for the user, of all that there is.
-async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
+/// Tries each feature as the user, and returns the names of those that fail.
+async fn failing_features(server: &Server, url: &str) -> BTreeSet<&'static str> {
     let builder = || Quorum::builder().nodes([url]).connect_timeout(SOON);
     if admin::init(&builder()).await.is_err() {
         return ["init"].into();
@@ -102,9 +117,9 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
         return ["connect"].into();
     };
     let mut broken = BTreeSet::new();
-    let mut note = |what, works: bool| {
+    let mut note = |feature, works: bool| {
         if !works {
-            broken.insert(what);
+            broken.insert(feature);
         }
     };
     let lock = quorum.red_lock("lock:1");
@@ -124,9 +139,9 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
             1
         }
     };
-    // Newcomers would let those go first who were refused, for a while.
+    // The refused newcomer has left a yield mark, which would make the node refuse newcomers for a while.
     server.command(&["DEL", "redquorum:yield_mark:{lock:1}"]).await;
-    // A node that may have forgotten votes gives none below its minimum token.
+    // A node that may have lost votes gives no vote below its minimum token.
     let minimum = token + 1_000;
     server.command(&["HSET", "redquorum:node", "minimum_token", &minimum.to_string()]).await;
     let above = lock.try_lock().await;
@@ -141,7 +156,7 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
         count
     };
     let (first, second) = (quorum.red_lock("lock:2"), other.red_lock("lock:2"));
-    note("wait and wake", is_handed_on(&first, &[second], async || subscribers().await > 0).await);
+    note("wait and wake", wakes_waiters_in_turn(&first, &[second], async || subscribers().await > 0).await);
     let silent = async {
         while subscribers().await > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -152,7 +167,7 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
     let Ok(third) = builder().connect().await else { return ["connect"].into() };
     let waiters = [&other, &third].map(|quorum| quorum.red_lock("lock:3"));
     let are_queued = async || server.query::<u64>(cmd("ZCARD").arg("redquorum:queue:{lock:3}")).await == 2;
-    note("wait in the queue", is_handed_on(&quorum.red_lock("lock:3"), &waiters, are_queued).await);
+    note("wait in the queue", wakes_waiters_in_turn(&quorum.red_lock("lock:3"), &waiters, are_queued).await);
     tokio::time::timeout(MOMENT, third.shutdown()).await.ok();
 
     let both = quorum.multi_lock(["lock:4", "lock:5"]).try_lock().await;
@@ -207,20 +222,21 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
 }
 
 #[tokio::test]
-async fn with_the_documented_permissions_everything_works_and_nothing_more_is_asked_for() {
+async fn with_the_documented_permissions_all_features_work_and_no_command_is_refused() {
     let cluster = Cluster::processes(1).await;
     let server = cluster.server(0);
     let url = set_user(server, "").await;
-    assert_eq!(broken(server, &url).await, BTreeSet::new());
-    // Servers before 7 log no subcommands.
+    assert_eq!(failing_features(server, &url).await, BTreeSet::new());
+    // Servers before version 7 log no subcommands.
     let is_announced = |name: &String| matches!(&**name, "client|setinfo" | "client");
-    let refused: Vec<String> = refused(server).await.into_iter().filter(|name| !is_announced(name)).collect();
+    let refused: Vec<String> =
+        refused_objects(server).await.into_iter().filter(|name| !is_announced(name)).collect();
     assert_eq!(refused, Vec::<String>::new());
 }
 
-/// A page that lists what is not needed would be as wrong as one that lists too little.
+/// A list with needless permissions would be as wrong as a list with missing ones.
 #[tokio::test]
-async fn without_any_one_of_the_documented_permissions_something_does_not_work() {
+async fn without_any_documented_permission_a_feature_fails() {
     let commands = commands();
     assert!(commands.len() > 25, "{commands:?}");
     let cluster = Cluster::start_as(Kind::Processes, 3, ServerOptions::default()).await;
@@ -229,8 +245,8 @@ async fn without_any_one_of_the_documented_permissions_something_does_not_work()
         async move {
             for missing in share {
                 let url = set_user(server, &format!("+{missing}")).await;
-                let broken = broken(server, &url).await;
-                let refused = refused(server).await;
+                let broken = failing_features(server, &url).await;
+                let refused = refused_objects(server).await;
                 eprintln!("{missing}: {broken:?}");
                 let command = missing.split('|').next().unwrap();
                 assert!(
@@ -241,13 +257,14 @@ async fn without_any_one_of_the_documented_permissions_something_does_not_work()
                     "zadd" | "zrem" | "zrange" => Some("wait in the queue"),
                     "subscribe" => Some("wait and wake"),
                     "unsubscribe" => Some("leave no subscription"),
-                    // The server goes the long way round, or leaves a counter that is one too high.
+                    // Without these commands the script uses another way, or leaves a counter that is one too
+                    // large.
                     "incr" | "decr" => {
                         assert_eq!(broken, BTreeSet::new(), "without {missing}");
                         continue;
                     }
-                    // Those who wait come by themselves, in no order: sometimes in time. Their entries
-                    // are in the queue, but they are not told their places.
+                    // Without these commands the queue has entries, but waiters learn no rank. They poll in
+                    // no order, and sometimes succeed in time.
                     "zscore" | "zrank" => continue,
                     _ => broken.first().copied(),
                 };
@@ -259,9 +276,9 @@ async fn without_any_one_of_the_documented_permissions_something_does_not_work()
     futures::future::join_all(shares).await;
 }
 
-/// The names that the library derives from a resource's, and the channels.
+/// The patterns cover the keys and channels whose names derive from those of resources.
 #[tokio::test]
-async fn without_any_one_of_the_documented_patterns_something_does_not_work() {
+async fn without_any_documented_pattern_a_feature_fails() {
     let cluster = Cluster::processes(1).await;
     let server = cluster.server(0);
     let patterns: Vec<String> =
@@ -269,12 +286,13 @@ async fn without_any_one_of_the_documented_patterns_something_does_not_work() {
     assert_eq!(patterns.len(), 4);
     for missing in &patterns {
         let url = set_user(server, missing).await;
-        assert_ne!(broken(server, &url).await, BTreeSet::new(), "without {missing}");
+        assert_ne!(failing_features(server, &url).await, BTreeSet::new(), "without {missing}");
     }
-    // A channel is all that a name outside of the patterns has.
+    // A name outside of the patterns is refused, although the user may use each channel.
     let url = set_user(server, "").await;
     let quorum = Quorum::builder().nodes([url]).admit_new_nodes().connect().await.unwrap();
     let other = quorum.red_lock("other:1").try_lock().await.unwrap_err();
-    eventually(MOMENT, "the server has refused the name", async || !refused(server).await.is_empty()).await;
+    eventually(MOMENT, "the server has refused the name", async || !refused_objects(server).await.is_empty())
+        .await;
     assert!(other.to_string().contains("permission"), "{other}");
 }

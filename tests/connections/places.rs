@@ -1,4 +1,4 @@
-//! Databases, sockets, and clients that are handed in.
+//! Databases, Unix sockets and clients of the `redis` crate as nodes, on real servers.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use redquorum::{
 };
 use redquorum_tests::{Cluster, Kind, Server, ServerOptions};
 
-use super::{made, works};
+use super::{assert_locks, init_and_connect};
 
-/// How many keys are in which databases, as `INFO` has it.
+/// Returns the names of the databases that have keys.
 async fn databases(server: &Server) -> Vec<String> {
     let info = server.info("keyspace").await;
     info.lines().filter_map(|line| line.split_once(':')).map(|(database, _)| database.to_owned()).collect()
 }
 
 #[tokio::test]
-async fn everything_is_in_the_database_that_the_url_names() {
+async fn all_keys_are_in_the_database_of_the_url() {
     let cluster = Cluster::processes(3).await;
     let urls = cluster.urls().into_iter().map(|url| url + "/3");
-    let guard = works(&made(Quorum::builder().nodes(urls)).await).await;
+    let guard = assert_locks(&init_and_connect(Quorum::builder().nodes(urls)).await).await;
     for server in cluster.servers() {
         assert_eq!(databases(server).await, ["db3"]);
     }
@@ -30,7 +30,7 @@ async fn everything_is_in_the_database_that_the_url_names() {
 }
 
 #[tokio::test]
-async fn a_database_that_the_server_does_not_have_or_the_user_may_not_select_is_told() {
+async fn a_missing_or_forbidden_database_is_reported() {
     let cluster = Cluster::processes(1).await;
     let url = cluster.server(0).url();
     let unknown = Quorum::builder().nodes([format!("{url}/16")]).connect().await.unwrap_err();
@@ -39,10 +39,10 @@ async fn a_database_that_the_server_does_not_have_or_the_user_may_not_select_is_
     let url = url.replace("//", "//me:word@");
     let forbidden = Quorum::builder().nodes([format!("{url}/3")]).connect().await.unwrap_err();
     assert!(forbidden.to_string().contains("select"), "{forbidden}");
-    drop(works(&made(Quorum::builder().nodes([url])).await).await);
+    drop(assert_locks(&init_and_connect(Quorum::builder().nodes([url])).await).await);
 }
 
-/// Databases are no servers: what takes one away takes all of them.
+/// Databases of one server fail together, so the server has only one vote.
 #[tokio::test]
 async fn two_databases_of_one_server_are_refused_as_one_server() {
     let cluster = Cluster::processes(1).await;
@@ -54,12 +54,12 @@ async fn two_databases_of_one_server_are_refused_as_one_server() {
     assert!(error.to_string().contains("whatever its databases"), "{error}");
     let other = format!("redis://localhost:{port}/1");
     let builder = Quorum::builder().nodes([url, other]);
-    let Err(AdminError::Config(made)) = admin::init(&builder).await else {
+    let Err(AdminError::Config(from_init)) = admin::init(&builder).await else {
         panic!("two nodes of one server")
     };
     let Err(Error::Config(connected)) = builder.connect().await else { panic!("two nodes of one server") };
     let run_id = cluster.server(0).run_id().await;
-    for error in [made, connected] {
+    for error in [from_init, connected] {
         let ConfigError::Server { reason: NodeError::SameServer { .. }, .. } = &error else {
             panic!("{error:?}")
         };
@@ -78,8 +78,8 @@ async fn a_node_is_reached_by_its_socket_with_user_password_and_database() {
     for scheme in ["unix", "redis+unix"] {
         server.command(&["FLUSHALL"]).await;
         let url = format!("{scheme}://{socket}?db=2&user=me&pass=p%26w%40d");
-        let quorum = made(Quorum::builder().nodes([url])).await;
-        let guard = works(&quorum).await;
+        let quorum = init_and_connect(Quorum::builder().nodes([url])).await;
+        let guard = assert_locks(&quorum).await;
         assert_eq!(guard.node_replies().iter().next().unwrap().0, socket.to_string());
         assert_eq!(databases(server).await, ["db2"]);
         guard.unlock().await.unwrap();
@@ -95,14 +95,14 @@ async fn a_node_is_reached_by_its_socket_with_user_password_and_database() {
 }
 
 #[tokio::test]
-async fn clients_of_the_redis_crate_are_nodes_beside_those_with_urls() {
+async fn clients_of_the_redis_crate_and_urls_make_nodes_of_one_quorum() {
     let cluster = Cluster::start_as(Kind::Processes, 3, ServerOptions::default().password("word")).await;
     let urls = cluster.urls();
-    // Nodes speak RESP3, whatever the client that they are made of was opened with.
+    // Nodes use RESP3, whatever protocol the given client has.
     let clients = [format!("{}/2?protocol=resp2", urls[0]), format!("{}/2", urls[1])];
     let clients = clients.map(|url| Client::open(url).unwrap());
     let builder = Quorum::builder().clients(clients.clone()).nodes([format!("{}/2", urls[2])]);
-    let guard = works(&made(builder).await).await;
+    let guard = assert_locks(&init_and_connect(builder).await).await;
     let replies = guard.node_replies();
     let nodes: Vec<&str> = replies.iter().map(|(address, _)| address).collect();
     let addresses: Vec<String> =
@@ -112,7 +112,7 @@ async fn clients_of_the_redis_crate_are_nodes_beside_those_with_urls() {
         assert_eq!(databases(server).await, ["db2"]);
     }
     guard.unlock().await.unwrap();
-    // The client is as it was.
+    // The given client stays as it was.
     let mut connection = clients[0].get_multiplexed_async_connection().await.unwrap();
     assert_eq!(cmd("PING").query_async::<String>(&mut connection).await.unwrap(), "PONG");
     let twice =
@@ -131,7 +131,7 @@ async fn a_builder_shows_no_password() {
 }
 
 #[tokio::test]
-async fn a_node_can_be_asked_at_one_address_of_its_host() {
+async fn a_node_can_be_connected_at_one_address_of_its_host() {
     let cluster = Cluster::processes(1).await;
     let server = cluster.server(0);
     let named = server.url().replace("127.0.0.1", "localhost");

@@ -1,4 +1,7 @@
-//! Servers that are of no use as nodes.
+//! Servers that cannot be nodes: members of a Redis Cluster, Sentinels, servers with another password, and
+//! servers of another protocol.
+//!
+//! Promise: the error names the server, the reason and the remedy, and nothing is written to the server.
 
 use redquorum::{
     Error, Quorum, RestartGuard, admin,
@@ -6,8 +9,9 @@ use redquorum::{
 };
 use redquorum_tests::{Cluster, Kind, Sentinel, Server, ServerOptions, eventually};
 
-use super::{SOON, refusal, replies_of, works};
+use super::{SOON, assert_locks, refusal, replies_of};
 
+/// Starts a server with the configuration of a Redis Cluster.
 async fn of_a_redis_cluster() -> Cluster {
     Cluster::start_as(Kind::Processes, 1, ServerOptions::default().config("cluster-enabled", "yes")).await
 }
@@ -16,7 +20,7 @@ fn address(server: &Server) -> String {
     format!("127.0.0.1:{}", server.port())
 }
 
-/// Whether or not nodes are asked what they remember, and before anything is written.
+/// The server is refused with each restart guard, before the client writes anything.
 #[tokio::test]
 async fn a_server_of_a_redis_cluster_is_refused_with_the_reason() {
     let cluster = of_a_redis_cluster().await;
@@ -26,8 +30,8 @@ async fn a_server_of_a_redis_cluster_is_refused_with_the_reason() {
         let error = builder.clone().connect().await.unwrap_err();
         let Error::Config(ConfigError::Server { node, reason, .. }) = &error else { panic!("{error:?}") };
         assert_eq!((&**node, reason), (&*address(server), &NodeError::ClusterMode));
-        let made = admin::init(&builder).await.unwrap_err();
-        for text in [error.to_string(), made.to_string()] {
+        let from_init = admin::init(&builder).await.unwrap_err();
+        for text in [error.to_string(), from_init.to_string()] {
             for hint in [&*address(server), "Redis Cluster", "standalone", "cluster-enabled no"] {
                 assert!(text.contains(hint), "{text} does not name {hint}");
             }
@@ -37,12 +41,12 @@ async fn a_server_of_a_redis_cluster_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_quorum_of_others_does_without_a_server_of_a_redis_cluster() {
+async fn a_quorum_of_other_nodes_works_beside_a_server_of_a_redis_cluster() {
     let (good, bad) = (Cluster::processes(2).await, of_a_redis_cluster().await);
     let urls = good.urls().into_iter().chain(bad.urls());
     let quorum = Quorum::builder().nodes(urls).admit_new_nodes().connect().await.unwrap();
-    let guard = works(&quorum).await;
-    eventually(SOON, "the third node's reply is the reason", async || {
+    let guard = assert_locks(&quorum).await;
+    eventually(SOON, "the third node's reply names the reason", async || {
         guard
             .node_replies()
             .iter()
@@ -59,7 +63,7 @@ async fn a_sentinel_named_as_a_node_is_refused_with_the_right_url() {
     cluster.server(1).command(&["REPLICAOF", "127.0.0.1", &cluster.server(0).port().to_string()]).await;
     let sentinel = Sentinel::watching("mymaster", cluster.server(0)).await;
     let node = format!("127.0.0.1:{}", sentinel.port());
-    // A Sentinel has no databases, so that it would refuse the second url for another reason.
+    // A Sentinel has no databases, so it would refuse `SELECT` in the second url for another reason.
     for url in [format!("redis://{node}"), format!("redis://{node}/3")] {
         let error = Quorum::builder().nodes([url]).connect().await.unwrap_err();
         let Error::Config(ConfigError::Server { node: address, reason, .. }) = &error else {
@@ -93,20 +97,20 @@ async fn the_error_names_each_sentinel_that_cannot_name_the_master() {
     }
 }
 
-/// The text of the error of a node that cannot be connected.
-async fn why(url: &str) -> String {
+/// Returns the text of the error of a node that cannot be connected.
+async fn connect_error(url: &str) -> String {
     let error = Quorum::builder().nodes([url]).connect().await.unwrap_err();
     assert!(matches!(error, Error::NoQuorum(_)), "{error}");
     error.to_string()
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_password_says_how_to_give_one() {
+async fn the_error_of_a_server_with_a_password_names_the_remedy() {
     let cluster = Cluster::start_as(Kind::Processes, 1, ServerOptions::default().password("word")).await;
     let node = address(cluster.server(0));
-    let told = why(&format!("redis://{node}")).await;
+    let error = connect_error(&format!("redis://{node}")).await;
     assert_eq!(
-        told,
+        error,
         format!(
             "no quorum of nodes could be connected: 1 of 1 nodes needed; {node}: the connection cannot be used: \
              authentication failed: the server wants a password: write redis://:PASSWORD@HOST:PORT"
@@ -115,7 +119,7 @@ async fn a_server_that_wants_a_password_says_how_to_give_one() {
 }
 
 #[tokio::test]
-async fn a_web_server_is_told_to_be_none_of_redis() {
+async fn a_web_server_is_reported_as_not_speaking_the_protocol() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {
@@ -125,7 +129,7 @@ async fn a_web_server_is_told_to_be_none_of_redis() {
             tokio::io::AsyncWriteExt::write_all(&mut client, page).await.unwrap();
         }
     });
-    let told = why(&format!("redis://{address}")).await;
-    assert!(told.ends_with("the server does not speak the protocol of Redis"), "{told}");
+    let error = connect_error(&format!("redis://{address}")).await;
+    assert!(error.ends_with("the server does not speak the protocol of Redis"), "{error}");
     server.abort();
 }

@@ -1,4 +1,4 @@
-//! Nodes behind TLS.
+//! Nodes behind TLS, on real servers: trust, client certificates, passwords, and mistaken schemes.
 
 use std::{path::Path, time::Duration};
 
@@ -12,12 +12,12 @@ use redquorum::{
 use redquorum_tests::{Cluster, Kind, Port, ServerOptions, eventually};
 use tokio::time::timeout;
 
-use super::{SOON, made, refusal, replies_of, works};
+use super::{SOON, assert_locks, init_and_connect, refusal, replies_of};
 
-/// A port that does not speak the protocol is known by then.
+/// A connect timeout after which a port with the wrong protocol must be reported.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An authority, and what it vouches for.
+/// A certificate authority.
 struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -50,7 +50,8 @@ impl Authority {
     }
 }
 
-/// A subject of its own: one that is called like its issuer would be taken for the issuer.
+/// Returns parameters of a certificate with a subject of its own. If the subject equalled that of the issuer,
+/// the certificate would count as self-signed.
 fn named(subject: &str, hosts: Vec<String>) -> CertificateParams {
     let mut params = CertificateParams::new(hosts).unwrap();
     let subject: String = subject.chars().filter(char::is_ascii_alphanumeric).rev().take(32).collect();
@@ -58,15 +59,16 @@ fn named(subject: &str, hosts: Vec<String>) -> CertificateParams {
     params
 }
 
-/// Servers that have a second port, behind TLS.
-struct Scene {
+/// Servers with a second port behind TLS.
+struct TlsSetup {
     cluster: Cluster,
     authority: Authority,
     ports: Vec<Port>,
 }
 
-impl Scene {
-    /// The servers are called `localhost`, and want certificates of clients or not.
+impl TlsSetup {
+    /// Starts servers with the host name `localhost`, which demand client certificates if
+    /// `wants_certificates`.
     async fn start(count: usize, wants_certificates: bool, options: ServerOptions) -> Self {
         let cluster = Cluster::start_as(Kind::Processes, count, options).await;
         let authority = Authority::new();
@@ -113,7 +115,7 @@ impl Scene {
     }
 
     /// Closes the connections of the client, and waits until every server has another one.
-    async fn connected_anew(&self, step: &str) {
+    async fn wait_until_reconnected(&self, step: &str) {
         for server in self.cluster.servers() {
             let ids = async || {
                 let clients: String = server.query(cmd("CLIENT").arg("LIST")).await;
@@ -141,18 +143,18 @@ impl Scene {
         Quorum::builder().nodes(self.urls("", "localhost"))
     }
 
-    /// Settings of these nodes, whose certificates are trusted.
+    /// Returns settings for these nodes that trust their authority.
     fn trusting(&self) -> QuorumBuilder {
         self.builder().ca_certificates(&*self.authority.pem)
     }
 
-    /// Settings of the nodes at these urls, with the same trust.
+    /// Returns settings for nodes at these urls that trust the same authority.
     fn trusting_at(&self, urls: impl IntoIterator<Item = String>) -> QuorumBuilder {
         Quorum::builder().nodes(urls).ca_certificates(&*self.authority.pem)
     }
 }
 
-/// The reason why the first node could not be connected.
+/// Returns the error of the first node.
 async fn reason(builder: QuorumBuilder) -> NodeError {
     let replies = replies_of(builder.connect().await.unwrap_err());
     let (_, reply) = replies.iter().next().unwrap();
@@ -161,116 +163,119 @@ async fn reason(builder: QuorumBuilder) -> NodeError {
 
 #[tokio::test]
 async fn a_quorum_behind_tls_locks_with_passwords_and_databases() {
-    let scene = Scene::start(3, false, ServerOptions::default().password("word")).await;
-    let urls = scene.urls(":word@", "localhost").into_iter().map(|url| url + "/2");
-    let quorum = made(scene.trusting_at(urls)).await;
-    let guard = works(&quorum).await;
-    let waiting = tokio::spawn(async move { works(&quorum).await });
+    let setup = TlsSetup::start(3, false, ServerOptions::default().password("word")).await;
+    let urls = setup.urls(":word@", "localhost").into_iter().map(|url| url + "/2");
+    let quorum = init_and_connect(setup.trusting_at(urls)).await;
+    let guard = assert_locks(&quorum).await;
+    let waiting = tokio::spawn(async move { assert_locks(&quorum).await });
     guard.unlock().await.unwrap();
     waiting.await.unwrap().unlock().await.unwrap();
-    let keyspace = scene.cluster.server(0).info("keyspace").await;
+    let keyspace = setup.cluster.server(0).info("keyspace").await;
     assert!(keyspace.contains("db2:") && !keyspace.contains("db0:"), "{keyspace}");
-    let wrong = scene.trusting_at(scene.urls(":other@", "localhost"));
+    let wrong = setup.trusting_at(setup.urls(":other@", "localhost"));
     assert!(matches!(reason(wrong).await, NodeError::NoAuth(_)));
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_for_one_with_tls_or_without_is_told_with_the_scheme_that_would_be_right() {
-    let scene = Scene::start(1, false, ServerOptions::default()).await;
-    let with_tls = Quorum::builder().nodes([format!("redis://localhost:{}", scene.ports[0].number())]);
-    let told = with_tls.connect_timeout(PATIENCE).connect().await.unwrap_err().to_string();
-    assert!(told.ends_with("if the port has TLS, write rediss://"), "{told}");
-    let plain = format!("rediss://localhost:{}", scene.cluster.server(0).port());
-    let plain = scene.trusting_at([plain]);
-    let told = plain.connect_timeout(PATIENCE).connect().await.unwrap_err().to_string();
-    assert!(told.ends_with("if the port has no TLS, write redis:// instead of rediss://"), "{told}");
+async fn the_error_of_a_mistaken_scheme_names_the_right_scheme() {
+    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let with_tls = Quorum::builder().nodes([format!("redis://localhost:{}", setup.ports[0].number())]);
+    let error = with_tls.connect_timeout(PATIENCE).connect().await.unwrap_err().to_string();
+    assert!(error.ends_with("if the port has TLS, write rediss://"), "{error}");
+    let plain = format!("rediss://localhost:{}", setup.cluster.server(0).port());
+    let plain = setup.trusting_at([plain]);
+    let error = plain.connect_timeout(PATIENCE).connect().await.unwrap_err().to_string();
+    assert!(error.ends_with("if the port has no TLS, write redis:// instead of rediss://"), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_whose_certificate_no_trusted_ca_signed_is_refused() {
-    let scene = Scene::start(1, false, ServerOptions::default()).await;
-    let node_error = reason(scene.builder().ca_certificates(Authority::new().pem)).await;
+async fn a_server_certificate_without_a_trusted_signature_is_refused() {
+    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let node_error = reason(setup.builder().ca_certificates(Authority::new().pem)).await;
     assert!(matches!(&node_error, NodeError::Tls(why) if why.contains("UnknownIssuer")), "{node_error}");
-    // The system's, if it has any.
-    match scene.builder().connect().await.unwrap_err() {
+    // The trusted CAs of the system, which may have none.
+    match setup.builder().connect().await.unwrap_err() {
         Error::Config(ConfigError::Tls { reason, .. }) => {
             assert!(reason.contains("this system has no certificates of CAs to trust"), "{reason}");
         }
         error => assert!(error.to_string().contains("UnknownIssuer"), "{error}"),
     }
-    let named_otherwise = scene.trusting_at(scene.urls("", "127.0.0.1"));
+    let named_otherwise = setup.trusting_at(setup.urls("", "127.0.0.1"));
     let node_error = reason(named_otherwise).await;
     assert!(matches!(&node_error, NodeError::Tls(why) if why.contains("not valid for name")), "{node_error}");
-    assert!(scene.cluster.server(0).keys().await.is_empty());
-    // Of several authorities, one is enough.
-    let either = scene.builder().ca_certificates(Authority::new().pem);
-    drop(works(&made(either.ca_certificates(&*scene.authority.pem)).await).await);
+    assert!(setup.cluster.server(0).keys().await.is_empty());
+    // If several authorities are trusted, one valid signature is enough.
+    let either = setup.builder().ca_certificates(Authority::new().pem);
+    drop(assert_locks(&init_and_connect(either.ca_certificates(&*setup.authority.pem)).await).await);
 }
 
 #[tokio::test]
-async fn a_server_that_shows_the_certificate_of_a_ca_is_refused_in_words() {
-    let scene = Scene::start(1, false, ServerOptions::default()).await;
-    let shown = scene.authority.certify_as(IsCa::Ca(BasicConstraints::Unconstrained), "localhost");
+async fn a_server_with_the_certificate_of_a_ca_is_refused_with_a_clear_error() {
+    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let shown = setup.authority.certify_as(IsCa::Ca(BasicConstraints::Unconstrained), "localhost");
     let [chain, key] = [("other.pem", &shown.chain), ("other.key", &shown.key)].map(|(name, pem)| {
-        let path = scene.cluster.directory().join(name);
+        let path = setup.cluster.directory().join(name);
         std::fs::write(&path, pem).unwrap();
         path.display().to_string()
     });
-    let server = scene.cluster.server(0);
+    let server = setup.cluster.server(0);
     server.command(&["CONFIG", "SET", "tls-cert-file", &chain, "tls-key-file", &key]).await;
-    let node_error = reason(scene.trusting()).await;
+    let node_error = reason(setup.trusting()).await;
     let words = "TLS failed: the certificate is that of a CA, and a server needs one of its own that is none \
                  (CaUsedAsEndEntity)";
     assert_eq!(node_error.to_string(), words);
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_certificate_is_shown_one() {
-    let scene = Scene::start(1, true, ServerOptions::default()).await;
-    let none = reason(scene.trusting()).await;
-    let Certificate { chain, key } = Authority::new().certify("somebody");
-    let strange = reason(scene.trusting().client_certificate(chain, key)).await;
-    for node_error in [none, strange] {
+async fn a_server_that_demands_a_client_certificate_receives_it() {
+    let setup = TlsSetup::start(1, true, ServerOptions::default()).await;
+    let none = reason(setup.trusting()).await;
+    let Certificate { chain, key } = Authority::new().certify("client");
+    let untrusted = reason(setup.trusting().client_certificate(chain, key)).await;
+    for node_error in [none, untrusted] {
         assert!(matches!(node_error, NodeError::Tls(_)), "{node_error}");
     }
-    let Certificate { chain, key } = scene.authority.certify("somebody");
-    drop(works(&made(scene.trusting().client_certificate(chain, key)).await).await);
+    let Certificate { chain, key } = setup.authority.certify("client");
+    drop(assert_locks(&init_and_connect(setup.trusting().client_certificate(chain, key)).await).await);
 }
 
-/// Neither side takes the other's words for its own.
+/// A client with TLS and a server without, or the reverse, never connect.
 #[tokio::test]
-async fn tls_and_its_absence_do_not_meet() {
-    let scene = Scene::start(1, false, ServerOptions::default()).await;
-    let plain = format!("rediss://localhost:{}", scene.cluster.server(0).port());
-    let secured = scene.urls("", "localhost")[0].replace("rediss", "redis");
+async fn connections_between_tls_and_plain_ports_fail() {
+    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let plain = format!("rediss://localhost:{}", setup.cluster.server(0).port());
+    let secured = setup.urls("", "localhost")[0].replace("rediss", "redis");
     for url in [plain, secured] {
-        let builder = scene.trusting_at([url]).connect_timeout(PATIENCE);
+        let builder = setup.trusting_at([url]).connect_timeout(PATIENCE);
         let error = builder.connect().await.unwrap_err();
         assert!(matches!(error, Error::NoQuorum(_)), "{error}");
     }
-    assert!(scene.cluster.server(0).keys().await.is_empty());
+    assert!(setup.cluster.server(0).keys().await.is_empty());
 }
 
-/// As a lock would say it, for programs that look at servers.
+/// `redquorum-cli` connects to single nodes, and shows the same hint as a lock.
 #[tokio::test]
-async fn a_plain_connection_says_that_a_port_may_have_no_tls() {
-    let scene = Scene::start(1, false, ServerOptions::default()).await;
-    let plain = format!("rediss://localhost:{}", scene.cluster.server(0).port());
-    let nodes = connectors(&scene.trusting_at([plain])).unwrap();
+async fn a_single_connection_reports_that_a_port_may_have_no_tls() {
+    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let plain = format!("rediss://localhost:{}", setup.cluster.server(0).port());
+    let nodes = connectors(&setup.trusting_at([plain])).unwrap();
     let patience = Duration::from_millis(200);
-    let told = nodes[0].connect(AsyncConnectionConfig::new(), patience).await.map(drop).unwrap_err();
-    assert!(told.to_string().ends_with("write redis:// instead of rediss://"), "{told}");
+    let error = nodes[0].connect(AsyncConnectionConfig::new(), patience).await.map(drop).unwrap_err();
+    assert!(error.to_string().ends_with("write redis:// instead of rediss://"), "{error}");
 }
 
-/// The crate's own TLS, with what the application has given it.
+/// A client of the `redis` crate uses its own TLS configuration.
 #[tokio::test]
-async fn a_client_that_is_handed_in_brings_its_own_tls() {
-    let scene = Scene::start(1, false, ServerOptions::default()).await;
+async fn a_client_of_the_redis_crate_uses_its_own_tls() {
+    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
     let client = |ca: &str| {
         let certificates = TlsCertificates { client_tls: None, root_cert: Some(ca.as_bytes().to_vec()) };
-        Client::build_with_tls(&*scene.urls("", "localhost")[0], certificates).unwrap()
+        Client::build_with_tls(&*setup.urls("", "localhost")[0], certificates).unwrap()
     };
-    drop(works(&made(Quorum::builder().clients([client(&scene.authority.pem)])).await).await);
+    drop(
+        assert_locks(&init_and_connect(Quorum::builder().clients([client(&setup.authority.pem)])).await)
+            .await,
+    );
     let error = Quorum::builder().clients([client(&Authority::new().pem)]).connect().await.unwrap_err();
     assert!(matches!(error, Error::NoQuorum(_)), "{error}");
 }
@@ -288,42 +293,42 @@ fn replace(path: &Path, text: &str) {
 /// The steps of `docs/OPERATIONS.md`, with a file that is half written at the moment of a dial.
 #[tokio::test]
 async fn a_rotation_of_the_ca_and_of_all_certificates_costs_no_lease() {
-    let scene = Scene::start(3, true, ServerOptions::default()).await;
-    let (old, new) = (&scene.authority, Authority::new());
-    let directory = scene.cluster.directory();
+    let setup = TlsSetup::start(3, true, ServerOptions::default()).await;
+    let (old, new) = (&setup.authority, Authority::new());
+    let directory = setup.cluster.directory();
     let [cas, chain, key] = ["trusted.pem", "client.pem", "client.key"].map(|name| directory.join(name));
     let certificate = old.certify("client");
     replace(&cas, &old.pem);
     replace(&chain, &certificate.chain);
     replace(&key, &certificate.key);
-    let builder = scene.builder().ca_certificates_file(&cas).client_certificate_files(&chain, &key);
-    let quorum = made(builder).await;
+    let builder = setup.builder().ca_certificates_file(&cas).client_certificate_files(&chain, &key);
+    let quorum = init_and_connect(builder).await;
     let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
 
     // Both CAs are trusted on both sides.
     let both = format!("{}{}", old.pem, new.pem);
     std::fs::write(&cas, &both[..both.len() / 3]).unwrap();
-    scene.connected_anew("the file of the client is half written").await;
+    setup.wait_until_reconnected("the file of the client is half written").await;
     replace(&cas, &both);
     replace(&directory.join("ca.pem"), &both);
-    scene.reload_certificates().await;
-    scene.connected_anew("both sides trust both CAs").await;
+    setup.reload_certificates().await;
+    setup.wait_until_reconnected("both sides trust both CAs").await;
     // The servers show certificates of the new CA, and the client does; its chain is replaced before its key.
     let of_server = new.certify("localhost");
     replace(&directory.join("node.pem"), &of_server.chain);
     replace(&directory.join("node.key"), &of_server.key);
-    scene.reload_certificates().await;
-    scene.connected_anew("the servers show new certificates").await;
+    setup.reload_certificates().await;
+    setup.wait_until_reconnected("the servers show new certificates").await;
     let certificate = new.certify("client");
     replace(&chain, &certificate.chain);
-    scene.connected_anew("the chain of the client is new, and its key is not").await;
+    setup.wait_until_reconnected("the chain of the client is new, and its key is not").await;
     replace(&key, &certificate.key);
-    scene.connected_anew("the client shows its new certificate").await;
+    setup.wait_until_reconnected("the client shows its new certificate").await;
     // The old CA is trusted no more.
     replace(&cas, &new.pem);
     replace(&directory.join("ca.pem"), &new.pem);
-    scene.reload_certificates().await;
-    scene.connected_anew("the old CA is trusted no more").await;
+    setup.reload_certificates().await;
+    setup.wait_until_reconnected("the old CA is trusted no more").await;
 
     let lost = timeout(2 * TTL, guard.lost()).await;
     assert!(lost.is_err(), "{lost:?}");

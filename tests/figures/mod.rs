@@ -1,5 +1,5 @@
-//! What a run tells a recorder, as Prometheus would get it.
-#![allow(dead_code, reason = "each test binary uses only a part of it")]
+//! The metrics of one test run, read from the page that Prometheus would scrape.
+#![allow(dead_code, reason = "each test binary uses only some functions")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::runtime::Runtime;
 
-// The names of metrics, as OBSERVABILITY.md has them.
+// The names of metrics, as `docs/OBSERVABILITY.md` lists them.
 pub(crate) const LEASES_DROPPED: &str = "redquorum_leases_dropped_total";
 pub(crate) const ARRIVALS: &str = "redquorum_latch_arrivals_total";
 pub(crate) const ATTEMPTS: &str = "redquorum_attempts_total";
@@ -31,7 +31,7 @@ pub(crate) const VOTES: &str = "redquorum_votes_total";
 pub(crate) const WAIT: &str = "redquorum_wait_seconds";
 pub(crate) const LOCK_CALLS_IN_FLIGHT: &str = "redquorum_lock_calls_in_flight";
 
-/// The figures of one test.
+/// The recorded metrics of one test.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures(PrometheusHandle);
 
@@ -43,17 +43,17 @@ struct Sample {
     value: f64,
 }
 
-/// Runs a test on a runtime of one thread, with all tasks that it spawns, and a recorder that sees
-/// nothing else.
-pub(crate) fn measured<T>(runtime: &Runtime, test: impl AsyncFnOnce(Figures) -> T) -> T {
+/// Runs a test on a runtime of one thread, with a recorder that receives only the metrics of this test and
+/// its tasks.
+pub(crate) fn run_with_recorder<T>(runtime: &Runtime, test: impl AsyncFnOnce(Figures) -> T) -> T {
     let recorder = PrometheusBuilder::new().build_recorder();
     let figures = Figures(recorder.handle());
     ::metrics::with_local_recorder(&recorder, || runtime.block_on(test(figures)))
 }
 
 impl Figures {
-    /// The sum of everything of this name with these labels among its labels; of a histogram, ask
-    /// for `_count` or `_sum`.
+    /// Returns the sum of all series of this name that have at least these labels. For a histogram, the name
+    /// ends with `_count` or `_sum`.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let has_label = |sample: &Sample| {
             labels.iter().all(|(key, value)| sample.labels.get(*key).is_some_and(|is| is == value))
@@ -62,8 +62,8 @@ impl Figures {
         samples.map(|sample| sample.value).sum()
     }
 
-    /// Everything that was told, by name: its type, and the names of all its labels.
-    pub(crate) fn told(&self) -> BTreeMap<String, (String, BTreeSet<String>)> {
+    /// Returns the recorded metrics by name, each with its type and the names of its labels.
+    pub(crate) fn recorded(&self) -> BTreeMap<String, (String, BTreeSet<String>)> {
         let page = self.0.render();
         let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
         types
@@ -79,6 +79,7 @@ impl Figures {
             .collect()
     }
 
+    /// Returns the page as text.
     pub(crate) fn page(&self) -> String {
         self.0.render()
     }
@@ -89,7 +90,7 @@ impl Figures {
     }
 }
 
-/// Reads `name{label="value",...} 1`; no label of ours has a quotation mark in it.
+/// Parses a line such as `name{label="value",...} 1`. No label of the library contains a quotation mark.
 fn sample(line: &str) -> Sample {
     let (series, value) = line.rsplit_once(' ').expect("a value");
     let (name, labels) = series.split_once('{').unwrap_or((series, "}"));

@@ -10,7 +10,7 @@ use tokio::{runtime::Builder, time::sleep};
 
 use crate::figures::{
     ARRIVALS, ATTEMPTS, Figures, HOLD, LATCH_WAIT, LEASES_DROPPED, LEASES_HELD, LEASES_LOST,
-    LOCK_CALLS_IN_FLIGHT, MARGIN, RENEWAL, RENEWALS, VOTES, WAIT, measured,
+    LOCK_CALLS_IN_FLIGHT, MARGIN, RENEWAL, RENEWALS, VOTES, WAIT, run_with_recorder,
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -18,7 +18,7 @@ const TTL: Duration = Duration::from_secs(30);
 /// Runs a test in paused time.
 fn measure(test: impl AsyncFnOnce(Figures)) {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    measured(&runtime, test);
+    run_with_recorder(&runtime, test);
 }
 
 fn client(cluster: &MemoryCluster) -> Quorum {
@@ -101,7 +101,8 @@ fn permits_have_their_own_mode_and_latches_their_own_metrics() {
     });
 }
 
-/// Otherwise, the first loss of a process would begin a series at 1, which is no increase.
+/// Without the zeros, the series of a first loss would begin at 1, which Prometheus does not count as an
+/// increase.
 #[test]
 fn counters_start_at_0_with_each_label_when_a_client_connects() {
     measure(async |figures| {
@@ -118,7 +119,7 @@ fn counters_start_at_0_with_each_label_when_a_client_connects() {
         ] {
             for value in values {
                 let line = format!("{metric}{{quorum=\"redquorum\",{label}=\"{value}\"}} 0");
-                assert!(page.lines().any(|told| told == line), "no {line} in\n{page}");
+                assert!(page.lines().any(|recorded| recorded == line), "no {line} in\n{page}");
             }
         }
     });
@@ -134,7 +135,10 @@ fn calls_on_a_held_resource_are_counted_by_their_outcome() {
         assert_eq!(figures.sum(ATTEMPTS, &[("outcome", "held")]), 1.0);
         assert!(figures.sum(VOTES, &[("answer", "held")]) >= 2.0);
         assert!(lock.try_lock_for(Duration::from_secs(2)).await.unwrap().is_none());
-        assert!(tokio::time::timeout(Duration::from_secs(1), lock.lock()).await.is_err(), "it waits");
+        assert!(
+            tokio::time::timeout(Duration::from_secs(1), lock.lock()).await.is_err(),
+            "the lock call waits"
+        );
         for (outcome, calls) in [("acquired", 1.0), ("held", 1.0), ("timed_out", 1.0), ("cancelled", 1.0)] {
             assert_eq!(figures.sum(&count(WAIT), &[("outcome", outcome)]), calls, "{outcome}");
         }
@@ -159,7 +163,7 @@ fn a_lease_counts_as_dropped_if_its_last_guard_is_dropped_while_held() {
         drop(quorum.red_lock("r").owned_by(&owner).lock().await.unwrap());
         assert_eq!(figures.sum(&count(WAIT), &[("outcome", "reentered")]), 1.0);
         outer.unlock().await.unwrap();
-        assert_eq!(figures.sum(LEASES_DROPPED, &[]), 1.0, "neither a lost lease nor one of several holds");
+        assert_eq!(figures.sum(LEASES_DROPPED, &[]), 1.0, "a lost lease or an inner hold counts as dropped");
         assert_eq!(figures.sum(LEASES_HELD, &[]), 0.0);
     });
 }

@@ -1,4 +1,4 @@
-//! The pages for operators say what there is, and nothing else.
+//! The documents, the dashboard and the alerts for operators name exactly the metrics and labels that exist.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// What stands between backticks in a cell.
+/// Returns the texts between backticks in a table cell.
 fn code(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
@@ -60,7 +60,7 @@ fn names_follow_the_conventions_of_prometheus() {
     assert_eq!(names.len(), ALL.len());
 }
 
-/// The kind and the unit of each metric that was described.
+/// The kind and the unit of each described metric.
 #[derive(Debug, Default)]
 struct Descriptions(Mutex<BTreeMap<String, (Kind, Option<Unit>)>>);
 
@@ -113,7 +113,7 @@ fn a_description_has_the_kind_and_unit_of_the_name() {
     }
 }
 
-/// All strings under a key of this name, at any depth.
+/// Returns all strings under a key of this name, at any depth.
 fn strings<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
     match value {
         Value::Object(fields) => {
@@ -125,8 +125,8 @@ fn strings<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
     }
 }
 
-/// The metrics that a query asks for, histograms by their own name.
-fn asked(query: &str) -> BTreeSet<&str> {
+/// Returns the metrics of a query. A series of a histogram counts as the histogram.
+fn metrics_of(query: &str) -> BTreeSet<&str> {
     let words = query.split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'));
     words
         .filter(|word| word.starts_with("redquorum_"))
@@ -141,8 +141,8 @@ fn asked(query: &str) -> BTreeSet<&str> {
 fn the_dashboard_queries_exactly_the_existing_metrics() {
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     let queries = [strings(&dashboard, "expr"), strings(&dashboard, "query")].concat();
-    let asked: BTreeSet<_> = queries.into_iter().flat_map(asked).collect();
-    assert_eq!(asked, ALL.iter().map(|metric| metric.name).collect());
+    let queried: BTreeSet<_> = queries.into_iter().flat_map(metrics_of).collect();
+    assert_eq!(queried, ALL.iter().map(|metric| metric.name).collect());
 }
 
 #[test]
@@ -167,13 +167,13 @@ fn every_dashboard_panel_has_title_description_and_datasource() {
     assert!(panels.iter().all(|panel| ids.insert(panel["id"].as_u64())), "ids are unique");
 }
 
-/// Between the braces behind the name of each metric: `outcome="held"`, without the values of other
-/// words.
-fn labels_asked(query: &str) -> Vec<(&str, Vec<&str>)> {
+/// Returns the selectors of a query: each metric with the labels between its braces, such as
+/// `outcome="held"`.
+fn selectors(query: &str) -> Vec<(&str, Vec<&str>)> {
     let selectors = query.split('{').zip(query.split('{').skip(1));
     selectors
         .map(|(before, after)| {
-            let name = asked(before.rsplit(|letter: char| "( ".contains(letter)).next().unwrap());
+            let name = metrics_of(before.rsplit(|letter: char| "( ".contains(letter)).next().unwrap());
             let matchers = after.split('}').next().unwrap().split(',');
             let labels = matchers.map(|matcher| matcher.split(['=', '!']).next().unwrap().trim()).collect();
             (
@@ -196,18 +196,18 @@ fn alerts_query_existing_metrics_by_existing_labels() {
             let metric = ALL.iter().find(|metric| metric.name == name);
             metric.unwrap_or_else(|| panic!("{name} is not measured: {rule}"))
         };
-        assert!(!asked(query).is_empty(), "{rule}");
+        assert!(!metrics_of(query).is_empty(), "{rule}");
         let grouped =
             query.split("by (").skip(1).flat_map(|after| after.split(')').next().unwrap().split(','));
         let grouped: Vec<&str> = grouped.map(str::trim).filter(|label| *label != "le").collect();
-        for name in asked(query) {
+        for name in metrics_of(query) {
             let labels = measured(name).labels;
             assert!(
                 grouped.iter().all(|label| labels.contains(label)),
                 "{name} has not all of {grouped:?}: {rule}"
             );
         }
-        for (name, labels) in labels_asked(query) {
+        for (name, labels) in selectors(query) {
             assert!(
                 labels.iter().all(|label| measured(name).labels.contains(label)),
                 "{name} {labels:?}: {rule}"
@@ -221,7 +221,7 @@ fn alerts_query_existing_metrics_by_existing_labels() {
         }
         let shown = strings(rule, "summary").concat();
         for label in shown.split("$labels.").skip(1).map(|after| after.split(' ').next().unwrap()) {
-            assert!(grouped.contains(&label), "{label} is not there any more: {rule}");
+            assert!(grouped.contains(&label), "the query does not keep {label}: {rule}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What the whole is for: exclusion, order, and nothing left behind.
+//! The promises of the library as a whole, on five real servers: exclusion and growing tokens under
+//! contention, and no key after failed attempts.
 
 use std::sync::{
     Arc, Mutex,
@@ -14,17 +15,16 @@ use redquorum::{
 use redquorum_tests::{Cluster, Stopwatch, eventually};
 
 use super::behaviours::{
-    NODE_METADATA, SOON, builder, client, in_order, replies_of, taken_back, unlocked_everywhere,
+    NODE_METADATA, SOON, builder, client, in_order, replies_of, wait_until_rolled_back, wait_until_unlocked,
 };
 
 const CLIENTS: usize = 16;
 const ROUNDS: usize = 100;
 const LOCKS: u64 = 1_600;
 
-/// The counter is read and written in two steps with a pause between them: without the lock,
-/// increments get lost.
+/// A task reads the counter, yields, and writes the counter. Without the lock, increments would be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixteen_clients_with_a_hundred_rounds_each_count_to_1600_with_tokens_that_only_rise() {
+async fn sixteen_clients_lose_no_increment_and_tokens_grow() {
     let cluster = Cluster::start(5).await;
     let counter = Arc::new(AtomicU64::new(0));
     let tokens = Arc::new(Mutex::new(Vec::new()));
@@ -49,13 +49,14 @@ async fn sixteen_clients_with_a_hundred_rounds_each_count_to_1600_with_tokens_th
     assert_eq!(counter.load(Ordering::Relaxed), LOCKS);
     let tokens = tokens.lock().unwrap().clone();
     assert_eq!(tokens.len() as u64, LOCKS);
-    assert!(tokens.is_sorted_by(|one, next| one < next), "tokens that do not rise strictly: {tokens:?}");
-    unlocked_everywhere(&cluster, "r").await;
+    assert!(tokens.is_sorted_by(|one, next| one < next), "tokens do not grow strictly: {tokens:?}");
+    wait_until_unlocked(&cluster, "r").await;
 }
 
-/// A majority that is frozen is known as such in time; what it executes later is taken back.
+/// An attempt with a frozen majority fails within two node timeouts. What the frozen servers execute later is
+/// rolled back.
 #[tokio::test]
-async fn with_three_of_five_frozen_try_lock_fails_within_two_node_timeouts_and_leaves_no_key() {
+async fn try_lock_with_a_frozen_majority_fails_in_time_and_leaves_no_key() {
     let node_timeout = Duration::from_millis(500);
     let ttl = Duration::from_secs(8);
     let cluster = Cluster::start(5).await;
@@ -72,7 +73,8 @@ async fn with_three_of_five_frozen_try_lock_fails_within_two_node_timeouts_and_l
         in_order(&replies),
         [frozen.clone(), frozen.clone(), frozen, NodeReply::Done, NodeReply::Done]
     );
-    // Soon they are not even asked, and one that still is, is not waited for.
+    // After the first timeouts the client stops asking the frozen nodes, and does not wait for those that it
+    // still asks.
     let is_unasked = async || {
         let watch = Stopwatch::start();
         let replies = in_order(&replies_of(lock.try_lock().await.unwrap_err()));
@@ -89,9 +91,9 @@ async fn with_three_of_five_frozen_try_lock_fails_within_two_node_timeouts_and_l
         server.thaw().await;
     }
     for server in cluster.some(0..3) {
-        taken_back(server, "r").await;
+        wait_until_rolled_back(server, "r").await;
     }
-    unlocked_everywhere(&cluster, "r").await;
+    wait_until_unlocked(&cluster, "r").await;
     assert!(thawed.elapsed() < ttl);
     for server in cluster.servers() {
         for key in server.keys().await {
@@ -99,7 +101,7 @@ async fn with_three_of_five_frozen_try_lock_fails_within_two_node_timeouts_and_l
                 continue;
             }
             let ttl: i64 = server.query(redis::cmd("PTTL").arg(&key)).await;
-            assert!(ttl > 0 || ttl == -2, "{key} stays for ever");
+            assert!(ttl > 0 || ttl == -2, "{key} has no ttl");
         }
     }
 }

@@ -1,4 +1,7 @@
-//! The blocking API on real servers, from inside of the runtimes of these tests.
+//! The blocking API on real servers, called inside of tokio runtimes.
+//!
+//! Promises: blocking calls work in a runtime, the client's own thread renews, and pending unlocks are sent
+//! after the last handle is dropped.
 
 use std::{
     thread,
@@ -8,8 +11,10 @@ use std::{
 use redquorum::{Error, LockOptions, blocking::Quorum};
 use redquorum_tests::{Cluster, ServerOptions, eventually};
 
+/// The deadline for what should happen at once, on a machine under load.
 const SOON: Duration = Duration::from_secs(10);
 
+/// Whether any server has the key of the lock.
 async fn is_locked_anywhere(cluster: &Cluster) -> bool {
     for server in cluster.servers() {
         if server.keys().await.iter().any(|key| key == "lock:r") {
@@ -19,19 +24,20 @@ async fn is_locked_anywhere(cluster: &Cluster) -> bool {
     false
 }
 
+/// Connects a client by the blocking API.
 fn connected(cluster: &Cluster) -> Quorum {
     redquorum::Quorum::builder().nodes(cluster.urls()).admit_new_nodes().connect_blocking().unwrap()
 }
 
 #[tokio::test]
-async fn a_lock_in_a_single_threaded_runtime_is_taken_renewed_and_given_back() {
+async fn a_lock_in_a_single_threaded_runtime_is_renewed_and_unlocked() {
     let cluster = Cluster::start(3).await;
     let quorum = connected(&cluster);
-    // A busy machine has time enough to renew and to unlock.
+    // A ttl that leaves a machine under load time to renew and to unlock.
     let ttl = Duration::from_secs(2);
     let guard = quorum.red_lock("lock:r").options(LockOptions::new().ttl(ttl)).lock().unwrap();
     assert!(is_locked_anywhere(&cluster).await);
-    // For longer than the ttl this runtime does nothing: only the quorum's own thread can renew.
+    // The runtime of this test does nothing for two ttls, so only the client's own thread can renew.
     assert_eq!(guard.lost_within(ttl * 2), None);
     assert!(guard.is_valid());
     assert!(guard.unlock().unwrap().has_quorum());
@@ -40,7 +46,7 @@ async fn a_lock_in_a_single_threaded_runtime_is_taken_renewed_and_given_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_guard_is_unlocked_when_it_is_dropped_in_async_code() {
+async fn the_last_guard_unlocks_when_dropped_in_async_code() {
     let cluster = Cluster::start(3).await;
     let guard = connected(&cluster).red_lock("lock:r").lock().unwrap();
     assert!(is_locked_anywhere(&cluster).await);
@@ -60,12 +66,13 @@ async fn a_shutdown_returns_when_the_unlocks_of_dropped_guards_are_confirmed() {
 }
 
 #[tokio::test]
-async fn one_dead_server_of_five_keeps_a_shutdown_for_its_grace_and_is_unlocked_when_it_is_back() {
+async fn a_shutdown_waits_its_grace_and_unlocks_a_dead_server_after_its_restart() {
     let cluster = Cluster::start_with(5, ServerOptions::persistent()).await;
     let quorum = connected(&cluster);
     let guard = quorum.red_lock("lock:r").lock().unwrap();
     let dead = cluster.server(4);
-    eventually(SOON, "it has it", async || dead.keys().await.iter().any(|key| key == "lock:r")).await;
+    eventually(SOON, "the server has the lock", async || dead.keys().await.iter().any(|key| key == "lock:r"))
+        .await;
     dead.kill().await;
     drop(guard);
     let start = Instant::now();
@@ -73,17 +80,17 @@ async fn one_dead_server_of_five_keeps_a_shutdown_for_its_grace_and_is_unlocked_
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     assert_eq!(shutdown.unconfirmed().count(), 1, "{shutdown}");
     assert!(shutdown.to_string().contains(&format!(":{} has not confirmed", dead.port())), "{shutdown}");
-    // The quorum's thread stays for what must be delivered, without anybody who waits for it.
+    // The client's thread stays until the pending unlock is confirmed, although no handle is left.
     drop(quorum);
     dead.restart_keeping_data().await;
-    eventually(SOON, "unlocked there, too", async || !is_locked_anywhere(&cluster).await).await;
+    eventually(SOON, "the server is unlocked, too", async || !is_locked_anywhere(&cluster).await).await;
 }
 
 #[tokio::test]
-async fn an_unlock_that_a_frozen_server_has_not_heard_is_kept_after_the_last_handle_is_gone() {
+async fn an_unlock_pending_at_a_frozen_server_outlives_the_last_handle() {
     let cluster = Cluster::start(3).await;
     let guard = connected(&cluster).red_lock("lock:r").lock().unwrap();
-    eventually(SOON, "all have it", async || {
+    eventually(SOON, "all servers have the lock", async || {
         let mut locked = 0;
         for server in cluster.servers() {
             locked += usize::from(server.keys().await.iter().any(|key| key == "lock:r"));
@@ -95,11 +102,11 @@ async fn an_unlock_that_a_frozen_server_has_not_heard_is_kept_after_the_last_han
     frozen.freeze().await;
     drop(guard);
     frozen.thaw().await;
-    eventually(SOON, "unlocked there, too", async || !is_locked_anywhere(&cluster).await).await;
+    eventually(SOON, "the server is unlocked, too", async || !is_locked_anywhere(&cluster).await).await;
 }
 
 #[tokio::test]
-async fn servers_that_are_gone_are_an_error_of_connect() {
+async fn connecting_to_dead_servers_is_an_error() {
     let cluster = Cluster::start(3).await;
     for server in cluster.servers() {
         server.kill().await;

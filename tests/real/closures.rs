@@ -1,4 +1,7 @@
-//! A closure under a lock: its value, and its end.
+//! `run`: a closure under a lock, on real servers.
+//!
+//! Promises: `run` returns the value only if the lease was valid until the closure ended, stops the closure
+//! at a loss, and unlocks in each case.
 
 use std::{
     sync::{
@@ -13,15 +16,15 @@ use redquorum_tests::{Cluster, Stopwatch};
 
 use super::{
     behaviours::loss,
-    servers::{SOON, builder, client, have_holds},
+    servers::{SOON, builder, client, wait_for_holds},
 };
 
 const TTL: Duration = Duration::from_secs(2);
 
-/// Says when it is dropped.
-struct Witness(Arc<AtomicBool>);
+/// A value that records its drop.
+struct DropFlag(Arc<AtomicBool>);
 
-impl Drop for Witness {
+impl Drop for DropFlag {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -34,7 +37,7 @@ async fn run_returns_the_value_and_unlocks() {
     let mut inside = None;
     let token = lock
         .run(async |guard| {
-            have_holds(cluster.servers(), "r", 1).await;
+            wait_for_holds(cluster.servers(), "r", 1).await;
             assert!(guard.is_valid() && lock.try_lock().await.unwrap().is_none());
             assert!(guard.verify().await.unwrap());
             inside = Some(guard.fencing_token());
@@ -43,10 +46,11 @@ async fn run_returns_the_value_and_unlocks() {
         .await
         .unwrap();
     assert_eq!(Some(token), inside);
-    have_holds(cluster.servers(), "r", 0).await;
+    wait_for_holds(cluster.servers(), "r", 0).await;
 }
 
-/// An unlock without confirmations does not cost the value; `unlock` of a guard shows which nodes are missing.
+/// `run` returns the value even if no server confirms the unlock. The replies of `LockGuard::unlock` show
+/// which nodes are missing.
 #[tokio::test]
 async fn run_returns_the_value_although_no_server_confirms_the_unlock() {
     let cluster = Cluster::start(3).await;
@@ -68,7 +72,7 @@ async fn run_returns_the_value_although_no_server_confirms_the_unlock() {
     });
     assert_eq!(done.await.unwrap(), "the value");
     thaw_all().await;
-    have_holds(cluster.servers(), "r", 0).await;
+    wait_for_holds(cluster.servers(), "r", 0).await;
 
     let guard = lock.lock().await.unwrap();
     freeze_all().await;
@@ -76,7 +80,7 @@ async fn run_returns_the_value_although_no_server_confirms_the_unlock() {
     assert!(!unlocked.has_quorum(), "{unlocked}");
     assert_eq!((unlocked.done(), unlocked.iter().count(), unlocked.needed()), (0, 3, 2));
     thaw_all().await;
-    have_holds(cluster.servers(), "r", 0).await;
+    wait_for_holds(cluster.servers(), "r", 0).await;
 }
 
 #[tokio::test]
@@ -92,7 +96,7 @@ async fn a_lease_that_ends_during_a_blocking_closure_drops_its_value() {
     });
     assert_eq!(loss(outcome.await.unwrap_err()), LossReason::Expired);
     assert!(stored.is_some(), "the closure did not run to its end");
-    have_holds(cluster.servers(), "r", 0).await;
+    wait_for_holds(cluster.servers(), "r", 0).await;
 }
 
 #[tokio::test]
@@ -109,11 +113,11 @@ async fn run_renews_the_lease_and_stops_the_closure_at_a_loss() {
     let cluster = Cluster::start(3).await;
     let quorum = builder(&cluster).ttl(TTL).connect().await.unwrap();
     let is_dropped = Arc::new(AtomicBool::new(false));
-    let witness = Witness(Arc::clone(&is_dropped));
+    let flag = DropFlag(Arc::clone(&is_dropped));
     let mut frozen = None;
     let lock = quorum.red_lock("r");
     let outcome = lock.run(async |guard| {
-        let _witness = witness;
+        let _flag = flag;
         tokio::time::sleep(TTL * 3 / 2).await;
         assert!(guard.is_valid(), "not renewed");
         for server in cluster.some(0..2) {
@@ -122,15 +126,15 @@ async fn run_renews_the_lease_and_stops_the_closure_at_a_loss() {
         frozen = Some(Stopwatch::start());
         std::future::pending::<()>().await;
     });
-    let outcome = tokio::time::timeout(SOON, outcome).await.expect("it was not stopped");
+    let outcome = tokio::time::timeout(SOON, outcome).await.expect("the closure was not stopped");
     assert_eq!(loss(outcome.unwrap_err()), LossReason::Expired);
     let took = frozen.unwrap().undelayed();
-    assert!(took <= TTL, "stopped {took:?} after the nodes were gone");
+    assert!(took <= TTL, "stopped {took:?} after the nodes were frozen");
     assert!(is_dropped.load(Ordering::Relaxed));
     for server in cluster.some(0..2) {
         server.thaw().await;
     }
-    have_holds(cluster.servers(), "r", 0).await;
+    wait_for_holds(cluster.servers(), "r", 0).await;
 }
 
 #[tokio::test]
@@ -146,7 +150,7 @@ async fn a_closure_that_panics_unlocks() {
         .await
     });
     assert!(running.await.is_err_and(|error| error.is_panic()));
-    have_holds(cluster.servers(), "r", 0).await;
+    wait_for_holds(cluster.servers(), "r", 0).await;
 }
 
 #[tokio::test]
@@ -154,22 +158,22 @@ async fn a_run_that_is_dropped_drops_its_closure_and_unlocks() {
     let cluster = Cluster::start(3).await;
     let lock = client(&cluster).await.red_lock("r");
     let is_dropped = Arc::new(AtomicBool::new(false));
-    let witness = Witness(Arc::clone(&is_dropped));
+    let flag = DropFlag(Arc::clone(&is_dropped));
     let running = tokio::spawn(async move {
         lock.run(async |_| {
-            let _witness = witness;
+            let _flag = flag;
             std::future::pending::<()>().await;
         })
         .await
     });
-    have_holds(cluster.servers(), "r", 1).await;
+    wait_for_holds(cluster.servers(), "r", 1).await;
     running.abort();
-    have_holds(cluster.servers(), "r", 0).await;
+    wait_for_holds(cluster.servers(), "r", 0).await;
     assert!(is_dropped.load(Ordering::Relaxed));
 }
 
 #[tokio::test]
-async fn a_closure_is_not_called_when_there_is_no_lock() {
+async fn a_closure_is_not_called_without_a_quorum() {
     let cluster = Cluster::start(3).await;
     let quorum = builder(&cluster).ttl(TTL).connect().await.unwrap();
     for server in cluster.some(0..2) {
@@ -180,7 +184,7 @@ async fn a_closure_is_not_called_when_there_is_no_lock() {
     let outcome = lock.run(async |_| is_called = true).await;
     assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
     assert!(!is_called);
-    have_holds(cluster.some(2..3), "r", 0).await;
+    wait_for_holds(cluster.some(2..3), "r", 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

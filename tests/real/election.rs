@@ -1,4 +1,5 @@
-//! Elections on real servers: how long there is no leader, and what observers see.
+//! Elections on real servers: the time without a leader after a resignation, a crash or the loss of servers,
+//! and what observers receive.
 
 use std::time::{Duration, Instant};
 
@@ -14,18 +15,20 @@ use redquorum_tests::{Cluster, Direction, Proxy, Stopwatch, eventually};
 use super::{
     behaviours::loss,
     servers::{
-        FIRST_POLL, RARE_POLLS, SOON, builder, client, have_subscribers, have_waiters, is_woken, remaining,
+        FIRST_POLL, RARE_POLLS, SOON, builder, client, remaining, repeat_until_woken, wait_for_queue_entries,
+        wait_for_subscribers,
     },
 };
 
 const TTL: Duration = Duration::from_secs(2);
 
-/// The fallback poll of candidates, without its jitter.
+/// The interval of fallback polls of candidates, without jitter.
 const POLL: Duration = Duration::from_millis(500);
 
-/// What a machine under load may add to anything.
+/// The additional time that a machine under load may need.
 const SLACK: Duration = Duration::from_millis(700);
 
+/// Returns an election with a short ttl and frequent polls.
 fn election(quorum: &Quorum) -> Election {
     let polls = LockOptions::new().ttl(TTL).quorum_timeout(SOON).poll_interval(POLL);
     quorum.election("scheduler").options(polls)
@@ -35,20 +38,22 @@ async fn candidate(cluster: &Cluster) -> Election {
     election(&client(cluster).await)
 }
 
-async fn leader_is(election: &Election, leadership: &Leadership) {
+/// Waits until the election shows this leader.
+async fn wait_for_leader(election: &Election, leadership: &Leadership) {
     let is_so = async || {
         let leader = election.leader().await.ok().flatten();
         leader.is_some_and(|leader| leader.term() == leadership.term())
     };
-    eventually(SOON, "the leader is shown", is_so).await;
+    eventually(SOON, "the election shows the leader", is_so).await;
 }
 
+/// Returns the next leader that the observer receives.
 async fn next(leaders: &mut Leaders) -> Leader {
     let next = tokio::time::timeout(SOON, leaders.next()).await;
     next.expect("nothing new is observed").expect("the stream of leaders has not ended")
 }
 
-/// A client whose connections all lead through proxies.
+/// Connects a client through a proxy before each server.
 async fn client_behind_proxies(cluster: &Cluster) -> (Quorum, Vec<Proxy>) {
     let proxies = join_all(cluster.servers().iter().map(Proxy::before)).await;
     let urls = proxies.iter().map(|proxy| proxy.url().to_owned());
@@ -56,7 +61,7 @@ async fn client_behind_proxies(cluster: &Cluster) -> (Quorum, Vec<Proxy>) {
     (quorum, proxies)
 }
 
-/// What is sent through them gets lost, while the connections stay up.
+/// Discards all bytes in both directions. The connections stay open.
 fn cut(proxies: &[Proxy]) {
     for proxy in proxies {
         proxy.cut(Direction::Requests);
@@ -71,9 +76,9 @@ fn open(proxies: &[Proxy]) {
     }
 }
 
-/// In most rounds the candidate leads before its first poll, so a notice has woken it.
+/// In most rounds the candidate leads before its first poll, so a notice must have woken it.
 #[tokio::test]
-async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
+async fn after_a_resignation_a_candidate_leads_within_some_round_trips() {
     let cluster = Cluster::start(5).await;
     let candidates = join_all([client(&cluster), client(&cluster)]).await;
     let candidates: Vec<_> =
@@ -89,7 +94,7 @@ async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
         let next = candidates[round % 2].clone();
         let called = Instant::now();
         let campaign = tokio::spawn(async move { (next.campaign("v").await, Instant::now()) });
-        have_waiters(&cluster, "scheduler", 1).await;
+        wait_for_queue_entries(&cluster, "scheduler", 1).await;
         let (term, resigned) = (leadership.term(), Instant::now());
         let vacancy = Stopwatch::start();
         leadership.resign().await.unwrap();
@@ -101,7 +106,7 @@ async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
         woken += usize::from(elected - called < FIRST_POLL);
         vacancies.push(elected.saturating_duration_since(resigned));
         leadership = next;
-        have_waiters(&cluster, "scheduler", 0).await;
+        wait_for_queue_entries(&cluster, "scheduler", 0).await;
     }
     let (shortest, round_trip) = (vacancies.iter().min().unwrap(), round_trips.iter().max().unwrap());
     assert!(undelayed.iter().all(|vacancy| *vacancy < POLL / 2), "{undelayed:?} of {vacancies:?}");
@@ -109,10 +114,10 @@ async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
     assert!(*shortest < *round_trip * 20, "{vacancies:?}, where a round trip takes {round_trips:?}");
 }
 
-/// The leader's process is gone as far as the servers can tell: nothing of it reaches them, no
-/// unlock either.
+/// The proxies cut the leader off, so that its process looks dead to the servers: neither renewals nor an
+/// unlock arrive.
 #[tokio::test]
-async fn a_leader_that_crashes_is_followed_within_its_ttl_and_a_poll() {
+async fn after_a_crash_a_candidate_leads_within_a_ttl_and_a_poll() {
     let cluster = Cluster::start(5).await;
     let (quorum, proxies) = client_behind_proxies(&cluster).await;
     let first = election(&quorum).campaign("host-1").await.unwrap();
@@ -121,15 +126,15 @@ async fn a_leader_that_crashes_is_followed_within_its_ttl_and_a_poll() {
         let second = second.clone();
         async move { second.campaign("host-2").await }
     });
-    have_waiters(&cluster, "scheduler", 1).await;
+    wait_for_queue_entries(&cluster, "scheduler", 1).await;
     let crashed = Stopwatch::start();
     cut(&proxies);
-    let next = tokio::time::timeout(SOON, campaign).await.expect("nobody leads").unwrap().unwrap();
+    let next = tokio::time::timeout(SOON, campaign).await.expect("no candidate leads").unwrap().unwrap();
     let vacancy = crashed.undelayed();
-    assert!(!first.is_valid(), "two lead");
+    assert!(!first.is_valid(), "two leaders at once");
     assert!(next.term() > first.term());
     assert!(vacancy <= TTL + POLL * 3 / 2 + SLACK, "{vacancy:?}");
-    leader_is(&second, &next).await;
+    wait_for_leader(&second, &next).await;
 }
 
 #[tokio::test]
@@ -157,7 +162,7 @@ async fn the_loss_of_a_minority_of_servers_changes_no_leader() {
 }
 
 #[tokio::test]
-async fn the_loss_of_a_majority_deposes_the_leader_by_its_deadline_until_they_are_back() {
+async fn the_loss_of_a_majority_deposes_the_leader_on_time() {
     let cluster = Cluster::start(5).await;
     let first = candidate(&cluster).await;
     let leadership = first.campaign("host-1").await.unwrap();
@@ -166,12 +171,12 @@ async fn the_loss_of_a_majority_deposes_the_leader_by_its_deadline_until_they_ar
     for server in cluster.some(0..3) {
         server.freeze().await;
     }
-    let lost = tokio::time::timeout(SOON, leadership.lost()).await.expect("it leads on");
+    let lost = tokio::time::timeout(SOON, leadership.lost()).await.expect("the leadership is not lost");
     assert_eq!(lost.reason, LossReason::Expired);
     assert!(frozen.undelayed() <= TTL + SLACK, "{frozen:?}");
     assert!(!leadership.is_valid() && leadership.remaining().is_zero());
     assert!(matches!(leadership.proclaim("late").await, Err(Error::LeaseLost(_))));
-    assert!(second.leader().await.is_err(), "nobody can say who leads");
+    assert!(second.leader().await.is_err(), "a leader without a quorum of nodes");
     let campaigns =
         [first, second].map(|election| tokio::spawn(async move { election.campaign("next").await }));
     let [one, other] = campaigns;
@@ -184,7 +189,7 @@ async fn the_loss_of_a_majority_deposes_the_leader_by_its_deadline_until_they_ar
             next = other => next,
         }
     };
-    let next = tokio::time::timeout(SOON, elected).await.expect("nobody leads").unwrap().unwrap();
+    let next = tokio::time::timeout(SOON, elected).await.expect("no candidate leads").unwrap().unwrap();
     assert!(next.is_valid() && next.term() > leadership.term());
 }
 
@@ -210,16 +215,17 @@ async fn observers_see_leaders_and_their_values() {
     assert!(leader.term() > term);
 }
 
-/// The time from one leader to the next is too short for a poll or the end of the ttl, so a new subscription has woken the
-/// observer.
+/// The observer receives the next leader before a poll or the end of the ttl is due, so the new subscription
+/// must have woken it.
 #[tokio::test]
-async fn an_observer_catches_up_when_its_connections_are_back() {
+async fn an_observer_catches_up_after_reconnecting() {
     let cluster = Cluster::start(3).await;
     let slow =
         |quorum: &Quorum| quorum.election("scheduler").options(RARE_POLLS.ttl(Duration::from_secs(60)));
     let election = slow(&client(&cluster).await);
-    // Each round has a client of its own: after short-lived connections a client dials ever later.
-    is_woken("the observer catches up", async || {
+    // Each round has a client of its own, because a client dials ever more slowly after short-lived
+    // connections.
+    repeat_until_woken("the observer catches up", async || {
         let (quorum, proxies) = client_behind_proxies(&cluster).await;
         let first = election.campaign("host-1").await.unwrap();
         let mut leaders = slow(&quorum).observe().unwrap();
@@ -243,12 +249,12 @@ async fn an_observer_catches_up_when_its_connections_are_back() {
     .await;
 
     let leadership = election.campaign("host-1").await.unwrap();
-    is_woken("the observer catches up", async || {
+    repeat_until_woken("the observer catches up", async || {
         let quorum = client(&cluster).await;
         let mut leaders = slow(&quorum).observe().unwrap();
         assert_eq!(next(&mut leaders).await.term(), leadership.term());
         for server in cluster.servers() {
-            have_subscribers(server, "redquorum:leader:{scheduler}", 1).await;
+            wait_for_subscribers(server, "redquorum:leader:{scheduler}", 1).await;
         }
         leadership.proclaim("host-1, before").await.unwrap();
         assert_eq!(next(&mut leaders).await.value_str(), "host-1, before");
@@ -265,13 +271,13 @@ async fn an_observer_catches_up_when_its_connections_are_back() {
 }
 
 #[tokio::test]
-async fn a_leader_is_kept_beside_its_lock_for_a_ttl_at_most() {
+async fn the_leader_record_lives_beside_the_lock_for_at_most_a_ttl() {
     let cluster = Cluster::start(3).await;
     let leadership = candidate(&cluster).await.campaign("host-1").await.unwrap();
     let key = "redquorum:leader:{scheduler}";
     for server in cluster.servers() {
         let is_there = async || remaining(server, key).await > TTL / 3;
-        eventually(SOON, "every server is told", is_there).await;
+        eventually(SOON, "every server has the leader record", is_there).await;
         let fields = ["owner", "term", "number", "value", "since"];
         let found: Vec<String> = server.query(cmd("HMGET").arg(key).arg(&fields)).await;
         let holds: Option<u32> = server.query(cmd("HGET").arg("scheduler").arg(&found[0])).await;
@@ -282,7 +288,7 @@ async fn a_leader_is_kept_beside_its_lock_for_a_ttl_at_most() {
     }
     for server in cluster.servers() {
         let is_back = async || remaining(server, key).await > TTL / 3;
-        eventually(TTL, "a server that lost it is told again", is_back).await;
+        eventually(TTL, "the server has the leader record again", is_back).await;
     }
     leadership.resign().await.unwrap();
     for server in cluster.servers() {
@@ -291,7 +297,7 @@ async fn a_leader_is_kept_beside_its_lock_for_a_ttl_at_most() {
 }
 
 #[tokio::test]
-async fn the_work_of_a_leader_stops_when_it_is_deposed() {
+async fn the_work_of_a_deposed_leader_stops() {
     let cluster = Cluster::start(3).await;
     let (quorum, proxies) = client_behind_proxies(&cluster).await;
     let leadership = election(&quorum).campaign("host-1").await.unwrap();
@@ -301,7 +307,7 @@ async fn the_work_of_a_leader_stops_when_it_is_deposed() {
         cut(&proxies);
         std::future::pending::<()>().await;
     });
-    let lost = tokio::time::timeout(SOON, work).await.expect("it works on").unwrap_err();
+    let lost = tokio::time::timeout(SOON, work).await.expect("the work was not stopped").unwrap_err();
     assert_eq!(loss(lost), LossReason::Expired);
     assert!(began.undelayed() <= TTL + SLACK, "{began:?}");
     let _next = candidate(&cluster).await.campaign("host-2").await.unwrap();
@@ -316,5 +322,5 @@ async fn a_server_that_restarts_empty_changes_no_leader() {
     let lost = tokio::time::timeout(2 * TTL, leadership.lost()).await;
     assert!(lost.is_err(), "{lost:?}");
     let is_there = async || remaining(cluster.server(2), "redquorum:leader:{scheduler}").await > TTL / 3;
-    eventually(SOON, "it is told who leads", is_there).await;
+    eventually(SOON, "the server has the leader record", is_there).await;
 }

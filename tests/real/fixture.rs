@@ -1,4 +1,5 @@
-//! The fixture itself: its faults are what they claim to be, and nothing is left of it.
+//! Tests of the fixture (`redquorum_tests`) itself: each fault does what its name says, and no process,
+//! container or file remains after a test.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -8,14 +9,14 @@ use std::time::{Duration, Instant};
 use redis::{Client, Value, cmd};
 use redquorum_tests::{Cluster, Direction, Kind, Port, Proxy, Server, ServerOptions, eventually};
 
-/// Far longer than anything here takes on an idle machine.
+/// A deadline much longer than any step takes on an idle machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// How long a test watches that something does *not* happen.
+/// The time for which a test watches that an event does *not* happen.
 const WATCHED: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn servers_of_a_cluster_know_nothing_of_each_other() {
+async fn servers_of_a_cluster_are_independent() {
     let cluster = Cluster::start(3).await;
     cluster.server(0).command(&["SET", "resource", "owner"]).await;
     assert_eq!(cluster.server(0).keys().await, ["resource"]);
@@ -25,15 +26,18 @@ async fn servers_of_a_cluster_know_nothing_of_each_other() {
 }
 
 #[test]
-fn no_other_process_gets_a_port_whose_clients_may_still_dial_it() {
+fn a_reserved_port_is_locked_for_other_processes() {
     let number = Port::reserve().number();
     let user = rustix::process::getuid().as_raw();
     let lock = std::env::temp_dir().join(format!("redquorum-test-locks-{user}/port-{number}"));
-    assert!(std::fs::File::open(lock).unwrap().try_lock().is_err(), "port {number} is free for others");
+    assert!(
+        std::fs::File::open(lock).unwrap().try_lock().is_err(),
+        "another process could reserve port {number}"
+    );
 }
 
 #[tokio::test]
-async fn a_frozen_server_hangs_and_answers_once_it_is_thawed() {
+async fn a_frozen_server_hangs_and_answers_after_the_thaw() {
     let cluster = Cluster::start(1).await;
     let server = cluster.server(0);
     server.freeze().await;
@@ -44,7 +48,7 @@ async fn a_frozen_server_hangs_and_answers_once_it_is_thawed() {
 }
 
 #[tokio::test]
-async fn a_killed_server_refuses_connections_and_comes_back_empty_at_its_address() {
+async fn a_killed_server_refuses_connections_and_restarts_empty_at_its_address() {
     let cluster = Cluster::start_with(1, ServerOptions::persistent()).await;
     let server = cluster.server(0);
     let (url, run_id) = (server.url(), server.run_id().await);
@@ -58,7 +62,7 @@ async fn a_killed_server_refuses_connections_and_comes_back_empty_at_its_address
 }
 
 #[tokio::test]
-async fn a_persistent_server_comes_back_from_a_crash_with_its_data() {
+async fn a_persistent_server_keeps_its_data_in_a_crash() {
     let cluster = Cluster::start_with(1, ServerOptions::persistent()).await;
     let server = cluster.server(0);
     let run_id = server.run_id().await;
@@ -69,7 +73,7 @@ async fn a_persistent_server_comes_back_from_a_crash_with_its_data() {
 }
 
 #[tokio::test]
-async fn a_frozen_server_can_be_crashed_before_it_reads_what_has_reached_it() {
+async fn a_frozen_server_that_crashes_loses_requests_in_its_socket() {
     let cluster = Cluster::start_with(1, ServerOptions::persistent()).await;
     let server = cluster.server(0);
     let mut connection =
@@ -138,7 +142,7 @@ async fn a_request_held_back_by_the_proxy_arrives_after_its_sender_has_left() {
 }
 
 #[tokio::test]
-async fn the_proxy_swallows_delays_and_drops_what_it_is_told_to() {
+async fn the_proxy_discards_delays_and_drops() {
     let cluster = Cluster::start(1).await;
     let server = cluster.server(0);
     let proxy = Proxy::before(server).await;
@@ -163,7 +167,7 @@ async fn the_proxy_swallows_delays_and_drops_what_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_dropped_cluster_with_a_frozen_and_a_dead_server() {
+async fn a_dropped_cluster_with_a_frozen_and_a_dead_server_is_removed() {
     let cluster = Cluster::start(3).await;
     let (kind, name, port) = (cluster.kind(), cluster.name().to_owned(), cluster.server(0).port());
     cluster.server(0).freeze().await;
@@ -174,7 +178,7 @@ async fn nothing_is_left_of_a_dropped_cluster_with_a_frozen_and_a_dead_server() 
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_cluster_whose_test_panicked() {
+async fn the_cluster_of_a_panicked_test_is_removed() {
     let cluster = Cluster::start(2).await;
     let (kind, name) = (cluster.kind(), cluster.name().to_owned());
     let test = tokio::spawn(async move {
@@ -193,11 +197,11 @@ async fn a_cluster_can_be_dropped_outside_of_its_runtime() {
     assert_eq!(remains(kind, &name), Vec::<String>::new());
 }
 
-/// Runs itself once more as the test process that is going to be killed.
+/// The test starts its own binary as a second test process, and kills that process while it has a cluster.
 #[tokio::test]
-async fn nothing_is_left_of_a_test_process_that_was_killed() {
+async fn the_cluster_of_a_killed_test_process_is_removed() {
     const HELD: &str = "REDQUORUM_TEST_HOLD_A_CLUSTER";
-    const NAME: &str = "real::fixture::nothing_is_left_of_a_test_process_that_was_killed";
+    const NAME: &str = "real::fixture::the_cluster_of_a_killed_test_process_is_removed";
     if std::env::var_os(HELD).is_some() {
         let cluster = Cluster::start(2).await;
         writeln!(std::io::stdout(), "\n{HELD} {}", cluster.name()).unwrap();
@@ -216,16 +220,17 @@ async fn nothing_is_left_of_a_test_process_that_was_killed() {
     assert!(!remains(kind, &name).is_empty(), "a running cluster is not seen");
     process.kill().unwrap();
     process.wait().unwrap();
-    eventually(DEADLINE, "all is gone", async || remains(kind, &name).is_empty()).await;
+    eventually(DEADLINE, "the cluster is removed", async || remains(kind, &name).is_empty()).await;
 }
 
+/// Connects through a proxy, with a long response timeout.
 async fn patient_connection(proxy: &Proxy) -> redis::aio::MultiplexedConnection {
     let patient = redis::AsyncConnectionConfig::new().set_response_timeout(Some(DEADLINE));
     let client = Client::open(proxy.url()).unwrap();
     client.get_multiplexed_async_connection_with_config(&patient).await.unwrap()
 }
 
-/// The directory, the processes and the containers of a cluster that still exist.
+/// Returns the directory, processes and containers of a cluster that still exist.
 fn remains(kind: Kind, name: &str) -> Vec<String> {
     let directory = std::env::temp_dir().join(name);
     let mut remains = processes_within(&directory);
@@ -241,7 +246,7 @@ fn remains(kind: Kind, name: &str) -> Vec<String> {
     remains
 }
 
-/// The processes, zombies aside, that work in a directory below this one.
+/// Returns the processes, without zombies, whose working directory is below this directory.
 fn processes_within(directory: &Path) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let at_work = processes.filter(|process| {

@@ -24,7 +24,7 @@ async fn connected(cluster: &Cluster) -> Quorum {
 }
 
 /// Asserts that the lease is renewed for longer than its ttl, and that every node answers.
-async fn outlives_its_ttl(quorum: &Quorum, guard: LockGuard) {
+async fn assert_outlives_ttl(quorum: &Quorum, guard: LockGuard) {
     let lost = timeout(2 * TTL, guard.lost()).await;
     assert!(lost.is_err(), "{lost:?}");
     let health = quorum.health().await;
@@ -53,7 +53,7 @@ async fn guards_and_calls_that_are_dropped_in_a_child_change_nothing_on_the_serv
     eventually(SOON, "the child has ended", async || child.is_done()).await;
     let (guard, _, waiting) = guards.take().unwrap();
     assert!(waits().await, "the child left the queue");
-    outlives_its_ttl(&quorum, guard).await;
+    assert_outlives_ttl(&quorum, guard).await;
     elsewhere.unlock().await.unwrap();
     assert!(timeout(SOON, waiting).await.unwrap().unwrap().is_valid());
 }
@@ -76,7 +76,7 @@ fn a_child_that_drops_its_copy_of_the_runtime_leaves_the_connections_alone() {
     });
     child.wait();
     let (quorum, guard) = handles.take().unwrap();
-    runtime.take().unwrap().block_on(outlives_its_ttl(&quorum, guard));
+    runtime.take().unwrap().block_on(assert_outlives_ttl(&quorum, guard));
 }
 
 #[test]

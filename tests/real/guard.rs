@@ -1,8 +1,8 @@
-//! The restart guard: a node that may have forgotten votes gives none until every lease is over
-//! that it may have forgotten.
+//! The restart guard on real servers: a node that may have lost votes abstains until each lease that it may
+//! have forgotten has ended.
 //!
-//! Each scene is played without the guard, too, and goes wrong there: otherwise it would show
-//! nothing.
+//! Each scenario also runs with `RestartGuard::Off`, where two clients must be able to hold the lock at once.
+//! Otherwise the scenario would show nothing.
 
 use std::time::Duration;
 
@@ -22,88 +22,87 @@ mod permissions;
 mod promotion;
 mod rolling;
 
-/// Far longer than anything that happens at once takes on a machine under load.
+/// The deadline for what should happen at once, on a machine under load.
 const SOON: Duration = Duration::from_secs(10);
 
-/// The ttl of locks and the longest there is: long enough to restart servers in, short enough to
-/// wait for its end.
+/// The ttl and `max_ttl`: long enough to restart servers meanwhile, and short enough to wait for its end.
 const TTL: Duration = Duration::from_secs(3);
 
-/// Long enough for healthy servers under load, and well below [`TTL`].
+/// Long enough for healthy servers under load, and much shorter than [`TTL`].
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(600);
 
-/// Settings under which quarantines last for seconds.
+/// Returns settings with quarantines of a few seconds.
 fn builder<S: Into<String>>(urls: impl IntoIterator<Item = S>) -> QuorumBuilder {
     let builder = Quorum::builder().nodes(urls).ttl(TTL).max_ttl(TTL);
     builder.attempt_timeout(ATTEMPT_TIMEOUT).node_timeout(ATTEMPT_TIMEOUT)
 }
 
-/// Under which guard a scene is played, and with what ttl.
+/// One variant of a scenario: the restart guard and the ttl.
 #[derive(Clone, Copy, Debug)]
-struct Play {
+struct Variant {
     guard: RestartGuard,
     ttl: Duration,
 }
 
-impl From<RestartGuard> for Play {
+impl From<RestartGuard> for Variant {
     fn from(guard: RestartGuard) -> Self {
         Self { guard, ttl: TTL }
     }
 }
 
-/// A quorum of which node 1 alone keeps others away: the holder's lock is on nodes 0 and 1, because
-/// what the holder says to node 2 is lost.
+/// Three nodes on which a second client could get a quorum if node 1 forgot its vote. The holder's lock is on
+/// nodes 0 and 1. A proxy discards the holder's requests to node 2.
 #[derive(Debug)]
-struct Scene {
-    /// The nodes, and servers that are none yet.
+struct Scenario {
+    /// The three nodes, and further servers of some scenarios.
     cluster: Cluster,
-    /// The address of node 1, for both.
-    front: Proxy,
-    _lossy: Proxy,
+    /// The proxy through which both clients reach node 1.
+    proxy_1: Proxy,
+    _proxy_2: Proxy,
     holder: RedLock,
-    others: Quorum,
+    other_client: Quorum,
     contender: RedLock,
     ttl: Duration,
 }
 
-impl Scene {
-    async fn start(play: impl Into<Play>) -> Self {
-        Self::on(Cluster::start(3).await, play).await
+impl Scenario {
+    async fn start(variant: impl Into<Variant>) -> Self {
+        Self::on(Cluster::start(3).await, variant).await
     }
 
-    async fn on(cluster: Cluster, play: impl Into<Play>) -> Self {
-        let Play { guard, ttl } = play.into();
-        let front = Proxy::before(cluster.server(1)).await;
-        let lossy = Proxy::before(cluster.server(2)).await;
+    async fn on(cluster: Cluster, variant: impl Into<Variant>) -> Self {
+        let Variant { guard, ttl } = variant.into();
+        let proxy_1 = Proxy::before(cluster.server(1)).await;
+        let proxy_2 = Proxy::before(cluster.server(2)).await;
         let (first, last) = (cluster.server(0).url(), cluster.server(2).url());
         let through =
-            |last: &str| builder([&*first, front.url(), last]).ttl(ttl).max_ttl(ttl).restart_guard(guard);
+            |last: &str| builder([&*first, proxy_1.url(), last]).ttl(ttl).max_ttl(ttl).restart_guard(guard);
         admin::init(&through(&last)).await.unwrap();
-        let others = through(&last).connect().await.unwrap();
-        let contender = others.red_lock("r");
+        let other_client = through(&last).connect().await.unwrap();
+        let contender = other_client.red_lock("r");
         let fixed = LockOptions::new().without_renewal();
-        let holder = through(lossy.url()).connect().await.unwrap().red_lock("r").options(fixed);
-        lossy.cut(Direction::Requests);
-        Self { cluster, front, _lossy: lossy, holder, others, contender, ttl }
+        let holder = through(proxy_2.url()).connect().await.unwrap().red_lock("r").options(fixed);
+        proxy_2.cut(Direction::Requests);
+        Self { cluster, proxy_1, _proxy_2: proxy_2, holder, other_client, contender, ttl }
     }
 
-    /// The node that something happens to.
+    /// Returns the server of node 1, which each scenario changes.
     fn node_1(&self) -> &Server {
         self.cluster.server(1)
     }
 
-    /// Locks for one ttl, without renewals: they would bring the lock back.
+    /// Locks without renewal, because a renewal would restore a lost key.
     async fn hold(&self) -> LockGuard {
-        let guard = had(&self.holder).await;
+        let guard = lock_eventually(&self.holder).await;
         assert_eq!(guard.node_replies().done(), 2, "held on exactly a quorum: {}", guard.node_replies());
         guard
     }
 
-    /// The reply of node 1 to another client's lock of a free resource.
+    /// Returns the reply of node 1 to a lock of another, free resource.
     async fn reply_of_node_1(&self) -> NodeReply {
-        let guard = match self.others.red_lock("free").try_lock().await {
-            Ok(guard) => guard.expect("no other client asks for it"),
-            // Another node was slow, on a machine that starts dozens of servers.
+        let guard = match self.other_client.red_lock("free").try_lock().await {
+            Ok(guard) => guard.expect("no other client contends for the resource"),
+            // On a machine that starts dozens of servers, another node may be slow.
             Err(error) => return in_order(&replies_of(error))[1].clone(),
         };
         let reply = || in_order(&guard.node_replies())[1].clone();
@@ -111,68 +110,77 @@ impl Scene {
         reply()
     }
 
-    /// Contends until the lock is had: whether the holder's lease was still valid then. `None` if most
-    /// of it is over already: the machine was too slow for the scene, and clients have yet to connect
-    /// again.
-    async fn gets_in_beside(&self, held: &LockGuard) -> Option<bool> {
+    /// Lets the second client contend until it has the lock. Returns whether the holder's lease was still
+    /// valid at that time.
+    ///
+    /// Returns `None` if less than half of the ttl is left at the call: the machine was too slow for the scenario,
+    /// because clients still have to reconnect.
+    async fn second_holder_overlaps(&self, held: &LockGuard) -> Option<bool> {
         if held.remaining() < self.ttl / 2 {
             return None;
         }
-        let guard = had(&self.contender).await;
+        let guard = lock_eventually(&self.contender).await;
         let is_beside = held.is_valid();
         assert!(guard.is_valid());
-        // Nothing holds any more once somebody got in: both tokens may have begun at the same
+        // While two clients hold the lock, tokens need not grow: both counters may have begun in the same
         // second.
         assert!(is_beside || guard.fencing_token() > held.fencing_token());
         Some(is_beside)
     }
 }
 
-/// Tries until the lock is had.
-async fn had(lock: &RedLock) -> LockGuard {
+/// Tries until the lock is acquired.
+async fn lock_eventually(lock: &RedLock) -> LockGuard {
     let trying = async {
         loop {
             match lock.try_lock().await {
                 Ok(Some(guard)) => return guard,
                 Ok(None) => {}
-                // Of other nodes, too, on a machine that starts dozens of servers.
+                // On a machine that starts dozens of servers, other nodes may be slow, too.
                 Err(Error::NoQuorum(_)) => {}
                 Err(error) => panic!("{error}"),
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(LONGEST_TTL + SOON, trying).await.expect("the lock is had in the end")
+    tokio::time::timeout(LONGEST_TTL + SOON, trying).await.expect("the lock is acquired")
 }
 
-/// How often a scene is played for which the machine was too slow, each time with twice the ttl.
-const PLAYS: u32 = 5;
-const LONGEST_TTL: Duration = Duration::from_secs(TTL.as_secs() << (PLAYS - 1));
+/// The maximum number of runs of a scenario for which the machine is too slow. Each run doubles the ttl.
+const MAX_RUNS: u32 = 5;
+/// The ttl of the last run.
+const LONGEST_TTL: Duration = Duration::from_secs(TTL.as_secs() << (MAX_RUNS - 1));
 
-/// Plays a scene under every guard, where it tells whether somebody got in beside the holder: these
-/// let it come to that.
-async fn broken_under(expected: &[RestartGuard], play: impl AsyncFn(Play) -> Option<bool>) {
+/// Runs a scenario under each restart guard, and asserts under which guards a second client got the lock
+/// beside the holder. The scenario returns whether that happened, or `None` if the machine was too slow.
+async fn assert_exclusion_broken_under(
+    expected: &[RestartGuard],
+    scenario: impl AsyncFn(Variant) -> Option<bool>,
+) {
     let guards = [RestartGuard::PerConnection, RestartGuard::PerVote, RestartGuard::Off];
     let in_time = async |guard| {
-        for before in 0..PLAYS {
-            if let Some(is_broken) = play(Play { guard, ttl: TTL * (1 << before) }).await {
+        for before in 0..MAX_RUNS {
+            if let Some(is_broken) = scenario(Variant { guard, ttl: TTL * (1 << before) }).await {
                 return is_broken;
             }
         }
-        panic!("{PLAYS} times, most of the lease was over before the scene was");
+        panic!("in each of {MAX_RUNS} runs, most of the lease was over before the scenario");
     };
-    let plays = join_all(guards.map(in_time)).await;
-    let broken: Vec<_> =
-        guards.into_iter().zip(plays).filter_map(|(guard, is_broken)| is_broken.then_some(guard)).collect();
+    let outcomes = join_all(guards.map(in_time)).await;
+    let broken: Vec<_> = guards
+        .into_iter()
+        .zip(outcomes)
+        .filter_map(|(guard, is_broken)| is_broken.then_some(guard))
+        .collect();
     assert_eq!(broken, expected);
 }
 
-/// Whether a call failed because of nodes in quarantine.
+/// Whether a call failed because nodes are in quarantine.
 fn is_quarantined<T>(outcome: &Result<T, Error>) -> bool {
     matches!(outcome, Err(Error::NoQuorum(error)) if error.is_quarantined())
 }
 
-/// A new quorum of all servers of a cluster, and two clients.
+/// Makes a quorum of all servers of a cluster, and connects two clients.
 async fn two_clients(cluster: &Cluster, guard: RestartGuard) -> [Quorum; 2] {
     let builder = builder(cluster.urls()).restart_guard(guard);
     admin::init(&builder).await.unwrap();

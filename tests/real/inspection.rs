@@ -1,4 +1,7 @@
-//! The holder of a resource, as all nodes report it; and whether a lease is still the last one.
+//! `inspect`, `admin::force_unlock` and `verify` on real servers.
+//!
+//! Promises: an inspection reports the holder that a quorum has, a missing quorum is an error and never
+//! "free", and `verify` proves a lease only while a quorum remembers it.
 
 use std::time::{Duration, Instant};
 
@@ -13,26 +16,27 @@ use redquorum_tests::{Cluster, eventually};
 use super::{
     behaviours::replies_of,
     servers::{
-        RARE_POLLS, SOON, builder, calls, client, have_holds, have_waiters, holds, is_woken, put_owner,
+        RARE_POLLS, SOON, builder, calls, client, holds, put_owner, repeat_until_woken, wait_for_holds,
+        wait_for_queue_entries,
     },
 };
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// The view is the quorum's, and every node's answer stands behind it.
+/// The inspection is the view of a quorum, with the answer of each node.
 #[tokio::test]
 async fn an_inspection_has_holder_holds_remaining_time_and_every_nodes_answer() {
     let cluster = Cluster::start(3).await;
-    let (quorum, onlooker) = (client(&cluster).await, client(&cluster).await);
-    let free = inspect(&onlooker).await;
+    let (quorum, observer) = (client(&cluster).await, client(&cluster).await);
+    let free = inspect(&observer).await;
     assert_eq!((free.state(), free.holder(), free.holds()), (LockState::Free, None, 0));
     assert_eq!(free.remaining(), None);
 
     let lock = quorum.red_lock("r").owned_by(&Owner::new());
     let (outer, _inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
-    have_holds(cluster.servers(), "r", 2).await;
+    wait_for_holds(cluster.servers(), "r", 2).await;
     let keys = cluster.server(0).keys().await;
-    let held = inspect(&onlooker).await;
+    let held = inspect(&observer).await;
     assert_eq!(held.state(), LockState::Held);
     assert_eq!((held.holder(), held.holds()), (Some(outer.id()), 2));
     let remaining = held.remaining().unwrap();
@@ -43,46 +47,45 @@ async fn an_inspection_has_holder_holds_remaining_time_and_every_nodes_answer() 
     for node in held.nodes() {
         assert_eq!((node.holder(), node.holds(), node.is_held()), (Ok(Some(outer.id())), 2, true));
         assert!(node.remaining().unwrap() <= TTL, "{node:?}");
-        // A node whose clock has begun the next second may have voted for more.
+        // A node whose clock is in the next second may have given a larger vote.
         let token = outer.fencing_token().as_u64();
         assert!(node.counter().is_some_and(|counter| counter >= token), "{node:?}");
         assert!(node.latency().is_some_and(|latency| latency > Duration::ZERO), "{node:?}");
     }
-    assert!(free.nodes().all(|node| node.counter().is_none()), "nobody has counted yet");
-    assert_eq!(cluster.server(0).keys().await, keys, "asking changes nothing");
+    assert!(free.nodes().all(|node| node.counter().is_none()), "a counter exists before the first lock");
+    assert_eq!(cluster.server(0).keys().await, keys, "the inspection changed keys");
 }
 
-/// A node that is dead or hangs is reported as silent, and changes nothing beside.
+/// A dead or frozen node is reported without a holder. The rest of the inspection stays the same.
 #[tokio::test]
-async fn inspection_says_the_same_with_a_minority_silent() {
+async fn an_inspection_with_a_silent_minority_has_the_same_result() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let guard = quorum.red_lock("r").lock().await.unwrap();
-    have_holds(cluster.servers(), "r", 1).await;
+    wait_for_holds(cluster.servers(), "r", 1).await;
     cluster.server(1).freeze().await;
     let frozen = inspect(&quorum).await;
     assert_eq!((frozen.holder(), frozen.holds()), (Some(guard.id()), 1));
     assert_eq!(silent(&frozen), [1]);
     let timed: Vec<bool> = frozen.nodes().map(|node| node.latency().is_some()).collect();
-    assert_eq!(timed, [true, false, true], "what was not answered took no time");
+    assert_eq!(timed, [true, false, true], "only answers have a latency");
     cluster.server(1).kill().await;
     let dead = inspect(&quorum).await;
     assert!(dead.state() == LockState::Held && dead.remaining().is_some());
     assert_eq!(silent(&dead), [1]);
     guard.unlock().await.unwrap();
-    have_holds(cluster.some(0..1), "r", 0).await;
-    have_holds(cluster.some(2..3), "r", 0).await;
+    wait_for_holds(cluster.some(0..1), "r", 0).await;
+    wait_for_holds(cluster.some(2..3), "r", 0).await;
     assert_eq!(inspect(&quorum).await.state(), LockState::Free);
 }
 
-/// Where no quorum can be asked there is an error with every node's answer, and never a
-/// resource that is free.
+/// Without a quorum, an inspection is an error with the answer of each node, and never a free resource.
 #[tokio::test]
-async fn inspection_without_a_quorum_is_an_error_and_never_free() {
+async fn an_inspection_without_a_quorum_is_an_error_and_never_free() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let guard = quorum.red_lock("r").lock().await.unwrap();
-    have_holds(cluster.servers(), "r", 1).await;
+    wait_for_holds(cluster.servers(), "r", 1).await;
     for server in cluster.some(0..2) {
         server.kill().await;
     }
@@ -95,10 +98,10 @@ async fn inspection_without_a_quorum_is_an_error_and_never_free() {
     drop(guard);
 }
 
-/// Votes of contenders are no lock; silent nodes that decide are no answer; keys of another
-/// kind are no vote.
+/// Split votes are "free". If silent nodes could decide, the state is "unclear". A key of another type counts
+/// as no vote.
 #[tokio::test]
-async fn inspection_tells_free_held_and_unclear_apart() {
+async fn an_inspection_distinguishes_free_held_and_unclear() {
     let cluster = Cluster::start(5).await;
     let quorum = client(&cluster).await;
     for (server, owner) in cluster.servers().iter().zip(["a:1", "a:1", "b:1", "b:1"]) {
@@ -111,7 +114,7 @@ async fn inspection_tells_free_held_and_unclear_apart() {
     cluster.server(4).command(&["SET", "r", "a string"]).await;
     let held = inspect(&quorum).await;
     assert_eq!(held.holder().map(ToString::to_string), Some("a:1".to_owned()));
-    assert!(held.remaining().unwrap() <= TTL / 2, "a quorum lasts as long as the shortest of it");
+    assert!(held.remaining().unwrap() <= TTL / 2, "the remaining time is not the shortest of the quorum");
     let last = held.nodes().last().map(NodeInspection::holder);
     assert_eq!(last, Some(Err(&NodeError::WrongType)));
 
@@ -120,13 +123,13 @@ async fn inspection_tells_free_held_and_unclear_apart() {
     assert_eq!((unclear.state(), unclear.holder()), (LockState::Unclear, None));
 }
 
-/// For people, who read the list of connections, an error, or an inspection.
+/// Labels are for people: the servers list them for connections, and errors and inspections show them.
 #[tokio::test]
-async fn a_label_is_seen_at_the_servers_in_inspections_and_in_refusals() {
+async fn servers_inspections_and_errors_show_the_label() {
     let cluster = Cluster::start(3).await;
     let labelled = builder(&cluster).label("web 7").connect().await.unwrap();
     let guard = labelled.red_lock("r").lock().await.unwrap();
-    have_holds(cluster.servers(), "r", 1).await;
+    wait_for_holds(cluster.servers(), "r", 1).await;
     for server in cluster.servers() {
         let clients: String = server.query(cmd("CLIENT").arg("LIST")).await;
         assert!(clients.contains(" name=redquorum/web_7 "), "{clients}");
@@ -144,7 +147,8 @@ async fn a_label_is_seen_at_the_servers_in_inspections_and_in_refusals() {
     }
     next.lock().await.unwrap().unlock().await.unwrap();
     for server in cluster.servers() {
-        eventually(SOON, "it is asked to lock and to unlock", async || calls(server).await == 2).await;
+        eventually(SOON, "the server has executed a lock and an unlock", async || calls(server).await == 2)
+            .await;
         let stats = server.info("commandstats").await;
         assert!(!stats.contains("cmdstat_client") && !stats.contains("cmdstat_hello"), "{stats}");
     }
@@ -156,7 +160,8 @@ async fn a_label_is_seen_at_the_servers_in_inspections_and_in_refusals() {
     assert!(refused.to_string().contains(&holder), "{refused}");
 }
 
-/// Anybody who may write keys may write there what a terminal would obey.
+/// Any client of the server can write control characters into a key. A terminal that shows them would execute
+/// them.
 #[tokio::test]
 async fn a_planted_lease_id_has_no_label_and_is_shown_escaped() {
     let cluster = Cluster::start(3).await;
@@ -187,16 +192,16 @@ async fn a_force_unlock_wakes_a_waiter_and_ends_the_lease() {
     let cluster = Cluster::start(3).await;
     let (quorum, operator) = (client(&cluster).await, client(&cluster).await);
     let waiter = client(&cluster).await;
-    is_woken("the force-unlock wakes the waiter", async || {
+    repeat_until_woken("the force-unlock wakes the waiter", async || {
         let guard = quorum.red_lock("r").lock().await.unwrap();
-        have_holds(cluster.servers(), "r", 1).await;
+        wait_for_holds(cluster.servers(), "r", 1).await;
         let lock = waiter.red_lock("r").options(RARE_POLLS);
         let begin = Instant::now();
         let waiting = tokio::spawn(async move { (lock.lock().await.unwrap(), begin.elapsed()) });
-        have_waiters(&cluster, "r", 1).await;
+        wait_for_queue_entries(&cluster, "r", 1).await;
         assert_eq!(admin::force_unlock(&operator, "r").await.unwrap().done(), 3);
-        // Long before the ttl.
-        let woken = tokio::time::timeout(TTL / 10, waiting).await.expect("the waiter sleeps on");
+        // Much earlier than the end of the ttl.
+        let woken = tokio::time::timeout(TTL / 10, waiting).await.expect("the waiter was not woken");
         let (next, waited) = woken.unwrap();
         assert!(next.fencing_token() > guard.fencing_token());
         assert!(guard.renew().await.is_err(), "a lease that was force-unlocked is not renewed");
@@ -205,19 +210,19 @@ async fn a_force_unlock_wakes_a_waiter_and_ends_the_lease() {
         let seen = inspect(&operator).await;
         assert_eq!(seen.holder(), Some(next.id()), "the old guard does not touch the next lease");
         next.unlock().await.unwrap();
-        have_holds(cluster.servers(), "r", 0).await;
+        wait_for_holds(cluster.servers(), "r", 0).await;
         waited
     })
     .await;
 }
 
 #[tokio::test]
-async fn force_unlock_of_a_lease_that_nobody_takes_over_is_not_healed_by_its_renewals() {
+async fn a_renewal_does_not_restore_a_force_unlocked_lease() {
     let cluster = Cluster::start(3).await;
     let (quorum, operator) = (client(&cluster).await, client(&cluster).await);
     let guard = quorum.red_lock("r").lock().await.unwrap();
-    have_holds(cluster.servers(), "r", 1).await;
-    eventually(SOON, "its client listens everywhere", async || {
+    wait_for_holds(cluster.servers(), "r", 1).await;
+    eventually(SOON, "the client is subscribed on all servers", async || {
         let mut listening = 0;
         for server in cluster.servers() {
             let channels = server.command(&["PUBSUB", "CHANNELS", "*redquorum:force_unlocked:*"]).await;
@@ -227,8 +232,8 @@ async fn force_unlock_of_a_lease_that_nobody_takes_over_is_not_healed_by_its_ren
     })
     .await;
     admin::force_unlock(&operator, "r").await.unwrap();
-    // Its next renewal would be later.
-    let lost = tokio::time::timeout(TTL / 10, guard.lost()).await.expect("it is told");
+    // Earlier than the next renewal.
+    let lost = tokio::time::timeout(TTL / 10, guard.lost()).await.expect("the loss is reported");
     assert_eq!(lost.reason, LossReason::Revoked);
     assert!(guard.renew().await.is_err());
     assert!(!guard.is_valid());
@@ -238,23 +243,23 @@ async fn force_unlock_of_a_lease_that_nobody_takes_over_is_not_healed_by_its_ren
 }
 
 #[tokio::test]
-async fn verification_is_proven_while_a_quorum_remembers_and_unproven_once_a_majority_forgot() {
+async fn verify_proves_a_lease_while_a_quorum_remembers_it() {
     let cluster = Cluster::start(3).await;
-    // With the restart guard, nodes that forgot would not even be counted at first.
+    // With the restart guard, nodes that lost their data would abstain at first.
     let quorum = builder(&cluster).restart_guard(RestartGuard::Off).connect().await.unwrap();
     let guard = quorum.red_lock("r").lock().await.unwrap();
-    have_holds(cluster.servers(), "r", 1).await;
+    wait_for_holds(cluster.servers(), "r", 1).await;
     assert_eq!(guard.verify().await, Ok(true));
     cluster.server(0).command(&["FLUSHALL"]).await;
     assert_eq!(guard.verify().await, Ok(true));
     cluster.server(1).command(&["FLUSHALL"]).await;
-    // Again and again: what was forgotten does not come to be known by being asked for.
+    // Repeated, because asking must not make the nodes learn the lost counter.
     for _ in 0..3 {
         assert_eq!(guard.verify().await, Ok(false));
     }
-    assert!(guard.is_valid(), "unproven is not lost");
+    assert!(guard.is_valid(), "an unproven lease is still valid");
     guard.unlock().await.unwrap();
-    eventually(TTL / 3, "the next lease is proven again", async || {
+    eventually(TTL / 3, "the next lease is proven", async || {
         let next = quorum.red_lock("r").lock().await.unwrap();
         next.verify().await == Ok(true)
     })
@@ -265,7 +270,7 @@ async fn inspect(quorum: &Quorum) -> Inspection {
     quorum.inspect("r").await.unwrap()
 }
 
-/// The numbers of the nodes that did not say.
+/// Returns the indices of the nodes that did not answer.
 fn silent(inspection: &Inspection) -> Vec<usize> {
     let nodes = inspection.nodes().enumerate();
     nodes.filter(|(_, node)| node.holder().is_err()).map(|(number, _)| number).collect()

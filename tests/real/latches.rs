@@ -1,4 +1,5 @@
-//! Latches on real servers.
+//! Latches on real servers: arrivals open a latch although servers hang or lose their data, and wrong counts
+//! are errors.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use redquorum_tests::{Cluster, eventually};
 use super::servers::{SOON, client};
 
 #[tokio::test]
-async fn it_opens_for_all_who_wait_though_a_server_stops_and_another_loses_its_data() {
+async fn a_latch_opens_although_one_server_hangs_and_one_loses_its_data() {
     let cluster = Cluster::start(5).await;
     let clients = join_all((0..8).map(|_| client(&cluster))).await;
     let latches: Vec<_> = clients.iter().map(|quorum| quorum.latch("{l}:1", 8)).collect();
@@ -24,8 +25,8 @@ async fn it_opens_for_all_who_wait_though_a_server_stops_and_another_loses_its_d
                 _ => {}
             }
             if number < 7 {
-                // Three servers are left, of which none may be slow for it.
-                eventually(SOON, "those who have arrived are known", async || {
+                // Only three servers still have all arrivals, so each of them has to answer.
+                eventually(SOON, "the latch counts the arrivals", async || {
                     latch.arrivals().await == Ok(number as u32 + 1)
                 })
                 .await;
@@ -40,7 +41,7 @@ async fn it_opens_for_all_who_wait_though_a_server_stops_and_another_loses_its_d
 }
 
 #[tokio::test]
-async fn another_count_and_a_key_of_another_kind_are_errors() {
+async fn another_count_and_a_key_of_another_type_are_errors() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     quorum.latch("l", 3).retention(Duration::from_secs(60)).arrive_as("a").await.unwrap();
@@ -56,9 +57,9 @@ async fn another_count_and_a_key_of_another_kind_are_errors() {
     assert!(wrong.to_string().contains("WRONGTYPE"), "{wrong}");
 }
 
-/// The longest answers that there are: all but one of a thousand ids of the greatest length.
+/// The longest possible answers: all but one of the 1,024 ids have the maximum length.
 #[tokio::test]
-async fn a_thousand_arrivals_with_long_ids_are_told() {
+async fn a_thousand_arrivals_with_long_ids_are_counted() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let latch = quorum.latch("l", 1_024);

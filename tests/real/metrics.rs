@@ -1,4 +1,5 @@
-//! What is measured on real servers, where connections break and nodes forget.
+//! Metrics on real servers, for events that nodes in memory do not have: broken connections, quarantines and
+//! unconfirmed unlocks.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,20 +11,23 @@ use redquorum_tests::{Cluster, Server, eventually};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::figures::{
-    CONNECTIONS, Figures, MARGIN, QUARANTINED, RECONNECTS, UNLOCKS_PENDING, VOTES, measured,
+    CONNECTIONS, Figures, MARGIN, QUARANTINED, RECONNECTS, UNLOCKS_PENDING, VOTES, run_with_recorder,
 };
 
+/// The deadline for what should happen at once, on a machine under load.
 const SOON: Duration = Duration::from_secs(20);
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
+/// Returns settings that admit new nodes.
 fn builder(cluster: &Cluster) -> QuorumBuilder {
     Quorum::builder().nodes(cluster.urls()).admit_new_nodes().ttl(Duration::from_secs(3))
 }
 
-async fn becomes(figures: &Figures, name: &str, server: &Server, value: f64) {
+/// Waits until the metric of this node has the value.
+async fn wait_for_value(figures: &Figures, name: &str, server: &Server, value: f64) {
     let node = format!("127.0.0.1:{}", server.port());
     let what = format!("{name} of {node} is {value}");
     eventually(SOON, &what, async || figures.sum(name, &[("node", &node)]) == value).await;
@@ -31,24 +35,24 @@ async fn becomes(figures: &Figures, name: &str, server: &Server, value: f64) {
 
 #[test]
 fn a_server_that_restarts_empty_shows_in_connections_and_quarantine() {
-    measured(&runtime(), async |figures| {
+    run_with_recorder(&runtime(), async |figures| {
         let cluster = Cluster::start(3).await;
-        // Clients that trust nobody: an empty server is one that has forgotten.
+        // The next client does not admit new nodes, so it treats an empty server as one that lost its data.
         builder(&cluster).connect().await.unwrap().shutdown().await;
         let builder = Quorum::builder().nodes(cluster.urls());
         let quorum = builder.connect().await.unwrap();
         let server = cluster.server(0);
-        becomes(&figures, CONNECTIONS, server, 1.0).await;
-        becomes(&figures, QUARANTINED, server, 0.0).await;
+        wait_for_value(&figures, CONNECTIONS, server, 1.0).await;
+        wait_for_value(&figures, QUARANTINED, server, 0.0).await;
         server.kill().await;
-        becomes(&figures, CONNECTIONS, server, 0.0).await;
-        assert_eq!(figures.sum(CONNECTIONS, &[]), 2.0, "the others are as before");
+        wait_for_value(&figures, CONNECTIONS, server, 0.0).await;
+        assert_eq!(figures.sum(CONNECTIONS, &[]), 2.0, "the other connections stay");
         server.restart_empty().await;
-        becomes(&figures, CONNECTIONS, server, 1.0).await;
-        becomes(&figures, RECONNECTS, server, 1.0).await;
-        becomes(&figures, QUARANTINED, server, 1.0).await;
+        wait_for_value(&figures, CONNECTIONS, server, 1.0).await;
+        wait_for_value(&figures, RECONNECTS, server, 1.0).await;
+        wait_for_value(&figures, QUARANTINED, server, 1.0).await;
         quorum.red_lock("lock:r").lock().await.unwrap().unlock().await.unwrap();
-        assert_eq!(figures.sum(QUARANTINED, &[]), 1.0, "the others vote");
+        assert_eq!(figures.sum(QUARANTINED, &[]), 1.0, "the other nodes vote");
         assert!(figures.sum(VOTES, &[("answer", "abstained")]) <= 1.0);
         quorum.shutdown().await;
         assert_eq!(figures.sum(CONNECTIONS, &[]), 0.0);
@@ -57,25 +61,25 @@ fn a_server_that_restarts_empty_shows_in_connections_and_quarantine() {
 
 #[test]
 fn an_unlock_is_pending_until_the_server_has_confirmed_it() {
-    measured(&runtime(), async |figures| {
+    run_with_recorder(&runtime(), async |figures| {
         let cluster = Cluster::start(3).await;
         let quorum = builder(&cluster).connect().await.unwrap();
         let guard = quorum.red_lock("lock:r").lock().await.unwrap();
         let frozen = cluster.server(2);
         frozen.freeze().await;
         guard.unlock().await.unwrap();
-        becomes(&figures, UNLOCKS_PENDING, frozen, 1.0).await;
+        wait_for_value(&figures, UNLOCKS_PENDING, frozen, 1.0).await;
         frozen.thaw().await;
-        becomes(&figures, UNLOCKS_PENDING, frozen, 0.0).await;
+        wait_for_value(&figures, UNLOCKS_PENDING, frozen, 0.0).await;
         assert_eq!(figures.sum(UNLOCKS_PENDING, &[]), 0.0);
         quorum.shutdown().await;
     });
 }
 
-/// Everything that is measured, and what a run tells of it.
+/// The recorded names, types and labels equal those of `metrics::ALL`.
 #[test]
 fn a_run_records_exactly_the_documented_metrics() {
-    measured(&runtime(), async |figures| {
+    run_with_recorder(&runtime(), async |figures| {
         let cluster = Cluster::start(3).await;
         let quorum = builder(&cluster).connect().await.unwrap();
         let renewed = quorum
@@ -97,7 +101,7 @@ fn a_run_records_exactly_the_documented_metrics() {
         latch.wait().await.unwrap();
         quorum.shutdown().await;
 
-        let told = figures.told();
+        let recorded = figures.recorded();
         let documented: BTreeMap<_, _> = ALL
             .iter()
             .map(|metric| {
@@ -110,7 +114,7 @@ fn a_run_records_exactly_the_documented_metrics() {
                 (metric.name.to_owned(), (kind.to_owned(), labels))
             })
             .collect();
-        assert_eq!(told, documented);
+        assert_eq!(recorded, documented);
         let described = figures.page();
         for metric in ALL {
             let help = format!("# HELP {} {}", metric.name, metric.help);

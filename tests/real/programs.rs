@@ -16,7 +16,7 @@ use sources::{
     startup_barrier, two_quorums,
 };
 
-/// Three servers, and two clients that stand for two processes.
+/// Starts three servers, and two clients that stand for two processes.
 async fn two_clients() -> (Cluster, [Quorum; 2]) {
     let cluster = Cluster::start(3).await;
     let clients = [client(&cluster).await, client(&cluster).await];
@@ -30,13 +30,13 @@ async fn a_service_charges_invoices_under_locks() {
 }
 
 #[tokio::test]
-async fn one_instance_leads_and_another_follows() {
+async fn an_instance_leads_and_another_follows() {
     let (_cluster, clients) = two_clients().await;
     leader_health::run(clients).await.unwrap();
 }
 
 #[tokio::test]
-async fn many_instances_read_prices_and_one_refreshes_them() {
+async fn many_instances_read_prices_and_one_instance_refreshes() {
     let (_cluster, clients) = two_clients().await;
     price_cache::run(clients).await.unwrap();
 }
@@ -54,7 +54,7 @@ async fn batches_of_transfers_lose_no_update() {
 }
 
 #[tokio::test]
-async fn no_shard_serves_before_all_have_loaded() {
+async fn no_shard_serves_before_all_shards_have_loaded() {
     let (_cluster, clients) = two_clients().await;
     startup_barrier::run(clients).await.unwrap();
 }

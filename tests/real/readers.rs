@@ -1,4 +1,7 @@
-//! Readers and writers on real servers.
+//! Read/write locks on real servers.
+//!
+//! Promises: readers share the resource and exclude writers, a writer excludes all others, waiting writers go
+//! before newer readers, and no key remains.
 
 use std::{
     sync::{
@@ -16,7 +19,7 @@ use tokio::sync::Barrier;
 
 use super::servers::{SOON, client};
 
-/// Everything on a server that is about this resource and would keep anybody from it.
+/// Whether no server has a key that locks the resource for a reader or a writer.
 async fn is_free(cluster: &Cluster, resource: &str) -> bool {
     let readers = format!("redquorum:readers:{{{resource}}}");
     for server in cluster.servers() {
@@ -29,7 +32,7 @@ async fn is_free(cluster: &Cluster, resource: &str) -> bool {
 }
 
 #[tokio::test]
-async fn readers_of_several_clients_share_what_a_writer_has_alone() {
+async fn readers_of_several_clients_share_and_a_writer_excludes() {
     let cluster = Cluster::start(3).await;
     let clients = [client(&cluster).await, client(&cluster).await, client(&cluster).await];
     let [one, other, third] = clients.each_ref().map(|quorum| quorum.rw_lock("r"));
@@ -44,7 +47,7 @@ async fn readers_of_several_clients_share_what_a_writer_has_alone() {
     let reader = writer.downgrade().await.unwrap();
     assert!(other.read().await.unwrap().fencing_token() >= reader.fencing_token());
     reader.unlock().await.unwrap();
-    eventually(SOON, "nothing is left", async || is_free(&cluster, "r").await).await;
+    eventually(SOON, "no key of the lock remains", async || is_free(&cluster, "r").await).await;
 }
 
 #[tokio::test]
@@ -63,12 +66,12 @@ async fn names_with_braces_are_read_and_written() {
         });
         join_all(reading.collect::<Vec<_>>()).await.into_iter().for_each(Result::unwrap);
         lock.write().await.unwrap().downgrade().await.unwrap().unlock().await.unwrap();
-        eventually(SOON, "nothing is left", async || is_free(&cluster, name).await).await;
+        eventually(SOON, "no key of the lock remains", async || is_free(&cluster, name).await).await;
     }
 }
 
 #[tokio::test]
-async fn inspection_tells_readers_from_writers() {
+async fn an_inspection_distinguishes_readers_and_writers() {
     let cluster = Cluster::start(3).await;
     let (quorum, other) = (client(&cluster).await, client(&cluster).await);
     let readers = [quorum.rw_lock("r").read().await.unwrap(), other.rw_lock("r").read().await.unwrap()];
@@ -90,11 +93,11 @@ async fn inspection_tells_readers_from_writers() {
 async fn a_process_that_is_killed_reads_no_longer_than_its_ttl() {
     const TTL: Duration = Duration::from_secs(2);
     let cluster = Cluster::start(3).await;
-    let (gone, kept, quorum) = (client(&cluster).await, client(&cluster).await, client(&cluster).await);
-    // As one that is killed, it neither renews nor unlocks.
+    let (killed, kept, quorum) = (client(&cluster).await, client(&cluster).await, client(&cluster).await);
+    // Like a killed process, a forgotten guard neither renews nor unlocks.
     let renewed = LockOptions::new().ttl(TTL);
     let fixed = renewed.clone().without_renewal();
-    std::mem::forget(gone.rw_lock("r").options(fixed).read().await.unwrap());
+    std::mem::forget(killed.rw_lock("r").options(fixed).read().await.unwrap());
     let kept = kept.rw_lock("r").options(renewed).read().await.unwrap();
     tokio::time::timeout(TTL * 2, kept.lost()).await.unwrap_err();
     let writing = tokio::spawn(async move { quorum.rw_lock("r").write().await.unwrap() });
@@ -102,10 +105,10 @@ async fn a_process_that_is_killed_reads_no_longer_than_its_ttl() {
     drop(tokio::time::timeout(SOON, writing).await.unwrap().unwrap());
 }
 
-/// Sixteen clients, a hundred rounds each, reading and writing at random: a writer finds nobody, a
-/// reader no writer, and some readers each other.
+/// Sixteen clients read and write at random, a hundred rounds each. A writer meets no other holder, a reader
+/// meets no writer, and some readers meet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_and_writers_at_random_are_never_in_each_others_way() {
+async fn random_readers_and_writers_exclude_each_other() {
     const CLIENTS: u64 = 16;
     const ROUNDS: usize = 100;
     let cluster = Cluster::start(5).await;
@@ -120,20 +123,24 @@ async fn readers_and_writers_at_random_are_never_in_each_others_way() {
             for _ in 0..ROUNDS {
                 if random.random_bool(0.3) {
                     let writer = lock.write().await.unwrap();
-                    assert_eq!(inside.swap(-1_000, Ordering::SeqCst), 0, "somebody is there");
+                    assert_eq!(inside.swap(-1_000, Ordering::SeqCst), 0, "a writer met another holder");
                     let last = written.swap(writer.fencing_token().as_u64(), Ordering::SeqCst);
                     assert!(writer.fencing_token().as_u64() > last);
                     tokio::task::yield_now().await;
-                    assert_eq!(inside.swap(0, Ordering::SeqCst), -1_000, "somebody came");
+                    assert_eq!(
+                        inside.swap(0, Ordering::SeqCst),
+                        -1_000,
+                        "another holder entered beside a writer"
+                    );
                     writer.unlock().await.unwrap();
                 } else {
                     let reader = lock.read().await.unwrap();
                     let readers = inside.fetch_add(1, Ordering::SeqCst) + 1;
-                    assert!(readers > 0, "somebody writes");
+                    assert!(readers > 0, "a reader met a writer");
                     most.fetch_max(readers, Ordering::SeqCst);
                     assert!(reader.fencing_token().as_u64() > written.load(Ordering::SeqCst));
                     tokio::task::yield_now().await;
-                    assert!(inside.fetch_sub(1, Ordering::SeqCst) > 0, "somebody writes");
+                    assert!(inside.fetch_sub(1, Ordering::SeqCst) > 0, "a reader met a writer");
                     reader.unlock().await.unwrap();
                 }
             }
@@ -142,12 +149,12 @@ async fn readers_and_writers_at_random_are_never_in_each_others_way() {
     for task in tasks.collect::<Vec<_>>() {
         task.await.unwrap();
     }
-    assert!(most.load(Ordering::SeqCst) > 1, "readers were never together");
-    eventually(SOON, "nothing is left", async || is_free(&cluster, "r").await).await;
+    assert!(most.load(Ordering::SeqCst) > 1, "no two readers held the lock together");
+    eventually(SOON, "no key of the lock remains", async || is_free(&cluster, "r").await).await;
 }
 
 #[tokio::test]
-async fn a_writer_waits_for_the_readers_before_it_and_a_stream_of_new_ones_for_the_writer() {
+async fn a_writer_waits_for_earlier_readers_and_later_readers_for_the_writer() {
     let cluster = Cluster::start(3).await;
     let clients = join_all((0..5).map(|_| client(&cluster))).await;
     let held = clients[0].rw_lock("r").read().await.unwrap();
@@ -163,7 +170,10 @@ async fn a_writer_waits_for_the_readers_before_it_and_a_stream_of_new_ones_for_t
     })
     .await;
     for quorum in &clients[2..] {
-        assert!(quorum.rw_lock("r").try_read().await.unwrap().is_none(), "a writer waits");
+        assert!(
+            quorum.rw_lock("r").try_read().await.unwrap().is_none(),
+            "a newcomer read while a writer waits"
+        );
     }
     let late = clients[2].rw_lock("r");
     let reading = tokio::spawn(async move { late.read().await.unwrap() });
@@ -175,7 +185,7 @@ async fn a_writer_waits_for_the_readers_before_it_and_a_stream_of_new_ones_for_t
 }
 
 #[tokio::test]
-async fn force_ends_every_reader() {
+async fn a_force_unlock_ends_all_readers() {
     let cluster = Cluster::start(3).await;
     let clients = join_all((0..4).map(|_| client(&cluster))).await;
     let ttl = Duration::from_secs(3);
@@ -191,7 +201,7 @@ async fn force_ends_every_reader() {
         assert_eq!(lost.reason, LossReason::Revoked);
     }
     drop::<Vec<ReadGuard>>(readers);
-    eventually(SOON, "nothing is left", async || is_free(&cluster, "r").await).await;
+    eventually(SOON, "no key of the lock remains", async || is_free(&cluster, "r").await).await;
 }
 
 #[tokio::test]

@@ -1,4 +1,8 @@
-//! Locks of ours and of Redisson-shaped clients contend for one resource on one server.
+//! Locks of redquorum (`RedLock`) beside locks of Redisson (`RLock`) for the same resource, on one real
+//! server. `client.rs` sends the scripts of Redisson.
+//!
+//! Promises: locks of both kinds exclude each other, and an unlock of either kind wakes waiters of the other
+//! kind at once.
 
 use std::{
     sync::{
@@ -14,38 +18,39 @@ use redquorum_tests::{Cluster, Stopwatch, eventually};
 use tokio::task::JoinHandle;
 
 use self::client::{RLock, Redisson, Wake};
-use super::servers::{RARE_POLLS, SOON, client, have_subscribers, is_woken, owners, subscribers};
+use super::servers::{
+    RARE_POLLS, SOON, client, owners, repeat_until_woken, subscribers, wait_for_subscribers,
+};
 
 mod client;
 mod endings;
 
-/// Redisson's default, and ours: nothing here lasts as long.
+/// The default ttl of both libraries. No step of these tests takes as long.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Longer than it takes to wake a waiter, and shorter than a ttl.
-const AT_ONCE: Duration = Duration::from_millis(400);
+/// Longer than a waiter needs to wake, and much shorter than a ttl.
+const MAX_HAND_OVER: Duration = Duration::from_millis(400);
 
-/// Names as they come, and as clusters want them: with braces, the names derived from them are
-/// others.
+/// Names without and with braces. Keys that derive from a name with braces have another form.
 const RESOURCES: [&str; 3] = ["invoice:42", "{orders}:7", "half{open"];
 
 #[tokio::test]
-async fn ours_waits_for_its_lock_and_is_woken_at_once_by_its_unlock() {
+async fn a_red_lock_waits_for_an_rlock_and_is_woken_by_its_unlock() {
     let cluster = Cluster::start(1).await;
     let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
     for resource in RESOURCES {
-        is_woken("its unlock wakes ours", async || {
-            let theirs = redisson.lock(resource, 1);
-            assert_eq!(theirs.lock().await, Wake::Free);
+        repeat_until_woken("the unlock of the RLock wakes the RedLock", async || {
+            let rlock = redisson.lock(resource, 1);
+            assert_eq!(rlock.lock().await, Wake::Free);
             assert!(quorum.red_lock(resource).try_lock().await.unwrap().is_none());
             let begin = Instant::now();
-            let ours = wait_of_ours(quorum.red_lock(resource));
-            have_subscribers(cluster.server(0), resource, 1).await;
-            assert!(!ours.is_finished());
+            let red_lock = wait_for_red_lock(quorum.red_lock(resource));
+            wait_for_subscribers(cluster.server(0), resource, 1).await;
+            assert!(!red_lock.is_finished());
             let start = Stopwatch::start();
-            assert_eq!(theirs.unlock().await, Some(true));
-            let end = ours.await.unwrap();
-            at_once(start);
+            assert_eq!(rlock.unlock().await, Some(true));
+            let end = red_lock.await.unwrap();
+            assert_prompt(start);
             end - begin
         })
         .await;
@@ -53,34 +58,34 @@ async fn ours_waits_for_its_lock_and_is_woken_at_once_by_its_unlock() {
 }
 
 #[tokio::test]
-async fn it_waits_for_our_lock_and_is_woken_at_once_by_our_unlock() {
+async fn an_rlock_waits_for_a_red_lock_and_is_woken_by_its_unlock() {
     let cluster = Cluster::start(1).await;
     let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
     for (resource, is_dropped) in RESOURCES.into_iter().zip([false, false, true]) {
-        let ours = quorum.red_lock(resource).lock().await.unwrap();
-        let theirs = redisson.lock(resource, 1);
-        assert!(theirs.try_lock().await.is_err_and(|left| left > LEASE / 2 && left <= LEASE));
-        let waiting = wait_of_theirs(theirs.clone()).await;
+        let red_lock = quorum.red_lock(resource).lock().await.unwrap();
+        let rlock = redisson.lock(resource, 1);
+        assert!(rlock.try_lock().await.is_err_and(|left| left > LEASE / 2 && left <= LEASE));
+        let waiting = wait_for_rlock(rlock.clone()).await;
         let start = Stopwatch::start();
         if is_dropped {
-            drop(ours);
+            drop(red_lock);
         } else {
-            ours.unlock().await.unwrap();
+            red_lock.unlock().await.unwrap();
         }
         let wake = waiting.await.unwrap();
         assert_eq!(wake, Wake::Message);
-        at_once(start);
-        assert_eq!(owners(cluster.server(0), resource).await, [(theirs.owner().to_owned(), 1)]);
+        assert_prompt(start);
+        assert_eq!(owners(cluster.server(0), resource).await, [(rlock.owner().to_owned(), 1)]);
     }
 }
 
 #[tokio::test]
-async fn a_group_of_ours_waits_for_each_of_its_locks_and_it_waits_for_the_group() {
+async fn a_multi_lock_and_rlocks_of_its_resources_wait_for_each_other() {
     let cluster = Cluster::start(1).await;
     let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
-    is_woken("its unlock wakes the group", async || {
-        let theirs = ["a", "c"].map(|resource| redisson.lock(resource, 1));
-        for lock in &theirs {
+    repeat_until_woken("the unlock of the RLock wakes the group", async || {
+        let rlocks = ["a", "c"].map(|resource| redisson.lock(resource, 1));
+        for lock in &rlocks {
             lock.try_lock().await.unwrap();
         }
         let group = quorum.multi_lock(["a", "b", "c"]).options(RARE_POLLS);
@@ -89,65 +94,65 @@ async fn a_group_of_ours_waits_for_each_of_its_locks_and_it_waits_for_the_group(
             let guard = group.lock().await.unwrap();
             (Instant::now(), guard)
         });
-        // The group waits for the resource that is held for longer, and then for the other.
+        // The group waits at the resource whose ttl ends later, and then at the other resource.
         eventually(SOON, "the group waits", async || {
             subscribers(cluster.server(0), "a").await + subscribers(cluster.server(0), "c").await == 1
         })
         .await;
-        assert_eq!(theirs[0].unlock().await, Some(true));
-        have_subscribers(cluster.server(0), "c", 1).await;
+        assert_eq!(rlocks[0].unlock().await, Some(true));
+        wait_for_subscribers(cluster.server(0), "c", 1).await;
         assert_eq!(redisson.lock("b", 2).try_lock().await, Ok(()), "a group that waits holds nothing");
         assert_eq!(redisson.lock("b", 2).unlock().await, Some(true));
         assert!(!waiting.is_finished());
         let start = Stopwatch::start();
-        assert_eq!(theirs[1].unlock().await, Some(true));
+        assert_eq!(rlocks[1].unlock().await, Some(true));
         let (end, group) = waiting.await.unwrap();
-        at_once(start);
+        assert_prompt(start);
         group.unlock().await.unwrap();
         end - begin
     })
     .await;
 
     let group = quorum.multi_lock(["a", "b", "c"]).lock().await.unwrap();
-    let waiting = ["a", "b", "c"].map(|resource| wait_of_theirs(redisson.lock(resource, 3)));
+    let waiting = ["a", "b", "c"].map(|resource| wait_for_rlock(redisson.lock(resource, 3)));
     let waiting = join_all(waiting).await;
     let start = Stopwatch::start();
     group.unlock().await.unwrap();
     for waiting in waiting {
         let wake = waiting.await.unwrap();
         assert_eq!(wake, Wake::Message);
-        at_once(start);
+        assert_prompt(start);
     }
 }
 
 #[tokio::test]
-async fn its_re_entrant_holds_block_ours_until_the_last_is_given_back() {
+async fn re_entrant_holds_of_an_rlock_block_a_red_lock_until_the_last_unlock() {
     let cluster = Cluster::start(1).await;
     let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
-    let theirs = redisson.lock("r", 1);
-    assert_eq!((theirs.lock().await, theirs.lock().await), (Wake::Free, Wake::Free));
+    let rlock = redisson.lock("r", 1);
+    assert_eq!((rlock.lock().await, rlock.lock().await), (Wake::Free, Wake::Free));
     let seen = quorum.inspect("r").await.unwrap();
-    assert_eq!((seen.holder().unwrap().to_string(), seen.holds()), (theirs.owner().to_owned(), 2));
-    let ours = wait_of_ours(quorum.red_lock("r"));
-    have_subscribers(cluster.server(0), "r", 1).await;
-    assert_eq!(theirs.unlock().await, Some(false));
+    assert_eq!((seen.holder().unwrap().to_string(), seen.holds()), (rlock.owner().to_owned(), 2));
+    let red_lock = wait_for_red_lock(quorum.red_lock("r"));
+    wait_for_subscribers(cluster.server(0), "r", 1).await;
+    assert_eq!(rlock.unlock().await, Some(false));
     assert!(quorum.red_lock("r").try_lock().await.unwrap().is_none());
-    assert!(!ours.is_finished());
+    assert!(!red_lock.is_finished());
     let start = Stopwatch::start();
-    assert_eq!(theirs.unlock().await, Some(true));
-    ours.await.unwrap();
-    at_once(start);
+    assert_eq!(rlock.unlock().await, Some(true));
+    red_lock.await.unwrap();
+    assert_prompt(start);
 }
 
 #[tokio::test]
-async fn our_re_entrant_holds_are_the_value_that_it_reads_and_block_it_until_the_last_is_given_back() {
+async fn re_entrant_holds_of_a_red_lock_block_an_rlock_until_the_last_unlock() {
     let cluster = Cluster::start(1).await;
     let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
     let lock = quorum.red_lock("r").owned_by(&Owner::new());
     let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
     let owner = outer.id().to_string();
     assert_eq!(owners(cluster.server(0), "r").await, [(owner.clone(), 2)]);
-    let waiting = wait_of_theirs(redisson.lock("r", 1)).await;
+    let waiting = wait_for_rlock(redisson.lock("r", 1)).await;
     inner.unlock().await.unwrap();
     assert_eq!(owners(cluster.server(0), "r").await, [(owner, 1)]);
     assert!(redisson.lock("r", 2).try_lock().await.is_err());
@@ -156,7 +161,7 @@ async fn our_re_entrant_holds_are_the_value_that_it_reads_and_block_it_until_the
     outer.unlock().await.unwrap();
     let wake = waiting.await.unwrap();
     assert_eq!(wake, Wake::Message);
-    at_once(start);
+    assert_prompt(start);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -167,20 +172,20 @@ async fn clients_of_both_kinds_never_hold_the_resource_at_the_same_time() {
     let count = Arc::new(AtomicU32::new(0));
     let mut tasks = Vec::new();
     for _ in 0..CLIENTS {
-        let (lock, ours) = (client(&cluster).await.red_lock("r"), Arc::clone(&count));
+        let (red_lock, shared) = (client(&cluster).await.red_lock("r"), Arc::clone(&count));
         tasks.push(tokio::spawn(async move {
             for _ in 0..ROUNDS {
-                let guard = lock.lock().await.unwrap();
-                increment(&ours).await;
+                let guard = red_lock.lock().await.unwrap();
+                increment(&shared).await;
                 guard.unlock().await.unwrap();
             }
         }));
-        let (lock, theirs) = (redisson(&cluster).await.lock("r", 1), Arc::clone(&count));
+        let (rlock, shared) = (redisson(&cluster).await.lock("r", 1), Arc::clone(&count));
         tasks.push(tokio::spawn(async move {
             for _ in 0..ROUNDS {
-                lock.lock().await;
-                increment(&theirs).await;
-                assert_eq!(lock.unlock().await, Some(true));
+                rlock.lock().await;
+                increment(&shared).await;
+                assert_eq!(rlock.unlock().await, Some(true));
             }
         }));
     }
@@ -188,13 +193,13 @@ async fn clients_of_both_kinds_never_hold_the_resource_at_the_same_time() {
         task.await.unwrap();
     }
     assert_eq!(count.load(Ordering::Relaxed), 2 * CLIENTS * ROUNDS);
-    eventually(SOON, "nobody is left subscribed", async || {
+    eventually(SOON, "no client is subscribed", async || {
         cluster.server(0).query::<Vec<String>>(redis::cmd("PUBSUB").arg("CHANNELS")).await.is_empty()
     })
     .await;
 }
 
-/// As careless as can be: only a lock keeps two of them from losing one.
+/// Increments by a read and a write. Without a lock, concurrent increments would be lost.
 async fn increment(count: &AtomicU32) {
     let before = count.load(Ordering::Relaxed);
     tokio::task::yield_now().await;
@@ -205,8 +210,8 @@ async fn redisson(cluster: &Cluster) -> Redisson {
     Redisson::connect(cluster.server(0), LEASE).await
 }
 
-/// The time that our waiter had the lock, which is unlocked then.
-fn wait_of_ours(lock: RedLock) -> JoinHandle<Instant> {
+/// Starts a waiter of redquorum that unlocks again. Returns the time at which it had the lock.
+fn wait_for_red_lock(lock: RedLock) -> JoinHandle<Instant> {
     let lock = lock.options(RARE_POLLS);
     tokio::spawn(async move {
         let guard = lock.lock().await.unwrap();
@@ -216,16 +221,21 @@ fn wait_of_ours(lock: RedLock) -> JoinHandle<Instant> {
     })
 }
 
-/// What woke it to have the lock, which it keeps. Returns once it sleeps: a release that
-/// comes between its subscription and its second try wakes nobody.
-async fn wait_of_theirs(lock: RLock) -> JoinHandle<Wake> {
+/// Starts a waiter of Redisson that keeps the lock. Returns what woke it.
+///
+/// Waits until the waiter sleeps, because a release between its subscription and its second try sends no
+/// notice to it.
+async fn wait_for_rlock(lock: RLock) -> JoinHandle<Wake> {
     let waiter = lock.clone();
     let waiting = tokio::spawn(async move { waiter.lock().await });
-    tokio::time::timeout(SOON, lock.sleeps()).await.expect("it waits for what is held");
+    tokio::time::timeout(SOON, lock.wait_until_asleep())
+        .await
+        .expect("the RLock waits for the held resource");
     waiting
 }
 
+/// Asserts that the hand-over since `start` was prompt.
 #[track_caller]
-fn at_once(start: Stopwatch) {
-    assert!(start.undelayed() < AT_ONCE, "the hand-over took {start:?}");
+fn assert_prompt(start: Stopwatch) {
+    assert!(start.undelayed() < MAX_HAND_OVER, "the hand-over took {start:?}");
 }

@@ -20,7 +20,7 @@ const TTL: Duration = Duration::from_secs(3);
 /// The user whose password changes. The fixture stays in charge of the servers.
 const USER: &str = "locker";
 
-async fn on_all(cluster: &Cluster, command: &[&str]) {
+async fn command_all(cluster: &Cluster, command: &[&str]) {
     for server in cluster.servers() {
         server.command(command).await;
     }
@@ -29,13 +29,13 @@ async fn on_all(cluster: &Cluster, command: &[&str]) {
 async fn cluster_with_user(password: &str) -> Cluster {
     let cluster = Cluster::start_with(3, ServerOptions::default()).await;
     let rules = [&["ACL", "SETUSER", USER, "on", "~*", "&*", "+@all"][..], &[password]].concat();
-    on_all(&cluster, &rules).await;
+    command_all(&cluster, &rules).await;
     cluster
 }
 
 /// Waits until every server has a connection of the user, and this is so after all former connections were closed.
-async fn connected_anew(cluster: &Cluster) {
-    on_all(cluster, &["CLIENT", "KILL", "USER", USER]).await;
+async fn wait_until_reconnected(cluster: &Cluster) {
+    command_all(cluster, &["CLIENT", "KILL", "USER", USER]).await;
     for server in cluster.servers() {
         let is_connected = async || {
             let clients: String = server.query(&redis::cmd("CLIENT").arg("LIST").clone()).await;
@@ -46,17 +46,17 @@ async fn connected_anew(cluster: &Cluster) {
 }
 
 /// Waits for longer than the ttl.
-async fn is_renewed(guard: &LockGuard) {
+async fn assert_renewed(guard: &LockGuard) {
     let lost = timeout(TTL * 2, guard.lost()).await;
     assert!(lost.is_err(), "{lost:?}");
 }
 
 /// The steps of the page, in their order.
 async fn rotate(cluster: &Cluster, move_clients: impl FnOnce()) {
-    on_all(cluster, &["ACL", "SETUSER", USER, ">second"]).await;
+    command_all(cluster, &["ACL", "SETUSER", USER, ">second"]).await;
     move_clients();
-    on_all(cluster, &["ACL", "SETUSER", USER, "<first"]).await;
-    connected_anew(cluster).await;
+    command_all(cluster, &["ACL", "SETUSER", USER, "<first"]).await;
+    wait_until_reconnected(cluster).await;
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn a_rotation_of_the_password_costs_no_lease_if_a_provider_gives_the_prese
         .unwrap();
     let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     rotate(&cluster, || *password.lock().unwrap() = "second").await;
-    is_renewed(&guard).await;
+    assert_renewed(&guard).await;
     assert_eq!(quorum.health().await.voting(), 3);
     guard.unlock().await.unwrap();
 }
@@ -103,8 +103,8 @@ async fn a_provider_that_fails_or_panics_meanwhile_costs_no_lease_while_the_serv
         .await
         .unwrap();
     let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
-    connected_anew(&cluster).await;
-    is_renewed(&guard).await;
+    wait_until_reconnected(&cluster).await;
+    assert_renewed(&guard).await;
     assert!(calls.load(Ordering::SeqCst) >= 6);
     assert_eq!(quorum.health().await.voting(), 3);
     guard.unlock().await.unwrap();
@@ -124,11 +124,11 @@ async fn a_rotation_in_the_settings_file_costs_no_lease_although_the_file_is_gon
     let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     // Half of a file, and none: the last credentials stay.
     std::fs::write(&path, "nodes = [\"redis://loc").unwrap();
-    connected_anew(&cluster).await;
+    wait_until_reconnected(&cluster).await;
     std::fs::remove_file(&path).unwrap();
-    connected_anew(&cluster).await;
+    wait_until_reconnected(&cluster).await;
     rotate(&cluster, || write("second")).await;
-    is_renewed(&guard).await;
+    assert_renewed(&guard).await;
     assert_eq!(quorum.health().await.voting(), 3);
     guard.unlock().await.unwrap();
     std::fs::remove_file(&path).unwrap();

@@ -1,4 +1,7 @@
-//! Semaphores on real servers.
+//! Semaphores and `any_of` on real servers.
+//!
+//! Promises: no more permits than slots, all waiters are served although a server hangs, and a large
+//! semaphore costs servers little.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -14,9 +17,9 @@ use super::servers::{SOON, client};
 
 const PERMITS: u32 = 4;
 
-/// In its first round and in its last, a client keeps its permit until all permits are held.
+/// In the first and in the last round, a client keeps its permit until all permits are held.
 #[tokio::test]
-async fn sixteen_clients_never_have_a_fifth_permit_though_a_server_stops_and_all_of_them_are_served() {
+async fn sixteen_clients_share_four_permits_although_a_server_hangs() {
     const ROUNDS: usize = 12;
     let cluster = Cluster::start(5).await;
     let clients = join_all((0..16).map(|_| client(&cluster))).await;
@@ -41,7 +44,9 @@ async fn sixteen_clients_never_have_a_fifth_permit_though_a_server_stops_and_all
             }
         }
     });
-    tokio::time::timeout(SOON * 3, join_all(work)).await.expect("all are served, and every permit is in use");
+    tokio::time::timeout(SOON * 3, join_all(work))
+        .await
+        .expect("all clients are served, and all permits are in use");
     cluster.servers()[0].thaw().await;
     assert_eq!(most.into_inner(), PERMITS as usize);
     eventually(SOON, "every slot is free", async || {
@@ -51,20 +56,20 @@ async fn sixteen_clients_never_have_a_fifth_permit_though_a_server_stops_and_all
 }
 
 #[tokio::test]
-async fn a_semaphore_of_a_thousand_is_found_full_and_what_is_released_is_found_vacant() {
+async fn a_full_semaphore_of_a_thousand_is_noticed_and_so_is_a_released_slot() {
     let cluster = Cluster::start(3).await;
     let (one, other) = (client(&cluster).await, client(&cluster).await);
     let semaphore = one.semaphore("s", 1_024);
     let acquired = join_all((0..1_024).map(|_| semaphore.acquire())).await;
     let mut permits: Vec<_> = acquired.into_iter().map(Result::unwrap).collect();
-    let theirs = other.semaphore("s", 1_024);
-    assert!(theirs.try_acquire().await.unwrap().is_none());
-    assert_eq!(theirs.available_permits().await.unwrap(), 0);
+    let other_semaphore = other.semaphore("s", 1_024);
+    assert!(other_semaphore.try_acquire().await.unwrap().is_none());
+    assert_eq!(other_semaphore.available_permits().await.unwrap(), 0);
     let released = permits.swap_remove(700);
     let slot = released.slot();
     released.release().await.unwrap();
     let found = Instant::now();
-    assert_eq!(theirs.acquire().await.unwrap().slot(), slot);
+    assert_eq!(other_semaphore.acquire().await.unwrap().slot(), slot);
     assert!(found.elapsed() < SOON, "{:?}", found.elapsed());
 }
 
@@ -80,9 +85,9 @@ async fn names_with_braces_have_slots() {
     }
 }
 
-/// One of them is a key of some other kind, which no quorum locks.
+/// `a` is a string, so no quorum can lock it. `b` can still be locked.
 #[tokio::test]
-async fn a_resource_that_cannot_be_locked_keeps_nobody_from_the_others() {
+async fn any_of_locks_other_resources_although_one_cannot_be_locked() {
     let cluster = Cluster::start(3).await;
     let (one, other) = (client(&cluster).await, client(&cluster).await);
     for server in cluster.servers() {
@@ -92,12 +97,15 @@ async fn a_resource_that_cannot_be_locked_keeps_nobody_from_the_others() {
     let patience = Duration::from_millis(500);
     let any = one.any_of(["a", "b"]).options(LockOptions::new().quorum_timeout(patience));
     let mut waiting = Box::pin(any.lock());
-    assert!(tokio::time::timeout(patience * 3, &mut waiting).await.is_err(), "somebody has the other");
+    assert!(
+        tokio::time::timeout(patience * 3, &mut waiting).await.is_err(),
+        "the wait ended while another client holds b"
+    );
     drop(held);
     assert_eq!(waiting.await.unwrap().resource().to_string(), "b");
 }
 
-/// The time that each server has spent on calls of clients.
+/// Returns the time that each server has spent on requests of clients.
 async fn spent(cluster: &Cluster) -> Vec<Duration> {
     let mut spent = Vec::new();
     for server in cluster.servers() {
@@ -106,19 +114,20 @@ async fn spent(cluster: &Cluster) -> Vec<Duration> {
             let line = info.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:")));
             line.and_then(|line| line.split("usec=").nth(1)?.split(',').next()?.parse().ok()).unwrap_or(0)
         };
-        // What runs inside of a script is in its time.
+        // The time of a script includes its commands.
         spent.push(Duration::from_micros(usec("evalsha") + usec("subscribe") + usec("unsubscribe")));
     }
     spent
 }
 
-/// What the busiest server has spent since then.
+/// Returns the time that the busiest server has spent between two measurements.
 fn most_since(before: &[Duration], after: &[Duration]) -> Duration {
     after.iter().zip(before).map(|(after, before)| *after - *before).max().unwrap()
 }
 
-/// A newcomer looks at all slots and lines up; then it costs no more than its polls. The measure is what
-/// a lock with its unlock costs the same servers, for they may be fast or slow.
+/// A newcomer queries all slots and enters a queue. From then on it costs no more than its polls.
+///
+/// The unit of cost is a lock with its unlock on the same servers, because servers may be fast or slow.
 #[tokio::test]
 async fn a_newcomer_at_a_full_semaphore_of_a_thousand_costs_a_server_less_than_forty_locks() {
     const TIMES: usize = 25;
@@ -136,21 +145,21 @@ async fn a_newcomer_at_a_full_semaphore_of_a_thousand_costs_a_server_less_than_f
         }
         let semaphore = one.semaphore("s", 1_024);
         let _permits = join_all((0..1_024).map(|_| semaphore.acquire())).await;
-        let theirs = other.semaphore("s", 1_024);
+        let other_semaphore = other.semaphore("s", 1_024);
         let mut tried = Vec::new();
-        let mut lined_up = Vec::new();
+        let mut queued = Vec::new();
         for _ in 0..TIMES {
             let before = spent(&cluster).await;
-            assert!(theirs.try_acquire().await.unwrap().is_none());
+            assert!(other_semaphore.try_acquire().await.unwrap().is_none());
             let between = spent(&cluster).await;
-            assert!(theirs.try_acquire_for(Duration::from_millis(200)).await.unwrap().is_none());
+            assert!(other_semaphore.try_acquire_for(Duration::from_millis(200)).await.unwrap().is_none());
             tried.push(most_since(&before, &between));
-            lined_up.push(most_since(&between, &spent(&cluster).await));
+            queued.push(most_since(&between, &spent(&cluster).await));
         }
-        // The least, as what else the machine does makes a server slower, and nothing makes it faster.
-        let [lock, tried, lined_up] = [locks, tried, lined_up].map(|each| each.into_iter().min().unwrap());
-        let told = format!("a lock {lock:?}, a try {tried:?}, a newcomer that lines up {lined_up:?}");
-        eprintln!("{count} servers, the busiest: {told}");
-        assert!(tried.max(lined_up) <= lock * 40, "{told}");
+        // The minimum, because other load only makes a server slower.
+        let [lock, tried, queued] = [locks, tried, queued].map(|each| each.into_iter().min().unwrap());
+        let costs = format!("a lock {lock:?}, a try {tried:?}, a newcomer that enters a queue {queued:?}");
+        eprintln!("{count} servers, the busiest: {costs}");
+        assert!(tried.max(queued) <= lock * 40, "{costs}");
     }
 }

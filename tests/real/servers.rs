@@ -1,4 +1,4 @@
-//! What the tests see and do on servers behind the library's back.
+//! Queries and changes of servers that bypass the library, for the tests on real servers.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use redis::cmd;
 use redquorum::{LockOptions, Quorum, QuorumBuilder};
 use redquorum_tests::{Cluster, Server, eventually};
 
-/// Far longer than anything here takes on a machine under load, and shorter than the default ttl:
-/// what is gone by then was taken away, and did not end by itself.
+/// The deadline for what should happen at once: longer than any step takes on a machine under load, and
+/// shorter than the default ttl. If a key disappears within this time, then by an unlock, and not by its ttl.
 pub(super) const SOON: Duration = Duration::from_secs(10);
 
 /// Longer than any test.
@@ -16,31 +16,33 @@ const NEVER: Duration = Duration::from_secs(300);
 /// The earliest attempt of a waiter without a notice, after its call: half of the first poll interval.
 pub(super) const FIRST_POLL: Duration = Duration::from_millis(250);
 
-/// Fallback polls that grow rare, each at about twice the interval of the one before.
+/// Options with fallback polls that become rare: each interval is about twice the interval before.
 pub(super) const RARE_POLLS: LockOptions = LockOptions::new().poll_interval(NEVER);
 
-/// A client of all servers, with the default settings.
+/// Connects a client with the default settings to all servers.
 pub(super) async fn client(cluster: &Cluster) -> Quorum {
     builder(cluster).connect().await.unwrap()
 }
 
+/// Returns settings for all servers of a cluster.
 pub(super) fn builder(cluster: &Cluster) -> QuorumBuilder {
     Quorum::builder().admit_new_nodes().nodes(cluster.urls())
 }
 
-/// Repeats a wait, which returns the time from the waiter's call to its lock, until that time is too short for a poll:
-/// then a notice, or the end of a ttl, has woken the waiter. Beside much other work, few waits are that short.
-pub(super) async fn is_woken(what: &str, wait: impl AsyncFn() -> Duration) {
+/// Repeats a wait until the returned time, from the waiter's call to its lock, is too short for a poll. The
+/// waiter was then woken by a notice or by the end of a ttl. On a machine under load, few waits are that
+/// short.
+pub(super) async fn repeat_until_woken(what: &str, wait: impl AsyncFn() -> Duration) {
     const LONG: Duration = Duration::from_secs(60);
     eventually(LONG, what, async || wait().await < FIRST_POLL).await;
 }
 
-/// The owners of a resource on one server, with the value that stands beside each.
+/// Returns the lease ids of a resource on one server, with the holds of each.
 pub(super) async fn owners(server: &Server, resource: &str) -> Vec<(String, u32)> {
     server.query(cmd("HGETALL").arg(resource)).await
 }
 
-/// The holds of a resource's only owner on each of these servers, 0 where nobody owns it.
+/// Returns the holds of a resource's only lease on each of these servers, 0 for a server without the key.
 pub(super) async fn holds(servers: &[Server], resource: &str) -> Vec<u32> {
     let mut holds = Vec::new();
     for server in servers {
@@ -51,15 +53,15 @@ pub(super) async fn holds(servers: &[Server], resource: &str) -> Vec<u32> {
     holds
 }
 
-/// Waits until the only owner has so many holds on each of these servers, or for 0 until there is
-/// none.
-pub(super) async fn have_holds(servers: &[Server], resource: &str, count: u32) {
+/// Waits until the resource has `count` holds of one lease on each of these servers; 0 stands for a free
+/// resource.
+pub(super) async fn wait_for_holds(servers: &[Server], resource: &str, count: u32) {
     let what = format!("{resource} has {count} holds on {} servers", servers.len());
     let is_so = async || holds(servers, resource).await.iter().all(|holds| *holds == count);
     eventually(SOON, &what, is_so).await;
 }
 
-/// Gives the resource on one server to another owner, with nothing in between.
+/// Replaces the lock of a resource on one server by that of another lease id, in one atomic step.
 pub(super) async fn put_owner(server: &Server, resource: &str, owner: &str, ttl: Duration) {
     const PUT: &str = "redis.call('DEL', KEYS[1])
         redis.call('HSET', KEYS[1], ARGV[1], 1)
@@ -67,14 +69,14 @@ pub(super) async fn put_owner(server: &Server, resource: &str, owner: &str, ttl:
     server.command(&["EVAL", PUT, "1", resource, owner, &ttl.as_millis().to_string()]).await;
 }
 
-/// How long a key still lives; zero if there is none.
+/// Returns the remaining ttl of a key; zero if the key does not exist.
 pub(super) async fn remaining(server: &Server, key: &str) -> Duration {
     let remaining: i64 = server.query(cmd("PTTL").arg(key)).await;
     assert_ne!(remaining, -1, "{key} has no ttl");
     Duration::from_millis(remaining.try_into().unwrap_or(0))
 }
 
-/// How many connections of a server are subscribed to the release of a resource.
+/// Returns the number of connections of a server that are subscribed to the release notices of a resource.
 pub(super) async fn subscribers(server: &Server, resource: &str) -> u64 {
     let channel = if resource.contains('{') {
         format!("redisson_lock__channel:{resource}")
@@ -85,24 +87,24 @@ pub(super) async fn subscribers(server: &Server, resource: &str) -> u64 {
     count
 }
 
-/// Whether no connection of a server is subscribed to the release of anything. The channel on which a
-/// client hears of force stays for as long as the client lives.
-pub(super) async fn nobody_waits_for_a_release(server: &Server) -> bool {
+/// Whether no connection of a server is subscribed to release notices. The channel for force-unlocks does not
+/// count, because a client keeps that subscription until it ends.
+pub(super) async fn has_no_release_subscriber(server: &Server) -> bool {
     let channels: Vec<String> = server.query(cmd("PUBSUB").arg("CHANNELS")).await;
     channels.iter().all(|channel| channel.starts_with("redisson_lock__channel:redquorum:force_unlocked:{"))
 }
 
-/// Waits until so many connections of a server are subscribed to the release of a resource.
-pub(super) async fn have_subscribers(server: &Server, resource: &str, count: u64) {
+/// Waits until a resource has `count` subscribed connections on a server.
+pub(super) async fn wait_for_subscribers(server: &Server, resource: &str, count: u64) {
     let what = format!("{resource} has {count} subscribers");
     eventually(SOON, &what, async || subscribers(server, resource).await == count).await;
 }
 
-/// Waits until so many clients are queued for a resource.
-pub(super) async fn have_waiters(cluster: &Cluster, resource: impl AsRef<[u8]>, count: u64) {
+/// Waits until the wait queues of a resource have `count` entries on all servers together.
+pub(super) async fn wait_for_queue_entries(cluster: &Cluster, resource: impl AsRef<[u8]>, count: u64) {
     let resource = resource.as_ref();
     let queue = [b"redquorum:queue:{", resource, b"}"].concat();
-    let what = format!("{} has {count} in the queue", resource.escape_ascii());
+    let what = format!("the queue of {} has {count} entries", resource.escape_ascii());
     eventually(SOON, &what, async || {
         let mut waiting = 0;
         for server in cluster.servers() {
@@ -113,7 +115,7 @@ pub(super) async fn have_waiters(cluster: &Cluster, resource: impl AsRef<[u8]>, 
     .await;
 }
 
-/// How many requests of clients a server has executed.
+/// Returns the number of requests of clients that a server has executed.
 pub(super) async fn calls(server: &Server) -> u64 {
     let info = server.info("commandstats").await;
     let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));

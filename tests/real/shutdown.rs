@@ -1,4 +1,7 @@
-//! Shutting down while locks are being taken.
+//! Shutdowns during lock calls, on real servers.
+//!
+//! Promises: a shutdown rolls back attempts in flight, leaves no key, and waits for an unreachable server no
+//! longer than its grace period.
 
 use std::time::Duration;
 
@@ -6,8 +9,10 @@ use futures::future::join_all;
 use redquorum::{Error, Quorum, error::ClosedReason};
 use redquorum_tests::{Cluster, Server, eventually};
 
+/// The deadline for what should happen at once, on a machine under load.
 const SOON: Duration = Duration::from_secs(10);
 
+/// Whether any server has a key with this prefix.
 async fn is_locked_anywhere(cluster: &Cluster, prefix: &str) -> bool {
     for server in cluster.servers() {
         if server.keys().await.iter().any(|key| key.starts_with(prefix)) {
@@ -18,7 +23,7 @@ async fn is_locked_anywhere(cluster: &Cluster, prefix: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn attempts_that_are_under_way_are_taken_back() {
+async fn attempts_in_flight_are_rolled_back() {
     let cluster = Cluster::start(3).await;
     for round in 0..40 {
         let quorum = Quorum::builder().admit_new_nodes().nodes(cluster.urls()).connect().await.unwrap();
@@ -27,7 +32,7 @@ async fn attempts_that_are_under_way_are_taken_back() {
         assert!(shutdown.is_complete(), "{shutdown}");
         match locked {
             Ok(Some(guard)) => assert!(!guard.is_valid(), "a lease outlived the shutdown"),
-            Ok(None) => panic!("nobody else was there"),
+            Ok(None) => panic!("no other client held the resource"),
             Err(error) => assert_eq!(error, Error::Closed(ClosedReason::ShutDown)),
         }
         assert!(!is_locked_anywhere(&cluster, "lock:").await, "round {round} left a key");
@@ -35,18 +40,18 @@ async fn attempts_that_are_under_way_are_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shutdown_waits_for_an_attempt_that_nobody_polls_to_be_given_up() {
+async fn a_shutdown_waits_for_an_attempt_that_is_not_polled() {
     let cluster = Cluster::start(3).await;
     let quorum = Quorum::builder().admit_new_nodes().nodes(cluster.urls()).connect().await.unwrap();
     let lock = quorum.red_lock("lock:r");
-    // Else, on a machine under load, the votes may have come when the first poll returns.
+    // Without this freeze, a machine under load may deliver the votes before the first poll returns.
     join_all(cluster.servers().iter().map(Server::freeze)).await;
     let mut attempt = Box::pin(lock.try_lock());
     assert!(futures::poll!(&mut attempt).is_pending());
     join_all(cluster.servers().iter().map(Server::thaw)).await;
     eventually(SOON, "all servers have granted", async || is_granted(&cluster).await).await;
     let give_up = async {
-        // The shutdown has begun by then, and would be over.
+        // By this time the shutdown has begun. Without the attempt it would have ended.
         tokio::time::sleep(Duration::from_millis(300)).await;
         drop(attempt);
     };
@@ -55,7 +60,7 @@ async fn a_shutdown_waits_for_an_attempt_that_nobody_polls_to_be_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_waits_for_frozen_servers_is_taken_back_at_once_where_it_was_granted() {
+async fn an_attempt_that_waits_for_frozen_servers_is_rolled_back_at_once() {
     let cluster = Cluster::start(3).await;
     let (ttl, max_ttl) = (Duration::from_secs(20), Duration::from_secs(20));
     let quorum = Quorum::builder()
@@ -75,23 +80,27 @@ async fn an_attempt_that_waits_for_frozen_servers_is_taken_back_at_once_where_it
     eventually(SOON, "one server has granted", async || is_granted(&cluster).await).await;
     let closing = tokio::spawn(async move { quorum.shutdown().await });
     assert_eq!(locking.await.unwrap(), Err(Error::Closed(ClosedReason::ShutDown)));
-    eventually(SOON, "it was taken back there", async || !is_granted(&cluster).await).await;
+    eventually(SOON, "the attempt is rolled back on that server", async || !is_granted(&cluster).await).await;
     for frozen in cluster.some(1..3) {
         frozen.thaw().await;
     }
-    eventually(SOON, "and everywhere", async || !is_locked_anywhere(&cluster, "lock:").await).await;
+    eventually(SOON, "the attempt is rolled back on all servers", async || {
+        !is_locked_anywhere(&cluster, "lock:").await
+    })
+    .await;
     closing.await.unwrap();
     assert!(!is_locked_anywhere(&cluster, "lock:").await);
 }
 
+/// Whether the first server has granted the lock.
 async fn is_granted(cluster: &Cluster) -> bool {
     cluster.server(0).keys().await.iter().any(|key| key == "lock:r")
 }
 
-/// Kubernetes kills after thirty seconds, and a rolling restart has one server down.
+/// Kubernetes kills a process after thirty seconds, and a rolling restart has one server down at a time.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_server_of_five_that_is_killed_or_stopped_keeps_a_shutdown_for_its_grace_and_no_longer() {
-    for way in ["killed", "stopped"] {
+async fn a_shutdown_waits_its_grace_for_a_dead_or_frozen_server() {
+    for fault in ["killed", "stopped"] {
         let cluster = Cluster::start(5).await;
         let quorum = Quorum::builder().admit_new_nodes().nodes(cluster.urls()).connect().await.unwrap();
         let guard = quorum.red_lock("lock:r").lock().await.unwrap();
@@ -99,23 +108,23 @@ async fn one_server_of_five_that_is_killed_or_stopped_keeps_a_shutdown_for_its_g
             cluster.server(4).keys().await.iter().any(|key| key == "lock:r")
         })
         .await;
-        match way {
+        match fault {
             "killed" => cluster.server(4).kill().await,
             _ => cluster.server(4).freeze().await,
         }
         guard.unlock().await.unwrap();
         let grace = Duration::from_millis(500);
         let shutdown = tokio::time::timeout(SOON, quorum.shutdown_within(grace)).await;
-        let shutdown = shutdown.unwrap_or_else(|_| panic!("{way}: no end within {SOON:?}"));
+        let shutdown = shutdown.unwrap_or_else(|_| panic!("{fault}: no end within {SOON:?}"));
         let unconfirmed: Vec<(&str, String)> =
             shutdown.unconfirmed().map(|(node, resources)| (node, format!("{resources:?}"))).collect();
         let address = format!("127.0.0.1:{}", cluster.server(4).port());
-        assert_eq!(unconfirmed, [(&*address, "[\"lock:r\"]".to_owned())], "{way}");
-        assert!(!shutdown.is_complete() && shutdown.stalled_calls() == 0, "{way}");
-        if way == "stopped" {
-            // What must be delivered goes on in the background.
+        assert_eq!(unconfirmed, [(&*address, "[\"lock:r\"]".to_owned())], "{fault}");
+        assert!(!shutdown.is_complete() && shutdown.stalled_calls() == 0, "{fault}");
+        if fault == "stopped" {
+            // The pending unlock is still sent in the background.
             cluster.server(4).thaw().await;
-            eventually(SOON, "it is unlocked there", async || !is_locked_anywhere(&cluster, "lock:").await)
+            eventually(SOON, "the server is unlocked", async || !is_locked_anywhere(&cluster, "lock:").await)
                 .await;
         }
     }

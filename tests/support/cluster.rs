@@ -11,12 +11,11 @@ use super::reaper::Reaper;
 use super::server::Server;
 use super::stale;
 
-/// Independent Redis servers, which are gone with their data when this is dropped or the test
-/// process ends.
+/// Independent Redis servers. When the value is dropped or the test process ends, the servers and their data
+/// are removed.
 #[derive(Debug)]
 pub struct Cluster {
-    // Before the reaper, because fields are dropped in this order and the reaper removes the
-    // directories.
+    // Fields are dropped in this order: the servers end before the reaper removes their directories.
     servers: Vec<Server>,
     kind: Kind,
     reaper: Reaper,
@@ -53,40 +52,42 @@ impl Cluster {
         Self { servers, kind, reaper }
     }
 
-    /// Where servers that run as processes keep their files, each in a directory that is called as
-    /// its port.
+    /// Returns the directory of servers that run as processes. Each server has a subdirectory named after its
+    /// port.
     pub fn directory(&self) -> &Path {
         self.reaper.directory()
     }
 
-    /// What its servers run as.
+    /// Returns how the servers run.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// What the label of the cluster's containers and its directory are called.
+    /// Returns the name of the cluster's directory, which is also the label of its containers.
     pub fn name(&self) -> &str {
         self.reaper.name()
     }
 
+    /// Returns one server.
+    ///
     /// # Panics
     ///
-    /// There is no server of this number.
+    /// If the cluster has no server with this number.
     pub fn server(&self, number: usize) -> &Server {
         &self.servers[number]
     }
 
-    /// All of its servers.
+    /// Returns all servers.
     pub fn servers(&self) -> &[Server] {
         &self.servers
     }
 
-    /// Some of the servers, such as a minority to bring down.
+    /// Returns some of the servers, such as a minority to kill.
     pub fn some(&self, numbers: Range<usize>) -> &[Server] {
         &self.servers[numbers]
     }
 
-    /// The URL of every server, in the order of their numbers.
+    /// Returns the URLs of all servers, in order.
     pub fn urls(&self) -> Vec<String> {
         self.servers.iter().map(Server::url).collect()
     }

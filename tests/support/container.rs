@@ -1,4 +1,4 @@
-//! A server that runs in a Docker container.
+//! A server in a Docker container.
 
 use std::mem::ManuallyDrop;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::image;
 use super::options::ServerOptions;
 use super::stale::Identity;
 
-/// One container that shares the network of this machine, so that a restart keeps its address.
+/// A container that uses the network of this machine, so a restarted server keeps its address.
 #[derive(Debug)]
 pub(super) struct ServerContainer {
-    /// Never dropped: its own destructor needs a running runtime, and the
-    /// [`Reaper`](super::reaper::Reaper) removes the container in any case.
+    /// Never dropped, because the destructor needs a running runtime. The [`Reaper`](super::reaper::Reaper)
+    /// removes the container in any case.
     container: ManuallyDrop<ContainerAsync<GenericImage>>,
     cluster: String,
     options: ServerOptions,
@@ -24,11 +24,11 @@ pub(super) struct ServerContainer {
 }
 
 impl ServerContainer {
-    /// Starts a container of the cluster and waits until its server is ready.
+    /// Starts a container of the cluster, and waits until its server is ready.
     ///
     /// # Errors
     ///
-    /// The container cannot be started, or its server ended before it was ready.
+    /// If the container cannot be started, or its server ends before it is ready.
     pub(super) async fn start(cluster: &str, options: &ServerOptions, port: u16) -> Result<Self, String> {
         let container = ManuallyDrop::new(run(cluster, options, port).await?);
         Ok(Self { container, cluster: cluster.to_owned(), options: options.clone(), port })
@@ -42,7 +42,7 @@ impl ServerContainer {
         self.container.unpause().await.expect("a paused container can be unpaused");
     }
 
-    /// Why the server is no longer running, or nothing while it runs.
+    /// Returns why the server has ended, or `None` while it runs.
     pub(super) async fn failure(&self) -> Option<String> {
         if self.container.is_running().await.expect("the state of a container can be read") {
             return None;
@@ -50,7 +50,7 @@ impl ServerContainer {
         Some(format!("the container ended:\n{}", docker_async(&["logs", self.container.id()]).await.ok()?))
     }
 
-    /// Ends the server with SIGKILL, paused or not; does nothing to one that has ended.
+    /// Kills the server with SIGKILL, even if it is paused. Does nothing if the server has ended.
     pub(super) async fn kill(&self) {
         if self.container.is_running().await.expect("the state of a container can be read") {
             let kill = docker_async(&["kill", "--signal", "KILL", self.container.id()]).await;
@@ -64,7 +64,7 @@ impl ServerContainer {
         self.container.start().await.expect("a killed container can be started again");
     }
 
-    /// Replaces the container, and with it the file system that holds its data.
+    /// Replaces the container, which also removes its data.
     pub(super) async fn restart_empty(&mut self) -> Result<(), String> {
         docker_async(&["rm", "--force", "--volumes", self.container.id()]).await?;
         self.container = ManuallyDrop::new(run(&self.cluster, &self.options, self.port).await?);
@@ -77,7 +77,8 @@ async fn run(
     options: &ServerOptions,
     port: u16,
 ) -> Result<ContainerAsync<GenericImage>, String> {
-    let image = tokio::task::spawn_blocking(image::ensure).await.expect("the image is looked for")?;
+    let image =
+        tokio::task::spawn_blocking(image::ensure).await.expect("the search for the image does not panic")?;
     GenericImage::new(image::NAME, image.tag())
         .with_wait_for(WaitFor::message_on_stdout("Ready to accept connections"))
         .with_cmd(options.arguments(port))

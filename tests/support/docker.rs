@@ -1,33 +1,33 @@
-//! The `docker` command line, for what testcontainers lacks: `import`, `kill -9`, `rm` by label.
+//! The `docker` command, for operations that testcontainers lacks: `import`, `kill -9`, and `rm` by label.
 
 #![cfg_attr(
     not(redquorum_containers),
-    allow(dead_code, reason = "a build without containers has no use for it")
+    allow(dead_code, reason = "a build without containers does not use this module")
 )]
 
 use std::process::Command;
 
-/// Every container of the fixture carries it, with the [identity](super::stale::Identity) of its
-/// test process.
+/// The label of each container of the fixture with the [identity](super::stale::Identity) of its test
+/// process.
 pub(super) const PROCESS_LABEL: &str = "redquorum.test-process";
 
-/// Every container of the fixture carries it, with the name of its cluster.
+/// The label of each container of the fixture with the name of its cluster.
 pub(super) const CLUSTER_LABEL: &str = "redquorum.test-cluster";
 
-/// Runs `docker` with these arguments and returns what it printed.
+/// Runs `docker` with these arguments, and returns the output.
 ///
 /// # Errors
 ///
-/// There is no such program, or it fails; the text holds its standard error.
+/// If the program is missing or fails. The text contains its standard error.
 pub(super) fn docker(arguments: &[&str]) -> Result<String, String> {
     output(Command::new("docker").args(arguments))
 }
 
-/// Runs a command to its end and returns what it printed, without the last line break.
+/// Runs a command to its end, and returns the output without the last line break.
 ///
 /// # Errors
 ///
-/// The command cannot be run or fails; the text holds its standard error.
+/// If the command cannot be run or fails. The text contains its standard error.
 pub(super) fn output(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     if output.status.success() {
@@ -37,7 +37,7 @@ pub(super) fn output(command: &mut Command) -> Result<String, String> {
     }
 }
 
-/// [`docker`] without holding up the other tasks of the test.
+/// Runs [`docker`] without blocking the other tasks of the test.
 pub(super) async fn docker_async(arguments: &[&str]) -> Result<String, String> {
     let output = tokio::process::Command::new("docker").args(arguments).output().await;
     let output = output.map_err(|error| format!("docker {arguments:?}: {error}"))?;
@@ -48,11 +48,11 @@ pub(super) async fn docker_async(arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Whether an engine answers whose containers can listen on the loopback address of this machine.
+/// Checks that an engine answers whose containers can listen on the loopback address of this machine.
 ///
 /// # Errors
 ///
-/// The text says why not: no engine, or one with a network of its own (rootless, Docker Desktop).
+/// If no engine answers, or if its containers have a network of their own (rootless engines, Docker Desktop).
 pub(super) fn engine_answers() -> Result<(), String> {
     let engine = docker(&["info", "--format", "{{.OperatingSystem}} {{.SecurityOptions}}"])?;
     if engine.contains("rootless") || engine.contains("Docker Desktop") {

@@ -1,15 +1,13 @@
-//! Waiting for a condition instead of for a time.
+//! Waits for conditions, in place of waits for a fixed time.
 
 use std::time::Duration;
 
-/// How long to leave a condition alone between two looks at it.
+/// The pause between two evaluations of a condition.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Polls `condition` until it holds, and panics with `what` when it does not hold within
-/// `deadline`.
+/// Evaluates `condition` until it holds. Panics with `what` if it does not hold within `deadline`.
 ///
-/// The condition itself may wait, but not past the deadline: one that hangs counts as one that does
-/// not hold.
+/// An evaluation may wait. If it hangs until the deadline, the condition counts as not met.
 #[track_caller]
 pub fn eventually<F, C>(deadline: Duration, what: &str, mut condition: C) -> impl Future<Output = ()>
 where

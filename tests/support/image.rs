@@ -1,8 +1,8 @@
-//! The image of the containers, made from the server that is installed on this machine.
+//! The image of the containers, built from the server program that is installed on this machine.
 
 #![cfg_attr(
     not(redquorum_containers),
-    allow(dead_code, reason = "a build without containers has no use for it")
+    allow(dead_code, reason = "a build without containers does not use this module")
 )]
 
 use std::collections::BTreeSet;
@@ -16,8 +16,7 @@ use super::server_process::{
     program::{HOW_TO_GET_ONE, find_server},
 };
 
-/// The top-level domain `.invalid` is reserved (RFC 2606), so no registry can ever serve an image
-/// of this name.
+/// The top-level domain `.invalid` is reserved (RFC 2606), so no registry can serve an image of this name.
 pub(super) const NAME: &str = "redquorum.invalid/test-redis";
 
 /// An image that the engine has.
@@ -32,12 +31,12 @@ impl Image {
     }
 }
 
-/// Returns the image of the installed server, built if the engine does not have it, by one test
-/// process at a time.
+/// Returns the image of the installed server. If the engine does not have the image, one test process builds
+/// it while others wait.
 ///
 /// # Errors
 ///
-/// The engine does not answer, or there is neither an image nor a server to build it from.
+/// If the engine does not answer, or if there is neither an image nor a server program.
 pub(super) fn ensure() -> Result<Image, String> {
     static IMAGE: OnceLock<Result<Image, String>> = OnceLock::new();
     IMAGE.get_or_init(find_or_build).clone()
@@ -62,7 +61,7 @@ fn newest() -> Option<Image> {
     Some(Image { tag: tags.lines().next()?.to_owned() })
 }
 
-/// The version and build of the server, so that an upgraded server gets a new image.
+/// Returns the version and the build of the server, so that an upgraded server gets a new image.
 fn tag_of(program: &Path) -> Result<String, String> {
     let version = output(Command::new(program).arg("--version"))?;
     let field =
@@ -70,8 +69,7 @@ fn tag_of(program: &Path) -> Result<String, String> {
     Ok(format!("{}-{}", field("v="), field("build=")))
 }
 
-/// Makes an image of the server, its shared libraries and its loader, all under the paths they have
-/// here.
+/// Builds an image with the server, its shared libraries and its loader, under their paths on this machine.
 fn import(program: &Path, tag: &str) -> Result<(), String> {
     let libraries = shared_libraries(program)?;
     let folders: BTreeSet<_> =
@@ -92,14 +90,14 @@ fn import(program: &Path, tag: &str) -> Result<(), String> {
             .args(["--change", "WORKDIR /data", "-"])
             .stdin(archive),
     )?;
-    // Named only when it is whole, because the name is what the next test process looks for.
+    // The image gets its name last, because other test processes look for the name.
     if !tar.wait().is_ok_and(|status| status.success()) {
         return Err("tar could not read the files of the server".to_owned());
     }
     docker(&["tag", &id, &format!("{NAME}:{tag}")]).map(drop)
 }
 
-/// Every absolute path in the words of `ldd`: the libraries and the loader.
+/// Returns each absolute path in the output of `ldd`: the libraries and the loader.
 fn shared_libraries(program: &Path) -> Result<BTreeSet<String>, String> {
     let list = output(Command::new("ldd").arg(program))?;
     Ok(list.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned).collect())

@@ -1,8 +1,8 @@
-//! What the servers of a cluster run as.
+//! The kinds of servers of a cluster: processes or containers.
 
 use super::{docker, image, server_process::program};
 
-/// What the servers of a cluster run as.
+/// How the servers of a cluster run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Child processes of the test.
@@ -12,12 +12,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind that `REDQUORUM_TEST_SERVERS` names. Without the variable: containers if this build has
-    /// them and Docker can run them, processes otherwise.
+    /// Returns the kind that `REDQUORUM_TEST_SERVERS` names. Without the variable: containers if this build
+    /// includes them and Docker can run them, processes otherwise.
     ///
     /// # Panics
     ///
-    /// The variable has another value, or neither kind is available; the message says how to get one.
+    /// If the variable has another value, or if neither kind is available. The message names the remedy.
     pub fn choose() -> Self {
         match std::env::var("REDQUORUM_TEST_SERVERS").as_deref() {
             Ok("processes") => Self::Processes,

@@ -14,12 +14,12 @@
 //! `containers` says what the servers run as, see [`Kind::choose`]. Containers need a build with
 //! `RUSTFLAGS="--cfg redquorum_containers"`, as that of `tests/run.sh --all`: other builds do
 //! without testcontainers.
-#![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
+#![allow(clippy::disallowed_methods, reason = "real servers need real time and free ports")]
 #![allow(
     clippy::exhaustive_enums,
     clippy::missing_panics_doc,
     clippy::must_use_candidate,
-    reason = "this is for the tests of this repository; if it cannot do its work, they fail"
+    reason = "only the tests of this repository use this crate, and a panic fails the test"
 )]
 
 mod cluster;
@@ -39,7 +39,7 @@ mod reaper;
 mod sentinel;
 mod server;
 #[path = "../../src/node/redis/tests/server_process/mod.rs"]
-#[allow(dead_code, reason = "the tests of the library use more of it")]
+#[allow(dead_code, reason = "the tests of the library use further functions")]
 mod server_process;
 mod stale;
 mod stopwatch;

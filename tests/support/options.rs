@@ -1,9 +1,9 @@
-//! How a server is configured.
+//! The configuration of servers.
 
-/// The configuration of one server, given on its command line.
+/// The configuration of one server, which is passed on its command line.
 ///
-/// Without further words a server keeps nothing on disk: after a crash it comes back empty, as a
-/// Redis without persistence does.
+/// By default a server stores nothing on disk, so it restarts empty after a crash, like a Redis without
+/// persistence.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
     config: Vec<(String, String)>,
@@ -12,26 +12,26 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// Options for a server that has every acknowledged write on disk (`appendfsync always`).
+    /// Returns options of a server with each acknowledged write on disk (`appendfsync always`).
     pub fn persistent() -> Self {
         let options = Self { is_persistent: true, ..Self::default() };
         options.config("appendonly", "yes").config("appendfsync", "always")
     }
 
-    /// Adds one line of redis.conf; a later line for the same name replaces an earlier one.
+    /// Adds one line of redis.conf. A later line of the same name replaces an earlier line.
     pub fn config(mut self, name: &str, value: &str) -> Self {
         self.config.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Demands a password of clients; it is part of every URL the fixture hands out.
+    /// Demands a password of clients. The URLs of the fixture contain the password.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self.config("requirepass", password)
     }
 
-    /// Says that data outlives a crash, for options that arrange this by their own config lines
-    /// (`save 1 1`, say).
+    /// Declares that data survives a crash, for options with config lines of their own for that (such as
+    /// `save 1 1`).
     pub fn keeping_data(mut self) -> Self {
         self.is_persistent = true;
         self
@@ -41,14 +41,14 @@ impl ServerOptions {
         self.is_persistent
     }
 
-    /// The command line for a server on `port`, without the program's name.
+    /// Returns the command line for a server on `port`, without the name of the program.
     pub(super) fn arguments(&self, port: u16) -> Vec<String> {
         let fixed = [("port", port.to_string()), ("bind", "127.0.0.1".to_owned()), ("save", String::new())];
         let chosen = self.config.iter().map(|(name, value)| (name.as_str(), value.clone()));
         fixed.into_iter().chain(chosen).flat_map(|(name, value)| argument(name, &value)).collect()
     }
 
-    /// The URL under which clients reach a server with these options on `port`.
+    /// Returns the URL of a server with these options on `port`.
     pub(super) fn url(&self, port: u16) -> String {
         match &self.password {
             Some(password) => format!("redis://:{password}@127.0.0.1:{port}"),
@@ -57,8 +57,8 @@ impl ServerOptions {
     }
 }
 
-/// One config line as Redis wants it on the command line: every word an argument, an empty value an
-/// empty argument.
+/// Returns one config line in the form of Redis's command line: each word is an argument, and an empty value
+/// is an empty argument.
 fn argument(name: &str, value: &str) -> Vec<String> {
     let words = if value.is_empty() { vec![value] } else { value.split_whitespace().collect() };
     let name = std::iter::once(format!("--{name}"));

@@ -1,4 +1,4 @@
-//! A TCP hop between a client and a server, for the faults that signals cannot make.
+//! A TCP proxy between a client and a server, for faults that signals cannot cause.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{server::Server, server_process::port::Port};
 
-/// One way through a [`Proxy`].
+/// A direction through a [`Proxy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the client to the server.
@@ -23,7 +23,7 @@ pub enum Direction {
     Replies,
 }
 
-/// What happens to bytes that want to pass in one direction.
+/// The treatment of bytes in one direction.
 #[derive(Debug, Clone, Copy)]
 struct Flow {
     gate: Gate,
@@ -37,10 +37,9 @@ enum Gate {
     Cut,
 }
 
-/// Forwards connections to a server, both ways until told otherwise.
+/// Forwards connections to a server, in both directions, until a fault is set.
 ///
-/// Faults apply to all connections, present and future, and to bytes that are under way in the
-/// proxy.
+/// A fault applies to all present and future connections, and to bytes that wait in the proxy.
 #[derive(Debug)]
 pub struct Proxy {
     url: String,
@@ -53,7 +52,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on a port of its own and forwards to `server`.
+    /// Listens on a new port, and forwards to `server`.
     pub async fn before(server: &Server) -> Self {
         let port = Port::reserve();
         let address = (Ipv4Addr::LOCALHOST, port.number());
@@ -75,30 +74,29 @@ impl Proxy {
         }
     }
 
-    /// The port where clients reach the server by way of the proxy.
+    /// Returns the port of the proxy.
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// The URL of the server by way of the proxy.
+    /// Returns the URL of the server through the proxy.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Leads connections that come from now on to another server; those that are there stay where
-    /// they are.
+    /// Forwards future connections to another server. Present connections keep their server.
     pub fn lead_to(&self, server: &Server) {
         self.target.store(server.port(), Ordering::Relaxed);
     }
 
-    /// Keeps bytes back until the direction is [opened](Self::open); they arrive then, even if
-    /// their sender has hung up.
+    /// Holds bytes back until the direction is [opened](Self::open). Held bytes arrive then, even if the
+    /// sender has closed its connection.
     pub fn hold(&self, direction: Direction) {
         self.flow(direction).send_modify(|flow| flow.gate = Gate::Held);
     }
 
-    /// Swallows bytes, those held back too, while the connections stay up: what a network does that
-    /// loses every packet.
+    /// Discards bytes, including those held back. Connections stay open, as in a network that loses each
+    /// packet.
     pub fn cut(&self, direction: Direction) {
         self.flow(direction).send_modify(|flow| flow.gate = Gate::Cut);
     }
@@ -108,12 +106,12 @@ impl Proxy {
         self.flow(direction).send_modify(|flow| flow.gate = Gate::Open);
     }
 
-    /// Makes bytes that come in from now on arrive so much later, in their order.
+    /// Delays bytes that arrive from now on, and keeps their order.
     pub fn delay(&self, direction: Direction, delay: Duration) {
         self.flow(direction).send_modify(|flow| flow.delay = delay);
     }
 
-    /// Closes all connections and forgets the bytes in them; new ones are accepted.
+    /// Closes all connections, and discards the bytes in them. New connections are accepted.
     pub async fn drop_connections(&self) {
         self.connections.lock().await.shutdown().await;
     }
@@ -128,7 +126,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // The connections end with the set, whose other owner this is.
+        // The connections end when the last owner of the set is dropped; the other owner is this task.
         self.listening.abort();
     }
 }
@@ -143,8 +141,7 @@ async fn listen(
         let (requests, replies) = (requests.clone(), replies.clone());
         let server = target.load(Ordering::Relaxed);
         connections.lock().await.spawn(async move {
-            // A server that is down refuses the connection, and so the client finds this one
-            // closed.
+            // A dead server refuses the connection. The client then finds its connection closed.
             let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await else { return };
             client.set_nodelay(true).and_then(|()| server.set_nodelay(true)).ok();
             let (from_client, to_client) = client.into_split();
@@ -154,21 +151,21 @@ async fn listen(
     }
 }
 
-/// Carries bytes in one direction until their sender ends it and all of them have passed.
+/// Forwards bytes in one direction until the sender has closed the connection and all bytes have passed.
 async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut flow: watch::Receiver<Flow>) {
-    let (under_way, mut arrived) = mpsc::unbounded_channel();
+    let (sender, mut receiver) = mpsc::unbounded_channel();
     let delay = flow.clone();
-    let take_in = async move {
+    let read_all = async move {
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
             let due = Instant::now() + delay.borrow().delay;
-            if under_way.send((due, buffer[..length].to_vec())).is_err() {
+            if sender.send((due, buffer[..length].to_vec())).is_err() {
                 return;
             }
         }
     };
-    let hand_out = async move {
-        while let Some((due, bytes)) = arrived.recv().await {
+    let write_all_due = async move {
+        while let Some((due, bytes)) = receiver.recv().await {
             tokio::time::sleep_until(due).await;
             let Ok(gate) = flow.wait_for(|flow| flow.gate != Gate::Held).await.map(|flow| flow.gate) else {
                 return;
@@ -177,11 +174,11 @@ async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut flow: watch::
                 return;
             }
         }
-        // A sender that hung up while its bytes were held back or cut must not be noticed before
-        // they are let through.
+        // If the sender closed its connection while bytes were held or discarded, the receiver notices only
+        // when the direction is open again.
         if flow.wait_for(|flow| flow.gate == Gate::Open).await.is_ok() {
             to.shutdown().await.ok();
         }
     };
-    tokio::join!(take_in, hand_out);
+    tokio::join!(read_all, write_all_due);
 }

@@ -1,4 +1,4 @@
-//! Cleaning up after a test, however it ends.
+//! The removal of a cluster after its test, however the test ends.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::docker::CLUSTER_LABEL;
 
-/// Waits for the end of its standard input, then removes all that belongs to the cluster of that
-/// name.
+/// Waits for the end of standard input, and then removes the directory and the containers of the cluster.
 const SCRIPT: &str = r#"
 cat >/dev/null
 if [ "$3" = containers ]; then
@@ -17,12 +16,12 @@ fi
 rm -rf "$2"
 "#;
 
-/// A process beside the test that removes the data and the containers of one cluster when the test
-/// lets go of it.
+/// A process beside the test that removes the data and the containers of one cluster when the test drops the
+/// value.
 ///
-/// It waits on a pipe whose other end only this test process holds, so it also learns of a test
-/// that was killed with SIGKILL and had no chance to clean up. It runs in a process group of its
-/// own, out of the reach of a Ctrl-C and of a test runner that ends the whole group of a slow test.
+/// The process reads from a pipe whose other end only the test process has. The pipe also closes if the test
+/// is killed with SIGKILL. The process has a process group of its own, so neither Ctrl-C nor a test runner
+/// that kills the group of a slow test ends it.
 #[derive(Debug)]
 pub(super) struct Reaper {
     process: Child,
@@ -31,7 +30,7 @@ pub(super) struct Reaper {
 }
 
 impl Reaper {
-    /// Names a new cluster and starts to watch over it.
+    /// Chooses the name of a new cluster, and starts the process.
     pub(super) fn start(has_containers: bool) -> Self {
         static CLUSTERS: AtomicU32 = AtomicU32::new(0);
         let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
@@ -51,12 +50,12 @@ impl Reaper {
         Self { process, name, directory }
     }
 
-    /// The value of the [`CLUSTER_LABEL`] that containers need so as to be removed.
+    /// Returns the name of the cluster, which is the value of [`CLUSTER_LABEL`] of its containers.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where the servers keep their files.
+    /// Returns the directory of the servers' files.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }

@@ -1,4 +1,4 @@
-//! A Sentinel, which watches servers and promotes replicas.
+//! A Sentinel process, which monitors a master and promotes replicas.
 
 use redis::{Client, Cmd, FromRedisValue, RedisResult};
 
@@ -7,7 +7,7 @@ use super::reaper::Reaper;
 use super::server::Server;
 use super::server_process::{PATIENCE, ServerProcess, port::Port};
 
-/// A Sentinel process that decides alone, within seconds.
+/// A Sentinel that decides alone, within seconds.
 #[derive(Debug)]
 pub struct Sentinel {
     _process: ServerProcess,
@@ -16,7 +16,7 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
-    /// Watches a master, which has its replicas already, and returns when it knows of one.
+    /// Starts a Sentinel for a master that already has replicas, and returns when the Sentinel has found one.
     pub async fn watching(name: &str, master: &Server) -> Self {
         let (port, reaper) = (Port::reserve(), Reaper::start(false));
         let directory = reaper.directory().join("sentinel");
@@ -40,19 +40,19 @@ impl Sentinel {
         sentinel
     }
 
-    /// The port where clients reach the sentinel.
+    /// Returns the port of the Sentinel.
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// The port of the server that it names as the master.
+    /// Returns the port of the server that the Sentinel names as the master.
     pub async fn master(&self, name: &str) -> u16 {
         let (_, port): (String, u16) =
             self.try_query(redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name)).await.unwrap();
         port
     }
 
-    /// Makes it promote a replica although nothing is wrong with the master.
+    /// Makes the Sentinel promote a replica although the master is healthy.
     pub async fn fail_over(&self, name: &str) {
         eventually(PATIENCE, "the Sentinel knows of a replica to promote", async || {
             self.try_query::<()>(redis::cmd("SENTINEL").arg("FAILOVER").arg(name)).await.is_ok()

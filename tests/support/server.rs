@@ -1,4 +1,4 @@
-//! One server of a cluster: the faults it can be put through, and what is in it.
+//! One server of a cluster, with its faults and its content.
 
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use super::options::ServerOptions;
 use super::reaper::Reaper;
 use super::server_process::{PATIENCE, ServerProcess, port::Port};
 
-/// How often a server may lose the race for its port before the fixture gives up.
-const PORTS_TO_TRY: usize = 5;
+/// The number of attempts to start a server. An attempt fails if another program takes the reserved port
+/// first.
+const MAX_START_ATTEMPTS: usize = 5;
 
-/// A Redis server that knows nothing of the others, at an address that it keeps for its whole life.
+/// An independent Redis server, whose address stays the same for its whole life.
 #[derive(Debug)]
 pub struct Server {
     host: Mutex<Host>,
@@ -23,7 +24,7 @@ pub struct Server {
     port: Port,
 }
 
-/// What the server runs as.
+/// How the server runs.
 #[derive(Debug)]
 enum Host {
     Process(ServerProcess),
@@ -33,13 +34,13 @@ enum Host {
 impl Server {
     pub(super) async fn start(kind: Kind, options: &ServerOptions, reaper: &Reaper) -> Self {
         let mut failure = String::new();
-        for _ in 0..PORTS_TO_TRY {
+        for _ in 0..MAX_START_ATTEMPTS {
             match Self::try_start(kind, options, reaper).await {
                 Ok(server) => return server,
                 Err(reason) => failure = reason,
             }
         }
-        panic!("no server after {PORTS_TO_TRY} tries, the last: {failure}");
+        panic!("no server after {MAX_START_ATTEMPTS} tries, the last: {failure}");
     }
 
     async fn try_start(kind: Kind, options: &ServerOptions, reaper: &Reaper) -> Result<Self, String> {
@@ -60,22 +61,22 @@ impl Server {
         Ok(server)
     }
 
-    /// The port where clients reach the server.
+    /// Returns the port of the server.
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// Where clients reach the server, with its password if it has one.
+    /// Returns the URL of the server, with its password if it has one.
     pub fn url(&self) -> String {
         self.options.url(self.port())
     }
 
-    /// [`url`](Self::url) with another port, behind which something forwards to the server.
+    /// Returns [`url`](Self::url) with the port of a proxy that forwards to the server.
     pub(super) fn url_through(&self, port: u16) -> String {
         self.options.url(port)
     }
 
-    /// The process id of a server that runs as a process.
+    /// Returns the process id of a server that runs as a process.
     pub async fn pid(&self) -> Option<u32> {
         match &*self.host.lock().await {
             Host::Process(process) => Some(process.pid()),
@@ -83,8 +84,8 @@ impl Server {
         }
     }
 
-    /// Stops the server where it stands: the system still accepts connections for it, but all of
-    /// them hang.
+    /// Stops the server with SIGSTOP or by a paused container. The system still accepts connections, but they
+    /// hang.
     pub async fn freeze(&self) {
         match &*self.host.lock().await {
             Host::Process(process) => {
@@ -95,7 +96,7 @@ impl Server {
         }
     }
 
-    /// Lets a frozen server go on; it answers what has reached it meanwhile.
+    /// Continues a frozen server, which then answers the requests that have arrived meanwhile.
     pub async fn thaw(&self) {
         match &*self.host.lock().await {
             Host::Process(process) => process.thaw(),
@@ -103,7 +104,7 @@ impl Server {
         }
     }
 
-    /// Ends the server with SIGKILL, also a frozen one; its address refuses connections afterwards.
+    /// Kills the server with SIGKILL, even if it is frozen. Its address refuses connections afterwards.
     pub async fn kill(&self) {
         match &mut *self.host.lock().await {
             Host::Process(process) => process.kill(),
@@ -111,8 +112,7 @@ impl Server {
         }
     }
 
-    /// Crashes the server if it still runs, and starts it again at the same address without any
-    /// data.
+    /// Kills the server if it runs, and starts it again at the same address without data.
     pub async fn restart_empty(&self) {
         let mut host = self.host.lock().await;
         match &mut *host {
@@ -122,12 +122,11 @@ impl Server {
         self.answers(&mut host).await.expect("the server starts again");
     }
 
-    /// Crashes the server if it still runs, and starts it again at the same address with what it
-    /// has on disk.
+    /// Kills the server if it runs, and starts it again at the same address with its data on disk.
     ///
     /// # Panics
     ///
-    /// The server was started without persistence, so that there is nothing to keep.
+    /// If the server was started without persistence.
     pub async fn restart_keeping_data(&self) {
         assert!(
             self.options.is_persistent(),
@@ -141,19 +140,18 @@ impl Server {
         self.answers(&mut host).await.expect("the server starts again");
     }
 
-    /// Makes writes wait for so long while reads are answered (`CLIENT PAUSE ... WRITE`, also
-    /// blocks scripts that may write).
+    /// Delays writes for `duration`, while reads are answered (`CLIENT PAUSE ... WRITE`, which also delays
+    /// scripts that may write).
     pub async fn pause_writes(&self, duration: Duration) {
         let milliseconds = duration.as_millis().to_string();
         self.command(&["CLIENT", "PAUSE", &milliseconds, "WRITE"]).await;
     }
 
-    /// Runs a command on a connection of its own, for the eyes of the test alone, and returns the
-    /// reply.
+    /// Runs a command on a new connection, beside the clients of the test, and returns the reply.
     ///
     /// # Errors
     ///
-    /// The server refuses the connection or the command, or does not answer.
+    /// If the server refuses the connection or the command, or does not answer.
     pub async fn try_query<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<T> {
         let patient = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))
@@ -163,31 +161,31 @@ impl Server {
         cmd.query_async(&mut connection).await
     }
 
-    /// [`try_query`](Self::try_query) on a server that must answer.
+    /// Runs a command by [`try_query`](Self::try_query) on a server that has to answer.
     pub async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> T {
         self.try_query(cmd).await.unwrap_or_else(|error| panic!("the server at {}: {error}", self.url()))
     }
 
-    /// [`query`](Self::query) with the words of the command as they stand, for any reply.
+    /// Runs a command of these words by [`query`](Self::query), for a reply of any type.
     pub async fn command(&self, words: &[&str]) -> Value {
         let mut cmd = Cmd::new();
         cmd.arg(words);
         self.query(&cmd).await
     }
 
-    /// The names of all keys in the server, sorted.
+    /// Returns the names of all keys, sorted.
     pub async fn keys(&self) -> Vec<String> {
         let mut keys: Vec<String> = self.query(redis::cmd("KEYS").arg("*")).await;
         keys.sort();
         keys
     }
 
-    /// The text of one section of `INFO`.
+    /// Returns the text of one section of `INFO`.
     pub async fn info(&self, section: &str) -> String {
         self.query(redis::cmd("INFO").arg(section)).await
     }
 
-    /// One field of a section of `INFO`.
+    /// Returns one field of a section of `INFO`.
     pub async fn info_field(&self, section: &str, field: &str) -> String {
         let info = self.info(section).await;
         let mut fields = info.lines().filter_map(|line| line.trim_end().split_once(':'));
@@ -195,7 +193,7 @@ impl Server {
         value.to_owned()
     }
 
-    /// What tells one life of a server from the next: a new one after every restart.
+    /// Returns the `run_id`, which is new after each restart.
     pub async fn run_id(&self) -> String {
         self.info_field("server", "run_id").await
     }
@@ -219,7 +217,7 @@ impl Server {
 }
 
 impl Host {
-    /// Why the server is no longer running, or nothing while it runs.
+    /// Returns why the server has ended, or `None` while it runs.
     async fn failure(&mut self) -> Option<String> {
         match self {
             Self::Process(process) => process.failure(),

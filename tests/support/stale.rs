@@ -1,14 +1,13 @@
-//! Containers whose test process is gone.
+//! Removal of containers whose test process has ended without removing them.
 
 #![cfg_attr(
     not(redquorum_containers),
-    allow(dead_code, reason = "a build without containers has no use for it")
+    allow(dead_code, reason = "a build without containers does not use this module")
 )]
 
 use super::docker::{PROCESS_LABEL, docker};
 
-/// Names one process of this machine for all time: process ids are given out again, but not with
-/// the same start.
+/// The identity of one process of this machine. Process ids are reused, but not with the same start time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
     pid: u32,
@@ -16,7 +15,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// The identity of this test process.
+    /// Returns the identity of this test process.
     pub(super) fn current() -> Self {
         Self::of(std::process::id()).expect("/proc describes this process")
     }
@@ -24,8 +23,8 @@ impl Identity {
     fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-        // The second field is the program's name in brackets and may hold blanks; the start time is
-        // the 22nd field.
+        // The second field is the program's name in parentheses and may contain blanks. The start time is the
+        // 22nd field.
         let ticks = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
         Some(Self { pid, started: format!("{ticks}@{}", boot.trim()) })
     }
@@ -46,9 +45,8 @@ impl std::fmt::Display for Identity {
     }
 }
 
-/// Removes the containers of test processes that no longer run and whose
-/// [`Reaper`](super::reaper::Reaper) could not do it, because the machine or the engine went down
-/// with them.
+/// Removes containers of ended test processes. Their [`Reaper`](super::reaper::Reaper) did not run, because
+/// the machine or the engine went down.
 pub(super) fn sweep() {
     let format = format!("{{{{.ID}}}} {{{{.Label {PROCESS_LABEL:?}}}}}");
     let filter = format!("label={PROCESS_LABEL}");
@@ -58,7 +56,7 @@ pub(super) fn sweep() {
         !is_alive
     });
     for (id, _) in orphans {
-        // Another test process may sweep at the same time, and the container be gone already.
+        // Another test process may have removed the container meanwhile.
         docker(&["rm", "--force", "--volumes", id]).ok();
     }
 }

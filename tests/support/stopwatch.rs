@@ -1,4 +1,4 @@
-//! Times that other work of the machine does not spoil.
+//! Measurement of times, without the delays that other programs on this machine cause.
 
 use std::{
     sync::{
@@ -17,10 +17,10 @@ const NEGLIGIBLE: Duration = Duration::from_millis(1);
 
 /// A stopwatch for upper bounds of times in tests on real servers.
 ///
-/// A machine with more work than processors keeps each process waiting, the servers as well as the test. A time that
-/// is too long by no more than these delays shows nothing about the library, so [`undelayed`](Self::undelayed) leaves
-/// them out: a thread that always sleeps for the same short time measures them by how much later it wakes. On an idle
-/// machine both times are the same.
+/// On a machine with more work than processors, each process waits, the servers as well as the test. These
+/// delays say nothing about the library, so [`undelayed`](Self::undelayed) subtracts them. A thread measures
+/// the delays: it sleeps for a short fixed time in a loop, and adds up how much later it wakes. On an idle
+/// machine both times are equal.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     begin: Instant,
@@ -28,24 +28,24 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Starts to measure.
+    /// Starts the stopwatch.
     pub fn start() -> Self {
         let delay_before = delay_so_far();
         Self { begin: Instant::now(), delay_before }
     }
 
-    /// The time since the start.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         self.begin.elapsed()
     }
 
-    /// The time since the start without the delays of the machine.
+    /// Returns the time since the start without the delays of the machine.
     pub fn undelayed(&self) -> Duration {
         self.elapsed().saturating_sub(delay_so_far() - self.delay_before)
     }
 }
 
-/// The sum of the delays since this was called first.
+/// Returns the sum of the delays since the first call.
 fn delay_so_far() -> Duration {
     static NANOSECONDS: AtomicU64 = AtomicU64::new(0);
     static THREAD: Once = Once::new();

@@ -1,14 +1,15 @@
-//! The place of containers in a build without testcontainers: all servers are processes.
+//! The replacement of `container.rs` in a build without testcontainers, in which all servers are processes.
 
 use super::options::ServerOptions;
 
-/// The server that runs in a container, which this build cannot start.
+/// A server in a container, which this build cannot start.
 #[derive(Debug)]
 pub(super) enum ServerContainer {}
 
 impl ServerContainer {
     pub(super) async fn start(_cluster: &str, _options: &ServerOptions, _port: u16) -> Result<Self, String> {
-        Err("this build is without containers: RUSTFLAGS=\"--cfg redquorum_containers\" adds them".to_owned())
+        Err("this build is without containers: build with RUSTFLAGS=\"--cfg redquorum_containers\""
+            .to_owned())
     }
 
     pub(super) async fn freeze(&self) {

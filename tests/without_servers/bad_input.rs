@@ -1,5 +1,6 @@
-//! Settings and arguments that cannot work: an error that names the value and the accepted values, before anything is
-//! sent.
+//! Settings and arguments that cannot work.
+//!
+//! Promise: the error names the value and the accepted values, before any request is sent.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use redquorum::{
 
 const URLS: [&str; 3] = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
 
-/// The error of a quorum that cannot be. No server is at the addresses, so a late error would take longer.
+/// Returns the error of invalid settings of a quorum. No server runs at the addresses, so an error after a
+/// dial would exceed the timeout.
 async fn refused(builder: QuorumBuilder) -> ConfigError {
     let outcome = tokio::time::timeout(Duration::from_secs(1), builder.connect()).await;
     match outcome.expect("refused before anything is sent") {
@@ -19,7 +21,7 @@ async fn refused(builder: QuorumBuilder) -> ConfigError {
     }
 }
 
-/// The error of a lock that cannot be, the same of every call.
+/// Returns the error of an invalid lock, and asserts that each call returns it.
 async fn refused_lock(lock: RedLock) -> ConfigError {
     let outcomes = [
         lock.try_lock().await.map(drop),
@@ -32,18 +34,18 @@ async fn refused_lock(lock: RedLock) -> ConfigError {
     error.clone()
 }
 
-/// The error of a lock with these options.
+/// Returns the error of a lock with these options.
 async fn refused_options(options: LockOptions) -> ConfigError {
     refused_lock(Quorum::in_memory(3).unwrap().red_lock("r").options(options)).await
 }
 
-/// Asserts that a setting is named with its value and the accepted values.
+/// Asserts that the error names a setting with its value and the accepted values.
 fn assert_out_of_range(error: &ConfigError, name: &str, value: &str, accepted: &str) {
     let ConfigError::OutOfRange { setting, given, expected, .. } = error else { panic!("{error:?}") };
     assert_eq!((*setting, &**given, &**expected), (name, value, accepted));
 }
 
-fn three() -> QuorumBuilder {
+fn three_nodes() -> QuorumBuilder {
     Quorum::builder().nodes(URLS)
 }
 
@@ -53,7 +55,11 @@ fn millis(millis: u64) -> Duration {
 
 #[test]
 fn an_environment_without_nodes_is_refused_with_the_variable() {
-    assert_eq!(std::env::var_os("REDQUORUM_NODES"), None, "this test is about an environment without it");
+    assert_eq!(
+        std::env::var_os("REDQUORUM_NODES"),
+        None,
+        "the test needs an environment without the variable"
+    );
     let error = Quorum::builder().nodes_from_env().unwrap_err();
     let Error::Config(ConfigError::Variable { name, given, .. }) = &error else { panic!("{error:?}") };
     assert_eq!((*name, &**given), ("REDQUORUM_NODES", ""));
@@ -77,9 +83,9 @@ async fn no_nodes_and_too_many_are_refused() {
     assert_eq!(many.to_string(), "nodes is 65: expected at most 64");
 }
 
-/// One address has one vote, however it is written.
+/// An address has one vote, whatever its spelling.
 #[tokio::test]
-async fn one_address_given_twice_is_refused() {
+async fn an_address_given_twice_is_refused() {
     let ways = [
         "redis://localhost:7000",
         "redis://localhost:7000/",
@@ -127,7 +133,7 @@ async fn a_url_that_cannot_be_read_is_refused_without_its_password() {
 #[tokio::test]
 async fn votes_needed_out_of_range_are_refused() {
     for given in [0, 1, 4] {
-        let error = refused(three().votes_needed(given)).await;
+        let error = refused(three_nodes().votes_needed(given)).await;
         let text = format!("votes_needed is {given}: expected 2 to 3: 2 of 3 nodes are a majority");
         assert_eq!(error.to_string(), text);
     }
@@ -136,19 +142,19 @@ async fn votes_needed_out_of_range_are_refused() {
 #[tokio::test]
 async fn ttls_out_of_range_are_refused_for_quorums_and_for_locks() {
     for given in [Duration::ZERO, Duration::from_nanos(1), millis(3)] {
-        let error = refused(three().ttl(given)).await;
+        let error = refused(three_nodes().ttl(given)).await;
         let accepted = "4ms or more, since drift and margin leave nothing of a shorter ttl";
         assert_out_of_range(&error, "ttl", &format!("{given:?}"), accepted);
         assert_eq!(error, refused_options(LockOptions::new().ttl(given)).await);
         assert_eq!(error.to_string(), format!("ttl is {given:?}: expected {accepted}"));
     }
     for given in [millis(60_001), Duration::MAX] {
-        let error = refused(three().ttl(given)).await;
+        let error = refused(three_nodes().ttl(given)).await;
         let accepted = "at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl for all clients";
         assert_out_of_range(&error, "ttl", &format!("{given:?}"), accepted);
         assert_eq!(error, refused_options(LockOptions::new().ttl(given)).await);
     }
-    let error = refused(three().ttl(millis(60_001))).await;
+    let error = refused(three_nodes().ttl(millis(60_001))).await;
     let text = "ttl is 60.001s: expected at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl for all \
                 clients";
     assert_eq!(error.to_string(), text);
@@ -157,7 +163,7 @@ async fn ttls_out_of_range_are_refused_for_quorums_and_for_locks() {
 #[tokio::test]
 async fn node_timeouts_that_leave_no_time_are_refused() {
     for given in [Duration::ZERO, millis(500), millis(501)] {
-        let error = refused(three().ttl(millis(500)).node_timeout(given)).await;
+        let error = refused(three_nodes().ttl(millis(500)).node_timeout(given)).await;
         let accepted = "a time above zero and below the ttl of 500ms";
         assert_out_of_range(&error, "node_timeout", &format!("{given:?}"), accepted);
         let options = LockOptions::new().ttl(millis(500)).node_timeout(given);
@@ -167,17 +173,17 @@ async fn node_timeouts_that_leave_no_time_are_refused() {
 }
 
 #[tokio::test]
-async fn other_times_out_of_range_are_refused() {
+async fn further_times_out_of_range_are_refused() {
     let accepted = "a time above zero, and at most the max_ttl of 60s";
-    let zero = refused(three().attempt_timeout(Duration::ZERO)).await;
+    let zero = refused(three_nodes().attempt_timeout(Duration::ZERO)).await;
     assert_out_of_range(&zero, "attempt_timeout", "0ns", accepted);
-    let long = refused(three().attempt_timeout(millis(60_001))).await;
+    let long = refused(three_nodes().attempt_timeout(millis(60_001))).await;
     assert_out_of_range(&long, "attempt_timeout", "60.001s", accepted);
-    let counter = refused(three().counter_ttl(millis(59_999))).await;
+    let counter = refused(three_nodes().counter_ttl(millis(59_999))).await;
     let accepted = "60s or more, since a counter has to outlive every lease of max_ttl 60s";
     assert_out_of_range(&counter, "counter_ttl", "59.999s", accepted);
     for drift in [-0.01, 0.5, 1.0, f64::NAN, f64::INFINITY] {
-        let error = refused(three().drift(drift)).await;
+        let error = refused(three_nodes().drift(drift)).await;
         let text = format!("drift is {drift}: expected a share of time from 0 to below 0.5, such as 0.01");
         assert_eq!(error.to_string(), text);
     }
@@ -186,7 +192,7 @@ async fn other_times_out_of_range_are_refused() {
 }
 
 #[tokio::test]
-async fn polls_that_would_spin_are_refused() {
+async fn poll_intervals_below_a_millisecond_are_refused() {
     for given in [Duration::ZERO, Duration::from_micros(10), Duration::from_micros(999)] {
         let error = refused_options(LockOptions::new().poll_interval(given)).await;
         assert_out_of_range(&error, "poll_interval", &format!("{given:?}"), "1ms to 86400s");
@@ -194,7 +200,7 @@ async fn polls_that_would_spin_are_refused() {
 }
 
 #[tokio::test]
-async fn times_beyond_any_use_are_refused() {
+async fn times_above_their_maximum_are_refused() {
     let day = Duration::from_secs(24 * 3600);
     for given in [day + millis(1), Duration::MAX] {
         let error = refused_options(LockOptions::new().poll_interval(given)).await;
@@ -203,20 +209,20 @@ async fn times_beyond_any_use_are_refused() {
     let decade = 3650 * day;
     for given in [decade + millis(1), Duration::MAX] {
         let shown = format!("{given:?}");
-        let max_ttl = refused(three().max_ttl(given).counter_ttl(given)).await;
+        let max_ttl = refused(three_nodes().max_ttl(given).counter_ttl(given)).await;
         assert_out_of_range(&max_ttl, "max_ttl", &shown, "at most 315360000s");
-        let counter_ttl = refused(three().counter_ttl(given)).await;
+        let counter_ttl = refused(three_nodes().counter_ttl(given)).await;
         assert_out_of_range(&counter_ttl, "counter_ttl", &shown, "at most 315360000s");
     }
 }
 
-/// The reason why a group is refused.
+/// Returns the reason why a group is refused.
 fn reason<T: std::fmt::Debug>(outcome: Result<T, Error>) -> String {
     let Err(Error::Config(ConfigError::Group { reason, .. })) = outcome else { panic!("{outcome:?}") };
     reason.to_string()
 }
 
-/// A server executes nothing else while it locks a group.
+/// A server executes no other request while it locks a group, so the size is limited.
 #[tokio::test]
 async fn groups_that_are_too_large_for_one_quorum_are_refused() {
     let names = |count: usize| (0..count).map(|number| format!("r{number}")).collect::<Vec<_>>();
@@ -244,7 +250,7 @@ async fn groups_that_are_too_large_for_one_quorum_are_refused() {
     largest.unlock().await.unwrap();
 }
 
-/// Two leases of one quorum have no order by which all clients would lock them.
+/// Two leases of one quorum have no order in which all clients would lock them.
 #[tokio::test]
 async fn groups_across_quorums_without_an_order_are_refused() {
     let cluster = MemoryCluster::new(3);
@@ -284,7 +290,7 @@ async fn names_of_node_metadata_are_refused() {
 }
 
 #[tokio::test]
-async fn resources_and_names_that_cannot_be_are_refused() {
+async fn invalid_names_of_resources_and_quorums_are_refused() {
     let quorum = Quorum::in_memory(3).unwrap();
     let empty = refused_lock(quorum.red_lock("")).await;
     assert_eq!(empty, ConfigError::Resource(InvalidResource::Empty));
@@ -298,20 +304,20 @@ async fn resources_and_names_that_cannot_be_are_refused() {
         assert_eq!(error.to_string(), format!("a resource name of {length} bytes: expected at most 512"));
     }
     for (name, shown) in [("", "\"\""), ("a b", "a b"), ("a\nb", "a\\nb"), ("späte", "späte")] {
-        let error = refused(three().name(name)).await;
+        let error = refused(three_nodes().name(name)).await;
         let text = format!("name is {shown}: expected 1 to 64 letters, digits, '-', '_' or '.'");
         assert_eq!(error.to_string(), text);
     }
-    let long = refused(three().name("x".repeat(65))).await;
+    let long = refused(three_nodes().name("x".repeat(65))).await;
     assert_out_of_range(&long, "name", &"x".repeat(65), "1 to 64 letters, digits, '-', '_' or '.'");
 }
 
 #[tokio::test]
-async fn labels_that_are_no_line_for_people_are_refused() {
+async fn labels_that_do_not_print_as_one_line_are_refused() {
     for (label, shown) in
         [("", "\"\""), ("a\nb", "a\\nb"), ("a\u{202e}b", "a\\u{202e}b"), (&*"x".repeat(49), &*"x".repeat(49))]
     {
-        let error = refused(three().label(label)).await;
+        let error = refused(three_nodes().label(label)).await;
         let text = format!("label is {shown}: expected 1 to 48 bytes of characters that print");
         assert_eq!(error.to_string(), text);
     }
@@ -333,9 +339,9 @@ async fn labels_that_are_no_line_for_people_are_refused() {
     assert_eq!(other.red_lock("r").lock().await.unwrap().id().label(), Some("x/y"));
 }
 
-/// The largest values that are allowed, and durations without end, work.
+/// The largest accepted values work, and so does `Duration::MAX` where a setting has no limit.
 #[tokio::test]
-async fn the_limits_themselves_are_allowed() {
+async fn values_at_the_limits_are_accepted() {
     let quorum = Quorum::in_memory(64).unwrap();
     let lock = quorum.red_lock([b'x'; 512]).options(
         LockOptions::new().ttl(millis(60_000)).hold_at_most(Duration::MAX).quorum_timeout(Duration::MAX),
@@ -349,7 +355,7 @@ async fn the_limits_themselves_are_allowed() {
 
 #[test]
 fn a_client_without_a_runtime_is_refused() {
-    for outcome in [Quorum::in_memory(3), futures::executor::block_on(three().connect())] {
+    for outcome in [Quorum::in_memory(3), futures::executor::block_on(three_nodes().connect())] {
         let Err(Error::Config(error)) = outcome else { panic!("{outcome:?}") };
         assert_eq!(
             error.to_string(),

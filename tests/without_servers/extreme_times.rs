@@ -1,5 +1,6 @@
-//! Every time that can be given, at its extremes: it works, or it is refused with an error that
-//! names it, and nothing panics.
+//! Each setting and argument of type `Duration` with extreme values, on in-memory nodes in virtual time.
+//!
+//! Promise: an extreme value works or is refused with an error that names it, and never causes a panic.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -10,53 +11,53 @@ use redquorum::{
 const EXTREMES: [Duration; 4] =
     [Duration::MAX, Duration::from_secs(1 << 63), Duration::ZERO, Duration::from_nanos(1)];
 
-/// The longest `max_ttl` and counter ttl, and the longest poll.
+/// The largest accepted `max_ttl` and counter ttl, and the largest accepted poll interval.
 const DECADE: Duration = Duration::from_secs(3650 * 24 * 3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A setting of which any time can be given.
+/// A method that sets a duration.
 type Set<T> = fn(T, Duration) -> T;
 
-/// That an error of settings names what was given.
-fn named(error: &ConfigError, given: Duration) {
+/// Asserts that a settings error names the given value.
+fn assert_names(error: &ConfigError, given: Duration) {
     assert!(error.to_string().contains(&format!("{given:?}")), "{given:?}: {error}");
 }
 
-/// That it was not refused without a reason. Other errors are fair: of a node timeout of a
+/// Asserts that a settings error names the given value. Other errors are accepted: with a node timeout of a
 /// nanosecond there may be no quorum.
-fn fair<T: Debug>(outcome: Result<T, Error>, given: Duration) {
+fn assert_ok_or_named<T: Debug>(outcome: Result<T, Error>, given: Duration) {
     if let Err(Error::Config(error)) = outcome {
-        named(&error, given);
+        assert_names(&error, given);
     }
 }
 
-/// Waits no longer than anybody would, in virtual time.
-async fn within<T>(work: impl Future<Output = T>) -> Option<T> {
+/// Limits a wait to two days of virtual time, because some accepted values wait for ever.
+async fn within_two_days<T>(work: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(2 * DAY, work).await.ok()
 }
 
-/// Calls a lock while it is free and while another client holds it, alone and in a group.
-async fn used(quorum: &Quorum, lock: RedLock, given: Duration) {
-    fair(lock.try_lock().await, given);
-    fair(MultiLock::from(lock.clone()).try_lock_for(Duration::MAX).await, given);
-    fair(MultiLock::across([lock.clone()]).try_lock_for(Duration::MAX).await, given);
+/// Makes each call of a lock, alone and in a group, while the lock is free and while another client holds it.
+async fn call_lock(quorum: &Quorum, lock: RedLock, given: Duration) {
+    assert_ok_or_named(lock.try_lock().await, given);
+    assert_ok_or_named(MultiLock::from(lock.clone()).try_lock_for(Duration::MAX).await, given);
+    assert_ok_or_named(MultiLock::across([lock.clone()]).try_lock_for(Duration::MAX).await, given);
     if let Ok(Some(guard)) = lock.try_lock_for(Duration::MAX).await {
         guard.expiring_within(Duration::MAX).await;
     }
-    let Some(Ok(held)) = within(quorum.red_lock("r").lock()).await else { return };
+    let Some(Ok(held)) = within_two_days(quorum.red_lock("r").lock()).await else { return };
     for wait in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(40)] {
-        fair(lock.try_lock_for(wait).await, given);
+        assert_ok_or_named(lock.try_lock_for(wait).await, given);
     }
     let release = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         drop(held);
     };
-    let (waited, ()) = tokio::join!(within(lock.lock()), release);
-    waited.into_iter().for_each(|waited| fair(waited, given));
+    let (waited, ()) = tokio::join!(within_two_days(lock.lock()), release);
+    waited.into_iter().for_each(|waited| assert_ok_or_named(waited, given));
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_time_of_a_quorum_panics() {
+async fn no_extreme_time_of_a_quorum_panics() {
     let settings: [Set<QuorumBuilder>; 6] = [
         QuorumBuilder::ttl,
         QuorumBuilder::max_ttl,
@@ -67,28 +68,29 @@ async fn no_time_of_a_quorum_panics() {
     ];
     let longest = Quorum::builder().counter_ttl(DECADE).max_ttl(DECADE).ttl(DECADE).attempt_timeout(DECADE);
     let longest = longest.node_timeout(DECADE / 2);
-    let others = settings.iter().flat_map(|set| EXTREMES.map(|given| (set(Quorum::builder(), given), given)));
-    for (builder, given) in others.chain([(longest, DECADE)]) {
+    let extremes =
+        settings.iter().flat_map(|set| EXTREMES.map(|given| (set(Quorum::builder(), given), given)));
+    for (builder, given) in extremes.chain([(longest, DECADE)]) {
         match builder.connect_in_memory(&MemoryCluster::new(3)) {
             Ok(quorum) => {
                 let limited = LockOptions::new().hold_at_most(Duration::from_secs(60));
-                used(&quorum, quorum.red_lock("r").options(limited), given).await
+                call_lock(&quorum, quorum.red_lock("r").options(limited), given).await
             }
-            Err(Error::Config(error)) => named(&error, given),
+            Err(Error::Config(error)) => assert_names(&error, given),
             Err(other) => panic!("{given:?}: {other}"),
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_time_of_a_lock_panics() {
+async fn no_extreme_time_of_a_lock_panics() {
     let quorum = Quorum::in_memory(3).unwrap();
     for (options, given) in options() {
-        used(&quorum, quorum.red_lock("r").options(options.without_renewal()), given).await;
+        call_lock(&quorum, quorum.red_lock("r").options(options.without_renewal()), given).await;
     }
 }
 
-/// Options with each time at its extremes, and at the longest accepted poll.
+/// Returns options with each duration at its extremes, and at the longest accepted poll interval.
 fn options() -> impl Iterator<Item = (LockOptions, Duration)> {
     let settings: [Set<LockOptions>; 5] = [
         LockOptions::ttl,
@@ -104,14 +106,14 @@ fn options() -> impl Iterator<Item = (LockOptions, Duration)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_time_of_an_election_panics() {
+async fn no_extreme_time_of_an_election_panics() {
     let quorum = Quorum::in_memory(3).unwrap();
     let election = || quorum.election("e");
     for (candidate, given) in options().map(|(options, given)| (election().options(options), given)) {
         let leader = election().campaign("me").await.unwrap();
-        fair(candidate.try_campaign("me").await, given);
+        assert_ok_or_named(candidate.try_campaign("me").await, given);
         for wait in [Duration::ZERO, Duration::from_nanos(1)] {
-            fair(candidate.try_campaign_for("me", wait).await, given);
+            assert_ok_or_named(candidate.try_campaign_for("me", wait).await, given);
         }
         if let Ok(mut leaders) = candidate.observe() {
             for _ in 0..2 {
@@ -122,28 +124,27 @@ async fn no_time_of_an_election_panics() {
             tokio::time::sleep(Duration::from_secs(1)).await;
             leader.resign().await.unwrap();
         };
-        let (campaigned, ()) = tokio::join!(within(candidate.campaign("me")), resign);
-        campaigned.into_iter().for_each(|campaigned| fair(campaigned, given));
+        let (campaigned, ()) = tokio::join!(within_two_days(candidate.campaign("me")), resign);
+        campaigned.into_iter().for_each(|campaigned| assert_ok_or_named(campaigned, given));
     }
 }
 
-/// A node that refuses is asked again until the time is over: for ever, where there is no end of
-/// it.
+/// The node refuses connections. The client dials again until the connect timeout ends, which may be never.
 #[tokio::test]
-async fn no_time_to_connect_panics() {
+async fn no_extreme_connect_timeout_panics() {
     for given in EXTREMES {
         let connecting = Quorum::builder().nodes(["redis://127.0.0.1:1"]).connect_timeout(given).connect();
         let outcome = tokio::time::timeout(Duration::from_secs(1), connecting).await;
         match outcome {
             Ok(outcome) => assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}"),
-            Err(_) => assert!(given > DAY, "{given:?} are over"),
+            Err(_) => assert!(given > DAY, "the connect timeout of {given:?} did not end the call"),
         }
     }
 }
 
-/// The blocking API hands times on, and waits for nothing with a clock of its own.
+/// The blocking API passes durations on to the async API, and has no clock of its own.
 #[test]
-fn no_time_of_the_blocking_api_panics() {
+fn no_extreme_time_of_the_blocking_api_panics() {
     let quorum = redquorum::blocking::Quorum::in_memory(3).unwrap();
     for given in EXTREMES {
         let free = || quorum.red_lock("r");
@@ -156,11 +157,11 @@ fn no_time_of_the_blocking_api_panics() {
             options().poll_interval(given),
         ] {
             let lock = free().options(options);
-            fair(lock.try_lock(), given);
-            fair(lock.try_lock_for(Duration::MAX), given);
+            assert_ok_or_named(lock.try_lock(), given);
+            assert_ok_or_named(lock.try_lock_for(Duration::MAX), given);
             let held = free().lock().unwrap();
-            fair(lock.try_lock_for(Duration::ZERO), given);
-            fair(lock.try_lock_for(Duration::from_nanos(1)), given);
+            assert_ok_or_named(lock.try_lock_for(Duration::ZERO), given);
+            assert_ok_or_named(lock.try_lock_for(Duration::from_nanos(1)), given);
             held.unlock().unwrap();
         }
     }

@@ -1,4 +1,7 @@
-//! The law of layers: every part of the library uses only the parts below it, and only the crates listed for it.
+//! The rule of layers: each part of the library uses only the parts below it, and only the external crates
+//! listed for it.
+//!
+//! A part is a file or folder directly below `src`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// From the bottom to the top. A part may use those of the lines before its own.
+/// The layers from the bottom to the top. A part may use the parts of the lines before its own.
 const LAYERS: [&[&str]; 16] = [
     &["mutation", "mutex", "process"],
     &["spawner"],
@@ -26,8 +29,8 @@ const LAYERS: [&[&str]; 16] = [
     &["__command", "blocking", "model", "sim"],
 ];
 
-/// The external crates that each part uses, or each room of a part. What is not listed uses none: `algorithm`, the state
-/// of a node, its operations on the wire and its send queue are pure.
+/// The external crates of each part, or of a folder within a part. A part that is not listed uses no crate:
+/// `algorithm`, the state of a node, the operations and the send queue are pure.
 const CRATES: &[(&str, &[&str])] = &[
     ("acquire", &["futures", "tokio", "tracing"]),
     ("blocking", &["futures", "pollster", "thiserror", "tokio"]),
@@ -56,20 +59,21 @@ const CRATES: &[(&str, &[&str])] = &[
     ("values", &["serde", "thiserror", "uuid"]),
 ];
 
-/// The parts that are written like a program of a user: they may use everything public.
+/// The parts that are written like a program of a user. They may use each public name.
 const USERS: [&str; 2] = ["blocking", "sim"];
 
-/// The modules that `lib.rs` makes of public names.
+/// The public modules that `lib.rs` assembles.
 const PUBLIC_MODULES: [&str; 2] = ["admin", "inspection"];
 
 fn layer(part: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&part))
 }
 
-/// The parts that this source text names by `crate::` (not by `super::`), without comments and tests. A variable of a
-/// macro, such as `crate::$lock`, is a public name unless a path goes on behind it. A text that ends with `crate::`
-/// names nothing.
-fn named(source: &str) -> Vec<String> {
+/// Returns the parts that a source text names by `crate::` (not by `super::`), without comments and tests.
+///
+/// A variable of a macro, such as `crate::$lock`, stands for a public name, unless a path continues after it.
+/// `crate::` at the end of a text names no part.
+fn names_in_uses(source: &str) -> Vec<String> {
     let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String = code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
     let mut named = Vec::new();
@@ -120,7 +124,7 @@ fn files(path: PathBuf) -> Vec<PathBuf> {
     if is_source { vec![path] } else { Vec::new() }
 }
 
-/// Returns every source file of the library below `src`, relative to that folder, with its text.
+/// Returns each source file of the library with its text. Paths are relative to `src`.
 fn sources() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
     let mut sources = Vec::new();
@@ -131,13 +135,13 @@ fn sources() -> Vec<(PathBuf, String)> {
     sources
 }
 
-/// Returns the name of the part that a file belongs to.
+/// Returns the part that a file belongs to.
 fn part_of(file: &Path) -> &str {
     Path::new(file.iter().next().unwrap()).file_stem().unwrap().to_str().unwrap()
 }
 
-/// Returns the uses of parts that a file may not use.
-fn wrong(file: &Path, source: &str) -> Vec<String> {
+/// Returns the uses of parts that the layers forbid to a file.
+fn forbidden_uses(file: &Path, source: &str) -> Vec<String> {
     let (part, shown) = (part_of(file), file.display());
     let Some(own) = layer(part) else { return vec![format!("{shown}: {part} is in no layer")] };
     let is_allowed = |name: &String| {
@@ -146,14 +150,14 @@ fn wrong(file: &Path, source: &str) -> Vec<String> {
         let is_public = is_item || PUBLIC_MODULES.contains(&&**name);
         name == part || (is_public && USERS.contains(&part)) || layer(name).is_some_and(|layer| layer < own)
     };
-    named(source)
+    names_in_uses(source)
         .into_iter()
         .filter(|name| !is_allowed(name))
         .map(|name| format!("{shown}: uses {name}"))
         .collect()
 }
 
-/// Returns the crates that the library depends on, in tests or out of them.
+/// Returns the crates that the library depends on, including dev-dependencies.
 fn dependencies() -> Vec<String> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
     let manifest = fs::read_to_string(manifest).unwrap();
@@ -173,8 +177,8 @@ fn dependencies() -> Vec<String> {
     names
 }
 
-/// Returns the text without the trees of uses, such as `{redis::Route}` in `use crate::node::{redis::Route}`, because
-/// only the path before a tree begins with a crate.
+/// Returns the text without the trees of `use` statements, such as `{redis::Route}` in `use
+/// crate::node::{redis::Route}`. Only the path before a tree begins with a crate.
 fn without_trees(code: &str) -> String {
     let (mut rest, mut kept) = (code, String::new());
     while let Some(at) = rest.find("::{") {
@@ -190,7 +194,7 @@ fn without_trees(code: &str) -> String {
     kept + rest
 }
 
-/// Whether this source text names a path of this crate, outside of comments and tests.
+/// Whether a source text names a path of this crate, outside of comments and tests.
 fn uses_crate(source: &str, name: &str) -> bool {
     let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -198,23 +202,24 @@ fn uses_crate(source: &str, name: &str) -> bool {
     let path = format!("{name}::");
     let begins = |at: usize| {
         let before = &code[..at];
-        // A path from the root, `::redis::Cmd`, is of the crate as well; `crate::node::redis::` is not.
+        // A path from the root such as `::redis::Cmd` belongs to the crate. The path `crate::node::redis::`
+        // does not.
         let before =
-            before.strip_suffix("::").filter(|before| !before.ends_with(is_of_word)).unwrap_or(before);
-        !before.ends_with(|letter| is_of_word(letter) || letter == ':')
+            before.strip_suffix("::").filter(|before| !before.ends_with(is_word_letter)).unwrap_or(before);
+        !before.ends_with(|letter| is_word_letter(letter) || letter == ':')
     };
     code.match_indices(&path).any(|(at, _)| begins(at))
 }
 
-fn is_of_word(letter: char) -> bool {
+fn is_word_letter(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
 #[test]
-fn no_part_of_the_library_uses_one_above_it() {
+fn no_part_of_the_library_uses_a_part_above_it() {
     let sources = sources();
     let parts = sources.iter().filter(|(file, _)| part_of(file) != "lib");
-    let problems: Vec<String> = parts.flat_map(|(file, source)| wrong(file, source)).collect();
+    let problems: Vec<String> = parts.flat_map(|(file, source)| forbidden_uses(file, source)).collect();
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
@@ -266,5 +271,5 @@ fn the_names_in_uses_are_found() {
                   use crate::clock;\nfn a() -> crate::error::Error { crate::Quorum }\n\
                   crate::$lock; crate::$part::Name; \"[`crate::\"\n\
                   #[cfg(test)]\nmod tests {\n    use crate::sim::Client;\n}\n";
-    assert_eq!(named(source), ["node", "values", "clock", "error", "Quorum", "$lock", "$part::"]);
+    assert_eq!(names_in_uses(source), ["node", "values", "clock", "error", "Quorum", "$lock", "$part::"]);
 }

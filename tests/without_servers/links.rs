@@ -1,4 +1,4 @@
-//! Every link of a page to another file leads to one, and to a heading that is there.
+//! Links in the documents: each link to a file or a heading leads to an existing file and heading.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Besides all of `docs`.
+/// The checked documents besides those in `docs`.
 const PAGES: [&str; 5] =
     ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/recipes/README.md"];
 
@@ -20,7 +20,7 @@ fn pages() -> Vec<PathBuf> {
     docs.chain(PAGES.map(|page| root().join(page))).collect()
 }
 
-/// The text outside of blocks of code.
+/// Returns the text outside of code blocks.
 fn prose(page: &str) -> String {
     let mut is_code = false;
     let mut prose = String::new();
@@ -36,7 +36,7 @@ fn prose(page: &str) -> String {
     prose
 }
 
-/// The targets of `[text](target)` and `[text]: target`.
+/// Returns the targets of `[text](target)` and `[text]: target`.
 fn targets(page: &str) -> Vec<String> {
     let prose = prose(page);
     let end = |letter: char| letter == ')' || letter.is_whitespace();
@@ -46,7 +46,7 @@ fn targets(page: &str) -> Vec<String> {
     inline.chain(defined).map(str::to_owned).collect()
 }
 
-/// The anchors of a page's headings, as GitHub makes them.
+/// Returns the anchors of a page's headings, as GitHub generates them.
 fn anchors(page: &str) -> BTreeSet<String> {
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     let mut anchors = BTreeSet::new();
@@ -65,7 +65,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// What is wrong with a link of this page.
+/// Returns the problem of a broken link, or `None`.
 fn problem(page: &Path, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -82,7 +82,7 @@ fn problem(page: &Path, target: &str) -> Option<String> {
 }
 
 #[test]
-fn every_link_leads_to_a_file_and_a_heading_that_are_there() {
+fn each_link_leads_to_an_existing_file_and_heading() {
     let mut links = 0;
     let mut problems = Vec::new();
     for page in pages() {
@@ -92,7 +92,7 @@ fn every_link_leads_to_a_file_and_a_heading_that_are_there() {
         problems.extend(targets.iter().filter_map(|target| problem(&page, target)));
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    assert!(links > 100, "only {links} were found");
+    assert!(links > 100, "only {links} links were found");
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! What the tests of Redisson's `RReadWriteLock` and of Curator's `InterProcessReadWriteLock` ask
-//! of read/write locks, in virtual time; `docs/BEHAVIOURS.md` names each.
+//! Read/write locks on in-memory nodes in virtual time: the behaviour that the tests of Redisson's
+//! `RReadWriteLock` and of Curator's `InterProcessReadWriteLock` require. `docs/BEHAVIOURS.md` lists these
+//! tests.
 
 use std::{ops::Deref, time::Duration};
 
@@ -16,22 +17,22 @@ use tokio::{
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// Much longer than a lock takes on these nodes, and much shorter than any ttl.
+/// Much longer than a lock takes on in-memory nodes, and much shorter than any ttl.
 const SOON: Duration = Duration::from_millis(50);
 
-/// Ten seconds without a renewal.
+/// A ttl of ten seconds, without renewal.
 const FIXED: LockOptions = LockOptions::new().ttl(Duration::from_secs(10)).without_renewal();
 
 fn client(cluster: &MemoryCluster) -> Quorum {
     Quorum::builder().connect_in_memory(cluster).unwrap()
 }
 
-/// The lock of one resource, for a client of its own.
+/// Returns a lock of the resource for a new client.
 fn lock(cluster: &MemoryCluster) -> RwLock {
     client(cluster).rw_lock("r")
 }
 
-/// A guard of either kind.
+/// A guard of a reader or a writer.
 enum Guard {
     Exclusive(LockGuard),
     Shared(ReadGuard),
@@ -97,7 +98,7 @@ async fn a_writer_waits_for_the_longest_of_readers_with_ttls_of_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_waits_for_a_reader_that_is_gone_until_its_ttl_and_not_for_those_that_unlocked() {
+async fn a_writer_waits_only_for_the_ttl_of_a_vanished_reader() {
     let cluster = MemoryCluster::new(3);
     let start = Instant::now();
     std::mem::forget(lock(&cluster).options(FIXED).read().await.unwrap());
@@ -140,7 +141,7 @@ async fn a_re_entry_leaves_the_ttl_as_it_is_whether_it_reads_or_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_that_wait_for_a_writer_all_get_in_when_its_ttl_ends_or_when_it_unlocks() {
+async fn all_waiting_readers_lock_when_the_writer_unlocks_or_its_ttl_ends() {
     for unlocks in [false, true] {
         let cluster = MemoryCluster::new(3);
         let writer = lock(&cluster).options(FIXED).write().await.unwrap();
@@ -161,18 +162,18 @@ async fn readers_that_wait_for_a_writer_all_get_in_when_its_ttl_ends_or_when_it_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_within_a_write_is_a_hold_of_the_same_lease_and_gives_nothing_free() {
+async fn a_read_within_a_write_is_a_hold_of_the_same_lease() {
     let cluster = MemoryCluster::new(3);
     let owner = Owner::new();
-    let mine = lock(&cluster).owned_by(&owner);
-    let writer = mine.write().await.unwrap();
-    let reader = mine.try_read().await.unwrap().unwrap();
+    let owned_lock = lock(&cluster).owned_by(&owner);
+    let writer = owned_lock.write().await.unwrap();
+    let reader = owned_lock.try_read().await.unwrap().unwrap();
     assert!(lock(&cluster).try_read().await.unwrap().is_none());
     reader.unlock().await.unwrap();
     assert!(writer.is_valid() && lock(&cluster).try_read().await.unwrap().is_none());
-    let reader = mine.read().await.unwrap();
+    let reader = owned_lock.read().await.unwrap();
     writer.unlock().await.unwrap();
-    // The hold that is left belongs to the lease of the writer: only `downgrade` admits other readers.
+    // The remaining hold belongs to the writer's lease. Only `downgrade` admits other readers.
     assert_eq!(client(&cluster).inspect("r").await.unwrap().state(), LockState::Held);
     assert!(reader.is_valid() && lock(&cluster).try_read().await.unwrap().is_none());
     reader.unlock().await.unwrap();
@@ -180,10 +181,10 @@ async fn a_read_within_a_write_is_a_hold_of_the_same_lease_and_gives_nothing_fre
 }
 
 #[tokio::test(start_paused = true)]
-async fn others_read_when_the_last_hold_of_a_writer_is_given_back() {
+async fn other_clients_read_after_the_last_hold_of_a_writer_is_unlocked() {
     let cluster = MemoryCluster::new(3);
-    let mine = lock(&cluster).owned_by(&Owner::new());
-    let (outer, inner) = (mine.write().await.unwrap(), mine.try_write().await.unwrap().unwrap());
+    let owned_lock = lock(&cluster).owned_by(&Owner::new());
+    let (outer, inner) = (owned_lock.write().await.unwrap(), owned_lock.try_write().await.unwrap().unwrap());
     assert_eq!(inner.holds(), 2);
     inner.unlock().await.unwrap();
     assert!(lock(&cluster).try_read().await.unwrap().is_none());
@@ -192,7 +193,7 @@ async fn others_read_when_the_last_hold_of_a_writer_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_resource_is_written_when_the_last_of_several_readers_is_gone() {
+async fn a_writer_locks_after_the_last_of_several_readers_unlocks() {
     let cluster = MemoryCluster::new(3);
     let (one, other) = (lock(&cluster).read().await.unwrap(), lock(&cluster).read().await.unwrap());
     one.unlock().await.unwrap();
@@ -203,7 +204,7 @@ async fn the_resource_is_written_when_the_last_of_several_readers_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_without_renewal_ends_for_the_next_and_its_unlock_says_so() {
+async fn a_lease_without_renewal_expires_and_its_unlock_reports_the_loss() {
     let cluster = MemoryCluster::new(3);
     for writes in [false, true] {
         let fixed = LockOptions::new().ttl(seconds(2)).without_renewal();
@@ -221,25 +222,25 @@ async fn a_lease_without_renewal_ends_for_the_next_and_its_unlock_says_so() {
 #[tokio::test(start_paused = true)]
 async fn holds_are_counted_up_and_down_and_a_handle_locks_again() {
     let cluster = MemoryCluster::new(3);
-    let mine = lock(&cluster).owned_by(&Owner::new());
+    let owned_lock = lock(&cluster).owned_by(&Owner::new());
     for _ in 0..2 {
-        let one = mine.read().await.unwrap();
-        let two = mine.read().await.unwrap();
+        let one = owned_lock.read().await.unwrap();
+        let two = owned_lock.read().await.unwrap();
         assert_eq!((one.holds(), two.holds()), (2, 2));
         two.unlock().await.unwrap();
         assert_eq!(one.holds(), 1);
         one.unlock().await.unwrap();
     }
-    let (one, two) = (mine.write().await.unwrap(), mine.write().await.unwrap());
+    let (one, two) = (owned_lock.write().await.unwrap(), owned_lock.write().await.unwrap());
     assert_eq!((one.holds(), two.holds()), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_re_entries_nothing_is_renewed_any_more() {
+async fn no_lease_is_renewed_after_its_last_hold_is_dropped() {
     let cluster = MemoryCluster::new(3);
-    let mine = lock(&cluster).owned_by(&Owner::new());
+    let owned_lock = lock(&cluster).owned_by(&Owner::new());
     for _ in 0..3 {
-        let (outer, inner) = (mine.read().await.unwrap(), mine.read().await.unwrap());
+        let (outer, inner) = (owned_lock.read().await.unwrap(), owned_lock.read().await.unwrap());
         drop((outer, inner));
     }
     sleep(TTL * 2).await;
@@ -247,7 +248,7 @@ async fn after_re_entries_nothing_is_renewed_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn force_ends_readers_and_writers_alike() {
+async fn a_force_unlock_ends_readers_and_writers() {
     let cluster = MemoryCluster::new(3);
     let operator = client(&cluster);
     for writes in [false, true] {
@@ -259,11 +260,11 @@ async fn force_ends_readers_and_writers_alike() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_reads_cannot_write_and_is_told_at_once() {
+async fn a_reader_that_locks_for_writing_gets_an_error_at_once() {
     let cluster = MemoryCluster::new(3);
-    let mine = lock(&cluster).owned_by(&Owner::new());
-    let reader = mine.read().await.unwrap();
-    let refused = mine.write().await;
+    let owned_lock = lock(&cluster).owned_by(&Owner::new());
+    let reader = owned_lock.read().await.unwrap();
+    let refused = owned_lock.write().await;
     assert!(matches!(refused, Err(Error::Config(ConfigError::WouldDeadlock { .. }))), "{refused:?}");
     let start = Instant::now();
     assert!(lock(&cluster).try_write_for(seconds(5)).await.unwrap().is_none());
@@ -272,7 +273,7 @@ async fn who_reads_cannot_write_and_is_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_one_writes_nobody_else_reads() {
+async fn no_client_reads_while_another_client_writes() {
     let cluster = MemoryCluster::new(3);
     let writer = lock(&cluster).write().await.unwrap();
     let start = Instant::now();
@@ -282,7 +283,7 @@ async fn while_one_writes_nobody_else_reads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_downgrades_keeps_writers_out_that_wait_already() {
+async fn a_downgraded_writer_excludes_waiting_writers() {
     let cluster = MemoryCluster::new(3);
     let writer = lock(&cluster).write().await.unwrap();
     let next = writing(lock(&cluster));
@@ -295,7 +296,7 @@ async fn who_downgrades_keeps_writers_out_that_wait_already() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn others_read_when_the_client_of_a_writer_is_gone() {
+async fn other_clients_read_after_the_shutdown_of_a_writing_client() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let writer = quorum.rw_lock("r").write().await.unwrap();

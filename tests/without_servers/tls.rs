@@ -1,9 +1,10 @@
-//! Certificates for TLS, and those that cannot be used.
+//! Certificates in settings: unusable certificates and keys are refused before a dial, and errors never show
+//! a key.
 
 use rcgen::{CertificateParams, KeyPair};
 use redquorum::{Error, Quorum, QuorumBuilder, error::ConfigError};
 
-/// The reason why a builder with these certificates cannot connect. No server is at its address.
+/// Returns the error of certificates that cannot be used. No server runs at the address.
 async fn refused(builder: QuorumBuilder) -> ConfigError {
     match builder.nodes(["rediss://10.0.0.1"]).connect().await {
         Err(Error::Config(error @ ConfigError::Tls { .. })) => error,
@@ -19,7 +20,7 @@ fn certificate() -> (String, String) {
 }
 
 #[tokio::test]
-async fn certificates_of_cas_that_cannot_be_read_are_refused() {
+async fn unreadable_ca_certificates_are_refused() {
     let (good, key) = certificate();
     let broken = good.replace("MII", "!!!");
     let empty = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
@@ -27,7 +28,7 @@ async fn certificates_of_cas_that_cannot_be_read_are_refused() {
         for builder in [
             Quorum::builder().ca_certificates(pem),
             Quorum::builder().ca_certificates(&*good).ca_certificates(pem),
-            // What comes later does not hide it.
+            // A later valid certificate does not hide the error.
             Quorum::builder().ca_certificates(pem).ca_certificates(&*good),
         ] {
             let error = refused(builder).await.to_string();
@@ -43,8 +44,8 @@ async fn certificates_of_cas_that_cannot_be_read_are_refused() {
 }
 
 #[tokio::test]
-async fn client_certificates_that_cannot_be_used_are_refused_without_showing_the_key() {
-    let ((chain, key), (other, others)) = (certificate(), certificate());
+async fn unusable_client_certificates_are_refused_without_showing_the_key() {
+    let ((chain, key), (other_chain, other_key)) = (certificate(), certificate());
     let in_one_line = key.replace('\n', "");
     let cases = [
         ("", &*key),
@@ -52,8 +53,8 @@ async fn client_certificates_that_cannot_be_used_are_refused_without_showing_the
         (&chain, ""),
         (&chain, &chain),
         (&chain, &in_one_line),
-        (&chain, &others),
-        (&other, &key),
+        (&chain, &other_key),
+        (&other_chain, &key),
     ];
     for (chain, key) in cases {
         let error = refused(Quorum::builder().client_certificate(chain, key)).await;
@@ -67,7 +68,7 @@ async fn client_certificates_that_cannot_be_used_are_refused_without_showing_the
     assert!(shown.contains(&sizes), "{shown}");
 }
 
-/// A certificate of X.509 version 1, which rcgen does not make, and its key.
+/// A certificate of X.509 version 1, which rcgen cannot generate, and its key.
 const OLD: (&str, &str) = (
     "-----BEGIN CERTIFICATE-----
 MIIBIzCBywIUQfzev4ewEE0G4ZAT3F5hDB7Pw0kwCgYIKoZIzj0EAwIwFDESMBAG
@@ -97,7 +98,7 @@ async fn a_certificate_of_x509_version_1_is_refused_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_secured_url_is_never_trusted_blindly() {
+async fn options_that_disable_certificate_checks_are_refused() {
     for url in ["rediss://10.0.0.1/#insecure", "rediss://10.0.0.1#other"] {
         let error = Quorum::builder().nodes([url]).connect().await.unwrap_err();
         assert!(matches!(error, Error::Config(ConfigError::Url { .. })), "{error}");

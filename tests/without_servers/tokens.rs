@@ -1,10 +1,10 @@
-//! Fencing tokens, as those store them that serve the holders of leases.
+//! Fencing tokens in JSON, the format in which stores may keep them.
 
 use redquorum::{FencingToken, Quorum};
 use serde_json::json;
 
 #[tokio::test]
-async fn a_token_goes_through_json_as_a_number_and_no_other_value_becomes_one() {
+async fn a_token_is_a_number_in_json_and_other_values_are_refused() {
     let quorum = Quorum::in_memory(3).unwrap();
     let token = quorum.red_lock("r").lock().await.unwrap().fencing_token();
     let stored = serde_json::to_value(token).unwrap();

@@ -1,10 +1,10 @@
 //! The cost of faults for waiting clients.
 //!
-//! * **A stopped server.** Eight clients compete while one server is stopped: each server in turn,
-//!   and therefore the queue node, too. The figures are the longest time without a grant, and the
-//!   later rate of grants.
-//! * **A killed holder.** A process that holds the lock ends at once. The figure is the time from
-//!   the end of the lock's ttl to the next grant.
+//! * **A stopped server.** Eight clients compete while one server is stopped. Each server is
+//!   stopped in turn, so one of them is the queue node. The figures are the longest time without a
+//!   grant, and the later rate of grants.
+//! * **A killed holder.** A process that holds the lock is killed. The figure is the time from the
+//!   end of the lock's ttl to the next grant.
 //! * **A stalling client.** One of five clients stalls for 400 of every 410 ms. The figure is the
 //!   rate of grants of the four remaining clients.
 
@@ -64,14 +64,14 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let without_stalls = grants_beside(None, lasts).await?;
     let share = grants_beside(Some(STALL), lasts).await? / without_stalls;
     let columns = ["gap_ms", "later", "killed_ms", "beside_stalls"];
-    let title = "eight contenders and a stopped server, a holder that is gone, a client that stalls";
+    let title = "eight contenders and a stopped server, a killed holder, a stalling client";
     let mut section = Section::new("faults", title, columns);
     section.row("ours", [gaps.max(), later.min(), killed.max(), share]);
     let verdicts = [
         ("longest time without a grant, ms", gaps.max(), Target::AtMost(1000.0)),
-        ("grants of the last second / before it was stopped", later.min(), Target::AtLeast(0.8)),
-        ("after the ttl of a holder that is gone, ms", killed.max(), Target::AtMost(100.0)),
-        ("grants beside one that stalls / without it", share, Target::AtLeast(0.5)),
+        ("grants of the last second / before the stop", later.min(), Target::AtLeast(0.8)),
+        ("after the ttl of a killed holder, ms", killed.max(), Target::AtMost(100.0)),
+        ("grants beside a stalling client / without", share, Target::AtLeast(0.5)),
     ];
     for (name, value, target) in verdicts {
         section.verdict(Verdict::of(name, value, target));
@@ -194,7 +194,7 @@ fn compete(builder: QuorumBuilder, end: Instant, stall: Option<Duration>) -> Res
         if let Some(stall) = stall {
             tokio::spawn(async move {
                 while Instant::now() < end {
-                    // This blocks the whole runtime, which has one thread.
+                    // This blocks the whole runtime, because the runtime has one thread.
                     std::thread::sleep(stall);
                     tokio::time::sleep(BETWEEN_STALLS).await;
                 }

@@ -40,8 +40,8 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     Ok(section)
 }
 
-/// Returns the times of rslock without and with a frozen server. rslock waits for every node, so a few
-/// calls suffice.
+/// Returns the times of rslock without and with a frozen server. Since rslock waits for every node, a few calls
+/// suffice.
 async fn rival(servers: &Servers, effort: Effort) -> Result<(Sample, Sample), Problem> {
     let mut contender = Contestant::Rival(servers.rival()).contender("r");
     let healthy = measure(&mut contender, Duration::from_millis(300)).await?;

@@ -25,7 +25,7 @@ const HOLD_RANGE: Duration = Duration::from_millis(60);
 trait Pair: Send + Sync + 'static {
     type Guard: Send + 'static;
 
-    /// Locks by the client of this number, without a limit of time.
+    /// Locks by the client of this number, without a time limit.
     fn lock(&self, client: usize) -> impl Future<Output = Result<Self::Guard, Problem>> + Send;
 
     fn unlock(&self, guard: Self::Guard) -> impl Future<Output = Result<(), Problem>> + Send;
@@ -73,8 +73,8 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
 
 /// Returns the milliseconds of each lock without its unlock: one round trip to all nodes.
 ///
-/// The pause before each lock is as long as before a hand-off, because processors and caches that
-/// slept meanwhile are slow to wake in both cases.
+/// The pause before each lock is as long as the pause before a hand-off, so that idle processors and cold caches slow
+/// down both in the same way.
 async fn floor_locks(floor: &Floor, rounds: usize) -> Result<Sample, Problem> {
     let mut task = floor.task("floor:handed");
     let mut sample = Sample::default();
@@ -130,7 +130,7 @@ impl Pair for Ours {
 impl Pair for Rival {
     type Guard = rslock::LockGuard;
 
-    /// Locks by `acquire`, which retries until success, because `lock` fails after three tries.
+    /// Locks by `acquire` of rslock, which retries until success, because its `lock` fails after three tries.
     async fn lock(&self, client: usize) -> Result<Self::Guard, Problem> {
         Ok(self.0[client].acquire("rslock:handed", TTL).await?)
     }

@@ -1,4 +1,4 @@
-//! The cost of a hand-off by the number of waiting clients.
+//! The cost of a hand-off for several numbers of waiting clients.
 
 use std::time::{Duration, Instant};
 
@@ -20,15 +20,14 @@ const CLIENTS: [usize; 3] = [2, 8, 32];
 /// The commands of our clients. A server counts commands inside of scripts separately.
 const COMMANDS: [&str; 3] = ["evalsha", "subscribe", "unsubscribe"];
 
-/// The maximum ratio of the cost of a grant with 32 clients to that with two. The only additional cost
-/// is that of a few attempts that collided.
+/// The maximum ratio of the cost of a grant with 32 clients to the cost with two clients. The only additional cost is
+/// the cost of a few attempts that collided.
 const MAX_GROWTH: f64 = 1.5;
 
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let lasts = effort.pick(Duration::from_millis(500), Duration::from_secs(5));
     let columns = CLIENTS.map(|clients| format!("{clients}_clients"));
-    let title =
-        "commands per grant, all nodes together, by clients that lock one resource and come again at once";
+    let title = "commands per grant, all nodes together, by clients that lock one resource again and again";
     let mut section = Section::new("line", title, columns);
     let mut costs = Vec::new();
     for clients in CLIENTS {

@@ -29,10 +29,10 @@ const HOLD: Duration = Duration::from_millis(1);
 
 /// The number of clients that read repeatedly while a writer waits.
 const STEADY_READERS: u64 = 50;
-/// The time that each of these clients reads for.
+/// The time for which each of these clients reads.
 const READ_TIME: Duration = Duration::from_millis(10);
-/// The longest rest between two reads of a client. The rests are uniformly random, so that a few
-/// clients read at any time, and the machine has time left.
+/// The longest rest between two reads of a client. The rests are uniformly random. At any time only
+/// a few clients read, so the machine has time left.
 const LONGEST_REST: Duration = Duration::from_millis(300);
 
 /// The number of tasks of one client that read the same resource.
@@ -73,8 +73,8 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     Ok(section)
 }
 
-/// Returns the microseconds of a read and of a write, each with its unlock, measured by turns: the
-/// median of each round.
+/// Returns the median of each round for a read and for a write, each with its unlock, measured in
+/// turns, in microseconds.
 async fn read_and_write_times(rounds: usize, pairs: usize) -> Result<(Sample, Sample), Problem> {
     let servers = Servers::start(NODES).await;
     let quorum = servers.ours().await?;

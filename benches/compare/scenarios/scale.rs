@@ -1,4 +1,4 @@
-//! The time of a lock with its unlock by the number of nodes.
+//! The time of a lock with its unlock, for several numbers of nodes.
 
 use super::{
     Effort,

@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// The delay to every node, one way. With this delay, the machine does not limit many clients, and
+/// The delay to every node, one way. The delay is long enough that many clients do not exhaust the machine, and that
 /// the resolution of timers suffices.
 const DELAY: Duration = Duration::from_millis(10);
 
@@ -35,7 +35,7 @@ const HOLD_ROUND_TRIPS: u32 = 10;
 enum Fault {
     None,
     Frozen,
-    /// A round trip that takes ten milliseconds longer.
+    /// A round trip to the first node that takes ten milliseconds longer.
     Far,
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     Ok(section)
 }
 
-/// Returns the microseconds of a permit and of a lock, each with its release, measured by turns.
+/// Returns the microseconds of a permit and of a lock, each with its release, measured in turns.
 async fn permits_and_locks(effort: Effort) -> Result<(Sample, Sample), Problem> {
     let servers = Servers::start(NODES).await;
     let quorum = servers.ours().await?;
@@ -170,17 +170,17 @@ async fn acquire_repeatedly(semaphore: Semaphore, plan: Plan, held: &AtomicU64) 
     Ok(rounds)
 }
 
-/// Returns the microseconds that a newcomer at a full semaphore of 1,024 permits costs.
+/// Returns the costs of a newcomer at a full semaphore of 1,024 permits, in microseconds.
 ///
-/// The first figure is the time of the busiest node until the newcomer has joined its wait queues. The
-/// second is the same from then on until the newcomer is the release watcher. The third is the time of
-/// an average node for each second of the wait thereafter.
+/// The first figure is the time that the busiest node spends until the newcomer has joined its wait queues. The second
+/// figure is the time that the busiest node spends from then on until the newcomer is the release watcher. The third
+/// figure is the time that an average node spends for each later second of the wait.
 async fn newcomer_costs() -> Result<[f64; 3], Problem> {
     const NEWCOMERS: u32 = 15;
     /// The time until the newcomer has joined its wait queues, and from then on until the newcomer is
     /// the release watcher.
     const STEPS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
-    /// The measured part of the wait, which contains several of the longest polls.
+    /// The measured part of the wait, which is several times as long as the longest poll interval.
     const WAIT: Duration = Duration::from_secs(20);
     let servers = Servers::start(NODES).await;
     // No lease is renewed during the measurement.
@@ -193,7 +193,7 @@ async fn newcomer_costs() -> Result<[f64; 3], Problem> {
     let mut steps = <[Sample; 2]>::default();
     let most = |spent: Vec<u64>| spent.into_iter().max().unwrap_or_default() as f64;
     for _ in 0..NEWCOMERS {
-        // The cost of leaving the queues belongs to the end of the wait, and is not measured.
+        // The end of the wait, when the newcomer leaves the queues, is not measured.
         let mut waiting = Box::pin(full_semaphore.acquire());
         for (lasts, sample) in STEPS.into_iter().zip(&mut steps) {
             let before = servers.microseconds_spent().await?;

@@ -17,8 +17,8 @@ use crate::{
 };
 
 /// The number of tasks, the milliseconds of a quick round, and the minimum ratio of our pairs per
-/// second to rslock's. With more tasks, rounds are longer, because each task takes longer for a pair,
-/// and pairs that are unfinished at the end of a round do not count.
+/// second to the pairs per second of rslock. With more tasks, rounds are longer, because each pair
+/// takes longer, and pairs that are unfinished at the end of a round do not count.
 const LEVELS: [(usize, u64, Option<f64>); 3] =
     [(64, 100, None), (256, 200, Some(1.5)), (1024, 350, Some(2.0))];
 

@@ -50,7 +50,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
 /// once the first resource is free. Each waiter waits for the resource of number `resource_of(waiter)`.
 async fn ours(effort: Effort, resource_of: impl Fn(usize) -> usize) -> Result<(f64, Sample), Problem> {
     let servers = Servers::start(NODES).await;
-    // The longest ttl and no renewal, so that the holder sends nothing.
+    // The lease has the longest ttl and no renewal, so that the holder sends nothing.
     let holder = servers.ours().await?;
     let mut held: Vec<LockGuard> = Vec::new();
     for waiter in 0..WAITERS {
@@ -73,12 +73,12 @@ async fn ours(effort: Effort, resource_of: impl Fn(usize) -> usize) -> Result<(f
             Ok::<Instant, Problem>(granted)
         });
     }
-    // A wait begins with a subscription and with polls that grow rarer. Only the cost after this
-    // beginning is measured.
+    // A wait begins with a subscription and with polls at growing intervals. Only the cost after this beginning is
+    // measured.
     tokio::time::sleep(effort.pick(Duration::from_millis(3500), Duration::from_secs(10))).await;
     let rate = rate(&servers, &OURS, effort.pick(4, 15)).await?;
     if waiting.try_join_next().is_some() || !held.iter().all(|guard| guard.is_valid()) {
-        return Err("somebody got what is held".into());
+        return Err("a waiter got a held resource".into());
     }
     held.into_iter().next().ok_or("nothing is held")?.unlock().await?;
     let mut last: Option<Instant> = None;

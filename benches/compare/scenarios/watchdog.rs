@@ -23,8 +23,8 @@ use crate::{
 /// The number of tasks that acquire the leases; each task waits for one grant at a time.
 const ACQUIRING_TASKS: usize = 64;
 
-/// The maximum number of calls per node, period and lease. Ten thousand leases need 157 full calls, and some
-/// that are not full.
+/// The maximum number of calls per node, period and lease. Ten thousand leases need 157 full calls, and some calls that
+/// are not full.
 const MAX_CALLS_PER_LEASE: f64 = 200.0 / 10_000.0;
 
 /// The longest time in milliseconds for which one call may keep a server from its next call.
@@ -49,7 +49,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let calls =
         (servers.calls(&["evalsha"]).await? - calls_before) as f64 / NODES as f64 / f64::from(periods);
     let longest = servers.longest_call().await?;
-    // The inspection uses processor time, and is therefore done after the measured periods.
+    // The inspection is after the measured periods, because the inspection itself uses processor time.
     let delay = longest_renewal_delay(&guards, ttl).await;
     let lost = guards.iter().filter(|guard| !guard.is_valid()).count();
 

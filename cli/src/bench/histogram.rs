@@ -94,8 +94,8 @@ mod tests {
         histogram.add(&other).unwrap();
         let Percentiles { count, median_ms, p90_ms, p99_ms, max_ms } = histogram.percentiles();
         assert_eq!(count, 100);
-        for (shown, expected) in [(median_ms, 50.0), (p90_ms, 90.0), (p99_ms, 99.0), (max_ms, 100.0)] {
-            assert!((shown - expected).abs() < expected / 500.0, "{shown} is not {expected}");
+        for (actual, expected) in [(median_ms, 50.0), (p90_ms, 90.0), (p99_ms, 99.0), (max_ms, 100.0)] {
+            assert!((actual - expected).abs() < expected / 500.0, "{actual} is not {expected}");
         }
     }
 

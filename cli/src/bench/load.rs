@@ -23,8 +23,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Locks and unlocks each resource in its own task until `is_over`, on nodes whose tombstones have
-    /// this ttl.
+    /// Locks and unlocks each resource in its own task until `is_over`. `tombstone_ttl` is the ttl of
+    /// tombstones on the nodes.
     ///
     /// # Errors
     ///

@@ -15,8 +15,8 @@ const KEYS_PER_COMMAND: usize = 500;
 /// The names of the tombstones that nodes may have. A name is dropped when the ttl of its tombstone has
 /// passed.
 ///
-/// An unlock leaves a tombstone on a node that has no key, if the node received the lock and did not
-/// answer. This is rare, so most of these names have no key.
+/// An unlock leaves a tombstone on a node that has no key, if the node was sent the lock and did not
+/// answer. Few unlocks do so, and most of these names have no key.
 #[derive(Debug)]
 pub(crate) struct Residue {
     tombstone_ttl: Duration,

@@ -1,4 +1,4 @@
-//! `redquorum bench`: measures how fast locks are on these nodes.
+//! `redquorum bench`: measures the speed of locks on these nodes.
 
 use std::{num::NonZero, time::Duration};
 
@@ -23,12 +23,12 @@ use crate::{
 /// The smallest counter ttl that the library accepts. A counter has to outlive every lease.
 const MIN_COUNTER_TTL: Duration = Duration::from_secs(1);
 
-/// Measure how fast locks are on these nodes
+/// Measure the speed of locks on these nodes
 ///
-/// Tasks of one client lock and unlock without a pause, each with its own resource. This loads the
-/// servers, and so affects their other users. The resources have random names, and their keys are
-/// deleted at the end. A signal, such as Ctrl-C, ends the measurement early. The report shows locks
-/// and unlocks, and the response time of each node under the load.
+/// Tasks of one client lock and unlock without a pause, each with its own resource. The load
+/// affects other users of the servers. The resources have random names, and their keys are deleted
+/// at the end. A signal, such as Ctrl-C, ends the measurement early. The report shows locks and
+/// unlocks, and the response time of each node under the load.
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
     /// The number of tasks

@@ -33,16 +33,17 @@ use crate::{
     what_to_run::WhatToRun,
 };
 
-/// The pause before a command that ended by itself is started again. It prevents a busy loop of a
-/// command that fails at once.
+/// The pause before a command that ended by itself is started again. The pause prevents a busy loop if
+/// the command fails at once.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
 /// Run a command while leading
 ///
-/// Campaigns until it leads, and then runs the command. If the leadership is lost, the command is
-/// stopped and the campaign starts again. If the command ends by itself, redquorum resigns and ends
-/// with the same exit status. The environment of the command has REDQUORUM_RESOURCE (the name of the
-/// election), and REDQUORUM_TERM and REDQUORUM_FENCING_TOKEN with the same number.
+/// Campaigns until this process leads, and then runs the command. If the leadership is lost, the
+/// command is stopped and the campaign starts again. If the command ends by itself, redquorum
+/// resigns and ends with the same exit status. The environment of the command has
+/// REDQUORUM_RESOURCE (the name of the election), and REDQUORUM_TERM and REDQUORUM_FENCING_TOKEN
+/// with the same number.
 #[derive(Args, Debug)]
 pub(crate) struct Elect {
     /// The name of the election
@@ -71,8 +72,8 @@ pub(crate) struct Elect {
     what: WhatToRun,
 }
 
-/// [`OnLoss`] for a leader, without [`OnLoss::Ignore`]: the command of a past term must not run beside
-/// the command of the next one.
+/// The same as [`OnLoss`] for a leader, without [`OnLoss::Ignore`], because the command of a past
+/// term must not run beside the command of the next term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OnDeposition {
     /// SIGTERM, and SIGKILL before the leadership ends

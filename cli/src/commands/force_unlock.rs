@@ -22,11 +22,11 @@ use crate::{
 
 /// End a lock without its holder
 ///
-/// Meant for a holder that is dead, if its ttl is too long to wait for. A living holder is notified at
+/// For a holder that is dead, if its ttl is too long to wait for. A living holder is notified at
 /// once and works until the notice arrives. Until then there may be two holders, which only their
-/// fencing tokens distinguish. A key that is deleted by hand comes back with the next renewal; this
-/// command refuses that renewal. It shows the holder and asks for confirmation; without a terminal,
-/// it requires `--yes`.
+/// fencing tokens distinguish. A key that is deleted by hand comes back with the next renewal;
+/// after this command, the nodes refuse that renewal. The command shows the holder and asks for
+/// confirmation. Without a terminal, `--yes` is required.
 #[derive(Args, Debug)]
 pub(crate) struct ForceUnlock {
     /// The name of the lock

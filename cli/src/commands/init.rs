@@ -16,13 +16,14 @@ use crate::{
 
 /// Initialise new nodes as a quorum
 ///
-/// An administrator runs it once: it distinguishes new nodes from nodes that lost their data, which a
-/// client cannot do. All nodes have to be up, and no node may have been in a quorum before; otherwise
-/// nothing is changed. Without `init`, new nodes first abstain for `max_ttl` and a little more.
+/// An administrator runs this command once, because a client cannot distinguish new nodes from
+/// nodes that lost their data. All nodes have to be up, and no node may have been in a quorum
+/// before; otherwise nothing is changed. Without `init`, new nodes first abstain for `max_ttl` and
+/// a little more.
 ///
-/// With --if-needed, a quorum that is initialised already is a success. This is for a deployment job,
-/// not for the start of each service: one node, or nodes that all lost their data at once, look like
-/// new nodes, and would vote beside leases that are still held.
+/// With --if-needed, a quorum that is initialised already is a success. Use this option in a
+/// deployment job, not at the start of each service: a single node, or nodes that all lost their
+/// data at once, look like new nodes, and would vote beside leases that are still held.
 #[derive(Args, Debug)]
 pub(crate) struct Init {
     /// Succeed without a change if the nodes are this quorum already; nodes without metadata join after

@@ -25,8 +25,8 @@ const MIN_INTERVAL: Duration = Duration::from_millis(50);
 ///
 /// Shows for each node the owner, its number of holds, the remaining ttl without a renewal, the
 /// fencing counter and the latency; then the reasons of nodes that do not vote, and the quorum's
-/// conclusion. An answer is the state when the node gave it, and may be outdated. Nodes without a
-/// registered client stay unchanged.
+/// conclusion. An answer shows the state at the time of the answer, and may be outdated. Nodes
+/// without a registered client stay unchanged.
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {
     /// The name of the lock
@@ -34,7 +34,7 @@ pub(crate) struct Inspect {
     /// Show this number of slots of a semaphore instead: 1 to 1024
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = value_parser!(u32).range(1..=1024))]
     permits: Option<u32>,
-    /// Inspect again after each INTERVAL (1s by default) and print the changes, without those of
+    /// Inspect again after each INTERVAL (1s by default) and print the changes, except changes of
     /// times; on a terminal, redraw each time
     #[arg(long = "watch", value_name = "INTERVAL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "1s", value_parser = interval)]
@@ -108,8 +108,9 @@ impl Inspect {
         try_join_all(inspected).await
     }
 
-    /// Inspects after each interval. If no quorum answers at the start, this fails; if no quorum
-    /// answers later, this reports the failure once and goes on.
+    /// Inspects after each interval. The first inspection fails if no quorum answers. If no
+    /// quorum answers to a later inspection, the failure is reported once, and the inspections
+    /// continue.
     async fn watch(&self, quorum: &Quorum, interval: Duration, app: &App) -> Result<Infallible, Failure> {
         let screen = Some(Term::stdout()).filter(|screen| screen.is_term() && !app.general.json);
         let (mut changes, mut is_first, mut is_reported, mut drawn) = (Changes::default(), true, false, 0);

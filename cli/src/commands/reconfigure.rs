@@ -31,9 +31,9 @@ use crate::{
 /// configuration its own `name`.
 ///
 /// The command closes the old nodes, waits until every lease has ended (the longer `max_ttl` and a
-/// little more), and opens the new nodes. Meanwhile no lock can be acquired. If the command fails or
-/// is interrupted, run it again to continue. It shows the changes and asks for confirmation; without
-/// a terminal, it requires `--yes`.
+/// little more), and opens the new nodes. Meanwhile no lock can be acquired. If the command fails
+/// or is interrupted, run it again to continue. The command first shows the changes and asks for
+/// confirmation. Without a terminal, `--yes` is required.
 #[derive(Args, Debug)]
 pub(crate) struct Reconfigure {
     /// A TOML file with the present configuration
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_move_lists_every_node_once_with_its_change() {
+    fn a_move_lists_each_node_once_with_its_change() {
         let configuration = |nodes: &[&str]| Configuration {
             fingerprint: format!("nodes={}", nodes.len()),
             nodes: nodes.iter().map(ToString::to_string).collect(),

@@ -153,7 +153,7 @@ impl Run {
                 "-n {permits} with {names} names: a semaphore cannot be part of a group; give one name"
             )));
         }
-        // A call with a short wait for the lock waits no longer for the nodes.
+        // A call that waits for the lock for a short time waits for the nodes no longer than that.
         let short_wait = self.wait.filter(|wait| *wait < settings.effective.connect_timeout);
         let builder = settings.builder_within(self.quorum_timeout.or(short_wait));
         app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
@@ -196,7 +196,7 @@ impl Run {
             return lock.try_once().await?.ok_or_else(|| Failure::new(Exit::Held, self.held_at_once()));
         }
         let waiting = Waiting::show(&app.messages, format!("waiting for {}", self.shown()));
-        // The holders of a semaphore are many, and any of them may end the wait.
+        // A semaphore has several holders, and the unlock by any of them may end the wait.
         let shows_holder = self.permits.is_none();
         let reporting = report_wait(&waiting, quorum, &self.names, shows_holder, &app.messages);
         let acquiring = async {

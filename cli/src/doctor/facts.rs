@@ -33,7 +33,7 @@ pub(crate) struct NodeFacts {
     pub(crate) hosts: Vec<IpAddr>,
     /// The `run_id` of the server at each machine, if there are several.
     pub(crate) run_ids: BTreeMap<IpAddr, String>,
-    /// Whether Sentinels name the server, and may promote another one.
+    /// Whether Sentinels name the server, and may promote another server.
     pub(crate) is_behind_sentinel: bool,
     /// The server, or the failure of the connection.
     pub(crate) server: Result<ServerFacts, Disconnected>,

@@ -42,7 +42,7 @@ impl Level {
     }
 }
 
-/// A note that is no finding. It helps a user who consults the doctor about a single lock.
+/// A note that is no finding, for users who consult the doctor about a single lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Note(&'static str);
 
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_make_a_quorum_unsound_if_strict() {
+    fn a_warning_makes_a_quorum_unsound_only_if_strict() {
         let (ok, warn) = (Finding::ok("a", "a"), Finding::warn("b", "b", "c"));
         let fail = Finding::fail("c", "d", "e");
         assert!(Summary::of(1, &[ok.clone(), warn.clone()], false).is_sound);
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_is_wrapped_on_a_terminal_only() {
+    fn a_finding_is_wrapped_only_on_a_terminal() {
         let found = "maxmemory-policy is allkeys-lru, which evicts locks and counters before their time";
         let finding =
             Finding::fail("memory", found, "CONFIG SET maxmemory-policy noeviction").at("10.0.0.1:6379");
         let plain = |width| anstream::adapter::strip_str(&finding.in_lines(width)).to_string();
-        let whole = plain(None);
+        let unwrapped = plain(None);
         assert_eq!(
-            whole,
+            unwrapped,
             format!(
                 "fail  memory       10.0.0.1:6379  {found}; to do: CONFIG SET maxmemory-policy noeviction"
             )
@@ -137,7 +137,7 @@ mod tests {
         for width in [60, 80, 100] {
             let lines = plain(Some(width));
             assert!(lines.lines().all(|line| line.len() <= usize::from(width)), "{lines}");
-            assert_eq!(lines.replace("\n     ", ""), whole, "{width}");
+            assert_eq!(lines.replace("\n     ", ""), unwrapped, "{width}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Tests of the text form of a lock.
+//! The text form of an inspected lock.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn a_terminal_of_80_columns_shows_one_line_per_node() {
 }
 
 #[test]
-fn lines_stay_whole_without_a_terminal() {
+fn lines_are_not_shortened_without_a_terminal() {
     let shown = view().shown(None);
     assert_eq!(shown.lines().count(), 1 + 5 + 1 + 1, "{shown}");
     assert_eq!(shown.matches(OWNER).count(), 4 + 1, "{shown}");

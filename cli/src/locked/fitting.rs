@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_shortened_in_the_middle_by_its_columns() {
+    fn a_text_is_shortened_in_its_middle_to_a_number_of_columns() {
         for (text, most, expected) in [
             ("invoice:42", 10, "invoice:42"),
             ("invoice:4242", 9, "invo…4242"),

@@ -14,15 +14,28 @@ use crate::{
     lock_view::{LockView, short},
 };
 
+/// The kind of a lock, as in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum LockKind {
+    /// The lock of a resource that a program named.
+    Resource,
+    /// A slot of a semaphore.
+    Slot,
+    /// The lock under which a client acquires several permits of a semaphore.
+    MultiPermit,
+    /// The lock of the release watcher of a semaphore or of a set of candidates.
+    ReleaseWatcher,
+}
+
 /// A lock that at least one node has.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
-    /// The kind of the lock in JSON.
-    kind: &'static str,
+    kind: LockKind,
     /// The lock in the form of `inspect`.
     #[serde(flatten)]
     view: LockView,
-    /// The last token, or a larger number after failed attempts.
+    /// The fencing counter: the token of the last lease, or a larger number after failed attempts.
     counter: Option<u64>,
     pub(crate) waiters: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,7 +49,7 @@ pub(crate) struct Row {
     /// The semaphore, if the lock is a slot.
     #[serde(skip)]
     pub(crate) semaphore: Option<Vec<u8>>,
-    /// The remaining ttl; `None` without an end or a quorum.
+    /// The remaining ttl; `None` for a lock without a ttl, or without a quorum.
     #[serde(skip)]
     pub(crate) left: Option<Duration>,
     #[serde(skip)]
@@ -54,7 +67,7 @@ pub(crate) struct Cells {
     pub(crate) waiters: String,
     /// The number of waiters with the first waiter.
     pub(crate) queue: String,
-    /// The number of nodes that have the lock, of all nodes.
+    /// The number of nodes that have the lock, and the number of all nodes.
     pub(crate) nodes: String,
     pub(crate) differing: String,
 }
@@ -68,7 +81,7 @@ impl Row {
     #[cfg(test)]
     pub(crate) fn sample(name: &str, left: Duration, waiters: u32, cells: Cells) -> Self {
         Self {
-            kind: "resource",
+            kind: LockKind::Resource,
             view: LockView::sample(),
             counter: None,
             waiters,
@@ -85,17 +98,17 @@ impl Row {
     pub(crate) fn new(lock: &LockName, found: &Inspection) -> Self {
         let resource = lock.name().as_bytes();
         let (kind, view) = match lock {
-            LockName::Slot { slot, .. } => ("slot", LockView::of_slot(resource, *slot, found)),
-            LockName::MultiPermit { .. } => ("multi_permit", LockView::new(resource, found)),
-            LockName::ReleaseWatcher { .. } => ("release_watcher", LockView::new(resource, found)),
-            _ => ("resource", LockView::new(resource, found)),
+            LockName::Slot { slot, .. } => (LockKind::Slot, LockView::of_slot(resource, *slot, found)),
+            LockName::MultiPermit { .. } => (LockKind::MultiPermit, LockView::new(resource, found)),
+            LockName::ReleaseWatcher { .. } => (LockKind::ReleaseWatcher, LockView::new(resource, found)),
+            _ => (LockKind::Resource, LockView::new(resource, found)),
         };
         let state = found.state();
         let is_held = matches!(state, LockState::Held | LockState::Shared);
         let left = found.remaining().filter(|left| is_held && *left < Duration::MAX);
         let differing: Vec<String> = found.differing().map(|node| node.address().to_owned()).collect();
-        let having = if is_held { found.agreeing() } else { differing.len() };
-        let shown = match state {
+        let nodes_with_lock = if is_held { found.agreeing() } else { differing.len() };
+        let shown_state = match state {
             LockState::Held => "held",
             LockState::Shared => "shared",
             LockState::Free => "no quorum",
@@ -103,7 +116,7 @@ impl Row {
         };
         let no_end = if is_held { "no end" } else { "-" };
         let cells = Cells {
-            state: shown,
+            state: shown_state,
             whole_owner: owner_of(found, |owner| owner.to_string()),
             owner: owner_of(found, short_name),
             left: left.map_or_else(|| no_end.to_owned(), duration::shown),
@@ -112,7 +125,7 @@ impl Row {
                 Some(first) => format!("{}: {}", found.waiters(), short_name(first)),
                 None => found.waiters().to_string(),
             },
-            nodes: format!("{having}/{}", found.nodes().count()),
+            nodes: format!("{nodes_with_lock}/{}", found.nodes().count()),
             differing: if differing.is_empty() { "-".to_owned() } else { differing.join(",") },
         };
         Self {
@@ -136,8 +149,8 @@ fn short_name(owner: &LeaseId) -> String {
     owner.label().map_or_else(|| short(&owner.to_string()).into_owned(), str::to_owned)
 }
 
-/// Returns the owner, with the number of holds if there are several, or the readers. Without the
-/// agreement of a quorum, the owner is that of the first node that has one.
+/// Returns the holder, with the number of holds if there are several, or the readers. If no quorum
+/// agrees, returns the holder on the first node that has a holder.
 fn owner_of(found: &Inspection, named: impl Fn(&LeaseId) -> String) -> String {
     let (owner, holds) = match found.state() {
         LockState::Held | LockState::Shared => (found.holder(), found.holds()),

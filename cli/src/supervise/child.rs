@@ -35,9 +35,9 @@ impl Child {
     /// Starts the command: in its own process group, killed if this process dies (on Linux), and in
     /// the foreground of the terminal if `is_foreground`.
     ///
-    /// These need steps between fork and exec, where Rust allows unsafe code only. Therefore this
-    /// program is started again, [takes the steps](exec_child), and becomes the command. It also
-    /// reports a command that does not exist.
+    /// This needs steps between fork and exec, where Rust allows unsafe code only. Therefore this
+    /// program is started again, [takes the steps](exec_child), and becomes the command. If the
+    /// command does not exist, the started program reports the failure.
     ///
     /// # Errors
     ///

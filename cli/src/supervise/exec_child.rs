@@ -13,8 +13,8 @@ use nix::unistd::{Pid, getppid};
 
 use crate::{exit::Exit, failure::Failure, supervise::terminal};
 
-/// The first argument of such a process. It is internal, and no subcommand, so help and completions
-/// do not contain it.
+/// The first argument of such a process. The argument is internal and no subcommand, so that help and
+/// completions do not contain it.
 pub(crate) const NAME: &str = "exec-child";
 
 /// The arguments of such a process.

@@ -28,8 +28,8 @@ const NAME: &str = "guard-group";
 ///
 /// Only this process has the writing end of the pipe, so every way of ending closes the pipe. Dropping
 /// the handle without [`dismiss`](Self::dismiss) kills the group, too. The guardian has its own process
-/// group and blocks all signals except SIGKILL, so that a signal to a whole session does not end it
-/// first.
+/// group and blocks all signals except SIGKILL, so that a signal to a whole session does not end the
+/// guardian before redquorum.
 #[derive(Debug)]
 pub(crate) struct Guardian {
     process: Child,
@@ -60,7 +60,7 @@ impl Guardian {
         written.map_err(|error| Failure::internal("send the group to the guardian", error))
     }
 
-    /// Reaps the guardian, if the dead process is the guardian. Returns whether it is.
+    /// Reaps the guardian, if the dead process is the guardian. Returns false for any other process.
     pub(crate) fn reap(&mut self, dead: Pid) -> bool {
         let is_guardian = i32::try_from(self.process.id()) == Ok(dead.as_raw());
         is_guardian && self.process.try_wait().is_ok()

@@ -150,9 +150,9 @@ mod tests {
     }
 
     /// Returns the steps for a sequence of remaining times in milliseconds.
-    fn steps(rule: &mut Rule, left: &[u64]) -> Vec<(u64, RuleStep)> {
-        let at = |left: &u64| rule.at(Duration::from_millis(*left)).map(|step| (*left, step));
-        left.iter().filter_map(at).collect()
+    fn steps(rule: &mut Rule, remaining: &[u64]) -> Vec<(u64, RuleStep)> {
+        let at = |remaining: &u64| rule.at(Duration::from_millis(*remaining)).map(|step| (*remaining, step));
+        remaining.iter().filter_map(at).collect()
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grace_near_a_healthy_lease_is_refused() {
+    fn a_grace_near_the_remaining_time_of_a_renewed_lease_is_refused() {
         let longest = Duration::from_secs(14);
         assert_eq!(Marks::new(TTL, Some(longest)).map(|marks| marks.grace), Ok(longest));
         let refused = Marks::new(TTL, Some(longest + Duration::from_millis(1))).unwrap_err();
@@ -210,15 +210,15 @@ mod tests {
     fn sigkill_precedes_the_margin_in_every_sequence_of_three_times() {
         let margin = Duration::from_secs(1);
         for on_loss in [OnLoss::Term, OnLoss::Kill] {
-            // Every sequence of three times, in any order.
+            // All sequences of three of these times, in any order.
             let instants = [29_698, 6001, 6000, 3000, 1001, 1000, 500, 0].map(Duration::from_millis);
             for (first, second, third) in triples(&instants) {
                 let mut rule = rule(on_loss);
                 let mut kills = 0;
                 let mut lowest = Duration::MAX;
-                for left in [first, second, third] {
-                    kills += usize::from(rule.at(left) == Some(RuleStep::Kill));
-                    lowest = lowest.min(left);
+                for remaining in [first, second, third] {
+                    kills += usize::from(rule.at(remaining) == Some(RuleStep::Kill));
+                    lowest = lowest.min(remaining);
                     assert_eq!(
                         kills,
                         usize::from(lowest <= margin),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     fn triples(instants: &[Duration]) -> impl Iterator<Item = (Duration, Duration, Duration)> {
-        let pairs = instants.iter().flat_map(|one| instants.iter().map(move |next| (*one, *next)));
-        pairs.flat_map(|(one, next)| instants.iter().map(move |last| (one, next, *last)))
+        let pairs = instants.iter().flat_map(|first| instants.iter().map(move |second| (*first, *second)));
+        pairs.flat_map(|(first, second)| instants.iter().map(move |third| (first, second, *third)))
     }
 }

@@ -82,8 +82,8 @@ impl Signals {
 /// Lets signals end this process if it is the first process of a container. The system delivers only
 /// signals with a handler to such a process.
 ///
-/// This is for commands that handle no signals. It has to precede the second thread, which would have
-/// to block the signals as well.
+/// For commands that handle no signals. Call this function before the process has a second thread,
+/// because every thread would have to block the signals.
 ///
 /// # Errors
 ///
@@ -103,8 +103,8 @@ pub(crate) fn end_by_signal_as_first_process() -> Result<(), Failure> {
     thread.map(drop).map_err(|error| Failure::not_started("a thread for signals", &error))
 }
 
-/// Whether the signal demands an end even if the command survives it. Many programs survive SIGHUP,
-/// by which they reload, and SIGQUIT, by which they print their threads.
+/// Whether the signal demands the end of redquorum even if the command survives the signal. SIGHUP and
+/// SIGQUIT do not, because many programs reload on SIGHUP, and print their threads on SIGQUIT.
 pub(crate) fn demands_end(signal: Signal) -> bool {
     matches!(signal, Signal::SIGINT | Signal::SIGTERM)
 }

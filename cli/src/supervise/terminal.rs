@@ -10,7 +10,7 @@ use nix::{
     unistd::{Pid, getpgrp, getppid, getsid, tcgetpgrp, tcsetpgrp},
 };
 
-/// The terminal in whose foreground this process was started, as a job of a shell.
+/// The terminal of this process, if a shell started the process as a job in the foreground.
 ///
 /// The command has its own process group, and only the foreground group may read from a terminal. If
 /// standard input and output are the terminal, the command's group becomes the foreground group, and

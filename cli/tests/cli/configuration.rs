@@ -1,9 +1,9 @@
-//! The sources of nodes and settings.
+//! Nodes and settings from arguments, the environment and a file.
 
 use redquorum_tests::Cluster;
 
 use super::{
-    redquorum::{code, output, redquorum, stderr, stdout},
+    redquorum::{exit_code, output, redquorum, stderr, stdout},
     scratch::Scratch,
 };
 
@@ -16,12 +16,12 @@ async fn arguments_override_the_environment_which_overrides_the_file() {
     let scratch = Scratch::new();
     let node = cluster.server(0).url();
     let job = ["--admit-new-nodes", "run", "job", "--", "echo", "ran"];
-    let written = |node: &str| {
+    let write_file = |node: &str| {
         let path = scratch.file("redquorum.toml");
         std::fs::write(&path, format!("nodes = [{node:?}]\nname = \"from-the-file\"\n")).unwrap();
         path
     };
-    let file = written(NO_SERVER);
+    let file = write_file(NO_SERVER);
     for (node_argument, variable, expected) in
         [(Some(node.as_str()), NO_SERVER, 0), (None, node.as_str(), 0), (Some(NO_SERVER), node.as_str(), 69)]
     {
@@ -29,13 +29,13 @@ async fn arguments_override_the_environment_which_overrides_the_file() {
         command.args(node_argument.map(|node| ["--node", node]).into_iter().flatten());
         command.args(job).env("REDQUORUM_NODES", variable);
         let run = output(command).await;
-        assert_eq!(code(&run), expected, "{node_argument:?} {variable}: {}", stderr(&run));
+        assert_eq!(exit_code(&run), expected, "{node_argument:?} {variable}: {}", stderr(&run));
     }
-    let file = written(&node);
+    let file = write_file(&node);
     let mut command = redquorum(job);
     command.env("REDQUORUM_CONFIG", &file);
     let run = output(command).await;
-    assert_eq!((code(&run), stdout(&run)), (0, "ran\n".to_owned()), "{}", stderr(&run));
+    assert_eq!((exit_code(&run), stdout(&run)), (0, "ran\n".to_owned()), "{}", stderr(&run));
     let metadata: String = cluster
         .server(0)
         .query(redquorum::unstable_redis::redis::cmd("HGET").arg("redquorum:node").arg("fingerprint"))
@@ -44,7 +44,7 @@ async fn arguments_override_the_environment_which_overrides_the_file() {
 }
 
 #[tokio::test]
-async fn an_error_in_a_file_names_the_place() {
+async fn an_error_in_a_file_names_its_place() {
     let scratch = Scratch::new();
     let file = scratch.file("redquorum.toml");
     for (text, exit, named) in [
@@ -65,7 +65,7 @@ async fn an_error_in_a_file_names_the_place() {
             None => std::fs::remove_file(&file).unwrap(),
         }
         let run = output(redquorum(["--config", &file, "run", "job", "--", "true"])).await;
-        assert_eq!(code(&run), exit, "{text:?}: {}", stderr(&run));
+        assert_eq!(exit_code(&run), exit, "{text:?}: {}", stderr(&run));
         assert!(stderr(&run).contains(named), "{text:?}: {}", stderr(&run));
     }
 }

@@ -1,4 +1,4 @@
-//! `redquorum doctor` on servers with faults.
+//! `redquorum doctor` on sound and unsound servers.
 
 use std::process::Output;
 
@@ -7,11 +7,11 @@ use redquorum_tests::{Cluster, ServerOptions, eventually};
 use serde_json::Value;
 
 use super::{
-    redquorum::{SOON, code, json, output, plainly, redquorum, stderr, stdout},
+    redquorum::{TIME_LIMIT, command_on, exit_code, json, output, redquorum, stderr, stdout},
     scratch::Scratch,
 };
 
-/// The arguments for checks that do not concern clocks.
+/// The arguments for all checks, without the time for the drift of clocks.
 const QUICK: [&str; 5] = ["--json", "doctor", "--all", "--watch", "0"];
 
 fn builder(cluster: &Cluster) -> QuorumBuilder {
@@ -19,7 +19,7 @@ fn builder(cluster: &Cluster) -> QuorumBuilder {
 }
 
 /// Starts servers and initialises them as a quorum.
-async fn made(options: ServerOptions) -> Cluster {
+async fn initialised_cluster(options: ServerOptions) -> Cluster {
     let cluster = Cluster::start_with(3, options).await;
     admin::init(&builder(&cluster)).await.unwrap();
     cluster
@@ -37,9 +37,9 @@ fn found(doctor: &Output, check: &str, port: Option<u16>) -> (String, String) {
 }
 
 #[track_caller]
-fn finds(doctor: &Output, check: &str, port: Option<u16>, level: &str, words: &str) {
-    let (is, found) = found(doctor, check, port);
-    assert_eq!(is, level, "{check}: {found}");
+fn assert_finding(doctor: &Output, check: &str, port: Option<u16>, level: &str, words: &str) {
+    let (actual, found) = found(doctor, check, port);
+    assert_eq!(actual, level, "{check}: {found}");
     assert!(found.contains(words), "{words:?} is not in: {found}");
 }
 
@@ -47,116 +47,125 @@ fn summary(doctor: &Output) -> Value {
     json(doctor).pop().unwrap()
 }
 
-/// Waits until no key of the doctor is left: deleted, or without that permission, ended by its ttl.
-async fn is_left_clean(cluster: &Cluster) {
+/// Waits until no key of the doctor is left. The doctor deletes its keys; without the permission to
+/// delete, the keys expire.
+async fn wait_for_clean_nodes(cluster: &Cluster) {
     for server in cluster.servers() {
-        eventually(SOON, "only the metadata is left", async || server.keys().await == ["redquorum:node"])
-            .await;
+        eventually(TIME_LIMIT, "only the metadata is left", async || {
+            server.keys().await == ["redquorum:node"]
+        })
+        .await;
     }
 }
 
 #[tokio::test]
 async fn a_sound_quorum_is_reported_in_one_line_or_by_check() {
-    let cluster = made(ServerOptions::default()).await;
-    let brief = stdout(&output(plainly(&cluster, ["doctor"])).await);
+    let cluster = initialised_cluster(ServerOptions::default()).await;
+    let brief = stdout(&output(command_on(&cluster, ["doctor"])).await);
     assert!(brief.lines().all(|line| !line.starts_with("ok ")), "{brief}");
     let is_last = |text: &str, end| {
         text.lines().last().is_some_and(|line| line.starts_with("3 nodes, ") && line.ends_with(end))
     };
     assert!(is_last(&brief, ", 0 failures; sound"), "{brief}");
-    // The note helps a user whose deleted lock came back.
+    // The note explains why a lock whose key was deleted exists again.
     let notes: Vec<&str> = brief.lines().filter(|line| line.starts_with("note  ")).collect();
     let [note] = *notes else { panic!("{brief}") };
     for words in ["`redquorum force-unlock NAME`", "DEL", "forceUnlock", "next renewal"] {
         assert!(note.contains(words), "{words}: {note}");
     }
-    let told = json(&output(plainly(&cluster, ["--json", "doctor", "--watch", "0"])).await);
-    assert!(told.iter().rev().skip(1).all(|finding| finding["level"] != "note"), "{told:?}");
-    let doctor = output(plainly(&cluster, ["doctor", "--all"])).await;
-    assert_eq!((code(&doctor), stderr(&doctor)), (0, String::new()), "{}", stdout(&doctor));
+    let findings = json(&output(command_on(&cluster, ["--json", "doctor", "--watch", "0"])).await);
+    assert!(findings.iter().rev().skip(1).all(|finding| finding["level"] != "note"), "{findings:?}");
+    let doctor = output(command_on(&cluster, ["doctor", "--all"])).await;
+    assert_eq!((exit_code(&doctor), stderr(&doctor)), (0, String::new()), "{}", stdout(&doctor));
     let text = stdout(&doctor);
     // The servers are on one machine, which is a warning. Load may add warnings about latency.
-    let odd = text.lines().filter(|line| !line.starts_with("ok ") && !line.contains("  latency "));
-    let odd: Vec<&str> =
-        odd.filter(|line| !line.contains("  drift ") && !line.starts_with("note ")).collect();
-    assert_eq!(odd.len(), 2, "{text}");
-    assert!(odd[0].starts_with("warn  machines     all  127.0.0.1:"), "{text}");
+    let not_ok = text.lines().filter(|line| !line.starts_with("ok ") && !line.contains("  latency "));
+    let not_ok: Vec<&str> =
+        not_ok.filter(|line| !line.contains("  drift ") && !line.starts_with("note ")).collect();
+    assert_eq!(not_ok.len(), 2, "{text}");
+    assert!(not_ok[0].starts_with("warn  machines     all  127.0.0.1:"), "{text}");
     assert!(is_last(&text, ", 0 failures; sound"), "{text}");
     for check in ["reachable", "permissions", "scripts", "notices", "writes", "metadata", "drift", "clock"] {
         let lines = text.lines().filter(|line| line.split_whitespace().nth(1) == Some(check));
         assert_eq!(lines.count(), 3, "{check}: {text}");
     }
-    is_left_clean(&cluster).await;
+    wait_for_clean_nodes(&cluster).await;
 }
 
 #[tokio::test]
 async fn strict_turns_warnings_into_failures() {
-    let cluster = made(ServerOptions::default()).await;
-    let doctor = output(plainly(&cluster, ["--json", "doctor", "--strict", "--watch", "0"])).await;
-    assert_eq!(code(&doctor), 81);
+    let cluster = initialised_cluster(ServerOptions::default()).await;
+    let doctor = output(command_on(&cluster, ["--json", "doctor", "--strict", "--watch", "0"])).await;
+    assert_eq!(exit_code(&doctor), 81);
     assert_eq!((&summary(&doctor)["is_sound"], &summary(&doctor)["fail"]), (&false.into(), &0.into()));
 }
 
 #[tokio::test]
-async fn evicting_and_full_servers_are_found() {
-    let cluster = made(ServerOptions::default()).await;
+async fn servers_that_evict_keys_or_have_no_memory_are_found() {
+    let cluster = initialised_cluster(ServerOptions::default()).await;
     let (evicting, full) = (cluster.server(0), cluster.server(2));
     evicting.command(&["CONFIG", "SET", "maxmemory", "100mb"]).await;
     evicting.command(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]).await;
     full.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    let doctor = output(plainly(&cluster, QUICK)).await;
-    assert_eq!(code(&doctor), 81);
-    finds(&doctor, "eviction", Some(evicting.port()), "fail", "volatile-lru");
-    finds(&doctor, "memory", Some(full.port()), "fail", "counter_ttl");
-    finds(&doctor, "writes", Some(full.port()), "fail", "OOM");
-    finds(&doctor, "eviction", Some(cluster.server(1).port()), "ok", "noeviction");
+    let doctor = output(command_on(&cluster, QUICK)).await;
+    assert_eq!(exit_code(&doctor), 81);
+    assert_finding(&doctor, "eviction", Some(evicting.port()), "fail", "volatile-lru");
+    assert_finding(&doctor, "memory", Some(full.port()), "fail", "counter_ttl");
+    assert_finding(&doctor, "writes", Some(full.port()), "fail", "OOM");
+    assert_finding(&doctor, "eviction", Some(cluster.server(1).port()), "ok", "noeviction");
 }
 
 #[tokio::test]
 async fn a_replica_and_its_master_are_found() {
-    let cluster = made(ServerOptions::default()).await;
+    let cluster = initialised_cluster(ServerOptions::default()).await;
     let (master, replica) = (cluster.server(0), cluster.server(1));
     let port = master.port().to_string();
     replica.command(&["REPLICAOF", "127.0.0.1", &port]).await;
-    eventually(SOON, "the replica follows", async || {
+    eventually(TIME_LIMIT, "the replica follows", async || {
         replica.info_field("replication", "master_link_status").await == "up"
             && master.info_field("replication", "connected_slaves").await == "1"
     })
     .await;
-    let doctor = output(plainly(&cluster, QUICK)).await;
-    assert_eq!(code(&doctor), 81);
-    finds(&doctor, "role", Some(replica.port()), "fail", "replica");
-    finds(&doctor, "writes", Some(replica.port()), "fail", "READONLY");
-    finds(&doctor, "replicas", Some(master.port()), "warn", "1 replica");
+    let doctor = output(command_on(&cluster, QUICK)).await;
+    assert_eq!(exit_code(&doctor), 81);
+    assert_finding(&doctor, "role", Some(replica.port()), "fail", "replica");
+    assert_finding(&doctor, "writes", Some(replica.port()), "fail", "READONLY");
+    assert_finding(&doctor, "replicas", Some(master.port()), "warn", "1 replica");
 }
 
 #[tokio::test]
 async fn one_server_under_two_addresses_is_found() {
     let cluster = Cluster::start(2).await;
-    let [one, other] = [cluster.server(0).port(), cluster.server(1).port()];
-    let urls = format!("redis://127.0.0.1:{one},redis://localhost:{one},redis://127.0.0.1:{other}");
+    let [twice, once] = [cluster.server(0).port(), cluster.server(1).port()];
+    let urls = format!("redis://127.0.0.1:{twice},redis://localhost:{twice},redis://127.0.0.1:{once}");
     let mut command = redquorum(QUICK);
     command.env("REDQUORUM_NODES", urls);
     let doctor = output(command).await;
-    assert_eq!(code(&doctor), 81);
-    finds(&doctor, "servers", None, "fail", &format!("127.0.0.1:{one} and localhost:{one} are one server"));
+    assert_eq!(exit_code(&doctor), 81);
+    assert_finding(
+        &doctor,
+        "servers",
+        None,
+        "fail",
+        &format!("127.0.0.1:{twice} and localhost:{twice} are one server"),
+    );
 }
 
 #[tokio::test]
 async fn dead_and_hung_nodes_are_found() {
-    let cluster = made(ServerOptions::default()).await;
+    let cluster = initialised_cluster(ServerOptions::default()).await;
     let (dead, hung) = (cluster.server(0), cluster.server(1));
     dead.kill().await;
     hung.freeze().await;
-    let doctor = output(plainly(&cluster, QUICK)).await;
-    assert_eq!(code(&doctor), 81);
-    finds(&doctor, "reachable", Some(dead.port()), "fail", "refused");
-    finds(&doctor, "reachable", Some(hung.port()), "fail", "no connection within");
-    finds(&doctor, "quorum", None, "fail", "1 of 3 nodes votes, 2 needed");
+    let doctor = output(command_on(&cluster, QUICK)).await;
+    assert_eq!(exit_code(&doctor), 81);
+    assert_finding(&doctor, "reachable", Some(dead.port()), "fail", "refused");
+    assert_finding(&doctor, "reachable", Some(hung.port()), "fail", "no connection within");
+    assert_finding(&doctor, "quorum", None, "fail", "1 of 3 nodes votes, 2 needed");
 }
 
-/// The user of docs/REDIS.md, without the permission to read settings, loses one permission after
-/// another.
+/// The user has the permissions of docs/REDIS.md, without the permission to read settings. Each
+/// case takes one permission away.
 #[tokio::test]
 async fn missing_permissions_are_found() {
     const RULES: &[&str] = &[
@@ -195,7 +204,7 @@ async fn missing_permissions_are_found() {
         "+zrank",
         "+zscore",
     ];
-    let cluster = made(ServerOptions::default()).await;
+    let cluster = initialised_cluster(ServerOptions::default()).await;
     let urls: Vec<_> =
         cluster.urls().iter().map(|url| url.replace("redis://", "redis://locker:first@")).collect();
     let doctor = async |taken: &[&str]| {
@@ -209,11 +218,11 @@ async fn missing_permissions_are_found() {
     };
     let port = Some(cluster.server(1).port());
     let whole = doctor(&[]).await;
-    assert_eq!(code(&whole), 0, "{}", stdout(&whole));
+    assert_eq!(exit_code(&whole), 0, "{}", stdout(&whole));
     for check in ["permissions", "waiting", "scripts", "notices", "writes"] {
-        finds(&whole, check, port, "ok", "");
+        assert_finding(&whole, check, port, "ok", "");
     }
-    is_left_clean(&cluster).await;
+    wait_for_clean_nodes(&cluster).await;
     for (taken, check, level, words) in [
         ("-hset", "permissions", "fail", "+hset"),
         ("-del", "permissions", "fail", "+del"),
@@ -228,69 +237,69 @@ async fn missing_permissions_are_found() {
         ("-hmget", "metadata", "warn", "cannot tell"),
         ("-pttl", "quarantine", "warn", "cannot tell"),
     ] {
-        finds(&doctor(&[taken]).await, check, port, level, words);
+        assert_finding(&doctor(&[taken]).await, check, port, level, words);
     }
     let narrow = doctor(&["resetkeys", "~redquorum:*"]).await;
-    finds(&narrow, "permissions", port, "fail", "forbidden: set");
-    is_left_clean(&cluster).await;
+    assert_finding(&narrow, "permissions", port, "fail", "forbidden: set");
+    wait_for_clean_nodes(&cluster).await;
 }
 
-/// These settings are harmless only with a restart guard.
+/// Servers with these settings lose votes in a restart. Only a restart guard makes that harmless.
 #[tokio::test]
-async fn settings_that_lose_votes_are_found_without_a_restart_guard() {
+async fn settings_that_can_lose_votes_are_found_without_a_restart_guard() {
     let cluster = Cluster::start_with(3, ServerOptions::persistent()).await;
-    let (lazy, forgetful) = (cluster.server(1), cluster.server(2));
-    lazy.command(&["CONFIG", "SET", "appendfsync", "everysec"]).await;
-    forgetful.command(&["CONFIG", "SET", "appendonly", "no"]).await;
+    let (synced_every_second, without_persistence) = (cluster.server(1), cluster.server(2));
+    synced_every_second.command(&["CONFIG", "SET", "appendfsync", "everysec"]).await;
+    without_persistence.command(&["CONFIG", "SET", "appendonly", "no"]).await;
     let scratch = Scratch::new();
     let config = scratch.file("off.toml");
     std::fs::write(&config, "restart_guard = \"off\"\n").unwrap();
-    let doctor = output(plainly(&cluster, [&["--config", &*config], &QUICK[..]].concat())).await;
-    assert_eq!(code(&doctor), 81);
-    finds(&doctor, "persistence", Some(cluster.server(0).port()), "ok", "appendfsync always");
-    finds(&doctor, "truncated", Some(cluster.server(0).port()), "fail", "aof-load-truncated yes");
-    finds(&doctor, "persistence", Some(lazy.port()), "fail", "everysec");
-    finds(&doctor, "persistence", Some(forgetful.port()), "fail", "appendonly no");
-    finds(&doctor, "metadata", Some(lazy.port()), "ok", "none is needed");
+    let doctor = output(command_on(&cluster, [&["--config", &*config], &QUICK[..]].concat())).await;
+    assert_eq!(exit_code(&doctor), 81);
+    assert_finding(&doctor, "persistence", Some(cluster.server(0).port()), "ok", "appendfsync always");
+    assert_finding(&doctor, "truncated", Some(cluster.server(0).port()), "fail", "aof-load-truncated yes");
+    assert_finding(&doctor, "persistence", Some(synced_every_second.port()), "fail", "everysec");
+    assert_finding(&doctor, "persistence", Some(without_persistence.port()), "fail", "appendonly no");
+    assert_finding(&doctor, "metadata", Some(synced_every_second.port()), "ok", "none is needed");
 }
 
 #[tokio::test]
 async fn uninitialised_nodes_and_nodes_of_another_quorum_are_found() {
     let cluster = Cluster::start(3).await;
-    let new = output(plainly(&cluster, QUICK)).await;
-    assert_eq!(code(&new), 81);
-    finds(&new, "metadata", Some(cluster.server(0).port()), "warn", "redquorum init");
-    finds(&new, "quorum", None, "fail", "0 of 3 nodes vote");
+    let new = output(command_on(&cluster, QUICK)).await;
+    assert_eq!(exit_code(&new), 81);
+    assert_finding(&new, "metadata", Some(cluster.server(0).port()), "warn", "redquorum init");
+    assert_finding(&new, "quorum", None, "fail", "0 of 3 nodes vote");
     for server in cluster.servers() {
-        assert!(server.keys().await.is_empty(), "asking writes no metadata");
+        assert!(server.keys().await.is_empty(), "the doctor has written keys");
     }
-    admin::init(&builder(&cluster).name("theirs")).await.unwrap();
-    let doctor = output(plainly(&cluster, QUICK)).await;
-    finds(&doctor, "metadata", Some(cluster.server(0).port()), "fail", "name=theirs");
-    assert_eq!(code(&doctor), 81);
+    admin::init(&builder(&cluster).name("other")).await.unwrap();
+    let doctor = output(command_on(&cluster, QUICK)).await;
+    assert_finding(&doctor, "metadata", Some(cluster.server(0).port()), "fail", "name=other");
+    assert_eq!(exit_code(&doctor), 81);
 }
 
 #[tokio::test]
 async fn a_restarted_node_is_found_before_and_in_quarantine() {
-    let cluster = made(ServerOptions::persistent()).await;
+    let cluster = initialised_cluster(ServerOptions::persistent()).await;
     let node = cluster.server(1);
     node.restart_keeping_data().await;
-    let before = output(plainly(&cluster, QUICK)).await;
-    assert_eq!(code(&before), 0, "{}", stdout(&before));
-    finds(&before, "quarantine", Some(node.port()), "warn", "begins with the next");
-    finds(&before, "quorum", None, "warn", "2 of 3 nodes vote");
+    let before = output(command_on(&cluster, QUICK)).await;
+    assert_eq!(exit_code(&before), 0, "{}", stdout(&before));
+    assert_finding(&before, "quarantine", Some(node.port()), "warn", "begins with the next");
+    assert_finding(&before, "quorum", None, "warn", "2 of 3 nodes vote");
     drop(builder(&cluster).connect().await.unwrap());
-    let within = output(plainly(&cluster, QUICK)).await;
-    finds(&within, "quarantine", Some(node.port()), "warn", "it gives no votes for");
-    finds(&within, "quorum", None, "warn", "2 of 3 nodes vote");
+    let within = output(command_on(&cluster, QUICK)).await;
+    assert_finding(&within, "quarantine", Some(node.port()), "warn", "it gives no votes for");
+    assert_finding(&within, "quorum", None, "warn", "2 of 3 nodes vote");
 }
 
 #[tokio::test]
-async fn invalid_settings_are_an_error_and_no_finding() {
+async fn invalid_settings_are_an_error_instead_of_a_finding() {
     let cluster = Cluster::start(1).await;
     let url = &cluster.urls()[0];
     let doctor = output(redquorum(["--node", url, "--node", url, "doctor"])).await;
-    assert_eq!((code(&doctor), stdout(&doctor)), (78, String::new()));
+    assert_eq!((exit_code(&doctor), stdout(&doctor)), (78, String::new()));
     assert!(
         stderr(&doctor).contains("the node is named twice: each server has one vote"),
         "{}",

@@ -1,4 +1,4 @@
-//! The environment of the command, and the variables of redquorum's options.
+//! The variables that a command receives, and the variables that set redquorum's options.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use redquorum::unstable_redis::redis::cmd;
 use redquorum_tests::Cluster;
 
 use super::{
-    redquorum::{code, is_free, on, output, run, stderr, stdout},
+    redquorum::{command_admitting_new_nodes, exit_code, output, run, stderr, stdout, wait_until_free},
     scratch::Scratch,
 };
 
@@ -18,7 +18,7 @@ async fn the_command_receives_the_name_and_the_token() {
     let mut last = 0;
     for _ in 0..3 {
         let run = output(run(&cluster, &["job"], SHOW)).await;
-        assert_eq!(code(&run), 0, "{}", stderr(&run));
+        assert_eq!(exit_code(&run), 0, "{}", stderr(&run));
         let shown = stdout(&run);
         let token = shown.strip_prefix("job/").and_then(|rest| rest.strip_suffix("/\n")).unwrap();
         let token: u64 = token.parse().unwrap();
@@ -34,59 +34,67 @@ async fn several_names_have_one_lease_with_one_token() {
     let cluster = Cluster::start(3).await;
     let held = "redis-cli -u $NODE EXISTS b a";
     let script = format!("{SHOW}; {held}");
-    let mut both = on(&cluster, ["run", "b", "a", "--", "sh", "-c", &script]);
+    let mut both = command_admitting_new_nodes(&cluster, ["run", "b", "a", "--", "sh", "-c", &script]);
     let both = output({
         both.env("NODE", cluster.server(0).url());
         both
     })
     .await;
-    assert_eq!(code(&both), 0, "{}", stderr(&both));
+    assert_eq!(exit_code(&both), 0, "{}", stderr(&both));
     let shown = stdout(&both);
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!((lines[0], lines[2]), ("b", "2"), "{shown}");
     assert!(lines[1].starts_with("a/") && lines[1].ends_with('/'), "{shown}");
     for name in ["a", "b"] {
-        is_free(cluster.servers(), name).await;
+        wait_until_free(cluster.servers(), name).await;
     }
 }
 
 #[tokio::test]
 async fn the_command_of_a_leader_receives_the_term() {
     let cluster = Cluster::start(3).await;
-    let elect = output(on(&cluster, ["elect", "e", "--value", "v", "--", "sh", "-c", SHOW])).await;
-    assert_eq!(code(&elect), 0, "{}", stderr(&elect));
+    let elect =
+        output(command_admitting_new_nodes(&cluster, ["elect", "e", "--value", "v", "--", "sh", "-c", SHOW]))
+            .await;
+    assert_eq!(exit_code(&elect), 0, "{}", stderr(&elect));
     let shown = stdout(&elect);
     let words: Vec<&str> = shown.trim_end().split('/').collect();
     assert_eq!((words[0], words[1]), ("e", words[2]));
     assert!(words[2].parse::<u64>().is_ok(), "{shown}");
 }
 
-/// The outer redquorum has a slot, or leads; the inner one has neither.
+/// The outer redquorum has a slot or leads. The inner redquorum has neither.
 #[tokio::test]
 async fn a_nested_redquorum_ignores_the_variables_of_the_outer_lock() {
     let cluster = Cluster::start(3).await;
     let shown = "echo \"$REDQUORUM_RESOURCE/${REDQUORUM_SLOT-none}/${REDQUORUM_TERM-none}\"";
     let inner = format!("{shown}; '{}' run inner -c '{shown}'", env!("CARGO_BIN_EXE_redquorum"));
-    let outer = output(on(&cluster, ["run", "outer", "-n", "1", "-c", &inner])).await;
-    assert_eq!(code(&outer), 0, "{}", stderr(&outer));
+    let outer =
+        output(command_admitting_new_nodes(&cluster, ["run", "outer", "-n", "1", "-c", &inner])).await;
+    assert_eq!(exit_code(&outer), 0, "{}", stderr(&outer));
     assert_eq!(stdout(&outer), "outer/0/none\ninner/none/none\n");
-    let elected = output(on(&cluster, ["elect", "outer", "--value", "v", "-c", &inner])).await;
-    let told = stdout(&elected);
-    assert!(told.starts_with("outer/none/") && told.ends_with("\ninner/none/none\n"), "{told}");
-    let mut unlock = on(&cluster, ["force-unlock", "gpu", "--yes"]);
+    let elected =
+        output(command_admitting_new_nodes(&cluster, ["elect", "outer", "--value", "v", "-c", &inner])).await;
+    let reported = stdout(&elected);
+    assert!(reported.starts_with("outer/none/") && reported.ends_with("\ninner/none/none\n"), "{reported}");
+    let mut unlock = command_admitting_new_nodes(&cluster, ["force-unlock", "gpu", "--yes"]);
     unlock.env("REDQUORUM_SLOT", "0").env("REDQUORUM_TERM", "nonsense");
     let unlock = output(unlock).await;
-    assert_eq!(code(&unlock), 0, "{}", stderr(&unlock));
-    assert!(stdout(&unlock).starts_with("gpu is free"), "it is no slot: {}", stdout(&unlock));
+    assert_eq!(exit_code(&unlock), 0, "{}", stderr(&unlock));
+    assert!(
+        stdout(&unlock).starts_with("gpu is free"),
+        "the variable REDQUORUM_SLOT was not ignored: {}",
+        stdout(&unlock)
+    );
 }
 
-/// The options of one call must not apply to nested calls. The quorum and the output are the same for
-/// all calls.
+/// The options of one call must not apply to nested calls. The quorum and the form of the output
+/// are the same for all calls.
 #[tokio::test]
-async fn a_command_inherits_the_quorum_but_no_option_of_the_call() {
+async fn a_command_inherits_the_quorum_and_output_options_only() {
     let cluster = Cluster::start(1).await;
     let show = "env | sed -n 's/^\\(REDQUORUM_[^=]*\\)=.*/\\1/p'";
-    let doing = [
+    let of_one_call = [
         ("REDQUORUM_PERMITS", "2"),
         ("REDQUORUM_SHARED", "0"),
         ("REDQUORUM_WAIT", "9s"),
@@ -100,21 +108,21 @@ async fn a_command_inherits_the_quorum_but_no_option_of_the_call() {
         ("REDQUORUM_TO", "new.toml"),
         ("REDQUORUM_WATCH", "1s"),
     ];
-    let staying = [
+    let inherited = [
         ("REDQUORUM_LABEL", "me"),
         ("REDQUORUM_TTL", "20s"),
         ("REDQUORUM_MAX_TTL", "30s"),
         ("REDQUORUM_JSON", "1"),
     ];
-    for (arguments, told) in [(["run", "job"], "REDQUORUM_SLOT"), (["elect", "job"], "REDQUORUM_TERM")] {
-        let mut outer = on(&cluster, arguments);
-        outer.args(["-c", show]).envs(doing).envs(staying);
+    for (arguments, reported) in [(["run", "job"], "REDQUORUM_SLOT"), (["elect", "job"], "REDQUORUM_TERM")] {
+        let mut outer = command_admitting_new_nodes(&cluster, arguments);
+        outer.args(["-c", show]).envs(of_one_call).envs(inherited);
         let outer = output(outer).await;
-        assert_eq!(code(&outer), 0, "{}", stderr(&outer));
+        assert_eq!(exit_code(&outer), 0, "{}", stderr(&outer));
         let shown = stdout(&outer);
         let found: BTreeSet<&str> = shown.split_whitespace().collect();
-        let always = ["REDQUORUM_NODES", "REDQUORUM_RESOURCE", "REDQUORUM_FENCING_TOKEN", told];
-        let expected: BTreeSet<&str> = always.into_iter().chain(staying.map(|(name, _)| name)).collect();
+        let always = ["REDQUORUM_NODES", "REDQUORUM_RESOURCE", "REDQUORUM_FENCING_TOKEN", reported];
+        let expected: BTreeSet<&str> = always.into_iter().chain(inherited.map(|(name, _)| name)).collect();
         assert_eq!(found, expected, "{arguments:?}");
     }
 }
@@ -125,12 +133,12 @@ async fn options_come_from_the_environment_unless_given_as_arguments() {
     let scratch = Scratch::new();
     let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
     let holder = run(&cluster, &["job"], &holder).spawn().unwrap();
-    scratch.is_there("held").await;
-    let told = async |variables: &[(&str, &str)], arguments: &[&str]| {
+    scratch.wait_until_exists("held").await;
+    let reported = async |variables: &[(&str, &str)], arguments: &[&str]| {
         let mut run = run(&cluster, arguments, "true");
         run.envs(variables.iter().copied());
         let run = output(run).await;
-        (code(&run), stderr(&run))
+        (exit_code(&run), stderr(&run))
     };
     let held = "another client holds job: --wait 0 makes one attempt";
     let now = ("REDQUORUM_WAIT", "0");
@@ -157,21 +165,21 @@ async fn options_come_from_the_environment_unless_given_as_arguments() {
             "the environment variable REDQUORUM_JSON: correct",
         ),
     ] {
-        let (status, said) = told(variables, arguments).await;
-        assert_eq!(status, exit, "{variables:?} {arguments:?}: {said}");
-        assert!(said.contains(words), "{variables:?} {arguments:?}: {said}");
+        let (status, message) = reported(variables, arguments).await;
+        assert_eq!(status, exit, "{variables:?} {arguments:?}: {message}");
+        assert!(message.contains(words), "{variables:?} {arguments:?}: {message}");
     }
     drop(holder);
 }
 
 #[tokio::test]
-async fn rust_log_decides_about_logs_without_a_flag() {
+async fn rust_log_selects_the_logs_if_no_flag_is_given() {
     let cluster = Cluster::start(1).await;
     let logged = async |variable: &str, flags: &[&str]| {
         let mut run = run(&cluster, flags, "true");
         run.env("RUST_LOG", variable);
         let run = output(run).await;
-        assert_eq!(code(&run), 0, "{}", stderr(&run));
+        assert_eq!(exit_code(&run), 0, "{}", stderr(&run));
         stderr(&run)
     };
     let node = format!("node=127.0.0.1:{}", cluster.server(0).port());
@@ -181,7 +189,7 @@ async fn rust_log_decides_about_logs_without_a_flag() {
     let some = logged("redquorum::acquire=debug", &["job"]).await;
     assert!(some.contains("acquired resource=job") && !some.contains("registered"), "{some}");
     assert_eq!(logged("", &["job"]).await, "");
-    assert_eq!(logged("redquorum=debug", &["job", "-v"]).await, "", "a flag wins");
+    assert_eq!(logged("redquorum=debug", &["job", "-v"]).await, "", "the flag overrides the variable");
     let wrong = logged("redquorum=loud", &["job"]).await;
     assert!(wrong.starts_with("redquorum: RUST_LOG=\"redquorum=loud\" is ignored: "), "{wrong}");
 }

@@ -1,10 +1,10 @@
-//! The exclusion of runs with one name.
+//! The mutual exclusion of runs with the same name, and the permits of semaphores.
 
 use futures::future::join_all;
 use redquorum_tests::Cluster;
 
 use super::{
-    redquorum::{code, output, plainly, run, stderr, stdout},
+    redquorum::{command_on, exit_code, output, run, stderr, stdout},
     scratch::Scratch,
 };
 
@@ -14,26 +14,26 @@ async fn concurrent_runs_do_not_overlap_and_tokens_grow() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let notes = scratch.file("notes");
-    // The sleep gives overlapping runs time to appear.
+    // The sleep lets runs that are not excluded overlap.
     let script = format!(
         "echo b $REDQUORUM_FENCING_TOKEN >> {notes}; sleep 0.02; echo e $REDQUORUM_FENCING_TOKEN >> {notes}"
     );
     let runs = (0..RUNS).map(|_| output(run(&cluster, &["job"], &script)));
     for run in join_all(runs).await {
-        assert_eq!(code(&run), 0, "{}", stderr(&run));
+        assert_eq!(exit_code(&run), 0, "{}", stderr(&run));
     }
     let lines = scratch.lines("notes", 2 * RUNS).await;
     let mut last = 0;
     for pair in lines.chunks(2) {
-        let token: u64 = pair[0].strip_prefix("b ").expect("one begins").parse().unwrap();
-        assert_eq!(pair[1], format!("e {token}"), "and ends before the next: {lines:?}");
+        let token: u64 = pair[0].strip_prefix("b ").expect("a run begins").parse().unwrap();
+        assert_eq!(pair[1], format!("e {token}"), "the run ends before the next run begins: {lines:?}");
         assert!(token > last, "{lines:?}");
         last = token;
     }
 }
 
-/// Shared runs wait for each other, so they end only if they overlap. The exclusive run finds no shared
-/// run.
+/// Each shared run waits until both have started, so they end only if they overlap. The exclusive
+/// run fails if a shared run is active.
 #[tokio::test]
 async fn shared_runs_overlap_and_an_exclusive_run_does_not() {
     let cluster = Cluster::start(3).await;
@@ -44,38 +44,38 @@ async fn shared_runs_overlap_and_an_exclusive_run_does_not() {
     );
     let alone = format!("[ $(grep -c 1 {inside}) = $(grep -c 0 {inside}) ]");
     let shared = |number: u32| output(run(&cluster, &["job", "--shared"], &format!("{together} # {number}")));
-    let (one, other) = futures::future::join(shared(1), shared(2)).await;
+    let (first, second) = futures::future::join(shared(1), shared(2)).await;
     let last = output(run(&cluster, &["job"], &alone)).await;
-    for run in [one, other, last] {
-        assert_eq!(code(&run), 0, "{}", stderr(&run));
+    for run in [first, second, last] {
+        assert_eq!(exit_code(&run), 0, "{}", stderr(&run));
     }
 }
 
-/// Each run counts the running ones in a file, which is locked during the count.
+/// Each run counts the active runs in a file, under a file lock.
 #[tokio::test]
-async fn two_hundred_runs_of_sixteen_processes_never_exceed_the_permits() {
+async fn concurrent_runs_never_exceed_the_permits() {
     const PERMITS: usize = 4;
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
-    let [at_work, seen, slots] = ["at_work", "seen", "slots"].map(|name| scratch.file(name));
-    std::fs::write(&at_work, "0\n").unwrap();
+    let [active, counts_seen, slots] = ["at_work", "seen", "slots"].map(|name| scratch.file(name));
+    std::fs::write(&active, "0\n").unwrap();
     let change = |by: &str| {
         format!(
-            "flock {at_work} sh -c 'n=$(($(cat {at_work}) {by})); echo $n > {at_work}; echo $n >> {seen}'"
+            "flock {active} sh -c 'n=$(($(cat {active}) {by})); echo $n > {active}; echo $n >> {counts_seen}'"
         )
     };
     let script = format!("{}; echo $REDQUORUM_SLOT >> {slots}; sleep 0.01; {}", change("+ 1"), change("- 1"));
     let process = async || {
         for _ in 0..13 {
             let run = output(run(&cluster, &["-n", "4", "job"], &script)).await;
-            assert_eq!(code(&run), 0, "{}", stderr(&run));
+            assert_eq!(exit_code(&run), 0, "{}", stderr(&run));
         }
     };
     join_all((0..16).map(|_| process())).await;
     let counts: Vec<usize> =
         scratch.lines("seen", 2 * 16 * 13).await.iter().map(|line| line.parse().unwrap()).collect();
     assert!(counts.iter().all(|count| *count <= PERMITS), "{counts:?}");
-    assert!(counts.contains(&2), "some run together: {counts:?}");
+    assert!(counts.contains(&2), "no two runs overlapped: {counts:?}");
     let slots: std::collections::BTreeSet<String> =
         scratch.lines("slots", 16 * 13).await.into_iter().collect();
     assert_eq!(slots, ["0", "1", "2", "3"].map(str::to_owned).into());
@@ -95,15 +95,15 @@ async fn a_run_without_waiting_reports_that_all_permits_are_in_use() {
         scratch.lines("begun", 1).await;
         let refused = output(run(&cluster, &["-n", "1", "--wait", "0", "job"], "true")).await;
         let late = output(run(&cluster, &["-n", "1", "--wait", "300ms", "job"], "true")).await;
-        assert_eq!(code(&late), 75, "{}", stderr(&late));
-        let shown = output(plainly(&cluster, ["inspect", "-n", "1", "job"])).await;
-        let unlocked = output(plainly(&cluster, ["force-unlock", "--yes", "--slot", "0", "job"])).await;
+        assert_eq!(exit_code(&late), 75, "{}", stderr(&late));
+        let shown = output(command_on(&cluster, ["inspect", "-n", "1", "job"])).await;
+        let unlocked = output(command_on(&cluster, ["force-unlock", "--yes", "--slot", "0", "job"])).await;
         std::fs::write(&end, "").unwrap();
         (refused, shown, unlocked)
     };
     let (_, (refused, shown, unlocked)) = futures::future::join(held, other).await;
     assert_eq!(
-        (code(&refused), &*stderr(&refused)),
+        (exit_code(&refused), &*stderr(&refused)),
         (
             75,
             "redquorum: job has 1 permit, and all are in use: --wait 0 makes one attempt, and a longer --wait \
@@ -119,12 +119,12 @@ async fn permits_of_several_names_or_out_of_range_are_refused() {
     let cluster = Cluster::start(1).await;
     for permits in ["0", "2000"] {
         let refused = output(run(&cluster, &["-n", permits, "a"], "true")).await;
-        assert_eq!(code(&refused), 64, "{}", stderr(&refused));
+        assert_eq!(exit_code(&refused), 64, "{}", stderr(&refused));
     }
-    let refused = output(plainly(&cluster, ["force-unlock", "--yes", "--slot", "1024", "a"])).await;
-    assert_eq!(code(&refused), 64, "{}", stderr(&refused));
+    let refused = output(command_on(&cluster, ["force-unlock", "--yes", "--slot", "1024", "a"])).await;
+    assert_eq!(exit_code(&refused), 64, "{}", stderr(&refused));
     let refused = output(run(&cluster, &["-n", "4", "a", "b"], "true")).await;
-    assert_eq!(code(&refused), 64);
+    assert_eq!(exit_code(&refused), 64);
     assert!(
         stderr(&refused).contains("-n 4 with 2 names: a semaphore cannot be part of a group; give one name"),
         "{}",

@@ -1,9 +1,13 @@
-//! The exit statuses. `loss`, `election` and `signals` have those of losses, leaders and signals.
+//! The exit statuses. The modules `loss`, `election` and `signals` have the statuses after a loss,
+//! of leaders and after signals.
 
 use redquorum_tests::{Cluster, eventually};
 
 use super::{
-    redquorum::{SOON, code, ended, is_free, on, output, plainly, redquorum, run, stderr, stdout},
+    redquorum::{
+        TIME_LIMIT, command_admitting_new_nodes, command_on, exit_code, output, redquorum, run, stderr,
+        stdout, wait_for_output, wait_until_free,
+    },
     scratch::Scratch,
     terminal::on_a_terminal,
 };
@@ -13,45 +17,49 @@ async fn the_exit_status_of_the_command_is_passed_on() {
     let cluster = Cluster::start(3).await;
     for expected in [0, 7] {
         let run = output(run(&cluster, &["job"], &format!("echo done; exit {expected}"))).await;
-        assert_eq!((code(&run), stderr(&run), stdout(&run)), (expected, String::new(), "done\n".to_owned()));
+        assert_eq!(
+            (exit_code(&run), stderr(&run), stdout(&run)),
+            (expected, String::new(), "done\n".to_owned())
+        );
     }
-    is_free(cluster.servers(), "job").await;
+    wait_until_free(cluster.servers(), "job").await;
 }
 
 #[tokio::test]
-async fn a_text_is_run_by_the_shell() {
+async fn the_text_of_option_c_is_run_by_the_shell() {
     let cluster = Cluster::start(1).await;
     for arguments in [
         &["run", "job", "-c", "echo \"$REDQUORUM_RESOURCE\" | tr j J; exit 7"][..],
         &["elect", "job", "--value", "v", "--command", "echo \"$REDQUORUM_RESOURCE\" | tr j J; exit 7"],
     ] {
-        let run = output(on(&cluster, arguments)).await;
-        assert_eq!((code(&run), stdout(&run)), (7, "Job\n".to_owned()), "{}", stderr(&run));
+        let run = output(command_admitting_new_nodes(&cluster, arguments)).await;
+        assert_eq!((exit_code(&run), stdout(&run)), (7, "Job\n".to_owned()), "{}", stderr(&run));
     }
-    is_free(cluster.servers(), "job").await;
+    wait_until_free(cluster.servers(), "job").await;
 }
 
 #[tokio::test]
 async fn a_signal_that_ends_the_command_becomes_a_shell_status() {
     let cluster = Cluster::start(1).await;
     let run = output(run(&cluster, &["job"], "kill -KILL $$")).await;
-    assert_eq!(code(&run), 128 + 9, "{}", stderr(&run));
+    assert_eq!(exit_code(&run), 128 + 9, "{}", stderr(&run));
 }
 
 #[tokio::test]
 async fn a_missing_or_unexecutable_command_has_the_status_of_a_shell() {
     let cluster = Cluster::start(1).await;
-    let missing = output(on(&cluster, ["run", "job", "--", "no-such-command-anywhere"])).await;
-    assert_eq!(code(&missing), 127);
+    let missing =
+        output(command_admitting_new_nodes(&cluster, ["run", "job", "--", "no-such-command-anywhere"])).await;
+    assert_eq!(exit_code(&missing), 127);
     assert!(stderr(&missing).starts_with("redquorum: no-such-command-anywhere: "), "{}", stderr(&missing));
-    let directory = output(on(&cluster, ["--json", "run", "job", "--", "/"])).await;
-    assert_eq!(code(&directory), 126);
+    let directory = output(command_admitting_new_nodes(&cluster, ["--json", "run", "job", "--", "/"])).await;
+    assert_eq!(exit_code(&directory), 126);
     assert!(
         stderr(&directory).starts_with(r#"{"error":{"kind":"not_executable","exit":126,"#),
         "{}",
         stderr(&directory)
     );
-    is_free(cluster.servers(), "job").await;
+    wait_until_free(cluster.servers(), "job").await;
 }
 
 #[tokio::test]
@@ -60,10 +68,10 @@ async fn a_held_lock_is_reported_at_once_or_after_the_wait() {
     let scratch = Scratch::new();
     let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
     let holder = run(&cluster, &["job"], &holder).spawn().unwrap();
-    eventually(SOON, "it is held", async || scratch.path().join("held").exists()).await;
+    eventually(TIME_LIMIT, "the lock is held", async || scratch.path().join("held").exists()).await;
     for wait in ["0", "300ms"] {
         let other = output(run(&cluster, &["job", "--wait", wait], "true")).await;
-        assert_eq!(code(&other), 75, "{}", stderr(&other));
+        assert_eq!(exit_code(&other), 75, "{}", stderr(&other));
     }
     let other = output(run(&cluster, &["job", "--wait", "0", "--json"], "true")).await;
     assert_eq!(
@@ -74,32 +82,32 @@ async fn a_held_lock_is_reported_at_once_or_after_the_wait() {
     for wait in ["0", "300ms"] {
         let other =
             output(run(&cluster, &["job", "--wait", wait, "--json", "--held-exit", "1"], "true")).await;
-        assert_eq!(code(&other), 1, "{}", stderr(&other));
+        assert_eq!(exit_code(&other), 1, "{}", stderr(&other));
         assert!(stderr(&other).starts_with(r#"{"error":{"kind":"held","exit":1,"#), "{}", stderr(&other));
     }
     let free = output(run(&cluster, &["other", "--wait", "0", "--held-exit", "1"], "exit 75")).await;
-    assert_eq!(code(&free), 75, "what the command says itself is passed on: {}", stderr(&free));
+    assert_eq!(exit_code(&free), 75, "the command's own exit status was not passed on: {}", stderr(&free));
     drop(holder);
 }
 
 #[tokio::test]
-async fn a_held_lock_is_reported_in_a_line_or_node_by_node() {
+async fn a_held_lock_is_reported_in_one_line_or_on_a_terminal_by_node() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
     let holder = run(&cluster, &["Grüße"], &holder).spawn().unwrap();
-    eventually(SOON, "it is held", async || scratch.path().join("held").exists()).await;
+    eventually(TIME_LIMIT, "the lock is held", async || scratch.path().join("held").exists()).await;
     let waiter = run(&cluster, &["Grüße", "--wait", "1s"], "true");
     let in_terminal = on_a_terminal(&waiter);
     let line = stderr(&output(waiter).await);
     assert!(line.starts_with("redquorum: Grüße was not free within --wait 1.0s; 127.0.0.1:"), "{line}");
     assert_eq!(line.lines().count(), 1, "{line}");
     let shown = stdout(&output(in_terminal).await);
-    let of_nodes = shown.lines().filter(|line| line.starts_with("  127.0.0.1:"));
-    assert_eq!(of_nodes.count(), 3, "{shown}");
-    let is_told = |line: &str| line.ends_with("redquorum: Grüße was not free within --wait 1.0s");
-    assert!(shown.lines().any(is_told), "{shown}");
-    let inspected = stdout(&output(on(&cluster, ["inspect", "Grüße"])).await);
+    let rows_of_nodes = shown.lines().filter(|line| line.starts_with("  127.0.0.1:"));
+    assert_eq!(rows_of_nodes.count(), 3, "{shown}");
+    let is_reported = |line: &str| line.ends_with("redquorum: Grüße was not free within --wait 1.0s");
+    assert!(shown.lines().any(is_reported), "{shown}");
+    let inspected = stdout(&output(command_admitting_new_nodes(&cluster, ["inspect", "Grüße"])).await);
     assert!(inspected.contains("Grüße is held by "), "{inspected}");
     drop(holder);
 }
@@ -111,8 +119,8 @@ async fn the_holders_of_several_names_and_of_permits_are_named() {
     let held = |name: &str| format!("touch {}; exec sleep 1000", scratch.file(name));
     let lock = run(&cluster, &["job", "--label", "web-1"], &held("lock")).spawn().unwrap();
     let permit = run(&cluster, &["gpu", "-n", "1", "--label", "web-2"], &held("permit")).spawn().unwrap();
-    scratch.is_there("lock").await;
-    scratch.is_there("permit").await;
+    scratch.wait_until_exists("lock").await;
+    scratch.wait_until_exists("permit").await;
     for (arguments, not_free, holder) in [
         (
             &["free", "job"][..],
@@ -126,7 +134,7 @@ async fn the_holders_of_several_names_and_of_permits_are_named() {
         ),
     ] {
         let other = output(run(&cluster, &[arguments, &["--wait", "300ms"]].concat(), "true")).await;
-        assert_eq!(code(&other), 75, "{}", stderr(&other));
+        assert_eq!(exit_code(&other), 75, "{}", stderr(&other));
         assert!(stderr(&other).starts_with(&format!("redquorum: {not_free}")), "{}", stderr(&other));
         assert_eq!(stderr(&other).matches(holder).count(), 1, "{}", stderr(&other));
     }
@@ -137,8 +145,8 @@ async fn the_holders_of_several_names_and_of_permits_are_named() {
 async fn a_wait_without_a_holder_ends_with_no_quorum() {
     let cluster = Cluster::start(3).await;
     // The nodes are not initialised, so they are in quarantine.
-    let run = output(plainly(&cluster, ["run", "job", "--wait", "1s", "--", "echo", "ran"])).await;
-    assert_eq!((code(&run), stdout(&run)), (69, String::new()), "{}", stderr(&run));
+    let run = output(command_on(&cluster, ["run", "job", "--wait", "1s", "--", "echo", "ran"])).await;
+    assert_eq!((exit_code(&run), stdout(&run)), (69, String::new()), "{}", stderr(&run));
     assert!(
         stderr(&run).contains("no quorum for job: 2 of 3 nodes needed, and nodes are in quarantine for "),
         "{}",
@@ -152,13 +160,13 @@ async fn a_held_lock_is_reported_with_a_minority_of_dead_nodes() {
     let scratch = Scratch::new();
     let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
     let holder = run(&cluster, &["job"], &holder).spawn().unwrap();
-    eventually(SOON, "it is held", async || scratch.path().join("held").exists()).await;
+    eventually(TIME_LIMIT, "the lock is held", async || scratch.path().join("held").exists()).await;
     cluster.server(2).kill().await;
     let other = output(run(&cluster, &["job", "--wait", "2s"], "true")).await;
-    assert_eq!(code(&other), 75, "{}", stderr(&other));
+    assert_eq!(exit_code(&other), 75, "{}", stderr(&other));
     cluster.server(1).kill().await;
     let other = output(run(&cluster, &["job", "--wait", "2s"], "true")).await;
-    assert_eq!(code(&other), 69, "{}", stderr(&other));
+    assert_eq!(exit_code(&other), 69, "{}", stderr(&other));
     drop(holder);
 }
 
@@ -169,7 +177,7 @@ async fn no_command_runs_without_a_quorum() {
         server.kill().await;
     }
     let run = output(run(&cluster, &["job"], "echo ran")).await;
-    assert_eq!((code(&run), stdout(&run)), (69, String::new()), "{}", stderr(&run));
+    assert_eq!((exit_code(&run), stdout(&run)), (69, String::new()), "{}", stderr(&run));
 }
 
 #[tokio::test]
@@ -192,8 +200,8 @@ async fn invalid_arguments_are_a_usage_error() {
         (&["run", "redquorum:node", "--", "true"], "reserved"),
         (&["run", "job", "job", "--", "true"], "twice"),
     ] {
-        let refused = output(on(&cluster, arguments)).await;
-        assert_eq!(code(&refused), 64, "{arguments:?}: {}", stderr(&refused));
+        let refused = output(command_admitting_new_nodes(&cluster, arguments)).await;
+        assert_eq!(exit_code(&refused), 64, "{arguments:?}: {}", stderr(&refused));
         assert!(stderr(&refused).contains(named), "{arguments:?}: {}", stderr(&refused));
     }
 }
@@ -202,31 +210,38 @@ async fn invalid_arguments_are_a_usage_error() {
 async fn invalid_settings_are_a_configuration_error() {
     let cluster = Cluster::start(1).await;
     let long = output(run(&cluster, &["job", "--ttl", "10m"], "true")).await;
-    assert_eq!(code(&long), 78, "{}", stderr(&long));
+    assert_eq!(exit_code(&long), 78, "{}", stderr(&long));
     assert!(stderr(&long).contains("max_ttl of 60s"), "{}", stderr(&long));
     let url = output(redquorum(["--node", "http://a", "run", "job", "--", "true"])).await;
-    assert_eq!(code(&url), 78, "{}", stderr(&url));
+    assert_eq!(exit_code(&url), 78, "{}", stderr(&url));
 }
 
 #[tokio::test]
-async fn a_closed_output_ends_the_command_quietly() {
+async fn a_closed_output_ends_an_observer_as_sigpipe() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
-    let leader = on(&cluster, ["elect", "e", "--value", "v", "--ttl", "2s", "--", "sh", "-c"])
-        .arg(format!("touch {}; exec sleep 1000", scratch.file("leads")))
-        .spawn()
-        .unwrap();
-    eventually(SOON, "somebody leads", async || scratch.path().join("leads").exists()).await;
-    let mut observer = on(&cluster, ["observe", "e"]);
+    let leader = command_admitting_new_nodes(
+        &cluster,
+        ["elect", "e", "--value", "v", "--ttl", "2s", "--", "sh", "-c"],
+    )
+    .arg(format!("touch {}; exec sleep 1000", scratch.file("leads")))
+    .spawn()
+    .unwrap();
+    eventually(TIME_LIMIT, "the candidate leads", async || scratch.path().join("leads").exists()).await;
+    let mut observer = command_admitting_new_nodes(&cluster, ["observe", "e"]);
     let mut observer = observer.spawn().unwrap();
     drop(observer.stdout.take());
-    // The first line may have been written before the pipe was closed. Then the line of the next leader
-    // fails.
+    // The first line may have been written before the pipe was closed. Then writing the line of the
+    // next leader fails.
     drop(leader);
-    let next =
-        on(&cluster, ["elect", "e", "--value", "w", "--ttl", "1s", "--", "sleep", "1000"]).spawn().unwrap();
-    let observed = ended(observer).await;
-    assert_eq!(code(&observed), 128 + 13, "{}", stderr(&observed));
+    let next = command_admitting_new_nodes(
+        &cluster,
+        ["elect", "e", "--value", "w", "--ttl", "1s", "--", "sleep", "1000"],
+    )
+    .spawn()
+    .unwrap();
+    let observed = wait_for_output(observer).await;
+    assert_eq!(exit_code(&observed), 128 + 13, "{}", stderr(&observed));
     drop(next);
 }
 
@@ -239,10 +254,10 @@ async fn a_system_that_starts_no_thread_is_an_error_in_words() {
         (&["doctor"], "redquorum: cannot start a thread for messages: "),
         (&["--json", "list"], r#"{"error":{"kind":"system","exit":71,"message":"cannot start a thread"#),
     ] {
-        let mut command = on(&cluster, arguments);
+        let mut command = command_admitting_new_nodes(&cluster, arguments);
         command.env("RUST_MIN_STACK", "70368744177664");
         let ended = output(command).await;
-        assert_eq!(code(&ended), 71, "{}", stderr(&ended));
+        assert_eq!(exit_code(&ended), 71, "{}", stderr(&ended));
         let text = stderr(&ended);
         assert!(text.starts_with(start) && text.lines().count() == 1, "{text}");
         assert!(text.contains("raise the limits of processes, threads and open files"), "{text}");

@@ -1,18 +1,18 @@
-//! The output that needs no server: help, completions, manual pages.
+//! Output that needs no server: help, completions and manual pages.
 //!
-//! Help texts are compared with the files in `help/`; `REDQUORUM_TEST_WRITE=1` rewrites the files.
+//! Help texts are compared with the files in `help/`. `REDQUORUM_TEST_WRITE=1` rewrites the files.
 
 use std::path::Path;
 
 use super::{
-    redquorum::{code, output, redquorum, stderr, stdout},
+    redquorum::{exit_code, output, redquorum, stderr, stdout},
     scratch::Scratch,
 };
 
 /// Compares the help of a command with its file.
-async fn matches_file(words: &[&str], name: &str) {
+async fn assert_equals_file(words: &[&str], name: &str) {
     let shown = output(redquorum(words.iter().chain(&["--help"]))).await;
-    assert_eq!((code(&shown), stderr(&shown)), (0, String::new()));
+    assert_eq!((exit_code(&shown), stderr(&shown)), (0, String::new()));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/help").join(format!("{name}.txt"));
     if std::env::var_os("REDQUORUM_TEST_WRITE").is_some() {
         std::fs::write(&path, stdout(&shown)).unwrap();
@@ -22,8 +22,8 @@ async fn matches_file(words: &[&str], name: &str) {
 }
 
 #[tokio::test]
-async fn the_help_of_the_whole_matches_its_file() {
-    matches_file(&[], "redquorum").await;
+async fn the_general_help_matches_its_file() {
+    assert_equals_file(&[], "redquorum").await;
 }
 
 #[tokio::test]
@@ -43,13 +43,13 @@ async fn the_help_of_every_command_matches_its_file() {
         "completions",
         "man",
     ] {
-        matches_file(&[command], command).await;
+        assert_equals_file(&[command], command).await;
     }
 }
 
-/// The shared options work for each command, but only the help of the whole lists them.
+/// Each command accepts the shared options, but only the general help lists them.
 #[tokio::test]
-async fn the_help_of_a_command_replaces_shared_options_by_one_line() {
+async fn the_help_of_a_command_names_shared_options_in_one_line() {
     for help in [&["run", "--help"][..], &["run", "-h"], &["help", "run"]] {
         let shown = stdout(&output(redquorum(help)).await);
         let (own, shared) = (shown.find("--held-exit").unwrap(), shown.find("--node").unwrap());
@@ -72,24 +72,24 @@ async fn the_help_of_a_command_replaces_shared_options_by_one_line() {
 }
 
 #[tokio::test]
-async fn completions_exist_for_every_shell() {
+async fn each_shell_has_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = output(redquorum(["completions", shell])).await;
-        assert_eq!(code(&script), 0, "{}", stderr(&script));
+        assert_eq!(exit_code(&script), 0, "{}", stderr(&script));
         for option in ["kill-after", "admit-new-nodes"] {
             assert!(stdout(&script).contains(option), "{shell}: {option}");
         }
-        assert!(!stdout(&script).contains("exec-child"), "{shell} would complete an internal command");
+        assert!(!stdout(&script).contains("exec-child"), "{shell} completes an internal command");
     }
 }
 
 #[tokio::test]
-async fn manual_pages_are_printed_or_written_per_command() {
+async fn manual_pages_are_printed_or_written_to_a_directory() {
     let page = output(redquorum(["man"])).await;
     assert!(stdout(&page).contains(".TH redquorum 1"), "{}", stdout(&page));
     let scratch = Scratch::new();
     let written = output(redquorum(["man", scratch.path().to_str().unwrap()])).await;
-    assert_eq!((code(&written), stdout(&written)), (0, String::new()), "{}", stderr(&written));
+    assert_eq!((exit_code(&written), stdout(&written)), (0, String::new()), "{}", stderr(&written));
     for page in ["redquorum.1", "redquorum-run.1", "redquorum-elect.1", "redquorum-observe.1"] {
         assert!(scratch.read(page).contains(".SH NAME"), "{page}");
     }
@@ -99,5 +99,5 @@ async fn manual_pages_are_printed_or_written_per_command() {
     );
     assert!(!scratch.path().join("redquorum-exec-child.1").exists());
     let nowhere = output(redquorum(["man", "/nowhere"])).await;
-    assert_eq!(code(&nowhere), 74, "{}", stderr(&nowhere));
+    assert_eq!(exit_code(&nowhere), 74, "{}", stderr(&nowhere));
 }

@@ -7,35 +7,38 @@ use tokio::{
 };
 
 use super::{
-    redquorum::{SOON, code, ended, json, on, output, plainly, stderr, stdout},
+    redquorum::{
+        TIME_LIMIT, command_admitting_new_nodes, command_on, exit_code, json, output, stderr, stdout,
+        wait_for_output,
+    },
     scratch::Scratch,
 };
 
 #[tokio::test]
 async fn new_nodes_are_initialised_once_and_vote_at_once() {
     let cluster = Cluster::start(3).await;
-    let made = output(plainly(&cluster, ["init"])).await;
-    assert_eq!(code(&made), 0, "{}", stderr(&made));
-    assert_eq!(stdout(&made).matches("new: votes from now on").count(), 3);
-    assert!(stdout(&made).contains("name=redquorum nodes=3 needed=2"), "{}", stdout(&made));
-    let run = output(plainly(&cluster, ["run", "--wait", "0", "job", "--", "true"])).await;
-    assert_eq!(code(&run), 0, "{}", stderr(&run));
+    let init = output(command_on(&cluster, ["init"])).await;
+    assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
+    assert_eq!(stdout(&init).matches("new: votes from now on").count(), 3);
+    assert!(stdout(&init).contains("name=redquorum nodes=3 needed=2"), "{}", stdout(&init));
+    let run = output(command_on(&cluster, ["run", "--wait", "0", "job", "--", "true"])).await;
+    assert_eq!(exit_code(&run), 0, "{}", stderr(&run));
 
-    let again = output(plainly(&cluster, ["init"])).await;
-    assert_eq!((code(&again), stdout(&again)), (78, String::new()));
+    let again = output(command_on(&cluster, ["init"])).await;
+    assert_eq!((exit_code(&again), stdout(&again)), (78, String::new()));
     assert!(stderr(&again).contains("has node metadata already"), "{}", stderr(&again));
     assert!(stderr(&again).contains("no node was changed: with --if-needed, "), "{}", stderr(&again));
 }
 
 #[tokio::test]
-async fn init_names_a_missing_node_and_changes_no_other() {
+async fn init_names_a_missing_node_and_changes_no_node() {
     let cluster = Cluster::start(3).await;
     cluster.server(1).kill().await;
-    let failed = output(plainly(&cluster, ["init"])).await;
-    assert_eq!(code(&failed), 69);
-    let said = stderr(&failed);
+    let failed = output(command_on(&cluster, ["init"])).await;
+    assert_eq!(exit_code(&failed), 69);
+    let message = stderr(&failed);
     for words in [&*format!("127.0.0.1:{}", cluster.server(1).port()), "unreachable", "no node was changed"] {
-        assert!(said.contains(words), "{words:?} is not in {said}");
+        assert!(message.contains(words), "{words:?} is not in {message}");
     }
     for server in [cluster.server(0), cluster.server(2)] {
         assert!(server.keys().await.is_empty());
@@ -46,26 +49,26 @@ async fn init_names_a_missing_node_and_changes_no_other() {
 async fn the_json_of_init_names_nodes_without_passwords() {
     let options = ServerOptions::default().password("secret");
     let cluster = Cluster::start_with(3, options).await;
-    let made = output(plainly(&cluster, ["--json", "init"])).await;
-    assert_eq!(code(&made), 0, "{}", stderr(&made));
-    assert!(!stdout(&made).contains("secret"));
+    let init = output(command_on(&cluster, ["--json", "init"])).await;
+    assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
+    assert!(!stdout(&init).contains("secret"));
     let ports = cluster.servers().iter().map(|server| format!("127.0.0.1:{}", server.port()));
     let nodes: serde_json::Value = ports.collect::<Vec<String>>().into();
-    assert_eq!(json(&made)[0]["nodes"], nodes);
+    assert_eq!(json(&init)[0]["nodes"], nodes);
 }
 
 #[tokio::test]
-async fn if_needed_initialises_once_and_lets_empty_nodes_join() {
+async fn init_if_needed_initialises_once_and_admits_empty_nodes_with_a_quarantine() {
     let cluster = Cluster::start(3).await;
-    let made = output(plainly(&cluster, ["init", "--if-needed"])).await;
-    assert_eq!(code(&made), 0, "{}", stderr(&made));
-    assert_eq!(stdout(&made).matches("new: votes from now on").count(), 3);
-    let again = output(plainly(&cluster, ["init", "--if-needed"])).await;
-    assert_eq!(code(&again), 0, "{}", stderr(&again));
+    let init = output(command_on(&cluster, ["init", "--if-needed"])).await;
+    assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
+    assert_eq!(stdout(&init).matches("new: votes from now on").count(), 3);
+    let again = output(command_on(&cluster, ["init", "--if-needed"])).await;
+    assert_eq!(exit_code(&again), 0, "{}", stderr(&again));
     assert_eq!(stdout(&again).matches("initialised before").count(), 3);
     cluster.server(1).restart_empty().await;
-    let joined = output(plainly(&cluster, ["--json", "init", "--if-needed"])).await;
-    assert_eq!(code(&joined), 0, "{}", stderr(&joined));
+    let joined = output(command_on(&cluster, ["--json", "init", "--if-needed"])).await;
+    assert_eq!(exit_code(&joined), 0, "{}", stderr(&joined));
     let node = format!("127.0.0.1:{}", cluster.server(1).port());
     let result = &json(&joined)[0];
     assert_eq!(result["was_made"], false);
@@ -80,17 +83,17 @@ async fn init_names_the_node_that_it_waits_for() {
     let file = scratch.file("redquorum.toml");
     std::fs::write(&file, "connect_timeout = \"20s\"\n").unwrap();
     for arguments in [&["--config", &file, "init"][..], &["--config", &file, "init", "--if-needed"]] {
-        let mut init = plainly(&cluster, arguments).spawn().unwrap();
+        let mut init = command_on(&cluster, arguments).spawn().unwrap();
         let mut lines = BufReader::new(init.stderr.as_mut().unwrap()).lines();
-        let line = tokio::time::timeout(SOON, lines.next_line()).await.unwrap().unwrap().unwrap();
+        let line = tokio::time::timeout(TIME_LIMIT, lines.next_line()).await.unwrap().unwrap().unwrap();
         let silent = format!("127.0.0.1:{}: unreachable: no connection within ", cluster.server(1).port());
         assert!(line.starts_with("redquorum: no quorum: 2 of 3 nodes answer, 3 needed; "), "{line}");
         assert!(line.contains(&silent), "{line}");
-        assert!(init.try_wait().unwrap().is_none(), "it still waits for the node");
+        assert!(init.try_wait().unwrap().is_none(), "init has ended before the node answers");
     }
 }
 
-/// A new user may run and inspect before the quorum is initialised.
+/// A new user may call other commands before `init`.
 #[tokio::test]
 async fn new_nodes_can_be_initialised_after_any_command() {
     let cluster = Cluster::start(3).await;
@@ -100,24 +103,24 @@ async fn new_nodes_can_be_initialised_after_any_command() {
         &["force-unlock", "job", "--yes"],
         &["doctor", "--watch", "0"],
     ] {
-        drop(output(plainly(&cluster, arguments)).await);
+        drop(output(command_on(&cluster, arguments)).await);
         for server in cluster.servers() {
             assert!(!server.keys().await.contains(&"redquorum:node".to_owned()), "{arguments:?}");
             assert!(!server.keys().await.contains(&"redquorum:quarantine".to_owned()), "{arguments:?}");
         }
     }
-    let run = output(plainly(&cluster, ["run", "job", "--quorum-timeout", "0s", "--", "true"])).await;
-    assert_eq!(code(&run), 69, "{}", stderr(&run));
+    let run = output(command_on(&cluster, ["run", "job", "--quorum-timeout", "0s", "--", "true"])).await;
+    assert_eq!(exit_code(&run), 69, "{}", stderr(&run));
     assert_eq!(stderr(&run).matches("`redquorum init`").count(), 1, "{}", stderr(&run));
-    assert_eq!(stderr(&run).matches("init`").count(), 2, "the advice stands there once: {}", stderr(&run));
-    let made = output(plainly(&cluster, ["init"])).await;
-    assert_eq!(code(&made), 0, "{}", stderr(&made));
-    let run = output(plainly(&cluster, ["run", "job", "--wait", "0", "--", "true"])).await;
-    assert_eq!(code(&run), 0, "{}", stderr(&run));
+    assert_eq!(stderr(&run).matches("init`").count(), 2, "the advice is repeated: {}", stderr(&run));
+    let init = output(command_on(&cluster, ["init"])).await;
+    assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
+    let run = output(command_on(&cluster, ["run", "job", "--wait", "0", "--", "true"])).await;
+    assert_eq!(exit_code(&run), 0, "{}", stderr(&run));
 }
 
 /// Starts a command, and waits until the command reports an unreachable node.
-async fn refused_at_first(mut command: Command) -> Child {
+async fn started_without_nodes(mut command: Command) -> Child {
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
     let is_refused = async {
@@ -126,9 +129,9 @@ async fn refused_at_first(mut command: Command) -> Child {
                 return;
             }
         }
-        panic!("it does not wait");
+        panic!("the command has ended");
     };
-    tokio::time::timeout(SOON, is_refused).await.unwrap();
+    tokio::time::timeout(TIME_LIMIT, is_refused).await.unwrap();
     child
 }
 
@@ -136,17 +139,17 @@ async fn refused_at_first(mut command: Command) -> Child {
 async fn a_command_that_starts_before_its_nodes_waits() {
     let cluster = Cluster::start(3).await;
     for command in [
-        plainly(&cluster, ["-vv", "init"]),
-        on(&cluster, ["-vv", "run", "job", "--quorum-timeout", "20s", "--", "true"]),
+        command_on(&cluster, ["-vv", "init"]),
+        command_admitting_new_nodes(&cluster, ["-vv", "run", "job", "--quorum-timeout", "20s", "--", "true"]),
     ] {
         for server in cluster.servers() {
             server.kill().await;
         }
-        let waiting = refused_at_first(command).await;
+        let waiting = started_without_nodes(command).await;
         for server in cluster.servers() {
             server.restart_empty().await;
         }
-        let done = ended(waiting).await;
-        assert_eq!(code(&done), 0, "{}", stderr(&done));
+        let done = wait_for_output(waiting).await;
+        assert_eq!(exit_code(&done), 0, "{}", stderr(&done));
     }
 }

@@ -7,7 +7,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{
     pty::Pty,
-    redquorum::{SOON, code, ended, json, output, plainly, redquorum, send, stderr, stdout},
+    redquorum::{
+        TIME_LIMIT, command_on, exit_code, json, output, redquorum, send_signal, stderr, stdout,
+        wait_for_output,
+    },
     terminal::{on_a_terminal_of, screen},
 };
 
@@ -28,7 +31,7 @@ fn address(server: &Server) -> String {
 }
 
 #[tokio::test]
-async fn list_shows_locks_readers_queues_permits_and_differing_nodes() {
+async fn a_list_has_holders_readers_waiters_permits_and_differing_nodes() {
     let cluster = Cluster::start(3).await;
     let (web, job) = (client(&cluster, "web-1").await, client(&cluster, "job-2").await);
     let _readers =
@@ -41,10 +44,10 @@ async fn list_shows_locks_readers_queues_permits_and_differing_nodes() {
     cluster.server(2).command(&["DEL", "a:held"]).await;
     hold(cluster.server(2), "a:held", other).await;
     hold(cluster.server(1), "d:left", other).await;
-    let look = async || json(&output(plainly(&cluster, ["--json", "list"])).await).remove(0);
-    let is_queued = async || look().await["locks"][0]["waiters"] == 1;
-    redquorum_tests::eventually(SOON, "one waits", is_queued).await;
-    let listing = look().await;
+    let list = async || json(&output(command_on(&cluster, ["--json", "list"])).await).remove(0);
+    let is_queued = async || list().await["locks"][0]["waiters"] == 1;
+    redquorum_tests::eventually(TIME_LIMIT, "the waiter is queued", is_queued).await;
+    let listing = list().await;
     let locks = listing["locks"].as_array().unwrap();
     let shown: Vec<String> = locks
         .iter()
@@ -68,29 +71,29 @@ async fn list_shows_locks_readers_queues_permits_and_differing_nodes() {
     assert!(locks[0]["first_waiter"].as_str().unwrap().starts_with("job-2/"), "{}", locks[0]);
     assert_eq!((&locks[1]["holds"], locks[1]["readers"].as_array().unwrap().len()), (&2.into(), 2));
     assert_eq!((&locks[3]["slot"], &listing["silent"]), (&0.into(), &serde_json::json!([])));
-    let shown = output(plainly(&cluster, ["list", "?:h*"])).await;
-    assert_eq!((code(&shown), stderr(&shown)), (0, String::new()));
+    let shown = output(command_on(&cluster, ["list", "?:h*"])).await;
+    assert_eq!((exit_code(&shown), stderr(&shown)), (0, String::new()));
     let text = stdout(&shown);
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["resource", "state", "owner", "left", "queue", "nodes", "differing"]);
     assert_eq!(lines.len(), 2, "{text}");
     assert_eq!(lines[1][..3], ["a:held", "held", &held.id().to_string()]);
     assert_eq!(lines[1][4..], ["1", "2/3", &*third]);
-    assert_eq!(stdout(&output(plainly(&cluster, ["list", "nobody's"])).await), "nothing is locked\n");
+    assert_eq!(stdout(&output(command_on(&cluster, ["list", "nobody's"])).await), "nothing is locked\n");
     cluster.server(1).kill().await;
-    let shown = output(plainly(&cluster, ["list"])).await;
-    assert_eq!(code(&shown), 0);
+    let shown = output(command_on(&cluster, ["list"])).await;
+    assert_eq!(exit_code(&shown), 0);
     assert!(stderr(&shown).contains(&format!("{second}: ")), "{}", stderr(&shown));
     cluster.server(2).kill().await;
-    let shown = output(plainly(&cluster, ["list"])).await;
-    assert_eq!((code(&shown), stdout(&shown)), (69, String::new()), "{}", stderr(&shown));
+    let shown = output(command_on(&cluster, ["list"])).await;
+    assert_eq!((exit_code(&shown), stdout(&shown)), (69, String::new()), "{}", stderr(&shown));
     waiter.abort();
 }
 
 #[tokio::test]
-async fn all_locks_among_many_keys_are_found_in_small_steps() {
+async fn a_list_finds_all_locks_among_many_keys_in_small_steps() {
     let cluster = Cluster::start(1).await;
-    let _made = client(&cluster, "web").await;
+    let _client = client(&cluster, "web").await;
     let server = cluster.server(0);
     let script = "for i = 1, 1500 do redis.call('SET', 'text:' .. i, i) redis.call('HSET', 'hash:' .. i, 'f', i) end
         for i = 1, 500 do
@@ -98,7 +101,7 @@ async fn all_locks_among_many_keys_are_found_in_small_steps() {
         end";
     let _none: Option<String> = server.query(cmd("EVAL").arg(script).arg(0)).await;
     server.command(&["CONFIG", "RESETSTAT"]).await;
-    let shown = json(&output(plainly(&cluster, ["--json", "list"])).await);
+    let shown = json(&output(command_on(&cluster, ["--json", "list"])).await);
     assert_eq!(shown[0]["locks"].as_array().unwrap().len(), 500);
     let stats = server.info("commandstats").await;
     assert!(!stats.contains("cmdstat_keys:"), "{stats}");
@@ -110,17 +113,17 @@ async fn all_locks_among_many_keys_are_found_in_small_steps() {
 #[tokio::test]
 async fn list_names_the_missing_scan_permission_and_omits_foreign_keys() {
     let cluster = Cluster::start(1).await;
-    let made = client(&cluster, "web").await;
+    let web = client(&cluster, "web").await;
     let server = cluster.server(0);
-    let _held = [made.red_lock("lock:a").lock().await.unwrap(), made.red_lock("b").lock().await.unwrap()];
+    let _held = [web.red_lock("lock:a").lock().await.unwrap(), web.red_lock("b").lock().await.unwrap()];
     let rules = ["ACL", "SETUSER", "me", "on", ">pass", "~lock:*", "~redquorum:*", "~redisson_lock_token:*"];
     server.command(&[&rules[..], &["&*", "+@all", "-scan"]].concat()).await;
     let mut command = redquorum(["list"]);
     command.env("REDQUORUM_NODES", server.url().replace("//", "//me:pass@"));
     let shown = output(command).await;
-    assert_eq!(code(&shown), 69);
-    let said = stderr(&shown);
-    assert!(said.contains("may not call SCAN") && said.contains("+scan"), "{said}");
+    assert_eq!(exit_code(&shown), 69);
+    let message = stderr(&shown);
+    assert!(message.contains("may not call SCAN") && message.contains("+scan"), "{message}");
     server.command(&["ACL", "SETUSER", "me", "+scan"]).await;
     let mut command = redquorum(["--json", "list"]);
     command.env("REDQUORUM_NODES", server.url().replace("//", "//me:pass@"));
@@ -142,10 +145,12 @@ async fn a_lock_has_one_line_that_fits_the_terminal() {
     differing.command(&["DEL", long]).await;
     let shown = async |columns| {
         let pty = Pty::open(columns);
-        let mut list = pty.spawn(plainly(&cluster, ["list"]));
-        assert!(tokio::time::timeout(SOON, list.wait()).await.unwrap().unwrap().success());
-        redquorum_tests::eventually(SOON, "all was read", async || pty.text().matches('\n').count() == 4)
-            .await;
+        let mut list = pty.spawn(command_on(&cluster, ["list"]));
+        assert!(tokio::time::timeout(TIME_LIMIT, list.wait()).await.unwrap().unwrap().success());
+        redquorum_tests::eventually(TIME_LIMIT, "all lines have been read", async || {
+            pty.text().matches('\n').count() == 4
+        })
+        .await;
         let parser = pty.screen();
         let contents = parser.screen().contents();
         let lines: Vec<String> = contents.lines().map(str::to_owned).collect();
@@ -185,43 +190,54 @@ async fn a_lock_has_one_line_that_fits_the_terminal() {
 }
 
 #[tokio::test]
-async fn a_terminal_shows_the_first_waiter() {
+async fn top_shows_the_first_waiter_on_a_terminal() {
     let cluster = Cluster::start(3).await;
     let (web, job) = (client(&cluster, "web-1").await, client(&cluster, "job-2").await);
     let _held = web.red_lock("held").lock().await.unwrap();
     let waiting = job.red_lock("held");
     let waiter = tokio::spawn(async move { waiting.lock().await });
     let pty = Pty::open(80);
-    let mut top = pty.spawn(plainly(&cluster, ["top", "--interval", "50ms"]));
-    pty.shows(" 1: job-2 ").await;
+    let mut top = pty.spawn(command_on(&cluster, ["top", "--interval", "50ms"]));
+    pty.wait_until_shown(" 1: job-2 ").await;
     pty.press("q");
-    assert!(tokio::time::timeout(SOON, top.wait()).await.unwrap().unwrap().success());
+    assert!(tokio::time::timeout(TIME_LIMIT, top.wait()).await.unwrap().unwrap().success());
     waiter.abort();
 }
 
-/// Returns the number of columns of a text. Characters outside of ASCII are twice as wide, except for
-/// the mark of an omission.
+/// Returns the number of columns of a text. All characters outside of ASCII have two columns,
+/// except for `…`.
 fn columns_of(text: &str) -> usize {
     text.chars().map(|char| if char.is_ascii() || char == '…' { 1 } else { 2 }).sum()
 }
 
 #[tokio::test]
 async fn top_needs_a_terminal_and_no_json() {
-    for (arguments, said) in [(&["top"][..], "use `list`"), (&["--json", "top"], "use `list --json`")] {
+    for (arguments, advice) in [(&["top"][..], "use `list`"), (&["--json", "top"], "use `list --json`")] {
         let shown = output(redquorum(arguments)).await;
-        assert_eq!((code(&shown), stdout(&shown)), (64, String::new()));
-        assert!(stderr(&shown).contains(said), "{}", stderr(&shown));
+        assert_eq!((exit_code(&shown), stdout(&shown)), (64, String::new()));
+        assert!(stderr(&shown).contains(advice), "{}", stderr(&shown));
     }
 }
 
-/// Reads until the screen shows this text.
-async fn shows(written: &mut tokio::process::ChildStdout, said: &mut Vec<u8>, what: &str) {
+/// Reads the output until the screen shows this text.
+async fn read_until_shown(
+    stdout_pipe: &mut tokio::process::ChildStdout,
+    output_so_far: &mut Vec<u8>,
+    what: &str,
+) {
     let reads = async {
-        while !screen(80, said).contains(what) {
-            assert_ne!(written.read_buf(said).await.unwrap(), 0, "{what}: {}", screen(80, said));
+        while !screen(80, output_so_far).contains(what) {
+            assert_ne!(
+                stdout_pipe.read_buf(output_so_far).await.unwrap(),
+                0,
+                "{what}: {}",
+                screen(80, output_so_far)
+            );
         }
     };
-    tokio::time::timeout(SOON, reads).await.unwrap_or_else(|_| panic!("{what}: {}", screen(80, said)));
+    tokio::time::timeout(TIME_LIMIT, reads)
+        .await
+        .unwrap_or_else(|_| panic!("{what}: {}", screen(80, output_so_far)));
 }
 
 #[tokio::test]
@@ -231,28 +247,35 @@ async fn top_redraws_the_locks_and_restores_the_terminal() {
     let web = client(&cluster, "web-1").await;
     for end in ["q", "\u{3}", "SIGTERM"] {
         let first = web.red_lock("first").lock().await.unwrap();
-        let top = plainly(&cluster, ["top", "--interval", "50ms"]);
+        let top = command_on(&cluster, ["top", "--interval", "50ms"]);
         let mut top = on_a_terminal_of(24, 80, &top).spawn().unwrap();
-        let (mut keys, mut written) = (top.stdin.take().unwrap(), top.stdout.take().unwrap());
-        let mut said = Vec::new();
-        shows(&mut written, &mut said, "first    held  web-1").await;
+        let (mut keys, mut stdout_pipe) = (top.stdin.take().unwrap(), top.stdout.take().unwrap());
+        let mut output_so_far = Vec::new();
+        read_until_shown(&mut stdout_pipe, &mut output_so_far, "first    held  web-1").await;
         let second = web.red_lock("second").lock().await.unwrap();
-        shows(&mut written, &mut said, "second   held  web-1").await;
+        read_until_shown(&mut stdout_pipe, &mut output_so_far, "second   held  web-1").await;
         first.unlock().await.unwrap();
-        shows(&mut written, &mut said, "1 lock,").await;
+        read_until_shown(&mut stdout_pipe, &mut output_so_far, "1 lock,").await;
         if end == "SIGTERM" {
             let children = format!("/proc/{0}/task/{0}/children", top.id().unwrap());
             let child = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
-            send(child, Signal::TERM);
+            send_signal(child, Signal::TERM);
         } else {
             keys.write_all(end.as_bytes()).await.unwrap();
         }
-        tokio::time::timeout(SOON, written.read_to_end(&mut said)).await.unwrap().unwrap();
+        tokio::time::timeout(TIME_LIMIT, stdout_pipe.read_to_end(&mut output_so_far)).await.unwrap().unwrap();
         let expected = if end == "SIGTERM" { 143 } else { 0 };
-        assert_eq!(ended(top).await.status.code(), Some(expected), "{end:?}");
-        let said = String::from_utf8_lossy(&said);
-        assert_eq!((said.matches(ALTERNATE.0).count(), said.matches(ALTERNATE.1).count()), (1, 1), "{end:?}");
-        assert!(said.ends_with("\u{1b}[?25h") || said.contains("\u{1b}[?25h"), "the cursor is there again");
+        assert_eq!(wait_for_output(top).await.status.code(), Some(expected), "{end:?}");
+        let output_so_far = String::from_utf8_lossy(&output_so_far);
+        assert_eq!(
+            (output_so_far.matches(ALTERNATE.0).count(), output_so_far.matches(ALTERNATE.1).count()),
+            (1, 1),
+            "{end:?}"
+        );
+        assert!(
+            output_so_far.ends_with("\u{1b}[?25h") || output_so_far.contains("\u{1b}[?25h"),
+            "the cursor is hidden at the end"
+        );
         second.unlock().await.unwrap();
     }
 }
@@ -262,17 +285,17 @@ async fn top_reports_missing_nodes_and_continues() {
     let cluster = Cluster::start(3).await;
     let web = client(&cluster, "web-1").await;
     let _held = web.red_lock("first").lock().await.unwrap();
-    let top = plainly(&cluster, ["top", "--interval", "50ms"]);
+    let top = command_on(&cluster, ["top", "--interval", "50ms"]);
     let mut top = on_a_terminal_of(24, 80, &top).spawn().unwrap();
-    let (mut keys, mut written) = (top.stdin.take().unwrap(), top.stdout.take().unwrap());
-    let mut said = Vec::new();
-    shows(&mut written, &mut said, "web-1").await;
+    let (mut keys, mut stdout_pipe) = (top.stdin.take().unwrap(), top.stdout.take().unwrap());
+    let mut output_so_far = Vec::new();
+    read_until_shown(&mut stdout_pipe, &mut output_so_far, "web-1").await;
     cluster.server(0).kill().await;
-    shows(&mut written, &mut said, &address(cluster.server(0))).await;
+    read_until_shown(&mut stdout_pipe, &mut output_so_far, &address(cluster.server(0))).await;
     cluster.server(1).kill().await;
-    shows(&mut written, &mut said, "no quorum listed its locks").await;
-    assert!(screen(80, &said).contains("web-1"), "what was found before stays");
+    read_until_shown(&mut stdout_pipe, &mut output_so_far, "no quorum listed its locks").await;
+    assert!(screen(80, &output_so_far).contains("web-1"), "the earlier list is no longer shown");
     keys.write_all(b"q").await.unwrap();
-    tokio::time::timeout(SOON, written.read_to_end(&mut said)).await.unwrap().unwrap();
-    assert_eq!(ended(top).await.status.code(), Some(0));
+    tokio::time::timeout(TIME_LIMIT, stdout_pipe.read_to_end(&mut output_so_far)).await.unwrap().unwrap();
+    assert_eq!(wait_for_output(top).await.status.code(), Some(0));
 }

@@ -1,4 +1,4 @@
-//! The end of a command whose lease is about to end.
+//! Commands whose lease ends or is about to end.
 
 use std::{
     cell::Cell,
@@ -9,7 +9,7 @@ use redquorum::unstable_redis::redis::cmd;
 use redquorum_tests::{Cluster, Server, eventually};
 
 use super::{
-    redquorum::{SOON, code, ended, is_free, run, stderr},
+    redquorum::{TIME_LIMIT, exit_code, run, stderr, wait_for_output, wait_until_free},
     scratch::Scratch,
 };
 
@@ -27,32 +27,36 @@ async fn remaining(server: &Server, resource: &str) -> Duration {
     Duration::from_millis(remaining.try_into().unwrap_or(0))
 }
 
-/// Freezes two of three servers just after a renewal. Returns the latest end of the validity: the end of
-/// the keys on the frozen servers, less the drift.
+/// Freezes two of three servers directly after a renewal. Returns the latest possible end of the
+/// lease's validity: the end of the keys on the frozen servers, less drift and margin.
 async fn freeze_a_majority(cluster: &Cluster, resource: &str) -> Duration {
     let [first, second] = [cluster.server(0), cluster.server(1)];
     let before = Cell::new(remaining(first, resource).await);
-    eventually(SOON, "it is renewed", async || {
+    eventually(TIME_LIMIT, "the lease is renewed", async || {
         let now = remaining(first, resource).await;
         now > before.replace(now)
     })
     .await;
     let mut end = Duration::MAX;
     for server in [first, second] {
-        let asked = now();
-        end = end.min(asked + remaining(server, resource).await);
+        let before_query = now();
+        end = end.min(before_query + remaining(server, resource).await);
         server.freeze().await;
     }
-    assert!(now() + TTL / 2 < end, "the machine is too slow: the next renewal may have come between");
+    assert!(
+        now() + TTL / 2 < end,
+        "the machine is too slow: the next renewal may have been sent before the freeze"
+    );
     end - LEASE_ENDS_BEFORE_KEYS
 }
 
-/// Returns a script that notes the time every few milliseconds, and handles SIGTERM with `on_term`.
-fn noting(scratch: &Scratch, on_term: &str) -> String {
+/// Returns a script that writes the time to `notes` every few milliseconds, and handles SIGTERM by
+/// `on_term`.
+fn clock_script(scratch: &Scratch, on_term: &str) -> String {
     format!("trap '{on_term}' TERM; while :; do date +%s%N >> {}; sleep 0.005; done", scratch.file("notes"))
 }
 
-/// Returns the last time that the command noted.
+/// Returns the last time that the command has written.
 fn last_note(scratch: &Scratch) -> Duration {
     let notes = scratch.read("notes");
     let nanos = notes.lines().filter_map(|note| note.parse().ok()).max().unwrap();
@@ -63,53 +67,53 @@ fn last_note(scratch: &Scratch) -> Duration {
 async fn a_command_that_ignores_sigterm_is_killed_before_the_lease_ends() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
-    let run = run(&cluster, &["job", "--ttl", "3s"], &noting(&scratch, "")).spawn().unwrap();
+    let run = run(&cluster, &["job", "--ttl", "3s"], &clock_script(&scratch, "")).spawn().unwrap();
     scratch.lines("notes", 1).await;
     let end = freeze_a_majority(&cluster, "job").await;
-    let run = ended(run).await;
-    assert_eq!(code(&run), 79, "{}", stderr(&run));
+    let run = wait_for_output(run).await;
+    assert_eq!(exit_code(&run), 79, "{}", stderr(&run));
     let last = last_note(&scratch);
-    assert!(last < end, "it worked for {:?} without the lock", last - end);
-    assert!(last + TTL / 6 > end, "it was killed {:?} too early", end - last);
-    let said = stderr(&run);
-    let (term, kill) = (said.find("SIGTERM").unwrap(), said.find("SIGKILL").unwrap());
-    assert!(term < kill, "{said}");
+    assert!(last < end, "the command ran for {:?} without the lock", last - end);
+    assert!(last + TTL / 6 > end, "the command was killed {:?} before the end of the lease", end - last);
+    let messages = stderr(&run);
+    let (term, kill) = (messages.find("SIGTERM").unwrap(), messages.find("SIGKILL").unwrap());
+    assert!(term < kill, "{messages}");
     for server in cluster.some(0..2) {
         server.thaw().await;
     }
-    is_free(cluster.servers(), "job").await;
+    wait_until_free(cluster.servers(), "job").await;
 }
 
 #[tokio::test]
-async fn a_command_that_handles_sigterm_has_its_grace() {
+async fn a_command_gets_sigterm_before_the_time_of_kill_after() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let on_term = format!("date +%s%N > {}; exit 0", scratch.file("asked"));
     let arguments = ["job", "--ttl", "3s", "--kill-after", "1s"];
-    let run = run(&cluster, &arguments, &noting(&scratch, &on_term)).spawn().unwrap();
+    let run = run(&cluster, &arguments, &clock_script(&scratch, &on_term)).spawn().unwrap();
     scratch.lines("notes", 1).await;
     let end = freeze_a_majority(&cluster, "job").await;
-    let run = ended(run).await;
-    assert_eq!(code(&run), 79, "{}", stderr(&run));
+    let run = wait_for_output(run).await;
+    assert_eq!(exit_code(&run), 79, "{}", stderr(&run));
     let asked = Duration::from_nanos(scratch.read("asked").trim().parse().unwrap());
-    assert!(asked < end - Duration::from_secs(1), "asked {:?} before the end", end - asked);
+    assert!(asked < end - Duration::from_secs(1), "SIGTERM only {:?} before the end", end - asked);
     assert!(!stderr(&run).contains("SIGKILL"), "{}", stderr(&run));
 }
 
 #[tokio::test]
-async fn the_group_of_a_stopped_command_is_killed() {
+async fn all_processes_of_a_command_that_ends_at_sigterm_are_killed() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
-    // The inner shell ignores SIGTERM, and the outer one obeys.
+    // The inner shell ignores SIGTERM, and the outer shell ends at SIGTERM.
     let script = format!(
         "(trap '' TERM; {}) & trap 'exit 0' TERM; wait",
-        noting(&scratch, "").replacen("trap '' TERM; ", "", 1)
+        clock_script(&scratch, "").replacen("trap '' TERM; ", "", 1)
     );
     let run = run(&cluster, &["job", "--ttl", "3s"], &script).spawn().unwrap();
     scratch.lines("notes", 1).await;
     let end = freeze_a_majority(&cluster, "job").await;
-    let run = ended(run).await;
-    assert_eq!(code(&run), 79, "{}", stderr(&run));
+    let run = wait_for_output(run).await;
+    assert_eq!(exit_code(&run), 79, "{}", stderr(&run));
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(last_note(&scratch) < end);
 }
@@ -120,17 +124,17 @@ async fn on_loss_kill_kills_before_the_lease_ends() {
     let scratch = Scratch::new();
     let on_term = format!("touch {}", scratch.file("asked"));
     let arguments = ["job", "--ttl", "3s", "--on-loss", "kill"];
-    let run = run(&cluster, &arguments, &noting(&scratch, &on_term)).spawn().unwrap();
+    let run = run(&cluster, &arguments, &clock_script(&scratch, &on_term)).spawn().unwrap();
     scratch.lines("notes", 1).await;
     let end = freeze_a_majority(&cluster, "job").await;
-    let run = ended(run).await;
-    assert_eq!(code(&run), 79, "{}", stderr(&run));
+    let run = wait_for_output(run).await;
+    assert_eq!(exit_code(&run), 79, "{}", stderr(&run));
     assert!(last_note(&scratch) < end);
     assert!(!scratch.path().join("asked").exists());
 }
 
 #[tokio::test]
-async fn an_ignored_loss_is_reported_and_the_command_runs_on() {
+async fn an_ignored_loss_is_reported_and_the_command_continues() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let go = scratch.file("go");
@@ -143,10 +147,10 @@ async fn an_ignored_loss_is_reported_and_the_command_runs_on() {
         server.freeze().await;
     }
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert!(run.try_wait().unwrap().is_none(), "it runs on");
+    assert!(run.try_wait().unwrap().is_none(), "the command has ended");
     std::fs::write(&go, "").unwrap();
-    let run = ended(run).await;
-    assert_eq!(code(&run), 5, "{}", stderr(&run));
+    let run = wait_for_output(run).await;
+    assert_eq!(exit_code(&run), 5, "{}", stderr(&run));
     assert!(stderr(&run).contains("runs on without it"), "{}", stderr(&run));
 }
 
@@ -154,13 +158,13 @@ async fn an_ignored_loss_is_reported_and_the_command_runs_on() {
 async fn a_command_with_a_revoked_lock_is_killed_at_the_next_renewal() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
-    let run = run(&cluster, &["job", "--ttl", "3s"], &noting(&scratch, "")).spawn().unwrap();
+    let run = run(&cluster, &["job", "--ttl", "3s"], &clock_script(&scratch, "")).spawn().unwrap();
     scratch.lines("notes", 1).await;
     let quorum = redquorum::Quorum::builder().nodes(cluster.urls()).connect().await.unwrap();
     redquorum::admin::force_unlock(&quorum, "job").await.unwrap();
-    let taken = now();
-    let run = ended(run).await;
-    assert_eq!(code(&run), 79, "{}", stderr(&run));
-    assert!(last_note(&scratch) < taken + TTL / 2, "a renewal is due after a third of the ttl");
+    let unlocked = now();
+    let run = wait_for_output(run).await;
+    assert_eq!(exit_code(&run), 79, "{}", stderr(&run));
+    assert!(last_note(&scratch) < unlocked + TTL / 2, "a renewal is due after a third of the ttl");
     quorum.shutdown().await;
 }

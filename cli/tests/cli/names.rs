@@ -1,4 +1,4 @@
-//! Names of any bytes: in JSON, as arguments, and in shown commands.
+//! Names of arbitrary bytes, in JSON, as arguments, and in suggested commands.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::{
     pty::Pty,
-    redquorum::{SOON, code, json, output, plainly, stderr},
+    redquorum::{TIME_LIMIT, command_on, exit_code, json, output, stderr},
 };
 
-/// Names with their quoted forms for a shell.
+/// Names, and their quoted forms for a shell.
 const NAMES: [(&[u8], &str); 16] = [
     (b"job:1", "job:1"),
     (b"two words", "'two words'"),
@@ -31,8 +31,8 @@ const NAMES: [(&[u8], &str); 16] = [
     (b"a\xfe", "$'a\\xFE'"),
 ];
 
-/// Starts one node with a client.
-async fn scene() -> (Cluster, Quorum) {
+/// Starts an initialised node, and connects a client.
+async fn cluster_with_client() -> (Cluster, Quorum) {
     let cluster = Cluster::start(1).await;
     let builder = || Quorum::builder().nodes(cluster.urls());
     admin::init(&builder()).await.unwrap();
@@ -40,36 +40,36 @@ async fn scene() -> (Cluster, Quorum) {
     (cluster, quorum)
 }
 
-/// Returns the bytes of the resource of an object.
-fn named(told: &Value) -> Vec<u8> {
-    let Some(hex) = told.get("resource_hex") else {
-        return told["resource"].as_str().unwrap().as_bytes().to_vec();
+/// Returns the bytes of the resource that a JSON object names.
+fn name_of(object: &Value) -> Vec<u8> {
+    let Some(hex) = object.get("resource_hex") else {
+        return object["resource"].as_str().unwrap().as_bytes().to_vec();
     };
-    assert_eq!(told["resource"], Value::Null, "{told}");
+    assert_eq!(object["resource"], Value::Null, "{object}");
     let digits = hex.as_str().unwrap().as_bytes();
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
     digits.chunks(2).map(byte).collect()
 }
 
 #[tokio::test]
-async fn every_name_survives_the_json_output() {
-    let (cluster, quorum) = scene().await;
+async fn each_name_is_printed_in_json_without_loss() {
+    let (cluster, quorum) = cluster_with_client().await;
     let mut held = Vec::new();
     for (name, _) in NAMES {
         held.push(quorum.red_lock(name).lock().await.unwrap());
     }
     let slot = quorum.semaphore(b"gpu\xff", 1).acquire().await.unwrap();
-    let listed = json(&output(plainly(&cluster, ["--json", "list"])).await).remove(0);
+    let listed = json(&output(command_on(&cluster, ["--json", "list"])).await).remove(0);
     let locks = listed["locks"].as_array().unwrap();
-    let mut found: Vec<Vec<u8>> = locks.iter().map(named).collect();
+    let mut found: Vec<Vec<u8>> = locks.iter().map(name_of).collect();
     let mut expected: Vec<Vec<u8>> = NAMES.iter().map(|(name, _)| name.to_vec()).collect();
     expected.push(b"gpu\xff".to_vec());
     found.sort();
     expected.sort();
     assert_eq!(found, expected);
     for lock in locks {
-        let name = named(lock);
-        let mut inspect = plainly(&cluster, ["--json", "inspect"]);
+        let name = name_of(lock);
+        let mut inspect = command_on(&cluster, ["--json", "inspect"]);
         if !lock["slot"].is_null() {
             inspect.args(["-n", "1"]);
         }
@@ -78,55 +78,58 @@ async fn every_name_survives_the_json_output() {
             inspect
         })
         .await;
-        assert_eq!(code(&inspected), 0, "{}", stderr(&inspected));
-        let told = &json(&inspected)[0];
-        assert_eq!((named(told), &told["state"]), (name, &"held".into()), "{told}");
+        assert_eq!(exit_code(&inspected), 0, "{}", stderr(&inspected));
+        let object = &json(&inspected)[0];
+        assert_eq!((name_of(object), &object["state"]), (name, &"held".into()), "{object}");
     }
-    let mut unlock = plainly(&cluster, ["--json", "force-unlock", "--yes"]);
+    let mut unlock = command_on(&cluster, ["--json", "force-unlock", "--yes"]);
     unlock.arg(OsStr::from_bytes(b"a\xff"));
     let unlocked = &json(&output(unlock).await)[0];
-    assert_eq!(named(&unlocked["before"]), b"a\xff");
+    assert_eq!(name_of(&unlocked["before"]), b"a\xff");
     slot.release().await.unwrap();
 }
 
 #[tokio::test]
 async fn the_value_of_a_leader_is_printed_without_loss() {
-    let (cluster, quorum) = scene().await;
-    let mut told = Vec::new();
+    let (cluster, quorum) = cluster_with_client().await;
+    let mut object = Vec::new();
     for value in [&b"v\xff"[..], b"v\xfe", b"plain"] {
         let leads = quorum.election("e").campaign(value).await.unwrap();
-        let shown = json(&output(plainly(&cluster, ["--json", "observe", "e", "--once"])).await).remove(0);
-        told.push((shown["value"].clone(), shown["value_hex"].clone()));
+        let shown = json(&output(command_on(&cluster, ["--json", "observe", "e", "--once"])).await).remove(0);
+        object.push((shown["value"].clone(), shown["value_hex"].clone()));
         leads.resign().await.unwrap();
     }
     assert_eq!(
-        told,
+        object,
         [(Value::Null, "76ff".into()), (Value::Null, "76fe".into()), ("plain".into(), Value::Null),]
     );
 }
 
 #[tokio::test]
 async fn a_pattern_matches_the_unquoted_name() {
-    let (cluster, quorum) = scene().await;
+    let (cluster, quorum) = cluster_with_client().await;
     let _held = [quorum.red_lock("it's").lock().await.unwrap(), quorum.red_lock("its").lock().await.unwrap()];
-    let listed = json(&output(plainly(&cluster, ["--json", "list", "it's"])).await).remove(0);
+    let listed = json(&output(command_on(&cluster, ["--json", "list", "it's"])).await).remove(0);
     let names: Vec<&Value> =
         listed["locks"].as_array().unwrap().iter().map(|lock| &lock["resource"]).collect();
     assert_eq!(names, ["it's"]);
 }
 
 #[tokio::test]
-async fn a_shown_command_can_be_typed_for_any_name() {
-    let (cluster, quorum) = scene().await;
+async fn a_suggested_command_is_quoted_correctly_for_each_name() {
+    let (cluster, quorum) = cluster_with_client().await;
     let _slot = quorum.semaphore("my gpu", 1).acquire().await.unwrap();
     let shown = async |arguments: &[&str], name: &[u8]| {
         let held = quorum.red_lock(name).lock().await.unwrap();
-        let mut inspect = plainly(&cluster, ["inspect"]);
+        let mut inspect = command_on(&cluster, ["inspect"]);
         inspect.args(arguments).arg("--").arg(OsStr::from_bytes(name));
         let pty = Pty::open(80);
         let mut inspecting = pty.spawn(inspect);
-        assert!(tokio::time::timeout(SOON, inspecting.wait()).await.unwrap().unwrap().success());
-        eventually(SOON, "all of it was read", async || pty.text().contains("ends it")).await;
+        assert!(tokio::time::timeout(TIME_LIMIT, inspecting.wait()).await.unwrap().unwrap().success());
+        eventually(TIME_LIMIT, "the suggested command has been read", async || {
+            pty.text().contains("ends it")
+        })
+        .await;
         held.unlock().await.unwrap();
         let text = pty.text();
         let command = text.split_once("\n`redquorum ").and_then(|(_, rest)| rest.split_once("` ends it"));

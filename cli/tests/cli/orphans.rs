@@ -1,4 +1,4 @@
-//! The command as the first process of a container.
+//! The command as the first process of a container, which must reap orphaned processes.
 
 use std::process::Stdio;
 
@@ -10,7 +10,9 @@ use tokio::{
 };
 
 use super::{
-    redquorum::{SOON, code, ended, on, plainly, send, stderr},
+    redquorum::{
+        TIME_LIMIT, command_admitting_new_nodes, command_on, exit_code, send_signal, stderr, wait_for_output,
+    },
     scratch::Scratch,
 };
 
@@ -34,7 +36,8 @@ async fn the_first_process_of_a_container_reaps_orphans() {
     for arguments in [&["run", "job"][..], &["elect", "job", "--value", "v"]] {
         let scratch = Scratch::new();
         let file = scratch.file("orphan");
-        // The parent of the orphan ends at once, and the orphan soon after. A reaped process has no id.
+        // The parent of the orphan ends at once, and the orphan ends soon after. After its reaping,
+        // `/proc` has no entry of the orphan.
         let script = format!(
             "sh -c 'sleep 0.05 & echo $! > {file}'; orphan=$(cat {file}); tries=0\n\
              while [ -e /proc/$orphan ]; do\n\
@@ -42,8 +45,13 @@ async fn the_first_process_of_a_container_reaps_orphans() {
              done\n\
              exit 7"
         );
-        let run = ended(in_a_container(on(&cluster, arguments).args(["-c", &script])).spawn().unwrap()).await;
-        assert_eq!(code(&run), 7, "{arguments:?}: {}", stderr(&run));
+        let run = wait_for_output(
+            in_a_container(command_admitting_new_nodes(&cluster, arguments).args(["-c", &script]))
+                .spawn()
+                .unwrap(),
+        )
+        .await;
+        assert_eq!(exit_code(&run), 7, "{arguments:?}: {}", stderr(&run));
     }
 }
 
@@ -51,27 +59,31 @@ async fn the_first_process_of_a_container_reaps_orphans() {
 async fn a_candidate_reaps_orphans_during_the_restart_pause() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
-    let (started, buried) = (scratch.file("started"), scratch.file("buried"));
-    // Each orphan ends after the command, and a second process notes the time of the reaping.
+    let (started, reaped) = (scratch.file("started"), scratch.file("buried"));
+    // Each orphan ends after the command, and a second process writes the time of the reaping to a
+    // file.
     let script = format!(
         "date +%s%N >> {started}\n\
          (orphan=$(sh -c 'sleep 0.05 > /dev/null & echo $!')\n\
-         while [ -e /proc/$orphan ]; do sleep 0.01; done; date +%s%N >> {buried}) > /dev/null 2>&1 &"
+         while [ -e /proc/$orphan ]; do sleep 0.01; done; date +%s%N >> {reaped}) > /dev/null 2>&1 &"
     );
-    let mut elect = on(&cluster, ["elect", "job", "--value", "v", "--restart"]);
+    let mut elect = command_admitting_new_nodes(&cluster, ["elect", "job", "--value", "v", "--restart"]);
     let elect = in_a_container(elect.args(["-c", &script])).spawn().unwrap();
-    // The pause lasts a second. A late reaping would come just before the next start.
-    let is_buried_meanwhile = || {
+    // The pause lasts for a second. A reaping at its end would be directly before the next start.
+    let is_reaped_in_the_pause = || {
         let times = |name| -> Vec<u64> { scratch.read(name).lines().map(|at| at.parse().unwrap()).collect() };
-        let (started, buried) = (times("started"), times("buried"));
-        std::iter::zip(&buried, started.iter().skip(1)).any(|(buried, next)| buried + 500_000_000 < *next)
+        let (started, reaped) = (times("started"), times("buried"));
+        std::iter::zip(&reaped, started.iter().skip(1)).any(|(reaped, next)| reaped + 500_000_000 < *next)
     };
-    eventually(SOON, "an orphan is buried long before the next start", async || is_buried_meanwhile()).await;
+    eventually(TIME_LIMIT, "an orphan is reaped half a second before the next start", async || {
+        is_reaped_in_the_pause()
+    })
+    .await;
     drop(elect);
 }
 
 #[tokio::test]
-async fn a_signal_ends_the_first_process_of_a_container_also_while_it_connects() {
+async fn a_signal_ends_the_first_process_of_a_container_while_it_connects() {
     let cluster = Cluster::start(3).await;
     for server in cluster.some(0..2) {
         server.freeze().await;
@@ -87,25 +99,25 @@ async fn a_signal_ends_the_first_process_of_a_container_also_while_it_connects()
         &["inspect", "job"],
     ];
     for arguments in commands {
-        let mut container = in_a_container(plainly(&cluster, arguments).env("REDQUORUM_CONFIG", &file));
+        let mut container = in_a_container(command_on(&cluster, arguments).env("REDQUORUM_CONFIG", &file));
         let mut container = container.spawn().unwrap();
-        let mut said = BufReader::new(container.stderr.take().unwrap()).lines();
+        let mut errors = BufReader::new(container.stderr.take().unwrap()).lines();
         let connects = async {
-            while let Some(line) = said.next_line().await.unwrap() {
-                // The report comes after a second of attempts.
+            while let Some(line) = errors.next_line().await.unwrap() {
+                // The report is written after a second of attempts.
                 if line.starts_with("redquorum: no quorum: 1 of 3 nodes answers") {
                     return;
                 }
             }
             panic!("{arguments:?} has ended");
         };
-        tokio::time::timeout(SOON, connects).await.expect("it connects");
-        send(first_process(&container).await, Signal::TERM);
-        assert_eq!(code(&ended(container).await), 128 + 15, "{arguments:?}");
+        tokio::time::timeout(TIME_LIMIT, connects).await.expect("the command reports that it connects");
+        send_signal(first_process(&container).await, Signal::TERM);
+        assert_eq!(exit_code(&wait_for_output(container).await), 128 + 15, "{arguments:?}");
     }
 }
 
-/// Returns the process id of the first process of a container, as seen from outside.
+/// Returns the id that the first process of a container has outside of the container.
 async fn first_process(container: &Child) -> u32 {
     let unshare = container.id().unwrap();
     let children = format!("/proc/{unshare}/task/{unshare}/children");
@@ -115,6 +127,6 @@ async fn first_process(container: &Child) -> u32 {
         let program = std::fs::read_to_string(format!("/proc/{first}/comm")).ok()?;
         (program.trim() == "redquorum").then_some(first)
     };
-    eventually(SOON, "the container has a process", async || first().is_some()).await;
+    eventually(TIME_LIMIT, "the container has a process", async || first().is_some()).await;
     first().unwrap()
 }

@@ -1,4 +1,4 @@
-//! The reports of a wait without a quorum.
+//! The reports of a command that waits for a quorum.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::{
-    redquorum::{SOON, code, on, output, plainly, run, stderr},
+    redquorum::{TIME_LIMIT, command_admitting_new_nodes, command_on, exit_code, output, run, stderr},
     scratch::Scratch,
 };
 
@@ -17,10 +17,11 @@ fn lines(child: &mut Child) -> Lines<BufReader<ChildStderr>> {
     BufReader::new(child.stderr.take().unwrap()).lines()
 }
 
-/// Returns the next line on standard error. Each line is about a quorum, and none is repeated.
+/// Returns the next line on standard error.
 async fn next(lines: &mut Lines<BufReader<ChildStderr>>) -> String {
-    let line = tokio::time::timeout(SOON, lines.next_line()).await.expect("a line comes soon");
-    line.unwrap().expect("there is one")
+    let line =
+        tokio::time::timeout(TIME_LIMIT, lines.next_line()).await.expect("a line within the time limit");
+    line.unwrap().expect("the output has not ended")
 }
 
 #[tokio::test]
@@ -28,10 +29,10 @@ async fn a_wait_reports_quarantines_once_and_again_after_a_change() {
     let cluster = Cluster::start(3).await;
     // The nodes are not initialised.
     let job = ["--json", "run", "job", "--quorum-timeout", "50s", "--", "true"];
-    let mut waiter = plainly(&cluster, job).spawn().unwrap();
-    let mut said = lines(&mut waiter);
+    let mut waiter = command_on(&cluster, job).spawn().unwrap();
+    let mut lines_of_waiter = lines(&mut waiter);
     let mut message = async || {
-        let line: serde_json::Value = serde_json::from_str(&next(&mut said).await).unwrap();
+        let line: serde_json::Value = serde_json::from_str(&next(&mut lines_of_waiter).await).unwrap();
         line["notice"]["message"].as_str().unwrap().to_owned()
     };
     let first = message().await;
@@ -39,7 +40,7 @@ async fn a_wait_reports_quarantines_once_and_again_after_a_change() {
     assert!(first.starts_with("no quorum: 0 of 3 nodes vote, 2 needed; "), "{first}");
     assert!(first.contains(&format!("127.0.0.1:{quarantined}: in quarantine for ")), "{first}");
     cluster.server(0).kill().await;
-    // Each inspection in between finds a shorter rest of the quarantine.
+    // Inspections in between find a shorter rest of the quarantine, which is not reported.
     let second = message().await;
     assert!(second.contains(&format!("; 127.0.0.1:{dead}: ")), "{second}");
     assert!(!second.contains(&format!("; 127.0.0.1:{dead}: in quarantine")), "{second}");
@@ -62,18 +63,18 @@ async fn a_wait_reports_the_loss_and_return_of_the_quorum() {
     let holder = run(&cluster, &["job", "--ttl", "50s"], &holder).spawn().unwrap();
     scratch.lines("ready", 1).await;
     let candidate = ["-v", "elect", "job", "--value", "v", "--quorum-timeout", "50s", "--", "true"];
-    let mut waiter = on(&cluster, candidate).spawn().unwrap();
-    let mut said = lines(&mut waiter);
-    let waits = next(&mut said).await;
+    let mut waiter = command_admitting_new_nodes(&cluster, candidate).spawn().unwrap();
+    let mut lines_of_waiter = lines(&mut waiter);
+    let waiting_line = next(&mut lines_of_waiter).await;
     assert!(
-        waits.contains("waiting: held by another client") && waits.contains("resource=job id="),
-        "{waits}"
+        waiting_line.contains("waiting: held by another client") && waiting_line.contains("resource=job id="),
+        "{waiting_line}"
     );
     for server in cluster.some(0..2) {
         server.freeze().await;
     }
     let frozen = cluster.server(0).port();
-    let lost = next(&mut said).await;
+    let lost = next(&mut lines_of_waiter).await;
     assert!(
         lost.starts_with(&format!(
             "redquorum: no quorum: 1 of 3 nodes votes, 2 needed; 127.0.0.1:{frozen}: "
@@ -83,10 +84,10 @@ async fn a_wait_reports_the_loss_and_return_of_the_quorum() {
     for server in cluster.some(0..2) {
         server.thaw().await;
     }
-    let mut back = next(&mut said).await;
+    let mut back = next(&mut lines_of_waiter).await;
     if back.starts_with("redquorum: no quorum: ") {
-        // An inspection may find one node before the other has returned.
-        back = next(&mut said).await;
+        // An inspection may find one node before the other node answers again.
+        back = next(&mut lines_of_waiter).await;
     }
     assert_eq!(back, "redquorum: there is a quorum again: enough nodes vote");
     drop(holder);
@@ -95,13 +96,13 @@ async fn a_wait_reports_the_loss_and_return_of_the_quorum() {
 #[tokio::test]
 async fn a_silent_node_does_not_delay_a_run() {
     let cluster = Cluster::start(5).await;
-    let made = output(plainly(&cluster, ["init"])).await;
-    assert_eq!(code(&made), 0, "{}", stderr(&made));
+    let init = output(command_on(&cluster, ["init"])).await;
+    assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
     cluster.server(4).freeze().await;
     let watch = Stopwatch::start();
-    let run = output(on(&cluster, ["run", "job", "--", "true"])).await;
-    // A wait for the node at the end would be reported as well.
-    assert_eq!((code(&run), stderr(&run)), (0, String::new()), "{watch:?}");
+    let run = output(command_admitting_new_nodes(&cluster, ["run", "job", "--", "true"])).await;
+    // A wait for the node at the end would be reported, too.
+    assert_eq!((exit_code(&run), stderr(&run)), (0, String::new()), "{watch:?}");
     assert!(watch.undelayed() < Duration::from_secs(2), "{watch:?}");
 }
 
@@ -114,13 +115,20 @@ async fn a_wait_for_connections_names_silent_nodes() {
     let scratch = Scratch::new();
     let file = scratch.file("redquorum.toml");
     std::fs::write(&file, "node_timeout = \"5s\"\n").unwrap();
-    let run = output(on(&cluster, ["--config", &file, "run", "job", "--", "true"])).await;
-    assert_eq!(code(&run), 69, "{}", stderr(&run));
+    let run =
+        output(command_admitting_new_nodes(&cluster, ["--config", &file, "run", "job", "--", "true"])).await;
+    assert_eq!(exit_code(&run), 69, "{}", stderr(&run));
     let frozen = cluster.server(1).port();
-    let said: Vec<_> = stderr(&run).lines().map(str::to_owned).collect();
-    assert_eq!(said.len(), 2, "{said:?}");
-    assert!(said[0].starts_with("redquorum: no quorum: 1 of 3 nodes answers, 2 needed; "), "{said:?}");
-    assert!(said[0].contains(&format!("127.0.0.1:{frozen}: unreachable: no connection within ")), "{said:?}");
+    let lines_of_waiter: Vec<_> = stderr(&run).lines().map(str::to_owned).collect();
+    assert_eq!(lines_of_waiter.len(), 2, "{lines_of_waiter:?}");
+    assert!(
+        lines_of_waiter[0].starts_with("redquorum: no quorum: 1 of 3 nodes answers, 2 needed; "),
+        "{lines_of_waiter:?}"
+    );
+    assert!(
+        lines_of_waiter[0].contains(&format!("127.0.0.1:{frozen}: unreachable: no connection within ")),
+        "{lines_of_waiter:?}"
+    );
 }
 
 #[tokio::test]
@@ -130,13 +138,13 @@ async fn a_wait_for_connections_reports_the_quorum() {
         server.freeze().await;
     }
     let job = ["run", "job", "--quorum-timeout", "50s", "--", "true"];
-    let mut waiter = on(&cluster, job).spawn().unwrap();
-    let mut said = lines(&mut waiter);
-    let first = next(&mut said).await;
+    let mut waiter = command_admitting_new_nodes(&cluster, job).spawn().unwrap();
+    let mut lines_of_waiter = lines(&mut waiter);
+    let first = next(&mut lines_of_waiter).await;
     assert!(first.starts_with("redquorum: no quorum: 1 of 3 nodes answers, 2 needed; "), "{first}");
     for server in cluster.some(0..2) {
         server.thaw().await;
     }
-    assert_eq!(next(&mut said).await, "redquorum: there is a quorum again: enough nodes answer");
+    assert_eq!(next(&mut lines_of_waiter).await, "redquorum: there is a quorum again: enough nodes answer");
     assert!(waiter.wait().await.unwrap().success());
 }

@@ -1,4 +1,4 @@
-//! A pseudo-terminal with settings and flow under the control of a test.
+//! A pseudo-terminal whose settings and flow a test controls.
 
 use std::{
     fs::File,
@@ -15,14 +15,15 @@ use nix::{
 use redquorum_tests::eventually;
 use tokio::process::{Child, Command};
 
-use super::redquorum::SOON;
+use super::redquorum::TIME_LIMIT;
 
 const ROWS: u16 = 24;
 
-/// A terminal with its whole output.
+/// A terminal, and all output that programs have written to it.
 pub(super) struct Pty {
     keyboard: File,
-    /// The side of programs. The terminal does not hang up while this side is open.
+    /// The side of the terminal that programs use. The terminal does not hang up while this side is
+    /// open.
     programs: File,
     columns: u16,
     written: Arc<Mutex<Vec<u8>>>,
@@ -33,11 +34,11 @@ impl Pty {
         let size = Winsize { ws_row: ROWS, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let both = openpty(Some(&size), None).unwrap();
         let (keyboard, written) = (File::from(both.master), Arc::new(Mutex::new(Vec::new())));
-        let (mut screen, kept) = (keyboard.try_clone().unwrap(), Arc::clone(&written));
+        let (mut screen, written_by_thread) = (keyboard.try_clone().unwrap(), Arc::clone(&written));
         thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(count @ 1..) = screen.read(&mut buffer) {
-                kept.lock().unwrap().extend(&buffer[..count]);
+                written_by_thread.lock().unwrap().extend(&buffer[..count]);
             }
         });
         Self { keyboard, programs: both.slave.into(), columns, written }
@@ -59,7 +60,7 @@ impl Pty {
     }
 
     /// Unblocks writes.
-    pub(super) fn go_on(&self) {
+    pub(super) fn resume(&self) {
         tcflow(&self.programs, FlowArg::TCOON).unwrap();
     }
 
@@ -76,7 +77,7 @@ impl Pty {
         String::from_utf8_lossy(&self.written()).replace("\r\n", "\n")
     }
 
-    /// Returns the content of the screen, including the alternate one.
+    /// Returns the screen, with the alternate screen if a program uses it.
     pub(super) fn screen(&self) -> vt100::Parser {
         let mut screen = vt100::Parser::new(ROWS, self.columns, 0);
         screen.process(&self.written());
@@ -84,8 +85,8 @@ impl Pty {
     }
 
     /// Waits until the screen shows this text.
-    pub(super) async fn shows(&self, words: &str) {
+    pub(super) async fn wait_until_shown(&self, words: &str) {
         let is_shown = async || self.screen().screen().contents().contains(words);
-        eventually(SOON, &format!("{words:?} is shown"), is_shown).await;
+        eventually(TIME_LIMIT, &format!("{words:?} is shown"), is_shown).await;
     }
 }

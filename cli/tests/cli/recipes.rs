@@ -1,4 +1,4 @@
-//! The files of `examples/recipes/files`, run with the built command.
+//! The files of `examples/recipes/files`, with the built command.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +12,10 @@ use rustix::process::Signal;
 use tokio::process::{Child, Command};
 
 use super::{
-    redquorum::{code, ended, on, output, plainly, redquorum, send, stderr, stdout},
+    redquorum::{
+        command_admitting_new_nodes, command_on, exit_code, output, redquorum, send_signal, stderr, stdout,
+        wait_for_output,
+    },
     scratch::Scratch,
 };
 
@@ -31,14 +34,14 @@ fn recipe(name: &str) -> String {
     text.lines().filter(|line| !line.starts_with('#')).map(|line| line.to_owned() + "\n").collect()
 }
 
-/// A machine with the command and programs to run: a quorum of three servers, and a directory in place
-/// of `/usr/local/bin` and `/etc`.
+/// A simulated machine: a quorum of three servers, and a directory in place of `/usr/local/bin` and
+/// `/etc` that has the command and the programs of the recipes.
 struct Machine {
     cluster: Cluster,
     scratch: Scratch,
 }
 
-/// A program that notes its token and arguments, and ends when the file `go` exists.
+/// A program that writes its token and arguments to `noted`, and ends when the file `go` exists.
 const REPORT: &str =
     "echo \"$REDQUORUM_FENCING_TOKEN $*\" >> noted; until [ -e go ]; do /bin/sleep 0.01; done";
 const SCHEDULER: &str = "echo \"$REDQUORUM_TERM\" >> noted; exec /bin/sleep 1000";
@@ -56,23 +59,23 @@ impl Machine {
         }
         let file = format!("nodes = {:?}\n", machine.cluster.urls());
         std::fs::write(machine.scratch.file("redquorum.toml"), file).unwrap();
-        let init = output(plainly(&machine.cluster, ["init"])).await;
-        assert_eq!(code(&init), 0, "{}", stderr(&init));
+        let init = output(command_on(&machine.cluster, ["init"])).await;
+        assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
         machine
     }
 
-    /// Replaces the paths of a text by those of this machine.
-    fn here(&self, text: &str) -> String {
+    /// Replaces the paths in a text by paths of this machine.
+    fn with_local_paths(&self, text: &str) -> String {
         let directory = format!("{}/", self.scratch.path().display());
         text.replace("/usr/local/bin/", &directory).replace("/etc/", &directory)
     }
 
-    /// Returns a command of a file, with the variables of that file only.
+    /// Returns a command of a recipe, with only the variables of that recipe.
     fn command(&self, words: &[String], variables: &[(String, String)]) -> Command {
         let path = format!("{}:/usr/bin:/bin", self.scratch.path().display());
-        let mut words = words.iter().map(|word| self.here(word));
+        let mut words = words.iter().map(|word| self.with_local_paths(word));
         let program = words.next().unwrap();
-        // The program is searched in the PATH of the command, not of the test.
+        // The program is searched for in the PATH of the command, not in the PATH of the test.
         let program = match program.as_str() {
             "sh" => "/bin/sh".to_owned(),
             path if path.contains('/') => path.to_owned(),
@@ -81,53 +84,55 @@ impl Machine {
         let mut command = Command::new(program);
         command.args(words).env_clear().env("PATH", path).kill_on_drop(true).process_group(0);
         let variables = variables.iter().filter(|(name, _)| name != "PATH");
-        command.envs(variables.map(|(name, value)| (name, self.here(value))));
+        command.envs(variables.map(|(name, value)| (name, self.with_local_paths(value))));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
-    /// Runs a job on two hosts at once. Returns the output of the host that ran it, and of the host that
-    /// found the lock held.
+    /// Runs a job on two hosts at once. Returns the output of the host that ran the job, and of the
+    /// host that found the lock held.
     async fn run_on_two_hosts(&self, job: impl Fn() -> Command) -> (Output, Output) {
         let first = job().spawn().unwrap();
-        self.noted(1).await;
+        self.notes(1).await;
         let second = output(job()).await;
         std::fs::write(self.scratch.file("go"), "").unwrap();
-        (ended(first).await, second)
+        (wait_for_output(first).await, second)
     }
 
-    /// Waits for `count` lines of the notes of the programs.
-    async fn noted(&self, count: usize) -> Vec<String> {
+    /// Waits until the programs have written `count` lines to `noted`, and returns them.
+    async fn notes(&self, count: usize) -> Vec<String> {
         self.scratch.lines("noted", count).await
     }
 
-    /// Sends SIGTERM to a leader that has started its work, and returns the output.
+    /// Waits until a leader has started its command, sends SIGTERM to the leader, and returns its
+    /// output.
     async fn terminate_leader(&self, leader: Child) -> Output {
-        let term = self.noted(1).await.remove(0);
+        let term = self.notes(1).await.remove(0);
         assert!(term.parse::<u64>().is_ok(), "{term}");
-        send(leader.id().unwrap(), Signal::TERM);
-        ended(leader).await
+        send_signal(leader.id().unwrap(), Signal::TERM);
+        wait_for_output(leader).await
     }
 
     /// Returns the value of the leader.
     async fn leader(&self, election: &str) -> String {
-        let shown = output(on(&self.cluster, ["observe", election, "--once"])).await;
-        assert_eq!(code(&shown), 0, "{}", stderr(&shown));
+        let shown = output(command_admitting_new_nodes(&self.cluster, ["observe", election, "--once"])).await;
+        assert_eq!(exit_code(&shown), 0, "{}", stderr(&shown));
         stdout(&shown).trim_end().rsplit('\t').next().unwrap().to_owned()
     }
 
-    /// Asserts that the report ran once with its token, and kept its lock for longer than clocks differ.
-    async fn ran_once_with_its_token_and_slept(&self) {
-        let noted = self.noted(1).await;
-        let token: Vec<&str> = noted[0].split(' ').collect();
-        assert!(noted.len() == 1 && token[0] == token[1], "it ran once, and was handed its token: {noted:?}");
+    /// Checks that the report ran once, with its token as an argument, and then slept for a minute,
+    /// so that the lock outlasts the difference of the hosts' clocks.
+    async fn assert_one_run_with_token_and_sleep(&self) {
+        let notes = self.notes(1).await;
+        let token: Vec<&str> = notes[0].split(' ').collect();
+        assert!(notes.len() == 1 && token[0] == token[1], "expected one run with its token: {notes:?}");
         assert_eq!(self.scratch.read("slept"), "60\n");
     }
 }
 
-/// Asserts that the command reads each of these variables. The help or the library's settings, which
-/// the command reads, contain the name.
-async fn are_read(variables: &[(String, String)], command: &str) {
+/// Checks that the command reads each of these variables: the help of the command or the library's
+/// settings contain its name.
+async fn assert_variables_are_read(variables: &[(String, String)], command: &str) {
     let help = output(redquorum([command, "--help"])).await;
     let shared = output(redquorum(["--help"])).await;
     let settings = include_str!("../../../src/settings/mod.rs");
@@ -139,8 +144,9 @@ async fn are_read(variables: &[(String, String)], command: &str) {
     }
 }
 
-/// Asserts that no label is set. A label of more than 48 bytes is refused, and a host name may be
-/// longer. The default label contains the host name, shortened.
-fn names_of_hosts_are_no_labels(variables: &[(String, String)]) {
+/// Checks that no label is set. A recipe could only set the host name as the label, but a host name
+/// may be longer than the 48 bytes of a label. The default label has the host name, shortened if
+/// necessary.
+fn assert_no_label(variables: &[(String, String)]) {
     assert!(variables.iter().all(|(name, _)| name != "REDQUORUM_LABEL"), "{variables:?}");
 }

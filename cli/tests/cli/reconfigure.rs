@@ -4,47 +4,48 @@ use redquorum_tests::Cluster;
 use tokio::{io::AsyncWriteExt, process::Command};
 
 use super::{
-    redquorum::{code, ended, json, output, redquorum, stderr, stdout},
+    redquorum::{exit_code, json, output, redquorum, stderr, stdout, wait_for_output},
     scratch::Scratch,
     terminal::on_a_terminal,
 };
 
-/// Four servers, the first three of which are a quorum, and the files of a move to the last three.
-struct Scene {
+/// Four servers, of which the first three are a quorum, and the configuration files of a move to
+/// the last three.
+struct Fixture {
     cluster: Cluster,
     scratch: Scratch,
 }
 
-impl Scene {
+impl Fixture {
     async fn start() -> Self {
-        let scene = Self { cluster: Cluster::start(4).await, scratch: Scratch::new() };
-        let urls = scene.cluster.urls();
+        let fixture = Self { cluster: Cluster::start(4).await, scratch: Scratch::new() };
+        let urls = fixture.cluster.urls();
         for (name, urls) in [("old", &urls[..3]), ("new", &urls[1..])] {
             // The ttl is short, because a move waits for the longest lease.
             let text = format!(
                 "name = {name:?}\nnodes = {urls:?}\nttl = '1s'\nmax_ttl = '1s'\n\
                  attempt_timeout = '600ms'\n"
             );
-            std::fs::write(scene.scratch.file(&format!("{name}.toml")), text).unwrap();
+            std::fs::write(fixture.scratch.file(&format!("{name}.toml")), text).unwrap();
         }
-        let made = output(redquorum(["--config", &scene.scratch.file("old.toml"), "init"])).await;
-        assert_eq!(code(&made), 0, "{}", stderr(&made));
-        scene
+        let init = output(redquorum(["--config", &fixture.scratch.file("old.toml"), "init"])).await;
+        assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
+        fixture
     }
 
     fn reconfigure(&self, arguments: &[&str]) -> Command {
         let (old, new) = (self.scratch.file("old.toml"), self.scratch.file("new.toml"));
         let mut command = redquorum(["reconfigure", "--from", &old, "--to", &new]);
         command.args(arguments);
-        // The variables have no effect on the two configurations.
+        // These variables must not affect the two configurations.
         command.env("REDQUORUM_NODES", "redis://127.0.0.1:1").env("REDQUORUM_NAME", "environment");
         command
     }
 
-    /// Returns the exit status of a run with the settings of this file.
-    async fn locks(&self, name: &str) -> i32 {
+    /// Locks with the settings of this file, and returns the exit status.
+    async fn run_status(&self, name: &str) -> i32 {
         let config = self.scratch.file(&format!("{name}.toml"));
-        code(&output(redquorum(["--config", &config, "run", "job", "--wait", "0", "-c", "true"])).await)
+        exit_code(&output(redquorum(["--config", &config, "run", "job", "--wait", "0", "-c", "true"])).await)
     }
 
     fn node(&self, number: usize) -> String {
@@ -54,52 +55,55 @@ impl Scene {
 
 #[tokio::test]
 async fn a_confirmed_move_succeeds_and_refuses_old_clients() {
-    let scene = Scene::start().await;
-    let refused = output(scene.reconfigure(&[])).await;
-    assert_eq!(code(&refused), 64);
+    let fixture = Fixture::start().await;
+    let refused = output(fixture.reconfigure(&[])).await;
+    assert_eq!(exit_code(&refused), 64);
     assert!(stderr(&refused).contains("give --yes to move the quorum"), "{}", stderr(&refused));
-    assert_eq!(scene.locks("old").await, 0);
+    assert_eq!(fixture.run_status("old").await, 0);
 
-    let moved = output(scene.reconfigure(&["--json", "--yes"])).await;
-    assert_eq!(code(&moved), 0, "{}", stderr(&moved));
-    let told = &json(&moved)[0];
-    for (which, nodes) in [("from", [0, 1, 2]), ("to", [1, 2, 3])] {
-        let nodes: Vec<String> = nodes.iter().map(|number| scene.node(*number)).collect();
-        assert_eq!(told[which]["nodes"], serde_json::Value::from(nodes), "{told}");
+    let moved = output(fixture.reconfigure(&["--json", "--yes"])).await;
+    assert_eq!(exit_code(&moved), 0, "{}", stderr(&moved));
+    let result = &json(&moved)[0];
+    for (side, nodes) in [("from", [0, 1, 2]), ("to", [1, 2, 3])] {
+        let nodes: Vec<String> = nodes.iter().map(|number| fixture.node(*number)).collect();
+        assert_eq!(result[side]["nodes"], serde_json::Value::from(nodes), "{result}");
     }
-    assert!(told["to"]["fingerprint"].as_str().unwrap().starts_with("name=new nodes=3 needed=2"), "{told}");
-    assert!(stderr(&moved).contains(&format!("{} leaves", scene.node(0))), "{}", stderr(&moved));
-    assert_eq!((scene.locks("new").await, scene.locks("old").await), (0, 78));
+    assert!(
+        result["to"]["fingerprint"].as_str().unwrap().starts_with("name=new nodes=3 needed=2"),
+        "{result}"
+    );
+    assert!(stderr(&moved).contains(&format!("{} leaves", fixture.node(0))), "{}", stderr(&moved));
+    assert_eq!((fixture.run_status("new").await, fixture.run_status("old").await), (0, 78));
 
-    let again = output(scene.reconfigure(&["--yes"])).await;
-    assert_eq!(code(&again), 0, "{}", stderr(&again));
+    let again = output(fixture.reconfigure(&["--yes"])).await;
+    assert_eq!(exit_code(&again), 0, "{}", stderr(&again));
 }
 
 #[tokio::test]
-async fn reconfigure_shows_the_changes_and_moves_after_yes_only() {
-    let scene = Scene::start().await;
+async fn reconfigure_shows_the_changes_and_moves_only_after_yes() {
+    let fixture = Fixture::start().await;
     for (answer, status, names) in [("no\n", 83, ("old", "new")), ("yes\n", 0, ("new", "old"))] {
-        let mut asked = on_a_terminal(&scene.reconfigure(&[])).spawn().unwrap();
-        asked.stdin.take().unwrap().write_all(answer.as_bytes()).await.unwrap();
-        let asked = ended(asked).await;
-        let said = stdout(&asked);
-        assert_eq!(asked.status.code(), Some(status), "{said}");
-        let question = said.find("[y/N]").unwrap();
-        for words in ["from: name=old nodes=3", "to: name=new nodes=3", &scene.node(0), &scene.node(3)] {
-            assert!(said.find(words).is_some_and(|place| place < question), "{words}: {said}");
+        let mut reconfigure = on_a_terminal(&fixture.reconfigure(&[])).spawn().unwrap();
+        reconfigure.stdin.take().unwrap().write_all(answer.as_bytes()).await.unwrap();
+        let reconfigure = wait_for_output(reconfigure).await;
+        let printed = stdout(&reconfigure);
+        assert_eq!(reconfigure.status.code(), Some(status), "{printed}");
+        let question = printed.find("[y/N]").unwrap();
+        for words in ["from: name=old nodes=3", "to: name=new nodes=3", &fixture.node(0), &fixture.node(3)] {
+            assert!(printed.find(words).is_some_and(|place| place < question), "{words}: {printed}");
         }
-        assert_eq!(scene.locks(names.0).await, 0, "{said}");
-        assert_ne!(scene.locks(names.1).await, 0, "{said}");
+        assert_eq!(fixture.run_status(names.0).await, 0, "{printed}");
+        assert_ne!(fixture.run_status(names.1).await, 0, "{printed}");
     }
 }
 
 #[tokio::test]
 async fn invalid_moves_are_refused_before_any_change() {
-    let scene = Scene::start().await;
-    let (old, empty) = (scene.scratch.file("old.toml"), scene.scratch.file("empty.toml"));
+    let fixture = Fixture::start().await;
+    let (old, empty) = (fixture.scratch.file("old.toml"), fixture.scratch.file("empty.toml"));
     std::fs::write(&empty, "name = 'empty'\n").unwrap();
-    let other = std::fs::read_to_string(&old).unwrap().replace(&scene.node(0), &scene.node(3));
-    let same_name = scene.scratch.file("same-name.toml");
+    let other = std::fs::read_to_string(&old).unwrap().replace(&fixture.node(0), &fixture.node(3));
+    let same_name = fixture.scratch.file("same-name.toml");
     std::fs::write(&same_name, other).unwrap();
     for (to, arguments, exit, named) in [
         (&*empty, &[][..], 78, "empty.toml: no nodes"),
@@ -111,18 +115,21 @@ async fn invalid_moves_are_refused_before_any_change() {
         let mut command = redquorum(["reconfigure", "--yes", "--from", &old, "--to", to]);
         command.args(arguments);
         let refused = output(command).await;
-        assert_eq!(code(&refused), exit, "{to} {arguments:?}: {}", stderr(&refused));
+        assert_eq!(exit_code(&refused), exit, "{to} {arguments:?}: {}", stderr(&refused));
         assert!(stderr(&refused).contains(named), "{to} {arguments:?}: {}", stderr(&refused));
     }
-    assert_eq!(scene.locks("old").await, 0);
+    assert_eq!(fixture.run_status("old").await, 0);
 }
 
 #[tokio::test]
 async fn a_move_without_a_new_node_continues_with_the_next_call() {
-    let scene = Scene::start().await;
-    scene.cluster.server(3).kill().await;
-    let failed = output(scene.reconfigure(&["--yes"])).await;
-    assert_eq!(code(&failed), 69, "{}", stderr(&failed));
-    let said = stderr(&failed);
-    assert!(said.contains(&scene.node(3)) && said.contains("run it again: it continues from here"), "{said}");
+    let fixture = Fixture::start().await;
+    fixture.cluster.server(3).kill().await;
+    let failed = output(fixture.reconfigure(&["--yes"])).await;
+    assert_eq!(exit_code(&failed), 69, "{}", stderr(&failed));
+    let printed = stderr(&failed);
+    assert!(
+        printed.contains(&fixture.node(3)) && printed.contains("run it again: it continues from here"),
+        "{printed}"
+    );
 }

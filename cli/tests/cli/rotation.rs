@@ -7,14 +7,14 @@ use redquorum_tests::{Cluster, eventually};
 use tokio::time::sleep;
 
 use super::{
-    redquorum::{SOON, code, ended, redquorum, stderr},
+    redquorum::{TIME_LIMIT, exit_code, redquorum, stderr, wait_for_output},
     scratch::Scratch,
 };
 
 /// The time to live of the lock.
 const TTL: Duration = Duration::from_secs(3);
 
-async fn on_all(cluster: &Cluster, command: &[&str]) {
+async fn command_all(cluster: &Cluster, command: &[&str]) {
     for server in cluster.servers() {
         server.command(command).await;
     }
@@ -31,17 +31,17 @@ async fn a_rotation_in_the_settings_file_costs_the_command_no_lease() {
         std::fs::write(&settings, format!("nodes = {urls:?}\n")).unwrap();
     };
     write("first");
-    on_all(&cluster, &["ACL", "SETUSER", "app", "on", ">first", "~*", "&*", "+@all"]).await;
+    command_all(&cluster, &["ACL", "SETUSER", "app", "on", ">first", "~*", "&*", "+@all"]).await;
     let script =
         format!("touch {}; until [ -e {} ]; do sleep 0.05; done", scratch.file("held"), scratch.file("end"));
     let mut run = redquorum(["--admit-new-nodes", "--config"]);
     run.arg(&settings).args(["run", "job", "--ttl", "3s", "--", "sh", "-c", &script]);
     let run = run.spawn().unwrap();
-    scratch.is_there("held").await;
-    on_all(&cluster, &["ACL", "SETUSER", "app", ">second"]).await;
+    scratch.wait_until_exists("held").await;
+    command_all(&cluster, &["ACL", "SETUSER", "app", ">second"]).await;
     // A file that is half written, and then the whole file.
     std::fs::write(&settings, "nodes = [\"redis://app:sec").unwrap();
-    on_all(&cluster, &["CLIENT", "KILL", "USER", "app"]).await;
+    command_all(&cluster, &["CLIENT", "KILL", "USER", "app"]).await;
     let is_connected = async || {
         let mut connected = 0;
         for server in cluster.servers() {
@@ -50,13 +50,13 @@ async fn a_rotation_in_the_settings_file_costs_the_command_no_lease() {
         }
         connected == 3
     };
-    eventually(SOON, "the last password is used", is_connected).await;
+    eventually(TIME_LIMIT, "the last password is used", is_connected).await;
     write("second");
-    on_all(&cluster, &["ACL", "SETUSER", "app", "<first"]).await;
-    on_all(&cluster, &["CLIENT", "KILL", "USER", "app"]).await;
-    eventually(SOON, "the new password is used", is_connected).await;
+    command_all(&cluster, &["ACL", "SETUSER", "app", "<first"]).await;
+    command_all(&cluster, &["CLIENT", "KILL", "USER", "app"]).await;
+    eventually(TIME_LIMIT, "the new password is used", is_connected).await;
     sleep(2 * TTL).await;
     std::fs::write(scratch.path().join("end"), "").unwrap();
-    let run = ended(run).await;
-    assert_eq!(code(&run), 0, "{}", stderr(&run));
+    let run = wait_for_output(run).await;
+    assert_eq!(exit_code(&run), 0, "{}", stderr(&run));
 }

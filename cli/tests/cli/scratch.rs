@@ -1,4 +1,4 @@
-//! The directory of a test, for files of the commands.
+//! A directory for the files of a test.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,9 +7,9 @@ use std::{
 
 use redquorum_tests::eventually;
 
-use super::redquorum::SOON;
+use super::redquorum::TIME_LIMIT;
 
-/// A directory of one test, deleted when dropped.
+/// A directory for one test. A drop deletes the directory.
 #[derive(Debug)]
 pub(super) struct Scratch(PathBuf);
 
@@ -27,25 +27,25 @@ impl Scratch {
         &self.0
     }
 
-    /// Returns the path of a file, for a command.
+    /// Returns the path of a file in the directory, as text for a command.
     pub(super) fn file(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 
-    /// Returns the content of a file, empty if the file does not exist.
+    /// Returns the content of a file, or an empty text if the file does not exist.
     pub(super) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.0.join(name)).unwrap_or_default()
     }
 
-    /// Waits for a file.
-    pub(super) async fn is_there(&self, name: &str) {
-        eventually(SOON, &format!("{name} is there"), async || self.0.join(name).exists()).await;
+    /// Waits until a file exists.
+    pub(super) async fn wait_until_exists(&self, name: &str) {
+        eventually(TIME_LIMIT, &format!("{name} exists"), async || self.0.join(name).exists()).await;
     }
 
-    /// Waits for `count` lines of a file.
+    /// Waits until a file has `count` lines, and returns its lines.
     pub(super) async fn lines(&self, name: &str, count: usize) -> Vec<String> {
         let whole = |text: &str| text.matches('\n').count() >= count;
-        eventually(SOON, &format!("{name} has {count} lines"), async || whole(&self.read(name))).await;
+        eventually(TIME_LIMIT, &format!("{name} has {count} lines"), async || whole(&self.read(name))).await;
         self.read(name).lines().map(str::to_owned).collect()
     }
 }

@@ -1,10 +1,13 @@
-//! Signals, and their effects on the command and on a wait.
+//! Signals to redquorum while its command runs or while it waits for the lock.
 
 use redquorum_tests::{Cluster, eventually};
 use rustix::process::Signal;
 
 use super::{
-    redquorum::{SOON, code, ended, is_free, output, run, send, state, stderr},
+    redquorum::{
+        TIME_LIMIT, exit_code, output, process_state, run, send_signal, stderr, wait_for_output,
+        wait_until_free,
+    },
     scratch::Scratch,
 };
 
@@ -19,25 +22,25 @@ const FORWARDED: [(Signal, &str); 7] = [
 ];
 
 #[tokio::test]
-async fn signals_reach_the_command_which_handles_them() {
+async fn redquorum_forwards_signals_to_its_command() {
     let cluster = Cluster::start(1).await;
     for (signal, name) in FORWARDED {
         let scratch = Scratch::new();
-        let (ready, got) = (scratch.file("ready"), scratch.file("got"));
+        let (ready, received) = (scratch.file("ready"), scratch.file("got"));
         let script = format!(
-            "trap 'echo {name} >> {got}; exit 3' {name}; echo $$ > {ready}; while :; do sleep 0.02; done"
+            "trap 'echo {name} >> {received}; exit 3' {name}; echo $$ > {ready}; while :; do sleep 0.02; done"
         );
         let run = run(&cluster, &["job"], &script).spawn().unwrap();
         scratch.lines("ready", 1).await;
-        send(run.id().unwrap(), signal);
-        let run = ended(run).await;
+        send_signal(run.id().unwrap(), signal);
+        let run = wait_for_output(run).await;
         assert_eq!(
-            (code(&run), scratch.read("got").as_str()),
+            (exit_code(&run), scratch.read("got").as_str()),
             (3, format!("{name}\n").as_str()),
             "{}",
             stderr(&run)
         );
-        is_free(cluster.servers(), "job").await;
+        wait_until_free(cluster.servers(), "job").await;
     }
 }
 
@@ -49,11 +52,11 @@ async fn a_signal_that_ends_the_command_becomes_a_shell_status() {
         let script = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
         let run = run(&cluster, &["job"], &script).spawn().unwrap();
         scratch.lines("ready", 1).await;
-        send(run.id().unwrap(), signal);
-        let run = ended(run).await;
-        assert_eq!(code(&run), 128 + number, "{}", stderr(&run));
+        send_signal(run.id().unwrap(), signal);
+        let run = wait_for_output(run).await;
+        assert_eq!(exit_code(&run), 128 + number, "{}", stderr(&run));
     }
-    is_free(cluster.servers(), "job").await;
+    wait_until_free(cluster.servers(), "job").await;
 }
 
 #[tokio::test]
@@ -66,19 +69,19 @@ async fn a_signal_ends_a_wait_and_leaves_no_key() {
     let waiter = run(&cluster, &["job", "other"], "echo ran").spawn().unwrap();
     let is_subscribed = async || {
         for server in cluster.servers() {
-            let asked = server.command(&["PUBSUB", "CHANNELS", "*job*"]).await;
-            if matches!(asked, redquorum::unstable_redis::redis::Value::Array(channels) if !channels.is_empty())
+            let channels_reply = server.command(&["PUBSUB", "CHANNELS", "*job*"]).await;
+            if matches!(channels_reply, redquorum::unstable_redis::redis::Value::Array(channels) if !channels.is_empty())
             {
                 return true;
             }
         }
         false
     };
-    eventually(SOON, "the second waits", is_subscribed).await;
-    send(waiter.id().unwrap(), Signal::TERM);
-    let waiter = ended(waiter).await;
-    assert_eq!((code(&waiter), waiter.stdout.as_slice()), (128 + 15, &b""[..]), "{}", stderr(&waiter));
-    is_free(cluster.servers(), "other").await;
+    eventually(TIME_LIMIT, "the second run waits", is_subscribed).await;
+    send_signal(waiter.id().unwrap(), Signal::TERM);
+    let waiter = wait_for_output(waiter).await;
+    assert_eq!((exit_code(&waiter), waiter.stdout.as_slice()), (128 + 15, &b""[..]), "{}", stderr(&waiter));
+    wait_until_free(cluster.servers(), "other").await;
     assert!(holder.try_wait().unwrap().is_none());
 }
 
@@ -89,17 +92,17 @@ async fn a_stopped_command_keeps_its_lock_until_continued() {
     let script = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
     let run = run(&cluster, &["job", "--ttl", "1s"], &script).spawn().unwrap();
     let child: u32 = scratch.lines("ready", 1).await[0].parse().unwrap();
-    send(run.id().unwrap(), Signal::TSTP);
-    eventually(SOON, "it is stopped", async || state(child) == Some('T')).await;
-    // Longer than a lease without renewals.
+    send_signal(run.id().unwrap(), Signal::TSTP);
+    eventually(TIME_LIMIT, "the command is stopped", async || process_state(child) == Some('T')).await;
+    // The sleep is longer than a lease without renewals.
     tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
-    assert_eq!(state(child), Some('T'));
+    assert_eq!(process_state(child), Some('T'));
     let other = output(super::redquorum::run(&cluster, &["job", "--wait", "0"], "true")).await;
-    assert_eq!(code(&other), 75, "{}", stderr(&other));
-    send(run.id().unwrap(), Signal::CONT);
-    eventually(SOON, "it is continued", async || state(child) == Some('S')).await;
-    send(run.id().unwrap(), Signal::TERM);
-    assert_eq!(code(&ended(run).await), 128 + 15);
+    assert_eq!(exit_code(&other), 75, "{}", stderr(&other));
+    send_signal(run.id().unwrap(), Signal::CONT);
+    eventually(TIME_LIMIT, "the command continues", async || process_state(child) == Some('S')).await;
+    send_signal(run.id().unwrap(), Signal::TERM);
+    assert_eq!(exit_code(&wait_for_output(run).await), 128 + 15);
 }
 
 #[tokio::test]
@@ -117,9 +120,13 @@ async fn a_signal_ignored_at_the_start_stays_ignored() {
     for pid in [run.id().unwrap(), child] {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
-        assert_eq!(u64::from_str_radix(ignored.trim(), 16).unwrap() & 1, 1, "SIGHUP is the first");
+        assert_eq!(
+            u64::from_str_radix(ignored.trim(), 16).unwrap() & 1,
+            1,
+            "SIGHUP, the first bit, is ignored"
+        );
     }
-    send(run.id().unwrap(), Signal::HUP);
-    send(run.id().unwrap(), Signal::TERM);
-    assert_eq!(code(&ended(run).await), 128 + 15);
+    send_signal(run.id().unwrap(), Signal::HUP);
+    send_signal(run.id().unwrap(), Signal::TERM);
+    assert_eq!(exit_code(&wait_for_output(run).await), 128 + 15);
 }

@@ -3,19 +3,19 @@
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use redquorum_tests::{Cluster, Kind, Port, ServerOptions};
 
-use super::redquorum::{code, output, redquorum, stderr};
+use super::redquorum::{exit_code, output, redquorum, stderr};
 
-/// A server that requires certificates, and the files of its clients.
-struct Scene {
+/// A server that requires client certificates, and the files of its clients.
+struct Fixture {
     cluster: Cluster,
     port: Port,
 }
 
-impl Scene {
-    /// Creates the files: `ca.pem`, which signs `node.pem` with `node.key`, and `other.pem`, another
-    /// CA.
+impl Fixture {
+    /// Creates the files. The CA `ca.pem` signs the certificate `node.pem`, whose key is
+    /// `node.key`. `other.pem` is another CA.
     async fn start() -> Self {
-        // The server has to be able to read the files.
+        // A server in a container could not read the files.
         let cluster = Cluster::start_as(Kind::Processes, 1, ServerOptions::default()).await;
         let params = |name: &str, is_ca| {
             let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -31,24 +31,24 @@ impl Scene {
         let ((ca, issuer), (other, _)) = (authority("authority"), authority("other"));
         let key = KeyPair::generate().unwrap();
         let chain = params("node", IsCa::NoCa).signed_by(&key, &issuer).unwrap().pem();
-        let scene = Self { cluster, port: Port::reserve() };
+        let fixture = Self { cluster, port: Port::reserve() };
         let files =
             [("ca.pem", ca), ("other.pem", other), ("node.pem", chain), ("node.key", key.serialize_pem())];
         for (name, pem) in files {
-            std::fs::write(scene.cluster.directory().join(name), pem).unwrap();
+            std::fs::write(fixture.cluster.directory().join(name), pem).unwrap();
         }
-        let path = |name| scene.cluster.directory().join(name).display().to_string();
+        let path = |name| fixture.cluster.directory().join(name).display().to_string();
         let (chain, key, ca) = (path("node.pem"), path("node.key"), path("ca.pem"));
-        let server = scene.cluster.server(0);
+        let server = fixture.cluster.server(0);
         let files = ["tls-cert-file", &chain, "tls-key-file", &key, "tls-ca-cert-file", &ca];
         server.command(&[&["CONFIG", "SET"][..], &files].concat()).await;
         server.command(&["CONFIG", "SET", "tls-auth-clients", "yes"]).await;
-        server.command(&["CONFIG", "SET", "tls-port", &scene.port.number().to_string()]).await;
-        scene
+        server.command(&["CONFIG", "SET", "tls-port", &fixture.port.number().to_string()]).await;
+        fixture
     }
 
-    /// Returns `run` with a configuration file with this table `[tls]`, in a directory beside that of
-    /// the files.
+    /// Returns `run` with a configuration file that has this table `[tls]`. The configuration file
+    /// is in a subdirectory of the directory of the certificates.
     fn run(&self, table: &str, arguments: &[&str]) -> tokio::process::Command {
         let directory = self.cluster.directory().join("configured");
         std::fs::create_dir_all(&directory).unwrap();
@@ -64,10 +64,10 @@ impl Scene {
 
 #[tokio::test]
 async fn each_certificate_option_overrides_its_setting() {
-    let scene = Scene::start().await;
-    let own = "certificate = \"../node.pem\"\nkey = \"../node.key\"";
-    let all = "ca = \"../ca.pem\"\n".to_owned() + own;
-    let other = "ca = \"../other.pem\"\n".to_owned() + own;
+    let fixture = Fixture::start().await;
+    let client_certificate = "certificate = \"../node.pem\"\nkey = \"../node.key\"";
+    let all = "ca = \"../ca.pem\"\n".to_owned() + client_certificate;
+    let other = "ca = \"../other.pem\"\n".to_owned() + client_certificate;
     for (table, arguments, exit) in [
         (&*all, &[][..], 0),
         (&other, &[], 69),
@@ -76,51 +76,51 @@ async fn each_certificate_option_overrides_its_setting() {
         ("", &["--ca", "ca.pem", "--cert", "node.pem", "--key", "node.key"], 0),
         ("ca = \"../ca.pem\"\nkey = \"../node.key\"", &["--cert", "node.pem"], 0),
     ] {
-        let run = output(scene.run(table, arguments)).await;
-        assert_eq!(code(&run), exit, "{table} {arguments:?}: {}", stderr(&run));
+        let run = output(fixture.run(table, arguments)).await;
+        assert_eq!(exit_code(&run), exit, "{table} {arguments:?}: {}", stderr(&run));
     }
 }
 
 /// The error for a certificate without its key, or a key without its certificate.
-const HALF: &str = "redquorum: tls: a certificate needs its key, and a key its certificate: name both, as `certificate` \
+const CERTIFICATE_WITHOUT_KEY: &str = "redquorum: tls: a certificate needs its key, and a key its certificate: name both, as `certificate` \
                     and `key` in the table [tls] of the file, or by REDQUORUM_CERT and REDQUORUM_KEY; the options are \
                     --ca FILE, and together --cert FILE and --key FILE\n";
 
 #[tokio::test]
-async fn unusable_files_are_named() {
-    let scene = Scene::start().await;
+async fn the_error_of_an_unusable_file_names_the_file() {
+    let fixture = Fixture::start().await;
     for (arguments, exit, named) in [
         (&["--ca", "nowhere.pem"][..], 74, "redquorum: nowhere.pem: "),
         (&["--ca", "node.key"], 78, "redquorum: node.key: the certificates of the CA"),
-        (&["--cert", "node.pem"], 78, HALF),
-        (&["--key", "node.key"], 78, HALF),
+        (&["--cert", "node.pem"], 78, CERTIFICATE_WITHOUT_KEY),
+        (&["--key", "node.key"], 78, CERTIFICATE_WITHOUT_KEY),
         (&["--cert", "other.pem", "--key", "node.key"], 78, "other.pem: the client certificate"),
     ] {
-        let run = output(scene.run("", arguments)).await;
-        assert_eq!(code(&run), exit, "{arguments:?}: {}", stderr(&run));
+        let run = output(fixture.run("", arguments)).await;
+        assert_eq!(exit_code(&run), exit, "{arguments:?}: {}", stderr(&run));
         assert!(stderr(&run).contains(named), "{arguments:?}: {}", stderr(&run));
     }
 }
 
 /// Each of the two quorums has its own CA, which signs no certificate of the other.
 #[tokio::test]
-async fn a_quorum_is_moved_to_nodes_with_other_certificates() {
-    let (old, new) = (Scene::start().await, Scene::start().await);
-    let file = |scene: &Scene, name: &str| scene.cluster.directory().join(name).display().to_string();
-    let settings = |scene: &Scene, name: &str, tls: &str| {
-        let node = format!("rediss://localhost:{}", scene.port.number());
+async fn a_quorum_can_be_moved_to_nodes_with_another_ca() {
+    let (old, new) = (Fixture::start().await, Fixture::start().await);
+    let file = |fixture: &Fixture, name: &str| fixture.cluster.directory().join(name).display().to_string();
+    let settings = |fixture: &Fixture, name: &str, tls: &str| {
+        let node = format!("rediss://localhost:{}", fixture.port.number());
         let text = format!(
             "name = {name:?}\nnodes = [{node:?}]\nttl = '500ms'\nmax_ttl = '500ms'\n\
              attempt_timeout = '300ms'\n{tls}"
         );
-        let path = file(scene, &format!("{name}.toml"));
+        let path = file(fixture, &format!("{name}.toml"));
         std::fs::write(&path, text).unwrap();
         path
     };
     let table = "[tls]\nca = 'ca.pem'\ncertificate = 'node.pem'\nkey = 'node.key'\n";
     let (from, to) = (settings(&old, "old", table), settings(&new, "new", ""));
-    let made = output(redquorum(["--config", &from, "init"])).await;
-    assert_eq!(code(&made), 0, "{}", stderr(&made));
+    let init = output(redquorum(["--config", &from, "init"])).await;
+    assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
     let reconfigure = async |by_variables: bool| {
         let mut command = redquorum(["reconfigure", "--yes", "--from", &from, "--to", &to]);
         for (option, variable, name) in [
@@ -136,9 +136,9 @@ async fn a_quorum_is_moved_to_nodes_with_other_certificates() {
         }
         output(command).await
     };
-    // The second call finds the result of the first.
+    // The second call finds the quorum moved by the first call.
     for by_variables in [false, true] {
         let moved = reconfigure(by_variables).await;
-        assert_eq!(code(&moved), 0, "{by_variables}: {}", stderr(&moved));
+        assert_eq!(exit_code(&moved), 0, "{by_variables}: {}", stderr(&moved));
     }
 }

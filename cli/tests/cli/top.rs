@@ -7,16 +7,20 @@ use tokio::process::Child;
 
 use super::{
     pty::Pty,
-    redquorum::{SOON, plainly, send},
+    redquorum::{TIME_LIMIT, command_on, send_signal},
 };
 
-/// Returns the exit status of a process.
+/// Waits for the end of `top`, and returns its exit status.
 async fn status(mut top: Child) -> Option<i32> {
-    tokio::time::timeout(SOON, top.wait()).await.expect("it ends soon").unwrap().code()
+    tokio::time::timeout(TIME_LIMIT, top.wait())
+        .await
+        .expect("top ends within the time limit")
+        .unwrap()
+        .code()
 }
 
-/// Starts three nodes, and a client that holds the lock `job`.
-async fn scene() -> (Cluster, Quorum) {
+/// Starts three initialised nodes, and connects a client.
+async fn cluster_with_lock_client() -> (Cluster, Quorum) {
     let cluster = Cluster::start(3).await;
     let builder = || Quorum::builder().nodes(cluster.urls());
     admin::init(&builder()).await.unwrap();
@@ -25,26 +29,26 @@ async fn scene() -> (Cluster, Quorum) {
 }
 
 #[tokio::test]
-async fn every_end_of_top_restores_the_terminal() {
-    let (cluster, quorum) = scene().await;
+async fn top_restores_the_terminal_at_each_end() {
+    let (cluster, quorum) = cluster_with_lock_client().await;
     let _held = quorum.red_lock("job").lock().await.unwrap();
     for (end, exit) in [("q", 0), ("\u{1b}", 0), ("\u{3}", 0), ("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let pty = Pty::open(80);
         let before = pty.settings();
-        let top = pty.spawn(plainly(&cluster, ["top", "--interval", "50ms"]));
-        pty.shows("job      held  web-1").await;
-        assert_ne!(pty.settings(), before, "it reads single keys");
+        let top = pty.spawn(command_on(&cluster, ["top", "--interval", "50ms"]));
+        pty.wait_until_shown("job      held  web-1").await;
+        assert_ne!(pty.settings(), before, "top has not changed the terminal settings");
         assert!(pty.screen().screen().alternate_screen());
         let signal = [("INT", Signal::INT), ("TERM", Signal::TERM), ("HUP", Signal::HUP)]
             .into_iter()
             .find(|(name, _)| *name == end);
         match signal {
-            Some((_, signal)) => send(top.id().unwrap(), signal),
+            Some((_, signal)) => send_signal(top.id().unwrap(), signal),
             None => pty.press(end),
         }
         assert_eq!(status(top).await, Some(exit), "{end:?}");
         assert_eq!(pty.settings(), before, "{end:?}");
-        eventually(SOON, "the screen is as before", async || {
+        eventually(TIME_LIMIT, "the screen is restored", async || {
             let parser = pty.screen();
             let screen = parser.screen();
             !screen.alternate_screen() && !screen.hide_cursor() && screen.contents().trim().is_empty()
@@ -54,34 +58,34 @@ async fn every_end_of_top_restores_the_terminal() {
 }
 
 #[tokio::test]
-async fn an_error_restores_the_terminal_and_stays_readable() {
-    let (cluster, quorum) = scene().await;
+async fn an_error_of_top_restores_the_terminal_and_is_readable() {
+    let (cluster, quorum) = cluster_with_lock_client().await;
     drop(quorum);
     for server in cluster.some(1..3) {
         server.kill().await;
     }
     let pty = Pty::open(80);
     let before = pty.settings();
-    let top = pty.spawn(plainly(&cluster, ["top"]));
+    let top = pty.spawn(command_on(&cluster, ["top"]));
     assert_eq!(status(top).await, Some(69));
     assert_eq!(pty.settings(), before);
-    pty.shows("redquorum: no quorum").await;
+    pty.wait_until_shown("redquorum: no quorum").await;
     assert!(!pty.screen().screen().alternate_screen());
 }
 
 #[tokio::test]
 async fn signals_and_keys_end_top_on_a_blocked_terminal() {
-    let (cluster, quorum) = scene().await;
+    let (cluster, quorum) = cluster_with_lock_client().await;
     let _held = quorum.red_lock("job").lock().await.unwrap();
     for (key, exit) in [(None, 143), (Some("q"), 0)] {
         let pty = Pty::open(80);
         let before = pty.settings();
-        let top = pty.spawn(plainly(&cluster, ["top", "--interval", "50ms"]));
-        pty.shows("job      held  web-1").await;
+        let top = pty.spawn(command_on(&cluster, ["top", "--interval", "50ms"]));
+        pty.wait_until_shown("job      held  web-1").await;
         pty.stop();
-        // Each refresh is drawn, because the remaining ttl differs.
+        // Each refresh writes to the terminal, because the remaining ttl differs.
         match key {
-            None => send(top.id().unwrap(), Signal::TERM),
+            None => send_signal(top.id().unwrap(), Signal::TERM),
             Some(key) => pty.press(key),
         }
         assert_eq!(status(top).await, Some(exit), "{key:?}");
@@ -91,16 +95,16 @@ async fn signals_and_keys_end_top_on_a_blocked_terminal() {
 
 #[tokio::test]
 async fn top_redraws_after_a_blocked_terminal() {
-    let (cluster, quorum) = scene().await;
+    let (cluster, quorum) = cluster_with_lock_client().await;
     let held = quorum.red_lock("job").lock().await.unwrap();
     let pty = Pty::open(80);
-    let top = pty.spawn(plainly(&cluster, ["top", "--interval", "50ms"]));
-    pty.shows("job      held  web-1").await;
+    let top = pty.spawn(command_on(&cluster, ["top", "--interval", "50ms"]));
+    pty.wait_until_shown("job      held  web-1").await;
     pty.stop();
     held.unlock().await.unwrap();
     let _other = quorum.red_lock("other").lock().await.unwrap();
-    pty.go_on();
-    pty.shows("other    held  web-1").await;
+    pty.resume();
+    pty.wait_until_shown("other    held  web-1").await;
     assert!(!pty.screen().screen().contents().contains("job "), "{}", pty.screen().screen().contents());
     pty.press("q");
     assert_eq!(status(top).await, Some(0));
@@ -108,25 +112,25 @@ async fn top_redraws_after_a_blocked_terminal() {
 
 #[tokio::test]
 async fn logs_are_written_after_the_screen_of_top() {
-    let (cluster, quorum) = scene().await;
+    let (cluster, quorum) = cluster_with_lock_client().await;
     let _held = quorum.red_lock("job").lock().await.unwrap();
     let pty = Pty::open(80);
-    let top = pty.spawn(plainly(&cluster, ["-vvv", "top", "--interval", "50ms"]));
-    pty.shows("job      held  web-1").await;
+    let top = pty.spawn(command_on(&cluster, ["-vvv", "top", "--interval", "50ms"]));
+    pty.wait_until_shown("job      held  web-1").await;
     cluster.server(0).kill().await;
     let node = format!("127.0.0.1:{}", cluster.server(0).port());
     // The screen shows the failed dial only after its log was written.
-    pty.shows(&format!("{node}: unreachable")).await;
+    pty.wait_until_shown(&format!("{node}: unreachable")).await;
     let shown = pty.screen().screen().contents();
     pty.press("q");
     assert_eq!(status(top).await, Some(0));
     let ends = |text: &str| text.contains("\u{1b}[?1049l") && text.ends_with("shutdown complete\n");
-    eventually(SOON, "all was read", async || ends(&pty.text())).await;
+    eventually(TIME_LIMIT, "all output has been read", async || ends(&pty.text())).await;
     let written = pty.text();
     let (_, drawn) = written.split_once("\u{1b}[?1049h").unwrap();
     let (drawn, after) = drawn.split_once("\u{1b}[?1049l").unwrap();
     let log = "redquorum::";
-    assert!(!drawn.contains(log), "on the screen: {shown}");
+    assert!(!drawn.contains(log), "the screen has logs: {shown}");
     assert!(after.contains(log) && after.contains("node unreachable"), "after it: {after}");
     // Colours separate the name of the field from the value.
     assert!(after.contains(&node), "after it: {after}");

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Makes a CA, a certificate of servers and one of clients, for tests and small installations.
+# Makes a CA, a certificate for servers and a certificate for clients, for tests and small installations.
 #
 #   certificates.sh DIRECTORY HOST...
 #
-# HOST is a name or an IP address as it stands in the urls of nodes; one certificate is for all of them. Writes ca.pem,
-# ca.key, server.pem, server.key, client.pem and client.key, the keys without a passphrase: keep ca.key elsewhere. They
-# are valid for a year, and the CA for ten: `certificates.sh` once more in the same directory, with ca.key, renews the
-# others. Where it fails, the files are what they were.
+# HOST is a name or an IP address as in the urls of nodes. One certificate is valid for all hosts. The script writes
+# ca.pem, ca.key, server.pem, server.key, client.pem and client.key. The keys have no passphrase: store ca.key
+# elsewhere.
 #
-# Where the clients of a quorum have one certificate, servers cannot tell them apart: passwords and ACLs still can.
+# The certificates are valid for a year, and the CA for ten years. To renew the certificates, run the script again in
+# the same directory, with ca.key. If the script fails, the files stay unchanged.
+#
+# If all clients of a quorum have this client certificate, servers cannot distinguish clients by it. Passwords and
+# ACLs still can.
 set -euo pipefail
 
 if (($# < 2)); then
@@ -28,7 +31,7 @@ for host in "$@"; do
     elif [[ $host =~ ^[A-Za-z0-9._-]+$ ]]; then
         kind=DNS url=$host
     else
-        echo "$host: not a host; a name or an IP address is, without a port" >&2
+        echo "$host: not a host: expected a name or an IP address without a port" >&2
         exit 64
     fi
     names+=${names:+,}$kind:$host
@@ -39,10 +42,11 @@ mkdir -p "$directory"
 cd "$directory"
 umask 077
 if [[ -e ca.pem && ! -e ca.key || -e ca.key && ! -e ca.pem ]]; then
-    echo "$PWD: of ca.pem and ca.key, one is missing: bring it back to renew what it has signed" >&2
+    echo "$PWD: one of ca.pem and ca.key is missing: restore it to renew the certificates" >&2
     exit 66
 fi
-# All is made here, and moved at the end: a server does not start with a key that is not its certificate's.
+# All files are made here first and moved together at the end, because a server does not start with a key that does
+# not fit its certificate.
 new=$(mktemp -d "$PWD/.new.XXXXXX")
 trap 'rm -rf "$new"' EXIT
 
@@ -70,7 +74,8 @@ certificate() {
             echo "subjectAltName=$3"
         )
 }
-# A server of Redis shows its certificate as a client, too: to the master whose replica it is.
+# A replica of Redis shows its certificate to its master as a client does, so the server certificate is also valid for
+# clients.
 certificate server serverAuth,clientAuth "$names"
 certificate client clientAuth DNS:client
 chmod 644 "$new"/*.pem

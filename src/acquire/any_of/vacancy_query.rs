@@ -29,8 +29,8 @@ struct NodeRequest {
 }
 
 impl CheckedAnyOf {
-    /// Sends a query for all `candidates` as one chunk to several nodes. The first answer counts. If the
-    /// call `will_wait`, candidates that are marked for waiters do not count as vacant.
+    /// Sends a query for all `candidates` as one chunk to several nodes, of which the first answer counts. If
+    /// `will_wait` is true, candidates with a yield mark do not count as vacant.
     pub(super) fn query_vacant(&self, candidates: Vec<usize>, nodes: usize, will_wait: bool) -> VacancyQuery {
         let request = |node| NodeRequest { node, candidates: candidates.clone(), chunks: vec![0] };
         let (responsive, silent) = self.shuffled_nodes();
@@ -40,7 +40,8 @@ impl CheckedAnyOf {
 
     /// Splits the candidates into one chunk per node, and sends each chunk to `nodes_per_chunk` nodes.
     ///
-    /// A query for a thousand candidates costs a node more than the rest of a newcomer's requests together.
+    /// One chunk for each node spreads the work: a query for a thousand candidates costs a node more than all other
+    /// requests of a newcomer together.
     pub(super) fn query_vacant_in_chunks(
         &self,
         candidates: &[usize],
@@ -63,7 +64,7 @@ impl CheckedAnyOf {
         self.send_query(nodes.iter().enumerate().map(request).collect(), !will_wait)
     }
 
-    /// Returns all nodes in random order, the silent nodes apart.
+    /// Returns the nodes in random order: the nodes that are not silent, and the silent nodes.
     fn shuffled_nodes(&self) -> (Vec<usize>, Vec<usize>) {
         let context = self.context();
         let now = context.now();
@@ -71,8 +72,8 @@ impl CheckedAnyOf {
         nodes.into_iter().partition(|node| !context.responsiveness.is_silent(*node, now))
     }
 
-    /// Queries the queue node of each candidate. Marks do not matter, because the queue node knows
-    /// whether clients wait.
+    /// Queries the queue node of each candidate. The query ignores yield marks, because the queue node knows whether
+    /// clients wait.
     pub(super) fn query_queue_nodes(&self, candidates: impl IntoIterator<Item = usize>) -> VacancyQuery {
         let mut requests: BTreeMap<usize, NodeRequest> = BTreeMap::new();
         for index in candidates {
@@ -88,11 +89,11 @@ impl CheckedAnyOf {
         let context = self.context();
         requests.retain(|request| !request.candidates.is_empty());
         let deadline = context.now() + self.settings.attempt.hedge();
-        let most = u32::try_from(MAX_ATTEMPTS_TRY_LOCK).unwrap_or(u32::MAX);
+        let max_resources = u32::try_from(MAX_ATTEMPTS_TRY_LOCK).unwrap_or(u32::MAX);
         let mut fanout = Fanout::new();
         for (at, request) in requests.iter().enumerate() {
             let resources = request.candidates.iter().map(|index| (self.resource_at)(*index)).collect();
-            let vacant = Operation::Vacant(Vacant { resources, most, ignores_marks });
+            let vacant = Operation::Vacant(Vacant { resources, max_resources, ignores_marks });
             fanout.send(&context.nodes, request.node, at, Request::one(vacant, deadline));
         }
         let mut unanswered: Vec<usize> = requests.iter().flat_map(|request| request.chunks.clone()).collect();
@@ -103,8 +104,8 @@ impl CheckedAnyOf {
 }
 
 impl VacancyQuery {
-    /// Returns the vacant candidates of the next answer that names any. Returns none once every chunk is
-    /// answered, or at the deadline.
+    /// Returns the vacant candidates of the next answer that names at least one. Returns no candidates when every chunk
+    /// has an answer, or at the deadline.
     pub(super) async fn next_vacant(&mut self, any_of: &CheckedAnyOf) -> Vec<usize> {
         while self.fanout.outstanding() > 0 && !self.unanswered.is_empty() {
             let event = self.fanout.next(&*any_of.context().clock, self.deadline).await;

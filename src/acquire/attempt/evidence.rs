@@ -6,11 +6,11 @@ use crate::{
     values::{NodeError, NodeReply},
 };
 
-/// The answers to an attempt, as far as its outcome reports them.
+/// The parts of the answers to an attempt that its outcome reports.
 ///
 /// # Invariants
 ///
-/// 1. Once an enqueue is deferred, a holder named later does not change the resource that the attempt is refused for.
+/// 1. After the deferral of an enqueue, a refusal that names a holder does not change the refused resource.
 #[derive(Debug)]
 pub(super) struct AttemptEvidence {
     replies: Vec<NodeReply>,
@@ -27,7 +27,7 @@ impl AttemptEvidence {
         Self { replies: vec![NodeReply::NotAsked; nodes], largest_counter: 0, deferral: None, refused: None }
     }
 
-    /// Records the latest reply of a node, or that it is pending.
+    /// Records the latest reply of a node, or that the reply is pending.
     pub(super) fn record(&mut self, node: usize, reply: NodeReply) {
         if let Some(slot) = self.replies.get_mut(node) {
             *slot = reply;
@@ -97,7 +97,8 @@ impl AttemptEvidence {
         self.refused
     }
 
-    /// Returns a vote that is large enough for the next attempt; 0 without any answer that names a counter.
+    /// Returns the hint for the next attempt: the largest counter in an answer plus one, or 0 if no answer has a
+    /// counter.
     pub(super) fn hint(&self) -> u64 {
         if self.largest_counter == 0 { 0 } else { self.largest_counter + 1 }
     }

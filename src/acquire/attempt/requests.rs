@@ -8,39 +8,39 @@ use crate::{
     values::{LeaseId, NodeReply, Refusal},
 };
 
-/// The requests of one attempt: what is locked, under which lease id, and how.
+/// The constant parts of the requests of one attempt, such as resources and lease id.
 #[derive(Debug)]
 pub(super) struct AttemptRequests<'a> {
     pub(super) checked: &'a CheckedRequest,
     /// The lease id of this attempt alone.
-    pub(super) owner: LeaseId,
+    pub(super) lease_id: LeaseId,
     /// A vote that is large enough, by the answers to earlier attempts; 0 without any.
     pub(super) hint: u64,
     /// The write lease that a downgrade turns into a read lease.
     pub(super) writer: Option<LeaseId>,
     /// Whether the client does not wait for the resources if it is refused.
-    pub(super) gives_up: bool,
+    pub(super) will_not_wait: bool,
 }
 
 impl<'a> AttemptRequests<'a> {
     pub(super) fn new(context: &ClientContext, checked: &'a CheckedRequest) -> Self {
-        Self { checked, owner: context.owners.fresh(), hint: 0, writer: None, gives_up: false }
+        Self { checked, lease_id: context.lease_ids.fresh(), hint: 0, writer: None, will_not_wait: false }
     }
 
-    pub(super) fn lock(&self, has_turn: bool) -> Lock {
+    pub(super) fn lock(&self, ignores_queue: bool) -> Lock {
         Lock {
             resources: self.checked.resources.clone(),
-            owner: self.owner.clone(),
+            lease_id: self.lease_id.clone(),
             ttl: self.checked.settings.attempt.ttl,
             hint: self.hint,
-            has_turn,
-            gives_up: self.gives_up,
+            ignores_queue,
+            will_not_wait: self.will_not_wait,
         }
     }
 
     /// Returns the operation that locks: a downgrade, if there is a write lease.
-    pub(super) fn lock_operation(&self, has_turn: bool) -> Operation {
-        let lock = self.lock(has_turn);
+    pub(super) fn lock_operation(&self, ignores_queue: bool) -> Operation {
+        let lock = self.lock(ignores_queue);
         match self.writer.clone() {
             Some(writer) => Operation::Downgrade(Downgrade { lock, writer }),
             None => Operation::Lock(lock),
@@ -48,27 +48,27 @@ impl<'a> AttemptRequests<'a> {
     }
 
     pub(super) fn write_back(&self, token: u64) -> Operation {
-        let (resources, owner) = (self.checked.resources.clone(), self.owner.clone());
-        Operation::WriteBack(WriteBack { resources, owner, token })
+        let (resources, lease_id) = (self.checked.resources.clone(), self.lease_id.clone());
+        Operation::WriteBack(WriteBack { resources, lease_id, token })
     }
 
     /// Returns the unlock of a rollback, which wakes no waiter.
     pub(super) fn unlock(&self, tombstone: Tombstone) -> Operation {
-        let (resources, owner) = (self.checked.resources.clone(), self.owner.clone());
-        Operation::Unlock(Unlock { resources, owner, notify: false, tombstone, has_waiters: false })
+        let (resources, lease_id) = (self.checked.resources.clone(), self.lease_id.clone());
+        Operation::Unlock(Unlock { resources, lease_id, notify: false, tombstone, has_waiters: false })
     }
 
-    /// Returns a request that a node has a node timeout to answer.
+    /// Returns a request that the node may answer within a node timeout.
     pub(super) fn request(&self, operation: Operation, now: Instant) -> Request {
         Request::one(operation, now + self.checked.settings.attempt.node_timeout)
     }
 
-    /// Returns the reply that an answer counts as. Readers do not hold up a client that shares the resource, so a refusal
-    /// that names readers is a deferral in favour of a writer.
+    /// Returns the reply that an answer counts as. If a client that shares the resource receives a refusal that names
+    /// readers, the reply is a deferral in favour of a writer, because readers do not exclude each other.
     pub(super) fn reply(&self, answer: &Answer) -> NodeReply {
         match answer {
-            Answer::Held(Holder { resource, owner: Some(owner), .. })
-                if owner.is_of_readers() && self.checked.resources.is_shared(*resource) =>
+            Answer::Held(Holder { resource, lease_id: Some(lease_id), .. })
+                if lease_id.is_of_readers() && self.checked.resources.is_shared(*resource) =>
             {
                 NodeReply::Refused(Refusal::Deferred)
             }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::algorithm::{tally::Electorate, validity::Validity};
 
-/// The share of the node timeout after which the next queue node is asked beside a silent one.
+/// The share of the node timeout after which an attempt asks the next queue node in addition to a
+/// silent queue node.
 pub(crate) const HEDGE_SHARE: u32 = 8;
 
 /// The settings of every attempt of a lock.
@@ -18,7 +19,7 @@ pub(crate) struct AttemptConfig {
 }
 
 impl AttemptConfig {
-    /// Returns the time after which an attempt goes on without a silent node.
+    /// Returns the time after which an attempt continues without a silent node.
     pub(crate) fn hedge(&self) -> Duration {
         self.node_timeout / HEDGE_SHARE
     }

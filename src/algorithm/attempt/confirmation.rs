@@ -10,7 +10,8 @@ use crate::{
     clock::Instant,
 };
 
-/// The token of an attempt, and the tally of confirmations: grants with this vote, and write-backs.
+/// The token of an attempt, and the tally of its confirmations. A grant whose vote is the token confirms the token, and
+/// so does a write-back.
 ///
 /// # Invariants
 ///
@@ -46,8 +47,8 @@ impl Confirmation {
         self.round.vote(node, is_confirmed);
     }
 
-    /// Counts the confirmations by grants. Any other node can confirm only by a write-back, or by a grant if its vote is
-    /// still `open`.
+    /// Counts the confirmations by grants. A node without such a confirmation can still confirm by a write-back, or by
+    /// a late grant if the node is in `open`.
     pub(super) fn count(&mut self, open: NodeSet) {
         for node in self.fencing.confirmed().iter() {
             self.round.vote(node, true);
@@ -57,7 +58,7 @@ impl Confirmation {
         }
     }
 
-    /// Returns the nodes to send a write-back to, which have not been sent one before, and records the request.
+    /// Returns the nodes that need a write-back and have not been sent one, and records the requests.
     pub(super) fn ask(&mut self, deadline: Instant) -> NodeSet {
         let nodes = self.fencing.below().without(self.round.asked());
         self.round.ask(nodes, deadline);

@@ -22,11 +22,11 @@ pub(crate) enum LockVote {
     Refused,
     /// A refusal in favour of waiters. The node has no key of the attempt.
     Deferred,
-    /// An error as the answer. No request of the attempt is under way to the node.
+    /// An error. No request of the attempt is on its way to the node.
     Error,
     /// No request of the attempt was sent to the node.
     NotSent,
-    /// No reliable answer. The node may have granted, or may yet grant.
+    /// No reliable answer. The node may have granted, or may still grant.
     NoAnswer,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum LockVote {
 /// # Invariants
 ///
 /// 1. The tally counts the first answer of each node, until the node is [asked again](Self::ask_again). The list of
-///    votes has the latest one.
+///    votes has the latest vote of each node.
 /// 2. Only nodes that deny are asked again.
 #[derive(Clone, Debug)]
 pub(super) struct LockRound {
@@ -123,7 +123,7 @@ impl LockRound {
         self.round.granted()
     }
 
-    /// Returns the nodes that refuse, in favour of waiters or not.
+    /// Returns the nodes that refuse, with or without waiters as the reason.
     pub(super) fn refusing(&self) -> NodeSet {
         self.nodes_where(|vote| matches!(vote, LockVote::Refused | LockVote::Deferred))
     }
@@ -138,7 +138,7 @@ impl LockRound {
         self.nodes_where(|vote| matches!(vote, LockVote::Granted(_) | LockVote::Refused | LockVote::Deferred))
     }
 
-    /// Whether a quorum has answered and a part of these nodes has refused.
+    /// Whether a quorum has answered and some of the nodes that answered have refused.
     pub(super) fn is_split(&self) -> bool {
         !self.refusing().is_empty() && self.electorate.is_quorum(self.answered())
     }

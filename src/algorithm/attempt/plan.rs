@@ -8,17 +8,17 @@ use crate::{
 /// The order in which an attempt asks the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// All nodes at once, for a newcomer whose cache has no waiters: one round trip if the resource is free. The field
-    /// is the queue node.
+    /// All nodes at once, for a newcomer that knows of no waiters. This takes one round trip if the resource is free.
+    /// The field is the queue node.
     AllAtOnce(usize),
-    /// These nodes one after the other until one grants, then all other nodes. A node that is asked before another node
-    /// has granted is asked for a turn, and may be the queue node.
+    /// These nodes one after the other until a node grants, then all other nodes at once. Until the first grant, each
+    /// node is asked for the turn, because it may be the queue node.
     QueueNodeFirst(Vec<usize>),
-    /// All nodes at once, after a wake by this node. This node is asked for the turn, and the other nodes to lock. A
-    /// refusal of this node decides the attempt.
+    /// All nodes at once, after a wake by this node. This node is asked for the turn, and the other nodes are asked to
+    /// lock. A refusal of this node decides the attempt.
     Woken(usize),
-    /// All nodes at once, for the holder of a write lease, which waits for no turn. From this instant on, other clients
-    /// may hold the resource.
+    /// All nodes at once, for the holder of a write lease, which needs no turn. From this instant on, other clients may
+    /// hold the resource.
     Downgrade(Instant),
 }
 
@@ -31,13 +31,13 @@ impl Plan {
         }
     }
 
-    /// Returns the end of the attempt by the plan. The settings limit the attempt, too.
+    /// Returns the end of the attempt that the plan sets. The settings also limit the attempt.
     pub(super) fn too_late_from(&self) -> Option<Instant> {
         let until = if let Self::Downgrade(until) = self { Some(*until) } else { None };
         mutation::altered(Mutation::DowngradeTooLate, until, |_| None)
     }
 
-    /// Whether the client attempts without a turn, because its cache has no waiters.
+    /// Whether the client attempts without a queue entry, because the client knows of no waiters.
     pub(super) fn is_newcomer(&self) -> bool {
         matches!(self, Self::AllAtOnce(_))
     }

@@ -1,27 +1,27 @@
-//! The wait queue, by the answers to an attempt.
+//! The wait queue, according to the answers to an attempt.
 
 use crate::clock::Instant;
 
-/// The wait queue of the resource, by the answers to one attempt.
+/// The wait queue of the resource, according to the answers to one attempt.
 ///
 /// # Invariants
 ///
-/// 1. `has_turn` and `is_refused_elsewhere` never become false again.
+/// 1. `is_passed` and `is_refused_elsewhere` never become false again.
 /// 2. Only the attempt of a newcomer has `must_yield` set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueState {
-    /// Whether the queue node has granted, or has no waiters.
-    pub(super) has_turn: bool,
+    /// Whether the attempt has passed the wait queue: the queue node has granted, or has no waiters.
+    pub(super) is_passed: bool,
     /// Whether the queue node has deferred this newcomer in favour of waiters.
     pub(super) must_yield: bool,
-    /// Whether the attempt was refused for a resource whose turn it does not have.
+    /// Whether the attempt was refused for a resource for which the attempt does not have the turn.
     pub(super) is_refused_elsewhere: bool,
-    /// The time of the request to the next queue node if the last one has not answered.
+    /// The time at which the next queue node is asked, if the last queue node has not answered.
     pub(super) hedge_at: Instant,
 }
 
 impl QueueState {
     pub(super) fn new(start: Instant) -> Self {
-        Self { has_turn: false, must_yield: false, is_refused_elsewhere: false, hedge_at: start }
+        Self { is_passed: false, must_yield: false, is_refused_elsewhere: false, hedge_at: start }
     }
 }

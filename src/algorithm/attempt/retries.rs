@@ -11,25 +11,25 @@ const SHORTEST_PAUSE_SHARE: u32 = 64;
 ///
 /// # Invariants
 ///
-/// 1. If the attempt cannot win without the refusing nodes, the first retry follows at once. Each other pause is half
-///    of the time that the attempt has lasted, and at least the shortest pause: pauses grow.
+/// 1. If the attempt cannot win without the refusing nodes, the first retry follows at once. Every other pause is half
+///    of the time that the attempt has lasted, but at least the shortest pause. Therefore pauses grow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Retries {
     count: u32,
-    /// The time of the next retry, while the attempt waits for it.
+    /// The time of the next retry, while the attempt waits for that time.
     at: Option<Instant>,
-    /// Whether a quorum names one other holder.
+    /// Whether a quorum names the same other lease.
     pub(super) is_held: bool,
 }
 
 impl Retries {
-    /// Whether a quorum names one holder, after a retry, too.
+    /// Whether a quorum still names the same other lease after a retry.
     pub(super) fn are_futile(&self) -> bool {
         self.is_held && self.count > 0
     }
 
-    /// Returns the time of the next retry. `elapsed` is the time that the attempt has lasted; `is_lost` means that it
-    /// cannot win without the refusing nodes.
+    /// Returns the time of the next retry. `elapsed` is the time that the attempt has lasted. `is_lost` is true if the
+    /// attempt cannot win without the refusing nodes.
     pub(super) fn next_at(
         &mut self,
         now: Instant,
@@ -49,7 +49,7 @@ impl Retries {
         self.count += 1;
     }
 
-    /// Forgets the time of the next retry, because nodes are asked now.
+    /// Forgets the time of the next retry, because nodes are asked again now.
     pub(super) fn forget_time(&mut self) {
         self.at = None;
     }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::AttemptConfig;
 
-/// The time for silent nodes while votes are split: a quorum has answered and part of it has refused.
+/// The time for which an attempt waits for silent nodes while votes are split, that is, if a quorum
+/// has answered and some of its nodes have refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SplitPatience {
     /// A hedge, because another attempt follows.

@@ -1,4 +1,4 @@
-//! Attempts, step by step.
+//! Attempts. Each test is one history of votes, times and steps.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn attempt(count: usize, plan: Plan) -> Attempt {
 #[test]
 fn a_quorum_of_equal_votes_wins_in_one_round() {
     let mut attempt = attempt(5, Plan::AllAtOnce(0));
-    assert_eq!(attempt.step(at(0)), AttemptStep::Lock { nodes: NodeSet::first(5), has_turn: false });
+    assert_eq!(attempt.step(at(0)), AttemptStep::Lock { nodes: NodeSet::first(5), ignores_queue: false });
     assert_eq!(attempt.step(at(0)), AttemptStep::Wait(at(1000)));
     for node in [4, 0, 2] {
         attempt.on_lock(node, LockVote::Granted(7));
@@ -38,7 +38,7 @@ fn a_quorum_of_equal_votes_wins_in_one_round() {
 }
 
 #[test]
-fn differing_votes_get_a_write_back_of_the_largest_which_needs_its_quorum() {
+fn differing_votes_lead_to_a_write_back_of_the_largest_vote() {
     let mut attempt = attempt(3, Plan::AllAtOnce(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(3));
@@ -50,7 +50,7 @@ fn differing_votes_get_a_write_back_of_the_largest_which_needs_its_quorum() {
 }
 
 #[test]
-fn a_late_equal_vote_confirms_instead_of_a_failed_write_back() {
+fn a_late_vote_equal_to_the_token_confirms_after_a_failed_write_back() {
     let mut attempt = attempt(3, Plan::AllAtOnce(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(3));
@@ -63,7 +63,7 @@ fn a_late_equal_vote_confirms_instead_of_a_failed_write_back() {
 }
 
 #[test]
-fn a_late_larger_vote_does_not_confirm() {
+fn a_late_vote_above_the_token_does_not_confirm() {
     let mut attempt = attempt(3, Plan::AllAtOnce(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(3));
@@ -76,7 +76,7 @@ fn a_late_larger_vote_does_not_confirm() {
 }
 
 #[test]
-fn a_downgrade_is_won_before_the_write_lease_is_over_or_never() {
+fn a_downgrade_is_won_only_before_the_end_of_the_write_lease() {
     for (now, is_won) in [(4, true), (5, false)] {
         let mut attempt = attempt(3, Plan::Downgrade(at(5)));
         attempt.step(at(0));
@@ -90,7 +90,7 @@ fn a_downgrade_is_won_before_the_write_lease_is_over_or_never() {
 }
 
 #[test]
-fn votes_that_come_after_the_validity_are_not_enough() {
+fn votes_after_the_end_of_the_validity_do_not_win() {
     let mut config = attempt(1, Plan::AllAtOnce(0)).config;
     config.node_timeout = TTL;
     config.attempt_timeout = TTL;
@@ -102,7 +102,7 @@ fn votes_that_come_after_the_validity_are_not_enough() {
 }
 
 #[test]
-fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
+fn a_lost_attempt_rolls_back_at_once_and_waits_for_its_reason() {
     let mut attempt = attempt(5, Plan::AllAtOnce(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Error);
@@ -116,7 +116,7 @@ fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
 }
 
 #[test]
-fn a_majority_of_faults_is_no_quorum_if_the_remaining_nodes_refuse() {
+fn an_attempt_without_a_quorum_of_answers_fails_with_no_quorum() {
     let mut attempt = attempt(5, Plan::AllAtOnce(0));
     attempt.step(at(0));
     for (node, lock_vote) in [(0, LockVote::NotSent), (1, LockVote::Refused), (2, LockVote::Error)] {
@@ -128,7 +128,7 @@ fn a_majority_of_faults_is_no_quorum_if_the_remaining_nodes_refuse() {
 }
 
 #[test]
-fn an_even_split_is_decided_at_once() {
+fn an_even_split_fails_at_once() {
     let mut attempt = attempt(4, Plan::AllAtOnce(3));
     attempt.step(at(0));
     for (node, lock_vote) in
@@ -141,7 +141,7 @@ fn an_even_split_is_decided_at_once() {
 }
 
 #[test]
-fn a_node_that_was_never_asked_needs_no_rollback_but_a_silent_one_does() {
+fn a_silent_node_gets_a_rollback_and_a_node_without_a_request_does_not() {
     let mut attempt = attempt(3, Plan::AllAtOnce(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::NotSent);
@@ -164,20 +164,20 @@ fn no_vote_wins_after_the_rollback() {
 }
 
 #[test]
-fn the_queue_node_is_asked_for_a_turn_and_other_nodes_to_lock() {
+fn the_queue_node_gets_an_enqueue_and_other_nodes_get_locks() {
     let mut attempt = attempt(5, Plan::QueueNodeFirst(vec![3, 1, 0, 2, 4]));
     assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(3));
     assert_eq!(attempt.step(at(0)), AttemptStep::Wait(at(125)));
-    assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(1), "a silent one is passed over");
+    assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(1), "the next node replaces a silent queue node");
     attempt.on_lock(1, LockVote::Granted(7));
-    assert_eq!(attempt.step(at(126)), AttemptStep::Lock { nodes: nodes(&[0, 2, 4]), has_turn: true });
+    assert_eq!(attempt.step(at(126)), AttemptStep::Lock { nodes: nodes(&[0, 2, 4]), ignores_queue: true });
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(2, LockVote::Granted(7));
     assert_eq!(attempt.step(at(127)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
-fn a_refusal_by_the_queue_node_ends_an_attempt_that_asks_it_first() {
+fn a_refusal_by_the_queue_node_ends_an_attempt_that_asks_the_queue_node_first() {
     let mut attempt = attempt(5, Plan::QueueNodeFirst(vec![3, 1, 0, 2, 4]));
     attempt.step(at(0));
     attempt.on_lock(3, LockVote::Refused);
@@ -186,10 +186,10 @@ fn a_refusal_by_the_queue_node_ends_an_attempt_that_asks_it_first() {
 }
 
 #[test]
-fn a_woken_waiter_asks_the_waking_node_for_its_turn_and_all_other_nodes_to_lock() {
+fn a_woken_waiter_sends_an_enqueue_to_the_waking_node_and_locks_to_all_other_nodes() {
     let mut attempt = attempt(5, Plan::Woken(3));
     assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(3));
-    assert_eq!(attempt.step(at(0)), AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true });
+    assert_eq!(attempt.step(at(0)), AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), ignores_queue: true });
     for node in [0, 3, 4] {
         attempt.on_lock(node, LockVote::Granted(7));
     }
@@ -214,7 +214,7 @@ fn refuse(attempt: &mut Attempt, nodes: impl IntoIterator<Item = usize>) {
 }
 
 #[test]
-fn the_attempt_of_a_newcomer_ends_at_once_if_the_queue_node_has_waiters() {
+fn an_attempt_of_a_newcomer_ends_at_once_if_the_queue_node_has_waiters() {
     let mut attempt = attempt(5, Plan::AllAtOnce(3));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(7));
@@ -225,7 +225,7 @@ fn the_attempt_of_a_newcomer_ends_at_once_if_the_queue_node_has_waiters() {
 }
 
 #[test]
-fn a_quorum_of_grants_wins_although_the_queue_node_has_waiters() {
+fn a_quorum_of_grants_wins_even_if_the_queue_node_has_waiters() {
     let mut attempt = attempt(5, Plan::AllAtOnce(3));
     attempt.step(at(0));
     for node in [0, 1, 2] {
@@ -237,7 +237,7 @@ fn a_quorum_of_grants_wins_although_the_queue_node_has_waiters() {
 }
 
 #[test]
-fn a_queue_node_with_a_key_of_another_lease_has_one_vote() {
+fn a_refusal_by_the_queue_node_without_waiters_counts_as_one_vote() {
     let mut attempt = attempt(5, Plan::AllAtOnce(3));
     attempt.step(at(0));
     refuse(&mut attempt, [3]);
@@ -249,7 +249,7 @@ fn a_queue_node_with_a_key_of_another_lease_has_one_vote() {
 }
 
 #[test]
-fn a_newcomer_without_votes_waits_a_hedge_for_the_queue_node() {
+fn a_refused_newcomer_waits_for_the_queue_node_for_a_hedge() {
     let mut attempt = attempt(5, Plan::AllAtOnce(3));
     attempt.step(at(0));
     refuse(&mut attempt, [0, 1, 2]);
@@ -258,7 +258,11 @@ fn a_newcomer_without_votes_waits_a_hedge_for_the_queue_node() {
     assert_eq!(silent.step(at(125)), AttemptStep::RollBack);
     attempt.on_lock(3, LockVote::Granted(7));
     let refused = nodes(&[0, 1, 2]);
-    assert_eq!(attempt.step(at(2)), AttemptStep::Lock { nodes: refused, has_turn: true }, "it is its turn");
+    assert_eq!(
+        attempt.step(at(2)),
+        AttemptStep::Lock { nodes: refused, ignores_queue: true },
+        "the grant of the queue node is a turn"
+    );
 }
 
 #[test]
@@ -268,51 +272,55 @@ fn deferring_nodes_are_asked_again_once_the_queue_node_has_granted() {
     attempt.on_lock(0, LockVote::Deferred);
     assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(125)));
     attempt.on_lock(3, LockVote::Granted(7));
-    assert_eq!(attempt.step(at(2)), AttemptStep::Lock { nodes: nodes(&[0]), has_turn: true });
-    assert_eq!(attempt.to_roll_back().collect::<Vec<_>>().len(), 5, "it is asked, and may grant");
+    assert_eq!(attempt.step(at(2)), AttemptStep::Lock { nodes: nodes(&[0]), ignores_queue: true });
+    assert_eq!(
+        attempt.to_roll_back().collect::<Vec<_>>().len(),
+        5,
+        "node 0 has been asked again and may grant"
+    );
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(1, LockVote::Granted(7));
     assert_eq!(attempt.step(at(3)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
-fn a_client_at_its_turn_asks_refusing_nodes_again_with_growing_pauses_for_a_hedge() {
+fn a_client_at_its_turn_asks_refusing_nodes_again_until_a_hedge_is_over() {
     let mut attempt = attempt(5, Plan::Woken(3));
     attempt.step(at(0));
     attempt.step(at(0));
     attempt.on_lock(3, LockVote::Granted(7));
-    let (mut now, mut asked) = (0, Vec::new());
+    let (mut now, mut asked_at) = (0, Vec::new());
     loop {
         match attempt.step(at(now)) {
             AttemptStep::Wait(until) => {
                 now = now.max(until.since_origin().as_millis().try_into().unwrap()).max(now + 1)
             }
-            AttemptStep::Lock { nodes, has_turn: true } => {
-                asked.push(now);
+            AttemptStep::Lock { nodes, ignores_queue: true } => {
+                asked_at.push(now);
                 now += 10;
                 refuse(&mut attempt, nodes.iter());
             }
             AttemptStep::RollBack => break,
             other => panic!("{other:?}"),
         }
-        if asked.is_empty() {
+        if asked_at.is_empty() {
             now = 10;
             refuse(&mut attempt, [0, 1, 2, 4]);
         }
     }
-    assert!(asked.first() == Some(&10) && asked.len() <= 6, "{asked:?}");
-    assert!(asked.windows(3).all(|three| three[2] - three[1] >= three[1] - three[0]), "{asked:?}");
+    assert!(asked_at.first() == Some(&10) && asked_at.len() <= 6, "{asked_at:?}");
+    assert!(asked_at.windows(3).all(|times| times[2] - times[1] >= times[1] - times[0]), "{asked_at:?}");
     assert_eq!(attempt.step(at(now)), AttemptStep::Failed(FailureReason::Contended));
     assert!(now <= 126, "{now}");
 }
 
 #[test]
-fn an_attempt_asks_once_more_if_a_quorum_names_another_lease() {
+fn an_attempt_asks_only_once_more_if_a_quorum_names_another_lease() {
     let mut attempt = attempt(5, Plan::Woken(3));
     attempt.step(at(0));
     attempt.step(at(0));
     attempt.on_lock(3, LockVote::Granted(7));
-    let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
+    let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), ignores_queue: true };
     for (now, next) in [(1, &again), (20, &AttemptStep::RollBack)] {
         refuse(&mut attempt, [0, 1, 2, 4]);
         attempt.on_holder(true);
@@ -322,7 +330,8 @@ fn an_attempt_asks_once_more_if_a_quorum_names_another_lease() {
     }
 }
 
-/// Two of five nodes have granted, two have refused, and one is silent.
+/// Returns an attempt at five nodes, of which two have granted, two have refused, and one is
+/// silent.
 fn split(plan: Plan, patience: SplitPatience) -> Attempt {
     let mut attempt = attempt(5, plan);
     attempt.split_patience = patience;
@@ -335,7 +344,7 @@ fn split(plan: Plan, patience: SplitPatience) -> Attempt {
 }
 
 #[test]
-fn a_split_vote_is_given_up_after_a_hedge_or_by_an_only_attempt_after_a_node_timeout() {
+fn a_split_vote_fails_after_a_hedge_or_a_node_timeout() {
     for (patience, until) in [(SplitPatience::Hedge, 125), (SplitPatience::NodeTimeout, 1000)] {
         let mut attempt = split(Plan::AllAtOnce(4), patience);
         assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(until)));
@@ -348,7 +357,7 @@ fn a_split_vote_is_given_up_after_a_hedge_or_by_an_only_attempt_after_a_node_tim
 }
 
 #[test]
-fn fewer_answers_than_a_quorum_are_no_split() {
+fn votes_of_less_than_a_quorum_are_not_split() {
     let mut attempt = attempt(5, Plan::AllAtOnce(4));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(7));
@@ -357,28 +366,28 @@ fn fewer_answers_than_a_quorum_are_no_split() {
 }
 
 #[test]
-fn a_client_at_its_turn_asks_again_although_a_silent_node_might_grant() {
+fn a_client_at_its_turn_asks_again_without_waiting_for_a_silent_node() {
     let mut attempt = split(Plan::Woken(3), SplitPatience::Hedge);
-    let AttemptStep::Wait(soon) = attempt.step(at(1)) else { panic!("the silent node may answer") };
-    assert!(soon < at(5), "{soon:?}");
-    assert_eq!(attempt.step(soon), AttemptStep::Lock { nodes: nodes(&[1, 2]), has_turn: true });
+    let AttemptStep::Wait(retry) = attempt.step(at(1)) else { panic!("the silent node may answer") };
+    assert!(retry < at(5), "{retry:?}");
+    assert_eq!(attempt.step(retry), AttemptStep::Lock { nodes: nodes(&[1, 2]), ignores_queue: true });
     attempt.on_lock(1, LockVote::Granted(7));
     assert_eq!(attempt.step(at(6)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
-fn the_hedge_to_ask_again_starts_after_a_silent_queue_node() {
+fn the_hedge_for_repeated_requests_starts_at_the_grant_of_the_queue_node() {
     let mut attempt = attempt(5, Plan::QueueNodeFirst(vec![4, 3, 0, 1, 2]));
     assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(4));
     assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(3));
     attempt.on_lock(3, LockVote::Granted(7));
-    let others = AttemptStep::Lock { nodes: nodes(&[0, 1, 2]), has_turn: true };
-    assert_eq!(attempt.step(at(126)), others);
+    let remaining = AttemptStep::Lock { nodes: nodes(&[0, 1, 2]), ignores_queue: true };
+    assert_eq!(attempt.step(at(126)), remaining);
     refuse(&mut attempt, 0..3);
-    assert_eq!(attempt.step(at(127)), others, "it asks again");
+    assert_eq!(attempt.step(at(127)), remaining, "the nodes are asked again");
     attempt.on_lock(0, LockVote::Granted(7));
     refuse(&mut attempt, [1, 2]);
-    let AttemptStep::Wait(until) = attempt.step(at(128)) else { panic!("it has time") };
+    let AttemptStep::Wait(until) = attempt.step(at(128)) else { panic!("the hedge is over") };
     assert!(until > at(128) && until < at(251), "{until:?}");
 }
 
@@ -390,13 +399,13 @@ fn deferring_nodes_are_asked_again_if_the_queue_node_has_no_waiters() {
         attempt.on_lock(node, LockVote::Deferred);
     }
     attempt.on_queue(false);
-    assert_eq!(attempt.step(at(1)), AttemptStep::Lock { nodes: NodeSet::first(3), has_turn: true });
+    assert_eq!(attempt.step(at(1)), AttemptStep::Lock { nodes: NodeSet::first(3), ignores_queue: true });
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(1, LockVote::Granted(7));
     assert_eq!(attempt.step(at(2)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
-/// All nodes but the queue node have deferred the attempt.
+/// Returns an attempt at five nodes that all nodes but the queue node have deferred.
 fn deferred_by_all_but(plan: Plan, queue_node: LockVote) -> Attempt {
     let mut attempt = attempt(5, plan);
     attempt.step(at(0));
@@ -411,7 +420,7 @@ fn deferred_by_all_but(plan: Plan, queue_node: LockVote) -> Attempt {
 
 #[test]
 fn deferring_nodes_are_asked_again_if_the_queue_node_cannot_answer() {
-    let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
+    let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), ignores_queue: true };
     for queue_node in [LockVote::NotSent, LockVote::Error] {
         assert_eq!(deferred_by_all_but(Plan::AllAtOnce(3), queue_node).step(at(1)), again);
     }

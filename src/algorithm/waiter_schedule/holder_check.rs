@@ -12,9 +12,9 @@ use crate::{
 
 /// Evidence that the queue node keeps an orphaned key: a key of a lease that no quorum can have.
 ///
-/// A check inspects all nodes. A check is wanted if an unprompted attempt is refused for the same lease as
-/// the attempt before, and no quorum has named that lease. Two checks without a quorum for the lease make
-/// the key orphaned, and the waiter uses the next queue node until a release.
+/// A check inspects all nodes. A check is wanted if an unprompted attempt is refused for the same lease as the attempt
+/// before, and no quorum has named that lease. After two checks without a quorum for the lease, the key counts as
+/// orphaned, and the waiter uses the next queue node until a release.
 #[derive(Clone, Debug)]
 pub(super) struct HolderCheck {
     orphaned: OrphanedKeys,
@@ -24,7 +24,7 @@ pub(super) struct HolderCheck {
     is_inconclusive: bool,
     /// The lease that a queue node named last.
     named: Option<LeaseId>,
-    /// Whether the queue node named the same lease in the attempt before.
+    /// Whether the queue node named the same lease in the last two attempts.
     is_named_again: bool,
     /// The lease that a quorum named in the last check.
     confirmed: Option<LeaseId>,
@@ -51,7 +51,7 @@ impl HolderCheck {
         is_suspect && self.is_named_again && self.confirmed != self.named
     }
 
-    /// Handles the result of a check. Returns whether it was conclusive.
+    /// Handles the result of a check. Returns whether the result was conclusive.
     pub(super) fn finish(
         &mut self,
         votes: &[NodeReply],
@@ -80,7 +80,7 @@ impl HolderCheck {
         self.named = named;
     }
 
-    /// Handles a release at a node: a key there, if any, is a new key.
+    /// Handles a release at a node. A key that the node has from now on is a new key.
     pub(super) fn released(&mut self, node: usize) {
         self.orphaned.released(node);
     }

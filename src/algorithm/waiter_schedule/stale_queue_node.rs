@@ -1,4 +1,4 @@
-//! Pauses while the queue node does not know the present lease.
+//! The pauses of a waiter while the queue node does not know the present lease.
 
 use std::time::Duration;
 
@@ -9,9 +9,8 @@ use crate::{
 
 /// The pauses of a waiter whose queue node granted although a quorum names another lease.
 ///
-/// The queue node does not have the key of that lease. So the queue node considers the resource free, and wakes
-/// a waiter at every request. During a pause, the waiter only keeps its queue entry alive and does not
-/// follow wakes.
+/// The queue node has no key of that lease, considers the resource free, and wakes a waiter at every request. During a
+/// pause, the waiter only keeps its queue entry alive, and follows no wake.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StaleQueueNode {
     enqueue_only_until: Option<Instant>,
@@ -25,8 +24,9 @@ impl StaleQueueNode {
         Self { enqueue_only_until: None, ignores_wakes_until: now, futile_grants: 0 }
     }
 
-    /// Handles a futile grant. Returns the end of the pause, which is `latest` at the latest. Pauses double,
-    /// since the unlock of the other lease may be on its way and would wake no waiter.
+    /// Handles a futile grant. Returns the end of the pause, which is no later than `latest`. The first pause is short
+    /// and each later pause is twice as long, because the unlock of the other lease may be on its way, and may wake no
+    /// waiter.
     pub(super) fn grant_was_futile(
         &mut self,
         took: Duration,
@@ -57,8 +57,7 @@ impl StaleQueueNode {
         self.enqueue_only_until.map(|until| until.saturating_duration_since(now))
     }
 
-    /// Handles a wake or a release: the next attempt may lock, but not before the returned end of the
-    /// pause.
+    /// Handles a wake or a release. The next attempt may lock, but no earlier than the returned end of the pause.
     pub(super) fn end_enqueue_only(&mut self) -> Instant {
         self.enqueue_only_until = None;
         self.ignores_wakes_until

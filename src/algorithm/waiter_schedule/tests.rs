@@ -1,4 +1,4 @@
-//! Tests of the waiter schedule. Each test is one history of events.
+//! The waiter schedule. Each test is one history of events.
 
 use super::*;
 use crate::values::{NodeError, NodeReplies, Refusal};
@@ -46,7 +46,7 @@ fn votes(nodes: &str) -> Vec<NodeReply> {
     nodes.split(' ').map(vote_of).collect()
 }
 
-/// A deferral of the first waiter in the queue.
+/// Returns a deferral of the first waiter in the queue by this node, for `patience` milliseconds.
 fn deferral(node: usize, holder: Option<&str>, patience: u64) -> Deferral {
     let patience = Duration::from_millis(patience);
     let holder = holder.map(|holder| (Some(lease_id(holder)), patience));
@@ -59,7 +59,8 @@ fn failed(reason: FailureReason, votes: &[NodeReply], deferral: Option<&Deferral
     FailedAttempt { reason, replies, hint: 0, took: ROUND_TRIP, deferral: deferral.cloned(), refused: None }
 }
 
-fn lose(
+/// Records an attempt that begins and fails at `now`.
+fn fail_attempt(
     schedule: &mut WaiterSchedule,
     reason: FailureReason,
     votes: &[NodeReply],
@@ -70,8 +71,9 @@ fn lose(
     schedule.attempt_failed(&failed(reason, votes, deferral), at(now), 0.5);
 }
 
+/// Records an attempt that begins and is deferred at `now`.
 fn defer(schedule: &mut WaiterSchedule, deferral: &Deferral, now: u64) {
-    lose(schedule, FailureReason::Contended, &votes("? ? ? ? ?"), Some(deferral), now);
+    fail_attempt(schedule, FailureReason::Contended, &votes("? ? ? ? ?"), Some(deferral), now);
 }
 
 fn queued(order: &[usize]) -> Plan {
@@ -87,7 +89,7 @@ fn a_wake_leads_to_an_attempt_at_all_nodes_at_once() {
     assert_eq!(schedule.next_attempt(), NextAttempt { at: at(0), plan: Plan::Woken(4) });
 }
 
-/// Each attempt takes 10 s, as with a process that is suspended meanwhile.
+/// Each attempt takes 10 s, as if the process was suspended meanwhile.
 #[test]
 fn the_delay_after_split_votes_is_at_most_a_poll() {
     let mut schedule = schedule();
@@ -169,7 +171,7 @@ fn split_votes_are_retried_at_once_and_then_after_growing_delays() {
     at_once[2] = NodeReply::Failed(NodeError::TimedOut);
     let mut last = Duration::ZERO;
     for round in 0..6 {
-        lose(&mut schedule, FailureReason::Contended, &at_once, None, 0);
+        fail_attempt(&mut schedule, FailureReason::Contended, &at_once, None, 0);
         let delay = schedule.next_attempt().at.saturating_duration_since(at(0));
         assert!(if round == 0 { delay.is_zero() } else { delay > last }, "{round}: {delay:?}");
         last = delay;
@@ -180,7 +182,7 @@ fn split_votes_are_retried_at_once_and_then_after_growing_delays() {
 fn failures_keep_the_floor() {
     let mut schedule = schedule();
     for least in [5, 10, 20, 40] {
-        lose(&mut schedule, FailureReason::NoQuorum, &votes("? ? ? ? ?"), None, 0);
+        fail_attempt(&mut schedule, FailureReason::NoQuorum, &votes("? ? ? ? ?"), None, 0);
         schedule.may_have_missed(1, at(0));
         assert!(schedule.next_attempt().at >= at(least));
     }
@@ -238,12 +240,12 @@ fn a_holder_that_was_checked_during_its_attempt_is_confirmed_by_the_next_check()
 #[test]
 fn a_futile_grant_of_the_queue_node_causes_a_pause_that_only_enqueues() {
     let mut schedule = schedule();
-    lose(&mut schedule, FailureReason::Contended, &votes("holder holder holder ? -"), None, 0);
+    fail_attempt(&mut schedule, FailureReason::Contended, &votes("holder holder holder ? -"), None, 0);
     assert_eq!(schedule.next_attempt(), NextAttempt { at: at(0), plan: queued(&ORDER) });
     schedule.attempt_begins(at(0));
-    assert!(schedule.enqueues_only(), "another grant would be futile");
-    let waits = Deferral { holder: None, ..deferral(4, None, 10_000) };
-    let failed = failed(FailureReason::Contended, &votes("? ? ? ? ?"), Some(&waits));
+    assert!(schedule.enqueues_only(), "the pause after a futile grant has not begun");
+    let deferral_without_holder = Deferral { holder: None, ..deferral(4, None, 10_000) };
+    let failed = failed(FailureReason::Contended, &votes("? ? ? ? ?"), Some(&deferral_without_holder));
     schedule.attempt_failed(&failed, at(1), 0.5);
     assert!(
         schedule.next_attempt().at <= at(10),
@@ -257,7 +259,7 @@ fn a_futile_grant_of_the_queue_node_causes_a_pause_that_only_enqueues() {
 #[test]
 fn a_wake_ends_the_pause_after_a_futile_grant() {
     let mut schedule = schedule();
-    lose(&mut schedule, FailureReason::Contended, &votes("holder holder holder ? -"), None, 0);
+    fail_attempt(&mut schedule, FailureReason::Contended, &votes("holder holder holder ? -"), None, 0);
     defer(&mut schedule, &Deferral { holder: None, ..deferral(4, None, 10_000) }, 1);
     schedule.woken(4, at(2));
     assert_eq!(schedule.next_attempt(), NextAttempt { at: at(1), plan: Plan::Woken(4) });
@@ -270,7 +272,7 @@ fn pauses_after_repeated_futile_grants_grow() {
     let mut schedule = schedule();
     let (mut now, mut last) = (0, 0);
     for _ in 0..5 {
-        lose(&mut schedule, FailureReason::Contended, &votes("holder holder holder ? -"), None, now);
+        fail_attempt(&mut schedule, FailureReason::Contended, &votes("holder holder holder ? -"), None, now);
         defer(&mut schedule, &Deferral { holder: None, ..deferral(4, None, 10_000) }, now);
         schedule.woken(4, at(now));
         let pause = schedule.next_attempt().at.saturating_duration_since(at(now)).as_millis();
@@ -307,22 +309,22 @@ fn a_release_at_another_node_leads_to_an_attempt_if_no_wake_follows() {
 
 #[test]
 fn the_first_two_waiters_retry_after_the_holder_s_ttl_a_hand_over_apart() {
-    for (rank, comes) in [(0, 300), (1, 400), (2, 500)] {
+    for (rank, expected) in [(0, 300), (1, 400), (2, 500)] {
         let mut schedule = schedule();
         let holder = Some((Some(lease_id("other")), Duration::from_millis(300)));
         defer(&mut schedule, &Deferral { rank, holder, ..deferral(4, None, 10_000) }, 0);
-        assert_eq!(schedule.next_attempt().at, at(comes), "{rank}");
+        assert_eq!(schedule.next_attempt().at, at(expected), "{rank}");
         assert_eq!(schedule.listens_for_releases(), rank < 2);
     }
 }
 
 #[test]
-fn a_waiter_that_becomes_next_listens_for_releases() {
+fn a_waiter_with_a_head_notice_listens_for_releases() {
     let mut schedule = schedule();
     defer(&mut schedule, &Deferral { rank: 7, ..deferral(4, Some("other"), 30_000) }, 0);
-    schedule.is_next(2);
+    schedule.reached_head(2);
     assert!(!schedule.listens_for_releases());
-    schedule.is_next(4);
+    schedule.reached_head(4);
     assert!(schedule.listens_for_releases());
     schedule.acquired(at(1));
     assert!(!schedule.listens_for_releases());

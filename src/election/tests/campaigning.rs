@@ -1,10 +1,12 @@
-//! Becoming leader.
+//! Campaigns: elections, refusals and failures of candidates.
 
 use std::time::Duration;
 
 use futures::FutureExt;
 
-use super::{NONE, TTL, all_behave, client, election_on, leading, locked_nodes, pass, thaw_all};
+use super::{
+    NONE, TTL, all_behave, client, election_of_new_client, leader_value, locked_nodes, pass, thaw_all,
+};
 use crate::{
     LockOptions, MemoryCluster, Owner,
     error::ClosedReason,
@@ -15,13 +17,13 @@ use crate::{
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_is_returned_by_queries_before_its_campaign_returns() {
+async fn queries_return_the_leader_once_its_campaign_has_returned() {
     let cluster = MemoryCluster::new(5);
-    let election = election_on(&cluster);
-    assert_eq!(leading(&election).await, None);
+    let election = election_of_new_client(&cluster);
+    assert_eq!(leader_value(&election).await, None);
     let leadership = election.campaign("host-1").await.unwrap();
     assert!(leadership.is_valid() && leadership.ensure().is_ok());
-    let leader = election_on(&cluster).leader().await.unwrap().unwrap();
+    let leader = election_of_new_client(&cluster).leader().await.unwrap().unwrap();
     assert_eq!((leader.value(), leader.term()), (&b"host-1"[..], leadership.term()));
     let time_of_day = cluster.clock().time_of_day();
     let age = time_of_day.abs_diff(leader.since().duration_since(std::time::UNIX_EPOCH).unwrap());
@@ -31,60 +33,60 @@ async fn a_candidate_is_returned_by_queries_before_its_campaign_returns() {
 #[tokio::test(start_paused = true)]
 async fn a_campaign_with_a_limit_ends_after_the_limit() {
     let cluster = MemoryCluster::new(3);
-    let leadership = election_on(&cluster).campaign("host-1").await.unwrap();
+    let leadership = election_of_new_client(&cluster).campaign("host-1").await.unwrap();
     let start = tokio::time::Instant::now();
-    let refused = election_on(&cluster).try_campaign_for("host-2", SECOND).await.unwrap();
+    let refused = election_of_new_client(&cluster).try_campaign_for("host-2", SECOND).await.unwrap();
     assert!(refused.is_none());
     assert_eq!(start.elapsed(), SECOND);
     leadership.resign().await.unwrap();
-    let next = election_on(&cluster).try_campaign_for("host-2", SECOND).await.unwrap().unwrap();
-    assert_eq!(leading(&election_on(&cluster)).await.as_deref(), Some("host-2"));
+    let next = election_of_new_client(&cluster).try_campaign_for("host-2", SECOND).await.unwrap().unwrap();
+    assert_eq!(leader_value(&election_of_new_client(&cluster)).await.as_deref(), Some("host-2"));
     drop(next);
     all_behave(&cluster, &Behaviour::Hanging);
-    let unknown = election_on(&cluster).try_campaign_for("host-3", SECOND).await;
+    let unknown = election_of_new_client(&cluster).try_campaign_for("host-3", SECOND).await;
     assert!(matches!(unknown, Err(Error::NoQuorum(_))), "{unknown:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_candidate_leads_as_soon_as_the_leader_resigns() {
+async fn a_waiting_candidate_is_elected_within_20_ms_of_a_resignation() {
     let cluster = MemoryCluster::new(5);
-    let first = election_on(&cluster).campaign("host-1").await.unwrap();
+    let first = election_of_new_client(&cluster).campaign("host-1").await.unwrap();
     let term = first.term();
-    let second = election_on(&cluster);
+    let second = election_of_new_client(&cluster);
     let mut campaign = std::pin::pin!(second.campaign("host-2"));
     assert!(campaign.as_mut().now_or_never().is_none());
     pass(10 * TTL).await;
-    assert!(campaign.as_mut().now_or_never().is_none(), "two lead");
+    assert!(campaign.as_mut().now_or_never().is_none(), "two clients lead at once");
     assert!(first.is_valid());
     let resigned = tokio::time::Instant::now();
     assert_eq!(first.resign().await.unwrap().done(), 3);
     let next = campaign.await.unwrap();
     assert!(next.term() > term);
     assert!(resigned.elapsed() < Duration::from_millis(20), "{:?}", resigned.elapsed());
-    assert_eq!(leading(&second).await.as_deref(), Some("host-2"));
+    assert_eq!(leader_value(&second).await.as_deref(), Some("host-2"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_leadership_resigns() {
+async fn the_drop_of_a_leadership_resigns() {
     let cluster = MemoryCluster::new(3);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();
-    assert!(election_on(&cluster).try_campaign("host-2").await.unwrap().is_none());
+    assert!(election_of_new_client(&cluster).try_campaign("host-2").await.unwrap().is_none());
     drop(leadership);
-    assert_eq!(leading(&election).await, None);
-    assert!(election_on(&cluster).try_campaign("host-2").await.unwrap().is_some());
+    assert_eq!(leader_value(&election).await, None);
+    assert!(election_of_new_client(&cluster).try_campaign("host-2").await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_campaign_never_re_enters_a_leadership_of_its_task() {
+async fn a_campaign_of_the_same_owner_does_not_re_enter_the_leadership() {
     let cluster = MemoryCluster::new(3);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     Owner::new()
         .scope(async {
             let _leadership = election.campaign("host-1").await.unwrap();
             assert!(election.try_campaign("host-1").await.unwrap().is_none());
             let campaign = tokio::time::timeout(10 * SECOND, election.campaign("host-1")).await;
-            assert!(campaign.is_err(), "two lead");
+            assert!(campaign.is_err(), "two clients lead at once");
         })
         .await;
 }
@@ -92,14 +94,14 @@ async fn a_campaign_never_re_enters_a_leadership_of_its_task() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_campaign_leaves_no_key() {
     let cluster = MemoryCluster::new(3);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     all_behave(&cluster, &Behaviour::Hanging);
     let campaign = tokio::time::timeout(SECOND / 2, election.campaign("host-1")).await;
     assert!(campaign.is_err());
     thaw_all(&cluster);
     assert_eq!(locked_nodes(&cluster), NONE);
 
-    // Elected, and dropped before its value is seen.
+    // The campaign is dropped after the lock round, and before any node has recorded the value.
     let mut campaign = Box::pin(election.campaign("host-1"));
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(campaign.as_mut().now_or_never().is_none());
@@ -112,25 +114,25 @@ async fn a_dropped_campaign_leaves_no_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_campaign_does_not_return_before_a_quorum_records_the_value() {
+async fn a_campaign_returns_only_after_a_quorum_has_recorded_the_value() {
     let cluster = MemoryCluster::new(3);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     let mut campaign = Box::pin(election.campaign("host-1"));
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(campaign.as_mut().now_or_never().is_none());
     cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
-    let early = tokio::time::timeout(3 * SECOND, campaign.as_mut()).await;
-    assert!(early.is_err(), "no quorum has recorded the value");
+    let before_the_record = tokio::time::timeout(3 * SECOND, campaign.as_mut()).await;
+    assert!(before_the_record.is_err(), "no quorum has recorded the value");
     thaw_all(&cluster);
     let leadership = campaign.await.unwrap();
     assert!(leadership.is_valid());
-    assert_eq!(leading(&election).await.as_deref(), Some("host-1"));
+    assert_eq!(leader_value(&election).await.as_deref(), Some("host-1"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_that_is_deposed_before_its_value_is_recorded_campaigns_again() {
+async fn a_campaign_tries_again_if_the_lease_is_lost_before_the_value_is_recorded() {
     let cluster = MemoryCluster::new(3);
-    let election = election_on(&cluster).options(LockOptions::new().quorum_timeout(10 * TTL));
+    let election = election_of_new_client(&cluster).options(LockOptions::new().quorum_timeout(10 * TTL));
     let mut campaign = Box::pin(election.campaign("host-1"));
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(campaign.as_mut().now_or_never().is_none());
@@ -140,7 +142,7 @@ async fn a_candidate_that_is_deposed_before_its_value_is_recorded_campaigns_agai
     let leadership = campaign.await.unwrap();
     assert!(leadership.is_valid());
     let terms = cluster.servers()[0].take_log().into_iter().filter_map(|entry| match entry {
-        Operation::Proclaim(proclaim) => Some(proclaim.said.term),
+        Operation::Proclaim(proclaim) => Some(proclaim.proclamation.term),
         _ => None,
     });
     let terms: Vec<u64> = terms.collect();
@@ -149,9 +151,9 @@ async fn a_candidate_that_is_deposed_before_its_value_is_recorded_campaigns_agai
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_attempt_whose_value_no_quorum_records_fails_and_rolls_back() {
+async fn try_campaign_fails_and_unlocks_if_no_quorum_records_the_value() {
     let cluster = MemoryCluster::new(3);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     let mut attempt = Box::pin(election.try_campaign("host-1"));
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(attempt.as_mut().now_or_never().is_none());
@@ -162,7 +164,7 @@ async fn one_attempt_whose_value_no_quorum_records_fails_and_rolls_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn invalid_settings_are_an_error_of_the_first_use() {
+async fn invalid_settings_are_an_error_at_first_use() {
     let cluster = MemoryCluster::new(1);
     let quorum = client(&cluster);
     let too_long = vec![0; 64 * 1024 + 1];
@@ -185,9 +187,9 @@ async fn invalid_settings_are_an_error_of_the_first_use() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_without_a_quorum_is_an_error() {
+async fn calls_without_a_quorum_or_after_shutdown_return_an_error() {
     let cluster = MemoryCluster::new(3);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     for node in 0..2 {
         cluster.servers()[node].behave(Behaviour::Failing(NodeError::ReadOnly));
     }
@@ -202,10 +204,10 @@ async fn a_query_without_a_quorum_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_of_the_same_name_is_no_leadership() {
+async fn a_lock_of_the_same_name_blocks_campaigns_but_has_no_leader() {
     let cluster = MemoryCluster::new(3);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     let _guard = client(&cluster).red_lock("e").lock().await.unwrap();
-    assert_eq!(leading(&election).await, None);
+    assert_eq!(leader_value(&election).await, None);
     assert!(election.try_campaign("host-1").await.unwrap().is_none());
 }

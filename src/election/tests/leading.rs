@@ -1,10 +1,12 @@
-//! Being leader, until that is over.
+//! The term of one leader, from the campaign to the resignation or the loss.
 
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
 
-use super::{NONE, TTL, all_behave, client, election_on, leading, locked_nodes, pass, server, thaw_all};
+use super::{
+    NONE, TTL, all_behave, client, election_of_new_client, leader_value, locked_nodes, pass, server, thaw_all,
+};
 use crate::{
     MemoryCluster,
     error::ClosedReason,
@@ -13,13 +15,13 @@ use crate::{
     node::{Operation, memory::Behaviour},
 };
 
-/// 30 s less one percent and 2 ms.
-const WINDOW: Duration = Duration::from_millis(29_698);
+/// The validity of a lease with a ttl of 30 s: less 1 % drift and 2 ms margin.
+const VALIDITY: Duration = Duration::from_millis(29_698);
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_leads_on_without_a_minority() {
+async fn a_leader_keeps_its_term_without_a_minority_of_nodes() {
     let cluster = MemoryCluster::new(5);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();
     server(&cluster, 0).behave(Behaviour::Hanging);
     server(&cluster, 3).behave(Behaviour::Failing(NodeError::OutOfMemory));
@@ -32,51 +34,51 @@ async fn a_leader_leads_on_without_a_minority() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_deposes_itself_before_the_nodes_elect_another_candidate() {
+async fn a_leader_without_a_quorum_loses_its_lease_before_the_next_election() {
     let cluster = MemoryCluster::new(5);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();
     let start = tokio::time::Instant::now();
     (0..3).for_each(|node| server(&cluster, node).behave(Behaviour::Hanging));
     assert_eq!(leadership.lost().await.reason, LossReason::Expired);
-    assert!(start.elapsed() <= WINDOW, "{:?}", start.elapsed());
+    assert!(start.elapsed() <= VALIDITY, "{:?}", start.elapsed());
     pass(Duration::from_millis(2)).await;
     assert!(!leadership.is_valid() && leadership.remaining().is_zero());
-    assert!(election_on(&cluster).try_campaign("host-2").await.is_err(), "no quorum yet");
+    assert!(election_of_new_client(&cluster).try_campaign("host-2").await.is_err(), "no quorum answers yet");
     thaw_all(&cluster);
-    let next = election_on(&cluster).campaign("host-2").await.unwrap();
+    let next = election_of_new_client(&cluster).campaign("host-2").await.unwrap();
     assert!(next.term() > leadership.term());
-    let late = leadership.proclaim("late").await.unwrap_err();
-    assert!(matches!(late, Error::LeaseLost(_)), "{late}");
+    let after_loss = leadership.proclaim("late").await.unwrap_err();
+    assert!(matches!(after_loss, Error::LeaseLost(_)), "{after_loss}");
     assert!(matches!(leadership.resign().await, Err(Error::LeaseLost(_))));
-    assert_eq!(leading(&election).await.as_deref(), Some("host-2"));
+    assert_eq!(leader_value(&election).await.as_deref(), Some("host-2"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_goes_on_while_its_leader_leads_and_no_longer() {
+async fn work_is_dropped_when_its_leader_loses_the_lease() {
     let cluster = MemoryCluster::new(3);
-    let leadership = election_on(&cluster).campaign("host-1").await.unwrap();
+    let leadership = election_of_new_client(&cluster).campaign("host-1").await.unwrap();
     let term = leadership.while_valid(async { leadership.fencing_token() }).await.unwrap();
     assert_eq!(term, leadership.term());
-    assert!(leadership.is_valid(), "it leads on");
-    let alive = Arc::new(());
-    let inside = Arc::clone(&alive);
+    assert!(leadership.is_valid(), "the end of the work does not end the term");
+    let captured = Arc::new(());
+    let inside = Arc::clone(&captured);
     let nodes = cluster.clone();
-    let stopped = leadership.while_valid(async move {
+    let work = leadership.while_valid(async move {
         let _inside = inside;
         pass(10 * TTL).await;
         all_behave(&nodes, &Behaviour::Hanging);
         std::future::pending::<()>().await;
     });
-    let Err(Error::LeaseLost(lost)) = stopped.await else { panic!("it leads on") };
+    let Err(Error::LeaseLost(lost)) = work.await else { panic!("the lease is not lost") };
     assert_eq!(lost.reason, LossReason::Expired);
-    assert_eq!(Arc::strong_count(&alive), 1, "the work was not dropped");
+    assert_eq!(Arc::strong_count(&captured), 1, "the work was not dropped");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_changes_its_value_and_keeps_its_term() {
     let cluster = MemoryCluster::new(3);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();
     for value in ["host-1, busy", "", "host-1"] {
         leadership.proclaim(value).await.unwrap();
@@ -85,30 +87,31 @@ async fn a_leader_changes_its_value_and_keeps_its_term() {
     }
     let too_long = leadership.proclaim(vec![0; 64 * 1024 + 1]).await.unwrap_err();
     assert!(matches!(too_long, Error::Config(_)), "{too_long}");
-    assert_eq!(leading(&election).await.as_deref(), Some("host-1"));
+    assert_eq!(leader_value(&election).await.as_deref(), Some("host-1"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_that_no_quorum_records_is_an_error_and_sent_again() {
+async fn a_value_without_a_quorum_returns_an_error_and_is_sent_with_the_next_renewal() {
     let cluster = MemoryCluster::new(3);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     let leadership = election.campaign("old").await.unwrap();
     (0..2).for_each(|node| server(&cluster, node).behave(Behaviour::Failing(NodeError::OutOfMemory)));
     let Err(Error::NoQuorum(no_quorum)) = leadership.proclaim("new").await else {
-        panic!("it was kept");
+        panic!("a quorum recorded the value");
     };
     assert_eq!(no_quorum.node_replies().iter().count(), 3);
     (0..2).for_each(|node| server(&cluster, node).behave(Behaviour::Granting));
     pass(TTL / 3 + Duration::from_secs(1)).await;
-    assert_eq!(leading(&election).await.as_deref(), Some("new"));
+    assert_eq!(leader_value(&election).await.as_deref(), Some("new"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_forgot_the_leader_know_it_again_after_a_third_of_the_ttl() {
+async fn nodes_without_data_get_the_leader_value_with_the_next_renewal() {
     let cluster = MemoryCluster::new(5);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();
-    // All in turn, each with the time to heal: nobody knows any more what was said first.
+    // Each node loses its data in turn, and the next renewal restores the value. At the end, no
+    // node has data from the first proclamation.
     for node in 0..5 {
         server(&cluster, node).forget();
         pass(TTL / 3 + Duration::from_millis(1)).await;
@@ -118,17 +121,25 @@ async fn nodes_that_forgot_the_leader_know_it_again_after_a_third_of_the_ttl() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_value_of_a_resigned_leader_is_not_returned_and_expires() {
+async fn the_value_of_a_resigned_leader_is_not_returned_and_expires_with_its_ttl() {
     let cluster = MemoryCluster::new(3);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     election.campaign("host-1").await.unwrap().resign().await.unwrap();
     assert_eq!(locked_nodes(&cluster), NONE);
-    assert_eq!(leading(&election).await, None);
+    assert_eq!(leader_value(&election).await, None);
     let guard = client(&cluster).red_lock("e").lock().await.unwrap();
-    assert_eq!(leading(&election).await, None, "the next holder is not the last leader");
+    assert_eq!(
+        leader_value(&election).await,
+        None,
+        "a holder of the lock without a value is not the last leader"
+    );
     {
         let _broken = break_rule(Some(Mutation::ObserveWithoutLock));
-        assert_eq!(leading(&election).await.as_deref(), Some("host-1"), "nothing else prevents it");
+        assert_eq!(
+            leader_value(&election).await.as_deref(),
+            Some("host-1"),
+            "only the check of the lock hides the old value"
+        );
     }
     drop(guard);
     assert!(server(&cluster, 0).has_leader("e"));
@@ -137,9 +148,9 @@ async fn the_value_of_a_resigned_leader_is_not_returned_and_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_value_is_sent_after_a_leader_resigned_or_was_dropped() {
+async fn a_resigned_or_dropped_leader_sends_no_requests() {
     let cluster = MemoryCluster::new(3);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     for is_dropped in [true, false] {
         let leadership = election.campaign("host-1").await.unwrap();
         pass(TTL).await;
@@ -157,7 +168,7 @@ async fn no_value_is_sent_after_a_leader_resigned_or_was_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_task_keeps_the_client_after_its_leadership() {
+async fn the_drop_of_leadership_and_observer_frees_the_client() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let context = Arc::downgrade(&quorum.client().context);
@@ -168,11 +179,11 @@ async fn no_task_keeps_the_client_after_its_leadership() {
     assert!(leadership.is_valid());
     drop((leadership, observation));
     pass(Duration::from_millis(1)).await;
-    assert!(context.upgrade().is_none(), "a task keeps the connections");
+    assert!(context.upgrade().is_none(), "a background task still has the client context");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_ends_a_leadership() {
+async fn a_shutdown_ends_the_term_of_a_leader() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let leadership = quorum.election("e").campaign("host-1").await.unwrap();
@@ -180,19 +191,19 @@ async fn a_shutdown_ends_a_leadership() {
     assert!(lost.as_mut().now_or_never().is_none());
     quorum.shutdown().await;
     assert_eq!(lost.await.reason, LossReason::Closed(ClosedReason::ShutDown));
-    assert_eq!(leading(&election_on(&cluster)).await, None);
+    assert_eq!(leader_value(&election_of_new_client(&cluster)).await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_force_unlocked_leader_is_deposed_at_its_next_renewal() {
+async fn a_force_unlocked_leader_loses_its_lease_at_the_next_renewal() {
     let cluster = MemoryCluster::new(3);
-    let election = election_on(&cluster);
+    let election = election_of_new_client(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();
     crate::admin::force_unlock(&client(&cluster), "e").await.unwrap();
-    assert_eq!(leading(&election).await, None);
+    assert_eq!(leader_value(&election).await, None);
     let start = tokio::time::Instant::now();
     assert_eq!(leadership.lost().await.reason, LossReason::Revoked);
     assert!(start.elapsed() <= TTL / 3 + Duration::from_millis(1));
-    let next = election_on(&cluster).campaign("host-2").await.unwrap();
+    let next = election_of_new_client(&cluster).campaign("host-2").await.unwrap();
     assert!(next.term() > leadership.term());
 }

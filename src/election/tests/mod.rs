@@ -18,12 +18,12 @@ mod simulated;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// The election, for a candidate in a process of its own.
-fn election_on(cluster: &MemoryCluster) -> Election {
+/// Returns the election `e` of a new client.
+fn election_of_new_client(cluster: &MemoryCluster) -> Election {
     client(cluster).election("e")
 }
 
-/// The leader's value.
-async fn leading(election: &Election) -> Option<String> {
+/// Returns the value of the present leader, if any.
+async fn leader_value(election: &Election) -> Option<String> {
     election.leader().await.unwrap().map(|leader| leader.value_str().into_owned())
 }

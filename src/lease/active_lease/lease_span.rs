@@ -12,8 +12,8 @@ use crate::{
 
 /// The tracing span of a lease, from its grant to its end.
 ///
-/// The span has no parent: a child would keep the span of the caller open for as long as the lease lives. It
-/// follows from the caller's span instead.
+/// The span has no parent, because a child would keep the span of the caller open for as long as the lease lives. The
+/// span follows from the span of the caller instead.
 #[derive(Debug)]
 pub(super) struct LeaseSpan(Mutex<Span>);
 

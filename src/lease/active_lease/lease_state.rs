@@ -19,7 +19,7 @@ pub(super) struct LeaseState {
     pub(super) phase: LeasePhase,
     pub(super) time: LeaseTime,
     pub(super) holds: u32,
-    /// By node.
+    /// The state of the lease at each node.
     pub(super) nodes: Vec<NodeLeaseState>,
     /// The replies to the lock and to renewals without a waiting call.
     pub(super) late: Vec<(usize, OperationKind, Reply)>,
@@ -34,13 +34,13 @@ pub(super) enum LeasePhase {
     Lost(LossReason),
 }
 
-/// The answers that arrived after the end of their calls.
+/// Answers that arrived after the end of their calls.
 #[must_use = "the observer has not received them"]
 pub(super) struct LateAnswers(Vec<(usize, OperationKind, Answer)>);
 
 impl LateAnswers {
-    /// Reports the answers to the observer. The caller does not hold the mutex, because a recorder of metrics is foreign
-    /// code, and a loss must not wait for that code.
+    /// Reports the answers to the observer. The caller must not hold the mutex, because a recorder of metrics is
+    /// foreign code, and a loss must not wait for that code.
     pub(super) fn report(self, observer: &dyn Observer) {
         for (node, operation, answer) in self.0 {
             observer.answered(node, operation, &answer);
@@ -55,15 +55,15 @@ pub(crate) struct NodeLeaseState {
     pub(crate) vote: NodeReply,
     /// Whether a request of the lease may have reached the node.
     pub(crate) is_touched: bool,
-    /// The number of locks and renewals that the node may still execute: without an answer, or with an error that may come
-    /// from a proxy.
+    /// The number of locks and renewals that the node may still execute, because the node has not answered, or because
+    /// the answer is an error that may come from a proxy.
     pub(crate) unanswered: u32,
     /// Whether a renewal was sent to the node. If so, the node may have the key and still execute unanswered requests.
     pub(crate) was_renewed: bool,
-    /// The time of the last renewal that was sent to the node or may yet be sent.
+    /// The time of the last renewal that was submitted to the node. The renewal may not be sent yet.
     pub(crate) renewed_at: Option<Instant>,
-    /// The time of the last renewal that the node has answered: the value of `renewed_at` if the next renewal turns out
-    /// to be unsent.
+    /// The time of the last renewal that the node has answered. If the next renewal turns out to be unsent,
+    /// `renewed_at` gets this time again.
     pub(crate) sent_at: Option<Instant>,
 }
 
@@ -75,7 +75,7 @@ impl NodeLeaseState {
         }
         self.unanswered += 1;
         self.was_renewed = true;
-        // An unanswered renewal may still be executed, for any outcome of this renewal.
+        // The node may still execute an unanswered renewal, whatever the outcome of the new renewal is.
         self.sent_at = self.renewed_at;
         self.renewed_at = Some(now);
     }

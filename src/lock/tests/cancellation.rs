@@ -1,4 +1,4 @@
-//! The drop of every public future at each of its waits.
+//! The drop of each public future at each point at which the future waits.
 
 use std::{pin::pin, time::Duration};
 
@@ -7,11 +7,12 @@ use futures::{FutureExt, future::BoxFuture};
 use super::{NONE, all_behave, client, locked_nodes, pass, thaw_all};
 use crate::{LockGuard, MemoryCluster, Quorum, node::memory::Behaviour};
 
-/// A call of the public API on a client, with a guard of another lock of that client.
+/// A call of the public API. Its arguments are a client and a guard of another lock of that client.
 type Call = fn(Quorum, LockGuard) -> BoxFuture<'static, ()>;
 
-/// Every public future of the lock. What belongs to it is dropped with it.
-/// `shutdown` never waits on in-memory nodes, where nothing is undelivered.
+/// The public futures of locks and guards. Each future owns its client and its guard, which are
+/// dropped with the future. `shutdown` does not wait, since in-memory nodes have no undelivered
+/// unlocks.
 const CALLS: [(&str, Call); 14] = [
     ("lock", |quorum, _guard| async move { drop(quorum.red_lock("free").lock().await) }.boxed()),
     ("lock of a held resource", |quorum, _guard| {
@@ -51,17 +52,18 @@ const CALLS: [(&str, Call); 14] = [
     ("shutdown", |quorum, _guard| async move { drop(quorum.shutdown().await) }.boxed()),
 ];
 
-/// More steps than any of the calls takes on five nodes.
-const MOST_POLLS: usize = 60;
+/// More polls than any call needs on five nodes.
+const MAX_POLLS: usize = 60;
 
-/// Lets one of the swallowed requests be executed and answered, or else a moment pass.
-async fn something_happens(cluster: &MemoryCluster) {
+/// Has a hanging node execute and answer its oldest request. If no request is pending, 7 ms pass.
+async fn answer_one_request(cluster: &MemoryCluster) {
     if !cluster.servers().iter().any(|server| server.answer_next()) {
         pass(Duration::from_millis(7)).await;
     }
 }
 
-/// Polls the call so many times, and drops it. Whether it was over before.
+/// Polls the call at most `polls` times, drops the call, and checks that no key is left. Returns
+/// whether the call had ended before.
 async fn drop_after(polls: usize, name: &str, call: Call) -> bool {
     let cluster = MemoryCluster::new(5);
     let holder = client(&cluster);
@@ -69,36 +71,36 @@ async fn drop_after(polls: usize, name: &str, call: Call) -> bool {
     let quorum = client(&cluster);
     let guard = quorum.red_lock("own").lock().await.unwrap();
     all_behave(&cluster, &Behaviour::Hanging);
-    let mut is_over = false;
+    let mut has_ended = false;
     {
         let mut future = pin!(call(quorum, guard));
         for _ in 0..polls {
             if futures::poll!(future.as_mut()).is_ready() {
-                is_over = true;
+                has_ended = true;
                 break;
             }
-            something_happens(&cluster).await;
+            answer_one_request(&cluster).await;
         }
     }
     thaw_all(&cluster);
     drop(holding);
     assert_eq!(locked_nodes(&cluster), NONE, "{name} dropped after {polls} polls");
     pass(Duration::from_secs(120)).await;
-    assert_eq!(locked_nodes(&cluster), NONE, "{name} dropped after {polls} polls, later");
-    is_over
+    assert_eq!(locked_nodes(&cluster), NONE, "two minutes after {name} was dropped after {polls} polls");
+    has_ended
 }
 
-/// Each call is dropped after each number of polls.
+/// Each call is dropped after every possible number of polls.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_public_future_leaves_no_key_on_any_node() {
     for (name, call) in CALLS {
         let mut waits = 0;
-        for polls in 0..MOST_POLLS {
+        for polls in 0..MAX_POLLS {
             if drop_after(polls, name, call).await {
                 break;
             }
             waits = polls;
         }
-        assert!(waits > 0 || name == "shutdown", "{name} never waited, so nothing was tried");
+        assert!(waits > 0 || name == "shutdown", "{name} never waited, so no drop during a wait was tested");
     }
 }

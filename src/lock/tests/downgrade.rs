@@ -1,4 +1,4 @@
-//! Writers that go on as readers.
+//! The downgrade of a write lease to a read lease.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::{
 const TTL: Duration = Duration::from_secs(30);
 
 #[tokio::test(start_paused = true)]
-async fn a_downgrade_admits_readers_and_no_writer_between() {
+async fn a_downgrade_admits_waiting_readers_before_waiting_writers() {
     let cluster = MemoryCluster::new(3);
-    let [one, reader, writer] = std::array::from_fn(|_| client(&cluster).rw_lock("r"));
-    let guard = one.write().await.unwrap();
+    let [downgrading, reader, writer] = std::array::from_fn(|_| client(&cluster).rw_lock("r"));
+    let guard = downgrading.write().await.unwrap();
     let written = guard.fencing_token();
     let waiting = writer.clone();
     let reading = tokio::spawn(async move { reader.read().await.unwrap() });
@@ -28,10 +28,10 @@ async fn a_downgrade_admits_readers_and_no_writer_between() {
     let lease = guard.lease();
     let guard = guard.downgrade().await.unwrap();
     assert!(!lease.is_valid() && guard.fencing_token() > written);
-    let other = reading.await.unwrap();
+    let reader_guard = reading.await.unwrap();
     pass(TTL * 2).await;
-    assert!(guard.is_valid() && other.is_valid() && !writing.is_finished());
-    drop((guard, other));
+    assert!(guard.is_valid() && reader_guard.is_valid() && !writing.is_finished());
+    drop((guard, reader_guard));
     assert!(writing.await.unwrap().fencing_token() > written);
 }
 
@@ -51,7 +51,7 @@ async fn a_downgrade_with_a_silent_node_succeeds_and_leaves_no_key_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_quorum_both_leases_are_given_up() {
+async fn a_downgrade_without_a_quorum_unlocks_both_leases() {
     let cluster = MemoryCluster::new(3);
     let lock = client(&cluster).rw_lock("r");
     let guard = lock.write().await.unwrap();
@@ -65,7 +65,7 @@ async fn without_a_quorum_both_leases_are_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_never_granted_after_the_write_lease_is_over() {
+async fn a_downgrade_fails_if_the_write_lease_expires_meanwhile() {
     let cluster = MemoryCluster::new(3);
     let lock = client(&cluster).rw_lock("r").options(LockOptions::new().without_renewal());
     let guard = lock.write().await.unwrap();
@@ -81,7 +81,7 @@ async fn it_is_never_granted_after_the_write_lease_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_on_the_way_it_leaves_nothing() {
+async fn a_dropped_downgrade_leaves_no_key() {
     let cluster = MemoryCluster::new(3);
     let lock = client(&cluster).rw_lock("r");
     let guard = lock.write().await.unwrap();
@@ -100,14 +100,14 @@ async fn a_force_unlocked_writer_cannot_downgrade() {
     let quorum = client(&cluster);
     let guard = quorum.rw_lock("r").write().await.unwrap();
     crate::admin::force_unlock(&quorum, "r").await.unwrap();
-    assert_eq!(lost_by(guard.downgrade().await), LossReason::Revoked);
+    assert_eq!(loss_reason(guard.downgrade().await), LossReason::Revoked);
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
-fn lost_by(downgraded: Result<ReadGuard, Error>) -> LossReason {
+fn loss_reason(downgraded: Result<ReadGuard, Error>) -> LossReason {
     match downgraded {
         Err(Error::LeaseLost(lost)) => lost.reason,
-        other => panic!("not lost: {other:?}"),
+        other => panic!("the lease is not lost: {other:?}"),
     }
 }
 
@@ -116,11 +116,11 @@ async fn a_writer_at_its_hold_limit_cannot_downgrade() {
     let lock = client(&MemoryCluster::new(3)).rw_lock("r").options(LockOptions::new().hold_at_most(TTL));
     let guard = lock.write().await.unwrap();
     pass(TTL).await;
-    assert_eq!(lost_by(guard.downgrade().await), LossReason::HoldLimit);
+    assert_eq!(loss_reason(guard.downgrade().await), LossReason::HoldLimit);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_downgrades_its_last_hold_alone_and_reads_on() {
+async fn an_owner_can_downgrade_only_its_last_hold() {
     let cluster = MemoryCluster::new(3);
     let owner = Owner::new();
     let lock = client(&cluster).rw_lock("r").owned_by(&owner);

@@ -1,4 +1,4 @@
-//! The warning before the end of a lease.
+//! `expiring_within`: the warning before the end of a lease.
 
 use std::time::Duration;
 
@@ -8,37 +8,38 @@ use super::{all_behave, client, lease_without_renewal, pass, thaw_all};
 use crate::{LockOptions, MemoryCluster, MultiLock, Quorum, node::memory::Behaviour};
 
 const TTL: Duration = Duration::from_secs(30);
-/// 30 s less one percent and 2 ms.
-const WINDOW: Duration = Duration::from_millis(29_698);
-const LEFT: Duration = Duration::from_secs(6);
+/// The validity of a lease with a ttl of 30 s: less 1 % drift and 2 ms margin.
+const VALIDITY: Duration = Duration::from_millis(29_698);
+/// The remaining validity at which the warning is due.
+const NOTICE: Duration = Duration::from_secs(6);
 /// The largest delay of tokio's timers.
 const GRANULE: Duration = Duration::from_millis(1);
 
 #[tokio::test(start_paused = true)]
-async fn the_warning_arrives_at_its_time_for_a_lease_without_renewal() {
+async fn a_lease_without_renewal_gets_the_warning_on_time() {
     let cluster = MemoryCluster::new(5);
     let start = tokio::time::Instant::now();
     let guard = lease_without_renewal(&cluster, TTL).await;
-    guard.expiring_within(LEFT).await;
-    assert!(start.elapsed() >= WINDOW - LEFT && start.elapsed() <= WINDOW - LEFT + GRANULE);
-    assert!(guard.is_valid() && guard.remaining() <= LEFT, "{:?}", guard.remaining());
+    guard.expiring_within(NOTICE).await;
+    assert!(start.elapsed() >= VALIDITY - NOTICE && start.elapsed() <= VALIDITY - NOTICE + GRANULE);
+    assert!(guard.is_valid() && guard.remaining() <= NOTICE, "{:?}", guard.remaining());
 }
 
 #[tokio::test(start_paused = true)]
 async fn renewals_postpone_the_warning() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
-    let mut expiring = Box::pin(guard.expiring_within(LEFT));
+    let mut expiring = Box::pin(guard.expiring_within(NOTICE));
     tokio::select! {
         biased;
-        () = &mut expiring => panic!("{:?} are left", guard.remaining()),
+        () = &mut expiring => panic!("warned with {:?} remaining", guard.remaining()),
         () = pass(TTL * 5) => {}
     }
     all_behave(&cluster, &Behaviour::Hanging);
     let end = guard.active_lease().valid_until();
     expiring.await;
-    assert_eq!(guard.active_lease().valid_until(), end, "nothing was renewed");
-    assert!(guard.remaining() <= LEFT && guard.remaining() >= LEFT - GRANULE, "{:?}", guard.remaining());
+    assert_eq!(guard.active_lease().valid_until(), end, "a renewal has extended the lease");
+    assert!(guard.remaining() <= NOTICE && guard.remaining() >= NOTICE - GRANULE, "{:?}", guard.remaining());
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,31 +47,31 @@ async fn a_renewal_at_the_last_moment_postpones_the_warning() {
     let cluster = MemoryCluster::new(3);
     let start = tokio::time::Instant::now();
     let guard = lease_without_renewal(&cluster, TTL).await;
-    let expiring = guard.expiring_within(LEFT);
+    let expiring = guard.expiring_within(NOTICE);
     let renewing = async {
-        pass(WINDOW - LEFT - GRANULE).await;
+        pass(VALIDITY - NOTICE - GRANULE).await;
         guard.renew().await.unwrap();
     };
     futures::join!(expiring, renewing);
-    assert!(start.elapsed() >= 2 * (WINDOW - LEFT - GRANULE), "{:?}", start.elapsed());
+    assert!(start.elapsed() >= 2 * (VALIDITY - NOTICE - GRANULE), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_warning_arrives_at_once_if_little_is_left_or_after_a_loss() {
+async fn the_warning_is_immediate_near_the_end_and_after_a_loss() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     assert_eq!(guard.expiring_within(TTL).now_or_never(), Some(()));
     assert_eq!(guard.expiring_within(Duration::MAX).now_or_never(), Some(()));
     crate::admin::force_unlock(&client(&cluster), "r").await.unwrap();
     let start = tokio::time::Instant::now();
-    guard.expiring_within(LEFT).await;
+    guard.expiring_within(NOTICE).await;
     assert!(start.elapsed() <= GRANULE, "{:?}", start.elapsed());
     assert_eq!(guard.remaining(), Duration::ZERO);
     assert_eq!(guard.expiring_within(Duration::ZERO).now_or_never(), Some(()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_lease_of_a_group_to_expire_counts() {
+async fn a_group_gets_the_warning_of_its_first_lease_to_expire() {
     let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
     let eu = Quorum::builder().name("eu").connect_in_memory(&clusters[0]).unwrap();
     let us = Quorum::builder().name("us").connect_in_memory(&clusters[1]).unwrap();
@@ -81,9 +82,9 @@ async fn the_first_lease_of_a_group_to_expire_counts() {
         .unwrap();
     all_behave(&clusters[1], &Behaviour::Hanging);
     let start = tokio::time::Instant::now();
-    group.expiring_within(LEFT).await;
-    assert!(start.elapsed() <= WINDOW - LEFT + GRANULE, "{:?}", start.elapsed());
-    assert!(group.is_valid() && group.remaining() <= LEFT);
+    group.expiring_within(NOTICE).await;
+    assert!(start.elapsed() <= VALIDITY - NOTICE + GRANULE, "{:?}", start.elapsed());
+    assert!(group.is_valid() && group.remaining() <= NOTICE);
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,8 +93,8 @@ async fn a_leader_receives_the_warning_of_its_lease() {
     let leadership =
         client(&cluster).election("e").options(LockOptions::new().ttl(TTL)).campaign("me").await.unwrap();
     all_behave(&cluster, &Behaviour::Hanging);
-    leadership.expiring_within(LEFT).await;
-    assert!(leadership.is_valid() && leadership.remaining() <= LEFT);
-    assert_eq!(leadership.lease().expiring_within(LEFT).now_or_never(), Some(()));
+    leadership.expiring_within(NOTICE).await;
+    assert!(leadership.is_valid() && leadership.remaining() <= NOTICE);
+    assert_eq!(leadership.lease().expiring_within(NOTICE).now_or_never(), Some(()));
     thaw_all(&cluster);
 }

@@ -1,4 +1,4 @@
-//! Notices of force: how often they make a client ask, and that they alone end nothing.
+//! Notices of force-unlocks. A notice makes a client renew its leases, and ends no lease by itself.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::{
 const TTL: Duration = Duration::from_secs(30);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// A client with a lease, and the channel of its notices.
-struct Scene {
+/// A client with a lease on `r` at five nodes.
+struct Fixture {
     cluster: MemoryCluster,
     quorum: Quorum,
     guard: LockGuard,
 }
 
-impl Scene {
+impl Fixture {
     async fn new() -> Self {
         let cluster = MemoryCluster::new(5);
         let quorum = client(&cluster);
@@ -27,13 +27,13 @@ impl Scene {
         Self { cluster, quorum, guard }
     }
 
-    /// Publishes a notice at one node, as any program may.
+    /// Publishes a notice of a force-unlock at one node. Any program can publish such a notice.
     fn publish(&self, node: usize) {
-        let topic = names::force_unlocked(self.quorum.client().context.owners.name());
+        let topic = names::force_unlocked(self.quorum.client().context.lease_ids.name());
         server(&self.cluster, node).publish(&topic);
     }
 
-    /// Publishes ten thousand notices within each second, each of which the client receives on its own.
+    /// Publishes 10,000 notices per second. The client receives each notice separately.
     async fn flood(&self, seconds: u64) {
         for at in 0..10_000 * seconds {
             self.publish(usize::try_from(at % 5).unwrap());
@@ -44,72 +44,76 @@ impl Scene {
         }
     }
 
-    /// Returns the number of renewals at a node since the last call.
-    fn renewals(&self) -> usize {
+    /// Returns the number of renewals at node 4 since the last call.
+    fn take_renewals(&self) -> usize {
         let log = server(&self.cluster, 4).take_log();
         log.iter().filter(|operation| matches!(operation, Operation::Renew(_))).count()
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_notices_costs_few_renewals_and_no_lease() {
-    let scene = Scene::new().await;
-    scene.flood(1).await;
-    let renewals = scene.renewals();
-    assert!((2..=10).contains(&renewals), "{renewals} in the first second");
-    scene.flood(10).await;
-    let renewals = scene.renewals();
-    assert!((10..=22).contains(&renewals), "{renewals} in ten seconds more");
-    assert!(scene.guard.is_valid());
+async fn a_flood_of_notices_causes_few_renewals_and_no_loss() {
+    let fixture = Fixture::new().await;
+    fixture.flood(1).await;
+    let renewals = fixture.take_renewals();
+    assert!((2..=10).contains(&renewals), "{renewals} renewals in the first second");
+    fixture.flood(10).await;
+    let renewals = fixture.take_renewals();
+    assert!((10..=22).contains(&renewals), "{renewals} renewals in ten more seconds");
+    assert!(fixture.guard.is_valid());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notice_after_quiet_is_answered_at_once_also_after_a_flood() {
-    let scene = Scene::new().await;
+async fn a_notice_after_quiet_causes_a_renewal_at_once() {
+    let fixture = Fixture::new().await;
     for _ in 0..3 {
-        scene.flood(1).await;
+        fixture.flood(1).await;
         pass(TTL / 10).await;
-        scene.renewals();
-        scene.publish(0);
+        fixture.take_renewals();
+        fixture.publish(0);
         pass(MILLISECOND).await;
-        assert_eq!(scene.renewals(), 1);
+        assert_eq!(fixture.take_renewals(), 1);
     }
 }
 
-/// Each time, force falls into the time after an answer in which no other is given.
+/// The force-unlock follows the burst within the delay of the rate limit, so its renewal is
+/// deferred.
 #[tokio::test(start_paused = true)]
-async fn the_last_notice_of_a_burst_is_not_lost() {
+async fn the_last_notice_of_a_burst_causes_a_renewal() {
     for notices in [1, 2, 3, 10, 100, 1_000] {
-        let scene = Scene::new().await;
+        let fixture = Fixture::new().await;
         for at in 0..notices {
-            scene.publish(at % 5);
+            fixture.publish(at % 5);
             pass(MILLISECOND).await;
         }
         let start = tokio::time::Instant::now();
-        crate::admin::force_unlock(&client(&scene.cluster), "r").await.unwrap();
-        // The watchdog has something else to do while the notice waits: each is renewed sooner.
-        let mut others = Vec::new();
+        crate::admin::force_unlock(&client(&fixture.cluster), "r").await.unwrap();
+        // Meanwhile the watchdog gets further leases, each with a shorter ttl, so each is due
+        // before the leases before it.
+        let mut further_guards = Vec::new();
         for share in 2..9 {
             tokio::task::yield_now().await;
-            let other =
-                scene.quorum.red_lock(format!("other {share}")).options(LockOptions::new().ttl(TTL / share));
-            others.push(other.lock().await.unwrap());
+            let lock = fixture
+                .quorum
+                .red_lock(format!("other {share}"))
+                .options(LockOptions::new().ttl(TTL / share));
+            further_guards.push(lock.lock().await.unwrap());
         }
-        assert_eq!(scene.guard.lost().await.reason, LossReason::Revoked);
-        assert!(start.elapsed() <= TTL / 60, "{notices}: {:?}", start.elapsed());
+        assert_eq!(fixture.guard.lost().await.reason, LossReason::Revoked);
+        assert!(start.elapsed() <= TTL / 60, "after {notices} notices: {:?}", start.elapsed());
     }
 }
 
-/// The nodes have different latencies, so their notices of one force-unlock arrive one by one.
+/// Nodes with different latencies send the notices of one force-unlock at different times.
 #[tokio::test(start_paused = true)]
-async fn the_notices_of_several_nodes_are_answered_about_as_soon_as_they_come() {
-    let scene = Scene::new().await;
+async fn notices_of_several_nodes_a_few_ms_apart_cause_renewals_within_80_ms() {
+    let fixture = Fixture::new().await;
     let start = tokio::time::Instant::now();
     for node in 0..5 {
-        scene.publish(node);
+        fixture.publish(node);
         pass(MILLISECOND * 4).await;
     }
-    crate::admin::force_unlock(&client(&scene.cluster), "r").await.unwrap();
-    scene.guard.lost().await;
+    crate::admin::force_unlock(&client(&fixture.cluster), "r").await.unwrap();
+    fixture.guard.lost().await;
     assert!(start.elapsed() <= MILLISECOND * 80, "{:?}", start.elapsed());
 }

@@ -1,4 +1,4 @@
-//! The ends of leases, and the times at which holders receive them.
+//! The ends of leases, and the times at which holders receive the loss.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,8 +18,8 @@ use crate::{
 };
 
 const TTL: Duration = Duration::from_secs(30);
-/// 30 s less one percent and 2 ms.
-const WINDOW: Duration = Duration::from_millis(29_698);
+/// The validity of a lease with a ttl of 30 s: less 1 % drift and 2 ms margin.
+const VALIDITY: Duration = Duration::from_millis(29_698);
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_with_a_fixed_ttl_is_never_renewed_and_ends_on_time() {
@@ -29,20 +29,19 @@ async fn a_lease_with_a_fixed_ttl_is_never_renewed_and_ends_on_time() {
     let lost = guard.lost().await;
     assert_eq!(lost.reason, LossReason::Expired);
     let took = start.elapsed();
-    assert!(took <= WINDOW && took >= WINDOW - Duration::from_millis(2), "{took:?}");
+    assert!(took <= VALIDITY && took >= VALIDITY - Duration::from_millis(2), "{took:?}");
     pass(Duration::from_millis(1)).await;
     assert!(!guard.is_valid());
     assert_eq!(guard.remaining(), Duration::ZERO);
     for server in cluster.servers() {
         assert!(!server.take_log().iter().any(|operation| matches!(operation, Operation::Renew(_))));
     }
-    let Err(Error::LeaseLost(lost)) = guard.unlock().await else { panic!("not lost") };
+    let Err(Error::LeaseLost(lost)) = guard.unlock().await else { panic!("the lease is not lost") };
     assert_eq!(lost.reason, LossReason::Expired);
 }
 
-/// The client sends no request for a lease after the drop of its guard.
 #[tokio::test(start_paused = true)]
-async fn a_renewed_lease_outlives_many_ttls_and_stops_being_renewed_with_its_guard() {
+async fn a_lease_is_renewed_until_its_guard_is_dropped() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     for _ in 0..20 {
@@ -61,36 +60,34 @@ async fn a_renewed_lease_outlives_many_ttls_and_stops_being_renewed_with_its_gua
     }
 }
 
-/// The end of a lease has a timer of its own, which a renewal task that died cannot take
-/// along.
+/// The expiry of leases is a task of its own, which runs even if the watchdog has died.
 #[tokio::test(start_paused = true)]
-async fn a_loss_is_reported_in_time_without_the_watchdog() {
+async fn a_loss_is_reported_on_time_without_the_watchdog() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     let start = tokio::time::Instant::now();
     let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     quorum.client().stop_watchdog();
     assert_eq!(guard.lost().await.reason, LossReason::Expired);
-    assert!(start.elapsed() <= WINDOW, "{:?}", start.elapsed());
+    assert!(start.elapsed() <= VALIDITY, "{:?}", start.elapsed());
 }
 
-/// Hanging renewals do not delay the report of a loss.
+/// Renewals that hang do not delay the report of a loss.
 #[tokio::test(start_paused = true)]
-async fn loss_is_announced_by_the_deadline_when_every_node_hangs() {
+async fn a_loss_is_reported_on_time_if_all_nodes_hang() {
     let cluster = MemoryCluster::new(5);
     let start = tokio::time::Instant::now();
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     all_behave(&cluster, &Behaviour::Hanging);
     assert_eq!(guard.lost().await.reason, LossReason::Expired);
-    assert!(start.elapsed() <= WINDOW, "{:?}", start.elapsed());
+    assert!(start.elapsed() <= VALIDITY, "{:?}", start.elapsed());
     pass(Duration::from_millis(2)).await;
     thaw_all(&cluster);
-    assert_eq!(locked_nodes(&cluster), NONE, "what was lost is unlocked, behind the renewals");
+    assert_eq!(locked_nodes(&cluster), NONE, "the lost lease is unlocked after the pending renewals");
 }
 
-/// A renewal that fails deletes nothing.
 #[tokio::test(start_paused = true)]
-async fn a_failed_renewal_leaves_the_lease_as_it_is_and_is_tried_again() {
+async fn a_failed_renewal_deletes_no_key_and_is_retried() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     for node in 0..3 {
@@ -98,14 +95,14 @@ async fn a_failed_renewal_leaves_the_lease_as_it_is_and_is_tried_again() {
     }
     pass(TTL * 2 / 3).await;
     assert!(guard.is_valid());
-    assert_eq!(locked_nodes(&cluster), [0, 1, 2, 3, 4], "nothing is deleted");
+    assert_eq!(locked_nodes(&cluster), [0, 1, 2, 3, 4], "a failed renewal has deleted a key");
     thaw_all(&cluster);
     pass(TTL).await;
-    assert!(guard.is_valid(), "renewed once the nodes work again");
+    assert!(guard.is_valid(), "a later renewal extends the lease");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_minority_that_hangs_or_fails_never_costs_the_lease() {
+async fn a_hanging_and_a_failing_minority_do_not_end_a_lease() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     server(&cluster, 0).behave(Behaviour::Hanging);
@@ -120,9 +117,8 @@ async fn a_minority_that_hangs_or_fails_never_costs_the_lease() {
     );
 }
 
-/// A renewal heals nodes that lost the key.
 #[tokio::test(start_paused = true)]
-async fn nodes_that_lost_the_key_get_it_back_by_renewal() {
+async fn a_renewal_restores_the_key_at_nodes_without_data() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     server(&cluster, 1).forget();
@@ -134,7 +130,7 @@ async fn nodes_that_lost_the_key_get_it_back_by_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn max_hold_ends_a_lease_in_spite_of_renewals() {
+async fn hold_at_most_ends_a_lease_despite_renewals() {
     let cluster = MemoryCluster::new(3);
     let start = tokio::time::Instant::now();
     let hold_at_most = Duration::from_secs(100);
@@ -151,7 +147,7 @@ async fn max_hold_ends_a_lease_in_spite_of_renewals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_a_quorum_took_away_is_lost_at_the_next_renewal() {
+async fn a_lease_that_a_quorum_has_revoked_is_lost_at_the_next_renewal() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     for node in 0..3 {
@@ -164,7 +160,7 @@ async fn a_lease_that_a_quorum_took_away_is_lost_at_the_next_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_force_unlocked_lease_is_lost_and_its_resource_free_at_once() {
+async fn a_force_unlock_ends_the_lease_and_wakes_a_waiter_at_once() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     let waiting = client(&cluster).red_lock("r");
@@ -177,11 +173,11 @@ async fn a_force_unlocked_lease_is_lost_and_its_resource_free_at_once() {
     assert_eq!(start.elapsed(), Duration::ZERO, "the waiter is woken");
     assert_eq!(guard.lost().await.reason, LossReason::Revoked);
     assert_eq!(start.elapsed(), Duration::ZERO, "the holder receives the loss");
-    assert_eq!(locked_nodes(&cluster), NONE, "renewals do not bring it back");
+    assert_eq!(locked_nodes(&cluster), NONE, "a renewal has restored the key");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_without_renewal_receives_a_force_unlock_and_ends_no_later() {
+async fn a_lease_without_renewal_is_lost_at_once_after_a_force_unlock() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     let fixed = LockOptions::new().ttl(TTL).without_renewal();
@@ -194,11 +190,11 @@ async fn a_lease_without_renewal_receives_a_force_unlock_and_ends_no_later() {
     assert!(start.elapsed() < TTL / 2 + Duration::from_millis(1), "{:?}", start.elapsed());
     assert!(other.is_valid());
     assert_eq!(other.lost().await.reason, LossReason::Expired);
-    assert!(start.elapsed() <= WINDOW, "{:?}", start.elapsed());
+    assert!(start.elapsed() <= VALIDITY, "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notice_of_force_ends_no_lease_that_a_quorum_keeps() {
+async fn a_force_unlock_at_a_minority_ends_no_lease() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     let operator = client(&cluster);
@@ -213,7 +209,7 @@ async fn a_notice_of_force_ends_no_lease_that_a_quorum_keeps() {
         context.nodes[node].call(force).await;
         pass(Duration::from_millis(1)).await;
         assert!(guard.is_valid());
-        assert_eq!(renewals(), 1, "the nodes are asked");
+        assert_eq!(renewals(), 1, "the notice causes one renewal");
     }
     assert_eq!(guard.node_replies().done(), 3);
     pass(2 * TTL).await;
@@ -221,7 +217,7 @@ async fn a_notice_of_force_ends_no_lease_that_a_quorum_keeps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_resolves_at_once_for_a_lease_that_is_over_and_never_for_one_that_is_renewed() {
+async fn lost_is_pending_while_a_lease_is_renewed() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     let mut lost = Box::pin(guard.lost());
@@ -249,7 +245,7 @@ async fn a_shutdown_ends_every_lease_and_refuses_later_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewal_on_request_extends_a_fixed_lease() {
+async fn a_renewal_on_request_extends_a_lease_without_renewal() {
     let cluster = MemoryCluster::new(3);
     let guard = lease_without_renewal(&cluster, TTL).await;
     pass(TTL / 2).await;
@@ -258,28 +254,29 @@ async fn renewal_on_request_extends_a_fixed_lease() {
     assert_eq!(guard.active_lease().valid_until().saturating_duration_since(before), TTL / 2);
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(matches!(guard.renew().await, Err(Error::NoQuorum(_))));
-    assert!(guard.is_valid(), "a renewal that fails leaves the lease as it is");
+    assert!(guard.is_valid(), "a failed renewal does not end the lease");
 }
 
-/// A node that forgot counts for renewals again after an attempt timeout and a little more.
-const AGAIN_COUNTED: Duration = Duration::from_secs(3);
+/// The time after which the renewals of a node without data count again: longer than an attempt
+/// timeout.
+const UNTIL_RENEWALS_COUNT: Duration = Duration::from_secs(3);
 
 #[tokio::test(start_paused = true)]
-async fn verify_proves_that_no_later_lease_was_granted_or_says_that_it_cannot() {
+async fn verify_returns_whether_a_quorum_proves_the_lease() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     assert_eq!(guard.verify().await, Ok(true));
     server(&cluster, 0).forget();
-    assert_eq!(guard.verify().await, Ok(true), "two nodes remember");
-    pass(AGAIN_COUNTED).await;
+    assert_eq!(guard.verify().await, Ok(true), "two nodes have their data");
+    pass(UNTIL_RENEWALS_COUNT).await;
     server(&cluster, 1).forget();
-    assert_eq!(guard.verify().await, Ok(false), "a node that forgot proves nothing");
+    assert_eq!(guard.verify().await, Ok(false), "a node without data proves nothing");
     pass(TTL * 2).await;
     assert!(guard.is_valid());
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewals_that_a_slow_node_has_not_come_to_are_dropped_instead_of_piling_up() {
+async fn renewals_for_a_hanging_node_are_dropped_instead_of_accumulating() {
     const LEASES: usize = 1000;
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
@@ -289,17 +286,17 @@ async fn renewals_that_a_slow_node_has_not_come_to_are_dropped_instead_of_piling
             quorum.red_lock(format!("r{number}")).options(LockOptions::new().ttl(TTL)).lock().await.unwrap(),
         );
     }
-    // One call takes a node timeout now: sixteen of them take longer than the time between two
-    // renewals.
+    // Each call to node 0 now takes a node timeout. Sixteen calls take longer than the time between
+    // two renewals.
     server(&cluster, 0).behave(Behaviour::Hanging);
     pass(TTL * 10).await;
     assert!(guards.iter().all(|guard| guard.is_valid()));
     server(&cluster, 0).thaw();
-    // What it had swallowed is another matter.
+    // Requests that the hanging node had received do not count.
     server(&cluster, 0).take_log();
     pass(Duration::from_millis(100)).await;
     let backlog = server(&cluster, 0).take_log().len();
-    assert!(backlog <= LEASES, "{backlog} renewals were waiting");
+    assert!(backlog <= LEASES, "{backlog} renewals were pending");
     pass(TTL).await;
     assert!(guards.iter().all(|guard| guard.node_replies().done() == 5));
 }
@@ -314,7 +311,7 @@ async fn a_force_unlock_revokes_a_lease_on_nodes_that_the_operator_cannot_reach(
     thaw_all(&cluster);
     all_down([1, 2]);
     let report = force_unlock(&client(&cluster), "r").await.unwrap();
-    assert_eq!(report.done(), 3, "two of which never had the key");
+    assert_eq!(report.done(), 3, "nodes 3 and 4 never had the key");
     thaw_all(&cluster);
     assert_eq!(guard.lost().await.reason, LossReason::Revoked);
     pass(Duration::from_millis(2)).await;
@@ -322,26 +319,27 @@ async fn a_force_unlock_revokes_a_lease_on_nodes_that_the_operator_cannot_reach(
 }
 
 #[tokio::test(start_paused = true)]
-async fn votes_of_contenders_at_nodes_that_forgot_do_not_end_a_lease() {
+async fn votes_for_several_other_leases_do_not_revoke_a_lease() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
-    for (node, other) in ["x:1", "y:1", "z:1"].into_iter().enumerate() {
+    for (node, lease_id) in ["x:1", "y:1", "z:1"].into_iter().enumerate() {
         server(&cluster, node).forget();
-        server(&cluster, node).hold("r", other, TTL / 2);
+        server(&cluster, node).hold("r", lease_id, TTL / 2);
     }
     assert!(matches!(guard.renew().await, Err(Error::NoQuorum(_))));
     pass(TTL * 2).await;
-    assert!(guard.is_valid(), "renewed once their votes were over");
+    assert!(guard.is_valid(), "a renewal succeeds after the other votes have expired");
 }
 
+/// An observer that panics at the grant of a lease.
 #[derive(Debug)]
-struct Panicking;
+struct PanickingObserver;
 
-impl Monitor for Panicking {}
+impl Monitor for PanickingObserver {}
 
-impl Observer for Panicking {
+impl Observer for PanickingObserver {
     fn lease_granted(&self, lease: &Arc<dyn ObservedLease>) {
-        panic!("told of {lease:?}");
+        panic!("the observer panics at {lease:?}");
     }
 }
 
@@ -350,7 +348,8 @@ async fn a_lease_is_not_renewed_after_its_observer_panics() {
     let cluster = MemoryCluster::new(3);
     let settings = Quorum::builder().settings.check(3).unwrap();
     let nodes = cluster.connect(&settings.parameters, false);
-    let dependencies = ClientDependencies::new(cluster.clock(), Handle::current(), Arc::new(Panicking), None);
+    let dependencies =
+        ClientDependencies::new(cluster.clock(), Handle::current(), Arc::new(PanickingObserver), None);
     let quorum = Quorum::new(Client::start(nodes, settings, dependencies));
     let lock = quorum.red_lock("r").options(LockOptions::new().ttl(TTL));
     assert!(tokio::spawn(async move { lock.try_lock().await }).await.unwrap_err().is_panic());

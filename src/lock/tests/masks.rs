@@ -1,4 +1,4 @@
-//! Every mixture of granting, refusing, failing and hanging nodes.
+//! One attempt with each combination of granting, refusing, failing and hanging nodes.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::{
 
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The n-th of the four behaviours to the power of nodes.
-fn mask(nodes: usize, number: usize) -> Vec<Behaviour> {
+/// Returns the combination of behaviours that `number` encodes, with two bits for each node.
+fn behaviours(nodes: usize, number: usize) -> Vec<Behaviour> {
     let behaviour = |node| match number >> (2 * node) & 3 {
         0 => Behaviour::Granting,
         1 => Behaviour::Refusing,
@@ -26,28 +26,29 @@ fn mask(nodes: usize, number: usize) -> Vec<Behaviour> {
 #[derive(Debug, PartialEq, Eq)]
 enum Expected {
     Locked,
-    HeldByOthers,
+    Held,
     NoQuorum,
 }
 
-/// The outcome by the rule, computed only from the number of nodes of each kind.
-fn expected(mask: &[Behaviour]) -> Expected {
-    let count = |wanted: &dyn Fn(&Behaviour) -> bool| mask.iter().filter(|one| wanted(one)).count();
-    let needed = Electorate::majority(mask.len());
-    let granting = count(&|one| *one == Behaviour::Granting);
-    let refusing = count(&|one| *one == Behaviour::Refusing);
+/// Returns the outcome by the rule, which depends only on the number of nodes of each behaviour.
+fn expected(behaviours: &[Behaviour]) -> Expected {
+    let count =
+        |wanted: &dyn Fn(&Behaviour) -> bool| behaviours.iter().filter(|behaviour| wanted(behaviour)).count();
+    let needed = Electorate::majority(behaviours.len());
+    let granting = count(&|behaviour| *behaviour == Behaviour::Granting);
+    let refusing = count(&|behaviour| *behaviour == Behaviour::Refusing);
     if granting >= needed {
         Expected::Locked
     } else if granting + refusing >= needed {
-        Expected::HeldByOthers
+        Expected::Held
     } else {
         Expected::NoQuorum
     }
 }
 
-async fn try_lock_under(mask: &[Behaviour]) {
-    let cluster = MemoryCluster::new(mask.len());
-    for (server, behaviour) in cluster.servers().iter().zip(mask) {
+async fn check_try_lock(behaviours: &[Behaviour]) {
+    let cluster = MemoryCluster::new(behaviours.len());
+    for (server, behaviour) in cluster.servers().iter().zip(behaviours) {
         server.behave(behaviour.clone());
     }
     let quorum = client(&cluster);
@@ -55,58 +56,56 @@ async fn try_lock_under(mask: &[Behaviour]) {
     let outcome =
         quorum.red_lock("r").options(LockOptions::new().node_timeout(NODE_TIMEOUT)).try_lock().await;
     let took = start.elapsed();
-    let found = match &outcome {
+    let actual = match &outcome {
         Ok(Some(_)) => Expected::Locked,
-        Ok(None) => Expected::HeldByOthers,
+        Ok(None) => Expected::Held,
         Err(Error::NoQuorum(_)) => Expected::NoQuorum,
-        Err(other) => panic!("{mask:?}: {other}"),
+        Err(other) => panic!("{behaviours:?}: {other}"),
     };
-    assert_eq!(found, expected(mask), "{mask:?}");
-    if found == Expected::Locked {
-        assert_eq!(took, Duration::ZERO, "{mask:?}: the call waits for a quorum alone");
+    assert_eq!(actual, expected(behaviours), "{behaviours:?}");
+    if actual == Expected::Locked {
+        assert_eq!(took, Duration::ZERO, "{behaviours:?}: the call waits for more nodes than a quorum");
     }
-    assert!(took <= NODE_TIMEOUT, "{mask:?}: took {took:?}");
+    assert!(took <= NODE_TIMEOUT, "{behaviours:?}: took {took:?}");
     drop(outcome);
     thaw_all(&cluster);
-    assert_eq!(locked_nodes(&cluster), NONE, "{mask:?}: nothing is left");
+    assert_eq!(locked_nodes(&cluster), NONE, "{behaviours:?}: a key is left");
 }
 
-async fn try_lock_under_every_mask_of(nodes: usize) {
+async fn check_all_combinations(nodes: usize) {
     for number in 0..1 << (2 * nodes) {
-        try_lock_under(&mask(nodes, number)).await;
+        check_try_lock(&behaviours(nodes, number)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_node_with_every_behaviour() {
-    try_lock_under_every_mask_of(1).await;
+async fn try_lock_decides_for_each_behaviour_of_one_node() {
+    check_all_combinations(1).await;
 }
 
-/// With an even number of nodes, halves that vote against each other are decided at once
-/// too.
+/// An even split of the votes is decided at once, too.
 #[tokio::test(start_paused = true)]
-async fn two_nodes_with_every_mixture_of_behaviours() {
-    try_lock_under_every_mask_of(2).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn three_nodes_with_every_mixture_of_behaviours() {
-    try_lock_under_every_mask_of(3).await;
-}
-
-/// With an even number of nodes, halves that vote against each other are decided at once
-/// too.
-#[tokio::test(start_paused = true)]
-async fn four_nodes_with_every_mixture_of_behaviours() {
-    try_lock_under_every_mask_of(4).await;
+async fn try_lock_decides_for_all_behaviours_of_two_nodes() {
+    check_all_combinations(2).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn five_nodes_with_every_mixture_of_behaviours() {
-    try_lock_under_every_mask_of(5).await;
+async fn try_lock_decides_for_all_behaviours_of_three_nodes() {
+    check_all_combinations(3).await;
+}
+
+/// An even split of the votes is decided at once, too.
+#[tokio::test(start_paused = true)]
+async fn try_lock_decides_for_all_behaviours_of_four_nodes() {
+    check_all_combinations(4).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn seven_nodes_with_every_mixture_of_behaviours() {
-    try_lock_under_every_mask_of(7).await;
+async fn try_lock_decides_for_all_behaviours_of_five_nodes() {
+    check_all_combinations(5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn try_lock_decides_for_all_behaviours_of_seven_nodes() {
+    check_all_combinations(7).await;
 }

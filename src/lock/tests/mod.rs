@@ -24,37 +24,39 @@ pub(crate) mod traces;
 mod waiting;
 mod watchdog;
 
-/// No node at all.
+/// The empty list of node indices.
 pub(crate) const NONE: [usize; 0] = [];
 
-/// A client of these nodes, with the default settings.
+/// Returns a new client of these nodes, with the default settings.
 pub(crate) fn client(cluster: &MemoryCluster) -> Quorum {
     Quorum::builder().connect_in_memory(cluster).unwrap()
 }
 
-/// The guard of a lease on `r` that a new client of these nodes does not renew.
+/// Locks `r` by a new client, without renewal.
 pub(crate) async fn lease_without_renewal(cluster: &MemoryCluster, ttl: Duration) -> LockGuard {
     let options = LockOptions::new().ttl(ttl).without_renewal();
     client(cluster).red_lock("r").options(options).lock().await.unwrap()
 }
 
+/// Sets the behaviour of all nodes.
 pub(crate) fn all_behave(cluster: &MemoryCluster, behaviour: &Behaviour) {
     for server in cluster.servers() {
         server.behave(behaviour.clone());
     }
 }
 
+/// Has all nodes execute the requests that they received while they hung, and then grant.
 pub(crate) fn thaw_all(cluster: &MemoryCluster) {
     cluster.servers().iter().for_each(|server| server.thaw());
 }
 
-/// Nodes on which any lock is left.
+/// Returns the indices of the nodes that have a key of any lock.
 pub(crate) fn locked_nodes(cluster: &MemoryCluster) -> Vec<usize> {
     let servers = cluster.servers().iter().enumerate();
     servers.filter(|(_, server)| !server.locks().is_empty()).map(|(index, _)| index).collect()
 }
 
-/// Virtual time passes.
+/// Lets virtual time advance by `time`, and other tasks run meanwhile.
 pub(crate) async fn pass(time: Duration) {
     let now = tokio::time::Instant::now();
     tokio::time::sleep_until(now + time).await;

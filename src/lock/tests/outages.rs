@@ -1,4 +1,4 @@
-//! Calls of one client that wait for each other while there is no quorum.
+//! Calls of one client that wait in one local queue while no quorum answers.
 
 use std::{future::Future, time::Duration};
 
@@ -16,14 +16,14 @@ use crate::{
 const SHORT: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(8);
 
-/// An attempt at the end of the quorum timeout may be awaited for so long, and a semaphore listens
-/// for so long before its first attempt.
-const LATE: Duration = Duration::from_millis(1100);
+/// The longest time by which a call may exceed its quorum timeout. A call waits for the attempt
+/// that is in progress at that time, and a call for a permit listens before its first attempt.
+const MAX_EXCESS: Duration = Duration::from_millis(1100);
 
-/// A call that has not ended by then never ends.
-const NEVER: Duration = Duration::from_secs(3600);
+/// The time after which a test regards a call as hung.
+const HUNG_AFTER: Duration = Duration::from_secs(3600);
 
-/// A lock call with this quorum timeout.
+/// A call that acquires and then releases, with these options.
 type Call = fn(&Quorum, &Owner, LockOptions) -> BoxFuture<'static, Result<(), Error>>;
 
 fn lock(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
@@ -31,7 +31,7 @@ fn lock(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, 
     async move { lock.lock().await.map(drop) }.boxed()
 }
 
-fn group(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
+fn lock_group(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
     let group = quorum.multi_lock(["r", "s"]).options(options);
     async move { group.lock().await.map(drop) }.boxed()
 }
@@ -41,38 +41,46 @@ fn read(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, 
     async move { lock.read().await.map(drop) }.boxed()
 }
 
-fn own(quorum: &Quorum, owner: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
+fn lock_as_owner(
+    quorum: &Quorum,
+    owner: &Owner,
+    options: LockOptions,
+) -> BoxFuture<'static, Result<(), Error>> {
     let lock = quorum.red_lock("r").owned_by(owner).options(options);
     async move { lock.lock().await.map(drop) }.boxed()
 }
 
-fn own_read(quorum: &Quorum, owner: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
+fn read_as_owner(
+    quorum: &Quorum,
+    owner: &Owner,
+    options: LockOptions,
+) -> BoxFuture<'static, Result<(), Error>> {
     let lock = quorum.rw_lock("r").owned_by(owner).options(options);
     async move { lock.read().await.map(drop) }.boxed()
 }
 
-fn permit(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
+fn acquire_permit(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
     let semaphore = quorum.semaphore("s", 2).options(options);
     async move { semaphore.acquire().await.map(drop) }.boxed()
 }
 
-fn any(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
-    let any = quorum.any_of(["a", "b"]).options(options);
-    async move { any.lock().await.map(drop) }.boxed()
+fn lock_any_of(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
+    let any_of = quorum.any_of(["a", "b"]).options(options);
+    async move { any_of.lock().await.map(drop) }.boxed()
 }
 
-/// Runs a call in the background, to the outcome and how long it took.
+/// Spawns a call, and returns its outcome and duration.
 fn timed<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) -> JoinHandle<(T, Duration)> {
     let start = Instant::now();
     tokio::spawn(async move {
         tokio::select! {
             outcome = call => (outcome, start.elapsed()),
-            () = pass(NEVER) => panic!("the call never ends"),
+            () = pass(HUNG_AFTER) => panic!("the call did not end within {HUNG_AFTER:?}"),
         }
     })
 }
 
-fn within(timeout: Duration) -> LockOptions {
+fn with_quorum_timeout(timeout: Duration) -> LockOptions {
     LockOptions::new().quorum_timeout(timeout)
 }
 
@@ -80,33 +88,33 @@ fn down() -> Behaviour {
     Behaviour::Failing(NodeError::Unreachable("down".into()))
 }
 
-/// Checks that a call behind one with a longer quorum timeout ends by its own, as a call alone does,
-/// and that the longer one goes on.
-async fn each_ends_by_its_own_quorum_timeout(before: Call, behind: Call) {
-    let ends_in_time = |(outcome, took): (Result<(), Error>, Duration), timeout: Duration| {
+/// Checks that a call ends at its own quorum timeout, alone or behind a call with a longer quorum
+/// timeout, and that the call with the longer timeout continues.
+async fn check_quorum_timeouts(before: Call, behind: Call) {
+    let assert_no_quorum_after = |(outcome, took): (Result<(), Error>, Duration), timeout: Duration| {
         assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?} after {took:?}");
-        assert!(took >= timeout && took <= timeout + LATE, "{took:?} instead of {timeout:?}");
+        assert!(took >= timeout && took <= timeout + MAX_EXCESS, "{took:?} instead of {timeout:?}");
     };
     for behaviour in [down(), Behaviour::Hanging] {
         let cluster = MemoryCluster::new(3);
         let (quorum, owner) = (client(&cluster), Owner::new());
         all_behave(&cluster, &behaviour);
-        let alone = timed(behind(&quorum, &owner, within(SHORT)));
-        ends_in_time(alone.await.unwrap(), SHORT);
-        for patience in [LONG, Duration::MAX] {
-            let patient = timed(before(&quorum, &owner, within(patience)));
+        let alone = timed(behind(&quorum, &owner, with_quorum_timeout(SHORT)));
+        assert_no_quorum_after(alone.await.unwrap(), SHORT);
+        for longer_timeout in [LONG, Duration::MAX] {
+            let longer = timed(before(&quorum, &owner, with_quorum_timeout(longer_timeout)));
             pass(Duration::from_millis(500)).await;
-            let middle = timed(behind(&quorum, &owner, within(2 * SHORT)));
-            let impatient = timed(behind(&quorum, &owner, within(SHORT)));
-            ends_in_time(impatient.await.unwrap(), SHORT);
-            ends_in_time(middle.await.unwrap(), 2 * SHORT);
-            assert!(!patient.is_finished());
-            if patience == LONG {
-                ends_in_time(patient.await.unwrap(), LONG);
+            let middle = timed(behind(&quorum, &owner, with_quorum_timeout(2 * SHORT)));
+            let impatient = timed(behind(&quorum, &owner, with_quorum_timeout(SHORT)));
+            assert_no_quorum_after(impatient.await.unwrap(), SHORT);
+            assert_no_quorum_after(middle.await.unwrap(), 2 * SHORT);
+            assert!(!longer.is_finished());
+            if longer_timeout == LONG {
+                assert_no_quorum_after(longer.await.unwrap(), LONG);
             } else {
                 pass(10 * LONG).await;
                 thaw_all(&cluster);
-                patient.await.unwrap().0.unwrap();
+                longer.await.unwrap().0.unwrap();
                 all_behave(&cluster, &behaviour);
             }
         }
@@ -114,55 +122,64 @@ async fn each_ends_by_its_own_quorum_timeout(before: Call, behind: Call) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_call_ends_by_its_own_quorum_timeout() {
-    each_ends_by_its_own_quorum_timeout(lock, lock).await;
-    each_ends_by_its_own_quorum_timeout(group, group).await;
+async fn each_lock_call_ends_at_its_own_quorum_timeout() {
+    check_quorum_timeouts(lock, lock).await;
+    check_quorum_timeouts(lock_group, lock_group).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_task_that_reads_ends_by_its_own_quorum_timeout() {
-    each_ends_by_its_own_quorum_timeout(read, read).await;
+async fn each_read_call_ends_at_its_own_quorum_timeout() {
+    check_quorum_timeouts(read, read).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_task_of_an_owner_ends_by_its_own_quorum_timeout() {
-    each_ends_by_its_own_quorum_timeout(own, own).await;
-    each_ends_by_its_own_quorum_timeout(own_read, own).await;
-    each_ends_by_its_own_quorum_timeout(own, own_read).await;
+async fn each_call_of_an_owner_ends_at_its_own_quorum_timeout() {
+    check_quorum_timeouts(lock_as_owner, lock_as_owner).await;
+    check_quorum_timeouts(read_as_owner, lock_as_owner).await;
+    check_quorum_timeouts(lock_as_owner, read_as_owner).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_call_for_a_permit_ends_by_its_own_quorum_timeout() {
-    each_ends_by_its_own_quorum_timeout(permit, permit).await;
-    each_ends_by_its_own_quorum_timeout(any, any).await;
+async fn each_permit_call_ends_at_its_own_quorum_timeout() {
+    check_quorum_timeouts(acquire_permit, acquire_permit).await;
+    check_quorum_timeouts(lock_any_of, lock_any_of).await;
 }
 
-/// The turn passes from a task that gives up to one with more time, which has waited as long.
+/// When a call gives up, the next call in the local queue makes the attempts. Its quorum timeout
+/// includes the wait behind the first call.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_gets_the_turn_counts_the_time_before() {
-    for (before, behind) in [(lock as Call, lock as Call), (read, read), (own, own), (own_read, own)] {
+async fn the_quorum_timeout_includes_the_wait_behind_another_call() {
+    for (before, behind) in [
+        (lock as Call, lock as Call),
+        (read, read),
+        (lock_as_owner, lock_as_owner),
+        (read_as_owner, lock_as_owner),
+    ] {
         let cluster = MemoryCluster::new(3);
         let (quorum, owner) = (client(&cluster), Owner::new());
         all_behave(&cluster, &down());
-        let first = timed(before(&quorum, &owner, within(SHORT)));
+        let first = timed(before(&quorum, &owner, with_quorum_timeout(SHORT)));
         tokio::task::yield_now().await;
-        let second = timed(behind(&quorum, &owner, within(LONG)));
+        let second = timed(behind(&quorum, &owner, with_quorum_timeout(LONG)));
         assert_eq!(first.await.unwrap().1, SHORT);
         assert_eq!(second.await.unwrap().1, LONG);
     }
 }
 
-/// Readers and writers wait in different queues.
+/// Readers and writers of an owner wait in different local queues.
 #[tokio::test(start_paused = true)]
-async fn a_task_of_an_owner_sees_the_outage_that_each_task_before_it_meets() {
+async fn calls_of_an_owner_in_both_queues_end_at_their_quorum_timeouts() {
     let cluster = MemoryCluster::new(3);
     let (quorum, owner) = (client(&cluster), Owner::new());
     all_behave(&cluster, &down());
     let mut calls = Vec::new();
-    for (call, timeout) in
-        [(own_read as Call, SHORT), (own, Duration::MAX), (own_read, 2 * SHORT), (own, 3 * SHORT)]
-    {
-        calls.push(timed(call(&quorum, &owner, within(timeout))));
+    for (call, timeout) in [
+        (read_as_owner as Call, SHORT),
+        (lock_as_owner, Duration::MAX),
+        (read_as_owner, 2 * SHORT),
+        (lock_as_owner, 3 * SHORT),
+    ] {
+        calls.push(timed(call(&quorum, &owner, with_quorum_timeout(timeout))));
         tokio::task::yield_now().await;
     }
     let patient = calls.remove(1);
@@ -174,14 +191,14 @@ async fn a_task_of_an_owner_sees_the_outage_that_each_task_before_it_meets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_ends_behind_another_has_the_replies_to_that_one() {
+async fn a_waiting_call_returns_the_node_replies_to_the_call_before_it() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     all_behave(&cluster, &down());
     server(&cluster, 1).behave(Behaviour::Granting);
-    let _patient = timed(lock(&quorum, &Owner::new(), within(Duration::MAX)));
+    let _patient = timed(lock(&quorum, &Owner::new(), with_quorum_timeout(Duration::MAX)));
     pass(SHORT).await;
-    let (outcome, took) = timed(lock(&quorum, &Owner::new(), within(SHORT))).await.unwrap();
+    let (outcome, took) = timed(lock(&quorum, &Owner::new(), with_quorum_timeout(SHORT))).await.unwrap();
     let Err(Error::NoQuorum(error)) = outcome else { panic!("{outcome:?}") };
     let replies = error.node_replies();
     let unreachable = |reply: &&NodeReply| matches!(reply, NodeReply::Failed(NodeError::Unreachable(_)));
@@ -190,11 +207,12 @@ async fn a_call_that_ends_behind_another_has_the_replies_to_that_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_time_ends_behind_another_in_an_outage_has_no_quorum() {
+async fn try_calls_behind_another_call_return_no_quorum_in_an_outage() {
     let cluster = MemoryCluster::new(3);
     let (quorum, owner) = (client(&cluster), Owner::new());
     all_behave(&cluster, &down());
-    let calls = [lock, read, own, own_read].map(|call| timed(call(&quorum, &owner, within(Duration::MAX))));
+    let calls = [lock, read, lock_as_owner, read_as_owner]
+        .map(|call| timed(call(&quorum, &owner, with_quorum_timeout(Duration::MAX))));
     pass(SHORT).await;
     let (red_lock, rw_lock) = (quorum.red_lock("r"), quorum.rw_lock("r"));
     let outcomes = [
@@ -211,17 +229,20 @@ async fn a_call_whose_time_ends_behind_another_in_an_outage_has_no_quorum() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_behind_another_waits_while_a_quorum_says_that_the_resource_is_held() {
+async fn a_waiting_call_continues_while_a_quorum_answers_that_the_resource_is_held() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let held = client(&cluster).red_lock("r").lock().await.unwrap();
     let poll = Duration::from_millis(100);
-    let patient =
-        timed(lock(&quorum, &Owner::new(), within(Duration::MAX).poll_interval(poll).first_poll(poll)));
+    let patient = timed(lock(
+        &quorum,
+        &Owner::new(),
+        with_quorum_timeout(Duration::MAX).poll_interval(poll).first_poll(poll),
+    ));
     pass(poll).await;
-    let behind = timed(lock(&quorum, &Owner::new(), within(SHORT)));
+    let behind = timed(lock(&quorum, &Owner::new(), with_quorum_timeout(SHORT)));
     pass(Duration::from_secs(60)).await;
-    // Of an outage that is over before the quorum timeout, nothing counts for the next.
+    // Each outage ends before the quorum timeout, and the next outage starts a new quorum timeout.
     for _ in 0..3 {
         all_behave(&cluster, &down());
         pass(SHORT - Duration::from_millis(500)).await;
@@ -234,87 +255,90 @@ async fn a_call_behind_another_waits_while_a_quorum_says_that_the_resource_is_he
     behind.await.unwrap().0.unwrap();
 }
 
-/// After many failures, the call with the turn makes pauses of 8 s, but makes an attempt when the call behind it needs
-/// one.
+/// After many failures, the first call pauses for 8 s between its attempts. The first call
+/// nevertheless makes an attempt before the call behind it gives up.
 #[tokio::test(start_paused = true)]
-async fn nodes_that_are_back_just_in_time_are_asked_before_a_call_behind_another_gives_up() {
+async fn an_attempt_is_made_before_a_waiting_call_gives_up() {
     let cluster = MemoryCluster::new(3);
     let (quorum, owner) = (client(&cluster), Owner::new());
     all_behave(&cluster, &down());
-    let patient = timed(lock(&quorum, &owner, within(Duration::MAX).poll_interval(LONG).first_poll(LONG)));
-    let failing = Duration::from_secs(60);
-    pass(failing).await;
-    let behind = timed(lock(&quorum, &owner, within(SHORT)));
+    let patient =
+        timed(lock(&quorum, &owner, with_quorum_timeout(Duration::MAX).poll_interval(LONG).first_poll(LONG)));
+    let outage = Duration::from_secs(60);
+    pass(outage).await;
+    let behind = timed(lock(&quorum, &owner, with_quorum_timeout(SHORT)));
     pass(SHORT - Duration::from_millis(1)).await;
     all_behave(&cluster, &Behaviour::Granting);
     let (outcome, took) = patient.await.unwrap();
-    assert_eq!((outcome, took), (Ok(()), failing + SHORT));
+    assert_eq!((outcome, took), (Ok(()), outage + SHORT));
     behind.await.unwrap().0.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_does_not_wait_for_answers_by_the_node_timeout_of_another() {
+async fn a_waiting_call_uses_its_own_node_timeout() {
     let cluster = MemoryCluster::new(3);
     let (quorum, owner) = (client(&cluster), Owner::new());
     all_behave(&cluster, &Behaviour::Hanging);
-    let slow = within(Duration::MAX).node_timeout(Duration::from_secs(3));
+    let slow = with_quorum_timeout(Duration::MAX).node_timeout(Duration::from_secs(3));
     let _patient = timed(lock(&quorum, &owner, slow));
     pass(Duration::from_millis(3500)).await;
-    let quick = within(SHORT).node_timeout(Duration::from_millis(100));
+    let quick = with_quorum_timeout(SHORT).node_timeout(Duration::from_millis(100));
     let (outcome, took) = timed(lock(&quorum, &owner, quick)).await.unwrap();
     assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
     assert_eq!(took, SHORT + Duration::from_millis(100));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_behind_another_waits_out_a_quarantine_unless_its_quorum_timeout_was_set() {
+async fn a_waiting_call_without_a_set_quorum_timeout_waits_for_the_end_of_quarantines() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     cluster.servers().iter().for_each(|server| server.forget());
-    let patient = timed(lock(&quorum, &Owner::new(), within(Duration::MAX)));
+    let patient = timed(lock(&quorum, &Owner::new(), with_quorum_timeout(Duration::MAX)));
     tokio::task::yield_now().await;
-    let set = timed(lock(&quorum, &Owner::new(), within(SHORT)));
-    let by_default = timed(lock(&quorum, &Owner::new(), LockOptions::new()));
-    let (outcome, took) = set.await.unwrap();
+    let with_set_timeout = timed(lock(&quorum, &Owner::new(), with_quorum_timeout(SHORT)));
+    let with_default_timeout = timed(lock(&quorum, &Owner::new(), LockOptions::new()));
+    let (outcome, took) = with_set_timeout.await.unwrap();
     let Err(Error::NoQuorum(error)) = outcome else { panic!("{outcome:?}") };
     assert_eq!(took, SHORT);
     let remaining = error.retry_after();
     assert!(remaining > Some(Duration::from_secs(55)), "{remaining:?}");
     patient.await.unwrap().0.unwrap();
-    by_default.await.unwrap().0.unwrap();
+    with_default_timeout.await.unwrap().0.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_calls_behind_one_do_not_make_a_busy_loop() {
+async fn a_thousand_waiting_calls_cause_few_attempts() {
     let cluster = MemoryCluster::new(3);
     let (quorum, owner) = (client(&cluster), Owner::new());
     all_behave(&cluster, &down());
-    let _patient = timed(lock(&quorum, &owner, within(Duration::MAX)));
+    let _patient = timed(lock(&quorum, &owner, with_quorum_timeout(Duration::MAX)));
     tokio::task::yield_now().await;
-    let calls = (0..1000).map(|_| timed(lock(&quorum, &owner, within(SHORT))));
+    let calls = (0..1000).map(|_| timed(lock(&quorum, &owner, with_quorum_timeout(SHORT))));
     let ends = join_all(calls.collect::<Vec<_>>()).await;
     assert!(ends.into_iter().all(|end| end.unwrap().1 == SHORT));
     let is_attempt = |operation: &&Operation| matches!(operation, Operation::Lock(_) | Operation::Enqueue(_));
-    let asked = server(&cluster, 0).take_log().iter().filter(is_attempt).count();
-    assert!((2..=20).contains(&asked), "{asked} attempts in {SHORT:?}");
+    let attempts = server(&cluster, 0).take_log().iter().filter(is_attempt).count();
+    assert!((2..=20).contains(&attempts), "{attempts} attempts in {SHORT:?}");
 }
 
-/// A call behind another has made no attempt, and the first attempt of the other has no result yet.
+/// The waiting calls have made no attempts, and the attempts of the calls before them have no
+/// result yet.
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_time_ends_while_no_node_has_answered_the_call_before_it_has_no_quorum() {
+async fn try_calls_behind_an_unanswered_call_return_no_quorum() {
     let cluster = MemoryCluster::new(3);
     let (quorum, owner) = (client(&cluster), Owner::new());
     all_behave(&cluster, &Behaviour::Hanging);
-    let _calls = [lock, read, own, own_read].map(|call| timed(call(&quorum, &owner, within(Duration::MAX))));
+    let _calls = [lock, read, lock_as_owner, read_as_owner]
+        .map(|call| timed(call(&quorum, &owner, with_quorum_timeout(Duration::MAX))));
     tokio::task::yield_now().await;
     let wait = Duration::from_millis(300);
     let (red_lock, rw_lock) = (quorum.red_lock("r"), quorum.rw_lock("r"));
-    let (own_lock, own_rw_lock) = (red_lock.clone().owned_by(&owner), rw_lock.clone().owned_by(&owner));
+    let (owner_lock, owner_rw_lock) = (red_lock.clone().owned_by(&owner), rw_lock.clone().owned_by(&owner));
     let outcomes = tokio::join!(
         red_lock.try_lock_for(wait),
         rw_lock.try_read_for(wait),
-        own_lock.try_lock_for(wait),
-        own_rw_lock.try_read_for(wait),
+        owner_lock.try_lock_for(wait),
+        owner_rw_lock.try_read_for(wait),
     );
     assert!(matches!(outcomes.0, Err(Error::NoQuorum(_))), "{:?}", outcomes.0);
     assert!(matches!(outcomes.1, Err(Error::NoQuorum(_))), "{:?}", outcomes.1);
@@ -322,14 +346,15 @@ async fn a_call_whose_time_ends_while_no_node_has_answered_the_call_before_it_ha
     assert!(matches!(outcomes.3, Err(Error::NoQuorum(_))), "{:?}", outcomes.3);
 }
 
-/// The first try found the permit held by a quorum; since then, only the call before this one makes attempts.
+/// The first attempt found the permit held at a quorum. Since then, only the call before this call
+/// makes attempts.
 #[tokio::test(start_paused = true)]
-async fn a_call_for_a_permit_whose_time_ends_behind_another_in_an_outage_has_no_quorum() {
+async fn a_permit_call_behind_another_call_returns_no_quorum_in_an_outage() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let semaphore = quorum.semaphore("s", 1);
     let _held = client(&cluster).semaphore("s", 1).try_acquire().await.unwrap().unwrap();
-    let _patient = timed(permit_of_one(&quorum));
+    let _patient = timed(acquire_only_permit(&quorum));
     pass(Duration::from_millis(100)).await;
     let behind = timed(async move { semaphore.try_acquire_for(LONG).await.map(|permit| permit.is_some()) });
     pass(Duration::from_secs(1)).await;
@@ -339,7 +364,7 @@ async fn a_call_for_a_permit_whose_time_ends_behind_another_in_an_outage_has_no_
     assert_eq!(took, LONG);
 }
 
-fn permit_of_one(quorum: &Quorum) -> impl Future<Output = Result<(), Error>> + Send + 'static {
-    let semaphore = quorum.semaphore("s", 1).options(within(Duration::MAX));
+fn acquire_only_permit(quorum: &Quorum) -> impl Future<Output = Result<(), Error>> + Send + 'static {
+    let semaphore = quorum.semaphore("s", 1).options(with_quorum_timeout(Duration::MAX));
     async move { semaphore.acquire().await.map(drop) }
 }

@@ -1,4 +1,4 @@
-//! Readers and writers of one resource.
+//! Read and write leases on one resource.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// As many clients of these nodes, each with its own lock on `r`.
+/// Returns `N` new clients of these nodes, each with its lock on `r`.
 fn clients<const N: usize>(cluster: &MemoryCluster) -> [(Quorum, RwLock); N] {
     std::array::from_fn(|_| {
         let quorum = client(cluster);
@@ -24,25 +24,25 @@ fn clients<const N: usize>(cluster: &MemoryCluster) -> [(Quorum, RwLock); N] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_share_what_a_writer_has_alone() {
+async fn readers_share_a_resource_and_a_writer_excludes_all() {
     let cluster = MemoryCluster::new(3);
-    let [(_a, one), (_b, other), (_c, third)] = clients(&cluster);
-    let (first, second) = (one.read().await.unwrap(), other.read().await.unwrap());
-    assert!(third.try_write().await.unwrap().is_none());
-    assert!(third.try_write_for(Duration::from_millis(10)).await.unwrap().is_none());
+    let [(_a, lock_a), (_b, lock_b), (_c, lock_c)] = clients(&cluster);
+    let (first, second) = (lock_a.read().await.unwrap(), lock_b.read().await.unwrap());
+    assert!(lock_c.try_write().await.unwrap().is_none());
+    assert!(lock_c.try_write_for(Duration::from_millis(10)).await.unwrap().is_none());
     first.unlock().await.unwrap();
-    assert!(third.try_write().await.unwrap().is_none(), "a reader holds the resource");
+    assert!(lock_c.try_write().await.unwrap().is_none(), "a reader holds the resource");
     second.unlock().await.unwrap();
     assert_eq!(locked_nodes(&cluster), NONE);
-    let writer = third.write().await.unwrap();
-    assert!(one.try_read().await.unwrap().is_none());
-    assert!(one.try_write().await.unwrap().is_none());
+    let writer = lock_c.write().await.unwrap();
+    assert!(lock_a.try_read().await.unwrap().is_none());
+    assert!(lock_a.try_write().await.unwrap().is_none());
     writer.unlock().await.unwrap();
-    assert!(one.try_read().await.unwrap().is_some());
+    assert!(lock_a.try_read().await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_lock_is_the_lock_of_that_resource() {
+async fn a_write_lock_and_a_red_lock_exclude_each_other() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let held = quorum.red_lock("r").lock().await.unwrap();
@@ -54,46 +54,46 @@ async fn a_write_lock_is_the_lock_of_that_resource() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_grow_from_readers_to_writers_and_back_and_readers_may_share_one() {
+async fn tokens_grow_with_each_phase_of_readers_and_each_writer() {
     let cluster = MemoryCluster::new(5);
-    let [(_a, one), (_b, other)] = clients(&cluster);
-    let (first, second) = (one.read().await.unwrap(), other.read().await.unwrap());
+    let [(_a, lock_a), (_b, lock_b)] = clients(&cluster);
+    let (first, second) = (lock_a.read().await.unwrap(), lock_b.read().await.unwrap());
     assert_eq!(first.fencing_token(), second.fencing_token());
     let read = first.fencing_token();
     join_all([first.unlock(), second.unlock()]).await;
-    let writer = one.write().await.unwrap();
+    let writer = lock_a.write().await.unwrap();
     let written = writer.fencing_token();
     assert!(written > read);
     writer.unlock().await.unwrap();
-    assert!(other.read().await.unwrap().fencing_token() > written);
+    assert!(lock_b.read().await.unwrap().fencing_token() > written);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_goes_before_readers_that_come_after_it() {
+async fn a_waiting_writer_gets_the_resource_before_later_readers() {
     let cluster = MemoryCluster::new(3);
-    let [(_a, one), (_b, other), (_c, third)] = clients(&cluster);
-    let reader = one.read().await.unwrap();
-    let writing = tokio::spawn(async move { other.write().await.unwrap() });
+    let [(_a, lock_a), (_b, lock_b), (_c, lock_c)] = clients(&cluster);
+    let reader = lock_a.read().await.unwrap();
+    let writing = tokio::spawn(async move { lock_b.write().await.unwrap() });
     pass(Duration::from_millis(10)).await;
-    assert!(third.try_read().await.unwrap().is_none(), "a writer is queued");
-    let late = tokio::spawn(async move { third.read().await.unwrap() });
+    assert!(lock_c.try_read().await.unwrap().is_none(), "a writer is queued");
+    let later_reader = tokio::spawn(async move { lock_c.read().await.unwrap() });
     pass(Duration::from_millis(10)).await;
-    assert!(!writing.is_finished() && !late.is_finished());
+    assert!(!writing.is_finished() && !later_reader.is_finished());
     reader.unlock().await.unwrap();
     let writer = writing.await.unwrap();
     pass(Duration::from_secs(1)).await;
-    assert!(!late.is_finished());
+    assert!(!later_reader.is_finished());
     writer.unlock().await.unwrap();
-    drop(late.await.unwrap());
+    drop(later_reader.await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_that_wait_one_behind_the_other_get_in_together_and_the_writer_behind_them_after_all() {
+async fn consecutive_waiting_readers_get_the_resource_at_once() {
     let cluster = MemoryCluster::new(3);
-    let [(_w, writer), (_a, one), (_b, two), (_c, three), (_v, last)] = clients(&cluster);
+    let [(_w, writer), (_a, lock_a), (_b, two), (_c, three), (_v, last)] = clients(&cluster);
     let held = writer.write().await.unwrap();
     let mut reading = Vec::new();
-    for lock in [one, two, three] {
+    for lock in [lock_a, two, three] {
         reading.push(tokio::spawn(async move { lock.read().await.unwrap() }));
         pass(Duration::from_millis(10)).await;
     }
@@ -111,10 +111,10 @@ async fn readers_that_wait_one_behind_the_other_get_in_together_and_the_writer_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_writer_excludes_new_readers_while_readers_renew() {
+async fn new_readers_are_refused_while_a_writer_waits() {
     let cluster = MemoryCluster::new(3);
-    let [(_a, long), (_b, writer)] = clients(&cluster);
-    let held = long.read().await.unwrap();
+    let [(_a, reader), (_b, writer)] = clients(&cluster);
+    let held = reader.read().await.unwrap();
     let writing = tokio::spawn(async move { writer.write().await.unwrap() });
     pass(TTL * 3).await;
     for _ in 0..20 {
@@ -127,34 +127,34 @@ async fn a_waiting_writer_excludes_new_readers_while_readers_renew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_gives_up_lets_readers_in_again() {
+async fn readers_are_admitted_again_after_a_waiting_writer_gives_up() {
     let cluster = MemoryCluster::new(3);
-    let [(_a, one), (_b, writer), (_c, late)] = clients(&cluster);
-    let _held = one.read().await.unwrap();
+    let [(_a, lock_a), (_b, writer), (_c, later_reader)] = clients(&cluster);
+    let _held = lock_a.read().await.unwrap();
     assert!(writer.try_write_for(Duration::from_secs(1)).await.unwrap().is_none());
     pass(Duration::from_millis(10)).await;
-    drop(late.read().await.unwrap());
+    drop(later_reader.read().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_are_renewed_and_a_killed_reader_ends_with_its_ttl() {
+async fn a_renewed_reader_blocks_a_writer_longer_than_a_reader_without_renewal() {
     let cluster = MemoryCluster::new(3);
-    let [(_a, one), (_b, other), (_c, writer)] = clients(&cluster);
-    let kept = one.read().await.unwrap();
-    let gone = other.options(LockOptions::new().ttl(TTL).without_renewal()).read().await.unwrap();
+    let [(_a, lock_a), (_b, lock_b), (_c, writer)] = clients(&cluster);
+    let renewed = lock_a.read().await.unwrap();
+    let expired = lock_b.options(LockOptions::new().ttl(TTL).without_renewal()).read().await.unwrap();
     pass(TTL * 2).await;
-    assert!(kept.is_valid() && !gone.is_valid());
+    assert!(renewed.is_valid() && !expired.is_valid());
     let start = tokio::time::Instant::now();
     let writing = tokio::spawn(async move { writer.write().await.unwrap() });
     pass(TTL).await;
-    assert!(kept.is_valid() && !writing.is_finished());
-    kept.unlock().await.unwrap();
+    assert!(renewed.is_valid() && !writing.is_finished());
+    renewed.unlock().await.unwrap();
     drop(writing.await.unwrap());
     assert!(start.elapsed() < TTL + Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_of_a_client_that_read_at_once_share_a_lease() {
+async fn concurrent_reads_of_one_client_share_a_lease() {
     let cluster = MemoryCluster::new(3);
     let [(_a, lock), (_b, writer)] = clients(&cluster);
     let reading = (0..1000).map(|_| {
@@ -163,8 +163,8 @@ async fn tasks_of_a_client_that_read_at_once_share_a_lease() {
     });
     let readers: Vec<ReadGuard> =
         join_all(reading.collect::<Vec<_>>()).await.into_iter().map(Result::unwrap).collect();
-    let owners: std::collections::BTreeSet<_> = readers.iter().map(|reader| reader.id().clone()).collect();
-    assert_eq!(owners.len(), 1);
+    let lease_ids: std::collections::BTreeSet<_> = readers.iter().map(|reader| reader.id().clone()).collect();
+    assert_eq!(lease_ids.len(), 1);
     let mut readers = readers.into_iter();
     let last = readers.next_back().unwrap();
     join_all(readers.map(ReadGuard::unlock)).await.into_iter().for_each(|unlocked| drop(unlocked.unwrap()));
@@ -174,7 +174,7 @@ async fn tasks_of_a_client_that_read_at_once_share_a_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shared_lease_is_joined_for_a_short_time_only() {
+async fn a_read_cannot_join_a_shared_lease_after_a_second() {
     let cluster = MemoryCluster::new(3);
     let [(_a, lock), (_b, writer)] = clients(&cluster);
     let first = lock.read().await.unwrap();
@@ -190,7 +190,7 @@ async fn a_shared_lease_is_joined_for_a_short_time_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_that_are_not_polled_do_not_delay_a_writer_of_another_client() {
+async fn reads_that_are_not_polled_do_not_delay_another_client_s_writer() {
     let cluster = MemoryCluster::new(3);
     let [(_a, lock), (_b, writer)] = clients(&cluster);
     let held = writer.write().await.unwrap();
@@ -203,13 +203,13 @@ async fn reads_that_are_not_polled_do_not_delay_a_writer_of_another_client() {
     assert!(stalled.iter_mut().all(|read| read.now_or_never().is_none()));
     held.unlock().await.unwrap();
     drop(polled.await.unwrap());
-    let begun = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     drop(writer.write().await.unwrap());
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_re_enters_its_lease_to_read_and_never_waits_for_itself() {
+async fn an_owner_re_enters_to_read_and_cannot_wait_for_itself_to_write() {
     let cluster = MemoryCluster::new(3);
     let owner = Owner::new();
     let quorum = client(&cluster);
@@ -219,11 +219,11 @@ async fn an_owner_re_enters_its_lease_to_read_and_never_waits_for_itself() {
     assert_eq!((inner.fencing_token(), inner.holds()), (writer.fencing_token(), 2));
     drop((writer, inner));
     let reader = lock.read().await.unwrap();
-    let [(_b, other)] = clients(&cluster);
-    let writing = tokio::spawn(async move { other.write().await.unwrap() });
+    let [(_b, lock_b)] = clients(&cluster);
+    let writing = tokio::spawn(async move { lock_b.write().await.unwrap() });
     pass(Duration::from_millis(10)).await;
     let again = lock.read().await.unwrap();
-    assert_eq!(again.id(), reader.id(), "no matter who is queued");
+    assert_eq!(again.id(), reader.id(), "a queued writer delays the re-entry");
     let refused = Error::from(ConfigError::WouldDeadlock { resource: crate::Resource::new("r").unwrap() });
     assert_eq!(lock.write().await.unwrap_err(), refused);
     assert_eq!(lock.try_write().await.unwrap_err(), refused);
@@ -236,8 +236,8 @@ async fn an_owner_re_enters_its_lease_to_read_and_never_waits_for_itself() {
 #[tokio::test(start_paused = true)]
 async fn a_force_unlock_revokes_the_leases_of_all_readers() {
     let cluster = MemoryCluster::new(3);
-    let [(_a, one), (_b, other), (admin, writer)] = clients(&cluster);
-    let readers = [one.read().await.unwrap(), other.read().await.unwrap()];
+    let [(_a, lock_a), (_b, lock_b), (admin, writer)] = clients(&cluster);
+    let readers = [lock_a.read().await.unwrap(), lock_b.read().await.unwrap()];
     crate::admin::force_unlock(&admin, "r").await.unwrap();
     writer.try_write().await.unwrap().unwrap().unlock().await.unwrap();
     for reader in &readers {
@@ -249,14 +249,14 @@ async fn a_force_unlock_revokes_the_leases_of_all_readers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn force_takes_nothing_from_readers_that_come_while_a_node_is_silent() {
+async fn a_force_unlock_does_not_revoke_later_readers() {
     let cluster = MemoryCluster::new(3);
-    let [(_a, one), (_b, other), (admin, writer)] = clients(&cluster);
-    let forced = one.read().await.unwrap();
+    let [(_a, lock_a), (_b, lock_b), (admin, writer)] = clients(&cluster);
+    let forced = lock_a.read().await.unwrap();
     server(&cluster, 2).behave(Behaviour::Hanging);
     let force = tokio::spawn(async move { crate::admin::force_unlock(&admin, "r").await });
     pass(Duration::from_millis(10)).await;
-    let reader = other.read().await.unwrap();
+    let reader = lock_b.read().await.unwrap();
     force.await.unwrap().unwrap();
     server(&cluster, 2).thaw();
     pass(Duration::from_secs(1)).await;
@@ -268,9 +268,9 @@ async fn force_takes_nothing_from_readers_that_come_while_a_node_is_silent() {
 #[tokio::test(start_paused = true)]
 async fn a_force_unlocked_reader_is_not_renewed_at_a_node_without_its_key() {
     let cluster = MemoryCluster::new(3);
-    let [(_a, one), (admin, _)] = clients(&cluster);
+    let [(_a, lock_a), (admin, _)] = clients(&cluster);
     server(&cluster, 1).behave(Behaviour::Refusing);
-    let reader = one.read().await.unwrap();
+    let reader = lock_a.read().await.unwrap();
     server(&cluster, 1).behave(Behaviour::Granting);
     server(&cluster, 2).behave(Behaviour::Failing(NodeError::Disconnected));
     crate::admin::force_unlock(&admin, "r").await.unwrap();
@@ -280,22 +280,22 @@ async fn a_force_unlocked_reader_is_not_renewed_at_a_node_without_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_quorum_each_reading_task_ends_after_its_own_timeout() {
+async fn concurrent_reads_without_a_quorum_end_at_their_quorum_timeout() {
     let cluster = MemoryCluster::new(3);
     all_behave(&cluster, &Behaviour::Failing(NodeError::Disconnected));
     let quorum = client(&cluster);
-    let begun = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     let reads = (0..10).map(|_| {
         let lock = quorum.rw_lock("r");
         async move { lock.read().await.unwrap_err() }
     });
     let errors = join_all(reads).await;
     assert!(errors.iter().all(|error| matches!(error, Error::NoQuorum(_))), "{errors:?}");
-    assert!(begun.elapsed() < TTL + Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(start.elapsed() < TTL + Duration::from_secs(15), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reading_task_takes_over_the_queue_entry_of_the_task_before() {
+async fn a_read_takes_over_the_queue_entry_of_the_read_before_it() {
     let cluster = MemoryCluster::new(3);
     let [(_a, holder), (_b, reader), (_c, writer)] = clients(&cluster);
     let held = holder.write().await.unwrap();
@@ -314,7 +314,7 @@ async fn a_reading_task_takes_over_the_queue_entry_of_the_task_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_with_a_lost_read_lease_gets_that_error_when_it_writes() {
+async fn a_write_by_an_owner_with_a_lost_read_lease_returns_the_loss() {
     let cluster = MemoryCluster::new(3);
     let lock =
         client(&cluster).rw_lock("r").options(LockOptions::new().without_renewal()).owned_by(&Owner::new());
@@ -328,15 +328,15 @@ async fn an_owner_with_a_lost_read_lease_gets_that_error_when_it_writes() {
 #[tokio::test(start_paused = true)]
 async fn a_group_has_exclusive_and_shared_resources() {
     let cluster = MemoryCluster::new(3);
-    let (quorum, other) = (client(&cluster), client(&cluster));
-    let reader = other.rw_lock("a").read().await.unwrap();
+    let (quorum, lock_b) = (client(&cluster), client(&cluster));
+    let reader = lock_b.rw_lock("a").read().await.unwrap();
     let held = quorum.multi_lock(["b"]).and_read(["a"]).lock().await.unwrap();
     assert!(held.fencing_token() > reader.fencing_token());
-    assert!(other.red_lock("b").try_lock().await.unwrap().is_none());
-    assert!(other.rw_lock("b").try_read().await.unwrap().is_none());
-    assert!(other.rw_lock("a").try_read().await.unwrap().is_some());
+    assert!(lock_b.red_lock("b").try_lock().await.unwrap().is_none());
+    assert!(lock_b.rw_lock("b").try_read().await.unwrap().is_none());
+    assert!(lock_b.rw_lock("a").try_read().await.unwrap().is_some());
     reader.unlock().await.unwrap();
-    assert!(other.rw_lock("a").try_write().await.unwrap().is_none());
+    assert!(lock_b.rw_lock("a").try_write().await.unwrap().is_none());
     assert_eq!(server(&cluster, 0).holds("b"), Some(1));
     held.unlock().await.unwrap();
     assert_eq!(locked_nodes(&cluster), NONE);

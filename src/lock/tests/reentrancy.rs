@@ -1,4 +1,4 @@
-//! Re-entrancy, groups and closures.
+//! Locks of an owner, locks of several resources, and work under a lock.
 
 use std::{
     sync::{Arc, Mutex},
@@ -15,7 +15,7 @@ use crate::{
 const TTL: Duration = Duration::from_secs(30);
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_re_enters_with_the_same_token_and_the_last_guard_unlocks() {
+async fn an_owner_re_enters_with_the_same_token_until_its_last_guard_unlocks() {
     let cluster = MemoryCluster::new(5);
     let owner = Owner::new();
     let lock = client(&cluster).red_lock("r").owned_by(&owner);
@@ -47,7 +47,7 @@ async fn guards_of_an_owner_may_be_dropped_in_any_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_owner_and_no_owner_wait_for_it() {
+async fn a_lease_of_an_owner_excludes_other_owners_and_calls_without_an_owner() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let _held = quorum.red_lock("r").owned_by(&Owner::new()).lock().await.unwrap();
@@ -56,7 +56,7 @@ async fn another_owner_and_no_owner_wait_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn locks_in_the_scope_of_an_owner_are_its_own() {
+async fn a_lock_in_the_scope_of_an_owner_re_enters() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let owner = Owner::new();
@@ -66,7 +66,7 @@ async fn locks_in_the_scope_of_an_owner_are_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_re_entry_without_a_quorum_fails_and_leaves_the_outer_hold_as_it_was() {
+async fn a_re_entry_without_a_quorum_fails_and_keeps_the_outer_hold() {
     let cluster = MemoryCluster::new(3);
     let owner = Owner::new();
     let lock = client(&cluster).red_lock("r").owned_by(&owner);
@@ -96,7 +96,7 @@ async fn after_a_loss_calls_of_an_owner_fail_until_all_guards_are_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn re_entering_a_fixed_lease_does_not_extend_it() {
+async fn a_re_entry_does_not_extend_a_lease_without_renewal() {
     let cluster = MemoryCluster::new(3);
     let owner = Owner::new();
     let lock = client(&cluster)
@@ -113,22 +113,22 @@ async fn re_entering_a_fixed_lease_does_not_extend_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_holds_that_are_given_back_at_once_are_both_unlocked_without_a_complaint() {
+async fn two_holds_can_be_unlocked_at_the_same_time() {
     let cluster = MemoryCluster::new(3);
     let lock = client(&cluster).red_lock("r").owned_by(&Owner::new());
-    let (one, other) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
+    let (first, second) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
     all_behave(&cluster, &Behaviour::Hanging);
-    let (one, other, ()) = tokio::join!(one.unlock(), other.unlock(), async {
+    let (first, second, ()) = tokio::join!(first.unlock(), second.unlock(), async {
         pass(Duration::from_millis(5)).await;
         thaw_all(&cluster);
     });
-    assert!(one.is_ok() && other.is_ok(), "{one:?} {other:?}");
+    assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
-/// The hold was given back in time, so the guard does not report the later loss.
+/// The unlock of the hold starts before the loss, so the unlock does not report the loss.
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_is_given_back_while_the_lease_is_valid_is_no_loss() {
+async fn the_unlock_of_a_hold_before_the_loss_returns_no_error() {
     let cluster = MemoryCluster::new(3);
     let fixed = LockOptions::new().ttl(Duration::from_secs(2)).without_renewal();
     let lock = client(&cluster).red_lock("r").owned_by(&Owner::new()).options(fixed);
@@ -140,9 +140,9 @@ async fn a_hold_that_is_given_back_while_the_lease_is_valid_is_no_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_of_an_owner_whose_other_task_waits_finds_the_resource_held() {
+async fn try_lock_finds_the_resource_held_while_a_call_of_the_same_owner_waits() {
     let cluster = MemoryCluster::new(3);
-    let _stranger = client(&cluster).red_lock("r").lock().await.unwrap();
+    let _held = client(&cluster).red_lock("r").lock().await.unwrap();
     let lock = client(&cluster).red_lock("r").owned_by(&Owner::new());
     let mut waiting = Box::pin(lock.lock());
     assert!(futures::poll!(&mut waiting).is_pending());
@@ -161,11 +161,11 @@ async fn a_re_entry_ends_at_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_loses_a_lease_stops_waiting_for_the_rest() {
+async fn a_group_that_loses_a_lease_stops_waiting_for_further_leases() {
     let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
     let named = |name: &str, cluster| Quorum::builder().name(name).connect_in_memory(cluster).unwrap();
     let quorums = [named("a", &clusters[0]), named("b", &clusters[1])];
-    let _stranger = quorums[1].red_lock("r").lock().await.unwrap();
+    let _held = quorums[1].red_lock("r").lock().await.unwrap();
     let group = crate::MultiLock::across(quorums.iter().map(|quorum| quorum.red_lock("r")));
     let start = tokio::time::Instant::now();
     let (outcome, ()) = tokio::join!(group.lock(), async {
@@ -177,7 +177,7 @@ async fn a_group_that_loses_a_lease_stops_waiting_for_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_clients_of_one_quorum_make_no_group() {
+async fn locks_of_two_clients_of_one_quorum_are_refused_as_a_group() {
     let cluster = MemoryCluster::new(3);
     let locks = [client(&cluster).red_lock("a"), client(&cluster).red_lock("b")];
     let outcome = crate::MultiLock::across(locks).try_lock().await;
@@ -190,25 +190,25 @@ async fn a_group_is_locked_as_a_whole_or_not_at_all() {
     let quorum = client(&cluster);
     let other = client(&cluster).red_lock("b").lock().await.unwrap();
     assert!(quorum.multi_lock(["a", "b", "c"]).try_lock().await.unwrap().is_none());
-    assert!(quorum.red_lock("a").try_lock().await.unwrap().is_some(), "nothing of the group is left");
+    assert!(quorum.red_lock("a").try_lock().await.unwrap().is_some(), "a key of the group is left");
     other.unlock().await.unwrap();
-    // Until then, a newcomer lets the clients go first that were refused.
+    // Until the yield mark expires, a newcomer yields to the clients that were refused.
     pass(Duration::from_millis(200)).await;
     let group = quorum.multi_lock(["c", "a", "b"]).lock().await.unwrap();
     assert_eq!(group.resources().len(), 3);
     assert_eq!(server(&cluster, 0).locks().len(), 3);
-    let lock_entries = server(&cluster, 0)
+    let lock_operations = server(&cluster, 0)
         .take_log()
         .iter()
         .filter(|operation| matches!(operation, Operation::Lock(_)))
         .count();
-    assert_eq!(lock_entries, 4, "one for a group");
+    assert_eq!(lock_operations, 4, "a group takes one operation");
     group.unlock().await.unwrap();
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_cannot_be_one_is_refused() {
+async fn a_group_without_resources_or_with_duplicates_is_refused() {
     let quorum = client(&MemoryCluster::new(3));
     let empty = quorum.multi_lock::<&str>([]).lock().await;
     assert_eq!(empty.unwrap_err().to_string(), "group: no resources: name at least one");
@@ -217,7 +217,7 @@ async fn a_group_that_cannot_be_one_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_over_quorums_is_lost_and_unlocked_as_a_whole() {
+async fn a_group_across_quorums_is_lost_and_unlocked_as_a_whole() {
     let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
     let named = |name: &str, cluster| Quorum::builder().name(name).connect_in_memory(cluster).unwrap();
     let quorums = [named("eu", &clusters[0]), named("us", &clusters[1])];
@@ -231,11 +231,11 @@ async fn a_group_over_quorums_is_lost_and_unlocked_as_a_whole() {
     drop(group);
     assert_eq!(locked_nodes(&clusters[0]), NONE);
     assert!(matches!(crate::MultiLock::across(locks()).try_lock().await, Err(Error::NoQuorum(_))));
-    assert_eq!(locked_nodes(&clusters[0]), NONE, "what was had of the other quorum is given back");
+    assert_eq!(locked_nodes(&clusters[0]), NONE, "the lease at the first quorum is left");
 }
 
 #[tokio::test(start_paused = true)]
-async fn transfers_between_overlapping_pairs_keep_the_sum_and_none_starves() {
+async fn transfers_under_overlapping_groups_keep_the_sum_and_all_end() {
     const ACCOUNTS: usize = 8;
     let cluster = MemoryCluster::new(5);
     let accounts = Arc::new(Mutex::new([100_i64; ACCOUNTS]));
@@ -270,9 +270,10 @@ async fn transfers_between_overlapping_pairs_keep_the_sum_and_none_starves() {
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
-/// An unlock without a quorum is no error: the work was protected, and the unlock goes on in the background.
+/// An unlock without a quorum is no error of `run`: the lock protected the work, and the unlock
+/// continues in the background.
 #[tokio::test(start_paused = true)]
-async fn a_closure_runs_under_the_lock_and_returns_its_value_though_no_node_confirms_the_unlock() {
+async fn run_returns_the_value_even_if_no_node_confirms_the_unlock() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let lock = quorum.red_lock("r");
@@ -280,7 +281,7 @@ async fn a_closure_runs_under_the_lock_and_returns_its_value_though_no_node_conf
     let task = tokio::spawn(async move {
         lock.run(async |guard| {
             pass(TTL * 3).await;
-            assert!(guard.is_valid(), "renewed meanwhile");
+            assert!(guard.is_valid(), "the lease was not renewed");
             all_behave(&nodes, &Behaviour::Hanging);
             guard.fencing_token()
         })
@@ -292,18 +293,19 @@ async fn a_closure_runs_under_the_lock_and_returns_its_value_though_no_node_conf
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_kept_for_longer_than_its_closure_is_not_valid() {
+async fn a_lease_is_not_valid_after_the_end_of_run() {
     let cluster = MemoryCluster::new(3);
     let lease = client(&cluster).red_lock("r").run(async |guard| guard.lease()).await.unwrap();
-    let Err(Error::LeaseLost(lost)) = lease.ensure() else { panic!("still valid") };
+    let Err(Error::LeaseLost(lost)) = lease.ensure() else { panic!("the lease is still valid") };
     assert_eq!(lost.reason, LossReason::Unlocked);
     assert_eq!(lease.lost().await.reason, LossReason::Unlocked);
     assert_eq!(lease.remaining(), Duration::ZERO);
 }
 
-/// Without an `await`, nothing can stop the closure: its value may have met another holder, and is dropped.
+/// A closure without a pending `await` cannot be stopped. The closure may have run while another
+/// client had the lock, so its value is dropped.
 #[tokio::test(start_paused = true)]
-async fn the_value_of_a_closure_that_outlasts_its_lease_is_dropped() {
+async fn run_drops_the_value_of_a_closure_that_outlasts_the_lease() {
     let cluster = MemoryCluster::new(3);
     let fixed = LockOptions::new().ttl(TTL).without_renewal();
     let outcome = client(&cluster)
@@ -315,9 +317,9 @@ async fn the_value_of_a_closure_that_outlasts_its_lease_is_dropped() {
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
-/// The lease is over when the work is done, and no timer has run since: the clock decides.
+/// The lease ends during the last poll of the work, before any timer can run.
 #[tokio::test(start_paused = true)]
-async fn work_that_blocks_its_thread_past_the_end_of_the_lease_returns_no_value() {
+async fn work_that_ends_after_the_lease_returns_no_value() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").lock().await.unwrap();
     let lease = guard.lease();
@@ -329,25 +331,26 @@ async fn work_that_blocks_its_thread_past_the_end_of_the_lease_returns_no_value(
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_runs_while_the_lease_is_valid_and_is_dropped_at_the_loss() {
+async fn while_valid_runs_work_and_drops_the_work_at_the_loss() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     assert_eq!(guard.while_valid(async { 7 }).await, Ok(7));
     all_behave(&cluster, &Behaviour::Hanging);
-    let dropped = Arc::new(());
-    let held = Arc::clone(&dropped);
+    let captured = Arc::new(());
+    let inside = Arc::clone(&captured);
     let work = async move {
-        let _held = held;
+        let _inside = inside;
         std::future::pending::<()>().await;
     };
     let outcome = guard.while_valid(work).await;
     assert!(matches!(outcome, Err(Error::LeaseLost(_))), "{outcome:?}");
-    assert_eq!(Arc::strong_count(&dropped), 1);
+    assert_eq!(Arc::strong_count(&captured), 1);
 }
 
-/// Also where the thread was blocked at the end of the lease, so that the work could go on at the moment of the loss.
+/// The thread is blocked at the end of the lease, so the timers of the work and of the loss are due
+/// at the same time.
 #[tokio::test(start_paused = true)]
-async fn work_takes_no_step_after_the_end_of_the_lease() {
+async fn work_is_not_polled_after_the_end_of_the_lease() {
     let cluster = MemoryCluster::new(3);
     let fixed = LockOptions::new().ttl(Duration::from_secs(2)).without_renewal();
     let guard = client(&cluster).red_lock("r").options(fixed).lock().await.unwrap();
@@ -365,7 +368,7 @@ async fn work_takes_no_step_after_the_end_of_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn locks_of_one_client_with_different_options_make_no_group() {
+async fn locks_of_one_client_with_different_options_are_refused_as_a_group() {
     let quorum = client(&MemoryCluster::new(3));
     let slow = quorum.red_lock("b").options(LockOptions::new().ttl(2 * TTL));
     let outcome = crate::MultiLock::across([quorum.red_lock("a"), slow]).lock().await;
@@ -375,7 +378,7 @@ async fn locks_of_one_client_with_different_options_make_no_group() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closure_is_stopped_when_the_lease_is_lost() {
+async fn run_drops_the_closure_when_the_lease_is_lost() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let start = tokio::time::Instant::now();
@@ -392,7 +395,7 @@ async fn a_closure_is_stopped_when_the_lease_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closure_that_panics_unlocks() {
+async fn run_unlocks_if_the_closure_panics() {
     let cluster = MemoryCluster::new(3);
     let lock = client(&cluster).red_lock("r");
     let task = tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The replies and the remaining keys of an unlock, if nodes answer with errors.
+//! The tombstones and the replies of unlocks if nodes answer with errors.
 
 use std::time::Duration;
 
@@ -9,13 +9,14 @@ use crate::{
     node::{Operation, Tombstone, memory::Behaviour},
 };
 
-/// As a proxy says it that may have passed the call on all the same, or that garbles the answer.
-fn errors_that_are_no_answer() -> [NodeError; 2] {
+/// Errors after which the node may still execute the request: from a proxy that may have forwarded
+/// the request, and from an answer that cannot be parsed.
+fn inconclusive_errors() -> [NodeError; 2] {
     [NodeError::CallFailed("ERR upstream failure".into()), NodeError::Protocol("half an answer".into())]
 }
 
-/// Returns the tombstones of the unlocks at a node.
-fn left(cluster: &MemoryCluster, node: usize) -> Vec<Tombstone> {
+/// Returns the tombstone settings of the unlocks that a node has received.
+fn tombstones(cluster: &MemoryCluster, node: usize) -> Vec<Tombstone> {
     let unlocks = server(cluster, node).take_log().into_iter().filter_map(|entry| match entry {
         Operation::Unlock(unlock) => Some(unlock.tombstone),
         _ => None,
@@ -24,35 +25,35 @@ fn left(cluster: &MemoryCluster, node: usize) -> Vec<Tombstone> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_rollback_of_a_lock_that_a_proxy_may_deliver_yet_leaves_a_tombstone() {
-    for node_error in errors_that_are_no_answer() {
+async fn a_rollback_leaves_a_tombstone_if_a_proxy_may_still_deliver_the_lock() {
+    for node_error in inconclusive_errors() {
         let cluster = MemoryCluster::new(4);
         server(&cluster, 1).behave(Behaviour::Failing(NodeError::OutOfMemory));
-        // The last answer that the attempt receives, which decides its loss.
+        // Node 2 gives the last answer, which decides the failure of the attempt.
         server(&cluster, 2).behave(Behaviour::Failing(node_error.clone()));
         drop(client(&cluster).red_lock("r").try_lock().await.unwrap_err());
-        assert_eq!(left(&cluster, 2), [Tombstone::IfMissing], "{node_error}");
+        assert_eq!(tombstones(&cluster, 2), [Tombstone::IfMissing], "{node_error}");
         for node in [0, 1] {
-            assert_eq!(left(&cluster, node), [Tombstone::Never], "the node itself has answered");
+            assert_eq!(tombstones(&cluster, node), [Tombstone::Never], "node {node} itself has answered");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_unlock_of_a_lease_leaves_a_tombstone_where_a_proxy_may_deliver_its_lock_yet() {
-    for node_error in errors_that_are_no_answer() {
+async fn an_unlock_leaves_a_tombstone_if_a_proxy_may_still_deliver_the_lock() {
+    for node_error in inconclusive_errors() {
         let cluster = MemoryCluster::new(3);
         server(&cluster, 0).behave(Behaviour::Failing(node_error.clone()));
         let guard = client(&cluster).red_lock("r").lock().await.unwrap();
         guard.unlock().await.unwrap();
-        assert_eq!(left(&cluster, 0), [Tombstone::IfMissing], "{node_error}");
-        assert_eq!(left(&cluster, 1), [Tombstone::Never]);
+        assert_eq!(tombstones(&cluster, 0), [Tombstone::IfMissing], "{node_error}");
+        assert_eq!(tombstones(&cluster, 1), [Tombstone::Never]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_unlock_of_a_lease_leaves_a_tombstone_where_a_proxy_may_deliver_its_renewal_yet() {
-    for node_error in errors_that_are_no_answer() {
+async fn an_unlock_leaves_a_tombstone_if_a_proxy_may_still_deliver_a_renewal() {
+    for node_error in inconclusive_errors() {
         let cluster = MemoryCluster::new(3);
         let guard = client(&cluster)
             .red_lock("r")
@@ -64,12 +65,12 @@ async fn the_unlock_of_a_lease_leaves_a_tombstone_where_a_proxy_may_deliver_its_
         guard.renew().await.unwrap();
         all_behave(&cluster, &Behaviour::Granting);
         guard.unlock().await.unwrap();
-        assert_eq!(left(&cluster, 0), [Tombstone::Always], "{node_error}");
+        assert_eq!(tombstones(&cluster, 0), [Tombstone::Always], "{node_error}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unlock_that_no_quorum_confirms_shows_the_answer_of_each_node() {
+async fn an_unlock_without_a_quorum_returns_the_reply_of_each_node() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").lock().await.unwrap();
     server(&cluster, 0)

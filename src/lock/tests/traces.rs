@@ -1,4 +1,4 @@
-//! The spans and events in the traces.
+//! The spans and events that calls and leases trace.
 
 use std::{
     collections::BTreeMap,
@@ -34,9 +34,10 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// With fewer than two subscribers in the process, the first thread that reaches a callsite decides
-/// for all whether it is of interest, and the threads of other tests have no subscriber.
-static OTHERS: LazyLock<[Dispatch; 2]> =
+/// Two subscribers that stay registered. With fewer than two subscribers in the process, `tracing`
+/// caches the interest of the first thread that reaches a callsite for all threads. The threads of
+/// other tests have no subscriber, so they would disable the callsite.
+static REGISTERED_SUBSCRIBERS: LazyLock<[Dispatch; 2]> =
     LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Registry::default().with(Collector::default()))));
 
 #[derive(Clone, Debug, Default)]
@@ -48,11 +49,12 @@ impl Visit for Fields {
     }
 }
 
+/// An event of this crate.
 #[derive(Clone, Debug)]
-struct Traced {
+struct TracedEvent {
     level: Level,
     fields: Fields,
-    /// The spans that it is inside of, outermost first.
+    /// The spans around the event, outermost first.
     spans: Vec<Span>,
 }
 
@@ -64,36 +66,39 @@ struct Span {
     resource: Option<String>,
 }
 
-/// The fields of the span of a call, for the call and its lease.
+/// The fields of a call's span that name the mode of the call and its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Named {
+struct CallFields {
     mode: Option<String>,
     owner: Option<String>,
     token: Option<String>,
 }
 
-impl Traced {
+impl TracedEvent {
     fn field(&self, name: &str) -> &str {
         self.fields.0.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
     }
 
-    /// Whatever is about a lease names it whole.
-    fn names_lease(&self, resource: &str, owner: &str, token: &str) {
+    /// Checks that the event has the resource, the id and the token of a lease.
+    fn assert_names_lease(&self, resource: &str, owner: &str, token: &str) {
         assert_eq!((self.field("resource"), self.field("id"), self.field("token")), (resource, owner, token));
     }
 
-    fn names(&self, guard: &LockGuard) {
+    /// Checks that the event has the resource and the id of the guard's lease.
+    fn assert_names(&self, guard: &LockGuard) {
         assert_eq!(self.field("resource"), guard.resources()[0].to_string());
         assert_eq!(self.field("id"), guard.id().to_string());
     }
 }
 
-/// Keeps everything that this crate traces, at every level.
+/// A layer that records the events of this crate at every level, the ended spans of calls, and the
+/// ended spans of leases.
 #[derive(Clone, Debug, Default)]
-struct Collector(Arc<Mutex<Vec<Traced>>>, Arc<Mutex<Vec<Named>>>, Arc<Mutex<Vec<Fields>>>);
+struct Collector(Arc<Mutex<Vec<TracedEvent>>>, Arc<Mutex<Vec<CallFields>>>, Arc<Mutex<Vec<Fields>>>);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
-    /// Never "always": that would be true for threads without a subscriber, too.
+    /// Returns `sometimes`, since `always` would also enable the callsite for threads without a
+    /// subscriber.
     fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
         Interest::sometimes()
     }
@@ -101,17 +106,18 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
     fn on_new_span(&self, attributes: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        context.span(id).expect("it is new").extensions_mut().insert(fields);
+        context.span(id).expect("the span is new").extensions_mut().insert(fields);
     }
 
     fn on_record(&self, id: &span::Id, values: &span::Record<'_>, context: Context<'_, S>) {
-        if let Some(fields) = context.span(id).expect("it is there").extensions_mut().get_mut::<Fields>() {
+        if let Some(fields) = context.span(id).expect("the span exists").extensions_mut().get_mut::<Fields>()
+        {
             values.record(fields);
         }
     }
 
     fn on_close(&self, id: span::Id, context: Context<'_, S>) {
-        let span = context.span(&id).expect("it is there");
+        let span = context.span(&id).expect("the span exists");
         let extensions = span.extensions();
         let Some(Fields(fields)) = extensions.get::<Fields>() else { return };
         if span.name() == "redquorum::lease" {
@@ -119,12 +125,12 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
             return;
         }
         let [mode, owner, token] = ["mode", "id", "token"].map(|name| fields.get(name).cloned());
-        mutex::lock(&self.1).push(Named { mode, owner, token });
+        mutex::lock(&self.1).push(CallFields { mode, owner, token });
     }
 
     fn on_follows_from(&self, id: &span::Id, follows: &span::Id, context: Context<'_, S>) {
-        let follows = context.span(follows).expect("it is there").name();
-        let span = context.span(id).expect("it is there");
+        let follows = context.span(follows).expect("the span exists").name();
+        let span = context.span(id).expect("the span exists");
         if let Some(fields) = span.extensions_mut().get_mut::<Fields>() {
             fields.0.insert("follows", follows.to_owned());
         }
@@ -143,12 +149,12 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
             level: *span.metadata().level(),
             resource: span.extensions().get::<Fields>().and_then(|fields| fields.0.get("resource").cloned()),
         });
-        let traced = Traced { level: *event.metadata().level(), fields, spans: spans.collect() };
+        let traced = TracedEvent { level: *event.metadata().level(), fields, spans: spans.collect() };
         mutex::lock(&self.0).push(traced);
     }
 }
 
-/// The spans and events of this thread.
+/// The spans and events that this thread has traced since `begin`.
 pub(crate) struct Traces {
     collector: Collector,
     _default: DefaultGuard,
@@ -156,75 +162,76 @@ pub(crate) struct Traces {
 
 impl Traces {
     pub(crate) fn begin() -> Self {
-        LazyLock::force(&OTHERS);
+        LazyLock::force(&REGISTERED_SUBSCRIBERS);
         let collector = Collector::default();
         let subscriber = Registry::default().with(collector.clone());
         Self { collector, _default: tracing::subscriber::set_default(subscriber) }
     }
 
-    fn all(&self) -> Vec<Traced> {
+    fn events(&self) -> Vec<TracedEvent> {
         mutex::lock(&self.collector.0).clone()
     }
 
-    /// All of one message, in order.
-    fn of(&self, message: &str) -> Vec<Traced> {
-        self.all().into_iter().filter(|traced| traced.field("message") == message).collect()
+    /// Returns the events with this message, in order.
+    fn with_message(&self, message: &str) -> Vec<TracedEvent> {
+        self.events().into_iter().filter(|traced| traced.field("message") == message).collect()
     }
 
-    /// The only one of this message.
-    fn one(&self, message: &str) -> Traced {
-        let mut traced = self.of(message);
-        assert_eq!(traced.len(), 1, "{message}: {:?}", self.all());
+    /// Returns the only event with this message.
+    fn only(&self, message: &str) -> TracedEvent {
+        let mut traced = self.with_message(message);
+        assert_eq!(traced.len(), 1, "{message}: {:?}", self.events());
         traced.remove(0)
     }
 
-    /// Returns the lease fields of each ended call.
-    fn named(&self) -> Vec<Named> {
+    /// Returns the fields of the spans of ended calls, in order.
+    fn ended_calls(&self) -> Vec<CallFields> {
         mutex::lock(&self.collector.1).clone()
     }
 
-    /// The fields of the spans of leases that have ended, in order.
+    /// Returns the fields of the spans of ended leases, in order.
     fn ended_leases(&self) -> Vec<Fields> {
         mutex::lock(&self.collector.2).clone()
     }
 
-    /// The messages of the warnings, in order.
+    /// Returns the messages of warnings and errors, in order.
     pub(crate) fn warned(&self) -> Vec<String> {
         self.warnings().iter().map(|traced| traced.field("message").to_owned()).collect()
     }
 
-    fn warnings(&self) -> Vec<Traced> {
-        self.all().into_iter().filter(|traced| traced.level <= Level::WARN).collect()
+    /// Returns the events of the levels warning and error, in order.
+    fn warnings(&self) -> Vec<TracedEvent> {
+        self.events().into_iter().filter(|traced| traced.level <= Level::WARN).collect()
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_traces_its_votes_and_its_win() {
+async fn a_lock_call_traces_its_votes_and_its_lease() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").lock().await.unwrap();
-    let votes = traces.of("vote");
-    assert!(votes.len() >= 3, "a quorum decides: {votes:?}");
+    let votes = traces.with_message("vote");
+    assert!(votes.len() >= 3, "fewer votes than a quorum: {votes:?}");
     for vote in &votes {
         assert_eq!(vote.level, Level::TRACE);
-        vote.names(&guard);
+        vote.assert_names(&guard);
         assert_eq!(vote.field("operation"), "Lock");
         assert!(vote.field("answer").starts_with("Granted"), "{vote:?}");
     }
     let mut nodes: Vec<_> = votes.iter().map(|vote| vote.field("node").to_owned()).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    assert_eq!(nodes.len(), votes.len(), "each node votes once");
-    let acquired = traces.one("acquired");
+    assert_eq!(nodes.len(), votes.len(), "a node has voted twice");
+    let acquired = traces.only("acquired");
     assert_eq!(acquired.level, Level::DEBUG);
-    acquired.names(&guard);
+    acquired.assert_names(&guard);
     assert_eq!(acquired.field("token"), guard.fencing_token().to_string());
-    assert!(traces.of("rollback").is_empty() && traces.of("failed").is_empty());
+    assert!(traces.with_message("rollback").is_empty() && traces.with_message("failed").is_empty());
     assert!(traces.warnings().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_attempt_traces_the_vote_of_every_node_and_its_rollback() {
+async fn a_failed_attempt_traces_the_vote_of_each_node_and_the_rollback() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(5);
     server(&cluster, 1).behave(Behaviour::Refusing);
@@ -232,7 +239,7 @@ async fn a_lost_attempt_traces_the_vote_of_every_node_and_its_rollback() {
     server(&cluster, 3).behave(Behaviour::Failing(NodeError::OutOfMemory));
     server(&cluster, 4).behave(Behaviour::Hanging);
     drop(client(&cluster).red_lock("r").try_lock().await.unwrap_err());
-    let (failed, rollback) = (traces.one("failed"), traces.one("rollback"));
+    let (failed, rollback) = (traces.only("failed"), traces.only("rollback"));
     for traced in [&failed, &rollback] {
         assert_eq!(traced.level, Level::DEBUG);
         assert_eq!(traced.field("resource"), "r");
@@ -247,22 +254,22 @@ async fn a_lost_attempt_traces_the_vote_of_every_node_and_its_rollback() {
     assert_eq!(votes[3], format!("memory:3: {}", NodeError::OutOfMemory));
     assert!(votes[4].starts_with("memory:4: ") && !votes[4].ends_with("done"), "{votes:?}");
     assert!(!rollback.field("nodes").is_empty());
-    assert!(traces.of("acquired").is_empty());
+    assert!(traces.with_message("acquired").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_renewal_by_the_watchdog_is_traced_with_its_outcome() {
+async fn renewals_by_the_watchdog_are_traced_with_their_outcome() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     pass(TTL / 2).await;
-    let renewal = traces.one("renewal");
+    let renewal = traces.only("renewal");
     assert_eq!(renewal.level, Level::DEBUG);
-    renewal.names(&guard);
+    renewal.assert_names(&guard);
     assert_eq!(renewal.field("outcome"), "Renewed");
     all_behave(&cluster, &Behaviour::Failing(NodeError::ReadOnly));
     pass(TTL / 6 + Duration::from_millis(100)).await;
-    let renewals = traces.of("renewal");
+    let renewals = traces.with_message("renewal");
     assert_eq!(renewals.len(), 2, "{renewals:?}");
     assert_eq!(renewals[1].field("outcome"), "Failed");
     assert!(traces.warnings().is_empty(), "the lease is still held");
@@ -273,47 +280,47 @@ async fn a_renewal_on_request_is_traced_with_its_outcome() {
     let traces = Traces::begin();
     let guard = client(&MemoryCluster::new(3)).red_lock("r").lock().await.unwrap();
     guard.renew().await.unwrap();
-    let renewal = traces.one("renewal on request");
+    let renewal = traces.only("renewal on request");
     assert_eq!(renewal.level, Level::DEBUG);
-    renewal.names(&guard);
+    renewal.assert_names(&guard);
     assert!(renewal.field("outcome").contains("Renewed"), "{renewal:?}");
 }
 
-/// That `guard`'s lease was lost for this reason is the only warning.
-fn warned_of_loss(traces: &Traces, guard: &LockGuard, reason: LossReason) {
+/// Checks that the only warning is the loss of the guard's lease for this reason.
+fn assert_warned_of_loss(traces: &Traces, guard: &LockGuard, reason: LossReason) {
     assert_eq!(traces.warnings().len(), 1, "{:?}", traces.warnings());
-    let lost = traces.one("lease lost");
+    let lost = traces.only("lease lost");
     assert_eq!(lost.level, Level::WARN);
-    lost.names(guard);
+    lost.assert_names(guard);
     assert_eq!(lost.field("token"), guard.fencing_token().to_string());
     assert_eq!(lost.field("reason"), reason.to_string());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_expires_is_warned_of_once() {
+async fn the_expiry_of_a_lease_causes_one_warning() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
     let guard = lease_without_renewal(&cluster, TTL).await;
     assert_eq!(guard.lost().await.reason, LossReason::Expired);
     pass(TTL).await;
-    warned_of_loss(&traces, &guard, LossReason::Expired);
+    assert_warned_of_loss(&traces, &guard, LossReason::Expired);
     drop(guard);
-    assert_eq!(traces.warnings().len(), 1, "its guard has nothing to add");
+    assert_eq!(traces.warnings().len(), 1, "the drop of the guard causes another warning");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_taken_away_is_warned_of_once() {
+async fn the_revocation_of_a_lease_causes_one_warning() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     all_behave(&cluster, &Behaviour::Refusing);
     assert_eq!(guard.lost().await.reason, LossReason::Revoked);
     pass(TTL).await;
-    warned_of_loss(&traces, &guard, LossReason::Revoked);
+    assert_warned_of_loss(&traces, &guard, LossReason::Revoked);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_held_for_too_long_is_warned_of_once() {
+async fn the_hold_limit_of_a_lease_causes_one_warning() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster)
@@ -324,21 +331,21 @@ async fn a_lease_that_is_held_for_too_long_is_warned_of_once() {
         .unwrap();
     assert_eq!(guard.lost().await.reason, LossReason::HoldLimit);
     pass(TTL).await;
-    warned_of_loss(&traces, &guard, LossReason::HoldLimit);
+    assert_warned_of_loss(&traces, &guard, LossReason::HoldLimit);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_a_shutdown_ends_is_warned_of_once() {
+async fn a_shutdown_causes_one_warning_for_a_held_lease() {
     let traces = Traces::begin();
     let quorum = client(&MemoryCluster::new(3));
     let guard = quorum.red_lock("r").lock().await.unwrap();
     quorum.shutdown().await;
-    warned_of_loss(&traces, &guard, LossReason::Closed(ClosedReason::ShutDown));
+    assert_warned_of_loss(&traces, &guard, LossReason::Closed(ClosedReason::ShutDown));
 }
 
-/// At least so many nodes, by their addresses.
-fn names_nodes(confirmed: &str, least: usize) {
-    assert!(confirmed.matches(": done").count() >= least, "{confirmed}");
+/// Checks that at least `least` nodes are listed as done.
+fn assert_confirmed(replies: &str, least: usize) {
+    assert!(replies.matches(": done").count() >= least, "{replies}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -347,10 +354,10 @@ async fn an_unlock_is_traced_with_the_nodes_that_confirmed() {
     let guard = client(&MemoryCluster::new(3)).red_lock("r").lock().await.unwrap();
     let owner = guard.id().to_string();
     guard.unlock().await.unwrap();
-    let unlock = traces.one("unlock");
+    let unlock = traces.only("unlock");
     assert_eq!(unlock.level, Level::DEBUG);
     assert_eq!((unlock.field("resource"), unlock.field("id")), ("r", &*owner));
-    names_nodes(unlock.field("replies"), 2);
+    assert_confirmed(unlock.field("replies"), 2);
     assert!(traces.warnings().is_empty());
 }
 
@@ -372,24 +379,25 @@ async fn events_of_a_lease_have_its_resource_id_and_token() {
             "unlock"
         };
         for message in ["acquired", "renewal on request", "renewal", end] {
-            let traced = traces.of(message).pop().unwrap_or_else(|| panic!("no {message}"));
-            traced.names_lease("r", &owner, &token);
+            let traced = traces.with_message(message).pop().unwrap_or_else(|| panic!("no {message}"));
+            traced.assert_names_lease("r", &owner, &token);
         }
-        let named = Named { mode: Some("Exclusive".to_owned()), owner: Some(owner), token: Some(token) };
-        assert_eq!(traces.named().last(), Some(&named), "the span of the call says it, too");
+        let named = CallFields { mode: Some("Exclusive".to_owned()), owner: Some(owner), token: Some(token) };
+        assert_eq!(traces.ended_calls().last(), Some(&named), "the span of the call lacks the lease");
     }
     let held = quorum.red_lock("r").try_lock().await.unwrap().unwrap();
-    assert_eq!(traces.named().last().unwrap().owner, Some(held.id().to_string()));
+    assert_eq!(traces.ended_calls().last().unwrap().owner, Some(held.id().to_string()));
     assert!(client(&cluster).red_lock("r").try_lock().await.unwrap().is_none());
     assert!(client(&cluster).rw_lock("r").try_read().await.unwrap().is_none());
-    let named = Named { mode: Some("Shared".to_owned()), owner: None, token: None };
-    assert_eq!(traces.named().last(), Some(&named), "nothing was won");
+    let named = CallFields { mode: Some("Shared".to_owned()), owner: None, token: None };
+    assert_eq!(traces.ended_calls().last(), Some(&named), "the span of a call without a lease names a lease");
     let (owner, token) = (held.id().to_string(), held.fencing_token().to_string());
     quorum.shutdown().await;
-    traces.one("lease lost").names_lease("r", &owner, &token);
+    traces.only("lease lost").assert_names_lease("r", &owner, &token);
 }
 
-/// The span has no parent, which would be open for as long as the lease: it follows from the caller's span.
+/// The span of a lease follows from the span of the lock call. A parent span would stay open as
+/// long as the lease.
 #[tokio::test(start_paused = true)]
 async fn a_lease_has_one_span_from_its_grant_to_its_end() {
     let traces = Traces::begin();
@@ -411,32 +419,32 @@ async fn a_lease_has_one_span_from_its_grant_to_its_end() {
     lost.lost().await;
     let ended = traces.ended_leases();
     assert_eq!(ended[1].0.get("loss").map(String::as_str), Some("its validity ended"));
-    let warning = traces.one("lease lost");
+    let warning = traces.only("lease lost");
     assert_eq!(warning.spans[0].name, "redquorum::lease");
     assert_eq!(warning.spans[0].level, Level::INFO);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_force_unlock_is_logged_as_a_warning() {
+async fn a_force_unlock_is_traced_as_a_warning() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
     let _guard = client(&cluster).red_lock("r").lock().await.unwrap();
     crate::admin::force_unlock(&client(&cluster), "r").await.unwrap();
-    let forced = traces.one("force-unlocked");
+    let forced = traces.only("force-unlocked");
     assert_eq!(forced.level, Level::WARN);
     assert_eq!(forced.field("resource"), "r");
-    names_nodes(forced.field("replies"), 3);
+    assert_confirmed(forced.field("replies"), 3);
 }
 
-/// Returns the events of attempts.
-fn of_attempts(traces: &Traces) -> Vec<Traced> {
+/// Returns the events of attempts, in order.
+fn attempt_events(traces: &Traces) -> Vec<TracedEvent> {
     let messages = ["vote", "acquired", "failed", "rollback"];
-    traces.all().into_iter().filter(|traced| messages.contains(&traced.field("message"))).collect()
+    traces.events().into_iter().filter(|traced| messages.contains(&traced.field("message"))).collect()
 }
 
-/// All of it is inside of one and the same span.
-fn inside_of_one(span: &str, traced: &[Traced]) {
-    let first = &traced.first().expect("something was attempted").spans;
+/// Checks that all events are in the same span of this name, with the resource `r`.
+fn assert_in_one_span(span: &str, traced: &[TracedEvent]) {
+    let first = &traced.first().expect("no event").spans;
     assert_eq!(first.len(), 1, "{first:?}");
     assert_eq!((first[0].name, first[0].level), (span, Level::DEBUG));
     assert_eq!(first[0].resource.as_deref(), Some("r"));
@@ -446,7 +454,7 @@ fn inside_of_one(span: &str, traced: &[Traced]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_attempts_of_one_lock_call_are_inside_of_one_span_with_the_resource() {
+async fn all_attempts_of_a_lock_call_are_in_one_span_with_the_resource() {
     let cluster = MemoryCluster::new(3);
     let holder = client(&cluster).red_lock("r").lock().await.unwrap();
     let traces = Traces::begin();
@@ -457,10 +465,10 @@ async fn all_attempts_of_one_lock_call_are_inside_of_one_span_with_the_resource(
     };
     let (guard, unlocked) = tokio::join!(waiting.lock(), unlock);
     unlocked.unwrap();
-    assert!(!traces.of("failed").is_empty(), "the first attempt fails");
-    traces.one("acquired").names(&guard.unwrap());
-    inside_of_one("lock", &of_attempts(&traces));
-    assert_eq!(traces.one("unlock").spans, [], "that was another's");
+    assert!(!traces.with_message("failed").is_empty(), "the first attempt did not fail");
+    traces.only("acquired").assert_names(&guard.unwrap());
+    assert_in_one_span("lock", &attempt_events(&traces));
+    assert_eq!(traces.only("unlock").spans, [], "the unlock by the holder is outside of the span");
 }
 
 #[tokio::test(start_paused = true)]
@@ -469,37 +477,37 @@ async fn each_lock_call_has_a_span_of_its_own() {
     let quorum = client(&MemoryCluster::new(3));
     let lock = quorum.red_lock("r");
     lock.lock().await.unwrap().unlock().await.unwrap();
-    let first = of_attempts(&traces);
+    let first = attempt_events(&traces);
     lock.try_lock_for(TTL).await.unwrap().unwrap().unlock().await.unwrap();
-    let second = of_attempts(&traces).split_off(first.len());
-    inside_of_one("lock", &first);
-    inside_of_one("lock", &second);
+    let second = attempt_events(&traces).split_off(first.len());
+    assert_in_one_span("lock", &first);
+    assert_in_one_span("lock", &second);
     assert_ne!(first[0].spans[0].id, second[0].spans[0].id);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_attempt_of_try_lock_is_inside_of_its_span() {
+async fn the_attempt_of_try_lock_is_in_the_span_of_the_call() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
     all_behave(&cluster, &Behaviour::Refusing);
     assert!(client(&cluster).red_lock("r").try_lock().await.unwrap().is_none());
-    let attempt = of_attempts(&traces);
-    assert!(!traces.of("failed").is_empty() && !traces.of("rollback").is_empty());
-    inside_of_one("try_lock", &attempt);
+    let attempt = attempt_events(&traces);
+    assert!(!traces.with_message("failed").is_empty() && !traces.with_message("rollback").is_empty());
+    assert_in_one_span("try_lock", &attempt);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_call_that_is_dropped_traces_its_rollback_inside_of_its_span() {
+async fn the_rollback_of_a_dropped_lock_call_is_in_the_span_of_the_call() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
     all_behave(&cluster, &Behaviour::Hanging);
     let lock = client(&cluster).red_lock("r");
     assert!(lock.lock().now_or_never().is_none());
-    inside_of_one("lock", &[traces.one("rollback")]);
+    assert_in_one_span("lock", &[traces.only("rollback")]);
 }
 
-/// Everything that traces anything in the life of a lock.
-async fn trace_something_of_each_level() {
+/// Makes calls that trace events at every level.
+async fn trace_every_level() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
@@ -511,11 +519,12 @@ async fn trace_something_of_each_level() {
     quorum.shutdown().await;
 }
 
-/// Wants nothing, and counts what it gets all the same.
+/// A subscriber that disables every callsite, and counts the events and spans that it receives
+/// nevertheless.
 #[derive(Clone, Default)]
-struct Off(Arc<AtomicUsize>);
+struct DisabledSubscriber(Arc<AtomicUsize>);
 
-impl Subscriber for Off {
+impl Subscriber for DisabledSubscriber {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         false
     }
@@ -535,21 +544,21 @@ impl Subscriber for Off {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// `tracing` formats the values of an event on their way to a subscriber: what is never handed over
-/// is not formatted.
+/// `tracing` formats the values of an event when a subscriber records the event, so nothing is
+/// formatted without that.
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_that_wants_nothing_is_handed_no_event_and_no_span() {
-    LazyLock::force(&OTHERS);
-    let off = Off::default();
-    let _default = tracing::subscriber::set_default(off.clone());
-    trace_something_of_each_level().await;
-    assert_eq!(off.0.load(Ordering::Relaxed), 0);
+async fn a_subscriber_without_interest_receives_no_events_and_spans() {
+    LazyLock::force(&REGISTERED_SUBSCRIBERS);
+    let disabled = DisabledSubscriber::default();
+    let _default = tracing::subscriber::set_default(disabled.clone());
+    trace_every_level().await;
+    assert_eq!(disabled.0.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_subscriber_no_level_is_enabled_and_no_lock_installs_one() {
-    LazyLock::force(&OTHERS);
-    trace_something_of_each_level().await;
+async fn no_call_installs_a_subscriber() {
+    LazyLock::force(&REGISTERED_SUBSCRIBERS);
+    trace_every_level().await;
     assert!(tracing::dispatcher::get_default(|default| default.is::<NoSubscriber>()));
     assert!(!tracing::enabled!(Level::ERROR));
     assert!(!tracing::enabled!(Level::WARN));
@@ -557,14 +566,14 @@ async fn without_a_subscriber_no_level_is_enabled_and_no_lock_installs_one() {
     assert!(!tracing::enabled!(Level::TRACE));
 }
 
-/// So that the two above say something.
+/// Shows that the two tests before this test make calls that trace.
 #[tokio::test(start_paused = true)]
-async fn the_same_calls_trace_every_level_to_a_subscriber_that_wants_it() {
+async fn an_interested_subscriber_receives_the_events_of_the_same_calls() {
     let traces = Traces::begin();
-    trace_something_of_each_level().await;
+    trace_every_level().await;
     for message in
         ["vote", "acquired", "failed", "rollback", "renewal", "unlock", "force-unlocked", "lease lost"]
     {
-        assert!(!traces.of(message).is_empty(), "{message}");
+        assert!(!traces.with_message(message).is_empty(), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! Waits for resources that other clients hold.
+//! Calls that wait for a held resource, for a quorum, or for the end of quarantines.
 
 use std::{
     pin::pin,
@@ -16,7 +16,7 @@ use crate::{
 const TTL: Duration = Duration::from_secs(30);
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_wakes_at_once_on_unlock() {
+async fn a_waiter_gets_the_lock_at_once_after_the_unlock() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").lock().await.unwrap();
     let lock = client(&cluster).red_lock("r");
@@ -26,12 +26,12 @@ async fn a_waiter_wakes_at_once_on_unlock() {
     let start = tokio::time::Instant::now();
     guard.unlock().await.unwrap();
     assert!(waiting.await.unwrap().unwrap() > token);
-    assert_eq!(start.elapsed(), Duration::ZERO, "woken, not polling");
+    assert_eq!(start.elapsed(), Duration::ZERO, "the waiter was not woken");
 }
 
-/// A killed holder delays waiters at most until its ttl ends.
+/// The guard is leaked, as if its process had been killed.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_whose_notices_are_lost_wakes_when_the_ttl_ends() {
+async fn a_waiter_gets_the_lock_when_the_ttl_of_a_killed_holder_ends() {
     let cluster = MemoryCluster::new(5);
     let ttl = Duration::from_millis(400);
     let guard = lease_without_renewal(&cluster, ttl).await;
@@ -42,7 +42,7 @@ async fn a_waiter_whose_notices_are_lost_wakes_when_the_ttl_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_of_one_client_get_their_turns_in_order_and_none_gets_the_token_of_another() {
+async fn tasks_of_one_client_get_the_lock_in_order_with_growing_tokens() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     let guard = quorum.red_lock("r").lock().await.unwrap();
@@ -66,9 +66,8 @@ async fn tasks_of_one_client_get_their_turns_in_order_and_none_gets_the_token_of
     assert!(order.windows(2).all(|pair| pair[0].1 < pair[1].1), "{order:?}");
 }
 
-/// A wait ends at the deadline.
 #[tokio::test(start_paused = true)]
-async fn try_lock_for_takes_as_long_as_it_was_given() {
+async fn try_lock_for_returns_after_exactly_its_wait() {
     let cluster = MemoryCluster::new(3);
     let _guard = client(&cluster).red_lock("r").lock().await.unwrap();
     let start = tokio::time::Instant::now();
@@ -92,7 +91,7 @@ async fn lock_waits_without_limit_for_a_held_resource() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lock_gives_up_when_no_quorum_could_be_asked_for_its_quorum_timeout() {
+async fn lock_fails_after_the_quorum_timeout_without_a_quorum() {
     for behaviour in [Behaviour::Hanging, Behaviour::Failing(NodeError::Busy)] {
         let cluster = MemoryCluster::new(3);
         all_behave(&cluster, &behaviour);
@@ -106,22 +105,21 @@ async fn lock_gives_up_when_no_quorum_could_be_asked_for_its_quorum_timeout() {
     }
 }
 
-/// No failure is fast enough to make a waiter spin; rounds keep the retry delay
-/// between them.
+/// Nodes fail without delay, but the retry delay separates the attempts.
 #[tokio::test(start_paused = true)]
-async fn nodes_that_fail_at_once_do_not_make_a_busy_loop() {
+async fn nodes_that_fail_at_once_do_not_cause_a_busy_loop() {
     let cluster = MemoryCluster::new(3);
     all_behave(&cluster, &Behaviour::Failing(NodeError::Loading));
     drop(client(&cluster).red_lock("r").try_lock_for(Duration::from_secs(10)).await);
     let is_attempt = |operation: &&Operation| matches!(operation, Operation::Lock(_) | Operation::Enqueue(_));
-    let asked = server(&cluster, 0).take_log().iter().filter(is_attempt).count();
-    // Delays double from 5 to 500 ms, and at least half of each is kept: 8 attempts in 320 ms, 4 in each
-    // second after it, and one at the end.
-    assert!((2..=48).contains(&asked), "{asked} attempts in 10 s");
+    let attempts = server(&cluster, 0).take_log().iter().filter(is_attempt).count();
+    // Delays double from 5 to 500 ms, and jitter removes at most half of a delay: at most 8
+    // attempts in the first 320 ms, 4 in each later second, and one at the end.
+    assert!((2..=48).contains(&attempts), "{attempts} attempts in 10 s");
 }
 
 #[tokio::test(start_paused = true)]
-async fn contenders_of_many_clients_all_get_the_lock() {
+async fn sixteen_contending_clients_all_get_the_lock() {
     let cluster = MemoryCluster::new(5);
     let counter = Arc::new(Mutex::new((0_u32, 0_u64)));
     let clients: Vec<Quorum> = (0..16).map(|_| client(&cluster)).collect();
@@ -149,7 +147,7 @@ async fn contenders_of_many_clients_all_get_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_subscription_is_left_after_the_calls() {
+async fn a_waiting_call_leaves_no_subscription() {
     let cluster = MemoryCluster::new(3);
     let holder = client(&cluster);
     let guard = holder.red_lock("r").lock().await.unwrap();
@@ -168,14 +166,14 @@ async fn no_subscription_is_left_after_the_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_failure_after_a_long_wait_does_not_exhaust_the_quorum_timeout() {
+async fn a_short_outage_after_a_long_wait_does_not_exhaust_the_quorum_timeout() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").lock().await.unwrap();
     let lock =
         client(&cluster).red_lock("r").options(LockOptions::new().quorum_timeout(Duration::from_secs(4)));
     let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
     pass(Duration::from_secs(60)).await;
-    // Polls are up to 7.5 s apart by now; whichever falls into this fails.
+    // Polls are now up to 7.5 s apart. The outage lasts until one poll has failed.
     all_behave(&cluster, &Behaviour::Failing(NodeError::Busy));
     pass(Duration::from_secs(1)).await;
     while !server(&cluster, 0).take_log().iter().any(|operation| matches!(operation, Operation::Lock(_))) {
@@ -183,16 +181,16 @@ async fn one_failure_after_a_long_wait_does_not_exhaust_the_quorum_timeout() {
     }
     all_behave(&cluster, &Behaviour::Granting);
     pass(Duration::from_secs(1)).await;
-    assert!(!waiting.is_finished(), "still waiting for its turn");
+    assert!(!waiting.is_finished(), "the short outage has ended the call");
     drop(guard);
     waiting.await.unwrap().unwrap();
 }
 
-/// All nodes have reported the rest of their quarantine.
+/// The call waits because all nodes report the rest of their quarantine.
 #[tokio::test(start_paused = true)]
 async fn a_lock_with_the_default_quorum_timeout_waits_for_the_end_of_quarantines() {
     let quarantine = Duration::from_millis(60_602);
-    let late = Duration::from_millis(100);
+    let tolerance = Duration::from_millis(100);
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     for is_contended in [false, true] {
@@ -203,16 +201,16 @@ async fn a_lock_with_the_default_quorum_timeout_waits_for_the_end_of_quarantines
         let start = tokio::time::Instant::now();
         lock.lock().await.unwrap().unlock().await.unwrap();
         let took = start.elapsed();
-        assert!(took >= quarantine && took <= quarantine + late, "contended: {is_contended}, {took:?}");
+        assert!(took >= quarantine && took <= quarantine + tolerance, "contended: {is_contended}, {took:?}");
     }
-    // With two of three nodes it is those two that matter, whatever the third says.
+    // Two of three nodes are in quarantine and the third is unreachable: the quarantines decide.
     all_behave(&cluster, &Behaviour::Granting);
     server(&cluster, 0).forget();
     server(&cluster, 1).forget();
     server(&cluster, 2).behave(Behaviour::Failing(NodeError::Unreachable("gone".into())));
     let start = tokio::time::Instant::now();
     drop(quorum.red_lock("s").lock().await.unwrap());
-    assert!(start.elapsed() <= quarantine + late, "{:?}", start.elapsed());
+    assert!(start.elapsed() <= quarantine + tolerance, "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,7 +222,7 @@ async fn a_set_quorum_timeout_ends_before_a_longer_quarantine() {
     let Err(error) =
         quorum.red_lock("r").options(LockOptions::new().quorum_timeout(Duration::from_secs(5))).lock().await
     else {
-        panic!("no node votes")
+        panic!("a quorum has voted despite the quarantine")
     };
     assert_eq!(start.elapsed(), Duration::from_secs(5));
     let Error::NoQuorum(no_quorum) = error else { panic!("{error}") };
@@ -233,53 +231,53 @@ async fn a_set_quorum_timeout_ends_before_a_longer_quarantine() {
     assert!(remaining > Duration::from_secs(55), "{remaining:?}");
 }
 
-/// A future is polled until it waits for nodes, and then kept: its votes and its turn are taken
-/// back.
+/// A future is polled until it waits for nodes, and is then neither polled nor dropped. The stall
+/// watchdog rolls back its votes and frees its place in the local queue.
 #[tokio::test(start_paused = true)]
-async fn a_future_that_is_not_polled_keeps_neither_votes_nor_turn() {
+async fn a_future_that_is_not_polled_does_not_block_other_calls() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     all_behave(&cluster, &Behaviour::Hanging);
     let lock = quorum.red_lock("r");
-    let mut kept = pin!(lock.lock());
-    assert!(futures::poll!(&mut kept).is_pending());
+    let mut stalled = pin!(lock.lock());
+    assert!(futures::poll!(&mut stalled).is_pending());
     thaw_all(&cluster);
     let start = tokio::time::Instant::now();
-    let sibling = quorum.red_lock("r").lock().await.unwrap();
+    let guard_of_other_call = quorum.red_lock("r").lock().await.unwrap();
     let hedge = Duration::from_millis(125);
     assert!(start.elapsed() >= hedge && start.elapsed() <= 2 * hedge, "{:?}", start.elapsed());
-    drop(sibling);
-    let guard = kept.await.unwrap();
+    drop(guard_of_other_call);
+    let guard = stalled.await.unwrap();
     assert!(guard.is_valid());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_rolled_back_reports_its_whole_wait() {
+async fn try_lock_for_waits_its_whole_time_after_the_stall_watchdog_s_rollback() {
     let cluster = MemoryCluster::new(3);
     let (quorum, other) = (client(&cluster), client(&cluster));
     let held = other.red_lock("r").lock().await.unwrap();
     let wait = Duration::from_secs(10);
     let lock = quorum.red_lock("r");
     let start = tokio::time::Instant::now();
-    let mut kept = pin!(lock.try_lock_for(wait));
-    assert!(futures::poll!(&mut kept).is_pending());
+    let mut stalled = pin!(lock.try_lock_for(wait));
+    assert!(futures::poll!(&mut stalled).is_pending());
     pass(Duration::from_secs(8)).await;
-    assert!(kept.await.unwrap().is_none(), "another client has it");
+    assert!(stalled.await.unwrap().is_none(), "another client has the lock");
     assert_eq!(start.elapsed(), wait);
     drop(held);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_future_that_is_polled_late_continues_if_it_blocked_no_task() {
+async fn a_future_that_is_polled_late_continues_if_no_other_call_waited() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     all_behave(&cluster, &Behaviour::Hanging);
     let lock = quorum.red_lock("r");
-    let mut kept = pin!(lock.try_lock());
-    assert!(futures::poll!(&mut kept).is_pending());
+    let mut stalled = pin!(lock.try_lock());
+    assert!(futures::poll!(&mut stalled).is_pending());
     thaw_all(&cluster);
     pass(Duration::from_millis(500)).await;
     assert_eq!(locked_nodes(&cluster), [0, 1, 2]);
-    let guard = kept.await.unwrap().unwrap();
+    let guard = stalled.await.unwrap().unwrap();
     assert!(guard.is_valid());
 }

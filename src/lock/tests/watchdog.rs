@@ -1,4 +1,4 @@
-//! The batches of renewals.
+//! The batches in which the watchdog renews leases.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn options() -> LockOptions {
     LockOptions::new().ttl(TTL).node_timeout(NODE_TIMEOUT)
 }
 
-/// Locks that many resources, each so long after the one before.
+/// Locks `leases` resources, with the time `apart` between two locks.
 async fn lock_many(quorum: &Quorum, leases: usize, apart: Duration) -> Vec<LockGuard> {
     let mut guards = Vec::new();
     for number in 0..leases {
@@ -38,8 +38,8 @@ fn renewal_calls(cluster: &MemoryCluster, node: usize) -> Vec<usize> {
     calls.iter().map(|operations| renewals(operations)).filter(|renewals| *renewals > 0).collect()
 }
 
-/// Looks after each of several renewals.
-async fn renewed_in(leases: usize, calls: &[usize]) {
+/// Checks the sizes of the renewal calls for this number of leases in five periods.
+async fn assert_renewal_calls(leases: usize, calls: &[usize]) {
     let cluster = MemoryCluster::new(NODES);
     let quorum = client(&cluster);
     let guards = lock_many(&quorum, leases, Duration::from_millis(5)).await;
@@ -53,8 +53,8 @@ async fn renewed_in(leases: usize, calls: &[usize]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sixty_four_leases_of_about_the_same_time_are_renewed_in_one_call_per_node_and_period() {
-    renewed_in(64, &[64]).await;
+async fn up_to_64_leases_with_close_times_are_renewed_in_one_call_per_node() {
+    assert_renewal_calls(64, &[64]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,12 +77,12 @@ async fn groups_are_renewed_in_calls_of_limited_size() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sixty_five_leases_of_about_the_same_time_take_two_calls_per_node_and_period() {
-    renewed_in(65, &[64, 1]).await;
+async fn more_than_64_leases_with_close_times_are_renewed_in_two_calls_per_node() {
+    assert_renewal_calls(65, &[64, 1]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_that_are_due_far_apart_are_renewed_each_at_its_time() {
+async fn leases_due_two_seconds_apart_are_renewed_separately() {
     let cluster = MemoryCluster::new(NODES);
     let quorum = client(&cluster);
     let apart = Duration::from_secs(2);
@@ -101,21 +101,21 @@ async fn leases_that_are_due_far_apart_are_renewed_each_at_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_hangs_gets_its_next_renewal_call_when_the_one_under_way_is_given_up() {
+async fn a_hanging_node_gets_the_next_renewal_call_when_the_last_call_times_out() {
     let cluster = MemoryCluster::new(NODES);
     let quorum = client(&cluster);
-    // More than two calls: two are waiting while one is under way.
+    // Enough leases for three calls: two calls wait while one is in flight.
     let guards = lock_many(&quorum, 2 * 64 + 1, Duration::ZERO).await;
     server(&cluster, 0).behave(Behaviour::Hanging);
     let step = Duration::from_millis(10);
     pass(TTL / 3 + step).await;
     for node in 1..NODES {
-        assert_eq!(renewal_calls(&cluster, node), [64, 64, 1], "no other node is delayed");
+        assert_eq!(renewal_calls(&cluster, node), [64, 64, 1], "node {node} is delayed by the hanging node");
     }
-    for under_way in 1..=3 {
-        assert_eq!(server(&cluster, 0).swallowed(), under_way);
+    for sent in 1..=3 {
+        assert_eq!(server(&cluster, 0).pending_requests(), sent);
         pass(NODE_TIMEOUT - 2 * step).await;
-        assert_eq!(server(&cluster, 0).swallowed(), under_way, "one at a time");
+        assert_eq!(server(&cluster, 0).pending_requests(), sent, "two calls are in flight at once");
         pass(2 * step).await;
     }
     assert!(guards.iter().all(|guard| guard.is_valid()));

@@ -6,7 +6,7 @@ use super::NodeModel;
 use crate::{
     model::{
         CLIENTS,
-        message::{ModelAttempt, owner_of, resource},
+        message::{ModelAttempt, lease_id_of, resource},
         protocol::Protocol,
     },
     mutation::Mutation,
@@ -21,7 +21,7 @@ impl NodeModel {
     pub(in crate::model) fn expire(&mut self, model: &Protocol, reader: Option<ModelAttempt>) {
         let left = self.state.stored_readers(resource()).cloned();
         match reader {
-            Some(reader) => self.state.forget_reader(resource(), owner_of(reader), self.time(0)),
+            Some(reader) => self.state.forget_reader(resource(), lease_id_of(reader), self.time(0)),
             None => self.state.end_lock(resource()),
         }
         if model.rules.is_broken(Mutation::StalePhase) && !self.is_held(0) {
@@ -66,7 +66,7 @@ impl NodeModel {
         self.state.set_metadata(None);
         let guarded = QuorumParameters { guard: RestartGuard::PerConnection, ..model.parameters.clone() };
         self.register(&guarded, 0);
-        // `is_in_quarantine` models the duration of the quarantine.
+        // The duration of the quarantine is modelled by `is_in_quarantine` instead.
         self.state.set_quarantine(None);
         for (attempt, is_trying) in self.attempts.iter_mut().zip(are_trying) {
             attempt.began_before_restart = is_trying;
@@ -75,15 +75,15 @@ impl NodeModel {
         let held = self.state.held(resource(), now).cloned();
         self.state.set_lock(resource(), held.map(|held| HeldKey { expires_at: now + earlier, ..held }));
         let readers = self.state.stored_readers(resource()).cloned().map(|readers| ReaderRun {
-            ends: readers.ends.into_keys().map(|owner| (owner, now + earlier)).collect(),
+            ends: readers.ends.into_keys().map(|lease_id| (lease_id, now + earlier)).collect(),
             expires_at: now + earlier,
             ..readers
         });
         self.state.set_readers(resource(), readers);
     }
 
-    /// Whether the node votes on no attempt: since its restart, attempts that began before are
-    /// undecided, or older keys that were not renewed have not ended.
+    /// Whether the node gives no votes, because attempts that began before its restart are
+    /// undecided, or because keys from before its restart have neither ended nor been renewed.
     pub(in crate::model) fn is_in_quarantine(&self, model: &Protocol) -> bool {
         let until = self.time(0) + model.ttl();
         let held = self.state.held(resource(), self.time(0)).map(|held| held.expires_at);
@@ -98,7 +98,7 @@ impl NodeModel {
         let time = self.time(now);
         let register = Register { new_nodes: NewNodes::Quarantine, time: time.since_epoch() };
         self.state.apply(parameters, &Operation::Register(register), time);
-        // The state that waits for `init` would only add states.
+        // The node is not new, because a node that waits for `init` would only add states.
         self.state.set_new(None);
     }
 }

@@ -1,7 +1,7 @@
 //! One table of examples for every node that executes operations: the pure node and the script on a server.
 //!
-//! [`table.txt`](../table.txt) has examples of steps and expected answers, apart by empty lines, each under a sentence.
-//! A step after `unchanged` must change nothing.
+//! [`table.txt`](../table.txt) has the examples, separated by empty lines. An example is a sentence, and below it the
+//! steps with the expected answers. A step after `unchanged` must change nothing.
 //!
 //! ```text
 //! set counter RESOURCE NUMBER | set minimum TOKEN | set quorum FINGERPRINT
@@ -13,12 +13,12 @@
 //! unlock | roll_back | unlock_late | bury   RESOURCES OWNER
 //! downgrade                 RESOURCES READER WRITER TTL
 //! force_unlock RESOURCES | inspect RESOURCE
-//! counter | owner | holds | ttl | readers   RESOURCE      what is kept of it now
-//! notices                   the channels since this was asked last
+//! counter | owner | holds | ttl | readers   RESOURCE      the data of the resource now; the owner is the lease id
+//! notices                   the channels with notices since the last step `notices`
 //! ```
 //!
-//! Resources stand between commas, shared ones behind a `*`. A time in an answer ends with `ms`, and may be less by the
-//! time that the example has taken until then.
+//! Commas separate resources, and a `*` precedes a shared resource. A time in an answer ends with `ms`. The real
+//! time may be shorter than the expected time, by at most the time that the example has taken until then.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::{
     node::{
         Answer, Downgrade, Lock, Operation, names,
         operation::samples::{
-            force_unlock, giving_up, inspect, lock, owner, renew, resource, resources, take, unlock,
+            force_unlock, inspect, lease_id, lock, not_waiting, renew, resource, resources, take, unlock,
             unlock_late, write_back,
         },
     },
@@ -39,33 +39,33 @@ pub(crate) trait ExampleNode {
 
     fn set_counter(&mut self, name: &str, value: u64);
 
-    /// Replaces the metadata by those of this quorum.
+    /// Replaces the metadata by metadata of this quorum.
     fn set_metadata(&mut self, minimum_token: u64, fingerprint: &str);
 
     /// Deletes the key of a resource.
     fn lose(&mut self, name: &str);
 
-    /// Lets this time pass for all that ends.
+    /// Advances the clock of the node, for everything that expires.
     fn wait(&mut self, milliseconds: u64);
 
     fn counter(&mut self, name: &str) -> Option<u64>;
 
-    fn owner(&mut self, name: &str) -> Option<String>;
+    fn lease_id(&mut self, name: &str) -> Option<String>;
 
     fn holds(&mut self, name: &str) -> Option<u32>;
 
     fn ttl(&mut self, name: &str) -> Option<Duration>;
 
-    /// Phase and epoch as `7:8`, and the readers in the order of their names.
+    /// Returns phase and epoch as `7:8`, and the readers in the order of their names.
     fn readers(&mut self, name: &str) -> Option<(String, Vec<String>)>;
 
-    /// The channels of the notices since the last call.
+    /// Returns the channels of the notices since the last call.
     fn take_channels(&mut self) -> Vec<Vec<u8>>;
 
-    /// All that the node keeps, without what only the script keeps to be faster.
+    /// Returns all data of the node, without the data by which only the script is faster.
     fn contents(&mut self) -> String;
 
-    /// The real time that has passed for the node without a [`wait`](Self::wait).
+    /// Returns the real time that has passed for the node, without the times of [`wait`](Self::wait).
     fn elapsed(&mut self) -> Duration;
 }
 
@@ -87,7 +87,8 @@ pub(crate) fn run<N: ExampleNode>(mut new_node: impl FnMut() -> N) {
 }
 
 fn run_step(node: &mut impl ExampleNode, step: &str) -> Result<(), String> {
-    let (asked, expected) = step.split_once(" -> ").map_or((step, None), |(asked, said)| (asked, Some(said)));
+    let (asked, expected) =
+        step.split_once(" -> ").map_or((step, None), |(asked, expected)| (asked, Some(expected)));
     let (is_unchanged, asked) = match asked.strip_prefix("unchanged ") {
         Some(asked) => (true, asked),
         None => (false, asked),
@@ -106,7 +107,7 @@ fn run_step(node: &mut impl ExampleNode, step: &str) -> Result<(), String> {
     }
 }
 
-/// Whether the words are the same, but for times that are less by the elapsed time at most.
+/// Whether the words are the same, except for times, which may be shorter by at most the elapsed time.
 fn is_same(found: &str, expected: &str, elapsed: Duration) -> bool {
     let milliseconds = |word: &str| word.strip_suffix("ms").and_then(|number| number.parse::<u128>().ok());
     let is_same_word = |(found, expected): (&str, &str)| match (milliseconds(found), milliseconds(expected)) {
@@ -119,7 +120,7 @@ fn is_same(found: &str, expected: &str, elapsed: Duration) -> bool {
         && found.split(' ').zip(expected.split(' ')).all(is_same_word)
 }
 
-/// Executes a step. Returns what came of it in words, unless the step only sets the stage.
+/// Executes a step. Returns the result in words; `None` for a step that only prepares the node.
 fn execute(node: &mut impl ExampleNode, words: &[&str]) -> Option<String> {
     let number = |word: &str| word.parse().expect("a number");
     let shown = match *words {
@@ -144,7 +145,7 @@ fn execute(node: &mut impl ExampleNode, words: &[&str]) -> Option<String> {
             return None;
         }
         ["counter", name] => node.counter(name).map(|counter| counter.to_string()),
-        ["owner", name] => node.owner(name),
+        ["owner", name] => node.lease_id(name),
         ["holds", name] => node.holds(name).map(|holds| holds.to_string()),
         ["ttl", name] => node.ttl(name).map(|ttl| format!("{}ms", ttl.as_millis())),
         ["readers", name] => {
@@ -160,7 +161,7 @@ fn execute(node: &mut impl ExampleNode, words: &[&str]) -> Option<String> {
     Some(shown.unwrap_or_else(|| "-".to_owned()))
 }
 
-/// A channel in short.
+/// Returns the short form of a channel.
 fn topic(channel: &[u8]) -> String {
     let of_release = |name: &&str| names::notice_channel(&resource(name)) == channel;
     match ["a", "b", "c"].iter().find(|name| of_release(name)) {
@@ -177,7 +178,7 @@ fn operation(words: &[&str]) -> Operation {
         ("lock", [by, ttl]) => lock(names, by, number(ttl), 0),
         ("lock", [by, ttl, hint]) => lock(names, by, number(ttl), number(hint)),
         ("take", [by, ttl]) => take(names, by, number(ttl)),
-        ("try_take", [by, ttl]) => giving_up(take(names, by, number(ttl))),
+        ("try_take", [by, ttl]) => not_waiting(take(names, by, number(ttl))),
         ("renew", [by, holds, ttl, token]) => {
             renew(names, by, holds.parse().expect("a number"), number(ttl), number(token))
         }
@@ -188,10 +189,16 @@ fn operation(words: &[&str]) -> Operation {
         ("bury", [by]) => unlock(names, by, true, true),
         ("downgrade", [reader, writer, ttl]) => {
             let (resources, ttl) = (resources(names), Duration::from_millis(number(ttl)));
-            let owner_of_lock = owner(reader);
-            let lock =
-                Lock { resources, owner: owner_of_lock, ttl, hint: 0, has_turn: true, gives_up: false };
-            Operation::Downgrade(Downgrade { lock, writer: owner(writer) })
+            let lease_id_of_reader = lease_id(reader);
+            let lock = Lock {
+                resources,
+                lease_id: lease_id_of_reader,
+                ttl,
+                hint: 0,
+                ignores_queue: true,
+                will_not_wait: false,
+            };
+            Operation::Downgrade(Downgrade { lock, writer: lease_id(writer) })
         }
         ("force_unlock", []) => force_unlock(names),
         ("inspect", []) => inspect(names),
@@ -203,8 +210,8 @@ fn shown_answer(answer: &Answer) -> String {
     match answer {
         Answer::Granted { vote } => format!("granted {vote}"),
         Answer::Held(held) => {
-            let owner = held.owner.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
-            format!("held {} {owner} {}ms {}", held.resource, held.remaining.as_millis(), held.counter)
+            let lease_id = held.lease_id.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+            format!("held {} {lease_id} {}ms {}", held.resource, held.remaining.as_millis(), held.counter)
         }
         Answer::Tombstone => "tombstone".to_owned(),
         Answer::WrongQuorum { fingerprint } => format!("wrong_quorum {fingerprint}"),

@@ -15,13 +15,13 @@ use crate::{
     values::{LeaseId, NodeError, Resource},
 };
 
-/// The way in which a server treats requests.
+/// The treatment of requests by a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     /// The server executes requests.
     #[default]
     Granting,
-    /// The server answers that another owner holds every resource.
+    /// The server answers that another lease holds every resource.
     Refusing,
     /// The server answers every operation with this error, and executes nothing.
     Failing(NodeError),
@@ -38,7 +38,7 @@ pub(super) struct BehaviourSwitch {
 #[derive(Debug, Default)]
 struct BehaviourState {
     behaviour: Behaviour,
-    swallowed: Vec<(QuorumParameters, Request, Responder)>,
+    pending: Vec<(QuorumParameters, Request, Responder)>,
     log: Vec<Arc<[Operation]>>,
 }
 
@@ -52,7 +52,7 @@ impl BehaviourSwitch {
     ) -> Option<(Request, Responder)> {
         let mut state = mutex::lock(&self.state);
         if state.behaviour == Behaviour::Hanging {
-            state.swallowed.push((parameters.clone(), request, responder));
+            state.pending.push((parameters.clone(), request, responder));
             return None;
         }
         state.log.push(Arc::clone(&request.operations));
@@ -70,14 +70,14 @@ impl BehaviourSwitch {
     }
 }
 
-/// Returns the answer of a node whose every resource another owner holds for the longest ttl.
+/// Returns the answer of a node on which another lease holds every resource, for the longest ttl.
 fn refusal(operation: &Operation, parameters: &QuorumParameters) -> Answer {
     let parameters = QuorumParameters { guard: RestartGuard::Off, ..parameters.clone() };
     let (mut node, now) = (NodeState::new("refuses"), NodeTime::from_epoch(0));
     let expires_at = now + parameters.max_ttl;
     for resource in operation.resources() {
-        let owner = LeaseId::from_wire(b"somebody:else");
-        node.set_lock(resource, Some(HeldKey { owner, holds: 1, expires_at }));
+        let lease_id = LeaseId::from_wire(b"somebody:else");
+        node.set_lock(resource, Some(HeldKey { lease_id, holds: 1, expires_at }));
     }
     node.apply(&parameters, operation, now).answer
 }
@@ -90,25 +90,26 @@ impl MemoryServer {
 
     /// Executes the pending requests in order, and all requests from now on.
     ///
-    /// As in a process that was stopped, requests are executed even if no caller waits for them.
+    /// Requests are executed even if no caller waits for them any more, as by a server process that was stopped and
+    /// continued.
     pub(crate) fn thaw(&self) {
-        let swallowed = {
+        let pending = {
             let mut state = mutex::lock(&self.behaviour.state);
             state.behaviour = Behaviour::Granting;
-            mem::take(&mut state.swallowed)
+            mem::take(&mut state.pending)
         };
-        for (parameters, request, responder) in swallowed {
+        for (parameters, request, responder) in pending {
             self.take(&parameters, request, responder);
         }
     }
 
-    /// Executes the oldest pending request, and hangs again. Returns whether there was one.
+    /// Executes the oldest pending request, and hangs again. Returns false if no request is pending.
     pub(crate) fn answer_next(&self) -> bool {
         let mut state = mutex::lock(&self.behaviour.state);
-        if state.swallowed.is_empty() {
+        if state.pending.is_empty() {
             return false;
         }
-        let (parameters, request, responder) = state.swallowed.remove(0);
+        let (parameters, request, responder) = state.pending.remove(0);
         let behaviour = mem::replace(&mut state.behaviour, Behaviour::Granting);
         drop(state);
         self.take(&parameters, request, responder);
@@ -132,7 +133,7 @@ impl MemoryServer {
     }
 
     /// Returns the number of pending requests.
-    pub(crate) fn swallowed(&self) -> usize {
-        mutex::lock(&self.behaviour.state).swallowed.len()
+    pub(crate) fn pending_requests(&self) -> usize {
+        mutex::lock(&self.behaviour.state).pending.len()
     }
 }

@@ -21,7 +21,7 @@ pub struct MemoryCluster {
 }
 
 impl MemoryCluster {
-    /// Creates this many empty nodes. Their number is checked when a client is built.
+    /// Creates `nodes` empty nodes. The number is checked when a client is built.
     #[must_use]
     pub fn new(nodes: usize) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(TokioClock::new());
@@ -42,7 +42,7 @@ impl MemoryCluster {
 
     /// Returns the nodes of one client. A read-only client writes no metadata.
     pub(crate) fn connect(&self, parameters: &QuorumParameters, is_read_only: bool) -> Vec<Arc<dyn Node>> {
-        // A server without metadata is new, because only this process can flush it.
+        // A server without metadata is new, because no other process can flush the server.
         let new_nodes = if is_read_only { NewNodes::Ignore } else { NewNodes::Admit };
         let servers = self.servers.iter().enumerate();
         servers

@@ -1,4 +1,10 @@
 //! In-memory nodes: the pure node behind a mutex, for tests, examples and quorums within one process.
+//!
+//! ```text
+//!  call ──► execute, under the mutex: each operation in order;    ──answers──► reply, ready at once
+//!           a registration if the node asks for it;               ──notices──► listeners, without the mutex
+//!           a sweep of expired data after SWEEP_AFTER operations
+//! ```
 
 use std::sync::{
     Arc, Mutex,
@@ -31,11 +37,11 @@ mod probe;
 #[cfg(test)]
 mod tests;
 
-/// The number of operations after which a server deletes expired data. Without this, a long-lived server
+/// The number of operations after which a server deletes expired data. Without these sweeps, a long-lived server
 /// would grow without bound.
 const SWEEP_AFTER: u32 = 1024;
 
-/// One independent "server", which several clients share.
+/// One independent in-memory server, which several clients share.
 #[derive(Debug)]
 pub(crate) struct MemoryServer {
     clock: Arc<dyn Clock>,
@@ -52,8 +58,7 @@ struct Memory {
 }
 
 impl MemoryServer {
-    /// Returns an empty server. `incarnation` distinguishes its incarnations, and comes from the caller's
-    /// generator.
+    /// Returns an empty server. `incarnation` is a number that no other incarnation of the server has.
     pub(crate) fn new(clock: Arc<dyn Clock>, incarnation: u64) -> Arc<Self> {
         let state = NodeState::new(&format!("{incarnation:040x}"));
         Arc::new(Self {
@@ -97,7 +102,8 @@ impl MemoryServer {
             let listeners = |topic: &Resource| self.listeners.count_of(topic);
             let outcome = memory.state.apply_with_listeners(&listeners, parameters, operation, now);
             if outcome.answer.is_not_registered() {
-                // In-memory nodes have no connection that would register.
+                // A remote node registers on each connection. An in-memory node has no connections, so it registers
+                // here, for later calls.
                 let register = Register { new_nodes: NewNodes::Quarantine, time: now.since_epoch() };
                 memory.state.apply(parameters, &Operation::Register(register), now);
             }

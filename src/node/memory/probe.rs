@@ -37,11 +37,14 @@ impl MemoryServer {
         Resource::new(election).is_ok_and(|election| memory.state.leader(&election, now).is_some())
     }
 
-    /// Writes a lock of `owner` with this ttl.
-    pub(crate) fn hold(&self, resource: &str, owner: &str, ttl: Duration) {
+    /// Writes a lock of `lease_id` with this ttl.
+    pub(crate) fn hold(&self, resource: &str, lease_id: &str, ttl: Duration) {
         let resource = Resource::internal(resource.as_bytes());
-        let held =
-            HeldKey { owner: LeaseId::from_wire(owner.as_bytes()), holds: 1, expires_at: self.now() + ttl };
+        let held = HeldKey {
+            lease_id: LeaseId::from_wire(lease_id.as_bytes()),
+            holds: 1,
+            expires_at: self.now() + ttl,
+        };
         mutex::lock(&self.memory).state.set_lock(&resource, Some(held));
     }
 

@@ -1,4 +1,4 @@
-//! What is particular to nodes in memory.
+//! The behaviour that only in-memory nodes have, and the conformance of in-memory nodes.
 
 use std::{
     sync::{Arc, Mutex},
@@ -19,17 +19,17 @@ use crate::{
     values::NodeError,
 };
 
-/// A clock that stands still until it is moved.
+/// A clock whose time changes only by `advance`.
 #[derive(Debug, Default)]
-struct StandingClock(Mutex<Duration>);
+struct ManualClock(Mutex<Duration>);
 
-impl StandingClock {
+impl ManualClock {
     fn advance(&self, duration: Duration) {
         *mutex::lock(&self.0) += duration;
     }
 }
 
-impl Clock for StandingClock {
+impl Clock for ManualClock {
     fn now(&self) -> Instant {
         Instant::from_origin(*mutex::lock(&self.0))
     }
@@ -48,13 +48,13 @@ impl Clock for StandingClock {
 }
 
 struct Fixture {
-    clock: Arc<StandingClock>,
+    clock: Arc<ManualClock>,
     server: Arc<MemoryServer>,
     node: Arc<MemoryNode>,
 }
 
 fn fixture() -> Fixture {
-    let clock = Arc::new(StandingClock::default());
+    let clock = Arc::new(ManualClock::default());
     let server = MemoryServer::new(Arc::clone(&clock) as Arc<dyn Clock>, 7);
     let node =
         Arc::new(MemoryNode::new(Arc::clone(&server), "memory:1".into(), parameters(), NewNodes::Admit));
@@ -66,11 +66,11 @@ fn call(node: &dyn Node, operation: Operation) -> Reply {
 }
 
 fn answer(node: &dyn Node, operation: Operation) -> Answer {
-    call(node, operation).now_or_never().expect("a node in memory answers at once").remove(0)
+    call(node, operation).now_or_never().expect("an in-memory node answers at once").remove(0)
 }
 
 #[tokio::test]
-async fn a_node_in_memory_conforms() {
+async fn an_in_memory_node_conforms() {
     let Fixture { clock, node, .. } = fixture();
     let waiting = Arc::clone(&clock);
     let wait = Box::new(move |duration| {
@@ -81,55 +81,56 @@ async fn a_node_in_memory_conforms() {
 }
 
 #[test]
-fn closing_a_client_does_not_close_the_server() {
+fn the_close_of_a_client_does_not_close_the_server() {
     let Fixture { server, node, .. } = fixture();
-    let other = MemoryNode::new(server, "memory:1".into(), parameters(), NewNodes::Admit);
+    let other_client = MemoryNode::new(server, "memory:1".into(), parameters(), NewNodes::Admit);
     answer(&*node, lock("a", "1", 5000, 0));
-    assert!(matches!(answer(&other, lock("a", "2", 5000, 0)), Answer::Held(_)));
-    node.close().now_or_never().expect("nothing is undelivered");
+    assert!(matches!(answer(&other_client, lock("a", "2", 5000, 0)), Answer::Held(_)));
+    node.close().now_or_never().expect("no unlock is undelivered");
     assert_eq!(answer(&*node, lock("b", "1", 5000, 0)), Answer::Error(NodeError::Closed));
     assert_eq!(answer(&*node, unlock("a", "1", true, false)), Answer::Unlocked { deleted: 1 });
-    assert!(matches!(answer(&other, take("a", "2", 5000)), Answer::Granted { .. }));
+    assert!(matches!(answer(&other_client, take("a", "2", 5000)), Answer::Granted { .. }));
 }
 
-/// Unlocks something as soon as it hears of a release, and says in which order it was told.
+/// A listener that calls the node, drops its own subscription and records its name when it receives
+/// a release notice.
 #[derive(Debug)]
-struct Meddler {
+struct ReentrantListener {
     name: &'static str,
     node: Arc<MemoryNode>,
-    told: Arc<Mutex<Vec<&'static str>>>,
-    own: Mutex<Option<Subscription>>,
+    notified: Arc<Mutex<Vec<&'static str>>>,
+    subscription: Mutex<Option<Subscription>>,
 }
 
-impl Listener for Meddler {
+impl Listener for ReentrantListener {
     fn notice(&self, notice: Notice) {
         if notice == Notice::Released {
             answer(&*self.node, inspect("a"));
-            drop(mutex::lock(&self.own).take());
-            mutex::lock(&self.told).push(self.name);
+            drop(mutex::lock(&self.subscription).take());
+            mutex::lock(&self.notified).push(self.name);
         }
     }
 }
 
 #[test]
-fn listeners_get_notices_in_order_and_may_call_the_node() {
+fn listeners_receive_notices_in_order_and_may_call_the_node() {
     let Fixture { node, .. } = fixture();
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let notified = Arc::new(Mutex::new(Vec::new()));
     for name in ["first", "second", "third"] {
-        let meddler = Arc::new(Meddler {
+        let listener = Arc::new(ReentrantListener {
             name,
             node: Arc::clone(&node),
-            told: Arc::clone(&told),
-            own: Mutex::default(),
+            notified: Arc::clone(&notified),
+            subscription: Mutex::default(),
         });
-        let subscription = node.subscribe(&resource("a"), Arc::clone(&meddler) as Arc<dyn Listener>);
-        *mutex::lock(&meddler.own) = Some(subscription);
+        let subscription = node.subscribe(&resource("a"), Arc::clone(&listener) as Arc<dyn Listener>);
+        *mutex::lock(&listener.subscription) = Some(subscription);
     }
     for _ in 0..2 {
         answer(&*node, lock("a", "1", 5000, 0));
         answer(&*node, unlock("a", "1", true, false));
     }
-    assert_eq!(*mutex::lock(&told), ["first", "second", "third"]);
+    assert_eq!(*mutex::lock(&notified), ["first", "second", "third"]);
 }
 
 #[test]

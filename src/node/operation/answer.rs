@@ -12,11 +12,11 @@ use crate::{
 pub(crate) enum Answer {
     /// Lock: granted, now or by an earlier delivery, with this vote for the fencing token.
     Granted { vote: u64 },
-    /// Lock, renewal: refused, because another owner holds one of the resources.
+    /// Lock, renewal: refused, because another lease holds one of the resources.
     Held(Holder),
     /// Enqueue, lock: deferred. Another waiter is first in the queue, or a mark makes newcomers yield.
     Queued(Queued),
-    /// Withdrawal: the waiter has no entry (any more).
+    /// Withdrawal: the waiter has no queue entry, or none any more.
     Withdrawn,
     /// Lock, renewal: refused, because the node has a tombstone of this lease id.
     Tombstone,
@@ -25,27 +25,28 @@ pub(crate) enum Answer {
     WrongQuorum { fingerprint: Fingerprint },
     /// Write-back: the counters are at the token now.
     WrittenBack,
-    /// Write-back: refused, because the owner does not hold all resources or a counter exceeds the
-    /// token. With the largest counter, 0 if there is none.
+    /// Write-back: refused, because the lease does not hold all resources, or a counter exceeds the token.
+    /// `counter` is the largest counter, 0 if there is none.
     NotWrittenBack { counter: u64 },
-    /// Renewal: extended by another ttl. `proves`: the node never gave a vote above the lease's token.
+    /// Renewal: extended by another ttl. `proves`: the node certainly never gave a vote above the token of
+    /// the lease, so no later lease has this node's vote.
     Renewed { proves: bool },
-    /// Unlock, force-unlock: the number of resources that were deleted; the rest had another owner or none.
+    /// Unlock, force-unlock: the number of deleted keys. Another lease, or none, holds the other resources.
     Unlocked { deleted: u32 },
     /// A grant, renewal or unlock at a node where one of the resources has waiters.
     WithWaiters(Box<Self>),
-    /// Unlock, sent again after its connection broke: no key was found. The first delivery may have
-    /// deleted it.
+    /// Unlock, sent again after its connection broke: no key was found. The first delivery may have deleted
+    /// the key.
     UnlockedBefore,
     /// Lock, write-back: no vote, because the node may have lost votes.
     Abstains(Abstention),
-    /// Renewal: extended by another ttl, but without a vote, for the same reason.
+    /// Renewal: extended by another ttl, but without a vote, because the node may have lost votes.
     RenewedInQuarantine(Abstention),
     /// Inspection: one resource.
     Inspected(InspectAnswer),
-    /// Proclamation: stored, or a later one of the same leader was stored before.
+    /// Proclamation: stored, or superseded by a later proclamation of the same leader.
     Proclaimed,
-    /// Proclamation: refused, because the owner does not hold the lock on this node.
+    /// Proclamation: refused, because the lease does not hold the resource on this node.
     NotLeader,
     /// Observation: holder and leader of an election.
     Observed(ObserveAnswer),
@@ -68,7 +69,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// Returns the same answer, marked as one of a node with waiters if `has_waiters`.
+    /// Returns the answer, marked as an answer of a node with waiters if `has_waiters`.
     pub(crate) fn with_waiters(self, has_waiters: bool) -> Self {
         if has_waiters { Self::WithWaiters(Box::new(self)) } else { self }
     }
@@ -89,13 +90,14 @@ impl Answer {
         }
     }
 
-    /// Returns the answer without its mark, and whether the node has waiters; `None` if unknown.
+    /// Returns the answer without its mark, and whether the node has waiters: `None` if the answer does not
+    /// show that.
     pub(crate) fn into_parts(self) -> (Self, Option<bool>) {
         let has_waiters = self.has_waiters();
         (if let Self::WithWaiters(answer) = self { *answer } else { self }, has_waiters)
     }
 
-    /// Whether the node has waiters for a resource; `None` if unknown.
+    /// Whether the node has waiters for a resource; `None` if the answer does not show that.
     pub(crate) fn has_waiters(&self) -> Option<bool> {
         match self {
             // Without an entry, the rank is the number of waiters.
@@ -120,8 +122,8 @@ impl Answer {
 /// The reason for which a node must not vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Abstention {
-    /// The node has no metadata, or metadata of another incarnation than the connection's. A client
-    /// has to register first.
+    /// The node has no metadata, or metadata of another incarnation than the connection. A client has to
+    /// register first.
     NotRegistered,
     /// The node is in quarantine for this time.
     Quarantined(Duration),
@@ -157,11 +159,11 @@ impl From<&Answer> for NodeReply {
             | Answer::CountMismatch(_)
             | Answer::Registered(_)
             | Answer::Inspected(_) => Self::Done,
-            Answer::Held(Holder { owner, remaining, .. }) => {
-                Self::Refused(Refusal::Held { by: owner.clone(), remaining: Some(*remaining) })
+            Answer::Held(Holder { lease_id, remaining, .. }) => {
+                Self::Refused(Refusal::Held { by: lease_id.clone(), remaining: Some(*remaining) })
             }
-            Answer::Queued(Queued { holder: Some(Holder { owner, remaining, .. }), .. }) => {
-                Self::Refused(Refusal::Held { by: owner.clone(), remaining: Some(*remaining) })
+            Answer::Queued(Queued { holder: Some(Holder { lease_id, remaining, .. }), .. }) => {
+                Self::Refused(Refusal::Held { by: lease_id.clone(), remaining: Some(*remaining) })
             }
             Answer::Queued(_) => Self::Refused(Refusal::Deferred),
             Answer::Tombstone => Self::Refused(Refusal::RolledBack),

@@ -12,7 +12,7 @@ use crate::{
 pub(crate) struct Downgrade {
     /// The lock of the reader, with all resources shared. Queues and marks do not refuse this lock.
     pub(crate) lock: Lock,
-    /// The owner that holds the resources before the downgrade.
+    /// The id of the lease that holds the resources before the downgrade.
     pub(crate) writer: LeaseId,
 }
 
@@ -22,8 +22,8 @@ impl Operate for Downgrade {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Lock { resources, owner, ttl, .. } = &self.lock;
-        arguments.name_for("downgrade", resources).owner(owner).ttl(*ttl).owner(&self.writer);
+        let Lock { resources, lease_id, ttl, .. } = &self.lock;
+        arguments.name_for("downgrade", resources).lease_id(lease_id).ttl(*ttl).lease_id(&self.writer);
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
@@ -33,7 +33,7 @@ impl Operate for Downgrade {
         }
     }
 
-    fn acquiring_owner(&self) -> Option<&LeaseId> {
-        Some(&self.lock.owner)
+    fn acquired_lease(&self) -> Option<&LeaseId> {
+        Some(&self.lock.lease_id)
     }
 }

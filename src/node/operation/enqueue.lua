@@ -1,10 +1,10 @@
--- enqueue.lua  KEYS resources  ARGV owner, ttl, hint, waiter, arrival, entry ttl|0, index of the resource with the queue, enqueue only 0|1
---   ->  vote | with_waiters vote | queued index arrival rank patience [index owner remaining counter] | tombstone | abstains
+-- enqueue.lua  KEYS resources  ARGV lease id, ttl, hint, waiter, arrival, entry ttl|0, index of the resource with the queue, enqueue only 0|1
+--   ->  vote | with_waiters vote | queued index arrival rank patience [index lease_id remaining counter] | tombstone | abstains
 
--- Adds a member to a sorted set, and extends its ttl. Returns whether the key was missing.
+-- Adds a member to a sorted set, and extends the ttl of the set. Returns whether the key was missing.
 --
--- As for a lock, PEXPIRE precedes the command that creates the key: on a missing key it has no effect,
--- but fails if the user may not call it.
+-- A first PEXPIRE precedes the command that creates the key, as in `write_lease_id`: the PEXPIRE has no
+-- effect on a missing key, but fails if the user may not call it, so that no key without a ttl is left.
 function node.set_with_ttl(name, score, waiter, entry_ttl)
   local left = redis.call('PTTL', name)
   if left < tonumber(entry_ttl) then
@@ -17,23 +17,23 @@ function node.set_with_ttl(name, score, waiter, entry_ttl)
   return left < 0
 end
 
--- Writes the entry of a waiter. Arrivals are times in microseconds, so that the arrival of another node
+-- Writes the entry of a waiter. Arrivals are times in microseconds, so that an arrival from another node
 -- has about the same place in this queue. An arrival far ahead is limited, because every later waiter
--- gets a larger one.
+-- gets a larger arrival.
 function node.enter_queue(resource, waiter, arrival, entry_ttl)
   local now = node.milliseconds()
   if arrival == '0' then
     local last = redis.call('ZRANGE', $QUEUE .. resource .. '}', '-1', '-1', 'WITHSCORES')[2]
     arrival = math.max(now * 1000, (tonumber(last) or 0) + 1)
   else
-    -- The waiter has followed its wake, so it is not overdue.
+    -- The waiter attempts after its wake, so the second waiter need not be woken in its place.
     if node.last_woken(resource) == waiter then
       redis.pcall('DEL', $LAST_WOKEN .. resource .. '}')
     end
     arrival = math.min(tonumber(arrival), (now + 3600000) * 1000)
   end
   if node.set_with_ttl($QUEUE .. resource .. '}', arrival, waiter, entry_ttl) then
-    -- The last woken waiter belongs to an expired queue.
+    -- The queue is new. The record of the last woken waiter is of an earlier queue, which has expired.
     redis.pcall('DEL', $LAST_WOKEN .. resource .. '}')
   end
   node.set_with_ttl($ENTRY_TTL .. resource .. '}', now + tonumber(entry_ttl), waiter, entry_ttl)
@@ -41,8 +41,8 @@ function node.enter_queue(resource, waiter, arrival, entry_ttl)
   return arrival
 end
 
--- Returns the rest of the ttl of the entry ahead of a waiter, or of the last entry (nil if there is
--- none), and the number of waiters ahead.
+-- Returns the rest of the ttl of the entry ahead of a waiter, and the number of waiters ahead. Without an
+-- entry of the waiter, all waiters count as ahead. The first result is nil if no waiter is ahead.
 function node.ttl_before(resource, waiter)
   while true do
     local queue = $QUEUE .. resource .. '}'
@@ -57,8 +57,8 @@ function node.ttl_before(resource, waiter)
 end
 
 node.arity.enqueue = 8
-function node.enqueue(resources, owner, ttl, hint, waiter, arrival, entry_ttl, index, enqueue_only)
-  local seen = node.look_up_to_lock(resources, owner)
+function node.enqueue(resources, lease_id, ttl, hint, waiter, arrival, entry_ttl, index, enqueue_only)
+  local seen = node.look_up_to_lock(resources, lease_id)
   if resources.is_shared then
     node.yield_to_writer(resources, seen)
   end
@@ -69,11 +69,12 @@ function node.enqueue(resources, owner, ttl, hint, waiter, arrival, entry_ttl, i
     head = node.next_in_queue(resource, seen.ttls[index + 1], waiter, arrival)
   end
   if is_free and (not head or head == waiter) then
-    local vote = node.grant(resources, owner, ttl, hint, seen)
+    local vote = node.grant(resources, lease_id, ttl, hint, seen)
     if head then
       node.leave_queue(resource, waiter)
     end
-    -- The readers behind a reader may lock at once.
+    -- After a reader has locked, the next waiter is woken if it is a reader, because both may hold the
+    -- resource at once.
     local is_shared = resources.is_shared and resources.is_shared[index + 1]
     local has_waiters = is_shared and node.has_waiters or node.has_queue
     return node.with_waiters(vote, has_waiters(resource))

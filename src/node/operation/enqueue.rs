@@ -15,16 +15,16 @@ use crate::{
 pub(crate) struct Enqueue {
     /// The lock that is executed if the waiter is first in the queue.
     pub(crate) lock: Lock,
-    /// The index of the resource whose queue the waiter enters: the one for which it was refused.
+    /// The index of the resource whose queue the waiter enters: the resource for which the waiter was refused.
     pub(crate) resource: usize,
     /// The waiter: all tasks of a client that wait for the same resources, one after another.
     pub(crate) waiter: LeaseId,
     /// The arrival that this or another node assigned before; 0 to enter at the end of the queue.
     pub(crate) arrival: u64,
-    /// The ttl of the entry, renewed by each request. `None`: the waiter does not enter the queue.
+    /// The ttl of the queue entry, which each request renews. `None`: the waiter does not enter the queue.
     pub(crate) entry_ttl: Option<Duration>,
-    /// Whether the waiter renews its entry without a lock. Set for a stale queue node, which does not
-    /// know the lease that a quorum holds.
+    /// Whether the waiter only renews its entry, without a lock. Set for a stale queue node: because the node
+    /// does not know the lease that a quorum holds, it would grant in vain.
     pub(crate) enqueue_only: bool,
 }
 
@@ -35,11 +35,11 @@ pub(crate) struct Queued {
     pub(crate) resource: usize,
     /// The arrival, by which the queue is sorted; 0 if the waiter did not enter the queue.
     pub(crate) arrival: u64,
-    /// The number of waiters ahead. For a lock: 1 if the resource has waiters, 0 if only a mark makes
-    /// the newcomer yield.
+    /// The number of waiters ahead. In the answer to a lock: 1 if the resource has waiters, 0 if only a mark
+    /// makes the newcomer yield.
     pub(crate) rank: u32,
-    /// The time until the next attempt if no wake arrives: the rest of the holder's ttl for the first
-    /// waiter, otherwise the rest of the entry ahead.
+    /// The time until the next attempt if no wake arrives: for the first waiter, the rest of the holder's ttl;
+    /// for other waiters, the rest of the ttl of the entry ahead.
     pub(crate) patience: Duration,
     /// The holder of the resource; `None` if the resource is free.
     pub(crate) holder: Option<Holder>,
@@ -57,8 +57,8 @@ impl Operate for Enqueue {
             true => arguments.short_name("head"),
             false => arguments.name_for("enqueue", &lock.resources),
         };
-        arguments.owner(&lock.owner).ttl(lock.ttl).number(lock.hint);
-        arguments.owner(waiter).number(*arrival).number(entry_ttl.map_or(0, whole_milliseconds));
+        arguments.lease_id(&lock.lease_id).ttl(lock.ttl).number(lock.hint);
+        arguments.lease_id(waiter).number(*arrival).number(entry_ttl.map_or(0, whole_milliseconds));
         if !is_short {
             arguments.index(*resource).number(u8::from(*enqueue_only));
         }
@@ -72,8 +72,8 @@ impl Operate for Enqueue {
         }
     }
 
-    fn acquiring_owner(&self) -> Option<&LeaseId> {
-        Some(&self.lock.owner)
+    fn acquired_lease(&self) -> Option<&LeaseId> {
+        Some(&self.lock.lease_id)
     }
 }
 

@@ -1,7 +1,8 @@
 -- force_unlock.lua  KEYS resources  ->  deleted
 node.arity.force_unlock = 0
 function node.force_unlock(resources)
-  -- If one resource fails, the rest are unlocked still, and the first problem is the answer.
+  -- If one resource cannot be unlocked, the other resources are unlocked nevertheless. The first problem is the
+  -- answer.
   local problem
   local deleted = 0
   for _, resource in ipairs(resources) do
@@ -9,24 +10,24 @@ function node.force_unlock(resources)
       local held = node.holder(resource)
       if held then
         local readers = $READERS .. resource .. '}'
-        local owners = held.owner and { held.owner } or {}
-        if held.owner == $SHARED then
-          owners = redis.call('ZRANGE', readers, node.format_integer(node.milliseconds()), '+inf', 'BYSCORE')
+        local lease_ids = held.lease_id and { held.lease_id } or {}
+        if held.lease_id == $SHARED then
+          lease_ids = redis.call('ZRANGE', readers, node.format_integer(node.milliseconds()), '+inf', 'BYSCORE')
         end
         redis.call('DEL', resource, readers)
         deleted = deleted + 1
         pcall(node.delete_marks, resource)
-        -- The tombstone precedes the notice, which may be forbidden. Without a tombstone, the holder's
-        -- next renewal would write the lock again.
-        for _, owner in ipairs(owners) do
-          node.write_tombstone(resource, owner)
+        -- The tombstones precede the notice, which the user may not be allowed to publish. Without a tombstone,
+        -- the next renewal of the holder would write the key again.
+        for _, lease_id in ipairs(lease_ids) do
+          node.write_tombstone(resource, lease_id)
         end
         redis.call('PUBLISH', $CHANNEL .. braced(resource), '0')
         pcall(node.next_in_queue, resource)
-        -- The former holder then queries the nodes. Without this notice, it would do so at its next
-        -- renewal.
-        for _, owner in ipairs(owners) do
-          local client = string.match(owner, '^(.*):')
+        -- By this notice, the client of the former holder queries the nodes at once. Without the notice, the client
+        -- would learn of the loss at its next renewal.
+        for _, lease_id in ipairs(lease_ids) do
+          local client = string.match(lease_id, '^(.*):')
           if client then
             redis.pcall('PUBLISH', $CHANNEL .. $FORCE_UNLOCKED .. client .. '}', '0')
           end

@@ -9,8 +9,8 @@ function node.init(_, fingerprint, is_real, time_of_client)
   end
   node.check_server(time_of_client)
   if is_real == '1' then
-    -- The metadata precedes, with the minimum token of a new node. After an error in between, the node
-    -- completes its quarantine.
+    -- The metadata, with the minimum token of a new node, precedes the end of the quarantine. After an error in
+    -- between, the node completes its quarantine.
     node.write_metadata(fingerprint, 0, '0')
     if redis.call('DEL', $QUARANTINE) == 1 then
       node.known_flags = false

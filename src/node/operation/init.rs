@@ -19,7 +19,8 @@ use crate::{
 pub(crate) struct Init {
     /// Whether the node only answers, and changes nothing.
     pub(crate) is_dry_run: bool,
-    /// The client's time of day, since the epoch. Counters begin at the node's time, so both must agree.
+    /// The client's time of day, since the epoch. The node refuses a client whose time differs too much,
+    /// because counters begin at the node's time.
     pub(crate) time: Duration,
 }
 

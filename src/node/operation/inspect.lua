@@ -1,4 +1,4 @@
--- inspect.lua  KEYS one resource  ARGV maximum number of readers  ->  inspected counter incarnation|false fingerprint|false abstains for|-1|false waiters first waiter|false [owner holds remaining [reader remaining] ...]
+-- inspect.lua  KEYS one resource  ARGV maximum number of readers  ->  inspected counter incarnation|false fingerprint|false abstains for|-1|false waiters first waiter|false [lease_id holds remaining [reader remaining] ...]
 node.arity.inspect = 1
 function node.inspect(resources, max_readers)
   local held = node.holder(resources[1])
@@ -16,15 +16,15 @@ function node.inspect(resources, max_readers)
   if not held then
     return reply
   end
-  reply[8], reply[9], reply[10] = held.owner, held.holds, held.ttl
-  if held.owner == $SHARED then
+  reply[8], reply[9], reply[10] = held.lease_id, held.holds, held.ttl
+  if held.lease_id == $SHARED then
     node.require_functions('share')
     reply[9] = 0
   end
-  if held.owner == $SHARED and node.readers(resources[1], held) then
+  if held.lease_id == $SHARED and node.readers(resources[1], held) then
     local readers, now = $READERS .. resources[1] .. '}', node.format_integer(node.milliseconds())
     reply[9] = redis.call('ZCOUNT', readers, now, '+inf')
-    -- The first readers to expire, at most this number, because there may be very many.
+    -- The readers that expire first, at most `max_readers`, because a resource may have any number of readers.
     local first = redis.call('ZRANGE', readers, now, '+inf', 'BYSCORE', 'LIMIT', 0, max_readers, 'WITHSCORES')
     for i = 1, #first, 2 do
       reply[#reply + 1] = first[i]

@@ -49,8 +49,8 @@ pub(crate) const READERS_SHOWN: u32 = 16;
 /// The holder of a resource at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HolderInfo {
-    /// The owner; `None` if the key has more than one field, as a lock of another library may.
-    pub(crate) owner: Option<LeaseId>,
+    /// The id of the lease; `None` if the key has more than one field, as a key of another library may have.
+    pub(crate) lease_id: Option<LeaseId>,
     /// The number of holds, or of readers if the resource is shared.
     pub(crate) holds: u32,
     /// The rest of the ttl; `None` for a key without a ttl, which this library never writes.
@@ -84,7 +84,7 @@ impl Operate for Inspect {
             fingerprint: wire::fingerprint(fingerprint),
             abstention: abstention(abstains),
             readers,
-            waiters: wire::owner(first_waiter)?.map(|first| Box::new(WaitersInfo { count, first })),
+            waiters: wire::lease_id(first_waiter)?.map(|first| Box::new(WaitersInfo { count, first })),
         }))
     }
 }
@@ -93,23 +93,25 @@ type Readers = Box<[(LeaseId, Duration)]>;
 
 /// Reads the holder and the readers of a resource.
 ///
-/// Another library may write holds that are no number, which count as 0. A negative ttl counts as none.
+/// Another library may write holds that are no number, which count as 0. A negative ttl stands for a key
+/// without a ttl.
 fn held_by(fields: &[wire::Value]) -> Option<(Option<HolderInfo>, Readers)> {
-    let [owner, holds, remaining, readers @ ..] = fields else {
+    let [lease_id, holds, remaining, readers @ ..] = fields else {
         return fields.is_empty().then_some((None, Box::default()));
     };
     let held = HolderInfo {
-        owner: wire::owner(owner)?,
+        lease_id: wire::lease_id(lease_id)?,
         holds: wire::number(holds).and_then(|holds| u32::try_from(holds).ok()).unwrap_or(0),
         remaining: wire::milliseconds(remaining),
     };
     let (readers, []) = readers.as_chunks() else { return None };
-    let reader = |[owner, left]: &[wire::Value; 2]| Some((wire::owner(owner)??, wire::milliseconds(left)?));
+    let reader =
+        |[lease_id, left]: &[wire::Value; 2]| Some((wire::lease_id(lease_id)??, wire::milliseconds(left)?));
     Some((Some(held), readers.iter().map(reader).collect::<Option<_>>()?))
 }
 
-/// Reads an abstention: a quarantine of this many milliseconds; a negative number means that no client
-/// has registered.
+/// Reads an abstention: the rest of a quarantine in milliseconds. A negative number means that no client has
+/// registered.
 fn abstention(value: &wire::Value) -> Option<Abstention> {
     let wire::Value::Integer(remaining) = value else { return None };
     let quarantined = |remaining| Abstention::Quarantined(Duration::from_millis(remaining));

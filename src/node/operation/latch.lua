@@ -11,7 +11,7 @@ function node.latch(resources, count, is_open, arrivals, ttl)
   local opens = is_open == '1'
   ttl = tonumber(ttl)
   if opens or arrivals ~= '' or before[1] then
-    -- The PEXPIRE precedes, as for a lock. No client shortens the ttl.
+    -- The PEXPIRE precedes the HSET, as in `write_lease_id`. No client shortens the ttl.
     if redis.call('PTTL', name) < ttl then
       redis.call('PEXPIRE', name, ttl)
     end
@@ -24,7 +24,7 @@ function node.latch(resources, count, is_open, arrivals, ttl)
         fields[#fields + 1] = ''
       end
       redis.call('HSET', name, unpack(fields))
-      -- One field is the count; the rest are arrivals.
+      -- One field is the count; all other fields are arrivals.
       opens = opens or redis.call('HLEN', name) > tonumber(count)
       if opens then
         redis.call('HSET', name, 'open', '1')

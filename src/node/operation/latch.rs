@@ -23,7 +23,7 @@ pub(crate) struct Latch {
 }
 
 impl Latch {
-    /// Whether the operation has anything for the node to record.
+    /// Whether the node has anything to record: an arrival, or that the latch is open.
     pub(crate) fn has_news(&self) -> bool {
         self.is_open || !self.arrivals.is_empty()
     }

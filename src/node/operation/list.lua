@@ -10,8 +10,8 @@ function node.list(_, cursor)
   end
   local reply = { 'listed', found[1] }
   for _, name in ipairs(found[2]) do
-    -- SCAN also shows keys that the user may not read, which are no locks to this user. The name of a
-    -- resource has at most 512 bytes, and somewhat more if it is reserved, such as that of a slot.
+    -- SCAN also returns keys that the user may not read, and these are left out. The name of a resource has at
+    -- most 512 bytes, and somewhat more if the name is reserved, such as the name of a slot.
     local is_readable, held = pcall(node.holder, name)
     if is_readable and held and #name <= 600 and node.is_lock(held) then
       reply[#reply + 1] = name

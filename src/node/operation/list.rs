@@ -45,7 +45,7 @@ impl Operate for List {
         }
     }
 
-    /// A server may return more names than the requested number.
+    /// Returns true, because a server may return more names than the requested number.
     fn has_long_answer(&self) -> bool {
         true
     }

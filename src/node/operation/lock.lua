@@ -1,11 +1,12 @@
--- lock.lua  KEYS resources  ARGV owner, ttl, hint  ->  vote | held index owner remaining counter
---   | queued index 0 rank 0 [index owner remaining counter] | tombstone | abstains
+-- lock.lua  KEYS resources  ARGV lease id, ttl, hint  ->  vote | held index lease_id remaining counter
+--   | queued index 0 rank 0 [index lease_id remaining counter] | tombstone | abstains
 
--- Locks resources that no other owner holds, ignoring queues and marks. Returns the vote. If the caller
--- knows that there is no mark (`is_unmarked`), none is deleted.
-function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
-  -- A lock that arrives twice gets the same vote twice, and a reader gets the vote of the readers that
-  -- it joins. A vote that the node does not remember, or below the minimum token, is not repeated.
+-- Locks resources that no other lease holds, ignoring queues and marks. Returns the vote. Deletes the marks of
+-- exclusive resources, unless the caller knows that there is no mark (`is_unmarked`).
+function node.grant(resources, lease_id, ttl, hint, seen, is_unmarked)
+  -- A lock that arrives twice gets the same vote twice, and a reader gets the vote of the readers that the
+  -- reader joins. A vote is not repeated if the node does not remember the vote, or if the vote is below the
+  -- minimum token.
   local minimum_token = node.integer(node.metadata().minimum_token)
   local vote, is_given = seen.largest, seen.is_all_ours
   if seen.readers then
@@ -27,10 +28,10 @@ function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
   for i = 1, #resources do
     values[i] = is_shared and math.max(seen.found[i] or 0, vote) or vote
   end
-  node.write_owner(resources, owner, seen, values, not is_repeated and '1' or nil, ttl)
+  node.write_lease_id(resources, lease_id, seen, values, not is_repeated and '1' or nil, ttl)
   for i = 1, (is_shared or not is_unmarked) and #resources or 0 do
     if is_shared and is_shared[i] then
-      node.share(resources[i], owner, seen.readers[i], vote, ttl)
+      node.share(resources[i], lease_id, seen.readers[i], vote, ttl)
     elseif not is_unmarked then
       node.delete_marks(resources[i])
     end
@@ -38,8 +39,8 @@ function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
   return vote
 end
 
--- Returns the index of the first resource with waiters, and 1. If there is none and all resources are
--- free: the index of the first resource with a mark, and 0.
+-- Returns the resource to whose waiters a newcomer must yield, as an index and a rank: the first resource with
+-- waiters, and 1. If no resource has waiters and all resources are free: the first resource with a mark, and 0.
 function node.yield_to_waiters(resources, seen)
   local marked
   for i = 1, node.flags().is_dirty and #resources or 0 do
@@ -59,10 +60,10 @@ end
 
 -- Locks for a newcomer, which yields to waiters.
 node.arity.lock_any = 3
-function node.lock_any(resources, owner, ttl, hint, gives_up)
-  local seen = node.look_up_to_lock(resources, owner)
+function node.lock_any(resources, lease_id, ttl, hint, will_not_wait)
+  local seen = node.look_up_to_lock(resources, lease_id)
   if seen.is_all_ours then
-    return node.grant(resources, owner, ttl, hint, seen)
+    return node.grant(resources, lease_id, ttl, hint, seen)
   end
   local first, rank = node.yield_to_waiters(resources, seen)
   local held = seen.other and node.held_by_another(seen)
@@ -70,40 +71,40 @@ function node.lock_any(resources, owner, ttl, hint, gives_up)
     return { 'queued', first, 0, rank, 0, unpack(held or {}, 2, held and 5 or 1) }
   end
   if held then
-    -- A refused client will wait, so newcomers must yield. If the mark cannot be written, the answer is
-    -- the same.
-    if held[4] > 0 and not gives_up then
+    -- A refused client will wait, so newcomers must yield. The answer does not depend on the mark, which
+    -- the user may not be allowed to write.
+    if held[4] > 0 and not will_not_wait then
       pcall(node.set_yield_mark, resources[held[2] + 1], held[4])
     end
     return held
   end
-  return node.grant(resources, owner, ttl, hint, seen, true)
+  return node.grant(resources, lease_id, ttl, hint, seen, true)
 end
 
 -- Locks for a woken waiter.
 node.arity.take = 3
-function node.take(resources, owner, ttl, hint, gives_up)
-  local seen = node.look_up_to_lock(resources, owner)
-  -- The wake of a group may have come from another of its resources, so only a lock on one resource
-  -- sets the writer mark.
+function node.take(resources, lease_id, ttl, hint, will_not_wait)
+  local seen = node.look_up_to_lock(resources, lease_id)
+  -- A writer mark is for the resource whose queue node woke the writer. For a group, that resource may be any of
+  -- the resources, so only a lock of one resource sets a writer mark.
   local is_one = #resources == 1 and not resources.is_shared
-  if not gives_up and is_one and seen.other and seen.other.owner == $SHARED and seen.other.remaining > 0 then
+  if not will_not_wait and is_one and seen.other and seen.other.lease_id == $SHARED and seen.other.remaining > 0 then
     node.require_functions('share')
-    -- Best effort, as above.
+    -- The answer does not depend on the mark.
     pcall(node.set_writer_mark, resources[seen.other.index + 1], seen.other.remaining)
   elseif resources.is_shared then
     node.yield_to_writer(resources, seen)
   end
-  return seen.other and node.held_by_another(seen) or node.grant(resources, owner, ttl, hint, seen)
+  return seen.other and node.held_by_another(seen) or node.grant(resources, lease_id, ttl, hint, seen)
 end
 
--- The same two for a client that does not wait, and sets no mark.
+-- The same for clients that will not wait after a refusal, so that no mark is set.
 node.arity.try_any = 3
-function node.try_any(resources, owner, ttl, hint)
-  return node.lock_any(resources, owner, ttl, hint, true)
+function node.try_any(resources, lease_id, ttl, hint)
+  return node.lock_any(resources, lease_id, ttl, hint, true)
 end
 
 node.arity.try_take = 3
-function node.try_take(resources, owner, ttl, hint)
-  return node.take(resources, owner, ttl, hint, true)
+function node.try_take(resources, lease_id, ttl, hint)
+  return node.take(resources, lease_id, ttl, hint, true)
 end

@@ -13,15 +13,16 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lock {
     pub(crate) resources: Resources,
-    pub(crate) owner: LeaseId,
+    pub(crate) lease_id: LeaseId,
     pub(crate) ttl: Duration,
-    /// One more than the largest counter that the client has seen, or 0. It brings counters of several
-    /// nodes back in step.
+    /// One more than the largest counter that the client has seen, or 0. The hint brings the counters of
+    /// nodes back in step, so that their votes agree and no write-back is needed.
     pub(crate) hint: u64,
-    /// Whether the queue node has woken this client, which then ignores queues and yield marks.
-    pub(crate) has_turn: bool,
-    /// Whether the client does not wait after a refusal, so that the node need not set a mark.
-    pub(crate) gives_up: bool,
+    /// Whether the node ignores wait queues and yield marks, because the client has passed the queue: the
+    /// queue node has woken the client, or has granted.
+    pub(crate) ignores_queue: bool,
+    /// Whether the client will not wait after a refusal, so that the node sets no mark.
+    pub(crate) will_not_wait: bool,
 }
 
 impl Lock {
@@ -30,18 +31,19 @@ impl Lock {
         self.resources.len() == 1 && !self.resources.is_shared(0)
     }
 
-    fn one_of(&self, waiting: &'static str, giving_up: &'static str) -> &'static str {
-        if self.gives_up { giving_up } else { waiting }
+    /// Returns the name of the operation for a client that waits after a refusal, or for any other client.
+    fn operation_name(&self, waiting: &'static str, not_waiting: &'static str) -> &'static str {
+        if self.will_not_wait { not_waiting } else { waiting }
     }
 }
 
 /// The holder for which a node refuses a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
-    /// The index of the resource whose other owner has the longest ttl; the first of them at a tie.
+    /// The index of the resource that another lease holds for the longest time; at a tie, the first index.
     pub(crate) resource: usize,
-    /// The owner; `None` if the key has more than one field, as a lock of another library may.
-    pub(crate) owner: Option<LeaseId>,
+    /// The id of the lease; `None` if the key has more than one field, as a key of another library may have.
+    pub(crate) lease_id: Option<LeaseId>,
     pub(crate) remaining: Duration,
     /// The largest fencing counter of the requested resources, 0 if there is none.
     pub(crate) counter: u64,
@@ -53,17 +55,20 @@ impl Operate for Lock {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Self { resources, owner, ttl, hint, has_turn, .. } = self;
-        let is_usual = !has_turn && *hint == 0 && resources.len() == 1;
-        if is_usual && !(resources.is_shared(0) && self.gives_up) {
-            let name = if resources.is_shared(0) { "share" } else { self.one_of("lock", "try") };
-            arguments.short_name(name).owner(owner).ttl(*ttl);
-        } else if *has_turn && !self.gives_up && self.is_of_one() {
-            arguments.short_name("turn").owner(owner).ttl(*ttl).number(*hint);
+        let Self { resources, lease_id, ttl, hint, ignores_queue, .. } = self;
+        let is_usual = !ignores_queue && *hint == 0 && resources.len() == 1;
+        if is_usual && !(resources.is_shared(0) && self.will_not_wait) {
+            let name = if resources.is_shared(0) { "share" } else { self.operation_name("lock", "try") };
+            arguments.short_name(name).lease_id(lease_id).ttl(*ttl);
+        } else if *ignores_queue && !self.will_not_wait && self.is_of_one() {
+            arguments.short_name("turn").lease_id(lease_id).ttl(*ttl).number(*hint);
         } else {
-            let name =
-                if *has_turn { self.one_of("take", "try_take") } else { self.one_of("lock_any", "try_any") };
-            arguments.name_for(name, resources).owner(owner).ttl(*ttl).number(*hint);
+            let name = if *ignores_queue {
+                self.operation_name("take", "try_take")
+            } else {
+                self.operation_name("lock_any", "try_any")
+            };
+            arguments.name_for(name, resources).lease_id(lease_id).ttl(*ttl).number(*hint);
         }
     }
 
@@ -80,17 +85,17 @@ impl Operate for Lock {
         }
     }
 
-    fn acquiring_owner(&self) -> Option<&LeaseId> {
-        Some(&self.owner)
+    fn acquired_lease(&self) -> Option<&LeaseId> {
+        Some(&self.lease_id)
     }
 }
 
 impl Holder {
     pub(super) fn read(resources: &[Resource], fields: &[wire::Value]) -> Option<Self> {
-        let [resource, owner, remaining, counter] = fields else { return None };
+        let [resource, lease_id, remaining, counter] = fields else { return None };
         Some(Self {
             resource: wire::index(resources, resource)?,
-            owner: wire::owner(owner)?,
+            lease_id: wire::lease_id(lease_id)?,
             remaining: wire::milliseconds(remaining)?,
             counter: wire::number(counter)?,
         })

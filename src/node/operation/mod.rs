@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! lock.rs                 the operation, its arguments on the wire, its answers
-//! lock.lua                its execution on a server: the general way
-//! lock.short.lua          the short way of a frequent operation, which leaves rare cases to the general way
+//! lock.lua                its execution on a server: the general path
+//! lock.fast.lua           the fast path of a frequent operation, which leaves rare cases to the general path
 //! node/state/lock.rs      its execution in the pure node
 //! ```
 //!
-//! Frequent are: lock, renewal and unlock of one resource, and sharing it.
+//! The frequent operations lock, share, renew or unlock one resource.
 
 use crate::{
     clock::Instant,
@@ -49,7 +49,7 @@ pub(crate) use self::{
     list::{List, ListPage},
     lock::{Holder, Lock},
     observe::{Observe, ObserveAnswer},
-    proclaim::{LONGEST_VALUE, Proclaim, Proclamation},
+    proclaim::{MAX_VALUE_BYTES, Proclaim, Proclamation},
     reconfigure::Reconfigure,
     register::{NewNodes, Register, Registration},
     renew::Renew,
@@ -66,9 +66,10 @@ pub(crate) trait Operate {
     /// Returns the resources of the operation.
     fn resources(&self) -> &[Resource];
 
-    /// Writes the operation's name in the script and its arguments.
+    /// Writes the name of the operation in the script, and its arguments.
     ///
-    /// An argument costs a server about half as much as reading a key, so there are as few as possible.
+    /// An argument costs a server about half as much as reading a key, so each operation has as few arguments as
+    /// possible.
     fn encode(&self, arguments: &mut Arguments<'_>, parameters: &QuorumParameters);
 
     /// Returns the answer that the script's reply encodes; `None` if the reply has another shape.
@@ -79,20 +80,19 @@ pub(crate) trait Operate {
         false
     }
 
-    /// Whether the operation concerns more than the leases and attempts of this client at the node.
-    ///
-    /// `blocks_until` is that of the [`Request`](super::Request).
+    /// Whether the operation concerns other clients, and not only the leases and attempts of this client at the
+    /// node. `blocks_until` is the field of the [`Request`](super::Request).
     fn concerns_other_clients(&self, _blocks_until: Option<Instant>) -> bool {
         false
     }
 
-    /// Returns the owner whose lock the operation acquires, renews or writes back.
-    fn acquiring_owner(&self) -> Option<&LeaseId> {
+    /// Returns the id of the lease that the operation acquires, renews or writes back.
+    fn acquired_lease(&self) -> Option<&LeaseId> {
         None
     }
 
-    /// Returns the owner whose lock the operation ends.
-    fn releasing_owner(&self) -> Option<&LeaseId> {
+    /// Returns the id of the lease that the operation ends.
+    fn released_lease(&self) -> Option<&LeaseId> {
         None
     }
 
@@ -125,7 +125,7 @@ macro_rules! operations {
             }
         }
 
-        /// The scripts that a server defines with the first operation that takes the general way.
+        /// The scripts that a server defines with the first operation that takes the general path.
         pub(crate) const USUAL_SCRIPTS: &[&str] = &[$(include_str!($usual_file)),*];
 
         /// The scripts that a server defines with the first rare operation.
@@ -157,15 +157,15 @@ operations! {
     }
 }
 
-/// The short ways of frequent operations, in the order of their substitution: `$SHORT_LOCK` contains
-/// `$SHORT_LEAVE`.
-pub(crate) const SHORT_WAYS: &[(&str, &str)] = &[
-    ("$SHORT_LOCK", include_str!("lock.short.lua")),
-    ("$SHORT_LEAVE", include_str!("enqueue.short.lua")),
-    ("$SHORT_RENEW", include_str!("renew.short.lua")),
-    ("$SHORT_UNLOCK", include_str!("unlock.short.lua")),
-    ("$SHORT_SHARE", include_str!("share.short.lua")),
-    ("$SHORT_UNSHARE", include_str!("unshare.short.lua")),
+/// The fast paths of frequent operations, in the order of their substitution: `$FAST_LOCK` contains
+/// `$FAST_LEAVE`.
+pub(crate) const FAST_PATHS: &[(&str, &str)] = &[
+    ("$FAST_LOCK", include_str!("lock.fast.lua")),
+    ("$FAST_LEAVE", include_str!("enqueue.fast.lua")),
+    ("$FAST_RENEW", include_str!("renew.fast.lua")),
+    ("$FAST_UNLOCK", include_str!("unlock.fast.lua")),
+    ("$FAST_SHARE", include_str!("share.fast.lua")),
+    ("$FAST_UNSHARE", include_str!("unshare.fast.lua")),
 ];
 
 impl Operation {

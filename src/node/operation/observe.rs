@@ -18,12 +18,12 @@ pub(crate) struct Observe {
 /// The state of an election on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObserveAnswer {
-    /// The holder of the lock; `None` if it is free, or a lock of another library.
-    pub(crate) owner: Option<LeaseId>,
+    /// The lease id of the holder; `None` if the lock is free, or another library holds it.
+    pub(crate) lease_id: Option<LeaseId>,
     /// The rest of the ttl; `None` if the lock is free or has no ttl.
     pub(crate) remaining: Option<Duration>,
     /// The last proclamation, perhaps of a leader that does not hold the lock any more.
-    pub(crate) said: Option<Proclamation>,
+    pub(crate) proclamation: Option<Proclamation>,
 }
 
 impl Operate for Observe {
@@ -36,13 +36,13 @@ impl Operate for Observe {
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
-        let ScriptReply::Tagged(b"observed", [owner, remaining, proclaimed @ ..]) = reply else {
+        let ScriptReply::Tagged(b"observed", [lease_id, remaining, proclaimed @ ..]) = reply else {
             return None;
         };
         Some(Answer::Observed(ObserveAnswer {
-            owner: wire::owner(owner)?,
+            lease_id: wire::lease_id(lease_id)?,
             remaining: wire::milliseconds(remaining),
-            said: proclamation(proclaimed),
+            proclamation: proclamation(proclaimed),
         }))
     }
 
@@ -53,9 +53,9 @@ impl Operate for Observe {
 
 /// Reads a proclamation; `None` if another program has written the key in another shape.
 fn proclamation(fields: &[wire::Value]) -> Option<Proclamation> {
-    let [owner, term, number, value, since] = fields else { return None };
+    let [lease_id, term, number, value, since] = fields else { return None };
     Some(Proclamation {
-        owner: LeaseId::from_wire(wire::bytes(owner)?),
+        lease_id: LeaseId::from_wire(wire::bytes(lease_id)?),
         term: wire::number(term)?,
         number: wire::number(number)?,
         value: wire::bytes(value)?.into(),

@@ -1,23 +1,23 @@
--- proclaim.lua  KEYS one resource  ARGV owner, term, number, value, since, ttl  ->  proclaimed | not_leader
+-- proclaim.lua  KEYS one resource  ARGV lease id, term, number, value, since, ttl  ->  proclaimed | not_leader
 node.arity.proclaim = 6
-function node.proclaim(resources, owner, term, number, value, since, ttl)
+function node.proclaim(resources, lease_id, term, number, value, since, ttl)
   node.admit()
   local resource = resources[1]
   local held = node.holder(resource)
-  if not held or held.owner ~= owner then
+  if not held or held.lease_id ~= lease_id then
     return { 'not_leader' }
   end
   local name = $LEADER .. resource .. '}'
   local before = redis.call('HMGET', name, 'owner', 'number')
-  local number_before = before[1] == owner and tonumber(before[2]) or -1
+  local number_before = before[1] == lease_id and tonumber(before[2]) or -1
   if number_before > tonumber(number) then
     return { 'proclaimed' }
   end
-  -- The PEXPIRE precedes, as for a lock: the HSET, which creates a key without a ttl, is reached only if
-  -- the PEXPIRE that follows is permitted.
+  -- A first PEXPIRE precedes the HSET, as in `write_lease_id`. The HSET creates a key without a ttl, and is
+  -- reached only if the PEXPIRE that follows is permitted.
   redis.call('PEXPIRE', name, ttl)
   if number_before ~= tonumber(number) then
-    redis.call('HSET', name, 'owner', owner, 'term', term, 'number', number, 'value', value, 'since', since)
+    redis.call('HSET', name, 'owner', lease_id, 'term', term, 'number', number, 'value', value, 'since', since)
     redis.call('PEXPIRE', name, ttl)
     redis.call('PUBLISH', $CHANNEL .. braced(name), '0')
   end

@@ -10,25 +10,26 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// The largest value of a leader, in bytes. Every node stores it, and every observer receives it.
-pub(crate) const LONGEST_VALUE: usize = 64 * 1024;
+/// The largest size of a leader's value, in bytes. The limit exists because every node stores the value, and every
+/// observer receives the value.
+pub(crate) const MAX_VALUE_BYTES: usize = 64 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proclaim {
     pub(crate) resource: Resource,
-    pub(crate) said: Proclamation,
+    pub(crate) proclamation: Proclamation,
     pub(crate) ttl: Duration,
 }
 
 /// The published value of a leader, as nodes store it beside the lock.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Proclamation {
-    /// The owner of the lock.
-    pub(crate) owner: LeaseId,
+    /// The id of the leader's lease.
+    pub(crate) lease_id: LeaseId,
     /// The fencing token of the lock.
     pub(crate) term: u64,
-    /// The number of the value, which grows with every value of one leader. A late request does not
-    /// replace a later value.
+    /// The number of the value, which grows with every value of one leader. By this number, a node does not
+    /// replace a value by an earlier value in a late request.
     pub(crate) number: u64,
     pub(crate) value: Arc<[u8]>,
     /// The time of the election by the leader's clock, since the epoch.
@@ -38,8 +39,8 @@ pub(crate) struct Proclamation {
 impl fmt::Debug for Proclamation {
     /// Omits the value, which may be long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { owner, term, number, value, .. } = self;
-        write!(f, "{owner} in term {term}, number {number}, {} bytes", value.len())
+        let Self { lease_id, term, number, value, .. } = self;
+        write!(f, "{lease_id} in term {term}, number {number}, {} bytes", value.len())
     }
 }
 
@@ -49,8 +50,8 @@ impl Operate for Proclaim {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Proclamation { owner, term, number, value, since } = &self.said;
-        arguments.name("proclaim", 1).owner(owner).number(*term).number(*number);
+        let Proclamation { lease_id, term, number, value, since } = &self.proclamation;
+        arguments.name("proclaim", 1).lease_id(lease_id).number(*term).number(*number);
         arguments.bytes(value).time(*since).ttl(self.ttl);
     }
 

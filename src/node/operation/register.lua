@@ -3,8 +3,8 @@ node.arity.register = 5
 function node.register(_, fingerprint, new_nodes, time_of_client, lasts, renewals_after)
   local metadata = node.metadata()
   local is_known = metadata.fingerprint
-  -- A lost or damaged stamp names no incarnation, so the node may have forgotten votes; the whole fingerprint
-  -- still tells whose node it is.
+  -- A lost or damaged stamp names no incarnation, so the node may have forgotten votes. The whole fingerprint
+  -- still shows to which quorum the node belongs.
   local is_stamped = metadata.stamp == node.stamp_of(node.digest(metadata.stamp), metadata.incarnation or '')
   if is_stamped then
     node.admit()
@@ -19,11 +19,11 @@ function node.register(_, fingerprint, new_nodes, time_of_client, lasts, renewal
   local is_trusted = node.guard == 'off' or (not is_known and new_nodes == 'admit')
   local is_current = is_known and is_stamped and (is_of_this_incarnation or is_trusted)
   if not is_current then
-    -- The minimum token of a node that may have forgotten votes exceeds every vote until now. The
-    -- minimum token of a new node stays. Votes from the next second on would otherwise exceed the
-    -- minimum token that a restart within this second sets.
+    -- The new minimum token of a node that may have forgotten votes exceeds every vote until now. The
+    -- minimum token of a trusted node is not raised, because the next votes of the node would exceed it, and
+    -- with it the minimum token that a restart within the same second sets.
     local minimum_token, is_new = node.integer(metadata.minimum_token), false
-    -- The quarantine precedes the metadata. After an error in between, the node abstains needlessly.
+    -- The quarantine precedes the metadata. An error in between then costs only a needless quarantine.
     if not is_trusted then
       minimum_token = math.max(minimum_token, node.start() + 1000000)
       is_new = not is_known and not metadata.is_new

@@ -14,12 +14,12 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Register {
     pub(crate) new_nodes: NewNodes,
-    /// The client's time of day, since the epoch. A node whose clock is far off would spoil minimum
-    /// tokens and counters.
+    /// The client's time of day, since the epoch. The node refuses a client whose time differs too much,
+    /// because a clock that is far off would spoil minimum tokens and counters.
     pub(crate) time: Duration,
 }
 
-/// The way to treat a node without metadata.
+/// The treatment of a node without metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewNodes {
     /// The node is new, and votes at once.

@@ -1,12 +1,12 @@
--- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1 | renewed 0 | with_waiters and one of these | renewed_in_quarantine [remaining] | held index owner remaining counter | tombstone
+-- renew.lua  KEYS resources  ARGV lease id, holds, ttl, token  ->  1 | renewed 0 | with_waiters and one of these | renewed_in_quarantine [remaining] | held index lease_id remaining counter | tombstone
 node.arity.renew_any = 4
-function node.renew_any(resources, owner, holds, ttl, token)
+function node.renew_any(resources, lease_id, holds, ttl, token)
   node.admit()
   token = node.integer(token)
-  if node.has_any_tombstone(resources, owner) then
+  if node.has_any_tombstone(resources, lease_id) then
     return { 'tombstone' }
   end
-  local seen = node.look_up(resources, owner)
+  local seen = node.look_up(resources, lease_id)
   if seen.other then
     return node.held_by_another(seen)
   end
@@ -14,28 +14,30 @@ function node.renew_any(resources, owner, holds, ttl, token)
   local minimum_token = node.integer(node.metadata().minimum_token)
   local proves, values, epochs = true, {}, {}
   for i = 1, #resources do
-    -- A missing counter may have exceeded the token. So may a counter that the node forgot, and the
-    -- minimum token exceeds all of these.
+    -- The renewal proves that the node gave no vote above the token, unless a larger vote is possible: a missing
+    -- counter may have exceeded the token. So may a counter that the node has forgotten. The minimum token exceeds
+    -- all forgotten counters, so a token that is not below the minimum token exceeds them, too.
     local found, readers = seen.found[i], seen.readers and seen.readers[i]
     local is_below = minimum_token <= token and (readers and readers.phase or found or node.largest_counter + 1) <= token
     proves = proves and is_below
-    -- A lost counter comes back above the token, so that later renewals on this node prove nothing
-    -- either.
+    -- A lost counter is written again with a value above the token, so that later renewals on this node prove
+    -- nothing either.
     values[i] = found and math.max(found, token) or math.min(math.max(node.start(), token + 1), node.largest_counter)
     epochs[i] = is_below and token or 0
-    -- A new run of readers has its phase at the token, or above all votes.
+    -- If the node lost the readers, the renewal begins a new run. Its phase is the token, or above all votes if
+    -- the node may have given a larger vote.
     if resources.is_shared and resources.is_shared[i] and not readers and not is_below then
       values[i] = math.min(math.max(values[i], minimum_token) + 1, node.largest_counter)
       epochs[i] = values[i]
     end
   end
-  node.write_owner(resources, owner, seen, values, holds, ttl)
+  node.write_lease_id(resources, lease_id, seen, values, holds, ttl)
   for i, is_shared in pairs(resources.is_shared or {}) do
     if is_shared then
-      node.extend_yield_mark(resources[i], node.share(resources[i], owner, seen.readers[i], epochs[i], ttl))
+      node.extend_yield_mark(resources[i], node.share(resources[i], lease_id, seen.readers[i], epochs[i], ttl))
     end
   end
-  -- In quarantine, renewals count as soon as every attempt is decided in which the node may have voted.
+  -- In quarantine, a renewal counts as a vote once every attempt is decided in which the node may have voted.
   local abstains = node.abstention()
   if abstains and not (abstains.renewals_from and node.milliseconds() > abstains.renewals_from) then
     return { 'renewed_in_quarantine', abstains[2] }

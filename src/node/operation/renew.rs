@@ -13,8 +13,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Renew {
     pub(crate) resources: Resources,
-    pub(crate) owner: LeaseId,
-    /// The number of holds. It is absolute, so that a duplicate or a resend changes nothing.
+    pub(crate) lease_id: LeaseId,
+    /// The number of holds: the new number, not a difference, so that a repeated renewal changes nothing.
     pub(crate) holds: u32,
     pub(crate) ttl: Duration,
     pub(crate) token: u64,
@@ -26,13 +26,13 @@ impl Operate for Renew {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Self { resources, owner, holds, ttl, token } = self;
+        let Self { resources, lease_id, holds, ttl, token } = self;
         if resources.len() == 1 && !resources.is_any_shared() {
             arguments.short_name("renew");
         } else {
             arguments.name_for("renew_any", resources);
         }
-        arguments.owner(owner).number(*holds).ttl(*ttl).number(*token);
+        arguments.lease_id(lease_id).number(*holds).ttl(*ttl).number(*token);
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
@@ -50,7 +50,7 @@ impl Operate for Renew {
         }
     }
 
-    fn acquiring_owner(&self) -> Option<&LeaseId> {
-        Some(&self.owner)
+    fn acquired_lease(&self) -> Option<&LeaseId> {
+        Some(&self.lease_id)
     }
 }

@@ -8,7 +8,8 @@ use crate::values::Resource;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Resources {
     names: Arc<[Resource]>,
-    /// Whether each resource is shared. `None` if none is, so that equal resources are equal values.
+    /// Whether each resource is shared. `None` if no resource is shared, so that the same resources have one
+    /// representation, and equal values compare as equal.
     shared: Option<Arc<[bool]>>,
 }
 
@@ -41,7 +42,8 @@ impl Resources {
         self.shared.as_ref().is_some_and(|shared| !shared.contains(&false))
     }
 
-    /// Whether a lease on these permits all that `wanted` permits. Both have the same resources.
+    /// Whether a lease on these resources permits everything that a lease on `wanted` permits. Both have the same
+    /// resources, but may share different ones.
     pub(crate) fn cover(&self, wanted: &Self) -> bool {
         (0..self.names.len()).all(|index| wanted.is_shared(index) || !self.is_shared(index))
     }

@@ -1,4 +1,4 @@
-//! Short constructors of operations, for tests. Resources and owners are words.
+//! Short constructors of operations, for tests. Words name resources and lease ids.
 
 use std::time::Duration;
 
@@ -39,29 +39,29 @@ pub(crate) fn resources(names: &str) -> Resources {
     each.collect()
 }
 
-pub(crate) fn owner(name: &str) -> LeaseId {
+pub(crate) fn lease_id(name: &str) -> LeaseId {
     LeaseId::from_wire(name.as_bytes())
 }
 
 /// Returns the lock of a newcomer. Ttls are milliseconds.
 pub(crate) fn lock(names: &str, by: &str, ttl: u64, hint: u64) -> Operation {
-    let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Operation::Lock(Lock { resources, owner, ttl, hint, has_turn: false, gives_up: false })
+    let (resources, lease_id, ttl) = (resources(names), lease_id(by), Duration::from_millis(ttl));
+    Operation::Lock(Lock { resources, lease_id, ttl, hint, ignores_queue: false, will_not_wait: false })
 }
 
 /// Returns the lock of a woken waiter, without a hint.
 pub(crate) fn take(names: &str, by: &str, ttl: u64) -> Operation {
-    let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Operation::Lock(Lock { resources, owner, ttl, hint: 0, has_turn: true, gives_up: false })
+    let (resources, lease_id, ttl) = (resources(names), lease_id(by), Duration::from_millis(ttl));
+    Operation::Lock(Lock { resources, lease_id, ttl, hint: 0, ignores_queue: true, will_not_wait: false })
 }
 
 pub(crate) fn write_back(names: &str, by: &str, token: u64) -> Operation {
-    Operation::WriteBack(WriteBack { resources: resources(names), owner: owner(by), token })
+    Operation::WriteBack(WriteBack { resources: resources(names), lease_id: lease_id(by), token })
 }
 
 pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> Operation {
-    let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Operation::Renew(Renew { resources, owner, holds, ttl, token })
+    let (resources, lease_id, ttl) = (resources(names), lease_id(by), Duration::from_millis(ttl));
+    Operation::Renew(Renew { resources, lease_id, holds, ttl, token })
 }
 
 pub(crate) fn unlock(names: &str, by: &str, notify: bool, leaves: bool) -> Operation {
@@ -74,27 +74,28 @@ pub(crate) fn unlock_late(names: &str, by: &str, notify: bool) -> Operation {
 }
 
 fn unlock_leaving(names: &str, by: &str, notify: bool, tombstone: Tombstone) -> Operation {
-    let (resources, owner) = (resources(names), owner(by));
-    Operation::Unlock(Unlock { resources, owner, notify, tombstone, has_waiters: false })
+    let (resources, lease_id) = (resources(names), lease_id(by));
+    Operation::Unlock(Unlock { resources, lease_id, notify, tombstone, has_waiters: false })
 }
 
 /// Returns an enqueue that locks for ten seconds; an entry ttl of 0 milliseconds means none.
 pub(crate) fn enqueue(names: &str, by: &str, waiter: &str, arrival: u64, entry_ttl: u64) -> Operation {
     let (resources, ttl) = (resources(names), Duration::from_secs(10));
-    let lock = Lock { resources, owner: owner(by), ttl, hint: 0, has_turn: true, gives_up: false };
+    let lock =
+        Lock { resources, lease_id: lease_id(by), ttl, hint: 0, ignores_queue: true, will_not_wait: false };
     let entry_ttl = (entry_ttl > 0).then(|| Duration::from_millis(entry_ttl));
-    let waiter = owner(waiter);
+    let waiter = lease_id(waiter);
     Operation::Enqueue(Enqueue { lock, resource: 0, waiter, arrival, entry_ttl, enqueue_only: false })
 }
 
-/// Returns the same lock, of a client that does not wait.
-pub(crate) fn giving_up(lock: Operation) -> Operation {
+/// Returns the same lock, of a client that will not wait after a refusal.
+pub(crate) fn not_waiting(lock: Operation) -> Operation {
     let Operation::Lock(lock) = lock else { unreachable!("not a lock: {lock:?}") };
-    Operation::Lock(Lock { gives_up: true, ..lock })
+    Operation::Lock(Lock { will_not_wait: true, ..lock })
 }
 
 pub(crate) fn withdraw(name: &str, waiter: &str) -> Operation {
-    Operation::Withdraw(Withdraw { resource: resource(name), waiter: owner(waiter) })
+    Operation::Withdraw(Withdraw { resource: resource(name), waiter: lease_id(waiter) })
 }
 
 pub(crate) fn force_unlock(names: &str) -> Operation {
@@ -106,14 +107,14 @@ pub(crate) fn inspect(name: &str) -> Operation {
 }
 
 /// Returns a proclamation of a leader that was elected at the epoch's third second.
-pub(crate) fn said(by: &str, term: u64, number: u64, value: &str) -> Proclamation {
-    let (owner, since) = (owner(by), Duration::from_secs(3));
-    Proclamation { owner, term, number, value: value.as_bytes().into(), since }
+pub(crate) fn proclamation(by: &str, term: u64, number: u64, value: &str) -> Proclamation {
+    let (lease_id, since) = (lease_id(by), Duration::from_secs(3));
+    Proclamation { lease_id, term, number, value: value.as_bytes().into(), since }
 }
 
-pub(crate) fn proclaim(name: &str, said: Proclamation, ttl: u64) -> Operation {
+pub(crate) fn proclaim(name: &str, proclamation: Proclamation, ttl: u64) -> Operation {
     let (resource, ttl) = (resource(name), Duration::from_millis(ttl));
-    Operation::Proclaim(Proclaim { resource, said, ttl })
+    Operation::Proclaim(Proclaim { resource, proclamation, ttl })
 }
 
 pub(crate) fn observe(name: &str) -> Operation {

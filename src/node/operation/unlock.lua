@@ -1,14 +1,14 @@
--- unlock.lua  KEYS resources  ARGV owner, kind (notify 0|1; tombstone 0 never|1 if a key is missing|2
+-- unlock.lua  KEYS resources  ARGV lease id, kind (notify 0|1; tombstone 0 never|1 if a key is missing|2
 --   always; 1 if the queue node has waiters)  ->  deleted | with_waiters deleted
 
--- Renews or deletes the yield mark of a resource that is free now. A writer mark stays, because the
--- woken writer attempts now. `is_known`: the queue node has reported waiters.
-function node.pass_yield_mark(resource, notifies, is_known)
-  if not (is_known or node.flags().is_dirty) then
+-- Renews or deletes the yield mark of a resource that is free now. A writer mark stays, because the woken
+-- writer attempts now. `waiters_known`: the queue node has reported waiters.
+function node.pass_yield_mark(resource, notifies, waiters_known)
+  if not (waiters_known or node.flags().is_dirty) then
     return
   elseif not notifies then
     redis.pcall('DEL', $YIELD_MARK .. resource .. '}')
-  elseif is_known then
+  elseif waiters_known then
     node.set_yield_mark(resource, node.hand_over)
   else
     node.set_yield_mark(resource, node.hand_over, 'XX')
@@ -16,47 +16,46 @@ function node.pass_yield_mark(resource, notifies, is_known)
 end
 
 node.arity.unlock_any = 2
-function node.unlock_any(resources, owner, kind, is_removed)
-  local notify, tombstone, is_known = string.match(kind, '^(%d)(%d)(1?)$')
-  -- If one step fails, the rest are executed still, and the first problem is the answer. Deletions
-  -- precede: a server without memory accepts them, and other writes only after a first write.
+function node.unlock_any(resources, lease_id, kind, is_removed)
+  local notify, tombstone, waiters_known = string.match(kind, '^(%d)(%d)(1?)$')
+  -- If one step fails, all further steps are executed nevertheless, and the first problem is the answer. The
+  -- deletions precede all other writes, because a server without memory refuses any other first write of a script.
   local problem, deleted, has_waiters = nil, 0, false
   for i = 1, #resources do
     local resource = resources[i]
     local reply, is_free = 0, false
     if resources.is_shared and resources.is_shared[i] then
       local is_done, was_reader
-      is_done, was_reader, is_free = pcall(node.unshare, resource, owner, is_removed)
+      is_done, was_reader, is_free = pcall(node.unshare, resource, lease_id, is_removed)
       problem = problem or (not is_done and was_reader)
       deleted = deleted + (is_done and was_reader or 0)
     else
-      -- A lease id is unique, so a field of this name is the owner's lock, whatever other fields the
+      -- A lease id is unique, so a field of this name is the lock of the lease, whatever other fields the
       -- key has.
-      reply = redis.pcall('HDEL', resource, owner)
+      reply = redis.pcall('HDEL', resource, lease_id)
       is_free = reply == 1
       if is_free then
         deleted = deleted + 1
       elseif reply ~= 0 then
-        -- A replica refuses to delete even a missing field. Then there is nothing to deliver, and no
-        -- problem.
-        local field = redis.pcall('HMGET', resource, owner)
+        -- A replica refuses to delete even a missing field. If the field is missing, the unlock has no effect to
+        -- deliver, so this refusal is no problem.
+        local field = redis.pcall('HMGET', resource, lease_id)
         reply = (field.err or field[1]) and reply
       end
     end
     if is_free then
-      -- If waiters are known, newcomers yield to them for a hand-over. This is best effort.
-      pcall(node.pass_yield_mark, resource, notify == '1', is_known == '1')
+      -- If waiters are known, newcomers yield to them for a hand-over. A failure to write the mark is no problem.
+      pcall(node.pass_yield_mark, resource, notify == '1', waiters_known == '1')
       reply = notify == '1' and redis.pcall('PUBLISH', $CHANNEL .. braced(resource), '0')
     end
     problem = problem or (type(reply) == 'table' and reply)
-    -- The first waiter is woken even if this node had no key: the lock may have been deleted on another
-    -- node only.
+    -- The first waiter is woken even if this node had no key, because only other nodes may have had the key.
     local is_done, found = pcall(node.has_waiters, resource)
     has_waiters = has_waiters or (is_done and found)
   end
   local is_left = tombstone == '2' or (tombstone == '1' and deleted < #resources)
   for i = 1, is_left and #resources or 0 do
-    local is_done, answer = pcall(node.write_tombstone, resources[i], owner)
+    local is_done, answer = pcall(node.write_tombstone, resources[i], lease_id)
     problem = problem or (not is_done and answer)
   end
   if problem then

@@ -1,4 +1,4 @@
-//! Unlock: deletes the keys that the owner still holds.
+//! Unlock: deletes the keys that the lease still holds.
 
 use crate::{
     clock::Instant,
@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unlock {
     pub(crate) resources: Resources,
-    pub(crate) owner: LeaseId,
+    pub(crate) lease_id: LeaseId,
     /// Whether the attempt had its quorum. Only then does the node publish a release notice and renew
     /// the yield mark. The first waiter is woken in any case.
     pub(crate) notify: bool,
@@ -21,20 +21,20 @@ pub(crate) struct Unlock {
     pub(crate) has_waiters: bool,
 }
 
-/// The condition on which an unlock leaves a tombstone, which refuses late requests of its owner: those
-/// that this node has not answered.
+/// The condition on which an unlock leaves a tombstone. A tombstone refuses late requests of the lease, which are
+/// the requests that this node has not answered.
 ///
-/// The numbers are those of the script. If two unlocks are merged, the larger number counts.
+/// The script uses the same numbers. If two unlocks are merged, the larger number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Tombstone {
-    /// No tombstone: no request of the owner is unanswered.
+    /// No tombstone: no request of the lease is unanswered.
     Never = 0,
-    /// A tombstone if a key is missing: only a lock is unanswered, and no other request of the owner was
-    /// sent to the node. If the unlock finds all keys, the lock has arrived. This is the usual case of a
-    /// short critical section at a slower node.
+    /// A tombstone if a key is missing: only a lock is unanswered, and no other request of the lease was sent
+    /// to the node. If the unlock finds all keys, the lock has arrived, and nothing can be late. A slower
+    /// node is often in this state when a short critical section ends.
     IfMissing = 1,
-    /// A tombstone in any case: a renewal may be unanswered, so the keys that the unlock finds may be
-    /// those of an earlier request.
+    /// A tombstone in any case: a renewal may be unanswered. The keys that the unlock finds may then be the
+    /// keys of an earlier request, so they do not prove that the renewal has arrived.
     Always = 2,
 }
 
@@ -44,9 +44,9 @@ impl Operate for Unlock {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Self { resources, owner, notify, tombstone, has_waiters } = self;
+        let Self { resources, lease_id, notify, tombstone, has_waiters } = self;
         if let Some(name) = self.shortest_name() {
-            arguments.short_name(name).owner(owner);
+            arguments.short_name(name).lease_id(lease_id);
             return;
         }
         if resources.len() == 1 && !resources.is_any_shared() {
@@ -55,7 +55,7 @@ impl Operate for Unlock {
             arguments.name_for("unlock_any", resources);
         }
         let mark = if *has_waiters { "1" } else { "" };
-        arguments.owner(owner).joined(format_args!("{}{}{mark}", u8::from(*notify), *tombstone as u8));
+        arguments.lease_id(lease_id).joined(format_args!("{}{}{mark}", u8::from(*notify), *tombstone as u8));
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
@@ -70,13 +70,14 @@ impl Operate for Unlock {
         blocks_until.is_none()
     }
 
-    fn releasing_owner(&self) -> Option<&LeaseId> {
-        Some(&self.owner)
+    fn released_lease(&self) -> Option<&LeaseId> {
+        Some(&self.lease_id)
     }
 }
 
 impl Unlock {
-    /// Returns the short name of the usual unlock of one resource, whose name contains no brace.
+    /// Returns the short name of the most frequent unlock: of one resource whose name contains no brace, with a
+    /// notice.
     fn shortest_name(&self) -> Option<&'static str> {
         let Self { resources, notify, tombstone, has_waiters, .. } = self;
         let is_plain = matches!(&**resources, [resource] if !resource.as_bytes().contains(&b'{'));

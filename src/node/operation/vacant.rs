@@ -12,8 +12,8 @@ use crate::{
 pub(crate) struct Vacant {
     pub(crate) resources: Vec<Resource>,
     /// The maximum number of resources in the answer.
-    pub(crate) most: u32,
-    /// Whether resources with a mark count as vacant.
+    pub(crate) max_resources: u32,
+    /// Whether resources with a yield mark or a writer mark count as vacant.
     pub(crate) ignores_marks: bool,
 }
 
@@ -23,7 +23,7 @@ impl Operate for Vacant {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        arguments.name("vacant", self.resources.len()).number(self.most).number(self.ignores_marks);
+        arguments.name("vacant", self.resources.len()).number(self.max_resources).number(self.ignores_marks);
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {

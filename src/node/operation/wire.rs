@@ -33,7 +33,8 @@ impl<'a> Arguments<'a> {
         self.bytes(name.as_bytes()).index(resources)
     }
 
-    /// Writes the same, preceded by a flag for each resource if any resource is shared.
+    /// Writes the name of an operation, and the number of its resources. If any resource is shared, a flag for
+    /// each resource precedes the name.
     pub(super) fn name_for(&mut self, name: &str, resources: &Resources) -> &mut Self {
         if resources.is_any_shared() {
             let shared: String = resources.each().map(|(_, is)| if is { '1' } else { '0' }).collect();
@@ -47,8 +48,8 @@ impl<'a> Arguments<'a> {
         self.bytes(name.as_bytes())
     }
 
-    pub(super) fn owner(&mut self, owner: &LeaseId) -> &mut Self {
-        self.bytes(owner.as_bytes())
+    pub(super) fn lease_id(&mut self, lease_id: &LeaseId) -> &mut Self {
+        self.bytes(lease_id.as_bytes())
     }
 
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
@@ -95,7 +96,7 @@ pub(crate) enum Value {
 }
 
 impl fmt::Debug for Value {
-    /// Shows bytes as text, because the script's tags and owners are texts.
+    /// Shows bytes as text, because tags and lease ids of the script are texts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nil => f.write_str("nil"),
@@ -110,8 +111,8 @@ impl fmt::Debug for Value {
 /// The script's reply to one operation.
 #[derive(Clone, Copy)]
 pub(crate) enum ScriptReply<'a> {
-    /// A bare number, as the most frequent answers are. A table would cost the server more than the
-    /// number in it.
+    /// A bare number, the form of the most frequent answers. A table around the number would cost the server more
+    /// than the number itself.
     Number(u64),
     Tagged(&'a [u8], &'a [Value]),
 }
@@ -149,11 +150,11 @@ pub(super) fn milliseconds(value: &Value) -> Option<Duration> {
     number(value).map(Duration::from_millis)
 }
 
-/// Reads an owner; `Some(None)` if the script names none.
-pub(super) fn owner(value: &Value) -> Option<Option<LeaseId>> {
+/// Reads a lease id; `Some(None)` if the script names no lease.
+pub(super) fn lease_id(value: &Value) -> Option<Option<LeaseId>> {
     match value {
         Value::Nil => Some(None),
-        value => bytes(value).map(|owner| Some(LeaseId::from_wire(owner))),
+        value => bytes(value).map(|lease_id| Some(LeaseId::from_wire(lease_id))),
     }
 }
 

@@ -22,7 +22,7 @@ impl Operate for Withdraw {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        arguments.name("withdraw", 1).owner(&self.waiter);
+        arguments.name("withdraw", 1).lease_id(&self.waiter);
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {

@@ -1,12 +1,13 @@
--- write_back.lua  KEYS resources  ARGV owner, token  ->  written_back | not_written_back counter | abstains
+-- write_back.lua  KEYS resources  ARGV lease id, token  ->  written_back | not_written_back counter | abstains
 node.arity.write_back = 2
-function node.write_back(resources, owner, token)
+function node.write_back(resources, lease_id, token)
   node.may_vote()
   token = node.integer(token)
-  local seen = node.look_up(resources, owner)
+  local seen = node.look_up(resources, lease_id)
   local may_stand, all_readers = seen.is_all_ours, seen.readers or {}
   for i = 1, #resources do
-    -- While readers hold the resource, no writer's token exceeds the phase.
+    -- While readers hold the resource, no writer has a token above the phase, so the phase is compared in place of
+    -- the counter.
     local readers = all_readers[i]
     may_stand = may_stand and (readers and readers.phase or seen.found[i] or node.start()) <= token
   end

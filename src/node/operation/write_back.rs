@@ -1,5 +1,5 @@
-//! Write-back: raises the counters of all resources to the token. If the owner does not hold all
-//! resources, or a counter exceeds the token, no counter changes.
+//! Write-back: raises the counters of all resources to the token. No counter changes if the lease does not hold
+//! all resources, or if a counter exceeds the token.
 
 use crate::{
     node::{
@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WriteBack {
     pub(crate) resources: Resources,
-    pub(crate) owner: LeaseId,
+    pub(crate) lease_id: LeaseId,
     pub(crate) token: u64,
 }
 
@@ -22,7 +22,7 @@ impl Operate for WriteBack {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        arguments.name_for("write_back", &self.resources).owner(&self.owner).number(self.token);
+        arguments.name_for("write_back", &self.resources).lease_id(&self.lease_id).number(self.token);
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
@@ -36,7 +36,7 @@ impl Operate for WriteBack {
         }
     }
 
-    fn acquiring_owner(&self) -> Option<&LeaseId> {
-        Some(&self.owner)
+    fn acquired_lease(&self) -> Option<&LeaseId> {
+        Some(&self.lease_id)
     }
 }

@@ -2,8 +2,8 @@
 
 use redis::{ConnectionAddr, RedisError};
 
-/// Returns the address of a server. All spellings of an address give the same text, so that a server that is
-/// named twice is found.
+/// Returns the address of a server. All spellings of an address give the same text, so that a server with two urls is
+/// detected.
 pub(super) fn canonical(address: &ConnectionAddr) -> String {
     match address {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => of_host(host, *port),
@@ -36,7 +36,7 @@ pub(crate) fn without_password(url: &str) -> String {
     if scheme.is_empty() { shown } else { format!("{scheme}://{shown}") }
 }
 
-/// Returns what the redis crate finds wrong with a url. The crate does not quote the url.
+/// Returns the fault of a url, in the words of the redis crate, which do not quote the url.
 pub(super) fn reason(error: &RedisError) -> String {
     error.detail().map_or_else(|| error.to_string(), ToOwned::to_owned)
 }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_spellings_of_a_server_give_one_address() {
+    fn all_urls_of_a_server_have_one_canonical_address() {
         let address = |url: &str| canonical(url.into_connection_info().unwrap().addr());
         assert_eq!(address("redis://Node-1"), "node-1:6379");
         assert_eq!(address("redis://:secret@node-1:6379/3"), "node-1:6379");

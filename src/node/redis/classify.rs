@@ -6,7 +6,8 @@ use crate::values::NodeError;
 
 /// Converts an error of the `redis` crate.
 ///
-/// A refused connection never carried the call. Any other break may have come after the call was sent.
+/// If the connection was refused, the call was never sent. If the connection broke in any other way, the call may have
+/// been sent before.
 pub(crate) fn classify(error: &RedisError) -> NodeError {
     if let Some(code) = error.code() {
         return classify_code(code, error.detail().unwrap_or_default());
@@ -67,8 +68,8 @@ pub(crate) fn classify_caught(text: &str) -> NodeError {
     classify_code(code, detail)
 }
 
-/// Returns the words for a permission that a script lacks, which have no error code: those of Redis up to
-/// 7.0, or those of later versions and of Valkey.
+/// Returns the text of an error about a permission that a script lacks, which has no error code. Redis up to 7.0 has
+/// one form of the text, later versions and Valkey have another.
 fn missing_permission(text: &str) -> Option<&str> {
     let begins = ["The user executing the script can't", "ACL failure in script: "];
     begins.iter().find_map(|words| text.get(text.find(words)?..))
@@ -98,9 +99,10 @@ mod tests {
         assert_eq!(classify_code("ERR", ""), NodeError::Server("ERR".into()));
     }
 
-    /// A script catches its own errors, so an error in place of all answers may come from a proxy.
+    /// The script catches errors of its commands, so an error reply to the whole call may come from
+    /// a proxy. The proxy may still deliver the call.
     #[test]
-    fn a_call_that_failed_as_a_whole_may_still_be_executed() {
+    fn a_call_with_an_error_reply_may_still_be_executed() {
         let reply = |text: &str| {
             redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).unwrap().extract_error().unwrap_err()
         };
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn caught_errors_of_old_and_new_servers_are_recognised() {
+    fn errors_caught_by_the_script_are_classified_for_old_and_new_servers() {
         assert_eq!(classify_caught("OOM command not allowed"), NodeError::OutOfMemory);
         assert_eq!(classify_caught("@user_script: 27: -READONLY You can't write\r\n"), NodeError::ReadOnly);
         let old = "@user_script: 9: The user executing the script can't run this command or subcommand";
@@ -133,10 +135,12 @@ mod tests {
         assert!(matches!(classify_caught(""), NodeError::Server(_)));
     }
 
-    /// The texts of Redis 6.2.5, 7.0.15 and 8.2.3 and of Valkey 9.1.2 for a command, a key and a channel:
-    /// direct to the client, caught by a script, and to the client of a script that did not catch the error.
+    /// The texts of Redis 6.2.5, 7.0.15 and 8.2.3 and of Valkey 9.1.2 for a missing permission to
+    /// use a command, a key or a channel. `direct` has replies to a client's own command, `caught`
+    /// has errors that a script caught, and `uncaught` has replies to a script that did not catch
+    /// the error.
     #[test]
-    fn a_missing_permission_is_recognised_for_every_server_caught_or_not() {
+    fn a_missing_permission_is_recognised_in_the_texts_of_all_servers() {
         let direct = [
             "NOPERM this user has no permissions to run the 'set' command or its subcommand",
             "NOPERM this user has no permissions to run the 'evalsha' command",
@@ -165,12 +169,12 @@ mod tests {
             "ERR ACL failure in script: User u has no permissions to run the 'set' command script: \
              on @user_script:1.",
         ];
-        let replied = |text: &str| {
+        let classified = |text: &str| {
             let (code, detail) = text.split_once(' ').unwrap();
             classify_code(code, detail)
         };
         for text in direct.iter().chain(&uncaught) {
-            assert!(matches!(replied(text), NodeError::NoPermission(_)), "{text}: {:?}", replied(text));
+            assert!(matches!(classified(text), NodeError::NoPermission(_)), "{text}: {:?}", classified(text));
         }
         for text in caught {
             assert!(

@@ -36,13 +36,13 @@ pub(super) struct RedisConnection {
     script_name: ScriptName,
     /// The unanswered commands in the order of sending, which is the order of their answers.
     unanswered: VecDeque<(PendingReply, PendingAnswer)>,
-    /// The subscription changes that are not sent yet. They are sent one command at a time, so that a
-    /// thousand of them never fill the queue that calls need.
+    /// The subscription changes that are not sent yet. At most one command with changes is unanswered at a time, so
+    /// that a thousand changes do not fill the queue that calls need.
     pending_subscriptions: VecDeque<PendingSubscription>,
     subscribing: Option<SubscriptionCommand>,
     events: VecDeque<ConnectionEvent>,
-    /// Whether the last poll found exactly the queued events, so that no further poll is needed after they
-    /// are taken. It is unset once `poll_event` returns `Pending`.
+    /// Whether the last poll found exactly the queued events, so that no further poll is needed after the events are
+    /// taken. False again once `poll_event` returns `Pending`.
     is_settled: bool,
 }
 
@@ -96,7 +96,7 @@ impl RedisConnection {
     fn advance(&mut self, context: &mut Context<'_>) {
         let is_broken = self.raw.poll_drive(context).is_ready();
         let outcome = self.take_answers(context).and_then(|()| self.take_subscriptions(context));
-        // If the redis crate drives the connection, this shows that the connection is broken.
+        // If the redis crate drives the connection, only the end of the pushes shows that the connection is broken.
         let pushes = self.raw.take_pushes(context);
         self.events.extend(pushes.released.into_iter().map(ConnectionEvent::Released));
         let node_error = match outcome {
@@ -212,7 +212,8 @@ impl Connection for RedisConnection {
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<ConnectionEvent> {
-        // A task that took the last event polls once more. Everything was polled already then.
+        // A task that has taken the last event polls once more. Everything is polled already then, so this poll can
+        // return at once.
         if self.events.is_empty() && !std::mem::take(&mut self.is_settled) {
             self.advance(context);
             self.is_settled = !self.events.is_empty();

@@ -18,13 +18,12 @@ use crate::{
     values::NodeError,
 };
 
-/// Opens plain connections to one node of a quorum, for programs that inspect servers. They use the same
-/// address, credentials, database and TLS as the connections of locks, and the same master of its Sentinels.
+/// Opens plain connections to one node of a quorum, for programs that inspect servers. A plain connection has the same
+/// address, credentials, database and TLS as the connections of locks, and leads to the same master of a set.
 ///
-/// They are connections of the crate `redis`, and speak RESP3. No check precedes them, so they also lead to
-/// servers that a quorum refuses.
-///
-/// The number of bytes that a server may send is limited on connections of locks, but not on these.
+/// A plain connection is a connection of the crate `redis`, and speaks RESP3. The server is not checked, so a plain
+/// connection also leads to a server that a quorum refuses. The number of bytes that a server may send is limited on
+/// connections of locks, but not on plain connections.
 #[derive(Clone)]
 pub struct NodeConnector {
     route: Arc<Route>,
@@ -67,8 +66,8 @@ impl NodeConnector {
         }
     }
 
-    /// Returns the same node at one address of its host; `None` behind TLS or Sentinels. This serves to check
-    /// whether all addresses lead to one server.
+    /// Returns the same node at one address of its host; `None` behind TLS or Sentinels. A program can check in this
+    /// way whether all addresses of a host lead to one server.
     #[must_use]
     pub fn at(&self, address: IpAddr) -> Option<Self> {
         match &self.route.destination {
@@ -85,8 +84,8 @@ impl NodeConnector {
     ///
     /// # Errors
     ///
-    /// The [`NodeError`] that a lock would report of this node: it cannot be reached, does not answer, or
-    /// does not admit this user.
+    /// The [`NodeError`] that a lock would report for this node: the node cannot be reached, does not answer, or does
+    /// not admit this user.
     ///
     /// # Cancel safety
     ///

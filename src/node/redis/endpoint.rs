@@ -1,4 +1,4 @@
-//! One server: its address, and the login there.
+//! The address of one server, and the login at the server.
 
 #[cfg(unix)]
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{node::transport::late, values::NodeError};
 
-/// The address of a server, and the login there.
+/// The address of a server, and the login at the server.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     address: Address,
@@ -52,8 +52,8 @@ enum Address {
     },
     #[cfg(unix)]
     Unix(PathBuf),
-    /// The address of a client of the redis crate with TLS. The crate does not expose its certificates, so
-    /// the client opens the connection itself.
+    /// The address of a client of the redis crate with TLS. This client opens the connection, because the crate does
+    /// not expose the certificates.
     Client(Box<Client>),
 }
 
@@ -134,8 +134,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the same endpoint at one address of its host. `None` if the address is not all that would have
-    /// to change: with TLS, certificates name the host.
+    /// Returns the same endpoint at one address of its host. `None` for a Unix socket, and with TLS, because
+    /// certificates name the host.
     #[cfg(feature = "__command")]
     pub(super) fn at(&self, address: std::net::IpAddr) -> Option<Self> {
         match &self.address {
@@ -156,8 +156,8 @@ impl Endpoint {
         self.login.of_url()
     }
 
-    /// Returns the error of a connection that was not established within `patience`. If a caller gives up on
-    /// its own, a later caller gets the error of that handshake.
+    /// Returns the error of a connection that was not established within `patience`. A caller that gives up by itself
+    /// leaves the record of its TLS handshake, so the error may be about the handshake of an earlier caller.
     pub(super) fn late(&self, patience: Duration) -> NodeError {
         if self.is_in_tls_handshake.swap(false, Ordering::Relaxed) {
             let why = format!(
@@ -236,8 +236,8 @@ impl Endpoint {
         }
     }
 
-    /// Connects to the address of the host that answers first, so that a dead address does not hide one that
-    /// works.
+    /// Connects to the address of the host that answers first, so that a dead address does not hide an address
+    /// that works.
     async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
         let addresses = self.lookups.addresses(host, port).await?;
         let dials = addresses.into_iter().map(|address| TcpStream::connect(address).boxed());
@@ -263,7 +263,8 @@ fn unreachable(error: &io::Error) -> NodeError {
     NodeError::Unreachable(Arc::from(error.to_string()))
 }
 
-/// Converts the error of a handshake. Frequent causes get clearer words than those of the server.
+/// Converts the error of a handshake. For frequent causes, the text names the remedy, which the text of the server does
+/// not.
 fn handshake_error(error: &RedisError) -> NodeError {
     let refuses_hello = error.kind() == ErrorKind::RESP3NotSupported
         || error.code() == Some("NOPROTO")

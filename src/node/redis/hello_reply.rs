@@ -4,8 +4,8 @@ use redis::Value;
 
 use crate::values::NodeError;
 
-/// The reply to `HELLO`, which shows the kind of the server. The command costs a round trip on every
-/// connection, before any write, and needs no permission beyond those of the handshake.
+/// The reply to `HELLO`, which shows the kind of the server. `HELLO` precedes any write, costs one round trip on every
+/// connection, and needs no permission beyond the permissions of the handshake.
 #[derive(Debug, Default)]
 pub(super) struct HelloReply {
     mode: Option<String>,
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn only_clusters_and_sentinels_are_refused() {
+    fn only_cluster_and_sentinel_modes_are_refused() {
         assert_eq!(
             hello_reply(&[("mode", "cluster"), ("role", "master")]).refusal(),
             Some(NodeError::ClusterMode)

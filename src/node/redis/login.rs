@@ -91,7 +91,7 @@ impl fmt::Debug for CredentialsProvider {
 /// The login at a server: the database, and the credentials of the url or of a provider.
 #[derive(Clone, Debug)]
 pub(super) struct Login {
-    /// The settings without the database, which is selected after the server is known to have databases.
+    /// The settings without the database. The database is selected later, when the server is known to have databases.
     settings: RedisConnectionInfo,
     database: i64,
     source: Option<Arc<LoginSource>>,

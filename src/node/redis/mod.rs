@@ -25,7 +25,7 @@ pub(crate) use self::{
     login::CredentialsProvider,
     node_urls::{NODES_VARIABLE, node_urls},
     route::Route,
-    tls::Security,
+    tls::TlsSettings,
 };
 use self::{
     connection::RedisConnection, dial_limit::DialLimit, raw_connection::RawConnection, route::Destination,
@@ -98,9 +98,9 @@ impl RedisTransport {
 
     fn new(route: Route, mut parameters: QuorumParameters, config: &ConnectionConfig) -> Self {
         if let Destination::MasterSet(_) = route.destination {
-            // A restarted server no longer votes in its old incarnation. A replaced master may still vote,
-            // for clients that still reach it. Where its successor must not vote beside it, the replaced
-            // master must not renew either.
+            // A restarted server no longer votes in its former incarnation. A replaced master may still vote for
+            // clients that reach it, beside the new master of the set. Therefore renewals by the new master
+            // count only after the whole quarantine.
             parameters.quarantine.renewals_after = parameters.quarantine.lasts;
         }
         Self {
@@ -112,14 +112,14 @@ impl RedisTransport {
         }
     }
 
-    /// Connects to the server that Sentinels name, if `HELLO` reports it as a master. If the client does not
+    /// Connects to the server that Sentinels name, if `HELLO` reports the server as a master. If the client does not
     /// register, no other check would refuse a replica.
     async fn open_master(&self, set: &MasterSet) -> Result<RawConnection, NodeError> {
         let master = set.master(&*self.clock, self.dial_timeout).await?;
         let share = set.share(self.dial_timeout);
         let limit = DialLimit::new(&*self.clock, share);
-        // The time of the master is limited here: if the whole dial timed out, no Sentinel would be blamed,
-        // and one that was cut off could name a dead master for ever.
+        // The master has only a share of the dial's time. If the whole dial timed out, the next dial would ask the
+        // same Sentinel first, and a Sentinel that was cut off could name a dead master for ever.
         let opening = RawConnection::open_node(&master, &self.client_name, limit);
         let opened = match select(pin!(opening), limit.sleep(share)).await {
             Either::Left((opened, _)) => opened,

@@ -8,15 +8,15 @@ use crate::{
     values::NodeError,
 };
 
-/// The TLS settings, of which there are none.
+/// The TLS settings, which are empty.
 #[derive(Debug, Default)]
-pub(crate) struct Security {}
+pub(crate) struct TlsSettings {}
 
-/// The connector, of which there is none.
+/// The connector of TLS connections, which has no value.
 #[derive(Clone, Debug)]
 pub(super) enum Connector {}
 
-impl Security {
+impl TlsSettings {
     /// Reads no certificates.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Security {
     #[expect(
         clippy::unused_self,
         clippy::needless_pass_by_ref_mut,
-        reason = "it is otherwise with the feature"
+        reason = "the method of the feature `tls` needs the TLS settings, and changes them"
     )]
     pub(super) fn connector(&mut self, url: &str) -> Result<Connector, ConfigError> {
         let reason =

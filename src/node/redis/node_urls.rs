@@ -3,9 +3,8 @@
 /// The environment variable with the urls of nodes.
 pub(crate) const NODES_VARIABLE: &str = "REDQUORUM_NODES";
 
-/// Returns the urls of nodes in one text, as in the environment variable `REDQUORUM_NODES`: separated by
-/// blanks or by commas. A comma that is not followed by `scheme://` is part of a url, which may name several
-/// Sentinels.
+/// Returns the urls of nodes in one text, as in the environment variable `REDQUORUM_NODES`. Blanks or commas separate
+/// the urls. A comma that is not followed by `scheme://` is part of a url, which may name several Sentinels.
 ///
 /// [`QuorumBuilder`](crate::QuorumBuilder) checks the urls.
 #[must_use]

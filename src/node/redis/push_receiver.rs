@@ -19,13 +19,13 @@ use crate::{
     values::{NodeError, Resource},
 };
 
-/// The receiving end of a connection's pushes. At most one notice waits for each channel that has a listener;
-/// all other pushes are dropped unread. Therefore a server that pushes without end fills no memory, even if
-/// no task reads its connection.
+/// The receiving end of a connection's pushes. At most one notice waits for each channel that has a listener, and all
+/// other pushes are dropped unread. Therefore a server that pushes without end does not fill the memory, even if no
+/// task takes the pushes.
 #[derive(Debug)]
 pub(super) struct PushReceiver(Arc<SharedPushes>);
 
-/// The sending end, for the redis crate, which drops it with the connection or before.
+/// The sending end, which the redis crate has. The crate drops it at the latest with the connection.
 pub(super) struct PushSender(Arc<SharedPushes>);
 
 /// The pushes that were received and not taken.
@@ -71,8 +71,8 @@ impl PushReceiver {
         mutex::lock(&self.0.state).channels.remove(channel);
     }
 
-    /// Sets the channels that the server must confirm as subscribed or unsubscribed. When the server has
-    /// answered, none are left.
+    /// Sets the channels that the server must confirm as subscribed or unsubscribed. Each confirmation removes its
+    /// channel, so no channel is left when the server has answered.
     pub(super) fn expect(&self, channels: Vec<Vec<u8>>) {
         mutex::lock(&self.0.state).unconfirmed = channels;
     }
@@ -101,7 +101,8 @@ impl PushState {
                 self.buffer.has_ended = true;
                 true
             }
-            // The redis crate keeps the name of every confirmed channel.
+            // The redis crate keeps the name of every confirmed channel, so a server could fill the memory by
+            // confirmations that were not requested.
             PushKind::Subscribe
             | PushKind::Unsubscribe
             | PushKind::PSubscribe
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn one_notice_waits_per_subscribed_channel_and_other_pushes_are_dropped() {
+    fn repeated_notices_of_a_channel_are_buffered_once_and_other_pushes_are_dropped() {
         let fixture = Fixture::new();
         for name in ["a", "b"] {
             fixture.pushes.listen(name.into(), resource(name));
@@ -211,7 +212,7 @@ mod tests {
         fixture.push(PushKind::Unsubscribe, "a");
         assert!(
             matches!(fixture.buffer().error, Some(NodeError::Protocol(_))),
-            "the command was answered before"
+            "all expected confirmations have arrived before"
         );
     }
 

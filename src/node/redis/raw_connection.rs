@@ -1,4 +1,4 @@
-//! A raw connection before registration: it sends single commands, but no calls.
+//! A raw connection before its registration, which sends single commands, but no calls.
 
 use std::{
     fmt, io,
@@ -26,9 +26,9 @@ use crate::values::NodeError;
 #[cfg(test)]
 mod redis_assumptions;
 
-/// The capacity of the redis crate's queue of unwritten commands. The order of sending relies on free room in
-/// it (see [`RawConnection::start`]). At most the calls in flight, one load and one subscription command are
-/// unanswered at a time.
+/// The capacity of the redis crate's queue of unwritten commands. The queue must never be full, because the order of
+/// sending relies on free room (see [`RawConnection::start`]). At most the calls in flight, one load and one
+/// subscription command are unanswered at a time, which is far less.
 const QUEUE_CAPACITY: usize = 64;
 
 /// The answer to a command that is in the redis crate's queue already.
@@ -36,8 +36,8 @@ pub(super) type PendingAnswer = Pin<Box<dyn Future<Output = RedisResult<Value>> 
 
 /// A connection of the redis crate that its user drives.
 ///
-/// The future that reads and writes the socket is polled by the task that sends, not spawned. So an answer need not pass
-/// from one task to another, and a dropped connection closes its socket at once.
+/// The task that sends also polls the future that reads and writes the socket. In comparison with a spawned future, an
+/// answer need not pass from one task to another, and a dropped connection closes its socket at once.
 pub(super) struct RawConnection {
     multiplexed: MultiplexedConnection,
     /// The driver; `None` after it has ended, because the connection is broken.
@@ -45,8 +45,8 @@ pub(super) struct RawConnection {
     waker_filter: WakerFilter,
     /// The pushes of the server.
     pub(super) pushes: PushReceiver,
-    /// The bytes received since the last expected answer. It counts nothing if the redis crate drives the
-    /// connection.
+    /// The budget of bytes that the server may send before the next expected answer. If the redis crate drives the
+    /// connection, no bytes are counted.
     pub(super) budget: Arc<ReadBudget>,
     is_own: bool,
 }
@@ -90,8 +90,8 @@ impl RawConnection {
         Ok((raw, hello_reply))
     }
 
-    /// Waits for an answer. Only for use before there is a
-    /// [`RedisConnection`](super::connection::RedisConnection), which polls for answers.
+    /// Waits for an answer. Only the handshake needs this method, because later a
+    /// [`RedisConnection`](super::connection::RedisConnection) polls for answers.
     pub(super) async fn receive(&mut self, mut answering: PendingAnswer) -> Result<Value, NodeError> {
         let answer = poll_fn(|context| {
             let is_broken = self.poll_drive(context).is_ready();
@@ -108,10 +108,10 @@ impl RawConnection {
     /// Sends a command. The answer need not be polled for that, but the connection must be
     /// [driven](Self::poll_drive) before the task waits.
     ///
-    /// A future of the redis crate does nothing before its first poll, which puts the command into the queue
-    /// of the connection (`Pipeline::send_recv`: a bounded channel, hence [`QUEUE_CAPACITY`]). Therefore it
-    /// is polled once here. `unconstrained` is needed because tokio's channels do nothing for a task that has
-    /// used up its budget.
+    /// A future of the redis crate does nothing before its first poll. The first poll puts the command into the queue
+    /// of the connection (`Pipeline::send_recv`: a bounded channel, hence [`QUEUE_CAPACITY`]). Therefore the future
+    /// is polled once here. Without `unconstrained`, this poll would do nothing if the task has used up its budget,
+    /// because tokio's channels respect the budget.
     pub(super) fn start(&self, command: Cmd) -> PendingAnswer {
         let mut connection = self.multiplexed.clone();
         let sending = async move { connection.send_packed_command(&command).await };
@@ -158,7 +158,7 @@ impl RawConnection {
         let is_unexplained = self.is_own && self.driver.is_none() && !self.budget.has_ended();
         match (self.budget.node_error(), classify(error)) {
             (Some(node_error), _) => node_error,
-            // Half a reply: the server ended in the middle of it, which is no violation.
+            // The connection ended in the middle of a reply, which is no violation of the protocol.
             (None, NodeError::Protocol(_)) if error.kind() == ErrorKind::Parse && self.budget.has_ended() => {
                 NodeError::Disconnected
             }

@@ -12,25 +12,25 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::{node::LONGEST_VALUE, values::NodeError};
+use crate::{node::MAX_VALUE_BYTES, values::NodeError};
 
-/// The largest number of bytes before an expected answer or notice is complete. The longest answer of the
-/// script without leaders has a third of it. The limit is not higher, because the parsed form of a reply of
-/// many small parts takes about twenty times the memory of the reply.
+/// The largest number of bytes before an expected answer or notice is complete. The longest answer of the script
+/// without leaders has a third of this number of bytes. The limit is not higher, because a reply of many small parts
+/// takes about twenty times its size in memory once parsed.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// The additional bytes for each leader in an answer: its value, and the fields beside it.
-const MAX_BYTES_OF_LEADER: usize = LONGEST_VALUE + 1024;
+const MAX_BYTES_OF_LEADER: usize = MAX_VALUE_BYTES + 1024;
 
-/// The number of bytes that are read in a row. After them, other tasks have their turn, even if more can be
-/// read.
+/// The number of bytes that are read in a row. After these bytes, the task yields to other tasks, even if more bytes
+/// can be read.
 const MAX_BYTES_IN_A_ROW: usize = 16 * 1024;
 
 /// The bytes that were read from one connection since an expected answer or notice was last complete.
 ///
-/// A server may flood a client by an endless reply, or by unexpected replies and pushes. In each case, bytes
-/// arrive that complete nothing expected. These bytes are counted, and the connection ends if there are too
-/// many.
+/// A server may flood a client by an endless reply, or by unexpected replies and pushes. In each case, bytes arrive
+/// that complete no expected answer or notice. These bytes are counted, and the connection ends if their number
+/// exceeds the limit.
 ///
 /// The task that sends on the connection also polls its stream, so no two threads change a count at once.
 #[derive(Debug)]
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn bytes_without_an_expected_answer_end_the_stream() {
+    async fn a_stream_ends_with_an_error_after_too_many_unexpected_bytes() {
         let budget = Arc::new(ReadBudget::new());
         let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
         let mut buffer = vec![0; MAX_BYTES];
@@ -192,11 +192,11 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
         budget.expect(1);
         assert_eq!(budget.node_error(), Some(NodeError::ReadLimit { most: MAX_BYTES }));
-        assert!(!budget.has_ended(), "the stream has not ended by itself");
+        assert!(!budget.has_ended(), "the limit counts as the end of the stream");
     }
 
     #[tokio::test]
-    async fn the_limit_grows_with_the_leaders_of_an_answer() {
+    async fn the_read_limit_grows_with_the_expected_answers() {
         let budget = Arc::new(ReadBudget::new());
         let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
         budget.expect(64);
@@ -219,7 +219,10 @@ mod tests {
             }
             read += buffer.filled().len();
         }
-        assert!((MAX_BYTES_IN_A_ROW..MAX_BYTES_IN_A_ROW + 1000).contains(&read), "{read} bytes in a row");
+        assert!(
+            (MAX_BYTES_IN_A_ROW..MAX_BYTES_IN_A_ROW + 1000).contains(&read),
+            "{read} bytes before the first pause"
+        );
     }
 
     #[tokio::test]

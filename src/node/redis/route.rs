@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{endpoint::Endpoint, login::CredentialsProvider, sentinel::MasterSet, tls::Security, url};
+use super::{endpoint::Endpoint, login::CredentialsProvider, sentinel::MasterSet, tls::TlsSettings, url};
 use crate::{error::ConfigError, node::transport::late, values::NodeError};
 
 /// The route to a node: one server, or the server that Sentinels name.
@@ -25,8 +25,8 @@ impl Route {
     ///
     /// [`ConfigError::Url`] if the url cannot be read, or requires what this build does not have;
     /// [`ConfigError::Tls`] if the certificates of the system cannot be used.
-    pub(crate) fn from_url(url: &str, security: &mut Security) -> Result<Self, ConfigError> {
-        Ok(Self::to(url::parse(url, security)?))
+    pub(crate) fn from_url(url: &str, tls_settings: &mut TlsSettings) -> Result<Self, ConfigError> {
+        Ok(Self::to(url::parse(url, tls_settings)?))
     }
 
     /// Returns the route to the server of a client of the redis crate, with its credentials, database and

@@ -11,7 +11,7 @@ use crate::{
     node::{
         names,
         operation::{
-            Answer, Arguments, OTHER_SCRIPTS, Operation, SHORT_WAYS, ScriptReply, USUAL_SCRIPTS, Value,
+            Answer, Arguments, FAST_PATHS, OTHER_SCRIPTS, Operation, ScriptReply, USUAL_SCRIPTS, Value,
             fingerprint, text,
         },
         parameters::{QuorumParameters, RestartGuard},
@@ -27,7 +27,7 @@ use crate::{
 #[cfg(all(test, unix))]
 mod tests;
 
-/// The text of the script: a loop over the operations of a call, with the short ways of frequent operations.
+/// The text of the script: a loop over the operations of a call, with the fast paths of frequent operations.
 ///
 /// All other functions are defined when an operation first needs them, for the reason in `node.lua`. The
 /// functions of readers are defined together under the name `share`, those of wait queues under `wake_next`.
@@ -55,13 +55,13 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
     names::substitute_names(&text)
 });
 
-/// Returns the loop with the text of each short way in the place of its variable.
+/// Returns the loop with the text of each fast path in the place of its variable.
 ///
-/// Short ways are no functions, because defining a function costs as much as reading a key.
+/// Fast paths are no functions, because defining a function costs as much as reading a key.
 fn dispatch() -> String {
-    let guard = [("$SHORT_GUARD", include_str!("scripts/guard.short.lua"))];
-    let texts = guard.iter().chain(SHORT_WAYS);
-    texts.fold(include_str!("scripts/dispatch.lua").to_owned(), |text, (name, way)| text.replace(name, way))
+    let guard = [("$FAST_GUARD", include_str!("scripts/guard.fast.lua"))];
+    let texts = guard.iter().chain(FAST_PATHS);
+    texts.fold(include_str!("scripts/dispatch.lua").to_owned(), |text, (name, path)| text.replace(name, path))
 }
 
 /// Returns the script, as `SCRIPT LOAD` takes it.
@@ -98,9 +98,8 @@ impl ScriptName {
 pub(crate) fn command(name: &ScriptName, parameters: &QuorumParameters, operations: &[Operation]) -> Cmd {
     // Capacity for the most frequent calls, so that the buffers do not grow.
     let mut command = Cmd::with_capacity(7 + 8 * operations.len(), 256 + 128 * operations.len());
-    // A registration carries the text of the script. Between loading the script and registering, a
-    // call of another client on the same server connection could otherwise reach a server whose
-    // incarnation has not been compared yet.
+    // A registration carries the text of the script. If the script were loaded first, a call of another client over
+    // the same connection of a proxy could find the script on a server whose incarnation has not been compared yet.
     if operations.iter().any(|operation| matches!(operation, Operation::Register(_))) {
         command.arg("EVAL").arg(source());
     } else {

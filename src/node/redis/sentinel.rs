@@ -22,7 +22,8 @@ use super::{
 };
 use crate::{clock::Clock, values::NodeError};
 
-/// A master and its replicas, which Sentinels know by a name. Each dial queries the present master again.
+/// A set of a master and its replicas, which Sentinels know by a name. Each dial queries the Sentinels for the present
+/// master.
 #[derive(Debug)]
 pub(super) struct MasterSet {
     name: String,
@@ -31,8 +32,7 @@ pub(super) struct MasterSet {
     connector: Option<Connector>,
     /// The lookups of the hosts of masters.
     lookups: Lookups,
-    /// The Sentinel to query first: the one that answered last, so that a dead Sentinel costs its time only
-    /// once.
+    /// The Sentinel to query first: the Sentinel that answered last, so that a dead Sentinel costs its time only once.
     first: AtomicUsize,
 }
 
@@ -72,7 +72,7 @@ impl MasterSet {
 
     /// Returns the present master, by the first Sentinel that answers.
     ///
-    /// Each Sentinel has an equal share of a dial's time, and the master has one as well.
+    /// Each Sentinel and the master have an equal share of a dial's time.
     pub(super) async fn master(
         &self,
         clock: &dyn Clock,
@@ -101,7 +101,7 @@ impl MasterSet {
         dial_timeout / u32::try_from(self.sentinels.len() + 1).unwrap_or(u32::MAX)
     }
 
-    /// Moves on to the next Sentinel for the first query, because the answer of this one was of no use.
+    /// Lets the next dial query another Sentinel first, because the answer of this Sentinel was of no use.
     pub(super) fn advance_first(&self) {
         self.first.fetch_add(1, Ordering::Relaxed);
     }

@@ -27,7 +27,7 @@ impl<'a> Stamp<'a> {
             RestartGuard::PerConnection | RestartGuard::Off => {
                 parameters.incarnation.as_deref().unwrap_or_default()
             }
-            // No node metadata has this incarnation, so no lock or renewal takes the short path: each
+            // No node metadata has this incarnation, so no lock or renewal takes the fast path: each
             // compares the server's incarnation.
             RestartGuard::PerVote => "-",
         };
@@ -49,7 +49,7 @@ mod tests {
     use crate::{node::operation::samples::parameters, values::Fingerprint};
 
     #[test]
-    fn a_stamp_is_the_digest_and_the_beginnings_of_both_ids() {
+    fn a_stamp_has_the_digest_and_the_starts_of_both_ids() {
         let (run_id, replication_id) = ("0123456789abcdef".repeat(2), "fedcba9876543210".repeat(2));
         let connected = QuorumParameters {
             fingerprint: Fingerprint::new("foobar"),
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(Stamp::of(&connected).to_string(), "85944171f73967e8/0123456789abcdeffedcba9876543210");
         let unregistered = QuorumParameters { incarnation: None, ..connected.clone() };
         assert_eq!(Stamp::of(&unregistered).to_string(), "85944171f73967e8/");
-        let asking = QuorumParameters { guard: RestartGuard::PerVote, ..connected };
-        assert_eq!(Stamp::of(&asking).to_string(), "85944171f73967e8/-");
+        let per_vote = QuorumParameters { guard: RestartGuard::PerVote, ..connected };
+        assert_eq!(Stamp::of(&per_vote).to_string(), "85944171f73967e8/-");
     }
 }

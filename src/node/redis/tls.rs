@@ -29,9 +29,10 @@ use crate::{
     values::NodeError,
 };
 
-/// The TLS settings of the nodes of one client. A client without a node behind TLS needs no CAs of the system.
+/// The TLS settings of the nodes of one client. The roots are read for the first node with TLS, because a client
+/// without such a node needs no roots.
 #[derive(Debug, Default)]
-pub(crate) struct Security {
+pub(crate) struct TlsSettings {
     settings: Tls,
     connector: Option<Connector>,
 }
@@ -63,7 +64,7 @@ pub(super) struct RefreshedConnector<'a> {
     config: Option<Arc<ClientConfig>>,
 }
 
-impl Security {
+impl TlsSettings {
     pub(crate) fn new(settings: Tls) -> Self {
         Self { settings, connector: None }
     }

@@ -95,8 +95,8 @@ impl Tls {
         self
     }
 
-    /// Shows this certificate to servers that request one (default: none): its chain, with the certificate
-    /// itself first, and its private key.
+    /// Shows a certificate to servers that request a certificate (default: none). `chain` has the certificate first, and
+    /// `key` is its private key.
     pub(crate) fn client_certificate(mut self, chain: Pem, key: Pem) -> Self {
         self.certificate = Some((chain, key));
         self
@@ -207,8 +207,8 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     if read.is_empty() { Err("the text has no certificate".to_owned()) } else { Ok(read) }
 }
 
-/// The names by which rustls gives a cause, and their meaning. The name is shown beside the words, because
-/// people search for it.
+/// The names that rustls gives to causes, each with its meaning. An error shows both, because people search for the
+/// name.
 const CAUSES: [(&str, &str); 4] = [
     (
         "UnsupportedCertVersion",
@@ -233,8 +233,8 @@ pub(crate) fn describe(error: &impl fmt::Display) -> String {
     }
 }
 
-/// Returns the roots of the system. A root that cannot be read is left out: servers that it would have
-/// vouched for are not trusted.
+/// Returns the roots of the system. A root that cannot be read is left out, and servers with certificates of that root
+/// are not trusted.
 fn system_roots() -> Result<RootCertStore, ConfigError> {
     let CertificateResult { certs, errors, .. } = load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tls_error_is_described_or_shown_without_wrappers() {
+    fn a_tls_error_is_described_or_shown_without_its_wrapping_text() {
         let described = |cause: &str| describe(&format!("invalid peer certificate: {cause}"));
         assert_eq!(
             described("Other(OtherError(CaUsedAsEndEntity))"),

@@ -3,7 +3,7 @@
 use redis::{Client, IntoConnectionInfo, parse_redis_url};
 
 use super::{
-    address, endpoint::Endpoint, login::Login, route::Destination, sentinel::MasterSet, tls::Security,
+    address, endpoint::Endpoint, login::Login, route::Destination, sentinel::MasterSet, tls::TlsSettings,
 };
 use crate::error::ConfigError;
 
@@ -15,16 +15,16 @@ const SENTINEL_PORT: u16 = 26379;
 const NO_NAME: &str = "no name of a master set: a blank separates nodes, so none may stand between Sentinels";
 
 /// Parses the url of a node or of a master set. `docs/REDIS.md` has all forms.
-pub(super) fn parse(url: &str, security: &mut Security) -> Result<Destination, ConfigError> {
+pub(super) fn parse(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, ConfigError> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     match scheme.to_ascii_lowercase().as_str() {
         "redis+sentinel" | "valkey+sentinel" => master_set(url, rest, None),
-        "rediss+sentinel" | "valkeys+sentinel" => master_set(url, rest, Some(security)),
-        _ => server(url, security),
+        "rediss+sentinel" | "valkeys+sentinel" => master_set(url, rest, Some(tls_settings)),
+        _ => server(url, tls_settings),
     }
 }
 
-fn server(url: &str, security: &mut Security) -> Result<Destination, ConfigError> {
+fn server(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, ConfigError> {
     let refused = |reason: String| ConfigError::Url {
         url: address::without_password(url).into(),
         reason: format!("{reason}: write a node's url like redis://10.0.0.1:6379").into(),
@@ -42,7 +42,7 @@ fn server(url: &str, security: &mut Security) -> Result<Destination, ConfigError
     }
     let is_socket = parsed.scheme().ends_with("unix");
     let known: &[&str] = if is_socket { &["db", "user", "pass", "protocol"] } else { &["protocol"] };
-    // The error never names what was found, because a password that was not escaped may be anywhere.
+    // The error does not quote the parameter, because a password that was not escaped may be part of it.
     if parsed.query_pairs().any(|(name, _)| !known.contains(&&*name)) {
         return Err(refused(format!("the only parameters after its `?` are: {}", known.join(", "))));
     }
@@ -53,12 +53,16 @@ fn server(url: &str, security: &mut Security) -> Result<Destination, ConfigError
     let client = Client::open(parsed).map_err(|error| refused(address::reason(&error)))?;
     let settings = client.get_connection_info().redis_settings();
     refuse_login(settings.username(), settings.password(), settings.db()).map_err(refused)?;
-    let connector = is_secured.then(|| security.connector(url)).transpose()?;
+    let connector = is_secured.then(|| tls_settings.connector(url)).transpose()?;
     Ok(Destination::Server(Endpoint::of(&client, connector)))
 }
 
 /// Parses `[user:password@]host[:port],...` `/name` `[?db=...&sentinel_user=...&sentinel_pass=...]`.
-fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<Destination, ConfigError> {
+fn master_set(
+    url: &str,
+    rest: &str,
+    tls_settings: Option<&mut TlsSettings>,
+) -> Result<Destination, ConfigError> {
     let refused = |reason: String| ConfigError::Url {
         url: address::without_password(url).into(),
         reason: format!(
@@ -121,7 +125,7 @@ fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<
     if let Some(user) = user {
         sentinel_credentials = sentinel_credentials.set_username(user);
     }
-    let connector = security.map(|security| security.connector(url)).transpose()?;
+    let connector = tls_settings.map(|tls_settings| tls_settings.connector(url)).transpose()?;
     let sentinel_login = Login::new(&sentinel_credentials, 0);
     let sentinels = addresses
         .iter()

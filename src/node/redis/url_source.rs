@@ -9,7 +9,7 @@ use super::{
     login::{Credentials, CredentialsProvider},
     own_threads::OwnThreads,
     route::Destination,
-    tls::Security,
+    tls::TlsSettings,
 };
 
 /// The urls of a settings file, which can be read again. The function blocks its thread.
@@ -49,8 +49,8 @@ impl UrlSource {
 
 /// Returns the credentials that the url of the node with this address has; `None` if the url has none.
 fn credentials_in(urls: &[String], node: &str, at: LoginAt) -> Result<Option<Credentials>, String> {
-    let mut security = Security::default();
-    let routes = urls.iter().filter_map(|url| Route::from_url(url, &mut security).ok());
+    let mut tls_settings = TlsSettings::default();
+    let routes = urls.iter().filter_map(|url| Route::from_url(url, &mut tls_settings).ok());
     let mut routes = routes.filter(|route| **route.address() == *node);
     let route =
         routes.next().ok_or_else(|| "the settings file does not name the node any more".to_owned())?;

@@ -13,9 +13,9 @@ use futures::task::AtomicWaker;
 
 /// A filter between a connection and the task that polls it.
 ///
-/// A command that is put into the queue of the redis crate wakes the task that drives the connection. Here,
-/// that same task queues the command, and polls the connection afterwards. Without the filter, every call
-/// would cost one more poll, for nothing.
+/// A command that is put into the queue of the redis crate wakes the task that drives the connection. In this crate,
+/// the same task queues the command and polls the connection afterwards. Without the filter, every call would cost
+/// one needless poll more.
 pub(super) struct WakerFilter {
     state: Arc<FilterState>,
     waker: Waker,
@@ -34,7 +34,7 @@ impl WakerFilter {
         Self { state, waker }
     }
 
-    /// Returns the context in which the connection must be polled. It wakes the task of `context`, unless
+    /// Returns the context in which the connection must be polled. This context wakes the task of `context`, unless
     /// wakes are ignored.
     pub(super) fn context(&self, context: &Context<'_>) -> Context<'_> {
         self.state.task.register(context.waker());
@@ -91,13 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_not_woken_by_its_own_acts() {
-        let (waker_filter, woken) = (WakerFilter::new(), Arc::new(WakeCounter::default()));
-        let task = Waker::from(Arc::clone(&woken));
+    fn ignored_wakes_do_not_wake_the_task() {
+        let (waker_filter, wake_count) = (WakerFilter::new(), Arc::new(WakeCounter::default()));
+        let task = Waker::from(Arc::clone(&wake_count));
         let inner = waker_filter.context(&Context::from_waker(&task)).waker().clone();
         waker_filter.ignore_wakes(|| inner.wake_by_ref());
-        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        assert_eq!(wake_count.0.load(Ordering::Relaxed), 0);
         inner.wake_by_ref();
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert_eq!(wake_count.0.load(Ordering::Relaxed), 1);
     }
 }

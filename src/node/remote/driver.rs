@@ -7,6 +7,16 @@
 //!           │                     │
 //!           └─ closed and done ───┴──► end: the queue answers all that is left
 //! ```
+//!
+//! | event on the connection | decision |
+//! |---|---|
+//! | a call, or a deadline of the send queue | sends what the send queue permits |
+//! | answers to a call | answers the callers; if the node asks for it, registers again |
+//! | answer to a further registration | continues in the same incarnation, else breaks the connection |
+//! | answer of a replica | breaks the connection, if the client registers or the transport follows the master |
+//! | the node has lost the script | registers again, loads the script, and sends the calls again |
+//! | subscription confirmed, notice | notifies the listeners of the resource |
+//! | a long silence, or the end of the connection | dials again |
 
 use std::{
     pin::pin,
@@ -123,8 +133,7 @@ impl Driver {
         self.while_unconnected(async move {
             clock.sleep_until(now + least).await;
             if most > least {
-                // The driver's own waker wakes this future: every call wakes the driver while there is no
-                // connection.
+                // This future registers no waker, because each call wakes the driver while there is no connection.
                 let called = poll_fn(|_| {
                     if shared.lock().send_queue.take_wanted() { Poll::Ready(()) } else { Poll::Pending }
                 });
@@ -134,7 +143,7 @@ impl Driver {
         .await
     }
 
-    /// Runs `work` while there is no connection, and handles the deadlines of the send queue beside it.
+    /// Runs `work` while there is no connection. Meanwhile, handles the deadlines of the send queue.
     async fn while_unconnected<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Done> {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -171,9 +180,9 @@ impl Driver {
         registered: &mut Registered,
         context: &mut Context<'_>,
     ) -> Poll<Result<NodeError, Done>> {
-        // Calls are sent first because a call is the usual cause of the wake-up, and the one poll of the
-        // connection below then writes it as well. A deadline may have passed only because this process stood
-        // still, and the answer may have arrived: then answers are taken first.
+        // Calls are sent before the connection is polled: a call is the usual cause of the wake-up, and the poll
+        // below then writes the call as well. One exception: a deadline has passed. If only this process stood
+        // still, the answer has arrived, so answers are taken before the deadline is handled.
         let mut now = self.clock.now();
         let mut state = self.shared.lock();
         let is_overdue = state.send_queue.next_deadline().is_some_and(|deadline| deadline <= now);
@@ -225,9 +234,9 @@ impl Driver {
                     self.notices.registered(registered);
                     return outcome.err();
                 }
-                // If the client does not register, the state of a replica may be temporary. Requests that
-                // must be delivered are then sent again on the same connection, unless the transport follows
-                // the master.
+                // A client that does not register keeps the connection to a replica, which may become a master
+                // again, and sends requests that must be delivered again on the same connection. If the
+                // transport follows the master, a new dial finds the master sooner.
                 let leaves = self.registers.is_some() || self.follows_master;
                 let is_replica = leaves && registration::is_replica(&answers);
                 if answers.iter().any(Answer::is_not_registered) {
@@ -238,9 +247,9 @@ impl Driver {
             }
             ConnectionEvent::NotLoaded { batch } => {
                 if self.shared.lock().send_queue.not_loaded(batch, now) {
-                    // Another server may have taken over behind a proxy. Later calls still name the
-                    // incarnation that this connection knows, so that server refuses them. The registration
-                    // is sent first, and loads the script as well.
+                    // Another server may have taken over behind a proxy. The registration is sent first, because
+                    // it compares the incarnations. Until its answer, calls name the former incarnation, so the
+                    // other server refuses them.
                     registered.register_again(self.registers, &*self.clock);
                     registered.connection.load();
                 }
@@ -267,8 +276,8 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Answers all requests however the task ends, even with its runtime or by a panic, so that no caller
-    /// waits for ever.
+    /// Answers all requests, so that no caller waits for ever. A drop is the one end of the task that always
+    /// happens, even if the runtime ends or the task panics.
     fn drop(&mut self) {
         self.shared.lock().send_queue.end();
         self.notices.ended();

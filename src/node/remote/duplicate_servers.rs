@@ -13,7 +13,8 @@ pub(crate) struct ConnectedServers {
     incarnations: Arc<Mutex<BTreeMap<Arc<str>, Incarnation>>>,
 }
 
-/// The registration of a server. It ends with the connection, because a server may move to another address.
+/// The registration of a server for an address. The registration ends with the connection, because a server may move
+/// to another address.
 #[derive(Debug)]
 pub(super) struct ServerRegistration {
     servers: ConnectedServers,

@@ -48,15 +48,15 @@ mod subscriptions;
 pub(super) mod tests;
 mod timer;
 
-/// The shortest time limit of a dial. A handshake takes several round trips, so a short node timeout does not
-/// apply.
+/// The shortest time limit of a dial. A handshake takes several round trips, for which a short node timeout is too
+/// short.
 const MIN_DIAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A node that is reached through a [`Transport`].
 ///
-/// A call is put in the [`SendQueue`] at once, on the caller's thread; the task of the node sends it. If the
-/// handle is dropped, the node is closed: the task ends when every request that must be delivered is
-/// confirmed or has expired.
+/// A request enters the [`SendQueue`] at the call, on the caller's thread, and the task of the node sends the request.
+/// If the handle is dropped, the node is closed: the task ends when every request that must be delivered is confirmed
+/// or has expired.
 pub(crate) struct RemoteNode {
     address: Arc<str>,
     clock: Arc<dyn Clock>,
@@ -71,8 +71,8 @@ pub(crate) struct ConnectionConfig {
     pub(crate) clock: Arc<dyn Clock>,
     /// The spawner of the node's task.
     pub(crate) spawner: Arc<dyn Spawner>,
-    /// The treatment of new nodes by the registration; `None` for a client that does not register, because it
-    /// only inspects nodes, initialises them, or trusts them.
+    /// The treatment of new nodes by the registration; `None` for a client that does not register, because the
+    /// client only inspects or initialises nodes, or has no restart guard.
     pub(crate) registers: Option<NewNodes>,
     /// The label of the client.
     pub(crate) label: Label,
@@ -126,8 +126,9 @@ impl Node for RemoteNode {
     }
 
     fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription {
-        // Resources with the same channel share a subscription; otherwise, the first one to unsubscribe would
-        // end the subscription of the rest. A release notice for a shared-key alias costs one attempt.
+        // Resources with the same channel share a subscription. With a subscription for each resource, the first
+        // resource to unsubscribe would end the notices of the other resources. The price: the release of one
+        // resource also notifies the listeners of the other, and costs them an attempt in vain.
         let resource = names::shared_key_alias(resource);
         let mut state = self.shared.lock();
         let (id, is_confirmed) = state.subscriptions.add(&resource, Arc::clone(&listener));

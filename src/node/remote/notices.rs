@@ -13,8 +13,8 @@ use crate::{
 ///
 /// # Invariant
 ///
-/// The monitor receives each connection and its end. The sum of the reported changes is the number of
-/// undelivered requests. When the task has ended, there is no connection, and no request is undelivered.
+/// The monitor receives each connection and its end. The sum of the reported changes is the number of undelivered
+/// requests. After the end of the task, the monitor has received the end of every connection, and the sum is 0.
 #[derive(Debug)]
 pub(super) struct ConnectionNotices {
     node: Arc<str>,
@@ -114,10 +114,11 @@ impl ConnectionNotices {
 }
 
 impl LastIncarnation {
-    /// Returns the incarnation of the last connection if this connection leads to another incarnation, and no
-    /// quarantine can have passed in between. A restarted server would be in quarantine. The time limit is
-    /// half a quarantine, because the break may have been noticed late. If new nodes are admitted or ignored,
-    /// no quarantine would have begun, so nothing is returned.
+    /// Returns the incarnation of the last connection if this connection leads to another incarnation that is not
+    /// in quarantine, and no quarantine can have passed in between: votes may have been lost unnoticed, because a
+    /// restarted server would be in quarantine. The time limit is half a quarantine, because the driver may have
+    /// detected the break late. If the client admits or ignores new nodes, the result is `None`, because no
+    /// quarantine would have begun.
     fn unseen_change(&self, connection: &Registered, now: Instant) -> Option<&Incarnation> {
         let (before, since) = self.seen.as_ref()?;
         let is_other = connection.incarnation.as_ref().is_some_and(|incarnation| incarnation != before)

@@ -1,4 +1,11 @@
 //! The delays between dials.
+//!
+//! ```text
+//!  first dial, or a connection lasted MAX_DELAY  ──► no delay
+//!  a dial failed, or a connection broke soon     ──► MIN_DELAY, doubled each time up to MAX_DELAY
+//!  the node violated the protocol                ──► doubled up to MAX_DELAY_AFTER_VIOLATION
+//!  a call is submitted meanwhile                 ──► at most DELAY_ON_DEMAND, unless after a violation
+//! ```
 
 use std::time::Duration;
 
@@ -12,11 +19,12 @@ const MIN_DELAY: Duration = Duration::from_millis(20);
 /// The longest delay, and the least duration of a connection after which delays begin anew.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// The longest delay after a protocol violation. To receive such data costs more than to do without the node.
+/// The longest delay after a protocol violation. A node that sends invalid data, or too much data, costs more than a
+/// node that is missing.
 const MAX_DELAY_AFTER_VIOLATION: Duration = Duration::from_secs(30);
 
-/// The delay if a caller wants the node. It is short enough for a caller that retries, and long enough for a
-/// caller that retries all the time.
+/// The longest delay once a call is submitted: short enough for a caller that retries, and long enough for a caller
+/// that retries without a pause.
 const DELAY_ON_DEMAND: Duration = Duration::from_millis(100);
 
 /// The delays between dials: zero before the first dial, then growing. Up to half of a delay is taken off at
@@ -75,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_grow_to_a_second_and_restart_after_a_lasting_connection() {
+    fn delays_grow_to_a_second_and_reset_after_a_lasting_connection() {
         let mut redial = Redial::new(1);
         assert_eq!(redial.delay().most, Duration::ZERO);
         let mut full = MIN_DELAY;
@@ -92,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn violations_raise_delays_to_half_a_minute_and_calls_shorten_none() {
+    fn violations_raise_delays_to_half_a_minute_even_on_demand() {
         let mut redial = Redial::new(1);
         assert_eq!(redial.delay().most, Duration::ZERO);
         for error in [NodeError::ReadLimit { most: 1 }, NodeError::Protocol("no RESP3".into())] {

@@ -14,11 +14,11 @@ use crate::{
     values::NodeError,
 };
 
-/// The number of a registration, which no call of a send queue has.
+/// The batch id of every registration, which no call of a send queue has.
 pub(super) const REGISTRATION: BatchId = BatchId(u64::MAX);
 
-/// A connection that may send calls: its node has compared the incarnation with its metadata, and has begun a
-/// quarantine if necessary.
+/// A connection that may send calls: the node has compared its incarnation with its metadata, and is in quarantine if
+/// they differ.
 pub(super) struct Registered {
     pub(super) connection: Box<dyn Connection>,
     /// The incarnation of the server; `None` if the client does not register.
@@ -79,8 +79,8 @@ pub(super) async fn register(
 }
 
 impl Registered {
-    /// Registers again on the same connection, after the node lost its metadata or its script: the server may be
-    /// another one.
+    /// Registers again on the same connection, after the node lost its metadata or its script. Another server may have
+    /// taken over behind a proxy.
     pub(super) fn register_again(&mut self, new_nodes: Option<NewNodes>, clock: &dyn Clock) {
         if let Some(new_nodes) = new_nodes.filter(|_| !self.is_registering) {
             self.is_registering = true;
@@ -88,8 +88,8 @@ impl Registered {
         }
     }
 
-    /// Handles the node's answer to a further registration. Returns an error if another incarnation answers. The
-    /// connection is of no use then, because the calls in flight were meant for the former incarnation.
+    /// Handles the node's answer to a further registration. Returns an error if another incarnation answers: the calls
+    /// in flight were meant for the former incarnation, so the connection must end.
     pub(super) fn on_registration_answer(&mut self, answers: Vec<Answer>) -> Result<(), NodeError> {
         self.is_registering = false;
         let (incarnation, is_quarantined) = on_answer(&mut *self.connection, &self.node, answers)?;
@@ -126,8 +126,7 @@ fn on_answer(
     }
 }
 
-/// Whether a replica answered. A replica takes over the data of its master, whatever it voted before, so the connection
-/// is of no use.
+/// Whether a replica answered. The data of its master will replace the data of the replica, and with the data its votes.
 pub(super) fn is_replica(answers: &[Answer]) -> bool {
     answers.contains(&Answer::Error(NodeError::ReadOnly))
 }

@@ -1,4 +1,11 @@
 //! The listeners of a node, and the subscriptions on its connection.
+//!
+//! ```text
+//!  add the first listener ──► unsent ──changes──► requested ──confirmed──► active
+//!                               ▲                     │                      │
+//!                               └──── disconnected ───┴──────────────────────┤
+//!  remove the last listener ──► unsubscribed at the next `changes` ◄─────────┘
+//! ```
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -50,7 +57,7 @@ impl Subscriptions {
         (id, topic.is_confirmed)
     }
 
-    /// Removes a listener and returns it, so that it can be dropped outside of any lock.
+    /// Removes a listener and returns the listener, because the drop of a listener must not happen under a mutex.
     pub(super) fn remove(&mut self, resource: &Resource, id: u64) -> Option<Arc<dyn Listener>> {
         let topic = self.subscriptions.get_mut(resource)?;
         let position = topic.listeners.iter().position(|(number, _)| *number == id)?;

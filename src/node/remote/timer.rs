@@ -10,10 +10,10 @@ use futures::future::{BoxFuture, FutureExt};
 
 use crate::clock::{Clock, Instant};
 
-/// Wakes its task at a deadline that moves.
+/// A timer that wakes its task at a deadline that moves.
 ///
-/// Under load, each call moves the deadline later. The armed sleep is kept as long as it ends before the
-/// deadline, so that the clock's timer is set once per timeout and not once per call. The price is a wake-up
+/// Under load, each call moves the deadline later. The present sleep is kept as long as the sleep ends before the
+/// deadline. Therefore the clock's timer is set once per node timeout, and not once per call. The price is a wake-up
 /// without any work.
 pub(super) struct Timer {
     clock: Arc<dyn Clock>,

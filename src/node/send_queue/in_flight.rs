@@ -26,8 +26,8 @@ pub(super) struct Batch {
 /// The number of node timeouts without an answer after which the connection is given up.
 const SILENT_TIMEOUTS: u32 = 4;
 
-/// The least time without an answer after which the connection is given up. A server that loads data or forks
-/// pauses for a second or two.
+/// The least time without an answer after which the connection is given up. A server that loads data or forks may
+/// pause for a second or two.
 const MIN_SILENCE: Duration = Duration::from_secs(3);
 
 /// The unanswered calls, oldest first, and the unconfirmed load of the script.
@@ -77,14 +77,15 @@ impl UnansweredCalls {
         self.on_answer();
     }
 
-    /// Records an answer of the node. The node is responsive again if nothing is unanswered.
+    /// Records an answer of the node. The node is responsive again if no call and no load is unanswered.
     pub(super) fn on_answer(&mut self) {
         if self.oldest().is_none() {
             self.is_unresponsive = false;
         }
     }
 
-    /// Records that the oldest call is overdue, if so. Returns whether the node became unresponsive by this.
+    /// Checks whether the oldest call is overdue, which makes the node unresponsive. Returns whether the node was
+    /// responsive until now.
     pub(super) fn record_overdue(&mut self, now: Instant) -> bool {
         let is_new =
             !self.is_unresponsive && self.oldest().is_some_and(|oldest| oldest + self.node_timeout <= now);

@@ -16,7 +16,8 @@ use crate::{
 /// delay.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// The longest such delay. A key should not outlive the recovery of its node by much.
+/// The longest delay after a refusal. The delay is short, because a key should not outlive the recovery of its node
+/// by much.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// An accepted, unanswered request.
@@ -26,9 +27,10 @@ pub(super) struct Item {
     pub(super) until: Instant,
     /// The time until which a shutdown waits for the request. See [`Request`].
     blocks_until: Option<Instant>,
-    /// Whether a connection broke after the request was sent. The node may have executed the request then.
+    /// Whether a connection broke after the request was sent, so that the node may have executed the request.
     pub(super) was_sent: bool,
-    /// The number of errors by which the node has answered the request, which must be delivered.
+    /// The number of errors with which the node has answered the request. Only a request that must be delivered
+    /// is sent again after an error.
     refusals: u32,
     /// A clone of the send queue's count, if the request must be delivered.
     delivery: Option<Arc<()>>,
@@ -44,13 +46,13 @@ impl Item {
         Self { operations, until, blocks_until, was_sent: false, refusals: 0, delivery, responder }
     }
 
-    /// Whether the request outlives its connection: all its operations are unlocks or withdrawals.
+    /// Whether the request outlives a broken connection, because all operations are unlocks or withdrawals.
     pub(super) fn must_deliver(&self) -> bool {
         self.delivery.is_some()
     }
 
-    /// Whether the request concerns more than the keys and queue entries of this client at the node. An
-    /// unlock does so if it may unlock keys of other clients.
+    /// Whether the request concerns other clients, and not only the keys and queue entries of this client at the
+    /// node. For instance, a force-unlock also unlocks leases of other clients by their ids.
     pub(super) fn concerns_other_clients(&self) -> bool {
         self.operations.iter().any(|operation| operation.as_dyn().concerns_other_clients(self.blocks_until))
     }
@@ -63,8 +65,9 @@ impl Item {
         Some(PendingUnlocks { resources, blocks_until: self.blocks_until })
     }
 
-    /// Returns the room that the request takes of [`MAX_PENDING_OPERATIONS`](super::MAX_PENDING_OPERATIONS).
-    /// Requests that must be delivered take none.
+    /// Returns the number of operations that count towards
+    /// [`MAX_PENDING_OPERATIONS`](super::MAX_PENDING_OPERATIONS). Requests that must be delivered count 0, because they
+    /// are never refused.
     pub(super) fn weight(&self) -> usize {
         if self.must_deliver() { 0 } else { self.operations.len() }
     }
@@ -82,14 +85,14 @@ impl Item {
         self.responder.is_abandoned()
     }
 
-    /// Returns the lease ids whose keys the request would set, extend or write back.
-    pub(super) fn takers(&self) -> impl Iterator<Item = &LeaseId> {
-        self.operations.iter().filter_map(|operation| operation.as_dyn().acquiring_owner())
+    /// Returns the ids of the leases whose keys the request sets or extends, or whose tokens it writes back.
+    pub(super) fn acquired_leases(&self) -> impl Iterator<Item = &LeaseId> {
+        self.operations.iter().filter_map(|operation| operation.as_dyn().acquired_lease())
     }
 
-    /// Returns the lease ids whose keys the request deletes.
-    pub(super) fn leavers(&self) -> impl Iterator<Item = &LeaseId> {
-        self.operations.iter().filter_map(|operation| operation.as_dyn().releasing_owner())
+    /// Returns the ids of the leases whose keys the request deletes.
+    pub(super) fn released_leases(&self) -> impl Iterator<Item = &LeaseId> {
+        self.operations.iter().filter_map(|operation| operation.as_dyn().released_lease())
     }
 
     pub(super) fn answer(self, mut answers: Vec<Answer>) {

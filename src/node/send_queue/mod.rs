@@ -48,12 +48,12 @@ mod item;
 mod tests;
 mod unsent;
 
-/// The largest number of calls in flight. Two calls keep a connection busy, and a few more hide the pauses of
-/// the client. A server that freezes can swallow no more calls than this.
+/// The largest number of calls in flight. Two calls keep a connection busy, and two more hide pauses of the client.
+/// The number is small, because a frozen server executes all calls in flight when it thaws.
 pub(crate) const MAX_CALLS_IN_FLIGHT: usize = 4;
 
-/// The largest number of operations, without unlocks, that wait for one node or are in flight to it. A server
-/// takes some tens of milliseconds for them; a longer wait is of no use to a caller.
+/// The largest number of operations, without unlocks, that wait for one node or are in flight to it. A server executes
+/// this number in some tens of milliseconds, and a longer wait is of no use to a caller.
 pub(crate) const MAX_PENDING_OPERATIONS: usize = 4096;
 
 /// The accepted, unanswered requests of one node.
@@ -64,14 +64,14 @@ pub(crate) const MAX_PENDING_OPERATIONS: usize = 4096;
 ///    place. In particular, no unlock overtakes an earlier lock or renewal with its lease id, and requests
 ///    that must be delivered after a broken connection are sent first, because they are the oldest.
 /// 2. Every reply is answered once.
-/// 3. An unlock is kept until the node executes it or refuses it for good, its deadline passes, or the send
-///    queue ends.
-/// 4. Unless the node reports that it did not execute a request, only unlocks are sent twice, and no request
-///    is sent twice on one connection. After that report, a request other than an unlock is sent again only
-///    if its caller still waits, its deadline has not passed, no unlock of its lease id was submitted since,
-///    and no later request of its lease id may have been executed.
-/// 5. At most [`MAX_CALLS_IN_FLIGHT`] calls are in flight, and no call is started while one is older than the
-///    node timeout.
+/// 3. An unlock is kept until the node executes the unlock or refuses it for good, its deadline passes, or the
+///    send queue ends.
+/// 4. Only unlocks are sent twice, and no request is sent twice on one connection. The exception is a request
+///    that the node certainly did not execute, because the node had lost the script. An unlock is sent again then,
+///    and another request is sent again if its caller still waits, its deadline has not passed, no unlock of its
+///    lease id was submitted since, and no later request of its lease id may have been executed.
+/// 5. At most [`MAX_CALLS_IN_FLIGHT`] calls are in flight, and no call is sent while a call in flight is older
+///    than the node timeout.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
     stage: Stage,
@@ -83,7 +83,8 @@ pub(crate) struct SendQueue {
     retries: BTreeMap<(Instant, Sequence), Item>,
     /// The number of operations, without unlocks, that are unsent or in flight.
     weight: usize,
-    /// The count of requests that must be delivered: each has a clone.
+    /// The counter of requests that must be delivered. Each of these requests has a clone, so the number of clones
+    /// is the number of requests.
     deliveries: Arc<()>,
 }
 
@@ -91,7 +92,7 @@ pub(crate) struct SendQueue {
 #[derive(Debug)]
 struct ConnectionStatus {
     state: ConnectionState,
-    /// Whether any connection was established. Before the first connection, the node can have no key of this
+    /// Whether any connection was ever established. Before the first connection, the node can have no key of this
     /// client.
     was_up: bool,
     /// Whether a request was submitted since the last failure to connect.
@@ -100,7 +101,7 @@ struct ConnectionStatus {
 
 #[derive(Debug)]
 enum ConnectionState {
-    /// No connection, and no dial has failed since the last one. Requests are queued.
+    /// No connection, and no dial has failed since the last connection. Requests are queued.
     Dialling,
     Up,
     /// No connection, for this reason. Requests are refused with this error.
@@ -147,16 +148,16 @@ impl SendQueue {
         reply
     }
 
-    /// Whether a submission must wake the driver. If the driver waits for an answer before it can send more,
-    /// it need not be woken.
+    /// Whether a submission must wake the driver. The driver need not be woken if no call may be sent before the
+    /// next answer, which wakes the driver anyway.
     pub(crate) fn needs_service(&self) -> bool {
         self.in_flight.is_unresponsive()
             || !self.connection.is_up()
             || self.in_flight.len() < MAX_CALLS_IN_FLIGHT
     }
 
-    /// Returns the next call, or `None` if no call may be sent or no request waits. A single request is sent
-    /// at once; requests that have accumulated share a call.
+    /// Returns the next call, or `None` if no call may be sent or no request waits. A request that waits alone is
+    /// sent alone, and requests that have accumulated share a call.
     pub(crate) fn next_batch(&mut self, now: Instant) -> Option<(BatchId, Arc<[Operation]>)> {
         self.tick(now);
         let may_send =
@@ -184,7 +185,7 @@ impl SendQueue {
         self.in_flight.on_answer();
     }
 
-    /// Handles the passing of time: expired requests, and a node that became unresponsive.
+    /// Handles the passing of time: drops expired requests, and detects a node that became unresponsive.
     pub(crate) fn tick(&mut self, now: Instant) {
         if self.in_flight.record_overdue(now) {
             self.drop_unsent(&NodeError::Unresponsive);
@@ -195,18 +196,18 @@ impl SendQueue {
         }
     }
 
-    /// Whether the connection has been silent for so long that a new one should replace it. A connection that
-    /// was cut without a packet stays silent for ever, even when the network works again.
+    /// Whether the connection has been silent for so long that a new connection should replace it. A connection
+    /// that was cut without a packet stays silent for ever, even when the network works again.
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         self.in_flight.is_silent(now)
     }
 
-    /// Returns the time of the next tick if no event happens before. It lies after the last
+    /// Returns the time of the next tick if no event happens before. The time is later than the last
     /// [`tick`](Self::tick).
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let last = match self.stage {
-            // A closed queue is done when the last deadline of any request has passed. The last request in
-            // flight may have expired long before.
+            // A closed queue is done when the deadlines of all requests have passed, and no other event need
+            // happen at that time.
             Stage::Closing => self.unanswered().map(|item| item.until).max(),
             Stage::Open | Stage::Ended => None,
         };
@@ -250,8 +251,8 @@ impl SendQueue {
         self.drop_unsent(&error);
     }
 
-    /// Handles the end of a connection. Unlocks return to their places. Other requests are answered: sent
-    /// ones as possibly executed, unsent ones as not sent.
+    /// Handles the end of a connection. Unlocks return to their places. Other requests are answered: requests in
+    /// flight as possibly executed, unsent requests as not sent.
     ///
     /// If the node was unresponsive before, or violated the protocol, the node is down until the next
     /// connection. Otherwise, calls wait for the next connection.
@@ -278,8 +279,8 @@ impl SendQueue {
         }
     }
 
-    /// Handles a call that the node did not execute because the node had lost the script. Returns whether to
-    /// load the script now; `false` if a load is in progress.
+    /// Handles a call that the node did not execute because the node had lost the script. Returns whether the
+    /// driver has to load the script: `false` if a load is in progress.
     pub(crate) fn not_loaded(&mut self, batch: BatchId, now: Instant) -> bool {
         let Some(batch) = self.in_flight.take(batch) else { return false };
         let starts = self.in_flight.begin_load(now);
@@ -287,8 +288,9 @@ impl SendQueue {
         let last = self.superseding(&items);
         let error = NodeError::Unreachable("not executed: the node had lost the script".into());
         for (sequence, item) in items {
-            let is_past =
-                item.takers().any(|lease_id| last.get(lease_id).is_some_and(|last| *last > sequence));
+            let is_past = item
+                .acquired_leases()
+                .any(|lease_id| last.get(lease_id).is_some_and(|last| *last > sequence));
             let resend = item.must_deliver() || !(item.is_abandoned() || is_past);
             if resend && !item.is_expired(now) {
                 self.unsent.insert(sequence, item);
@@ -305,7 +307,7 @@ impl SendQueue {
         self.in_flight.end_load();
     }
 
-    /// Ends the queue: accepts no request from now on, and answers all that are left.
+    /// Ends the queue: accepts no request from now on, and answers all requests that are left.
     pub(crate) fn end(&mut self) {
         self.stage = Stage::Ended;
         for (_, item) in self.in_flight.take_all() {
@@ -318,7 +320,7 @@ impl SendQueue {
         self.weight = 0;
     }
 
-    /// Whether the queue has ended, or is closed and every request left has expired.
+    /// Whether the queue has ended, or is closed and need not send any further request.
     pub(crate) fn is_done(&self, now: Instant) -> bool {
         match self.stage {
             Stage::Open => false,
@@ -327,8 +329,8 @@ impl SendQueue {
         }
     }
 
-    /// Whether a closing send queue need not send a request. A node that was never connected has no key of
-    /// this client, and the client wants none there any longer.
+    /// Whether a closing send queue need not send a request: the request has expired, or no connection was ever
+    /// established and the request concerns this client alone. In the latter case, the node has no key to unlock.
     fn is_moot(&self, item: &Item, now: Instant) -> bool {
         item.is_expired(now) || !(self.connection.was_up || item.concerns_other_clients())
     }
@@ -387,8 +389,9 @@ impl SendQueue {
         }
     }
 
-    /// Returns, by lease id, the last request after which an earlier one must not be sent again: an unlock in
-    /// any state, or a request in flight, which may have been executed.
+    /// Returns, by lease id, the last request that supersedes earlier requests of the lease: an unlock in any
+    /// state, or a request in flight, which may have been executed. An earlier request must not be sent again,
+    /// because the node would execute the requests of the lease in the wrong order.
     fn superseding(&self, items: &[(Sequence, Item)]) -> HashMap<LeaseId, Sequence> {
         let mut last = HashMap::new();
         let mut record = |lease_id: &LeaseId, sequence: Sequence| {
@@ -396,10 +399,12 @@ impl SendQueue {
             *recorded = sequence.max(*recorded);
         };
         for (sequence, item) in self.in_flight.items() {
-            item.takers().chain(item.leavers()).for_each(|lease_id| record(lease_id, *sequence));
+            item.acquired_leases()
+                .chain(item.released_leases())
+                .for_each(|lease_id| record(lease_id, *sequence));
         }
         for (sequence, item) in items.iter().chain(self.unsent.iter()) {
-            item.leavers().for_each(|lease_id| record(lease_id, *sequence));
+            item.released_leases().for_each(|lease_id| record(lease_id, *sequence));
         }
         last
     }
@@ -410,7 +415,7 @@ impl ConnectionStatus {
         matches!(self.state, ConnectionState::Up)
     }
 
-    /// Records that there is no connection. The requests submitted until now want no connection any longer.
+    /// Records that there is no connection. Requests that were submitted before do not hasten the next dial.
     fn down(&mut self, state: ConnectionState) {
         self.state = state;
         self.is_wanted = false;

@@ -38,7 +38,7 @@ impl Unsent {
         first
     }
 
-    /// Inserts a request at its place, which is the last unless the request was sent before.
+    /// Inserts a request at its place in the order of submission: the last place, unless the request was sent before.
     pub(super) fn insert(&mut self, sequence: Sequence, item: Item) {
         self.earliest = Some(self.earliest.map_or(item.until, |earliest| earliest.min(item.until)));
         if self.items.back().is_none_or(|(last, _)| *last < sequence) {

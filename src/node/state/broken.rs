@@ -36,8 +36,8 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
         })
     }),
     (M::WriteBackAboveToken, |node| {
-        node.write_back_if(|node, WriteBack { resources, owner, .. }| {
-            Ok(node.state.look_up(resources, owner, node.now).is_all_ours)
+        node.write_back_if(|node, WriteBack { resources, lease_id, .. }| {
+            Ok(node.state.look_up(resources, lease_id, node.now).is_all_ours)
         })
     }),
     (M::HealOnlyBelowToken, |node| node.heal_only_below_token()),
@@ -111,8 +111,8 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
         node.execute_instead(&Operation::Renew(Renew { resources, ..renew.clone() }))
     }),
     (M::OneEndForReaders, |node| {
-        node.unshare(|node, before, name, owner| {
-            let end = before.readers(name, node.now).and_then(|readers| readers.ends.get(owner)).copied();
+        node.unshare(|node, before, name, lease_id| {
+            let end = before.readers(name, node.now).and_then(|readers| readers.ends.get(lease_id)).copied();
             if let Some((end, held)) = end.zip(node.state.held(name, node.now).cloned()) {
                 node.state.set_lock(name, Some(HeldKey { expires_at: end, ..held }));
                 node.change_readers(name, |readers| readers.expires_at = end);
@@ -193,11 +193,11 @@ impl BrokenNode<'_, '_> {
     }
 
     fn heal_only_below_token(&mut self) -> Result<Answer, Answer> {
-        let Operation::Renew(Renew { resources, owner, token, .. }) = self.operation else {
+        let Operation::Renew(Renew { resources, lease_id, token, .. }) = self.operation else {
             return self.execute();
         };
         let would_keep = self.would_keep()?;
-        let lookup = self.state.look_up(resources, owner, self.now);
+        let lookup = self.state.look_up(resources, lease_id, self.now);
         let largest = self.state.counters(resources, self.now)?.largest;
         if would_keep && !lookup.is_all_ours && largest > *token {
             return Ok(Answer::NotWrittenBack { counter: largest });
@@ -205,8 +205,8 @@ impl BrokenNode<'_, '_> {
         self.execute()
     }
 
-    /// Renews. The earlier counters prove the token if the broken rule allows it, and a renewal in quarantine
-    /// counts for some abstentions.
+    /// Renews. Under the broken rule, `is_provable` decides by the earlier counters whether the renewal proves the
+    /// token, and `is_counted` decides whether a renewal counts in spite of an abstention.
     fn prove_if(
         &mut self,
         is_counted: fn(Abstention) -> bool,
@@ -275,21 +275,21 @@ impl BrokenNode<'_, '_> {
 
     fn shorten_ttl(&mut self) -> Result<Answer, Answer> {
         let answer = self.execute()?;
-        let (Operation::Lock(Lock { resources, owner, ttl, .. })
-        | Operation::Enqueue(Enqueue { lock: Lock { resources, owner, ttl, .. }, .. })
-        | Operation::Renew(Renew { resources, owner, ttl, .. })) = self.operation
+        let (Operation::Lock(Lock { resources, lease_id, ttl, .. })
+        | Operation::Enqueue(Enqueue { lock: Lock { resources, lease_id, ttl, .. }, .. })
+        | Operation::Renew(Renew { resources, lease_id, ttl, .. })) = self.operation
         else {
             return Ok(answer);
         };
         if matches!(answer.without_waiters(), Answer::Granted { .. }) || is_kept(&answer) {
-            self.end_at(resources, owner, self.now + *ttl);
+            self.end_at(resources, lease_id, self.now + *ttl);
         }
         Ok(answer)
     }
 
-    fn end_at(&mut self, resources: &Resources, owner: &LeaseId, expires_at: NodeTime) {
+    fn end_at(&mut self, resources: &Resources, lease_id: &LeaseId, expires_at: NodeTime) {
         for resource in resources.iter() {
-            let held = self.state.held(resource, self.now).filter(|held| held.owner == *owner);
+            let held = self.state.held(resource, self.now).filter(|held| held.lease_id == *lease_id);
             if let Some(held) = held.map(|held| HeldKey { expires_at, ..held.clone() }) {
                 self.state.set_lock(resource, Some(held));
             }
@@ -299,20 +299,20 @@ impl BrokenNode<'_, '_> {
     fn unlock_without_owner(&mut self) -> Result<Answer, Answer> {
         let Operation::Unlock(unlock) = self.operation else { return self.execute() };
         for resource in unlock.resources.iter() {
-            let owner = unlock.owner.clone();
-            let held = self.state.held(resource, self.now).map(|held| HeldKey { owner, ..held.clone() });
+            let lease_id = unlock.lease_id.clone();
+            let held = self.state.held(resource, self.now).map(|held| HeldKey { lease_id, ..held.clone() });
             self.state.set_lock(resource, held);
         }
         self.execute()
     }
 
     fn proclaim_without_lock(&mut self) -> Result<Answer, Answer> {
-        let Operation::Proclaim(Proclaim { resource, said, .. }) = self.operation else {
+        let Operation::Proclaim(Proclaim { resource, proclamation, .. }) = self.operation else {
             return self.execute();
         };
         let held = self.state.locks.get(resource).cloned();
         let expires_at = self.now + self.parameters.max_ttl;
-        let leader = HeldKey { owner: said.owner.clone(), holds: 1, expires_at };
+        let leader = HeldKey { lease_id: proclamation.lease_id.clone(), holds: 1, expires_at };
         self.state.set_lock(resource, Some(leader));
         let result = self.execute();
         self.state.set_lock(resource, held);
@@ -323,9 +323,9 @@ impl BrokenNode<'_, '_> {
         let Operation::Enqueue(Enqueue { lock, enqueue_only: false, .. }) = self.operation else {
             return self.execute();
         };
-        let Lock { resources, owner, .. } = lock;
-        let is_refused = self.state.has_tombstone(resources, owner, self.now);
-        if is_refused || self.state.look_up(resources, owner, self.now).other.is_some() {
+        let Lock { resources, lease_id, .. } = lock;
+        let is_refused = self.state.has_tombstone(resources, lease_id, self.now);
+        if is_refused || self.state.look_up(resources, lease_id, self.now).other.is_some() {
             return self.execute();
         }
         self.state.may_vote(self.parameters, self.now)?;
@@ -403,28 +403,28 @@ impl BrokenNode<'_, '_> {
         Ok(answer)
     }
 
-    /// Unlocks, and then changes the state for each resource that the owner shared.
+    /// Unlocks, and then changes the state for each resource that the lease shared.
     fn unshare(&mut self, change: fn(&mut Self, &NodeState, &Resource, &LeaseId)) -> Result<Answer, Answer> {
         self.share(|node, before, name, answer| {
-            if let Operation::Unlock(Unlock { owner, .. }) = node.operation {
-                change(node, before, name, owner);
+            if let Operation::Unlock(Unlock { lease_id, .. }) = node.operation {
+                change(node, before, name, lease_id);
             }
             answer
         })
     }
 
-    /// Executes a write-back of a reader that the node refuses, if the broken rule allows it by the phase, by whether the
-    /// owner is a reader, and by the token.
+    /// Executes a write-back of a reader that the node refuses, if the broken rule allows it. The arguments of
+    /// `may_write` are the phase, whether the lease is a reader, and the token.
     fn write_back_shared_if(&mut self, may_write: fn(u64, bool, u64) -> bool) -> Result<Answer, Answer> {
         self.share(|node, _, name, answer| {
-            let (Operation::WriteBack(WriteBack { owner, token, .. }), Answer::NotWrittenBack { .. }) =
+            let (Operation::WriteBack(WriteBack { lease_id, token, .. }), Answer::NotWrittenBack { .. }) =
                 (node.operation, &answer)
             else {
                 return answer;
             };
             let (state, now) = (&mut *node.state, node.now);
             let phase = state.readers(name, now).map_or_else(|| start(now), |readers| readers.phase);
-            if !may_write(phase, state.is_reader(name, owner, now), *token) {
+            if !may_write(phase, state.is_reader(name, lease_id, now), *token) {
                 return answer;
             }
             let counter = state.counter(name, now).map_or(0, |counter| counter.value);

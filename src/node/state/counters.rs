@@ -14,13 +14,13 @@ pub(crate) const LARGEST_COUNTER: u64 = (1 << 53) - 1;
 
 /// The number of votes for each second of the node's time.
 ///
-/// A missing counter counts as the node's time in whole seconds times this number. Nodes therefore agree
-/// on its value, except around the start of a second. A lost counter comes back above all votes that it
-/// ever gave, unless a resource is locked more than a million times a second.
+/// A missing counter counts as the node's time in whole seconds, multiplied by this number. Therefore the nodes
+/// agree on the value of a missing counter, except around the start of a second. A lost counter begins again above
+/// all its earlier votes, unless a resource is locked more than a million times a second.
 const STEPS_PER_SECOND: u64 = 1_000_000;
 
-/// The number of seconds by which a hint may move a counter ahead of the node's time. One faulty client
-/// must not use up the counter of a resource.
+/// The number of seconds by which a hint may move a counter ahead of the node's time. The limit prevents a faulty
+/// client from using up the counter of a resource.
 const HINT_AHEAD: u64 = 3600;
 
 /// The counters of the resources of one operation, before it is executed.
@@ -36,7 +36,7 @@ impl Counters {
         self.found.contains(&None)
     }
 
-    /// Returns the largest counter, where a missing counter counts as the start.
+    /// Returns the largest counter. A missing counter counts as [`start`].
     pub(super) fn largest_or_start(&self, now: NodeTime) -> u64 {
         if self.is_any_missing() { self.largest.max(start(now)) } else { self.largest }
     }
@@ -47,7 +47,8 @@ pub(super) fn start(now: NodeTime) -> u64 {
     now.seconds().saturating_mul(STEPS_PER_SECOND)
 }
 
-/// Returns a number that no vote has exceeded until now, for a node that may have forgotten votes.
+/// Returns the minimum token of a node that may have forgotten votes: a number that no vote has exceeded until
+/// now.
 pub(super) fn minimum_token_at(now: NodeTime) -> u64 {
     (now.seconds() + 1).saturating_mul(STEPS_PER_SECOND)
 }

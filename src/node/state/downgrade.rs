@@ -7,10 +7,10 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// Deletes the writer's keys and shares the resources in one step, so that no other writer can lock
-    /// in between.
+    /// Deletes the keys of the writer and shares the resources in one step, so that no other writer can lock in
+    /// between.
     ///
-    /// On a node without the writer's key, the reader locks as any other reader.
+    /// On a node without the keys of the writer, the reader locks like any other reader.
     pub(super) fn downgrade(
         &mut self,
         parameters: &QuorumParameters,
@@ -19,20 +19,20 @@ impl NodeState {
         subscribers: &mut Subscribers<'_>,
     ) -> Result<Answer, Answer> {
         let Downgrade { lock, writer } = downgrade;
-        let Lock { resources, owner, .. } = lock;
-        let has_tombstone = self.has_tombstone(resources, owner, now);
+        let Lock { resources, lease_id, .. } = lock;
+        let has_tombstone = self.has_tombstone(resources, lease_id, now);
         if !has_tombstone {
             self.counters(resources, now)?;
         }
-        // A writer whose lock was force-unlocked must not become a reader.
-        let is_reader = resources.iter().all(|resource| self.is_reader(resource, owner, now));
+        // A tombstone shows that the writer was force-unlocked. Such a writer must not become a reader.
+        let is_reader = resources.iter().all(|resource| self.is_reader(resource, lease_id, now));
         if has_tombstone || (!is_reader && self.has_tombstone(resources, writer, now)) {
             return Ok(Answer::Tombstone);
         }
         let written: Vec<_> = resources
             .iter()
             .filter_map(|resource| {
-                let held = self.held(resource, now).filter(|held| held.owner == *writer)?;
+                let held = self.held(resource, now).filter(|held| held.lease_id == *writer)?;
                 Some((resource.clone(), held.clone()))
             })
             .collect();

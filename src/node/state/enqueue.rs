@@ -8,21 +8,21 @@ use crate::{
         parameters::QuorumParameters,
         state::{
             NodeState, NodeTime, Subscribers, WaitQueue,
-            wait_queue::{QueueEntry, TurnRequest},
+            wait_queue::{QueueEntry, Requester},
         },
         ttl::whole_milliseconds,
     },
     values::{LeaseId, Resource},
 };
 
-/// The maximum time by which an arrival of another node, whose clock may be ahead, exceeds this node's
-/// time. Every later waiter gets a larger arrival.
+/// The maximum time by which an arrival may exceed this node's time. The clock of the node that assigned the arrival
+/// may be ahead. The limit is needed because every later waiter gets a larger arrival.
 const MAX_ARRIVAL_AHEAD: Duration = Duration::from_secs(3600);
 
 impl NodeState {
     /// Locks if the resources are free and no waiter is ahead; otherwise enters the queue.
     ///
-    /// A lock that was granted before is granted again.
+    /// A lock that the node has granted before is granted again.
     pub(super) fn enqueue(
         &mut self,
         parameters: &QuorumParameters,
@@ -31,27 +31,29 @@ impl NodeState {
         subscribers: &mut Subscribers<'_>,
     ) -> Result<Answer, Answer> {
         let Enqueue { lock, resource: index, waiter, arrival, entry_ttl, enqueue_only } = enqueue;
-        if self.has_tombstone(&lock.resources, &lock.owner, now) {
+        if self.has_tombstone(&lock.resources, &lock.lease_id, now) {
             return Ok(Answer::Tombstone);
         }
         let Some(resource) = lock.resources.get(*index) else {
             return self.lock(parameters, lock, now, subscribers);
         };
-        let lookup = self.look_up(&lock.resources, &lock.owner, now);
+        let lookup = self.look_up(&lock.resources, &lock.lease_id, now);
         let counter = self.counters(&lock.resources, now)?.largest;
-        let other = lookup.other.or_else(|| self.yield_to_writer(&lock.resources, &lock.owner, now));
+        let other = lookup.other.or_else(|| self.yield_to_writer(&lock.resources, &lock.lease_id, now));
         let is_free = other.is_none() && !enqueue_only;
         let asks_queue = is_free && !lookup.is_all_ours;
-        let asking = Some(TurnRequest { waiter, arrival: *arrival });
-        let head =
-            asks_queue.then(|| self.next_in_queue(parameters, resource, asking, now, subscribers)).flatten();
+        let requester = Some(Requester { waiter, arrival: *arrival });
+        let head = asks_queue
+            .then(|| self.next_in_queue(parameters, resource, requester, now, subscribers))
+            .flatten();
         if is_free && head.as_ref().is_none_or(|head| head == waiter) {
             let granted = self.grant(parameters, lock, now)?;
             if head.is_some() {
                 self.leave_queue(resource, waiter, now, subscribers);
             }
             if lock.resources.is_shared(*index) {
-                // The readers behind a reader may lock at once.
+                // After a reader has locked, the next waiter is woken if it is a reader, because both may hold
+                // the resource at once.
                 self.wake_next(parameters, resource, now, subscribers);
             }
             return Ok(granted.with_waiters(self.wait_queue(resource, now).is_some()));
@@ -91,7 +93,7 @@ impl NodeState {
             let last = queue.entries.last().map_or(0, |entry| entry.arrival);
             micros(now).max(last.saturating_add(1))
         } else {
-            // The waiter has followed its wake, so it is not overdue.
+            // The waiter attempts after its wake, so the second waiter need not be woken in its place.
             queue.woken = queue.woken.filter(|(woken, _)| woken != waiter);
             arrival.min(micros(now + MAX_ARRIVAL_AHEAD))
         };
@@ -103,7 +105,7 @@ impl NodeState {
         arrival
     }
 
-    /// Returns the number of waiters ahead of a waiter; of all waiters if it has no entry.
+    /// Returns the number of waiters ahead of a waiter. Without an entry of the waiter, all waiters are ahead.
     fn rank(&self, resource: &Resource, waiter: &LeaseId, now: NodeTime) -> u32 {
         let rank = self
             .wait_queue(resource, now)
@@ -111,7 +113,8 @@ impl NodeState {
         u32::try_from(rank).unwrap_or(u32::MAX)
     }
 
-    /// Returns the rest of the ttl of the entry ahead of a waiter, or of the last entry.
+    /// Returns the rest of the ttl of the entry ahead of a waiter. Without an entry of the waiter, the last entry
+    /// is ahead.
     fn ttl_before(
         &mut self,
         resource: &Resource,

@@ -1,4 +1,4 @@
-//! Force-unlock in the pure node: deletes the lock of any owner.
+//! Force-unlock in the pure node: deletes the lock of any lease.
 
 use crate::{
     node::{
@@ -21,22 +21,22 @@ impl NodeState {
         let mut deleted = 0;
         for resource in unlock.resources.iter() {
             let Some(held) = self.held(resource, now) else { continue };
-            let owners: Vec<_> = if held.owner.is_of_readers() {
-                self.live_readers(resource, now).into_iter().map(|(_, owner)| owner).collect()
+            let lease_ids: Vec<_> = if held.lease_id.is_of_readers() {
+                self.live_readers(resource, now).into_iter().map(|(_, lease_id)| lease_id).collect()
             } else {
-                vec![held.owner.clone()]
+                vec![held.lease_id.clone()]
             };
             self.set_lock(resource, None);
             self.yield_marks.remove(resource);
             self.writer_marks.remove(resource);
             self.readers.remove(resource);
-            for owner in &owners {
-                self.write_tombstone(parameters, resource, owner, now);
+            for lease_id in &lease_ids {
+                self.write_tombstone(parameters, resource, lease_id, now);
             }
             deleted += 1;
             subscribers.publish(resource.clone());
             self.wake_next(parameters, resource, now, subscribers);
-            let clients = owners.iter().filter_map(LeaseId::client);
+            let clients = lease_ids.iter().filter_map(LeaseId::client);
             clients.for_each(|client| subscribers.publish(names::force_unlocked(client)));
         }
         Answer::Unlocked { deleted }

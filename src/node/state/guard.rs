@@ -1,4 +1,18 @@
 //! The restart guard: decides whether a node may vote.
+//!
+//! ```text
+//!   not registered ── registration: same incarnation, or trusted ──────────────► voting
+//!     ▲         └──── registration: any other node ──► quarantine ── its end ──►   │
+//!     └───────────────── restart, promotion or flush of the server ◄───────────────┘
+//! ```
+//!
+//! A client trusts a new node if the client admits new nodes, and every node if its guard is off.
+//!
+//! | state | lock, write-back | renewal |
+//! |---|---|---|
+//! | not registered | abstains | extends the lease, without a vote |
+//! | quarantine | abstains | extends the lease; a vote only after `renewals_from` |
+//! | voting | a vote | a vote |
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,9 +25,9 @@ use crate::{
     values::{Fingerprint, NodeError},
 };
 
-/// The maximum difference between the clocks of a node and a client. A lost counter begins at the node's
-/// time, so a clock that is far behind would repeat tokens.
-const LARGEST_GAP: Duration = Duration::from_secs(3600);
+/// The maximum difference between the clocks of a node and a client. A lost counter begins at the time of the
+/// node, so a node whose clock is far behind would repeat tokens.
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(3600);
 
 impl NodeState {
     /// Refuses the clients of another quorum.
@@ -44,8 +58,8 @@ impl NodeState {
 
     /// Returns the reason for which a renewal is no vote, if there is one.
     ///
-    /// In quarantine, renewals count as soon as every attempt is decided in which the node may have voted.
-    /// From then on the node can only have forgotten whole leases, which the renewals write again.
+    /// In quarantine, a renewal is a vote once every attempt is decided in which the node may have voted. From
+    /// then on, the node can have forgotten only votes of granted leases, and renewals write these leases again.
     pub(super) fn abstention_from_renewals(
         &self,
         parameters: &QuorumParameters,
@@ -60,9 +74,8 @@ impl NodeState {
         })
     }
 
-    /// Records that a quorum existed before, as a renewal proves.
-    ///
-    /// A node that forgot this quorum must not become a node of a new quorum.
+    /// Records that a quorum existed before, because a renewal arrived. A node that forgot this quorum must not
+    /// become a node of a new quorum by `init`.
     pub(super) fn note_quorum(&mut self, parameters: &QuorumParameters, now: NodeTime) {
         let is_empty = self.metadata.is_none() && parameters.guard != RestartGuard::Off;
         if is_empty || self.quarantine(now).is_some() {
@@ -75,7 +88,7 @@ impl NodeState {
         self.quarantine.filter(|quarantine| !quarantine.until.is_past(now))
     }
 
-    /// Whether the metadata was written in this incarnation.
+    /// Whether the metadata was written in this incarnation of the server.
     pub(super) fn is_of(&self, incarnation: &Incarnation) -> bool {
         self.metadata.as_ref().is_some_and(|metadata| metadata.incarnation == *incarnation)
     }
@@ -97,8 +110,9 @@ impl NodeState {
 
 /// Refuses a client whose time of day differs too much from the node's.
 ///
-/// The check precedes every write, because a minimum token that is far ahead would stay.
+/// The check precedes every write: with a wrong clock, the node could write a minimum token far ahead, which
+/// would stay.
 pub(super) fn check_clock(time: Duration, now: NodeTime) -> Result<(), Answer> {
     let gap = now.since_epoch().abs_diff(time);
-    if gap > LARGEST_GAP { Err(Answer::Error(NodeError::ClockOff(gap))) } else { Ok(()) }
+    if gap > MAX_CLOCK_DIFFERENCE { Err(Answer::Error(NodeError::ClockOff(gap))) } else { Ok(()) }
 }

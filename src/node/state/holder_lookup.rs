@@ -1,4 +1,4 @@
-//! The holders of the resources of an operation, and the write of a new owner.
+//! The holders of the resources of an operation, and the write of a new holder.
 
 use std::time::Duration;
 
@@ -12,47 +12,47 @@ use crate::{
 
 /// The holders of the resources of one operation, before the operation is executed.
 pub(super) struct HolderLookup {
-    /// The other owner with the longest ttl. The caller fills in its counter.
+    /// The other lease with the longest ttl, with 0 as its counter. The caller sets the counter.
     pub(super) other: Option<Holder>,
-    /// Whether the owner holds all resources.
+    /// Whether the lease holds all resources.
     pub(super) is_all_ours: bool,
 }
 
 impl NodeState {
-    pub(super) fn look_up(&self, resources: &Resources, owner: &LeaseId, now: NodeTime) -> HolderLookup {
+    pub(super) fn look_up(&self, resources: &Resources, lease_id: &LeaseId, now: NodeTime) -> HolderLookup {
         let mut lookup = HolderLookup { other: None, is_all_ours: true };
         for (resource, (name, is_shared)) in resources.each().enumerate() {
             let held = self.held(name, now);
             let is_ours = match is_shared {
-                true => self.is_reader(name, owner, now),
-                false => held.is_some_and(|held| held.owner == *owner),
+                true => self.is_reader(name, lease_id, now),
+                false => held.is_some_and(|held| held.lease_id == *lease_id),
             };
             lookup.is_all_ours &= is_ours;
-            // Readers do not refuse another reader.
+            // A resource that readers hold is open to another reader.
             let is_open = is_ours || (is_shared && self.readers(name, now).is_some());
             let Some(other) = held.filter(|_| !is_open) else { continue };
             let remaining = other.expires_at.remaining(now);
             if lookup.other.as_ref().is_none_or(|longest| remaining > longest.remaining) {
                 lookup.other =
-                    Some(Holder { resource, owner: Some(other.owner.clone()), remaining, counter: 0 });
+                    Some(Holder { resource, lease_id: Some(other.lease_id.clone()), remaining, counter: 0 });
             }
         }
         lookup
     }
 
-    /// Returns whether the owner holds all resources already, and their counters.
+    /// Returns whether the lease holds all resources already, and the counters of the resources.
     ///
-    /// A refusal if another owner holds one of them, or if the node has a tombstone of the owner.
+    /// Returns a refusal if another lease holds one of the resources, or if the node has a tombstone of the lease.
     pub(super) fn look_up_free(
         &self,
         resources: &Resources,
-        owner: &LeaseId,
+        lease_id: &LeaseId,
         now: NodeTime,
     ) -> Result<(bool, Counters), Answer> {
-        if self.has_tombstone(resources, owner, now) {
+        if self.has_tombstone(resources, lease_id, now) {
             return Err(Answer::Tombstone);
         }
-        let HolderLookup { other, is_all_ours } = self.look_up(resources, owner, now);
+        let HolderLookup { other, is_all_ours } = self.look_up(resources, lease_id, now);
         let counters = self.counters(resources, now)?;
         match other {
             Some(holder) => Err(Answer::Held(Holder { counter: counters.largest, ..holder })),
@@ -60,11 +60,11 @@ impl NodeState {
         }
     }
 
-    /// Writes the owner of a resource. A ttl that ends later stays.
-    pub(super) fn write_owner(
+    /// Writes the lease id into the key of a resource. A later end of the key stays.
+    pub(super) fn write_lease_id(
         &mut self,
         resource: &Resource,
-        owner: &LeaseId,
+        lease_id: &LeaseId,
         holds: u32,
         ttl: Duration,
         now: NodeTime,
@@ -72,6 +72,6 @@ impl NodeState {
         let wanted = now + ttl;
         let stored = self.held(resource, now);
         let expires_at = stored.map_or(wanted, |held| held.expires_at.max(wanted));
-        self.set_lock(resource, Some(HeldKey { owner: owner.clone(), holds, expires_at }));
+        self.set_lock(resource, Some(HeldKey { lease_id: lease_id.clone(), holds, expires_at }));
     }
 }

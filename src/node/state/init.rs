@@ -9,8 +9,8 @@ use crate::node::{
 impl NodeState {
     /// Makes this node a node of a new quorum, if it is new.
     ///
-    /// A node is new if it has no metadata, or is in the quarantine that began with its first metadata,
-    /// and no renewal has shown that a quorum existed before. A new node has given no vote.
+    /// A new node has given no vote. A node is new if no renewal has shown that a quorum existed before, and if the node
+    /// has no metadata, or is in the quarantine that began with its first metadata.
     pub(super) fn init(
         &mut self,
         parameters: &QuorumParameters,

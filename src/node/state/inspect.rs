@@ -18,7 +18,7 @@ impl NodeState {
         let counters = self.counters(std::slice::from_ref(&inspect.resource), now)?;
         let readers = self.live_readers(&inspect.resource, now);
         let held = self.held(&inspect.resource, now).map(|held| HolderInfo {
-            owner: Some(held.owner.clone()),
+            lease_id: Some(held.lease_id.clone()),
             holds: u32::try_from(readers.len()).unwrap_or(u32::MAX).max(held.holds),
             remaining: Some(held.expires_at.remaining(now)),
         });
@@ -34,7 +34,7 @@ impl NodeState {
             incarnation: Some(Arc::clone(&self.incarnation)),
             fingerprint: self.metadata().map(|metadata| metadata.fingerprint.clone()),
             abstention: self.abstention(parameters, now),
-            readers: shown.map(|(end, owner)| (owner, end.remaining(now))).collect(),
+            readers: shown.map(|(end, lease_id)| (lease_id, end.remaining(now))).collect(),
             waiters: first.map(|entry| Box::new(WaitersInfo { count, first: entry.waiter.clone() })),
         }))
     }

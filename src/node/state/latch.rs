@@ -19,7 +19,7 @@ pub(crate) struct LatchRecord {
 }
 
 impl NodeState {
-    /// Merges the arrivals of a client. A node never removes an arrival, except by forgetting all data.
+    /// Merges the arrivals of a client. A node never removes an arrival, unless the node loses all its data.
     pub(super) fn latch(
         &mut self,
         update: &Latch,
@@ -32,7 +32,7 @@ impl NodeState {
         }
         let expires_at = now + update.ttl;
         if let Some(record) = self.latches.get_mut(&update.latch) {
-            // No client shortens the retention.
+            // No client shortens the time for which the node keeps the latch.
             record.expires_at = record.expires_at.max(expires_at);
         }
         if update.has_news() {

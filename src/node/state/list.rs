@@ -6,11 +6,11 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// Returns all resources as one page, since no other client has to wait meanwhile.
+    /// Returns all resources as one page. A server needs pages to serve other clients in between.
     pub(super) fn list(&self, now: NodeTime) -> Answer {
         let held = self.locks.iter().filter(|(_, held)| !held.expires_at.is_past(now));
-        let locks = held.filter(|(_, held)| held.holds > 0 || held.owner.is_of_readers());
-        let ours = locks.filter(|(_, held)| held.owner.is_of_readers() || held.owner.is_of_a_lock());
+        let locks = held.filter(|(_, held)| held.holds > 0 || held.lease_id.is_of_readers());
+        let ours = locks.filter(|(_, held)| held.lease_id.is_of_readers() || held.lease_id.is_of_a_lock());
         Answer::Listed(ListPage {
             cursor: 0,
             resources: ours.map(|(resource, _)| resource.clone()).collect(),

@@ -24,12 +24,12 @@ impl NodeState {
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) -> Result<Answer, Answer> {
-        let Lock { resources, owner, has_turn, .. } = lock;
-        let lookup = self.look_up(resources, owner, now);
-        if lookup.is_all_ours || self.has_tombstone(resources, owner, now) {
+        let Lock { resources, lease_id, ignores_queue, .. } = lock;
+        let lookup = self.look_up(resources, lease_id, now);
+        if lookup.is_all_ours || self.has_tombstone(resources, lease_id, now) {
             return self.grant(parameters, lock, now);
         }
-        if *has_turn {
+        if *ignores_queue {
             return self.take(parameters, lock, lookup, now);
         }
         let counter = self.counters(resources, now)?.largest;
@@ -38,7 +38,7 @@ impl NodeState {
         let marked = || resources.iter().position(|resource| self.is_marked(resource, now));
         let is_free = lookup.other.is_none();
         let Some(resource) = resource_with_waiters.or_else(|| if is_free { marked() } else { None }) else {
-            if let Some(holder) = lookup.other.as_ref().filter(|_| !lock.gives_up) {
+            if let Some(holder) = lookup.other.as_ref().filter(|_| !lock.will_not_wait) {
                 self.set_yield_mark(parameters, resources, holder, now);
             }
             return self.grant(parameters, lock, now);
@@ -56,17 +56,17 @@ impl NodeState {
         lookup: HolderLookup,
         now: NodeTime,
     ) -> Result<Answer, Answer> {
-        let Lock { resources, owner, gives_up, .. } = lock;
+        let Lock { resources, lease_id, will_not_wait, .. } = lock;
         let counter = self.counters(resources, now)?.largest;
         match lookup.other {
-            // The wake of a group may have come from another of its resources, so only a lock on one
-            // resource sets the writer mark.
-            Some(other) if !gives_up && resources.len() == 1 && !resources.is_shared(0) => {
+            // A writer mark is for the resource whose queue node woke the writer. For a group, that resource
+            // may be any of the resources, so only a lock of one resource sets a writer mark.
+            Some(other) if !will_not_wait && resources.len() == 1 && !resources.is_shared(0) => {
                 self.set_writer_mark(parameters, resources, &other, now);
             }
             Some(_) => {}
             None => {
-                if let Some(holder) = self.yield_to_writer(resources, owner, now) {
+                if let Some(holder) = self.yield_to_writer(resources, lease_id, now) {
                     return Err(Answer::Held(Holder { counter, ..holder }));
                 }
             }
@@ -81,11 +81,11 @@ impl NodeState {
         lock: &Lock,
         now: NodeTime,
     ) -> Result<Answer, Answer> {
-        let Lock { resources, owner, ttl, hint, .. } = lock;
-        let (_, counters) = self.look_up_free(resources, owner, now)?;
+        let Lock { resources, lease_id, ttl, hint, .. } = lock;
+        let (_, counters) = self.look_up_free(resources, lease_id, now)?;
         let minimum_token = self.minimum_token()?;
-        // A vote below the minimum token must not be repeated.
-        let given = self.given_vote(resources, owner, &counters, now);
+        // A vote below the minimum token must not be repeated, because another lease may have got the same vote.
+        let given = self.given_vote(resources, lease_id, &counters, now);
         let repeated = given.filter(|vote| *vote >= minimum_token);
         let epoch = |resource| self.readers(resource, now).map_or(0, |readers| readers.epoch);
         let largest_epoch = resources.iter().map(epoch).max().unwrap_or(0);
@@ -98,25 +98,25 @@ impl NodeState {
         for ((resource, is_shared), found) in resources.each().zip(&counters.found) {
             self.count(parameters, resource, found.unwrap_or(0).max(vote), now);
             if is_shared {
-                self.share(resource, owner, vote, *ttl, now);
+                self.share(resource, lease_id, vote, *ttl, now);
                 continue;
             }
             let stored = self.held(resource, now).map(|held| held.holds).filter(|_| repeated.is_some());
-            self.write_owner(resource, owner, stored.unwrap_or(1), *ttl, now);
+            self.write_lease_id(resource, lease_id, stored.unwrap_or(1), *ttl, now);
             self.yield_marks.remove(resource);
             self.writer_marks.remove(resource);
         }
         Ok(Answer::Granted { vote })
     }
 
-    /// Returns the largest vote that was given for the resources before: to this owner, because a lock
-    /// that arrives twice gets the same vote twice, or to the readers that the owner joins.
+    /// Returns the largest vote that the node gave for the resources before, to this lease or to the readers that
+    /// the lease joins. The vote is given again, so a lock that arrives twice gets the same vote twice.
     ///
-    /// `None` if the node does not remember a vote for each resource.
+    /// `None` if the node does not remember a vote for each of the resources.
     fn given_vote(
         &self,
         resources: &Resources,
-        owner: &LeaseId,
+        lease_id: &LeaseId,
         counters: &Counters,
         now: NodeTime,
     ) -> Option<u64> {
@@ -124,7 +124,7 @@ impl NodeState {
             if is_shared {
                 return found.and_then(|_| self.readers(resource, now)).map(|readers| readers.epoch);
             }
-            found.filter(|_| self.held(resource, now).is_some_and(|held| held.owner == *owner))
+            found.filter(|_| self.held(resource, now).is_some_and(|held| held.lease_id == *lease_id))
         });
         given.try_fold(0, |largest, vote| vote.map(|vote: u64| vote.max(largest)))
     }

@@ -15,8 +15,8 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// The number of hand-overs for which a writer mark lasts. A woken writer that was refused is usually
-/// woken again within this time.
+/// The number of hand-overs for which a writer mark lasts. A woken writer that readers refused is usually woken again
+/// within this time.
 const WRITER_MARK_HAND_OVERS: u32 = 4;
 
 impl NodeState {
@@ -35,7 +35,8 @@ impl NodeState {
         self.yield_mark(resource, now).is_some() || self.writer_mark(resource, now).is_some()
     }
 
-    /// Sets a yield mark for the rest of the holder's ttl, because a refused client will wait.
+    /// Sets a yield mark for the rest of the holder's ttl, because a refused client will wait, and newcomers must
+    /// yield to the waiter.
     pub(super) fn set_yield_mark(
         &mut self,
         parameters: &QuorumParameters,
@@ -44,14 +45,16 @@ impl NodeState {
         now: NodeTime,
     ) {
         if let Some(resource) = resources.get(holder.resource).filter(|_| !holder.remaining.is_zero()) {
-            // At most the longest ttl, because the key of a dirty node may end then.
+            // The mark lasts for at most the longest ttl, because on a server, the key of a dirty node must outlive
+            // the mark.
             self.yield_marks.insert(resource.clone(), now + holder.remaining.min(parameters.max_ttl));
         }
     }
 
     /// Sets a yield mark and a writer mark on a resource of readers, until the woken writer attempts again.
     ///
-    /// Another queue node, which the writer does not know, may wake readers of the same resource.
+    /// Without the writer mark, a second queue node that the writer does not know could wake readers of the same
+    /// resource.
     pub(super) fn set_writer_mark(
         &mut self,
         parameters: &QuorumParameters,
@@ -59,7 +62,7 @@ impl NodeState {
         holder: &Holder,
         now: NodeTime,
     ) {
-        if !holder.owner.as_ref().is_some_and(LeaseId::is_of_readers) || holder.remaining.is_zero() {
+        if !holder.lease_id.as_ref().is_some_and(LeaseId::is_of_readers) || holder.remaining.is_zero() {
             return;
         }
         self.set_yield_mark(parameters, resources, holder, now);
@@ -71,22 +74,22 @@ impl NodeState {
 
     /// Returns the refusal of a reader that must yield to a woken writer.
     ///
-    /// The answer is the same as for readers that the owner cannot join.
+    /// The answer is the same as for readers that the lease cannot join.
     pub(super) fn yield_to_writer(
         &self,
         resources: &Resources,
-        owner: &LeaseId,
+        lease_id: &LeaseId,
         now: NodeTime,
     ) -> Option<Holder> {
         resources.each().enumerate().find_map(|(index, (resource, is_shared))| {
             let until = self.writer_mark(resource, now).filter(|_| is_shared)?;
             let holder = Holder {
                 resource: index,
-                owner: Some(LeaseId::of_readers()),
+                lease_id: Some(LeaseId::of_readers()),
                 remaining: until.remaining(now),
                 counter: 0,
             };
-            (!self.is_reader(resource, owner, now)).then_some(holder)
+            (!self.is_reader(resource, lease_id, now)).then_some(holder)
         })
     }
 }

@@ -4,8 +4,8 @@
 //! (state, operation, node time)  ->  (state, answer, notices)
 //! ```
 //!
-//! In-memory nodes execute this function behind a mutex, the simulator adds faults, and the model checker
-//! explores it. Tests compare the scripts on real servers with it, operation by operation.
+//! In-memory nodes execute this function behind a mutex, the simulator adds faults, and the model checker explores
+//! all orders of operations. Tests compare the function with the scripts on real servers, operation by operation.
 
 use std::collections::BTreeMap;
 
@@ -66,10 +66,11 @@ pub(crate) use self::{
 /// the node's clock therefore moves no timers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeState {
-    /// The locks. Each key has one owner; hashes of several fields, which real servers may have, are no
-    /// locks of this library.
+    /// The keys of held resources, each with one lease id. A real server may also have hashes with several fields,
+    /// which are no locks of this library.
     locks: BTreeMap<Resource, HeldKey>,
-    /// The readers, by the resource itself. Readers stay here after another owner has taken their key.
+    /// The readers, by the resource itself. The readers stay here after another lease has got the key of the
+    /// resource.
     readers: BTreeMap<Resource, ReaderRun>,
     /// The fencing counters, by the shared-key alias, since resources with one alias share this key.
     counters: BTreeMap<Resource, Counter>,
@@ -87,8 +88,8 @@ pub(crate) struct NodeState {
     writer_marks: BTreeMap<Resource, NodeTime>,
     metadata: Option<NodeMetadata>,
     quarantine: Option<Quarantine>,
-    /// Whether the node is new: `true` from its first registration, `false` once a quorum is known to
-    /// have existed, `None` before either.
+    /// Whether the node is new: `None` before its first registration, then `true`, and `false` once a quorum is known
+    /// to have existed.
     is_new: Option<bool>,
     incarnation: Incarnation,
 }
@@ -96,7 +97,7 @@ pub(crate) struct NodeState {
 /// The key of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HeldKey {
-    pub(crate) owner: LeaseId,
+    pub(crate) lease_id: LeaseId,
     pub(crate) holds: u32,
     pub(crate) expires_at: NodeTime,
 }
@@ -111,7 +112,7 @@ pub(crate) struct Counter {
 /// The last proclamation of a leader on this node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LeaderRecord {
-    pub(crate) said: Proclamation,
+    pub(crate) proclamation: Proclamation,
     pub(crate) expires_at: NodeTime,
 }
 
@@ -173,18 +174,18 @@ impl NodeState {
         *self = Self::new(&self.incarnation);
     }
 
-    /// Deletes all locks, as a server may that runs out of memory and evicts keys with a ttl.
+    /// Deletes all locks, as a server without memory may do that evicts keys with a ttl.
     #[cfg(feature = "sim")]
     pub(crate) fn evict_locks(&mut self) {
         self.locks.clear();
     }
 
-    /// Returns the owner and end of every key and reader, including expired ones that no client unlocked.
+    /// Returns the lease id and the end of every key and reader, including expired keys that no client has unlocked.
     #[cfg(feature = "sim")]
-    pub(crate) fn keys_and_relics(&self) -> impl Iterator<Item = (&LeaseId, NodeTime)> {
-        let keys = self.locks.values().map(|held| (&held.owner, held.expires_at));
+    pub(crate) fn stored_leases(&self) -> impl Iterator<Item = (&LeaseId, NodeTime)> {
+        let keys = self.locks.values().map(|held| (&held.lease_id, held.expires_at));
         let readers = self.readers.values().flat_map(|readers| &readers.ends);
-        keys.chain(readers.map(|(owner, end)| (owner, *end)))
+        keys.chain(readers.map(|(lease_id, end)| (lease_id, *end)))
     }
 
     /// Executes one operation, with one subscriber to each topic.
@@ -260,10 +261,11 @@ impl NodeState {
         }
     }
 
-    /// Deletes expired data, on which later answers do not depend. Two exceptions:
+    /// Deletes expired data. Later answers do not depend on expired data, with two exceptions:
     ///
-    /// * **The clock steps back.** The data would have been valid again.
-    /// * **An expired reader unlocks while other readers hold the resource.** The unlock finds no key.
+    /// * **The clock steps back.** Without the sweep, the data would be valid again.
+    /// * **An expired reader unlocks while other readers hold the resource.** After the sweep, the unlock finds no
+    ///   key.
     pub(crate) fn sweep(&mut self, now: NodeTime) {
         self.locks.retain(|_, held| !held.expires_at.is_past(now));
         self.readers.retain(|_, readers| !readers.expires_at.is_past(now));
@@ -291,9 +293,14 @@ impl NodeState {
         counter.filter(|counter| !counter.expires_at.is_past(now))
     }
 
-    /// Returns the end of the tombstone that refuses late requests of an owner.
-    pub(crate) fn tombstone(&self, resource: &Resource, owner: &LeaseId, now: NodeTime) -> Option<NodeTime> {
-        let expires_at = self.tombstones.get(&(names::shared_key_alias(resource), owner.clone())).copied();
+    /// Returns the end of the tombstone that refuses late requests of a lease.
+    pub(crate) fn tombstone(
+        &self,
+        resource: &Resource,
+        lease_id: &LeaseId,
+        now: NodeTime,
+    ) -> Option<NodeTime> {
+        let expires_at = self.tombstones.get(&(names::shared_key_alias(resource), lease_id.clone())).copied();
         expires_at.filter(|expires_at| !expires_at.is_past(now))
     }
 
@@ -333,13 +340,14 @@ impl NodeState {
         &mut self,
         parameters: &QuorumParameters,
         resource: &Resource,
-        owner: &LeaseId,
+        lease_id: &LeaseId,
         now: NodeTime,
     ) {
-        self.tombstones.insert((names::shared_key_alias(resource), owner.clone()), now + parameters.max_ttl);
+        self.tombstones
+            .insert((names::shared_key_alias(resource), lease_id.clone()), now + parameters.max_ttl);
     }
 
-    fn has_tombstone(&self, resources: &[Resource], owner: &LeaseId, now: NodeTime) -> bool {
-        resources.iter().any(|resource| self.tombstone(resource, owner, now).is_some())
+    fn has_tombstone(&self, resources: &[Resource], lease_id: &LeaseId, now: NodeTime) -> bool {
+        resources.iter().any(|resource| self.tombstone(resource, lease_id, now).is_some())
     }
 }

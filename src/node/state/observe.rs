@@ -9,9 +9,9 @@ impl NodeState {
     pub(super) fn observe(&self, observe: &Observe, now: NodeTime) -> Answer {
         let held = self.held(&observe.resource, now);
         Answer::Observed(ObserveAnswer {
-            owner: held.map(|held| held.owner.clone()),
+            lease_id: held.map(|held| held.lease_id.clone()),
             remaining: held.map(|held| held.expires_at.remaining(now)),
-            said: self.leader(&observe.resource, now).map(|leader| leader.said.clone()),
+            proclamation: self.leader(&observe.resource, now).map(|leader| leader.proclamation.clone()),
         })
     }
 }

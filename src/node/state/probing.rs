@@ -18,7 +18,7 @@ impl NodeState {
         };
     }
 
-    /// Returns the readers of a resource, even if another owner has the key.
+    /// Returns the readers of a resource, even if another lease has the key.
     pub(crate) fn remembered_readers(&self, resource: &Resource, now: NodeTime) -> Option<&ReaderRun> {
         self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now))
     }
@@ -27,18 +27,18 @@ impl NodeState {
         self.readers.remove(resource);
     }
 
-    /// Ends a reader if another reader lasts longer. Returns whether it did.
+    /// Sets the end of a reader if another reader lasts longer. Returns whether the end was set.
     pub(crate) fn end_reader(
         &mut self,
         resource: &Resource,
-        owner: &LeaseId,
+        lease_id: &LeaseId,
         at: NodeTime,
         now: NodeTime,
     ) -> bool {
         let is_shared = self.readers(resource, now).is_some();
         let Some(readers) = self.readers.get_mut(resource).filter(|_| is_shared) else { return false };
         let last = readers.expires_at;
-        let end = readers.ends.get_mut(owner).filter(|end| **end < last);
+        let end = readers.ends.get_mut(lease_id).filter(|end| **end < last);
         end.map(|end| *end = at).is_some()
     }
 
@@ -72,7 +72,7 @@ impl NodeState {
         self.writer_marks.clear();
     }
 
-    /// Returns the readers of a resource, expired or not, and whatever the owner of the key.
+    /// Returns the readers of a resource, even if the readers have expired or another lease has the key.
     pub(crate) fn stored_readers(&self, resource: &Resource) -> Option<&ReaderRun> {
         self.readers.get(resource)
     }
@@ -91,7 +91,7 @@ impl NodeState {
     }
 
     /// Ends one reader, as its expiry would.
-    pub(crate) fn forget_reader(&mut self, resource: &Resource, owner: &LeaseId, now: NodeTime) {
-        self.unshare(resource, owner, now);
+    pub(crate) fn forget_reader(&mut self, resource: &Resource, lease_id: &LeaseId, now: NodeTime) {
+        self.unshare(resource, lease_id, now);
     }
 }

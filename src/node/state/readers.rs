@@ -1,4 +1,4 @@
-//! The readers of a resource: the owners that share the resource.
+//! The readers of a resource: the leases that share the resource.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,46 +13,45 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
-/// An unbroken run of readers. Since the first of them, the resource has never been free.
+/// An unbroken run of readers: since the first reader, the resource has never been free.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ReaderRun {
-    /// The vote of the first reader. As long as the run lasts, the node confirms no writer with a larger
-    /// token.
+    /// The vote of the first reader. While the run lasts, the node confirms no token of a writer above the phase.
     pub(crate) phase: u64,
     /// The vote of the next reader, at least the phase.
     pub(crate) epoch: u64,
     /// The end of each reader.
     pub(crate) ends: BTreeMap<LeaseId, NodeTime>,
-    /// The latest of these ends.
+    /// The latest of the readers' ends.
     pub(crate) expires_at: NodeTime,
 }
 
 impl NodeState {
     /// Returns the readers of a resource, if any hold it.
     pub(crate) fn readers(&self, resource: &Resource, now: NodeTime) -> Option<&ReaderRun> {
-        self.held(resource, now).filter(|held| held.owner.is_of_readers())?;
+        self.held(resource, now).filter(|held| held.lease_id.is_of_readers())?;
         self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now))
     }
 
-    /// Returns the readers that have not expired, with their ends, in order of these.
+    /// Returns the readers that have not expired, in the order of their ends.
     pub(super) fn live_readers(&self, resource: &Resource, now: NodeTime) -> BTreeSet<(NodeTime, LeaseId)> {
         let readers = self.readers(resource, now).into_iter().flat_map(|readers| &readers.ends);
-        readers.filter(|(_, end)| !end.is_past(now)).map(|(owner, end)| (*end, owner.clone())).collect()
+        readers.filter(|(_, end)| !end.is_past(now)).map(|(lease_id, end)| (*end, lease_id.clone())).collect()
     }
 
-    /// Whether the owner is a reader that has not expired.
-    pub(super) fn is_reader(&self, resource: &Resource, owner: &LeaseId, now: NodeTime) -> bool {
+    /// Whether the lease is a reader that has not expired.
+    pub(super) fn is_reader(&self, resource: &Resource, lease_id: &LeaseId, now: NodeTime) -> bool {
         let readers = self.readers(resource, now);
-        readers.and_then(|readers| readers.ends.get(owner)).is_some_and(|end| !end.is_past(now))
+        readers.and_then(|readers| readers.ends.get(lease_id)).is_some_and(|end| !end.is_past(now))
     }
 
-    /// Adds an owner to the readers. An end that is later stays.
+    /// Adds a lease to the readers. A later end of the same lease stays.
     ///
     /// The vote of the next reader is at least `epoch`, which is also the phase of a new run.
     pub(super) fn share(
         &mut self,
         resource: &Resource,
-        owner: &LeaseId,
+        lease_id: &LeaseId,
         epoch: u64,
         ttl: Duration,
         now: NodeTime,
@@ -66,7 +65,7 @@ impl NodeState {
         });
         readers.epoch = readers.epoch.max(epoch);
         readers.ends.retain(|_, end| !end.is_past(now));
-        let stored = readers.ends.entry(owner.clone()).or_insert(end);
+        let stored = readers.ends.entry(lease_id.clone()).or_insert(end);
         *stored = end.max(*stored);
         self.keep_readers(resource, readers);
     }
@@ -80,14 +79,15 @@ impl NodeState {
         }
     }
 
-    /// Extends the yield mark to the end of the readers, for which waiters wait.
+    /// Extends the yield mark to the end of the readers, because waiters wait until then.
     pub(super) fn extend_yield_mark(
         &mut self,
         parameters: &QuorumParameters,
         resource: &Resource,
         now: NodeTime,
     ) {
-        // At most the longest ttl, because the key of a dirty node may end then.
+        // The mark lasts for at most the longest ttl, because on a server, the key of a dirty node must outlive
+        // the mark.
         let longest = now + parameters.max_ttl;
         let until = self.readers(resource, now).map(|readers| readers.expires_at.min(longest));
         if let (Some(until), Some(mark)) = (until, self.yield_marks.get_mut(resource))
@@ -97,39 +97,37 @@ impl NodeState {
         }
     }
 
-    /// Removes an owner from the readers. Returns whether the owner was a reader.
+    /// Removes a lease from the readers. Returns whether the lease was a reader.
     ///
-    /// An expired reader counts if other readers have held the resource ever since, because no writer has
-    /// held it in between.
-    pub(super) fn unshare(&mut self, resource: &Resource, owner: &LeaseId, now: NodeTime) -> bool {
-        let is_shared = self.held(resource, now).is_some_and(|held| held.owner.is_of_readers());
+    /// An expired reader counts as a reader if other readers have held the resource ever since, because no writer
+    /// has held the resource in between.
+    pub(super) fn unshare(&mut self, resource: &Resource, lease_id: &LeaseId, now: NodeTime) -> bool {
+        let is_shared = self.held(resource, now).is_some_and(|held| held.lease_id.is_of_readers());
         let Some(mut readers) = self.readers.remove(resource) else { return false };
-        let was_reader = readers.ends.remove(owner).is_some() && is_shared;
+        let was_reader = readers.ends.remove(lease_id).is_some() && is_shared;
         if was_reader && readers.ends.values().all(|end| end.is_past(now)) {
             self.set_lock(resource, None);
         } else if was_reader {
             self.keep_readers(resource, readers);
         } else if !readers.ends.is_empty() {
-            // The key of the readers was deleted before, and another owner may have it now.
+            // The key of the readers was deleted before, and another lease may have a key of this name now.
             self.readers.insert(resource.clone(), readers);
         }
         was_reader
     }
 
-    /// Returns a resource whose key and readers disagree.
-    ///
-    /// The key of readers must exist as long as one of them has not expired, and end with the last.
+    /// Returns a resource whose key and readers disagree. The key must exist until the end of the last reader.
     #[cfg(feature = "sim")]
-    pub(crate) fn misread(&self, now: NodeTime) -> Option<&Resource> {
+    pub(crate) fn inconsistent_resource(&self, now: NodeTime) -> Option<&Resource> {
         let is_sound = |resource: &Resource| {
-            let key = self.held(resource, now).filter(|held| held.owner.is_of_readers());
+            let key = self.held(resource, now).filter(|held| held.lease_id.is_of_readers());
             let readers = self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now));
             let last = readers.and_then(|readers| readers.ends.values().max());
             key.map(|key| key.expires_at) == last.copied()
                 && readers
                     .is_none_or(|readers| Some(&readers.expires_at) == last && readers.phase <= readers.epoch)
         };
-        let shared = self.locks.iter().filter(|(_, held)| held.owner.is_of_readers());
+        let shared = self.locks.iter().filter(|(_, held)| held.lease_id.is_of_readers());
         shared.map(|(resource, _)| resource).chain(self.readers.keys()).find(|resource| !is_sound(resource))
     }
 
@@ -137,7 +135,10 @@ impl NodeState {
     fn keep_readers(&mut self, resource: &Resource, mut readers: ReaderRun) {
         let Some(last) = readers.ends.values().copied().max() else { return };
         readers.expires_at = last;
-        self.set_lock(resource, Some(HeldKey { owner: LeaseId::of_readers(), holds: 0, expires_at: last }));
+        self.set_lock(
+            resource,
+            Some(HeldKey { lease_id: LeaseId::of_readers(), holds: 0, expires_at: last }),
+        );
         self.readers.insert(resource.clone(), readers);
     }
 }

@@ -27,8 +27,8 @@ impl NodeState {
         if self.metadata.is_none() || !(self.is_of(&self.incarnation) || is_trusted) {
             let minimum_token =
                 self.metadata.as_ref().map_or(Ok(0), |metadata| check_counter(metadata.minimum_token))?;
-            // The minimum token of a new node stays. Votes from the next second on would otherwise
-            // exceed the minimum token that a restart within this second sets.
+            // The minimum token of a trusted node is not raised, because the next votes of the node would
+            // exceed it, and with it the minimum token that a restart within the same second sets.
             let is_new = !is_trusted && self.metadata.is_none() && self.is_new.is_none();
             let minimum_token =
                 if is_trusted { minimum_token } else { minimum_token.max(minimum_token_at(now)) };

@@ -16,13 +16,13 @@ impl NodeState {
         renew: &Renew,
         now: NodeTime,
     ) -> Result<Answer, Answer> {
-        let Renew { resources, owner, holds, ttl, token } = renew;
+        let Renew { resources, lease_id, holds, ttl, token } = renew;
         let token = check_counter(*token)?;
-        let (_, counters) = self.look_up_free(resources, owner, now)?;
+        let (_, counters) = self.look_up_free(resources, lease_id, now)?;
         self.note_quorum(parameters, now);
         let abstention = self.abstention_from_renewals(parameters, now);
-        // The node may have forgotten a counter above the token, but no counter that exceeds the
-        // minimum token. So a token below the minimum token proves nothing.
+        // The node may have forgotten counters, none of which exceeded the minimum token. So if the token is below
+        // the minimum token, a forgotten counter may have exceeded the token, and the renewal proves nothing.
         let minimum_token = self.minimum_token()?;
         let knows_none = |(resource, is_shared), found: &Option<u64>| {
             let readers = self.readers(resource, now).filter(|_| is_shared);
@@ -33,16 +33,17 @@ impl NodeState {
             each.map(|(each, found)| minimum_token <= token && knows_none(each, found)).collect();
         let proves = !below.contains(&false);
         for (((resource, is_shared), found), is_below) in resources.each().zip(&counters.found).zip(below) {
-            // A lost counter comes back above the token, so that later renewals on this node prove
-            // nothing either.
+            // A lost counter is written again with a value above the token, so that later renewals on this
+            // node prove nothing either.
             let regained = start(now).max(token + 1).min(LARGEST_COUNTER);
             let mut counter = found.map_or(regained, |found| found.max(token));
             if !is_shared {
                 self.count(parameters, resource, counter, now);
-                self.write_owner(resource, owner, *holds, *ttl, now);
+                self.write_lease_id(resource, lease_id, *holds, *ttl, now);
                 continue;
             }
-            // A new run of readers has its phase at the token, or above all votes.
+            // If the node lost the readers, the renewal begins a new run. Its phase is the token, or above all
+            // votes if the node may have given a larger vote.
             let is_new = self.readers(resource, now).is_none();
             if is_new && !is_below {
                 counter = (counter.max(minimum_token) + 1).min(LARGEST_COUNTER);
@@ -55,7 +56,7 @@ impl NodeState {
             } else {
                 0
             };
-            self.share(resource, owner, epoch, *ttl, now);
+            self.share(resource, lease_id, epoch, *ttl, now);
             self.extend_yield_mark(parameters, resource, now);
         }
         let has_waiters = self.is_any_queued(resources, now);
@@ -66,7 +67,8 @@ impl NodeState {
     }
 }
 
-/// Whether the node knows of no vote above the lease's token. A missing counter may have exceeded it.
+/// Whether the counter shows that the node gave no vote above the token. A missing counter may have exceeded the
+/// token.
 pub(super) fn is_below(counter: Option<u64>, token: u64) -> bool {
     counter.is_some_and(|counter| counter <= token)
 }

@@ -1,4 +1,4 @@
-//! The rules of a node, one by one.
+//! The rules of the pure node. Each test has one rule.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::{
         examples::{self, ExampleNode},
         names,
         operation::samples::{
-            force_unlock, inspect, lock, owner, parameters, renew, resource, take, unlock, write_back,
+            force_unlock, inspect, lease_id, lock, parameters, renew, resource, take, unlock, write_back,
         },
         state::{Counter, NodeMetadata, NodeState, NodeTime},
     },
@@ -21,10 +21,10 @@ mod leading;
 mod readers;
 mod wait_queue;
 
-/// What a missing counter counts as when a test begins.
+/// The value of a missing counter when a test begins: the node's time in microseconds.
 const START: u64 = 1_700_000_000_000_000;
 
-/// A node, and its time.
+/// A node, its time, and the topics of the notices that it has sent.
 #[derive(Clone)]
 struct Fixture {
     state: NodeState,
@@ -47,11 +47,11 @@ impl Fixture {
         outcome.answer
     }
 
-    /// Asks, and expects that nothing changed.
-    fn ask_in_vain(&mut self, operation: &Operation) -> Answer {
+    /// Applies an operation, and checks that the state does not change.
+    fn ask_without_change(&mut self, operation: &Operation) -> Answer {
         let before = self.state.clone();
         let answer = self.ask(operation);
-        assert_eq!(self.state, before, "{operation:?} changed something");
+        assert_eq!(self.state, before, "{operation:?} changed the state");
         answer
     }
 
@@ -64,8 +64,8 @@ impl Fixture {
         self.state.set_counter(&resource(name), Some(Counter { value, expires_at }));
     }
 
-    fn owner_of(&self, name: &str) -> Option<String> {
-        self.state.held(&resource(name), self.now()).map(|held| held.owner.to_string())
+    fn lease_id_of(&self, name: &str) -> Option<String> {
+        self.state.held(&resource(name), self.now()).map(|held| held.lease_id.to_string())
     }
 
     fn set_metadata(&mut self, minimum_token: u64, fingerprint: &str) {
@@ -103,8 +103,8 @@ impl ExampleNode for Fixture {
         Self::counter(self, name)
     }
 
-    fn owner(&mut self, name: &str) -> Option<String> {
-        self.owner_of(name)
+    fn lease_id(&mut self, name: &str) -> Option<String> {
+        self.lease_id_of(name)
     }
 
     fn holds(&mut self, name: &str) -> Option<u32> {
@@ -145,11 +145,11 @@ fn granted(vote: u64) -> Answer {
 
 fn held(index: usize, by: &str, remaining: u64, counter: u64) -> Answer {
     let remaining = Duration::from_millis(remaining);
-    Answer::Held(Holder { resource: index, owner: Some(owner(by)), remaining, counter })
+    Answer::Held(Holder { resource: index, lease_id: Some(lease_id(by)), remaining, counter })
 }
 
 #[test]
-fn a_missing_counter_starts_at_the_nodes_time_in_whole_seconds() {
+fn a_missing_counter_starts_at_the_node_s_time_in_whole_seconds() {
     let mut node = Fixture::new();
     node.milliseconds += 999;
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 1));
@@ -165,12 +165,12 @@ fn a_lock_on_several_resources_gets_one_vote_above_their_counters() {
     assert_eq!(node.ask(&lock("a b c", "me", 5000, 0)), granted(START + 101));
     for name in ["a", "b", "c"] {
         assert_eq!(node.counter(name), Some(START + 101));
-        assert_eq!(node.owner_of(name).as_deref(), Some("me"));
+        assert_eq!(node.lease_id_of(name).as_deref(), Some("me"));
     }
 }
 
 #[test]
-fn a_hint_moves_the_vote_up_to_an_hour_ahead_and_never_back() {
+fn a_hint_raises_the_vote_by_at_most_an_hour_and_never_lowers_it() {
     let mut node = Fixture::new();
     node.set_counter("a", 7);
     assert_eq!(node.ask(&lock("a", "1", 1, 100)), granted(100));
@@ -181,16 +181,16 @@ fn a_hint_moves_the_vote_up_to_an_hour_ahead_and_never_back() {
 }
 
 #[test]
-fn a_refusal_names_the_longest_holder_and_the_first_at_a_tie() {
+fn a_refusal_names_the_holder_with_the_longest_ttl_or_the_first_at_a_tie() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "short", 5000, 0));
     node.ask(&lock("b c", "long", 6000, 0));
-    let answer = node.ask_in_vain(&take("a b c", "me", 9000));
+    let answer = node.ask_without_change(&take("a b c", "me", 9000));
     assert_eq!(answer, held(1, "long", 6000, START + 1));
 }
 
 #[test]
-fn a_lock_gets_a_new_vote_if_the_node_forgot_the_first() {
+fn a_repeated_lock_gets_a_new_vote_if_its_counter_was_lost() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 5));
     node.state.set_counter(&resource("a"), None);
@@ -211,35 +211,38 @@ fn a_key_expires_after_its_last_millisecond() {
 }
 
 #[test]
-fn a_step_back_of_the_clock_brings_a_key_back() {
+fn an_expired_key_exists_again_after_a_step_back_of_the_clock() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
     node.milliseconds += 6000;
-    assert_eq!(node.owner_of("a"), None);
+    assert_eq!(node.lease_id_of("a"), None);
     node.milliseconds -= 3000;
-    assert_eq!(node.owner_of("a").as_deref(), Some("me"));
+    assert_eq!(node.lease_id_of("a").as_deref(), Some("me"));
 }
 
 #[test]
-fn write_back_counts_a_lost_counter_as_the_start() {
+fn a_write_back_counts_a_lost_counter_as_the_node_s_time() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
     node.state.set_counter(&resource("a"), None);
-    assert_eq!(node.ask_in_vain(&write_back("a", "me", START - 1)), Answer::NotWrittenBack { counter: 0 });
+    assert_eq!(
+        node.ask_without_change(&write_back("a", "me", START - 1)),
+        Answer::NotWrittenBack { counter: 0 }
+    );
     assert_eq!(node.ask(&write_back("a", "me", START)), Answer::WrittenBack);
 }
 
 #[test]
-fn a_renewal_writes_lost_keys_and_proves_nothing_without_a_counter() {
+fn a_renewal_restores_lost_keys_and_proves_nothing_without_a_counter() {
     let mut node = Fixture::new();
     let token = START - 5;
     assert_eq!(node.ask(&renew("a", "me", 1, 5000, token)), Answer::Renewed { proves: false });
-    assert_eq!(node.owner_of("a").as_deref(), Some("me"));
+    assert_eq!(node.lease_id_of("a").as_deref(), Some("me"));
     assert_eq!(node.counter("a"), Some(START));
 }
 
 #[test]
-fn a_node_that_forgot_the_counter_never_proves_the_token() {
+fn a_node_with_a_lost_counter_never_proves_the_token() {
     let mut node = Fixture::new();
     let token = START + 1;
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(token));
@@ -254,7 +257,7 @@ fn a_node_that_forgot_the_counter_never_proves_the_token() {
 fn an_inspection_returns_the_holder_and_changes_nothing() {
     let mut node = Fixture::new();
     let incarnation = Some("incarnation".into());
-    let seen = |held, counter| InspectAnswer {
+    let inspected = |held, counter| InspectAnswer {
         held,
         counter,
         incarnation: incarnation.clone(),
@@ -263,22 +266,26 @@ fn an_inspection_returns_the_holder_and_changes_nothing() {
         readers: Box::default(),
         waiters: None,
     };
-    let free = seen(None, 0);
-    assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(free));
+    let free = inspected(None, 0);
+    assert_eq!(node.ask_without_change(&inspect("a")), Answer::Inspected(free));
     node.ask(&lock("a", "me", 5000, 0));
-    let by = HolderInfo { owner: Some(owner("me")), holds: 1, remaining: Some(Duration::from_secs(5)) };
-    let taken = seen(Some(by), START + 1);
-    assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(taken));
+    let by = HolderInfo { lease_id: Some(lease_id("me")), holds: 1, remaining: Some(Duration::from_secs(5)) };
+    let taken = inspected(Some(by), START + 1);
+    assert_eq!(node.ask_without_change(&inspect("a")), Answer::Inspected(taken));
 }
 
 #[test]
-fn each_use_keeps_a_counter_for_at_least_its_ttl() {
+fn each_use_extends_a_counter_to_at_least_its_ttl() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
     node.milliseconds += 1_800_000;
     node.ask(&lock("a", "you", 5000, 0));
     node.milliseconds += 3_600_000;
-    assert_eq!(node.counter("a"), Some(START + 2), "its ttl was not prolonged: it was long enough");
+    assert_eq!(
+        node.counter("a"),
+        Some(START + 2),
+        "the remaining ttl was long enough, so the use did not extend it"
+    );
     node.milliseconds += 1;
     assert_eq!(node.counter("a"), None);
 

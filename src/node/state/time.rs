@@ -22,7 +22,7 @@ impl NodeTime {
         self.0 / 1000
     }
 
-    /// Whether this end has passed at `now`. In its own millisecond it has not.
+    /// Whether this end has passed at `now`: only from the millisecond after the end on, as in Redis.
     pub(crate) fn is_past(self, now: Self) -> bool {
         now > self
     }

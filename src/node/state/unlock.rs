@@ -1,4 +1,4 @@
-//! Unlock in the pure node: deletes the keys of an owner.
+//! Unlock in the pure node: deletes the keys of a lease.
 
 use crate::node::{
     operation::{Answer, Tombstone, Unlock},
@@ -14,21 +14,21 @@ impl NodeState {
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) -> Answer {
-        let Unlock { resources, owner, notify, tombstone, has_waiters } = unlock;
+        let Unlock { resources, lease_id, notify, tombstone, has_waiters } = unlock;
         let mut deleted = 0_u32;
         let mut any_waiters = false;
         for (resource, is_shared) in resources.each() {
             let was_ours = if is_shared {
-                self.unshare(resource, owner, now)
+                self.unshare(resource, lease_id, now)
             } else {
-                let is_ours = self.held(resource, now).is_some_and(|held| held.owner == *owner);
+                let is_ours = self.held(resource, now).is_some_and(|held| held.lease_id == *lease_id);
                 if is_ours {
                     self.set_lock(resource, None);
                 }
                 is_ours
             };
             deleted += u32::from(was_ours);
-            // Other readers may share the resource still.
+            // Other readers may still share the resource, which is not free then.
             if was_ours && self.held(resource, now).is_none() {
                 // A writer mark stays, because the woken writer attempts now.
                 let was_marked = self.yield_marks.remove(resource).is_some_and(|until| !until.is_past(now));
@@ -40,14 +40,14 @@ impl NodeState {
                     subscribers.publish(resource.clone());
                 }
             }
-            // The first waiter is woken even if this node had no key: the lock may have been deleted
-            // on another node only.
+            // The first waiter is woken even if this node had no key, because only other nodes may have had the
+            // key.
             any_waiters |= self.has_waiters(parameters, resource, now, subscribers);
         }
         let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());
         if *tombstone == Tombstone::Always || (*tombstone == Tombstone::IfMissing && !is_all_deleted) {
             for resource in resources.iter() {
-                self.write_tombstone(parameters, resource, owner, now);
+                self.write_tombstone(parameters, resource, lease_id, now);
             }
         }
         Answer::Unlocked { deleted }.with_waiters(any_waiters)

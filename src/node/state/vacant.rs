@@ -18,6 +18,6 @@ impl NodeState {
         };
         let each = vacant.resources.iter().enumerate();
         let indices = each.filter(|(_, resource)| is_vacant(resource)).map(|(index, _)| index);
-        Answer::Vacant(indices.take(vacant.most as usize).collect())
+        Answer::Vacant(indices.take(vacant.max_resources as usize).collect())
     }
 }

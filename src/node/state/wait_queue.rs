@@ -7,7 +7,7 @@
 //! the first waiter does not listen, or has expired  ──▶ remove its entry, wake the next
 //! the first was woken 3/4 of a hand-over ago        ──▶ the second may lock, and is woken, too
 //! a waiter becomes first or second                  ──▶ publish its head notice: it subscribes to releases
-//! the first waits to write, and readers hold        ──▶ no wake
+//! the first waiter is a writer, and readers hold    ──▶ no wake
 //! ```
 
 use crate::{
@@ -41,9 +41,9 @@ pub(crate) struct QueueEntry {
     pub(crate) ends: NodeTime,
 }
 
-/// The request of a waiter to lock if it is first.
+/// The waiter that executes an operation, and locks if it may.
 #[derive(Clone, Copy)]
-pub(super) struct TurnRequest<'a> {
+pub(super) struct Requester<'a> {
     pub(super) waiter: &'a LeaseId,
     pub(super) arrival: u64,
 }
@@ -64,13 +64,13 @@ impl<'a> Subscribers<'a> {
         self.notices.push(topic);
     }
 
-    /// Publishes a notice if the topic has subscribers. Returns whether it has.
-    fn publish_if_heard(&mut self, topic: Resource) -> bool {
-        let is_heard = (self.count)(&topic) > 0;
-        if is_heard {
+    /// Publishes a notice if the topic has subscribers. Returns whether the topic has subscribers.
+    fn publish_if_subscribed(&mut self, topic: Resource) -> bool {
+        let has_subscribers = (self.count)(&topic) > 0;
+        if has_subscribers {
             self.notices.push(topic);
         }
-        is_heard
+        has_subscribers
     }
 }
 
@@ -91,8 +91,8 @@ impl NodeState {
     /// Returns the waiter that may lock, after waking it.
     ///
     /// * **The requesting waiter is first:** no wake is needed.
-    /// * **The requesting waiter has left the queue,** because it had a vote and rolled back: its arrival
-    ///   decides.
+    /// * **The requesting waiter has left the queue,** because the waiter had a vote and rolled back: its arrival,
+    ///   compared with the arrival of the first waiter, decides which of both may lock.
     /// * **The first waiter is a writer, and readers hold the resource:** there is no wake. If another waiter
     ///   requests, the node publishes the head notice again.
     /// * **The first waiter does not listen, or its entry has ended:** the node removes the entry.
@@ -102,7 +102,7 @@ impl NodeState {
         &mut self,
         parameters: &QuorumParameters,
         resource: &Resource,
-        asking: Option<TurnRequest<'_>>,
+        requester: Option<Requester<'_>>,
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) -> Option<LeaseId> {
@@ -115,7 +115,7 @@ impl NodeState {
             let is_blocked = self.held(resource, now).is_some() && !names::is_reader(&head.waiter);
             let is_overdue =
                 !is_blocked && woken.is_some_and(|at| (at + parameters.hand_over * 3 / 4).is_past(now));
-            if let Some(TurnRequest { waiter, arrival }) = asking {
+            if let Some(Requester { waiter, arrival }) = requester {
                 let is_second = second.as_ref().is_none_or(|second| second == waiter);
                 if head.waiter == *waiter
                     || (arrival > 0 && arrival < head.arrival)
@@ -126,8 +126,8 @@ impl NodeState {
             }
             let topic = if is_blocked { names::head } else { names::wake };
             let is_there = !head.ends.is_past(now)
-                && ((is_blocked && asking.is_none())
-                    || subscribers.publish_if_heard(topic(resource, &head.waiter)));
+                && ((is_blocked && requester.is_none())
+                    || subscribers.publish_if_subscribed(topic(resource, &head.waiter)));
             if is_there && is_blocked {
                 return Some(head.waiter);
             }
@@ -138,7 +138,7 @@ impl NodeState {
                     queue.woken = Some((head.waiter.clone(), now));
                 }
                 if let Some(second) = second.filter(|_| is_overdue) {
-                    subscribers.publish_if_heard(names::wake(resource, &second));
+                    subscribers.publish_if_subscribed(names::wake(resource, &second));
                 }
                 return Some(head.waiter);
             }
@@ -187,7 +187,7 @@ impl NodeState {
         } else if rank.is_some_and(|rank| rank < HEAD_WAITERS)
             && let Some(next) = queue.entries.get(HEAD_WAITERS - 1)
         {
-            subscribers.publish_if_heard(names::head(resource, &next.waiter));
+            subscribers.publish_if_subscribed(names::head(resource, &next.waiter));
         }
     }
 

@@ -9,8 +9,8 @@ use crate::node::{
 impl NodeState {
     /// Removes a waiter from the queue, and wakes the next if the resource is free.
     ///
-    /// The waiter may have consumed a wake, or have had the vote and rolled back, so no other waiter has
-    /// been woken.
+    /// The waiter may have been woken, or may have had the vote and rolled back. No other waiter has been woken
+    /// then, so the next waiter is woken here.
     pub(super) fn withdraw(
         &mut self,
         parameters: &QuorumParameters,

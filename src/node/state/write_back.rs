@@ -16,12 +16,13 @@ impl NodeState {
         write_back: &WriteBack,
         now: NodeTime,
     ) -> Result<Answer, Answer> {
-        let WriteBack { resources, owner, token } = write_back;
+        let WriteBack { resources, lease_id, token } = write_back;
         let token = check_counter(*token)?;
-        let lookup = self.look_up(resources, owner, now);
+        let lookup = self.look_up(resources, lease_id, now);
         let counters = self.counters(resources, now)?;
         let may_stand = resources.each().zip(&counters.found).all(|((resource, is_shared), found)| {
-            // While readers hold the resource, no writer's token exceeds the phase.
+            // While readers hold the resource, no writer has a token above the phase, so the phase is
+            // compared in place of the counter.
             let largest =
                 if is_shared { self.readers(resource, now).map(|readers| readers.phase) } else { *found };
             largest.unwrap_or_else(|| start(now)) <= token

@@ -1,4 +1,4 @@
-//! Who may make a quorum, and when nothing is made.
+//! `init` and `init_if_needed`, and the operations that a read-only client may not use.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,29 +19,31 @@ use crate::{
     values::Resource,
 };
 
-const OFF: Duration = Duration::from_secs(7200);
+const CLOCK_GAP: Duration = Duration::from_secs(7200);
 
-/// A node of which somebody who makes a quorum hears something special.
+/// A node that answers `init` in an unusual way.
 #[derive(Debug)]
-struct Strange(Arc<dyn Node>, Strangeness);
+struct UnusualNode(Arc<dyn Node>, InitBehaviour);
 
 #[derive(Debug)]
-enum Strangeness {
-    /// Its clock is hours away from the client's.
-    Late,
-    /// Somebody else makes it a node just before.
-    Overtaken,
+enum InitBehaviour {
+    /// The clock of the node is two hours off.
+    ClockOff,
+    /// Another client's `init` is executed directly before.
+    InitByOtherClient,
 }
 
-impl Node for Strange {
+impl Node for UnusualNode {
     fn address(&self) -> &Arc<str> {
         self.0.address()
     }
 
     fn call(&self, request: Request) -> Reply {
         match (&self.1, &request.operations[..]) {
-            (Strangeness::Late, [Operation::Init(_)]) => return Reply::error(1, &NodeError::ClockOff(OFF)),
-            (Strangeness::Overtaken, [Operation::Init(init)]) if !init.is_dry_run => {
+            (InitBehaviour::ClockOff, [Operation::Init(_)]) => {
+                return Reply::error(1, &NodeError::ClockOff(CLOCK_GAP));
+            }
+            (InitBehaviour::InitByOtherClient, [Operation::Init(init)]) if !init.is_dry_run => {
                 drop(self.0.call(request.clone()));
             }
             _ => {}
@@ -62,12 +64,12 @@ impl Node for Strange {
     }
 }
 
-/// A client that makes a quorum of these nodes, the last of which may be strange.
-fn administrator(cluster: &MemoryCluster, strangeness: Option<Strangeness>) -> Arc<Client> {
+/// Returns a client of these nodes. The last node may behave unusually.
+fn administrator(cluster: &MemoryCluster, behaviour: Option<InitBehaviour>) -> Arc<Client> {
     let settings = Quorum::builder().settings.check(cluster.nodes()).unwrap();
     let mut nodes = cluster.connect(&settings.parameters, true);
-    if let Some((last, strangeness)) = nodes.pop_if(|_| strangeness.is_some()).zip(strangeness) {
-        nodes.push(Arc::new(Strange(last, strangeness)));
+    if let Some((last, behaviour)) = nodes.pop_if(|_| behaviour.is_some()).zip(behaviour) {
+        nodes.push(Arc::new(UnusualNode(last, behaviour)));
     }
     let dependencies =
         ClientDependencies::new(cluster.clock(), Handle::current(), Arc::new(NoObserver), None);
@@ -75,11 +77,14 @@ fn administrator(cluster: &MemoryCluster, strangeness: Option<Strangeness>) -> A
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_whose_clock_is_off_is_named_before_any_is_changed() {
+async fn a_wrong_clock_is_reported_before_any_node_is_changed() {
     let cluster = MemoryCluster::new(3);
-    let late = administrator(&cluster, Some(Strangeness::Late));
-    for outcome in [init_with(&late).await, init_if_needed_with(&late).await.map(drop)] {
-        let Err(AdminError::Config(ConfigError::Server { node, reason: NodeError::ClockOff(OFF) })) =
+    let administrator_of_late_node = administrator(&cluster, Some(InitBehaviour::ClockOff));
+    for outcome in [
+        init_with(&administrator_of_late_node).await,
+        init_if_needed_with(&administrator_of_late_node).await.map(drop),
+    ] {
+        let Err(AdminError::Config(ConfigError::Server { node, reason: NodeError::ClockOff(CLOCK_GAP) })) =
             &outcome
         else {
             panic!("{outcome:?}")
@@ -90,51 +95,54 @@ async fn a_node_whose_clock_is_off_is_named_before_any_is_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_that_make_a_quorum_if_needed_at_the_same_time_have_both_made_it() {
+async fn two_concurrent_calls_of_init_if_needed_both_succeed() {
     let cluster = MemoryCluster::new(3);
-    let (one, other) = (administrator(&cluster, None), administrator(&cluster, None));
-    let (one, other) = tokio::join!(init_if_needed_with(&one), init_if_needed_with(&other));
-    for outcome in [one, other] {
+    let (first, second) = (administrator(&cluster, None), administrator(&cluster, None));
+    let (first, second) = tokio::join!(init_if_needed_with(&first), init_if_needed_with(&second));
+    for outcome in [first, second] {
         assert!(matches!(outcome, Ok(InitOutcome::Created | InitOutcome::AlreadyDone(_))), "{outcome:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_init_that_is_overtaken_does_not_report_unchanged_nodes() {
-    let overtaken = administrator(&MemoryCluster::new(3), Some(Strangeness::Overtaken));
-    let refused = init_with(&overtaken).await.unwrap_err();
+async fn init_reports_the_changed_nodes_if_another_client_is_faster_at_a_node() {
+    let second_client = administrator(&MemoryCluster::new(3), Some(InitBehaviour::InitByOtherClient));
+    let refused = init_with(&second_client).await.unwrap_err();
     let AdminError::Incomplete(replies) = &refused else { panic!("{refused:?}") };
-    let said: Vec<&NodeReply> = replies.iter().map(|(_, reply)| reply).collect();
-    assert!(matches!(said[..], [NodeReply::Done, NodeReply::Done, NodeReply::Refused(_)]), "{said:?}");
-    let overtaken = administrator(&MemoryCluster::new(3), Some(Strangeness::Overtaken));
+    let node_replies: Vec<&NodeReply> = replies.iter().map(|(_, reply)| reply).collect();
+    assert!(
+        matches!(node_replies[..], [NodeReply::Done, NodeReply::Done, NodeReply::Refused(_)]),
+        "{node_replies:?}"
+    );
+    let second_client = administrator(&MemoryCluster::new(3), Some(InitBehaviour::InitByOtherClient));
     assert_eq!(
-        init_if_needed_with(&overtaken).await,
+        init_if_needed_with(&second_client).await,
         Ok(InitOutcome::Created),
-        "the other one has made the same"
+        "the other client has created the same quorum"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_only_looks_changes_nothing() {
+async fn a_read_only_client_can_change_nothing() {
     let cluster = MemoryCluster::new(3);
-    let looking = Quorum::builder().read_only().connect_in_memory(&cluster).unwrap();
-    let lock = looking.red_lock("r");
-    let is_refused = |error: Error| {
+    let read_only = Quorum::builder().read_only().connect_in_memory(&cluster).unwrap();
+    let lock = read_only.red_lock("r");
+    let assert_refused = |error: Error| {
         assert_eq!(error, Error::Config(ConfigError::ReadOnly));
         assert!(error.to_string().contains("`read_only`"), "{error}");
     };
-    is_refused(lock.lock().await.unwrap_err());
-    is_refused(lock.try_lock().await.unwrap_err());
-    is_refused(lock.try_lock_for(Duration::from_secs(1)).await.unwrap_err());
-    is_refused(admin::force_unlock(&looking, "r").await.unwrap_err());
-    is_refused(looking.multi_lock(["a", "b"]).lock().await.unwrap_err());
-    let election = looking.election("e");
-    is_refused(election.campaign("v").await.unwrap_err());
-    is_refused(election.try_campaign("v").await.unwrap_err());
-    assert_eq!(looking.inspect("r").await.unwrap().state(), LockState::Free);
+    assert_refused(lock.lock().await.unwrap_err());
+    assert_refused(lock.try_lock().await.unwrap_err());
+    assert_refused(lock.try_lock_for(Duration::from_secs(1)).await.unwrap_err());
+    assert_refused(admin::force_unlock(&read_only, "r").await.unwrap_err());
+    assert_refused(read_only.multi_lock(["a", "b"]).lock().await.unwrap_err());
+    let election = read_only.election("e");
+    assert_refused(election.campaign("v").await.unwrap_err());
+    assert_refused(election.try_campaign("v").await.unwrap_err());
+    assert_eq!(read_only.inspect("r").await.unwrap().state(), LockState::Free);
     assert_eq!(election.leader().await.unwrap(), None);
     drop(election.observe().unwrap());
-    // Nobody has written metadata.
+    // `init` succeeds only if the read-only client has written no metadata.
     init_with(&administrator(&cluster, None)).await.unwrap();
     let builder = || Quorum::builder().nodes(["redis://a"]);
     let refused = AdminError::Config(ConfigError::ReadOnly);

@@ -1,4 +1,4 @@
-//! How long a client waits for its nodes to begin with.
+//! The wait of a new client for its nodes.
 
 use std::time::Duration;
 
@@ -15,49 +15,50 @@ use crate::{
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An eighth of the node timeout.
+/// The longest wait after a quorum has connected: an eighth of the node timeout.
 const LONGEST_GRACE: Duration = Duration::from_millis(125);
 
 fn refused() -> Behaviour {
     Behaviour::Failing(NodeError::Unreachable("connection refused".into()))
 }
 
-async fn connected(builder: QuorumBuilder, cluster: &MemoryCluster) -> (Result<(), Error>, Duration) {
+/// Returns the outcome and the duration of a new client's wait for its nodes.
+async fn connect(builder: QuorumBuilder, cluster: &MemoryCluster) -> (Result<(), Error>, Duration) {
     let quorum = builder.connect_in_memory(cluster).unwrap();
     let start = Instant::now();
     (wait_for_quorum(&quorum.client().context).await, start.elapsed())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_node_delays_a_start_by_no_more_than_an_eighth_of_the_node_timeout() {
+async fn a_silent_node_delays_the_start_by_at_most_an_eighth_of_the_node_timeout() {
     let cluster = MemoryCluster::new(5);
     server(&cluster, 3).behave(Behaviour::Hanging);
-    let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+    let (outcome, took) = connect(Quorum::builder(), &cluster).await;
     outcome.unwrap();
     assert!(took <= LONGEST_GRACE, "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_as_quick_as_the_quorum_is_heard() {
+async fn the_start_takes_no_time_if_all_nodes_have_answered_or_failed() {
     let cluster = MemoryCluster::new(3);
     server(&cluster, 2).behave(refused());
-    let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+    let (outcome, took) = connect(Quorum::builder(), &cluster).await;
     outcome.unwrap();
-    assert_eq!(took, Duration::ZERO, "all have answered or failed");
+    assert_eq!(took, Duration::ZERO, "all nodes have answered or failed");
 }
 
-/// Nobody registers then, so nobody would look at it later.
+/// Without registrations, no later check would find a node of another quorum.
 #[tokio::test(start_paused = true)]
-async fn without_a_restart_guard_every_node_is_waited_for() {
+async fn without_a_restart_guard_the_client_waits_for_all_nodes() {
     let cluster = MemoryCluster::new(3);
     server(&cluster, 2).behave(Behaviour::Hanging);
-    let (outcome, took) = connected(Quorum::builder().restart_guard(RestartGuard::Off), &cluster).await;
+    let (outcome, took) = connect(Quorum::builder().restart_guard(RestartGuard::Off), &cluster).await;
     outcome.unwrap();
     assert_eq!(took, CONNECT_TIMEOUT);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_are_about_to_start_are_waited_for_and_found_at_once() {
+async fn the_client_waits_for_starting_nodes_and_connects_at_once() {
     let cluster = MemoryCluster::new(3);
     all_behave(&cluster, &refused());
     let starting = tokio::spawn({
@@ -69,23 +70,23 @@ async fn nodes_that_are_about_to_start_are_waited_for_and_found_at_once() {
             all_behave(&cluster, &Behaviour::Granting);
         }
     });
-    let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+    let (outcome, took) = connect(Quorum::builder(), &cluster).await;
     outcome.unwrap();
     assert!(took >= Duration::from_secs(3) && took <= Duration::from_millis(3100), "{took:?}");
     starting.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_do_not_come_are_given_up_after_the_connect_timeout() {
+async fn the_start_fails_after_the_connect_timeout_without_a_quorum() {
     let cluster = MemoryCluster::new(3);
     all_behave(&cluster, &refused());
-    let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+    let (outcome, took) = connect(Quorum::builder(), &cluster).await;
     assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
     assert_eq!(took, CONNECT_TIMEOUT);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lasting_error_fails_the_connect_at_once_without_a_quorum() {
+async fn lasting_errors_of_all_nodes_fail_the_start_at_once() {
     let cluster = MemoryCluster::new(3);
     for error in [
         NodeError::NoAuth("WRONGPASS".into()),
@@ -95,33 +96,33 @@ async fn a_lasting_error_fails_the_connect_at_once_without_a_quorum() {
     ] {
         let lasting = Behaviour::Failing(error);
         all_behave(&cluster, &lasting);
-        let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+        let (outcome, took) = connect(Quorum::builder(), &cluster).await;
         assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
         assert_eq!(took, Duration::ZERO, "{outcome:?}");
         all_behave(&cluster, &refused());
         server(&cluster, 0).behave(lasting);
-        let (_, took) = connected(Quorum::builder(), &cluster).await;
-        assert_eq!(took, CONNECT_TIMEOUT, "two others may come");
+        let (_, took) = connect(Quorum::builder(), &cluster).await;
+        assert_eq!(took, CONNECT_TIMEOUT, "the two other nodes may still start");
     }
     all_behave(&cluster, &refused());
     let clock_off = NodeError::Handshake(std::sync::Arc::new(NodeError::ClockOff(Duration::from_secs(7200))));
     server(&cluster, 0).behave(Behaviour::Failing(clock_off));
-    let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+    let (outcome, took) = connect(Quorum::builder(), &cluster).await;
     assert!(
         matches!(outcome, Err(Error::Config(ConfigError::Server { reason: NodeError::ClockOff(_), .. }))),
         "{outcome:?}"
     );
-    assert_eq!(took, CONNECT_TIMEOUT, "two others may come, and then do without it");
+    assert_eq!(took, CONNECT_TIMEOUT, "the two other nodes may still start and be a quorum");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_node_in_the_order_given_is_named_of_those_that_answer_in_time() {
+async fn the_error_names_the_first_node_of_the_nodes_that_answer_in_time() {
     let cluster = MemoryCluster::new(5);
     let forbidden = NodeError::Handshake(std::sync::Arc::new(NodeError::RunIdForbidden));
     for silent in 0..3 {
         all_behave(&cluster, &Behaviour::Failing(forbidden.clone()));
         (0..silent).for_each(|node| server(&cluster, node).behave(Behaviour::Hanging));
-        let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+        let (outcome, took) = connect(Quorum::builder(), &cluster).await;
         let Err(Error::Config(ConfigError::Server { node, .. })) = outcome else { panic!("{outcome:?}") };
         assert_eq!(*node, *format!("memory:{silent}"));
         assert!(took <= LONGEST_GRACE, "{took:?}");

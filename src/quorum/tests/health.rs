@@ -1,4 +1,4 @@
-//! Whether the nodes vote, as a service tells it.
+//! The health of a quorum: the nodes that vote.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::lock::tests::{client, server};
 use crate::{MemoryCluster, node::memory::Behaviour, values::NodeError};
 
 #[tokio::test(start_paused = true)]
-async fn a_quorum_is_healthy_as_long_as_enough_nodes_vote() {
+async fn a_quorum_is_healthy_while_enough_nodes_vote() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     let start = tokio::time::Instant::now();
@@ -17,17 +17,17 @@ async fn a_quorum_is_healthy_as_long_as_enough_nodes_vote() {
     server(&cluster, 0).behave(Behaviour::Hanging);
     server(&cluster, 1).behave(Behaviour::Failing(NodeError::Busy));
     assert!(quorum.health().await.has_quorum());
-    assert_eq!(start.elapsed(), Duration::from_secs(1), "a node timeout");
+    assert_eq!(start.elapsed(), Duration::from_secs(1), "the query takes a node timeout");
     server(&cluster, 2).behave(Behaviour::Failing(NodeError::Disconnected));
     let health = quorum.health().await;
     assert_eq!((health.voting(), health.has_quorum()), (2, false));
-    let shown = health.to_string();
-    assert!(shown.starts_with("2 of 5 nodes vote, 3 have to; memory:"), "{shown}");
-    assert_eq!(shown.matches("; memory:").count(), 3, "{shown}");
+    let text = health.to_string();
+    assert!(text.starts_with("2 of 5 nodes vote, 3 have to; memory:"), "{text}");
+    assert_eq!(text.matches("; memory:").count(), 3, "{text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_may_have_forgotten_votes_is_not_counted() {
+async fn a_node_that_may_have_lost_votes_does_not_count_as_voting() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     assert!(quorum.health().await.has_quorum());

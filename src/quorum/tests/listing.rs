@@ -1,4 +1,4 @@
-//! What is locked, as the nodes tell it.
+//! The list of all locks of a quorum.
 
 use std::time::Duration;
 
@@ -15,37 +15,38 @@ const FIRST: &str = "web/5f0c1f1e-4f0f-4b6f-8d55-0e2b7a3f8d10:1";
 const SECOND: &str = "job/5f0c1f1e-4f0f-4b6f-8d55-0e2b7a3f8d11:1";
 const TTL: Duration = Duration::from_secs(20);
 
-/// What is there: a name, how many nodes agree with the quorum, and how many differ.
-fn shown(listing: &Listing) -> Vec<(String, LockState, usize, usize)> {
-    let locks = listing
-        .locks()
-        .map(|(name, seen)| (name.to_string(), seen.state(), seen.agreeing(), seen.differing().count()));
+/// Returns the name and the state of each listed lock, and the numbers of nodes that agree with the
+/// quorum and that differ.
+fn summary(listing: &Listing) -> Vec<(String, LockState, usize, usize)> {
+    let locks = listing.locks().map(|(name, inspection)| {
+        (name.to_string(), inspection.state(), inspection.agreeing(), inspection.differing().count())
+    });
     locks.collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_has_each_lock_of_any_node_once() {
+async fn a_list_has_each_lock_that_any_node_has_once() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     for node in 0..4 {
         server(&cluster, node).hold("a", FIRST, TTL);
     }
-    // Known to the last node alone, and another's there than elsewhere.
+    // The last node has another lease on `a`, and is the only node with a lease on `b`.
     server(&cluster, 4).hold("a", SECOND, TTL);
     server(&cluster, 4).hold("b", FIRST, TTL);
     server(&cluster, 2).hold("c", "an application's", TTL);
     let listing = admin::list(&quorum, |_| true).await.unwrap();
     let expected = [("a".to_owned(), LockState::Held, 4, 1), ("b".to_owned(), LockState::Free, 4, 1)];
-    assert_eq!(shown(&listing), expected);
-    let seen = listing.locks().next().unwrap().1;
-    assert_eq!(seen.holder().and_then(|owner| owner.label()), Some("web"));
-    let differing: Vec<&str> = seen.differing().map(NodeInspection::address).collect();
-    assert_eq!(differing, [seen.nodes().last().unwrap().address()]);
+    assert_eq!(summary(&listing), expected);
+    let inspection = listing.locks().next().unwrap().1;
+    assert_eq!(inspection.holder().and_then(|owner| owner.label()), Some("web"));
+    let differing: Vec<&str> = inspection.differing().map(NodeInspection::address).collect();
+    assert_eq!(differing, [inspection.nodes().last().unwrap().address()]);
     assert_eq!(listing.silent().count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_silent_is_named_and_is_waited_for_once() {
+async fn a_list_names_silent_nodes_and_waits_for_them_once() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     for name in 0..200 {
@@ -57,8 +58,8 @@ async fn a_node_that_is_silent_is_named_and_is_waited_for_once() {
     server(&cluster, 1).behave(Behaviour::Failing(NodeError::ScanForbidden));
     let start = tokio::time::Instant::now();
     let listing = admin::list(&quorum, |_| true).await.unwrap();
-    assert_eq!(start.elapsed(), Duration::from_secs(1), "a node timeout");
-    let locks = shown(&listing);
+    assert_eq!(start.elapsed(), Duration::from_secs(1), "the list waits for one node timeout");
+    let locks = summary(&listing);
     assert_eq!(locks.len(), 200);
     assert!(
         locks.iter().all(|(_, state, agree, differ)| (*state, *agree, *differ) == (LockState::Held, 3, 0))
@@ -87,21 +88,22 @@ async fn a_list_distinguishes_readers_waiters_and_permits() {
     let listing = admin::list(&quorum, |_| true).await.unwrap();
     let names: Vec<String> = listing.locks().map(|(name, _)| name.to_string()).collect();
     assert_eq!(names, ["held", "shared", "slot 0 of gpu"]);
-    let [one, shared, _] = &*listing.locks().map(|(_, inspection)| inspection).collect::<Vec<_>>() else {
+    let [held_lock, shared, _] = &*listing.locks().map(|(_, inspection)| inspection).collect::<Vec<_>>()
+    else {
         panic!()
     };
-    assert_eq!((one.waiters(), one.first_waiter().is_some()), (1, true));
-    assert_eq!(one.counter(), Some(u64::from(held.fencing_token())));
+    assert_eq!((held_lock.waiters(), held_lock.first_waiter().is_some()), (1, true));
+    assert_eq!(held_lock.counter(), Some(u64::from(held.fencing_token())));
     assert_eq!((shared.state(), shared.holds(), shared.readers().count()), (LockState::Shared, 2, 2));
     let gpu = Resource::new("gpu").unwrap();
-    assert_eq!(shown(&admin::list(&quorum, |what| *what.name() == gpu).await.unwrap()).len(), 1);
+    assert_eq!(summary(&admin::list(&quorum, |what| *what.name() == gpu).await.unwrap()).len(), 1);
     drop((readers, permit));
     held.unlock().await.unwrap();
     waiter.await.unwrap().unwrap().unlock().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_inspects_only_wanted_locks() {
+async fn a_list_inspects_only_the_locks_of_its_filter() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     for name in ["a", "b", "c"] {
@@ -110,6 +112,6 @@ async fn a_list_inspects_only_wanted_locks() {
     }
     server(&cluster, 0).take_log();
     assert_eq!(admin::list(&quorum, |what| what.name().as_bytes() == b"b").await.unwrap().locks().count(), 1);
-    let asked = server(&cluster, 0).take_log();
-    assert!(matches!(&*asked, [Operation::List(_), Operation::Inspect(_)]), "{asked:?}");
+    let operations = server(&cluster, 0).take_log();
+    assert!(matches!(&*operations, [Operation::List(_), Operation::Inspect(_)]), "{operations:?}");
 }

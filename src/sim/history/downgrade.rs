@@ -1,4 +1,5 @@
-//! The downgrade part of I1: no other client writes between a write lease and its downgrade.
+//! The part of I1 about downgrades: no write lease is granted between another write lease and the
+//! read lease that replaces it.
 
 use std::collections::HashMap;
 
@@ -33,7 +34,8 @@ impl<'h> Rule<'h> for Writers<'h> {
 }
 
 impl Writers<'_> {
-    /// Returns the last write lease between a lease and its downgrade, as a violation.
+    /// Returns the last write lease that was granted between the write lease `from` and the read
+    /// lease `to`, as a violation.
     fn interruption(
         &self,
         resource: &Resource,

@@ -21,7 +21,7 @@ pub struct Entry {
 pub struct AttemptId(u64);
 
 impl AttemptId {
-    /// Returns the identity with this number, which no other attempt of the history may have.
+    /// Returns the identity with this number. Each attempt of a history needs a number of its own.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number)
@@ -50,7 +50,7 @@ pub enum Event {
         attempt: AttemptId,
         /// The resources of the attempt: sorted, without repetition.
         resources: Vec<Resource>,
-        /// Those resources that the attempt shares with other readers: sorted, too.
+        /// The resources that the attempt shares with other readers: a sorted part of `resources`.
         shared: Vec<Resource>,
     },
     /// The grant of a lease to the attempt.
@@ -72,13 +72,14 @@ pub enum Event {
         /// Whether the lease was unlocked before its validity ended.
         is_unlocked: bool,
     },
-    /// The announcement or discovery of the loss of the lease. Only the first one counts.
+    /// The announcement or discovery of the loss of the lease. Only the first such event of an
+    /// attempt counts.
     Announced {
         /// The attempt.
         attempt: AttemptId,
     },
     /// A check of the lease's validity by its holder.
-    Looked {
+    Checked {
         /// The attempt.
         attempt: AttemptId,
         /// The result.
@@ -98,7 +99,7 @@ pub enum Event {
         /// The attempt of the write lease.
         from: AttemptId,
     },
-    /// The start of a verification. Each lease has at most one verification at a time.
+    /// The start of a verification. A lease has at most one verification at a time.
     Verifying {
         /// The attempt.
         attempt: AttemptId,
@@ -128,15 +129,16 @@ pub enum Event {
         /// Whether the register accepted the write.
         is_accepted: bool,
     },
-    /// A residual key: after all faults have ended, a node still has a key of an ended attempt.
-    Left {
+    /// A residual key: after all faults have ended, a node still has a key of an attempt that is
+    /// over.
+    Residue {
         /// The attempt that wrote the key.
         attempt: AttemptId,
         /// The node with the key.
         node: usize,
     },
-    /// A process that still waited at the end of the run, although no fault was present for long
-    /// enough.
+    /// A process that still waited at the end of the run, although no fault had been present for a
+    /// long time.
     Stalled,
 }
 
@@ -149,12 +151,12 @@ impl Event {
             | Self::Lost { attempt }
             | Self::Ended { attempt, .. }
             | Self::Announced { attempt }
-            | Self::Looked { attempt, .. }
+            | Self::Checked { attempt, .. }
             | Self::Reentered { attempt, .. }
             | Self::Downgraded { attempt, .. }
             | Self::Verifying { attempt }
             | Self::Proven { attempt }
-            | Self::Left { attempt, .. } => Some(attempt),
+            | Self::Residue { attempt, .. } => Some(attempt),
             Self::Read { .. } | Self::Written { .. } | Self::Stalled => None,
         }
     }

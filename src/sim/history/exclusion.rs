@@ -14,11 +14,13 @@ use crate::values::Resource;
 #[derive(Default)]
 pub(super) struct ActiveLeases<'h>(HashMap<&'h Resource, Active<'h>>);
 
-/// The write and read leases of one resource, the last granted on top.
+/// The write leases and the read leases of one resource, each a stack with the last granted lease
+/// on top.
 ///
-/// A lease is held from its grant until just before its end. Grants come in the order of time, so a
-/// lease that has ended at a grant conflicts with no later lease. Each lease is added once per
-/// resource and removed once.
+/// A lease is held from its grant until just before its end. Grants come in the order of time. A
+/// lease on top that has ended by the time of a grant therefore overlaps with no later lease, and
+/// is removed. Each lease is added and removed once per resource, so the time of the check is
+/// linear.
 #[derive(Default)]
 struct Active<'h> {
     writers: Vec<&'h AttemptRecord<'h>>,
@@ -45,7 +47,7 @@ impl<'h> Rule<'h> for ActiveLeases<'h> {
     }
 }
 
-/// Returns the last granted of the leases that are still held. Removes the leases granted after it.
+/// Returns the last granted lease that is still held, after removing the ended leases above.
 fn last_held<'h>(leases: &mut Vec<&'h AttemptRecord<'h>>, at: Duration) -> Option<&'h AttemptRecord<'h>> {
     while leases.pop_if(|lease| is_over(lease, at)).is_some() {}
     leases.last().copied()

@@ -10,12 +10,12 @@ use super::{
     violation::Violation,
 };
 
-/// The rule of honesty, with the time by which an announcement may be late.
+/// The rule of honesty. `grace` is the time by which an announcement may be late.
 ///
 /// * **A loss is announced more than once:** only the first announcement counts, because a task
-///   that starts to wait after a loss receives it late.
-/// * **A process announces nothing:** this is no violation, because no task waited for the loss, or
-///   the process was paused.
+///   that starts to wait after the loss receives a late announcement.
+/// * **A loss is never announced:** this is no violation, because perhaps no task waited for the
+///   loss, or the process was paused.
 /// * **A check and the end have the same time:** the order of the entries decides, because many
 ///   events of a simulation have the same time.
 pub(super) struct Honesty {
@@ -27,13 +27,13 @@ impl Honesty {
         Self { grace }
     }
 
-    fn looked(indexed: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
+    fn checked(indexed: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
         let AttemptRecord { attempt, process, granted, ended, .. } = *record;
         if granted.is_none_or(|granted| granted.entry > indexed.entry) {
-            return Some(Violation::EarlyLook { attempt, process, at: indexed.at });
+            return Some(Violation::EarlyValidity { attempt, process, at: indexed.at });
         }
         let is_over = ended.is_some_and(|ended| ended.entry < indexed.entry);
-        is_over.then_some(Violation::LateLook { lease: record.grant()?, at: indexed.at })
+        is_over.then_some(Violation::LateValidity { lease: record.grant()?, at: indexed.at })
     }
 
     fn announced(&self, indexed: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
@@ -48,7 +48,7 @@ impl Rule<'_> for Honesty {
     fn on_event(&mut self, indexed: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
         let Some(record) = indexed.record else { return };
         found.extend(match indexed.event {
-            Event::Looked { is_valid: true, .. } => Self::looked(indexed, record),
+            Event::Checked { is_valid: true, .. } => Self::checked(indexed, record),
             Event::Announced { .. } => self.announced(indexed, record),
             _ => None,
         });

@@ -118,7 +118,7 @@ impl<'h> AttemptRecord<'h> {
     }
 }
 
-/// All attempts of a history, and its entries in order, each with its attempt.
+/// The attempts of a history, and its entries in order, each with the index of its attempt.
 #[derive(Debug)]
 pub(crate) struct HistoryIndex<'h> {
     attempts: Vec<AttemptRecord<'h>>,
@@ -144,7 +144,8 @@ pub(crate) enum IndexStep<'a> {
     Event(IndexedEvent<'a>),
 }
 
-/// An event with the record of its attempt, which includes later events.
+/// An event with the record of its attempt. The record also includes events that come later in the
+/// history.
 #[derive(Debug)]
 pub(crate) struct IndexedEvent<'a> {
     pub(crate) entry: usize,
@@ -194,8 +195,8 @@ impl<'h> HistoryIndex<'h> {
         }
     }
 
-    /// Returns the attempt of an event, after adding the event to it. Returns the reason if the
-    /// event is impossible.
+    /// Adds an event to the record of its attempt, and returns the index of the record. Returns a
+    /// reason if the event is impossible.
     fn attempt_of(
         &mut self,
         index: usize,
@@ -221,8 +222,8 @@ impl<'h> HistoryIndex<'h> {
                 self.indices.insert(attempt, next);
                 Ok(Some(next))
             }
-            // A residual key counts, regardless of the process that wrote it.
-            (None, Event::Left { .. }) => Ok(None),
+            // A residual key counts even if the history does not have its attempt.
+            (None, Event::Residue { .. }) => Ok(None),
             (None, _) => Err("the attempt never began"),
         }
     }

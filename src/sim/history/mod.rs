@@ -77,16 +77,16 @@ impl History {
 
     /// Checks the history against these promises.
     ///
-    /// The time of a check grows in proportion to the entries and the resources that they name.
-    /// Each entry is compared with the state that earlier entries left behind, not with each of
-    /// them.
+    /// The time of a check is proportional to the number of entries and of the resources in these
+    /// entries, because each entry is compared with a summary of the earlier entries, not with each
+    /// earlier entry.
     ///
     /// # Errors
     ///
     /// All violations, in the order of the entries that show them. A lease that overlaps with
-    /// several leases is reported once, with the last of them. An impossible entry, such as a grant
-    /// without an attempt, is [`Violation::Malformed`] and otherwise ignored. An entry before its
-    /// predecessor in time is also malformed, and counts as if it were at the time of its
+    /// several leases is reported once, with the last of these leases. An impossible entry, such as
+    /// a grant without an attempt, is [`Violation::Malformed`] and otherwise ignored. An entry with
+    /// an earlier time than its predecessor is also malformed, and counts at the time of its
     /// predecessor.
     pub fn check(&self, promises: &Promises) -> Result<(), Violations> {
         let index = HistoryIndex::of(self);

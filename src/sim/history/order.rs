@@ -11,7 +11,7 @@ use super::{
 };
 use crate::values::{FencingToken, Resource};
 
-/// The lease with the largest token so far, of each resource.
+/// The lease with the largest token of each resource.
 #[derive(Default)]
 pub(super) struct Largest<'h>(HashMap<&'h Resource, &'h AttemptRecord<'h>>);
 
@@ -21,7 +21,7 @@ impl<'h> Largest<'h> {
         self.granted_on(lease, lease.resources);
     }
 
-    /// Records a grant for some of its resources.
+    /// Records a grant for some resources of the lease.
     pub(super) fn granted_on(
         &mut self,
         lease: &'h AttemptRecord<'h>,
@@ -45,14 +45,15 @@ pub(super) fn token(lease: &AttemptRecord<'_>) -> Option<FencingToken> {
     lease.granted.map(|granted| granted.token)
 }
 
-/// The first writer and the first reader with one token of a resource.
+/// The first write lease and the first read lease on a resource with the same token.
 #[derive(Default)]
 struct First<'h> {
     writer: Option<&'h AttemptRecord<'h>>,
     reader: Option<&'h AttemptRecord<'h>>,
 }
 
-/// The tokens so far, and for each present attempt the largest tokens from before its start.
+/// The granted tokens, and for each undecided attempt the leases with the largest tokens at the
+/// start of the attempt.
 #[derive(Default)]
 pub(super) struct Tokens<'h> {
     given: HashMap<(&'h Resource, FencingToken), First<'h>>,

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 /// A promise of the lock, or of code built on the lock.
 ///
-/// The numbers are those of the checks, I1 to I8.
+/// I1 to I8 are the numbers of the checks in `docs/SIMULATION.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Promise {
@@ -19,12 +19,12 @@ pub enum Promise {
     ///
     /// * An accepted write has no smaller token than an earlier accepted access.
     /// * An accepted read has no smaller token than an earlier accepted write.
-    /// * A write builds on no stale value: between the last accepted read of its writer and the
-    ///   write, no accepted write of another writer lies. A write without such a read builds on no
-    ///   value and loses no update.
+    /// * A write does not depend on a stale value: no write of another writer is accepted between
+    ///   the last accepted read of the writer and the write. A write whose writer has read nothing
+    ///   depends on no value, and loses no update.
     ///
-    /// Accesses with tokens are of the same writer if the tokens are equal. An access without a
-    /// token is of the same writer as any access of its process.
+    /// Two accesses with tokens have the same writer if the tokens are equal. An access without a
+    /// token has the same writer as every access of its process.
     Register,
     /// I5: no key of an ended attempt stays on a node.
     Residue,
@@ -35,8 +35,9 @@ pub enum Promise {
     /// A lease looks valid only between its grant and its end, and its loss is announced no later
     /// than its end.
     Honesty,
-    /// A verification proves a lease only if no lease with a larger token had been granted when it
-    /// began. For a resource that is only read, only such write leases count.
+    /// A verification proves a lease only if no lease with a larger token had been granted when the
+    /// verification began. For a resource that the lease only reads, only write leases with larger
+    /// tokens count.
     Proof,
 }
 
@@ -59,7 +60,6 @@ impl fmt::Display for Promise {
 ///
 /// If a fault breaks the assumption of one promise, the other promises still hold:
 ///
-///
 /// ```
 /// use redquorum::sim::{Promise, Promises};
 ///
@@ -76,7 +76,7 @@ impl Promises {
     /// All promises.
     pub const ALL: Self = Self { bits: u16::MAX, grace: Duration::ZERO };
 
-    /// The empty set: only [malformed](super::Violation::Malformed) entries are reported.
+    /// The empty set. A check reports only [malformed](super::Violation::Malformed) entries.
     pub const NONE: Self = Self { bits: 0, grace: Duration::ZERO };
 
     /// Adds a promise.
@@ -94,7 +94,8 @@ impl Promises {
     /// Sets the time after the end of a lease within which its loss may be announced (default:
     /// zero).
     ///
-    /// Histories from logs need a grace, because writing a log takes time. A simulation needs none.
+    /// Histories from logs need a grace, because writing a log takes time. Histories of a
+    /// simulation do not.
     #[must_use]
     pub const fn with_grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn promises_are_removed_and_added_one_by_one() {
+    fn promises_can_be_removed_and_added_one_by_one() {
         let without = Promises::ALL.without(Promise::Exclusion).without(Promise::Proof);
         assert!(!without.contains(Promise::Exclusion) && !without.contains(Promise::Proof));
         assert!(without.contains(Promise::Order) && without.contains(Promise::Honesty));

@@ -11,12 +11,13 @@ use super::{
 };
 use crate::values::Resource;
 
-/// The present verifications, each with its start and with the leases of larger tokens granted by
-/// then.
+/// The verifications in progress, each with its start and with the leases of larger tokens that had
+/// been granted at the start.
 #[derive(Default)]
 pub(super) struct Verifications<'h> {
     largest: Largest<'h>,
-    /// The largest tokens of writers. Other readers do not affect the proof of a reader.
+    /// The write leases with the largest tokens. Read leases do not affect the proof of a read
+    /// lease.
     largest_written: Largest<'h>,
     begun: HashMap<AttemptId, (Duration, Vec<Later<'h>>)>,
 }

@@ -7,7 +7,7 @@ pub(super) struct Residue;
 
 impl Rule<'_> for Residue {
     fn on_event(&mut self, indexed: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
-        if let Event::Left { attempt, node } = *indexed.event {
+        if let Event::Residue { attempt, node } = *indexed.event {
             let process = indexed.record.map_or(indexed.process, |record| record.process);
             found.push(Violation::Residue { attempt, process, node, at: indexed.at });
         }

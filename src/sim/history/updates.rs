@@ -35,12 +35,13 @@ impl<'h> Rule<'h> for Registers<'h> {
 
 /// The accepted accesses of one register.
 ///
-/// Two accesses are of the same writer if they have the same token, or, if one has no token, the
-/// same process. Consequences:
+/// Two accesses have the same writer if both have a token and the tokens are equal. If an access
+/// has no token, the accesses have the same writer if their processes are the same. Therefore the
+/// other writers of a write are:
 ///
-/// * **A write with a token:** of another writer are writes with other tokens, and writes without
-///   token of other processes.
-/// * **A write without a token:** of another writer are all writes of other processes.
+/// * **For a write with a token:** the writers with other tokens, and the other processes that
+///   write without a token.
+/// * **For a write without a token:** all other processes.
 #[derive(Default)]
 struct Accepted {
     newest: Option<Access>,
@@ -134,8 +135,8 @@ fn later(a: Option<IndexedAccess>, b: Option<IndexedAccess>) -> Option<IndexedAc
     a.into_iter().chain(b).max_by_key(|access| access.entry)
 }
 
-/// The last write, and the last write with another key than that. Both together determine the last
-/// write whose key differs from a given key.
+/// The last write, and the last write with a different key than the last write. These two determine
+/// the last write whose key differs from any given key.
 struct LastTwo<K> {
     last: Option<(K, IndexedAccess)>,
     other: Option<IndexedAccess>,

@@ -23,7 +23,7 @@ pub enum Violation {
         resource: Resource,
         /// The lease that was held.
         first: Grant,
-        /// The lease that was granted meanwhile.
+        /// The lease that was granted while the first lease was held.
         second: Grant,
     },
     /// A write lease between another write lease and its downgrade.
@@ -33,7 +33,7 @@ pub enum Violation {
         resource: Resource,
         /// The write lease that was downgraded.
         from: Grant,
-        /// The read lease that replaced it.
+        /// The read lease that replaced the write lease `from`.
         to: Grant,
         /// The write lease in between.
         writer: Grant,
@@ -114,7 +114,7 @@ pub enum Violation {
         /// The time at which the wait was found.
         at: Duration,
     },
-    /// A re-entry that returned another token than the grant.
+    /// A re-entry with a token that differs from the token of the grant.
     #[error("a re-entry at {} ms was shown token {shown}: {lease}", Millis(*.at))]
     OtherToken {
         /// The lease.
@@ -126,7 +126,7 @@ pub enum Violation {
     },
     /// A check that found a lease valid before its grant.
     #[error("{attempt} of process {process} looked valid before it was granted, at {} ms", Millis(*.at))]
-    EarlyLook {
+    EarlyValidity {
         /// The attempt.
         attempt: AttemptId,
         /// The process of the attempt.
@@ -136,7 +136,7 @@ pub enum Violation {
     },
     /// A check that found a lease valid after its end.
     #[error("a lease that was over looked valid at {} ms: {lease}", Millis(*.at))]
-    LateLook {
+    LateValidity {
         /// The lease.
         lease: Grant,
         /// The time of the check.
@@ -169,7 +169,7 @@ pub enum Violation {
         /// The end of the verification.
         at: Duration,
     },
-    /// An impossible entry. No promise was broken; the history itself is wrong.
+    /// An impossible entry. The history is wrong, and no promise is known to be broken.
     #[error("entry {entry} of the history, of process {process} at {} ms, cannot be: {reason}", Millis(*.at))]
     Malformed {
         /// The index of the entry, from zero.
@@ -178,7 +178,7 @@ pub enum Violation {
         process: usize,
         /// The time of the entry.
         at: Duration,
-        /// The reason for which the entry is impossible.
+        /// The reason why the entry is impossible.
         reason: &'static str,
     },
 }
@@ -194,7 +194,9 @@ impl Violation {
             Self::Residue { .. } => Promise::Residue,
             Self::Stalled { .. } => Promise::Liveness,
             Self::OtherToken { .. } => Promise::Reentry,
-            Self::EarlyLook { .. } | Self::LateLook { .. } | Self::LateLoss { .. } => Promise::Honesty,
+            Self::EarlyValidity { .. } | Self::LateValidity { .. } | Self::LateLoss { .. } => {
+                Promise::Honesty
+            }
             Self::FalseProof { .. } => Promise::Proof,
             Self::Malformed { .. } => return None,
         })
@@ -214,8 +216,8 @@ impl Violation {
             Self::Residue { at, .. }
             | Self::Stalled { at, .. }
             | Self::OtherToken { at, .. }
-            | Self::EarlyLook { at, .. }
-            | Self::LateLook { at, .. }
+            | Self::EarlyValidity { at, .. }
+            | Self::LateValidity { at, .. }
             | Self::LateLoss { at, .. }
             | Self::FalseProof { at, .. }
             | Self::Malformed { at, .. } => *at,
@@ -231,7 +233,7 @@ impl Violation {
             | Self::RepeatedToken { second: lease, .. }
             | Self::FallingToken { second: lease, .. }
             | Self::OtherToken { lease, .. }
-            | Self::LateLook { lease, .. }
+            | Self::LateValidity { lease, .. }
             | Self::LateLoss { lease, .. }
             | Self::FalseProof { lease, .. } => lease.process,
             Self::OldToken { write: access, .. }
@@ -239,7 +241,7 @@ impl Violation {
             | Self::LostUpdate { write: access, .. } => access.process,
             Self::Residue { process, .. }
             | Self::Stalled { process, .. }
-            | Self::EarlyLook { process, .. }
+            | Self::EarlyValidity { process, .. }
             | Self::Malformed { process, .. } => *process,
         }
     }

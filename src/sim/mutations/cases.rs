@@ -1,4 +1,5 @@
-//! Cases for rules that matter only in special situations.
+//! Cases for rules that matter only in special situations. Random schedules would show too few of
+//! these situations.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -16,7 +17,8 @@ pub(super) fn millis(range: RangeInclusive<u64>) -> impl Strategy<Value = Durati
     range.prop_map(Duration::from_millis)
 }
 
-/// A step that waits for the resource, holds it for `hold` with renewals, and unlocks.
+/// Returns a step that sleeps for `rest`, waits for the resource, holds the lease for `hold` with
+/// renewals, and unlocks.
 pub(super) fn lock(rest: Duration, hold: Duration) -> Step {
     Step {
         rest,
@@ -33,7 +35,7 @@ pub(super) fn lock(rest: Duration, hold: Duration) -> Step {
     }
 }
 
-/// The program of a process that locks the resource repeatedly, each time for a moment.
+/// Draws a program that locks the resource repeatedly, each time for a moment.
 pub(super) fn contender(most: usize) -> impl Strategy<Value = Vec<Step>> + Clone {
     let step = (millis(0..=5_000), millis(0..=20)).prop_map(|(rest, hold)| lock(rest, hold));
     prop::collection::vec(step, 1..=most)
@@ -43,8 +45,8 @@ pub(super) fn timed(at: Duration, fault: Fault) -> TimedFault {
     TimedFault { at, fault }
 }
 
-/// Draws cases in which process 0 re-enters its lease and is then paused, with late or repeated
-/// requests, while another process waits.
+/// Draws cases in which process 0 re-enters its lease with late or repeated requests and is then
+/// paused. Meanwhile another process waits.
 pub(super) fn of_reentries() -> impl Strategy<Value = Case> + Clone {
     let holder = (millis(0..=50), millis(1_000..=45_000));
     let message = (0..3_usize, 0..16_u32, millis(1..=12_000), any::<bool>());
@@ -73,15 +75,16 @@ pub(super) fn of_reentries() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Draws cases with a long lease of process 0, in which nodes lose its keys one after the other
-/// while other processes contend.
+/// Draws cases in which process 0 holds the lock for a long time. The nodes lose the keys of the
+/// lease one after the other, while other processes contend.
 pub(super) fn of_a_long_lease() -> impl Strategy<Value = Case> + Clone {
     let losses = prop::collection::vec((0..5_usize, millis(0..=3_000)), 2..=8);
     let nodes = select(vec![3_usize, 5]);
     (any::<u64>().no_shrink(), nodes, losses, prop::collection::vec(contender(3), 1..=3)).prop_map(
         |(seed, nodes, losses, contenders)| {
             let mut schedule = Schedule::without_faults(seed, nodes, 1 + contenders.len());
-            // Enough time between two losses for a renewal to heal the node.
+            // The times are far enough apart that a renewal writes the key again on one node before
+            // the next node loses its key.
             let at = (1_u32..).map(|number| 12 * SECOND * number);
             schedule.faults = losses
                 .into_iter()
@@ -104,8 +107,8 @@ pub(super) fn has_lost_lease(report: &Report) -> bool {
     events.any(|event| matches!(event, Event::Ended { is_unlocked: false, .. }))
 }
 
-/// Draws cases in which all nodes forget at once, several times, during a lease of process 0 that
-/// is verified at the end.
+/// Draws cases in which all nodes forget their data at the same time, and repeatedly, during a
+/// lease of process 0. Process 0 verifies the lease at the end.
 pub(super) fn of_forgetful_nodes() -> impl Strategy<Value = Case> + Clone {
     let times = prop::collection::vec(millis(0..=18_000), 1..=3);
     let nodes = select(vec![1_usize, 3]);
@@ -120,7 +123,8 @@ pub(super) fn of_forgetful_nodes() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Draws cases with pauses of about the validity of a lease, mostly while a process locks.
+/// Draws cases with pauses that are about as long as the validity of a lease, mostly during
+/// attempts.
 pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
     let pause = (0_usize..=1, 0_u64..=10_000, millis(1_000..=25_000));
     let pauses = prop::collection::vec(pause, 1..=2);
@@ -141,10 +145,10 @@ pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
 }
 
 /// Draws cases in which nodes lose the keys of a lease within `within` milliseconds, other
-/// processes contend, and a renewal heals the lease.
+/// processes contend, and a renewal writes the keys again.
 ///
-/// Meanwhile the lease's write-backs are late or repeated, and one of its locks may be lost. At the
-/// end, other processes contend again.
+/// Some write-backs of the lease are late or repeated, and one of its lock requests may be lost.
+/// Other processes contend again at the end.
 pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + Clone {
     let nodes = || prop_oneof![Just(0b111_usize), 1..=0b111_usize];
     let hold = Duration::from_millis(4 * within);
@@ -176,14 +180,16 @@ pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + 
             if let Some(first) = after.first_mut() {
                 first.rest += hold;
             }
-            // The inner hold ends after a quarter of the outer one, and that renewal heals.
+            // The inner hold ends after a quarter of the outer hold. The renewal at that time
+            // writes the lost keys again.
             let holder = vec![Step { reenters: true, ..lock(Duration::ZERO, hold) }];
             Case { schedule, programs: vec![holder, during, after], is_unguarded: true }
         },
     )
 }
 
-/// Draws cases without faults in which processes lock repeatedly, each again right after its turn.
+/// Draws cases without faults in which processes lock repeatedly. Each process locks again right
+/// after its unlock.
 pub(super) fn of_a_queue() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), 2..=6_usize, millis(50..=100)).prop_map(|(seed, processes, hold)| {
         let step = Step { end: StepEnd::Drop, ..lock(Duration::ZERO, hold) };
@@ -195,21 +201,22 @@ pub(super) fn of_a_queue() -> impl Strategy<Value = Case> + Clone {
     })
 }
 
-/// Whether a process had two turns between two turns of another process that waited all the time.
+/// Whether a process had two turns between two successive turns of another process. The other
+/// process waited between its turns.
 pub(in crate::sim) fn is_out_of_turn(report: &Report) -> bool {
     let entries = report.history.entries().iter();
     let granted = entries.filter(|entry| matches!(entry.event, Event::Granted { .. }));
     let turns: Vec<usize> = granted.map(|entry| entry.process).collect();
     (0..report.schedule.processes).any(|process| {
         let mut between = turns.split(|turn| *turn == process);
-        // A process is not queued before its first turn, nor after its last.
+        // A process may not be in the queue before its first turn and after its last turn.
         between.next();
         between.next_back();
         between.any(|others| others.iter().any(|one| others.iter().filter(|other| *other == one).count() > 1))
     })
 }
 
-/// Whether the resource was free for longer than a hand-off takes.
+/// Whether the resource was free for longer than a hand-off may take.
 pub(super) fn is_hand_off_slow(report: &Report) -> bool {
     let mut unlocked = None;
     report.history.entries().iter().any(|entry| match entry.event {
@@ -222,12 +229,12 @@ pub(super) fn is_hand_off_slow(report: &Report) -> bool {
     })
 }
 
-/// Draws cases in which the votes of a lease are late, and the holder keeps the lease to its end
-/// while another process waits.
+/// Draws cases in which the votes of a lease arrive late. The holder keeps the lease until its
+/// validity ends, while another process waits.
 pub(super) fn of_slow_answers() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), select(vec![1_usize, 2, 3]), millis(300..=900), contender(2)).prop_map(
         |(seed, nodes, by, contender)| {
-            // The first answers of a node to a process are the welcome and the vote.
+            // The first two messages of a node to a process are the answer to `HELLO` and the vote.
             let late = |schedule: Schedule, node| {
                 schedule.with_message(0, node, Direction::Reply, 1, Verdict::Delay(by))
             };
@@ -238,8 +245,8 @@ pub(super) fn of_slow_answers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Draws cases in which all nodes are restored from a backup of some seconds ago, and processes
-/// continue when the nodes vote again.
+/// Draws cases in which all nodes are restored from a backup that is some seconds old. The
+/// processes lock again when the nodes vote again.
 pub(super) fn of_old_backups() -> impl Strategy<Value = Case> + Clone {
     let nodes = select(vec![1_usize, 3]);
     let (at, ago) = (millis(3_000..=15_000), millis(500..=10_000));
@@ -261,14 +268,16 @@ pub(super) fn of_old_backups() -> impl Strategy<Value = Case> + Clone {
 /// renewal of the lease that competes with the attempt.
 ///
 /// * Process 2 leaves a key on node 2 and is killed.
-/// * Process 0 has its lease on nodes 0 and 1, and loses its path to node 1 unnoticed.
+/// * Process 0 has its lease on nodes 0 and 1. Then its requests no longer reach node 1, which
+///   process 0 does not notice.
 /// * When the key on node 2 has expired, node 2 grants to process 1. The request of process 1 to
 ///   node 1 arrives late, after the lease there has ended.
 pub(super) fn of_forgotten_votes(
     forget: impl Fn(Duration) -> TimedFault + Clone + Send + Sync,
 ) -> impl Strategy<Value = Case> + Clone {
     let (start, late, loss) = (millis(20_005..=20_050), millis(700..=1_000), millis(5..=100));
-    // After the pause, the lease is renewed repeatedly, sometimes at the critical moment.
+    // After the pause, process 0 renews its lease repeatedly. In some cases, a renewal arrives just
+    // after node 2 has forgotten its vote for process 1.
     let pause = millis(1_000..=5_000);
     (any::<u64>().no_shrink(), start, late, loss, pause).prop_map(move |(seed, start, late, loss, lasts)| {
         let mut schedule = Schedule::without_faults(seed, 3, 3);
@@ -286,7 +295,7 @@ pub(super) fn of_forgotten_votes(
             timed(12 * SECOND, Fault::Pause { process: 0, lasts }),
             forget(start + loss),
         ];
-        // The message after `HELLO` and the registration.
+        // The late message is the lock request, which follows `HELLO` and the registration.
         schedule = schedule.with_message(1, 1, Direction::Request, 2, Verdict::Delay(late));
         let attempt = |rest, hold| Step { call: LockCall::TryLock, ..lock(rest, hold) };
         let programs = vec![

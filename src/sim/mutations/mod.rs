@@ -1,8 +1,8 @@
-//! Tests that break rules of the crate one at a time, and that the simulator detects each broken
-//! rule.
+//! Tests that break the rules of the crate one at a time. For each broken rule, the simulation must
+//! show a symptom.
 //!
-//! This command prints a table of each broken rule, its symptom, and the number of cases until it
-//! showed:
+//! This command prints a table with each broken rule, its symptom, and the number of cases until
+//! the symptom showed:
 //!
 //! ```text
 //! cargo nextest run --all-features --lib sim::mutations --no-capture 2>&1 | grep -o '| .* |'
@@ -20,22 +20,22 @@ use crate::mutation::{Mutation, break_rule};
 pub(super) mod cases;
 mod readers;
 
-/// The largest number of cases until a broken rule must show.
+/// The number of cases within which a broken rule must show.
 const MOST_CASES: u64 = 20_000;
 
 /// An observable effect of a broken rule.
 #[derive(Clone, Copy, Debug)]
 enum Symptom {
-    /// A broken promise that holds under the schedule.
+    /// A broken promise that the schedule guarantees.
     Broken(Promise),
-    /// A broken promise that the schedule does not guarantee, but that holds while no rule is
-    /// broken.
+    /// A broken promise that the schedule does not guarantee, but that was kept in the same case
+    /// without a broken rule.
     BrokenBeyond(Promise),
-    /// The end of a lease without an unlock, although the lease was renewed all the time.
+    /// The loss of a lease, although the lease was renewed all the time.
     LeaseLost,
-    /// Two turns of a process while another process waits for one.
+    /// Two turns of a process during one wait of another process.
     OutOfTurn,
-    /// A free resource with waiters, until a waiter notices without a wake.
+    /// A resource that stays free although processes wait, until a waiter polls without a wake.
     SlowHandOff,
     /// A reader that waits for another reader.
     ReadersSerialized,
@@ -64,13 +64,13 @@ impl Symptom {
     }
 }
 
-/// Runs a case, and checks the promises whose assumptions its schedule keeps.
+/// Runs a case, and checks the promises that its schedule guarantees.
 fn check(case: &Case) -> Result<Report, Box<Failure>> {
     let report = case.run();
     report.check(&case.promises()).map(|()| report)
 }
 
-/// Returns the report as a failure if it shows a symptom.
+/// Returns the report, as a failure if `is_shown` is true.
 fn unless(is_shown: bool, report: Report) -> Result<Report, Box<Failure>> {
     if is_shown { Err(Box::new(Failure { report, violations: None })) } else { Ok(report) }
 }
@@ -79,17 +79,17 @@ impl fmt::Display for Symptom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Broken(promise) | Self::BrokenBeyond(promise) => promise.fmt(f),
-            Self::LeaseLost => f.write_str("a lease eroded"),
-            Self::OutOfTurn => f.write_str("two turns while another waits"),
-            Self::SlowHandOff => f.write_str("a free lock without a holder"),
+            Self::LeaseLost => f.write_str("a lost lease despite renewals"),
+            Self::OutOfTurn => f.write_str("two turns while another process waits"),
+            Self::SlowHandOff => f.write_str("a free lock with waiters"),
             Self::ReadersSerialized => f.write_str("readers that wait for each other"),
-            Self::WriterOvertaken => f.write_str("a writer that later readers pass"),
+            Self::WriterOvertaken => f.write_str("a writer that later readers overtake"),
         }
     }
 }
 
-/// Breaks a rule and runs cases until one shows the symptom. With no rule broken, the same case
-/// must keep its promises and not show the symptom.
+/// Breaks a rule and runs cases until a case shows the symptom. Without a broken rule, the same
+/// case must keep its promises and not show the symptom.
 #[expect(clippy::print_stdout, reason = "a line of the table")]
 fn is_caught(mutation: Mutation, symptom: Symptom, cases: &(impl Strategy<Value = Case> + Sync)) {
     let campaign = Campaign::new(MOST_CASES).seed(1).shrinks(100);
@@ -100,7 +100,7 @@ fn is_caught(mutation: Mutation, symptom: Symptom, cases: &(impl Strategy<Value 
     let Err(found) = found else { panic!("{mutation:?}: no {symptom} in {MOST_CASES} cases") };
     println!("| {mutation:?} | {symptom} | {} |", found.number + 1);
     if let Err(failure) = symptom.check(&found.case).and_then(|_| check(&found.case)) {
-        panic!("with no rule broken, too:\n{}\n{failure}", found.case);
+        panic!("the symptom also shows without a broken rule:\n{}\n{failure}", found.case);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::sim::{
     workload::{LockCall, Step, Targets},
 };
 
-/// A step as [`lock`], for a reader.
+/// Returns a step like [`lock`], but for a reader.
 fn read(rest: Duration, hold: Duration) -> Step {
     Step { reads: Some(Targets::Both), ..lock(rest, hold) }
 }
@@ -21,8 +21,8 @@ fn without_faults(seed: u64, programs: Vec<Vec<Step>>) -> Case {
     Case { schedule: Schedule::without_faults(seed, 3, programs.len()), programs, is_unguarded: true }
 }
 
-/// Draws cases of late write-backs with a reader as the first holder, and with other readers and
-/// writers.
+/// Draws the cases of [`of_late_write_backs`], with a reader as the first holder, and with further
+/// readers and writers.
 fn of_late_readers() -> impl Strategy<Value = Case> + Clone {
     let modes = prop::collection::vec(any::<bool>(), 16);
     (of_late_write_backs(200), modes).prop_map(|(mut case, modes)| {
@@ -33,9 +33,9 @@ fn of_late_readers() -> impl Strategy<Value = Case> + Clone {
     })
 }
 
-/// Draws cases in which the lock of a reader is lost on its way to one node and arrives twice at
-/// another node. Between both arrivals, the nodes lose the reader's keys and a writer locks. The
-/// reader's write-back arrives after both.
+/// Draws cases in which the lock request of a reader is lost on the way to one node and arrives
+/// twice at another node. Between the two arrivals, the nodes lose the keys of the reader, and a
+/// writer locks. The write-back of the reader arrives after the second arrival.
 fn of_repeated_readers() -> impl Strategy<Value = Case> + Clone {
     let times = (millis(3..=6), millis(4..=20), millis(50..=200));
     let writer = prop::collection::vec(millis(0..=5), 1..=4);
@@ -58,7 +58,7 @@ fn of_repeated_readers() -> impl Strategy<Value = Case> + Clone {
 }
 
 /// Draws cases in which some nodes lose the key of a reader. The reader verifies its lease after a
-/// writer has written and another reader has begun.
+/// writer and then a second reader have locked.
 fn of_lost_readers() -> impl Strategy<Value = Case> + Clone {
     let times = (millis(500..=1_500), millis(0..=1_500), millis(0..=1_500), millis(2_000..=3_000));
     (any::<u64>().no_shrink(), select(vec![0b111_usize, 0b011, 0b110]), times).prop_map(
@@ -75,8 +75,8 @@ fn of_lost_readers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Draws cases without faults in which readers hold the resource for several ttls, and other
-/// processes lock meanwhile.
+/// Draws cases without faults in which readers hold the resource for several ttls, while other
+/// processes lock.
 fn of_long_readers() -> impl Strategy<Value = Case> + Clone {
     let readers = prop::collection::vec(millis(20_000..=80_000), 1..=3);
     (any::<u64>().no_shrink(), readers, contender(3)).prop_map(|(seed, readers, contender)| {
@@ -94,7 +94,8 @@ fn of_queued_readers() -> impl Strategy<Value = Case> + Clone {
     })
 }
 
-/// Whether a reader waited for other readers after the last writer.
+/// Whether a reader waited after the last writer had unlocked, although only readers held the
+/// resource.
 pub(super) fn are_readers_serialized(report: &Report) -> bool {
     let entries = report.history.entries();
     let last = entries.iter().find(|entry| entry.process == 0 && matches!(entry.event, Event::Ended { .. }));
@@ -103,8 +104,8 @@ pub(super) fn are_readers_serialized(report: &Report) -> bool {
     grants.filter(|entry| entry.process != 0).any(|entry| entry.at > over + SECOND / 10)
 }
 
-/// Draws cases with one slower node, in which a writer waits for a reader that holds the resource
-/// for longer than a ttl, and newcomers without knowledge of waiters arrive to read.
+/// Draws cases with one slow node, in which a writer waits for a reader that holds the resource for
+/// longer than a ttl. Meanwhile newcomers, which know of no waiters, arrive to read.
 fn of_newcomers() -> impl Strategy<Value = Case> + Clone {
     let newcomers = prop::collection::vec(millis(0..=200), 10);
     (any::<u64>().no_shrink(), 0..3_usize, millis(3..=20), newcomers).prop_map(
@@ -121,7 +122,7 @@ fn of_newcomers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Whether the writer of process 1 waits for longer than process 0 reads.
+/// Whether the writer, process 1, waited until after the end of the read lease of process 0.
 pub(super) fn is_writer_overtaken(report: &Report) -> bool {
     let when = |process, is_it: fn(&Event) -> bool| {
         let entries = report.history.entries().iter();
@@ -132,8 +133,8 @@ pub(super) fn is_writer_overtaken(report: &Report) -> bool {
     over.zip(granted).is_some_and(|(over, granted)| granted > over + SECOND / 2)
 }
 
-/// Draws cases in which a writer downgrades its lease shortly before the end, with late requests to
-/// some nodes, while another writer waits.
+/// Draws cases in which a writer downgrades its lease shortly before the validity ends. Requests to
+/// some nodes are late, and another writer waits.
 fn of_late_downgrades() -> impl Strategy<Value = Case> + Clone {
     let times = (millis(19_600..=19_790), millis(100..=1_000));
     let nodes = select(vec![0b001_usize, 0b010, 0b100, 0b011, 0b110]);

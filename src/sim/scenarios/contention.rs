@@ -94,7 +94,7 @@ fn s46_orphaned_keys_block_the_resource_for_at_most_a_ttl() {
 
 /// Runs one attempt of process 0 while `nodes` of five nodes are down, from the start, for five
 /// seconds.
-fn down(nodes: usize) -> Report {
+fn attempt_with_nodes_down(nodes: usize) -> Report {
     let crash = |schedule: Schedule, node| {
         schedule.with(Duration::ZERO, Fault::Crash { node, lasts: 5 * SECOND, memory: Memory::Kept })
     };
@@ -112,8 +112,8 @@ fn down(nodes: usize) -> Report {
 
 #[test]
 fn s47_a_dead_minority_costs_nothing_and_a_majority_leaves_no_residue() {
-    assert!(granted(&down(2), 0)[0] <= millis(104));
-    let majority = down(3);
+    assert!(granted(&attempt_with_nodes_down(2), 0)[0] <= millis(104));
+    let majority = attempt_with_nodes_down(3);
     assert!(granted(&majority, 0).is_empty());
     assert!(lost(&majority, 0)[0] <= millis(104), "{:?}", lost(&majority, 0));
 }

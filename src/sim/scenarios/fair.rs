@@ -9,7 +9,8 @@ use proptest::{
     test_runner::TestRunner,
 };
 
-/// A hold that is longer than the time until a process is queued again.
+/// The time for which each process holds the lock. A process that locks again has its place in the
+/// queue before the holder unlocks.
 pub(super) const HOLD: Duration = Duration::from_millis(500);
 
 pub(super) async fn rounds(process: Process, rounds: u32, hold: Duration) {
@@ -37,8 +38,8 @@ pub(super) fn hand_offs(report: &Report) -> Vec<Duration> {
     hand_offs
 }
 
-/// Process 0 holds the lock; the other processes arrive one after the other, a tenth of a second
-/// apart.
+/// Locks in the order of the processes: process 0 holds the lock, and the other processes arrive a
+/// tenth of a second apart.
 pub(super) async fn in_order(process: Process) -> Option<LockGuard> {
     let quorum = quorum(&process);
     process.sleep(process.index() as u32 * millis(100)).await;
@@ -64,8 +65,8 @@ fn s51_waiters_lock_in_order_of_arrival() {
     }
 }
 
-/// Any schedule without faults, in which no unlock takes longer than wake, answer and lock
-/// together.
+/// The schedules have no faults, and no unlock takes longer than the wake, its answer and the lock
+/// request together.
 #[test]
 fn s51_no_process_has_two_turns_while_another_waits() {
     let schedules = Schedules::tolerated().processes(2..=8).faults(0, 0).strategy();
@@ -86,7 +87,7 @@ fn s52_a_hand_off_takes_two_round_trips_for_any_number_of_waiters() {
     for processes in [2, 10, 30] {
         let report = run(steady(5, processes), |process| rounds(process, 6, HOLD));
         assert_keeps(&report, &Promises::ALL);
-        // Without other waiters, the resource is locked as a free one.
+        // The last hand-offs are left out: a process that has no rivals left locks a free resource.
         let hand_offs: Vec<_> = hand_offs(&report).into_iter().take(6 * processes - processes).collect();
         assert!(hand_offs.iter().all(|took| *took <= millis(4)), "{processes}: {hand_offs:?}");
     }
@@ -100,8 +101,8 @@ fn s52_messages_per_lease_do_not_grow_with_the_number_of_waiters() {
         assert_eq!(turns(&report).len() as u64, leases);
         (report.messages, leases)
     };
-    // The cost of the first lease of a process, for connections and the search for the queue, is
-    // excluded.
+    // The first lease of each process is excluded, because it includes messages for connections and
+    // for finding the queue node.
     let per_lease = |processes| {
         let ((few, of_few), (many, of_many)) = (cost(processes, 3), cost(processes, 9));
         (many - few) as f64 / (of_many - of_few) as f64
@@ -112,16 +113,16 @@ fn s52_messages_per_lease_do_not_grow_with_the_number_of_waiters() {
     assert!(costs[2] < 1.2 * costs[0], "{costs:?}");
 }
 
-/// Returns the percentage of clients that were granted the lock although another client had arrived
-/// more than four milliseconds earlier. Each client locks once, at a random time, and the resource
-/// is held for `load` of the time.
-fn overtaking(load: f64) -> f64 {
+/// Returns the percentage of clients that get the lock although another client has waited for at
+/// least four milliseconds longer. Each client locks once, at a random time. The resource is held
+/// for the fraction `load` of the time.
+fn percentage_overtaken(load: f64) -> f64 {
     const CLIENTS: usize = 200;
     let hold = millis(1);
     let overtaken = (0..4).map(|seed| {
         let mut schedule = Schedule::without_faults(seed, 5, CLIENTS);
         schedule.latency = Latency::between(micros(400), micros(600));
-        // Each lease takes a hold and a round trip of hand-off.
+        // A lease occupies the resource for its hold and for the round trip of the hand-off.
         let mean = (hold + 2 * millis(1)).div_f64(load).as_secs_f64();
         let mut random = StdRng::seed_from_u64(seed);
         let mut time = 0.1;
@@ -131,13 +132,13 @@ fn overtaking(load: f64) -> f64 {
                 Duration::from_secs_f64(time)
             })
             .collect();
-        let comes = arrivals.clone();
+        let arrives_at = arrivals.clone();
         let report = run(schedule, move |process| {
-            let comes = comes[process.index()];
+            let arrives_at = arrives_at[process.index()];
             async move {
                 let quorum = quorum(&process);
                 let lock = quorum.red_lock("r");
-                process.sleep(comes).await;
+                process.sleep(arrives_at).await;
                 let guard = lock.lock().await.unwrap();
                 process.sleep(hold).await;
                 guard.unlock().await.unwrap();
@@ -157,8 +158,8 @@ fn overtaking(load: f64) -> f64 {
 
 #[test]
 fn s61_less_than_one_percent_of_waiters_are_overtaken() {
-    let orderly = [0.8, 0.95].map(overtaking);
-    let unmarked = breaking(Mutation::IgnoreYieldMark, || overtaking(0.8));
+    let orderly = [0.8, 0.95].map(percentage_overtaken);
+    let unmarked = breaking(Mutation::IgnoreYieldMark, || percentage_overtaken(0.8));
     eprintln!("overtaking: {orderly:?} %, without marks: {unmarked} %");
     assert!(orderly.iter().all(|share| *share < 1.0), "{orderly:?}");
     assert!(unmarked > 4.0, "{unmarked}");

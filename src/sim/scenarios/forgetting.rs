@@ -16,7 +16,8 @@ fn crash(node: usize, lasts: Duration, memory: Memory) -> Fault {
     Fault::Crash { node, lasts, memory }
 }
 
-/// Applies a fault to node 2, which alone refuses process 1 while process 0 holds the lock.
+/// Applies a fault to node 2 while process 0 holds the lock. Without the fault, only node 2 keeps
+/// process 1 from a quorum.
 fn at_node_2(at: Duration, fault: Fault) -> Report {
     let report = two_holders_of(meeting_at_node_2(1).with(at, fault), quorum);
     assert_keeps_the_rest(&report);
@@ -29,8 +30,8 @@ fn s10_only_a_node_that_restarts_without_memory_grants_a_held_lock() {
     assert_keeps(&kept, &Promises::ALL);
     let lost = at_node_2(SECOND, crash(2, SECOND / 2, Memory::Lost));
     assert!(breaks(&lost, Promise::Exclusion));
-    // The nodes' clocks are not behind, so tokens still grow, and the store refuses the older
-    // holder.
+    // A node without a counter votes by its clock. No clock is behind, so tokens still grow, and
+    // the store refuses the older holder.
     assert!(!breaks(&lost, Promise::Order) && !breaks(&lost, Promise::Register));
     assert_eq!((writes(&lost, 0), writes(&lost, 1)), (vec![false], vec![true]));
 }
@@ -128,7 +129,7 @@ fn s20_a_node_restored_from_a_snapshot_grants_a_held_lock() {
     assert!(breaks(&restored, Promise::Exclusion));
 }
 
-/// Four nodes, of which each of two processes reaches two.
+/// Runs two processes with four nodes. Each process reaches another half of the nodes.
 fn halves() -> Report {
     let schedule = cut(steady(4, 2), 0, &[2, 3], PartitionDirection::Both, Duration::ZERO, 60 * SECOND);
     let schedule = cut(schedule, 1, &[0, 1], PartitionDirection::Both, Duration::ZERO, 60 * SECOND);

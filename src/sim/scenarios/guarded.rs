@@ -13,7 +13,8 @@ fn crash(node: usize, lasts: Duration, memory: Memory) -> Fault {
     Fault::Crash { node, lasts, memory }
 }
 
-/// Applies a fault to node 2, which alone refuses process 1 while process 0 holds the lock.
+/// Applies a fault to node 2 while process 0 holds the lock. Without the fault, only node 2 keeps
+/// process 1 from a quorum.
 fn at_node_2(at: Duration, fault: Fault) -> Report {
     two_holders(meeting_at_node_2(1).with(at, fault))
 }
@@ -70,7 +71,7 @@ fn s50_an_error_names_the_quarantine_and_its_remaining_time() {
             }
             other => panic!("{other:?}"),
         }
-        // An explicit quorum timeout ends the call; without one, the call waits for the end of the
+        // An explicit quorum timeout ends the call. By default, the call waits for the end of the
         // quarantine.
         assert!(matches!(
             lock.clone().options(LockOptions::new().quorum_timeout(TTL)).lock().await,
@@ -81,8 +82,8 @@ fn s50_an_error_names_the_quarantine_and_its_remaining_time() {
     assert_keeps(&report, &Promises::ALL);
 }
 
-/// Five nodes restart without data one after the other, each of them twice, while process 0 holds
-/// the lock and two other processes try it all the time.
+/// Restarts five nodes without their data one after the other, each node twice. Meanwhile process 0
+/// holds the lock, and two other processes call `try_lock` repeatedly.
 fn rolling(seed: u64, spacing: Duration, down: Duration) -> Schedule {
     let restart = |schedule: Schedule, number: u32| {
         let node = usize::try_from(number % 5).unwrap();
@@ -116,7 +117,7 @@ fn a_lease_survives_the_restart_of_every_node_one_after_the_other() {
     let schedules = (any::<u64>(), 0_u64..=400, 1_u64..=50)
         .prop_map(move |(seed, later, down)| rolling(seed, spacing + millis(later), millis(down)));
     let found = Campaign::new(RUNS).run(&schedules, |schedule| {
-        let until = schedule.calm_from() + SECOND;
+        let until = schedule.faults_end() + SECOND;
         let report = run(schedule.clone(), |process| hold_through(process, until));
         report.check(&Promises::ALL).map(|()| report)
     });

@@ -10,14 +10,14 @@ use crate::{
     sim::{Direction, Verdict},
 };
 
-/// Whether this is the end of a lease that was granted at once and never renewed. A timer is set
-/// early by one microsecond.
+/// Whether a time is the end of a lease that was granted at the start and never renewed. A timer
+/// may be set early by one microsecond.
 fn is_end(at: Duration) -> bool {
     at + micros(1) >= VALIDITY && at <= VALIDITY
 }
 
-/// Process 0 locks, re-enters, and unlocks the inner hold and then the outer one, while the message
-/// of this index has a fault at some nodes. Process 1 tries the lock once during the outer hold.
+/// Process 0 locks, re-enters, unlocks the inner hold, and then unlocks the outer hold. The message
+/// of this index has a fault at some nodes. Process 1 calls `try_lock` once during the outer hold.
 fn reentered(nodes: &[usize], direction: Direction, index: u32, verdict: Verdict) -> Report {
     let at = |schedule: Schedule, node: &usize| schedule.with_message(0, *node, direction, index, verdict);
     run(nodes.iter().fold(steady(3, 2), at), |process| async move {
@@ -68,7 +68,7 @@ fn s32_a_duplicated_inner_unlock_does_not_release_the_outer_hold() {
 
 #[test]
 fn s33_a_renewal_does_not_count_after_another_lease() {
-    // The renewals to two of three nodes arrive after both keys have expired and process 1 has
+    // The renewals to nodes 1 and 2 arrive after the keys there have expired and process 1 has
     // locked and unlocked.
     let schedule = cut(steady(3, 2), 0, &[1, 2], PartitionDirection::Requests, SECOND, millis(9_500));
     let report = run(schedule, |process| async move {
@@ -115,8 +115,8 @@ fn s33_a_verification_proves_nothing_after_another_lease() {
 
 #[test]
 fn s33b_a_vote_that_arrived_after_another_lease_proves_nothing() {
-    // Process 0 has nodes 0 and 1. Process 1 locks on 0 and 2. Then the lock of process 0 arrives
-    // at node 2.
+    // Process 0 has its lease on nodes 0 and 1. Process 1 locks on nodes 0 and 2. Then the lock
+    // request of process 0 arrives at node 2.
     let late = || {
         let late = Verdict::Overtaken(millis(2_900));
         let schedule = steady(3, 2).with_message(0, 2, Direction::Request, 1, late);
@@ -129,8 +129,8 @@ fn s33b_a_vote_that_arrived_after_another_lease_proves_nothing() {
     assert!(breaks(&breaking(Mutation::VerifyAboveToken, late), Promise::Proof));
 }
 
-/// Partitions process 0 from some nodes for some time. Process 0 holds its lease until the loss,
-/// and at most twenty seconds. Process 1 waits for it.
+/// Partitions process 0 from some nodes for `lasts`. Process 0 holds its lease until the loss, but
+/// for at most twenty seconds. Process 1 waits for the lock.
 fn renewals_fail(nodes: usize, cut_off: &[usize], lasts: Duration) -> Report {
     let schedule = cut(steady(nodes, 2), 0, cut_off, PartitionDirection::Both, SECOND, lasts);
     let report = run(schedule, |process| async move {
@@ -154,7 +154,7 @@ fn s34_failed_renewals_cost_nothing_before_the_lease_ends() {
     assert!(granted(&not_healed, 1)[0] < TTL + SECOND);
 }
 
-/// A renewal that arrives after the unlock that was sent behind it.
+/// Delays a renewal until after the unlock, which was sent later.
 fn renewal_after_unlock(index: u32) -> Report {
     let late = Verdict::Overtaken(millis(50));
     let at = |schedule: Schedule, node| schedule.with_message(0, node, Direction::Request, index, late);
@@ -182,7 +182,7 @@ fn s36_a_renewal_near_the_end_extends_the_lease_or_does_not_count() {
     for offset in 0..40 {
         let late = Verdict::Delay(millis(6_520 + 2 * offset));
         let at = |schedule: Schedule, node| schedule.with_message(0, node, Direction::Reply, 4, late);
-        // Under this seed, the renewal depends on these two replies.
+        // Under this seed, the outcome of the renewal depends on these two replies.
         let schedule = Schedule { seed: 2, ..steady(3, 1) };
         let report = run((0..2).fold(schedule, at), |process| async move {
             let builder = Quorum::builder().ttl(TTL).max_ttl(2 * TTL).node_timeout(8 * SECOND);
@@ -222,7 +222,7 @@ fn leaked(hold_at_most: Option<Duration>) -> Report {
 }
 
 #[test]
-fn s37_max_hold_bounds_a_leaked_guard() {
+fn s37_hold_at_most_bounds_a_leaked_guard() {
     let limited = leaked(Some(25 * SECOND));
     assert_keeps(&limited, &Promises::ALL);
     let granted = granted(&limited, 1)[0];
@@ -230,8 +230,8 @@ fn s37_max_hold_bounds_a_leaked_guard() {
     assert!(breaks(&leaked(None), Promise::Liveness));
 }
 
-/// No node answers any more, so no renewal is decided in time.
-fn starved() -> Report {
+/// Hangs all nodes during a lease, so that its renewals have no outcome before the lease ends.
+fn with_hanging_renewals() -> Report {
     let hang = |schedule: Schedule, node| schedule.with(SECOND, Fault::Hang { node, lasts: 15 * SECOND });
     run((0..3).fold(steady(3, 1), hang), |process| async move {
         let quorum = quorum(&process);
@@ -242,11 +242,11 @@ fn starved() -> Report {
 
 #[test]
 fn s38_a_loss_is_announced_at_the_lease_end_while_renewals_hang() {
-    let report = starved();
+    let report = with_hanging_renewals();
     assert_keeps(&report, &Promises::ALL);
     let announced = times_of(&report, 0, |event| matches!(event, Event::Announced { .. }));
     assert!(announced.len() == 1 && is_end(announced[0]), "{announced:?}");
-    assert!(breaks(&breaking(Mutation::LossOnlyByRenewal, starved), Promise::Honesty));
+    assert!(breaks(&breaking(Mutation::LossOnlyByRenewal, with_hanging_renewals), Promise::Honesty));
 }
 
 #[test]

@@ -7,14 +7,20 @@ use futures::future::{Either, select};
 use super::*;
 use crate::sim::{Direction, Verdict};
 
-/// Adds one verdict for the message of this index at several nodes, between them and process 0.
-fn fate(nodes: &[usize], direction: Direction, index: u32, verdict: Verdict, schedule: Schedule) -> Schedule {
+/// Applies a verdict to the message of this index between process 0 and each of several nodes.
+fn with_verdict(
+    nodes: &[usize],
+    direction: Direction,
+    index: u32,
+    verdict: Verdict,
+    schedule: Schedule,
+) -> Schedule {
     let at = |schedule: Schedule, node: &usize| schedule.with_message(0, *node, direction, index, verdict);
     nodes.iter().fold(schedule, at)
 }
 
-/// Cancels a future after some time. A result before that is dropped.
-async fn give_up(process: &Process, future: impl Future, after: Duration) {
+/// Polls a future until it is ready or `after` has passed, and drops the future and its result.
+async fn poll_for(process: &Process, future: impl Future, after: Duration) {
     if let Either::Left((won, _)) = select(pin!(future), pin!(process.sleep(after))).await {
         drop(won);
     }
@@ -23,7 +29,7 @@ async fn give_up(process: &Process, future: impl Future, after: Duration) {
 /// Two of three nodes answer process 0, and one of their replies is lost. Process 1 locks three
 /// seconds later.
 fn lost_reply(index: u32) -> Report {
-    let schedule = fate(&[0, 1], Direction::Reply, index, Verdict::Drop, steady(3, 2));
+    let schedule = with_verdict(&[0, 1], Direction::Reply, index, Verdict::Drop, steady(3, 2));
     run(schedule, |process| async move {
         let quorum = quorum(&process);
         process.sleep(process.index() as u32 * 3 * SECOND).await;
@@ -48,13 +54,14 @@ fn s22_a_rollback_deletes_a_vote_whose_reply_was_lost() {
     assert!(!breaking(Mutation::RollbackSkipsSilent, skipping));
 }
 
-/// Two nodes refuse process 0, and the third grants; the rollback to the third node is late. Before
-/// it arrives, process 0 tries again, partitioned from one of the two. Afterwards process 2 locks.
+/// Two nodes refuse process 0 and the third node grants. The rollback to the third node is late.
+/// Before the rollback arrives, process 0 tries again, partitioned from one of the two nodes that
+/// have refused. Afterwards process 2 locks.
 fn late_rollback() -> Report {
     let schedule = cut(steady(3, 3), 1, &[2], PartitionDirection::Both, Duration::ZERO, millis(50));
     let schedule = cut(schedule, 0, &[0], PartitionDirection::Both, millis(30), 5 * SECOND);
     let late = Verdict::Overtaken(millis(400));
-    run(fate(&[2], Direction::Request, 3, late, schedule), |process| async move {
+    run(with_verdict(&[2], Direction::Request, 3, late, schedule), |process| async move {
         let quorum = quorum(&process);
         let lock = quorum.red_lock("r").options(LockOptions::new().without_renewal());
         match process.index() {
@@ -71,7 +78,7 @@ fn late_rollback() -> Report {
         }
         process.sleep(millis(10)).await;
         assert!(matches!(lock.try_lock().await, Ok(None)));
-        // Until then, the nodes yield to refused waiters.
+        // For this time, the nodes refuse newcomers in favour of waiters.
         process.sleep(millis(200)).await;
         let second = lock.try_lock().await.unwrap();
         process.sleep(SECOND).await;
@@ -89,13 +96,13 @@ fn s23_a_late_rollback_deletes_nothing_of_the_next_attempt() {
     assert!(breaks(&breaking(Mutation::ReuseLeaseId, late_rollback), Promise::Exclusion));
 }
 
-/// A cancelled lock that arrives after its own rollback.
+/// Cancels a lock call whose lock request arrives at the nodes after its rollback.
 fn late_lock(index: u32, verdict: Verdict) -> Report {
-    let schedule = fate(&[0, 1], Direction::Request, index, verdict, steady(3, 1));
+    let schedule = with_verdict(&[0, 1], Direction::Request, index, verdict, steady(3, 1));
     run(schedule, |process| async move {
         // The default ttl is longer than the time until the check for residue.
         let quorum = process.quorum().unwrap();
-        give_up(&process, quorum.red_lock("r").try_lock(), micros(4_500)).await;
+        poll_for(&process, quorum.red_lock("r").try_lock(), micros(4_500)).await;
     })
 }
 
@@ -112,8 +119,8 @@ fn s24_a_lock_that_arrives_after_its_rollback_leaves_no_key() {
 
 #[test]
 fn s24_a_request_executed_after_the_unlock_deadline_ends_with_its_ttl() {
-    // All nodes hang with pending renewals, for much longer than `max_ttl`, for which an unlock
-    // must be delivered.
+    // All nodes hang with pending renewals. The hang is much longer than `max_ttl`, the time for
+    // which a client sends an unlock again.
     let hang = |schedule: Schedule, node| schedule.with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
     let report = run((0..3).fold(steady(3, 2), hang), |process| async move {
         let quorum = quorum(&process);
@@ -128,13 +135,13 @@ fn s24_a_request_executed_after_the_unlock_deadline_ends_with_its_ttl() {
     assert!(granted > 70 * SECOND && granted < 61 * SECOND + TTL + POLL, "{granted:?}");
 }
 
-/// Process 0 cancels its lock after some time; process 1 tries once, a second later.
+/// Process 0 cancels its lock call after `after`. Process 1 calls `try_lock` once, a second later.
 fn cancelled(seed: u64, after: Duration) -> Report {
     run(Schedule::without_faults(seed, 3, 2), move |process| async move {
         let quorum = quorum(&process);
         let lock = quorum.red_lock("r");
         if process.index() == 0 {
-            return give_up(&process, lock.lock(), after).await;
+            return poll_for(&process, lock.lock(), after).await;
         }
         process.sleep(SECOND).await;
         drop(lock.try_lock().await);
@@ -158,9 +165,9 @@ fn s25_a_cancelled_lock_is_rolled_back_on_every_node() {
     assert!(skipping.iter().any(|report| granted(report, 1).is_empty()));
 }
 
-/// Three leases in sequence, with one duplicated message.
+/// One process takes three leases in sequence, and one message is delivered twice.
 fn repeated(direction: Direction, index: u32, later: Duration) -> Report {
-    let schedule = fate(&[0, 1, 2], direction, index, Verdict::Duplicate(later), steady(3, 1));
+    let schedule = with_verdict(&[0, 1, 2], direction, index, Verdict::Duplicate(later), steady(3, 1));
     run(schedule, |process| async move {
         let quorum = quorum(&process);
         for _ in 0..3 {
@@ -193,11 +200,12 @@ fn s26_a_late_duplicate_blocks_for_at_most_a_ttl() {
     }
 }
 
-/// Process 0 re-enters just before a renewal. The re-entry requests the remaining time, and arrives
-/// after the renewal. Then process 0 is partitioned, and process 1 tries the lock all the time.
+/// Process 0 re-enters its lease just before a renewal. The re-entry requests the remaining ttl,
+/// and arrives after the renewal. Then process 0 is partitioned, and process 1 calls `try_lock`
+/// repeatedly.
 fn late_shorter_ttl(index: u32) -> Report {
     let late = Verdict::Overtaken(millis(800));
-    let schedule = fate(&[0, 1, 2], Direction::Request, index, late, steady(3, 2));
+    let schedule = with_verdict(&[0, 1, 2], Direction::Request, index, late, steady(3, 2));
     let schedule = cut(schedule, 0, &[0, 1, 2], PartitionDirection::Both, millis(4_100), 12 * SECOND);
     run(schedule, |process| async move {
         if process.index() == 1 {
@@ -222,7 +230,7 @@ fn s27_a_late_request_never_shortens_a_later_ttl() {
 }
 
 /// Process 0 is paused beyond the end of its lease and then unlocks. By then process 1 holds the
-/// lock, and process 2 tries it.
+/// lock, and process 2 calls `try_lock` repeatedly.
 fn unlock_by_the_last_holder() -> Report {
     let schedule = steady(3, 3).with(millis(100), Fault::Pause { process: 0, lasts: 15 * SECOND });
     run(schedule, |process| async move {

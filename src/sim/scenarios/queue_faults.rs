@@ -6,36 +6,38 @@ use super::{
 };
 use crate::sim::Memory;
 
-/// Applies a fault to the first waiter just before the lock is released.
-fn without_its_head(fault: Fault) -> Report {
+/// Runs four processes that lock in order. Applies a fault to the first waiter just before the
+/// holder releases the lock.
+fn with_a_fault_of_the_first_waiter(fault: Fault) -> Report {
     let schedule = steady(5, 4).with(1_900 * millis(1), fault);
     run(schedule, |process| async move { drop(in_order(process).await) })
 }
 
 /// Returns the time from the release to the grant of process 2, the second waiter.
-fn second_after_release(report: &Report) -> Duration {
+fn wait_of_the_second_waiter(report: &Report) -> Duration {
     assert_keeps(report, &Promises::ALL);
     granted(report, 2)[0] - ended(report, 0)[0]
 }
 
 #[test]
 fn s53_a_killed_waiter_is_skipped_at_once() {
-    let report = without_its_head(Fault::Kill { process: 1 });
-    assert!(second_after_release(&report) <= millis(4), "{:?}", second_after_release(&report));
+    let report = with_a_fault_of_the_first_waiter(Fault::Kill { process: 1 });
+    assert!(wait_of_the_second_waiter(&report) <= millis(4), "{:?}", wait_of_the_second_waiter(&report));
     assert_eq!(turns(&report), [0, 2, 3]);
 }
 
 #[test]
 fn s53_the_second_waiter_overtakes_a_paused_one_soon_after_the_release() {
-    let report = without_its_head(Fault::Pause { process: 1, lasts: 30 * SECOND });
-    let after = second_after_release(&report);
+    let report = with_a_fault_of_the_first_waiter(Fault::Pause { process: 1, lasts: 30 * SECOND });
+    let after = wait_of_the_second_waiter(&report);
     assert!(after > millis(100) && after < millis(150), "{after:?}");
     assert_eq!(turns(&report), [0, 2, 3, 1]);
 }
 
-/// Returns the longest time from the release to the grant of process 2. Process 1, the first
-/// waiter, gives up within ten milliseconds of the release, often in the attempt after its wake.
-fn after_a_head_that_gives_up() -> Duration {
+/// Returns the longest time from the release to the grant of process 2, the second waiter. In forty
+/// runs, process 1, the first waiter, gives up at different times within ten milliseconds of the
+/// release, often during the attempt that its wake has started.
+fn after_a_waiter_that_gives_up() -> Duration {
     let after = (0..40).map(|quarter| {
         let report = run(steady(5, 3), move |process| async move {
             if process.index() != 1 {
@@ -48,19 +50,19 @@ fn after_a_head_that_gives_up() -> Duration {
             let lock = quorum.red_lock("r");
             drop(futures::future::select(Box::pin(lock.lock()), Box::pin(wait)).await);
         });
-        second_after_release(&report)
+        wait_of_the_second_waiter(&report)
     });
     after.max().unwrap()
 }
 
 /// Returns the number of grants to four processes that lock repeatedly for ten seconds. A fifth
 /// process is paused for 400 of every 410 ms, or absent.
-fn beside_one_that_stalls(is_there: bool) -> usize {
+fn grants_beside_a_stalling_client(is_present: bool) -> usize {
     let stall = Fault::Pause { process: 4, lasts: millis(400) };
     let stalls = |schedule: Schedule, number| schedule.with(millis(410) * number, stall.clone());
     let schedule = (1..24).fold(steady(5, 5), stalls);
     let report = run(schedule, |process| async move {
-        if is_there || process.index() < 4 {
+        if is_present || process.index() < 4 {
             rounds(process, 1_000, millis(1)).await;
         }
     });
@@ -70,18 +72,18 @@ fn beside_one_that_stalls(is_there: bool) -> usize {
 
 #[test]
 fn s53_a_stalling_client_costs_at_most_half_of_the_grants() {
-    let (alone, beside) = (beside_one_that_stalls(false), beside_one_that_stalls(true));
-    eprintln!("beside one that stalls {beside} grants, without it {alone}");
+    let (alone, beside) = (grants_beside_a_stalling_client(false), grants_beside_a_stalling_client(true));
+    eprintln!("{beside} grants beside a stalling client, {alone} without the client");
     assert!(beside >= alone / 2, "{beside} {alone}");
 }
 
 #[test]
 fn s53_a_woken_waiter_that_gives_up_wakes_the_next() {
-    let woken = after_a_head_that_gives_up();
-    let unwoken = breaking(Mutation::NoWakeAfterRollback, after_a_head_that_gives_up);
+    let woken = after_a_waiter_that_gives_up();
+    let unwoken = breaking(Mutation::NoWakeAfterRollback, after_a_waiter_that_gives_up);
     eprintln!(
-        "the second in the queue has the lock {woken:?} after the release, if the next is not \
-         woken {unwoken:?}"
+        "the second waiter has the lock {woken:?} after the release, and without a wake by the \
+         rollback {unwoken:?}"
     );
     assert!(woken <= millis(15), "{woken:?}");
     assert!(unwoken > millis(100), "{unwoken:?}");
@@ -113,9 +115,9 @@ fn s54_the_next_queue_node_serves_if_the_first_fails() {
     }
 }
 
-/// Runs eight processes that lock repeatedly, with a node that hangs from 600 ms on. Returns the
-/// longest time without a grant since then, the number of grants in the 400 ms before, and the
-/// number of grants in 400 ms from a second later on.
+/// Runs eight processes that lock repeatedly. A node hangs from 600 ms on. Returns the longest time
+/// without a grant after the start of the hang, the number of grants in the 400 ms before the hang,
+/// and the number of grants in the 400 ms that begin one second after it.
 fn beside_a_node_that_hangs(seed: u64, node: usize) -> (Duration, usize, usize) {
     let schedule =
         Schedule::without_faults(seed, 5, 8).with(millis(600), Fault::Hang { node, lasts: 20 * SECOND });
@@ -140,10 +142,11 @@ fn s54_a_hanging_queue_node_costs_two_hedges_and_then_little() {
     }
 }
 
-/// Kills a process that reaches one node alone, so that its vote stays there for a ttl. Each node
-/// has this role in turn, also the queue node. Other processes take turns meanwhile. Returns the
-/// number of runs with a slow hand-off, that is, with an orphaned key at the queue node.
-fn beside_an_orphaned_key<Turns>(
+/// Kills a process that reaches only one node, so that an orphaned key stays on that node for a
+/// ttl. Each node has this role in turn, including the queue node. Other processes take turns
+/// meanwhile. Returns the number of runs with a slow hand-off. A hand-off is slow only if the
+/// orphaned key is on the queue node.
+fn slow_hand_offs_beside_an_orphaned_key<Turns>(
     of_reader: bool,
     turns: impl Fn(Process) -> Turns + Copy + Send + Sync + 'static,
 ) -> usize
@@ -180,22 +183,23 @@ where
 
 #[test]
 fn s55_an_orphaned_key_at_the_queue_node_does_not_block_writers() {
-    let stuck = beside_an_orphaned_key(false, |process| rounds(process, 3, HOLD));
+    let stuck = slow_hand_offs_beside_an_orphaned_key(false, |process| rounds(process, 3, HOLD));
     assert!(stuck > 0, "no key was left behind");
 }
 
 #[test]
 fn s55_an_orphaned_key_of_a_reader_does_not_block_writers() {
-    let stuck = beside_an_orphaned_key(true, |process| rounds(process, 3, HOLD));
+    let stuck = slow_hand_offs_beside_an_orphaned_key(true, |process| rounds(process, 3, HOLD));
     assert!(stuck > 0, "no key was left behind");
 }
 
 #[test]
 fn s55_an_orphaned_key_does_not_block_a_group() {
-    let stuck = beside_an_orphaned_key(false, |process| async move {
+    let stuck = slow_hand_offs_beside_an_orphaned_key(false, |process| async move {
         let quorum = quorum(&process);
         for _ in 0..3 {
-            // The queue of the first resource of the group is on another node.
+            // The queue of "c", the first resource of the group, is on another node than the queue
+            // of "r".
             let guard = quorum.multi_lock(["c", "r"]).lock().await.unwrap();
             process.sleep(HOLD).await;
             drop(guard);
@@ -204,9 +208,9 @@ fn s55_an_orphaned_key_does_not_block_a_group() {
     assert!(stuck > 0, "no key was left behind");
 }
 
-/// Returns the time of the grant to a waiter after its holder was killed. A killed holder sends no
+/// Kills a holder, and returns the time of the grant to its waiter. A killed holder sends no
 /// unlock, so no node wakes the waiter.
-fn after_a_holder_that_is_killed() -> Duration {
+fn grant_after_a_killed_holder() -> Duration {
     let schedule = steady(3, 2).with(SECOND, Fault::Kill { process: 0 });
     let report = run(schedule, |process| async move {
         let quorum = quorum(&process);
@@ -224,15 +228,15 @@ fn after_a_holder_that_is_killed() -> Duration {
 
 #[test]
 fn s56_a_waiter_without_a_wake_retries_when_the_holders_ttl_ends() {
-    let second = after_a_holder_that_is_killed();
+    let second = grant_after_a_killed_holder();
     assert!(second > 2 * SECOND && second < 2 * SECOND + millis(50), "{second:?}");
-    let late = breaking(Mutation::IgnoreHolderTtl, after_a_holder_that_is_killed);
+    let late = breaking(Mutation::IgnoreHolderTtl, grant_after_a_killed_holder);
     assert!(late > 2 * SECOND + millis(100), "{late:?}");
 }
 
-/// Kills a holder for which two processes wait. A newcomer arrives around the end of the ttl, at
-/// forty different times. Returns the number of runs in which the newcomer was granted before the
-/// first waiter.
+/// Kills a holder while two processes wait. In forty runs, a newcomer arrives at different times
+/// around the end of the ttl. Returns the number of runs in which the newcomer gets the lock before
+/// the first waiter.
 fn newcomers_after_a_killed_holder() -> usize {
     let served = (0..40).map(|half| {
         let schedule = steady(3, 4).with(SECOND, Fault::Kill { process: 0 });
@@ -265,8 +269,9 @@ fn s56_a_newcomer_at_the_end_of_the_ttl_queues_behind_the_waiters() {
 }
 
 /// Runs processes that lock a free resource one after the other while the queue node hangs. Returns
-/// the longest time of a call, without the first process.
-fn with_a_silent_queue_node() -> Duration {
+/// the longest time of a call. The calls of the first process, which discovers the hang, are left
+/// out.
+fn longest_call_with_a_silent_queue_node() -> Duration {
     let waits = (0..5).map(|node| {
         let schedule = steady(5, 4).with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
         let report = run(schedule, |process| async move {
@@ -288,15 +293,15 @@ fn with_a_silent_queue_node() -> Duration {
 
 #[test]
 fn s63_a_hanging_queue_node_does_not_delay_a_free_resource() {
-    let wait = with_a_silent_queue_node();
-    let marked = breaking(Mutation::MarkWithoutAnswer, with_a_silent_queue_node);
+    let wait = longest_call_with_a_silent_queue_node();
+    let marked = breaking(Mutation::MarkWithoutAnswer, longest_call_with_a_silent_queue_node);
     eprintln!("a free resource takes {wait:?}, with marks by processes without its answer {marked:?}");
     assert!(wait <= millis(5), "{wait:?}");
     assert!(marked > millis(100), "{marked:?}");
 }
 
 /// Runs five waiters of a lease of five seconds that one node does not know. Returns the largest
-/// number of messages over all choices of that node.
+/// number of messages over all choices of that node. With one choice, the node is the queue node.
 fn messages_beside_a_stale_queue_node() -> u64 {
     let messages = (0..5).map(|node| {
         let schedule = cut(steady(5, 6), 0, &[node], PartitionDirection::Both, Duration::ZERO, 60 * SECOND);

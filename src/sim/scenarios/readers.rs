@@ -6,19 +6,20 @@ use super::*;
 use crate::{MultiLock, sim::Memory};
 
 /// Returns the latest of some times.
-fn last(times: impl IntoIterator<Item = Duration>) -> Duration {
+fn latest(times: impl IntoIterator<Item = Duration>) -> Duration {
     times.into_iter().max().unwrap()
 }
 
-/// Returns the lock of a resource, shared or exclusive, with one type of guard for both.
+/// Returns the lock of a resource, shared or exclusive. The lock has the type of a lock of several
+/// resources, so that shared and exclusive guards have one type.
 fn lock_on(quorum: &Quorum, name: &str, is_shared: bool) -> MultiLock {
     let alone = (!is_shared).then_some(name);
     quorum.multi_lock(alone).and_read(is_shared.then_some(name))
 }
 
-/// Locks the resource once after a rest, shared or exclusive, holds it, and asserts that the lease
-/// is valid at the end.
-async fn once(process: &Process, is_shared: bool, rest: Duration, hold: Duration) {
+/// Sleeps for `rest`, locks the resource shared or exclusive, holds the lease for `hold`, and
+/// asserts that the lease is valid at the end.
+async fn lock_once(process: &Process, is_shared: bool, rest: Duration, hold: Duration) {
     let quorum = quorum(process);
     let lock = lock_on(&quorum, "r", is_shared);
     process.sleep(rest).await;
@@ -28,26 +29,27 @@ async fn once(process: &Process, is_shared: bool, rest: Duration, hold: Duration
     guard.unlock().await.unwrap();
 }
 
-/// Kills one reader while another reader holds the resource for a while and a writer waits.
-fn beside_a_reader_that_is_killed() -> Report {
+/// Kills a reader while a second reader holds the resource for eight seconds and a writer waits.
+fn with_a_killed_reader() -> Report {
     let schedule = steady(3, 3).with(SECOND, Fault::Kill { process: 0 });
     Simulation::new(schedule).horizon(600 * SECOND).run(|process| async move {
         match process.index() {
-            0 => once(&process, true, Duration::ZERO, 60 * SECOND).await,
-            // The lease is renewed twice meanwhile, once with the writer in the queue.
-            1 => once(&process, true, millis(100), 8 * SECOND).await,
-            _ => once(&process, false, 5 * SECOND, millis(1)).await,
+            0 => lock_once(&process, true, Duration::ZERO, 60 * SECOND).await,
+            // The lease of this reader is renewed twice, once before and once after the writer
+            // enters the queue.
+            1 => lock_once(&process, true, millis(100), 8 * SECOND).await,
+            _ => lock_once(&process, false, 5 * SECOND, millis(1)).await,
         }
     })
 }
 
 #[test]
 fn s64_a_killed_reader_blocks_a_writer_for_its_own_ttl() {
-    let report = beside_a_reader_that_is_killed();
+    let report = with_a_killed_reader();
     assert_keeps(&report, &Promises::ALL);
     let writer = granted(&report, 2)[0];
     assert!(writer > TTL && writer < TTL + millis(50), "{writer:?}");
-    let broken = breaking(Mutation::OneEndForReaders, beside_a_reader_that_is_killed);
+    let broken = breaking(Mutation::OneEndForReaders, with_a_killed_reader);
     assert!(granted(&broken, 2)[0] > TTL + 5 * SECOND);
     assert!(matches!(broken.end, End::Inconsistent { .. }), "{:?}", broken.end);
 }
@@ -57,7 +59,7 @@ fn s65_all_readers_enter_when_the_ttl_of_a_killed_writer_ends() {
     let schedule = steady(3, 5).with(SECOND, Fault::Kill { process: 0 });
     let report = run(schedule, |process| async move {
         let rest = millis(100) * process.index() as u32;
-        once(&process, process.index() > 0, rest, SECOND).await;
+        lock_once(&process, process.index() > 0, rest, SECOND).await;
     });
     assert_keeps(&report, &Promises::ALL);
     for reader in 1..5 {
@@ -71,7 +73,7 @@ fn s66_a_partitioned_reader_loses_its_lease_before_a_writer_wins() {
     let schedule = cut(steady(3, 2), 0, &[0, 1, 2], PartitionDirection::Both, SECOND, 60 * SECOND);
     let report = run(schedule, |process| async move {
         if process.index() == 1 {
-            return once(&process, false, 2 * SECOND, millis(1)).await;
+            return lock_once(&process, false, 2 * SECOND, millis(1)).await;
         }
         let guard = quorum(&process).rw_lock("r").read().await.unwrap();
         process.lost(&guard).await;
@@ -84,42 +86,42 @@ fn s66_a_partitioned_reader_loses_its_lease_before_a_writer_wins() {
 
 /// Runs twenty processes that lock repeatedly in one mode, for 200 ms each time, and one process
 /// that locks five times in the other mode. Returns the longest wait of that process.
-fn beside_a_stream(nodes: usize, of_readers: bool) -> Duration {
+fn wait_beside_a_stream(nodes: usize, of_readers: bool) -> Duration {
     let report = run(steady(nodes, 21), move |process| async move {
         let index = process.index() as u32;
         process.sleep(millis(10) * index).await;
         for _ in 0..if index == 0 { 5 } else { 25 } {
             let (rest, hold) = if index == 0 { (SECOND, 20) } else { (Duration::ZERO, 200) };
-            once(&process, (index == 0) != of_readers, rest, millis(hold)).await;
+            lock_once(&process, (index == 0) != of_readers, rest, millis(hold)).await;
         }
     });
     assert_keeps(&report, &Promises::ALL);
     let ends = [Duration::ZERO].into_iter().chain(ended(&report, 0));
-    last(granted(&report, 0).into_iter().zip(ends).map(|(granted, end)| granted - end - SECOND))
+    latest(granted(&report, 0).into_iter().zip(ends).map(|(granted, end)| granted - end - SECOND))
 }
 
 #[test]
 fn s67_a_stream_of_readers_delays_a_writer_by_at_most_one_read() {
     for nodes in [1, 3, 5] {
-        let wait = beside_a_stream(nodes, true);
+        let wait = wait_beside_a_stream(nodes, true);
         assert!(wait < millis(215), "{nodes}: {wait:?}");
     }
-    let starved = breaking(Mutation::GrantOutOfTurn, || beside_a_stream(3, true));
+    let starved = breaking(Mutation::GrantOutOfTurn, || wait_beside_a_stream(3, true));
     assert!(starved > SECOND, "{starved:?}");
 }
 
 #[test]
 fn s67_a_reader_waits_only_for_earlier_writers() {
-    let wait = beside_a_stream(3, false);
+    let wait = wait_beside_a_stream(3, false);
     assert!(wait < 20 * millis(210), "{wait:?}");
 }
 
 /// Runs twenty tasks of one process that read repeatedly, for 200 ms each time. Returns the wait of
 /// a writer.
-fn beside_tasks() -> Duration {
+fn wait_beside_tasks() -> Duration {
     let report = run(steady(3, 2), |process| async move {
         if process.index() == 0 {
-            return once(&process, false, SECOND, millis(1)).await;
+            return lock_once(&process, false, SECOND, millis(1)).await;
         }
         let lock = quorum(&process).rw_lock("r");
         let tasks = (0..20).map(|task| {
@@ -141,9 +143,9 @@ fn beside_tasks() -> Duration {
 
 #[test]
 fn s67_coalesced_readers_delay_a_writer_by_at_most_one_read() {
-    let wait = beside_tasks();
-    let joined = breaking(Mutation::UnboundedJoin, beside_tasks);
-    eprintln!("a writer waits for {wait:?}, with unbounded joins {joined:?}");
+    let wait = wait_beside_tasks();
+    let joined = breaking(Mutation::UnboundedJoin, wait_beside_tasks);
+    eprintln!("a writer waits for {wait:?}, with unbounded joins for {joined:?}");
     assert!(wait < millis(215), "{wait:?}");
     assert!(joined > SECOND, "{joined:?}");
 }
@@ -159,7 +161,7 @@ async fn mixed(process: Process) {
     }
 }
 
-/// Returns the longest time for which no process held the resource while processes waited for it.
+/// Returns the longest time for which the resource was free although processes waited.
 fn longest_gap(report: &Report) -> Duration {
     let (mut held, mut free_since, mut longest) = (0, None, Duration::ZERO);
     for entry in report.history.entries() {
@@ -199,9 +201,10 @@ fn s68_readers_and_writers_proceed_without_the_queue_node() {
     }
 }
 
-/// Runs ten processes that read repeatedly, for 200 ms each time, and do not reach `node`. Returns
-/// the times of four writes of a process that does not reach the node `unreached`, if any.
-fn beside_readers_without(node: usize, unreached: Option<usize>) -> Vec<Duration> {
+/// Runs ten processes that read repeatedly, for 200 ms each time, and do not reach `node`. Another
+/// process writes four times, and does not reach the node `unreached`, if any. Returns the times
+/// that the four write locks took.
+fn waits_beside_readers_without(node: usize, unreached: Option<usize>) -> Vec<Duration> {
     let schedule = (1..11).fold(steady(3, 11), |schedule, process| {
         cut(schedule, process, &[node], PartitionDirection::Both, Duration::ZERO, 60 * SECOND)
     });
@@ -225,19 +228,21 @@ fn beside_readers_without(node: usize, unreached: Option<usize>) -> Vec<Duration
     granted.into_iter().zip(begun).map(|(granted, begun)| granted - begun).collect()
 }
 
-/// The resource has two queues, and neither queue node knows the other queue.
+/// The readers and the writer use two queue nodes, neither of which knows the queue of the other
+/// node.
 #[test]
 fn s68_readers_without_the_queue_node_yield_to_a_writer_queued_there() {
     let nodes = [(0, None), (1, None), (2, None), (0, Some(1)), (0, Some(2)), (1, Some(0)), (2, Some(1))];
-    let waits = |(node, unreached)| last(beside_readers_without(node, unreached));
-    let longest = last(nodes.map(waits));
-    let starved = breaking(Mutation::IgnoreWriterMark, || last(nodes.map(waits)));
+    let waits = |(node, unreached)| latest(waits_beside_readers_without(node, unreached));
+    let longest = latest(nodes.map(waits));
+    let starved = breaking(Mutation::IgnoreWriterMark, || latest(nodes.map(waits)));
     eprintln!("a write takes up to {longest:?}, without writer marks {starved:?}");
     assert!(longest < 2 * SECOND, "{longest:?}");
     assert!(starved > 4 * SECOND, "{starved:?}");
 }
 
-/// Four groups of the same two resources, in all modes, and single locks beside them.
+/// Four clients lock the same two resources as a group, each client in another combination of
+/// modes. Further clients lock single resources at the same time.
 #[test]
 fn s69_a_group_mixes_shared_and_exclusive_resources() {
     for seed in 0..20 {
@@ -271,40 +276,40 @@ fn s69_groups_that_only_read_common_resources_do_not_wait() {
         assert!(process.check_valid(&guard));
     });
     assert_keeps(&report, &Promises::ALL);
-    assert!(last((0..3).map(|process| granted(&report, process)[0])) < millis(20));
+    assert!(latest((0..3).map(|process| granted(&report, process)[0])) < millis(20));
 }
 
 /// Runs readers that arrive one after the other while a writer holds the resource. Returns the time
-/// from the writer's unlock to the last grant.
-fn behind_a_writer() -> Duration {
+/// from the writer's unlock to the grant of the last reader.
+fn entry_after_a_writer() -> Duration {
     let report = run(steady(5, 8), |process| async move {
         let index = process.index() as u32;
         let (rest, hold) = (millis(50) * index, if index == 0 { SECOND } else { 3 * SECOND });
-        once(&process, index > 0, rest, hold).await;
+        lock_once(&process, index > 0, rest, hold).await;
     });
     assert_keeps(&report, &Promises::ALL);
-    last((1..8).map(|reader| granted(&report, reader)[0])) - ended(&report, 0)[0]
+    latest((1..8).map(|reader| granted(&report, reader)[0])) - ended(&report, 0)[0]
 }
 
 #[test]
 fn s70_queued_readers_enter_together() {
-    let after = behind_a_writer();
-    let asleep = breaking(Mutation::NoReaderWake, behind_a_writer);
+    let after = entry_after_a_writer();
+    let asleep = breaking(Mutation::NoReaderWake, entry_after_a_writer);
     eprintln!("the last reader has the lock after {after:?}, without wakes by readers {asleep:?}");
     assert!(after < millis(30), "{after:?}");
     assert!(asleep > millis(200), "{asleep:?}");
 }
 
-/// Slows down `node`, which may be the queue node. One reader holds the resource for two ttls and a
-/// writer waits, while newcomers arrive that know no waiters. Returns the time from the first
-/// reader's unlock to the writer's grant.
-fn beside_newcomers(node: usize) -> Duration {
+/// Slows down `node`, which may be the queue node. A reader holds the resource for two ttls while a
+/// writer waits. Meanwhile newcomers arrive to read, and do not know that a writer waits. Returns
+/// the time from the first reader's unlock to the writer's grant.
+fn wait_beside_newcomers(node: usize) -> Duration {
     let slow = Fault::Slow { node, lasts: 300 * SECOND, by: millis(3) };
     let report = run(steady(3, 52).with(Duration::ZERO, slow), |process| async move {
         match process.index() as u32 {
-            0 => once(&process, true, Duration::ZERO, 2 * TTL).await,
-            1 => once(&process, false, SECOND, millis(1)).await,
-            index => once(&process, true, 3 * TTL / 2 + SECOND / 2 * index, 2 * SECOND).await,
+            0 => lock_once(&process, true, Duration::ZERO, 2 * TTL).await,
+            1 => lock_once(&process, false, SECOND, millis(1)).await,
+            index => lock_once(&process, true, 3 * TTL / 2 + SECOND / 2 * index, 2 * SECOND).await,
         }
     });
     assert_keeps(&report, &Promises::ALL);
@@ -313,8 +318,8 @@ fn beside_newcomers(node: usize) -> Duration {
 
 #[test]
 fn s71_newcomers_do_not_overtake_a_writer_that_waits_beyond_a_ttl() {
-    let wait = last((0..3).map(beside_newcomers));
-    let passed = breaking(Mutation::NoMarkRenewal, || last((0..3).map(beside_newcomers)));
+    let wait = latest((0..3).map(wait_beside_newcomers));
+    let passed = breaking(Mutation::NoMarkRenewal, || latest((0..3).map(wait_beside_newcomers)));
     eprintln!("the writer has the lock after {wait:?}, without renewals of its mark {passed:?}");
     assert!(wait < millis(30), "{wait:?}");
     assert!(passed > SECOND, "{passed:?}");

@@ -26,8 +26,8 @@ struct Usage {
     in_use: f64,
     /// The average time to get a permit, in round trips.
     round_trips: f64,
-    /// The number of attempts for each grant: attempts that asked for the votes of a slot, and all
-    /// attempts, including those that asked only a queue node.
+    /// The number of attempts for each grant: first the attempts that requested votes for a slot,
+    /// then all attempts, including attempts that sent a request only to a queue node.
     rounds: f64,
     attempts: f64,
     /// The largest number of grants between the call and the grant of another process.
@@ -84,18 +84,18 @@ fn usage(permits: u32, processes: usize, rest: f64, fault: Option<Fault>, lasts:
     }
 }
 
-fn frozen() -> Option<Fault> {
+fn hanging_node() -> Option<Fault> {
     Some(Fault::Hang { node: 0, lasts: 600 * SECOND })
 }
 
-/// A round trip to one node that is ten milliseconds longer.
-fn far() -> Option<Fault> {
+/// Returns a fault that lengthens the round trip to one node by ten milliseconds.
+fn distant_node() -> Option<Fault> {
     Some(Fault::Far { node: 0, lasts: 600 * SECOND, by: millis(5) })
 }
 
 #[test]
 fn s72_a_free_permit_takes_little_more_than_a_round_trip() {
-    for fault in [None, frozen()] {
+    for fault in [None, hanging_node()] {
         let usage = usage(10, 12, 10.0, fault.clone(), 4 * SECOND);
         eprintln!("{fault:?}: {usage:?}");
         assert!((0.5..0.65).contains(&usage.in_use), "{usage:?}");
@@ -114,12 +114,12 @@ fn saturated(permits: u32, processes: usize, fault: Option<Fault>, lasts: Durati
     usage
 }
 
-/// A distant node keeps the queues of some slots. Processes wait there only if there are no other
-/// slots, because a hand-off there takes two of its round trips.
+/// A distant node keeps the queues of some slots. Processes wait in such a queue only if the
+/// semaphore has no other slots, because a hand-off there takes two of the longer round trips.
 #[test]
 fn s72_a_saturated_semaphore_uses_most_permits_and_starves_no_process() {
     for (permits, processes) in [(4, 6), (4, 40), (10, 15), (10, 100), (100, 150)] {
-        for (fault, least) in [(None, 0.795), (frozen(), 0.785), (far(), 0.795)] {
+        for (fault, least) in [(None, 0.795), (hanging_node(), 0.785), (distant_node(), 0.795)] {
             let is_calm = fault.is_none();
             let usage = saturated(permits, processes, fault, SECOND);
             assert!(usage.in_use >= least && usage.rounds <= 2.5, "{usage:?}");
@@ -128,20 +128,20 @@ fn s72_a_saturated_semaphore_uses_most_permits_and_starves_no_process() {
     }
 }
 
-/// `tests/run.sh --all` runs it by its name; docs/BENCHMARKS.md has its figures.
+/// `tests/run.sh --all` runs this test by its name. docs/BENCHMARKS.md has the figures.
 #[test]
 #[ignore = "it takes minutes, so it is a stage of its own of tests/run.sh --all"]
 fn s72_large_saturated_semaphores_use_most_permits() {
     for (permits, processes) in [(100, 150), (100, 1_000), (1_024, 1_536), (1_024, 3_000)] {
-        for fault in [None, frozen(), far()] {
+        for fault in [None, hanging_node(), distant_node()] {
             let usage = saturated(permits, processes, fault, SECOND / 2);
             assert!(usage.in_use >= 0.785 && usage.rounds <= 2.5, "{usage:?}");
         }
     }
 }
 
-/// Runs schedules of tolerated faults. No slot may have two holders at a time, its tokens must
-/// grow, and no key may be left.
+/// Runs schedules of tolerated faults. No slot may have two holders at a time, the tokens of each
+/// slot must grow, and no key may be left.
 fn under_tolerated_faults(
     schedules: u64,
     broken: Option<Mutation>,
@@ -186,8 +186,8 @@ fn s73_permits_never_exceed_slots_under_tolerated_faults() {
     assert!(summary.grants > 1_000, "{summary:?}");
 }
 
-/// With less than a quorum, or with nodes that count permits instead of slots, a semaphore admits
-/// one more permit. Late and lost requests must be rolled back on each slot that was tried.
+/// Half of the nodes as a quorum, or a count of permits in place of slots, admits a permit too
+/// many. An incomplete rollback leaves a key on a slot that was tried.
 #[test]
 fn s73_broken_rules_show_in_semaphores() {
     for rule in
@@ -214,8 +214,8 @@ struct Writes {
     refused_valid: AtomicU64,
 }
 
-/// Runs processes that read the row of their permit's slot, and write it some time later, with a
-/// valid permit or not.
+/// Runs processes that read a row for their permit's slot and write the row some time later,
+/// whether or not the permit is still valid.
 fn writes(schedules: &Schedules, rows: Rows) -> Result<Arc<Writes>, Box<FailingCase<Schedule>>> {
     let writes = Arc::new(Writes::default());
     let noted = Arc::clone(&writes);
@@ -287,9 +287,9 @@ struct Passed {
     passes: u64,
 }
 
-/// Runs three to six processes that arrive repeatedly at a latch for half of them (rounded up), and
-/// wait for it. Returns the number of passes, or the number of arrivals at the first pass that was
-/// too early.
+/// Runs three to six processes that arrive repeatedly at a latch and wait until the latch opens.
+/// The count of the latch is half of the number of processes, rounded up. Returns the number of
+/// passes, or an error with the number of arrivals at the first pass that came too early.
 fn passes(cases: u32) -> Result<u64, usize> {
     let mut runner = TestRunner::new_with_rng(
         ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() },

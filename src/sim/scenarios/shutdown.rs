@@ -5,17 +5,18 @@ use crate::{clock::Clock, quorum::ShutdownReport, sim::Memory};
 
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Returns the two faults of a dead node, for longer than any run of this file.
-fn dead(node: usize) -> [Fault; 2] {
+/// Returns two faults that keep a node from answering for longer than any run of this file.
+fn hang_and_crash(node: usize) -> [Fault; 2] {
     let lasts = 300 * SECOND;
     [Fault::Hang { node, lasts }, Fault::Crash { node, lasts, memory: Memory::Kept }]
 }
 
-/// Returns two schedules in which these nodes die at a time: by a hang, and by a crash.
-fn without(nodes: &[usize], at: Duration, processes: usize) -> [Schedule; 2] {
+/// Returns two schedules in which these nodes stop answering at time `at`: by a hang in one
+/// schedule, and by a crash in the other.
+fn with_dead_nodes(nodes: &[usize], at: Duration, processes: usize) -> [Schedule; 2] {
     [0, 1].map(|way| {
         nodes.iter().fold(steady(5, processes), |schedule, node| {
-            let [hang, crash] = dead(*node);
+            let [hang, crash] = hang_and_crash(*node);
             schedule.with(at, if way == 0 { hang } else { crash })
         })
     })
@@ -42,7 +43,7 @@ fn nodes(shutdown: &ShutdownReport) -> Vec<&str> {
 
 #[test]
 fn s60_a_dead_minority_delays_a_shutdown_by_its_grace() {
-    for schedule in without(&[4], 2 * SECOND, 1) {
+    for schedule in with_dead_nodes(&[4], 2 * SECOND, 1) {
         assert_finished(&run(schedule, |process| async move {
             let quorum = quorum(&process);
             process.sleep(SECOND).await;
@@ -62,7 +63,7 @@ fn s60_a_dead_minority_delays_a_shutdown_by_its_grace() {
 
 #[test]
 fn s60_a_shutdown_without_grace_still_waits_for_a_quorum() {
-    for schedule in without(&[4], 2 * SECOND, 1) {
+    for schedule in with_dead_nodes(&[4], 2 * SECOND, 1) {
         assert_finished(&run(schedule, |process| async move {
             let quorum = quorum(&process);
             process.sleep(SECOND).await;
@@ -77,7 +78,7 @@ fn s60_a_shutdown_without_grace_still_waits_for_a_quorum() {
 
 #[test]
 fn s60_a_dead_node_without_pending_unlocks_does_not_delay_a_shutdown() {
-    for schedule in without(&[4], Duration::ZERO, 1) {
+    for schedule in with_dead_nodes(&[4], Duration::ZERO, 1) {
         assert_finished(&run(schedule, |process| async move {
             let quorum = quorum(&process);
             process.sleep(5 * SECOND).await;
@@ -91,14 +92,15 @@ fn s60_a_dead_node_without_pending_unlocks_does_not_delay_a_shutdown() {
 
 #[test]
 fn s60_an_undelivered_unlock_delays_a_shutdown_by_the_ttl_of_its_lease() {
-    for schedule in without(&[2, 3, 4], 2 * SECOND, 1) {
+    for schedule in with_dead_nodes(&[2, 3, 4], 2 * SECOND, 1) {
         assert_finished(&run(schedule, |process| async move {
             let quorum = quorum(&process);
             process.sleep(SECOND).await;
             let _guard = quorum.red_lock("r").lock().await.unwrap();
             process.sleep(3 * SECOND).await;
             let (took, shutdown) = shut_down(&process, &quorum).await;
-            // A ttl from the grant, which was three seconds ago, and a node timeout.
+            // The keys expire a ttl after the grant, which was three seconds ago. The shutdown may
+            // wait for a node timeout more.
             assert_within(took, TTL - 3 * SECOND, TTL - SECOND);
             assert_eq!(nodes(&shutdown), ["sim:2", "sim:3", "sim:4"]);
         }));
@@ -111,14 +113,15 @@ fn s60_a_shutdown_returns_soon_after_a_quorum_has_unlocked() {
         let crash = Fault::Crash { node, lasts: 5 * SECOND, memory: Memory::Kept };
         schedule.with(2 * SECOND, crash)
     };
-    let schedule = [2, 3].into_iter().fold(steady(5, 1), back).with(2 * SECOND, dead(4)[1].clone());
+    let schedule = [2, 3].into_iter().fold(steady(5, 1), back).with(2 * SECOND, hang_and_crash(4)[1].clone());
     assert_finished(&run(schedule, |process| async move {
         let quorum = quorum(&process);
         process.sleep(SECOND).await;
         let _guard = quorum.red_lock("r").lock().await.unwrap();
         process.sleep(SECOND + millis(500)).await;
         let (took, shutdown) = shut_down(&process, &quorum).await;
-        // The nodes return four and a half seconds later, and are dialled soon after that.
+        // The nodes come up four and a half seconds later, and the client connects again soon
+        // afterwards.
         assert_within(took, 4 * SECOND, 6 * SECOND);
         assert_eq!(nodes(&shutdown), ["sim:4"]);
     }));
@@ -126,14 +129,14 @@ fn s60_a_shutdown_returns_soon_after_a_quorum_has_unlocked() {
 
 #[test]
 fn s60_an_expired_lease_delays_a_shutdown_by_its_grace_alone() {
-    for schedule in without(&[2, 3, 4], 30 * SECOND, 1) {
+    for schedule in with_dead_nodes(&[2, 3, 4], 30 * SECOND, 1) {
         assert_finished(&run(schedule, |process| async move {
             let quorum = quorum(&process);
             process.sleep(SECOND).await;
             let guard = quorum.red_lock("r").lock().await.unwrap();
             process.lost(&guard).await;
-            // The keys end a ttl after the last request that reached the nodes. Later requests do not
-            // count.
+            // The keys expire a ttl after the last request that reached the nodes. Requests sent
+            // later do not delay the shutdown.
             process.sleep(3 * SECOND).await;
             let (took, shutdown) = shut_down(&process, &quorum).await;
             assert_within(took, GRACE, GRACE);
@@ -145,7 +148,8 @@ fn s60_an_expired_lease_delays_a_shutdown_by_its_grace_alone() {
 #[test]
 fn s60_a_rollback_without_a_quorum_counts_as_a_lease() {
     for (hung, least, most) in [(&[3, 4][..], GRACE, GRACE), (&[2, 3, 4], TTL, TTL + 2 * SECOND)] {
-        let hang = |schedule: Schedule, node: &usize| schedule.with(2 * SECOND, dead(*node)[0].clone());
+        let hang =
+            |schedule: Schedule, node: &usize| schedule.with(2 * SECOND, hang_and_crash(*node)[0].clone());
         assert_finished(&run(hung.iter().fold(steady(5, 2), hang), move |process| async move {
             let quorum = quorum(&process);
             process.sleep(SECOND).await;

@@ -4,23 +4,24 @@ use super::*;
 use crate::RestartGuard;
 use crate::error::Error;
 
-/// Runs three nodes. Process 0 holds its lease to the end, and around that end process 1 tries the
-/// lock all the time.
+/// Runs three nodes. Process 0 holds its lease until the validity ends. Around that time, process 1
+/// calls `try_lock` repeatedly.
 fn towards_the_end(schedule: Schedule) -> Report {
     run(schedule, |process| async move {
         if process.index() == 1 {
             return probe(&process, TTL - millis(200), micros(200)).await;
         }
         let quorum = quorum(&process);
-        // The connections exist by then, so that only the timing rule separates the two leases.
+        // The first lease begins when the connections exist, so that only the rule of the validity
+        // separates the two leases.
         process.sleep(millis(100)).await;
         let guard = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
         process.lost(&guard).await;
     })
 }
 
-/// The clock of process 0 is slow and the clocks of all nodes are fast, by `rate` millionths.
-fn at_odds(rate: i32) -> Schedule {
+/// Makes the clock of process 0 slow and the clocks of all nodes fast, each by `rate` millionths.
+fn with_opposite_rates(rate: i32) -> Schedule {
     let mut schedule = steady(3, 2);
     schedule.process_rates = vec![-rate];
     schedule.node_rates = vec![rate; 3];
@@ -44,7 +45,7 @@ fn s01_a_node_clock_that_steps_forward_may_break_exclusion_but_never_order() {
 fn s01_a_step_within_the_margin_breaks_nothing_at_maximal_drift() {
     let stepped = |by| {
         let step = |schedule: Schedule, node| schedule.with(SECOND, Fault::Step { node, by });
-        towards_the_end((0..3).fold(at_odds(5_000), step))
+        towards_the_end((0..3).fold(with_opposite_rates(5_000), step))
     };
     assert_keeps(&stepped(2), &Promises::ALL);
     assert!(breaks(&stepped(20), Promise::Exclusion));
@@ -70,17 +71,17 @@ fn s02_a_backward_step_blocks_for_at_most_the_step_and_a_ttl() {
 #[test]
 fn s03_leases_overlap_only_above_half_the_drift_on_each_side() {
     for rate in [0, 2_500, 5_000] {
-        assert_keeps(&towards_the_end(at_odds(rate)), &Promises::ALL);
+        assert_keeps(&towards_the_end(with_opposite_rates(rate)), &Promises::ALL);
     }
     for rate in [6_000, 10_000, 20_000] {
-        let report = towards_the_end(at_odds(rate));
+        let report = towards_the_end(with_opposite_rates(rate));
         assert!(breaks(&report, Promise::Exclusion), "{rate}: the checker sees nothing");
         assert_keeps_the_rest(&report);
     }
 }
 
-/// Process 0 reads, is stopped by a fault for two ttls, checks its lease and writes. Process 1
-/// locks in between.
+/// Process 0 reads, is stopped by a fault for two ttls, checks its lease, and writes. Process 1
+/// locks during the stop.
 fn stopped_holder(fault: Fault, is_fenced: bool) -> Report {
     run(steady(3, 2).with(millis(500), fault), move |process| async move {
         let (quorum, store) = (quorum(&process), process.store("r"));
@@ -107,8 +108,8 @@ fn s04_a_paused_holder_sees_its_loss_and_its_write_is_refused() {
     let fenced = stopped_holder(pause.clone(), true);
     assert_keeps(&fenced, &Promises::ALL);
     assert_eq!((validity_checks(&fenced, 0), writes(&fenced, 0)), (vec![true, false], vec![false]));
-    // A process that ignores the result of its check and writes without a token overwrites the
-    // update of the other process.
+    // If process 0 ignores its check and writes without a token, the write overwrites the update of
+    // process 1.
     let unfenced = stopped_holder(pause, false);
     assert!(breaks(&unfenced, Promise::Register));
     assert_keeps(&unfenced, &Promises::ALL.without(Promise::Register));
@@ -156,7 +157,8 @@ fn s06_a_client_paused_after_its_votes_gets_no_lease_and_rolls_back() {
     assert!(unchecked.iter().any(|report| breaks(report, Promise::Honesty)));
 }
 
-/// Two of three nodes take longer than the validity to vote. Afterwards process 1 tries once.
+/// Two of three nodes take longer to vote than the validity lasts. Afterwards process 1 calls
+/// `try_lock` once.
 fn slow_votes() -> Report {
     let slow = |schedule: Schedule, node| {
         let by = VALIDITY + millis(2);
@@ -180,7 +182,8 @@ fn s07_votes_after_the_validity_are_no_lease_and_are_rolled_back() {
     assert_eq!((granted(&report, 0).len(), granted(&report, 1).len()), (0, 1));
 }
 
-/// Process 0 checks its lease just before the end, and its write arrives two seconds later.
+/// Process 0 checks its lease just before the validity ends. The write that follows arrives two
+/// seconds later.
 fn late_write(is_fenced: bool) -> Report {
     run(steady(3, 2), move |process| async move {
         let (quorum, store) = (quorum(&process), process.store("r"));
@@ -209,7 +212,8 @@ fn s08_only_the_token_protects_a_write_that_arrives_late() {
     assert!(breaks(&late_write(false), Promise::Register));
 }
 
-/// Process 0 reads, is late, and writes, after process 1 has read and before it writes.
+/// Process 0 reads, and is then so late that its write arrives between the read and the write of
+/// process 1.
 fn late_write_between(claims: bool) -> Report {
     run(steady(3, 2), move |process| async move {
         let (quorum, store) = (quorum(&process), process.store("r"));
@@ -227,7 +231,7 @@ fn s09_a_read_must_claim_the_store() {
     let claimed = late_write_between(true);
     assert_keeps(&claimed, &Promises::ALL);
     assert_eq!((writes(&claimed, 0), writes(&claimed, 1)), (vec![false], vec![true]));
-    // If only writes claim the register, it accepts both writes, and the first update is lost.
+    // If reads claim nothing, the register accepts both writes, and the first update is lost.
     let unclaimed = late_write_between(false);
     assert_eq!((writes(&unclaimed, 0), writes(&unclaimed, 1)), (vec![true], vec![true]));
     assert!(breaks(&unclaimed, Promise::Register));

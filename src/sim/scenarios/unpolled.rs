@@ -4,9 +4,10 @@ use futures::poll;
 
 use super::*;
 
-/// Process 0 polls a future once, keeps it for ten seconds, and then awaits it. Meanwhile, from 100
-/// ms on, another task of process 0 and process 1 lock the resource. Process 0 locks to read if
-/// `is_shared`. Process 2 holds the resource until `held_until`.
+/// Process 0 polls the future of a lock call once, keeps the future for ten seconds without polls,
+/// and then awaits it. From 100 ms on, a second task of process 0 and also process 1 lock the
+/// resource. Process 2 holds the resource until `held_until`. The locks of process 0 are shared if
+/// `is_shared` is true.
 fn with_a_kept_future(is_shared: bool, begin: Duration, held_until: Duration) -> Report {
     run(steady(5, 3), move |process| async move {
         let quorum = quorum(&process);
@@ -46,8 +47,8 @@ fn with_a_kept_future(is_shared: bool, begin: Duration, held_until: Duration) ->
 
 #[test]
 fn s62_an_unpolled_future_blocks_neither_its_client_nor_other_clients() {
-    // The future is kept before its attempt begins; during the attempt; and while another process
-    // holds the resource.
+    // The three cases: the polls stop before the attempt begins, during the attempt, and while
+    // process 2 holds the resource.
     let times = [(0, 0), (1_000, 0), (1_000, 3_000)];
     let each = [false, true].into_iter().flat_map(|is_shared| times.map(|times| (is_shared, times)));
     for (is_shared, (begin, held_until)) in each {
@@ -89,6 +90,7 @@ fn s62_an_unpolled_attempt_is_rolled_back_after_an_attempt_timeout() {
     });
     assert_keeps(&report, &Promises::ALL);
     let other = granted(&report, 1)[0];
-    // An attempt timeout, and up to a hand-over until the next attempt.
+    // The bounds: an attempt timeout until the rollback, and up to a hand-over until the next
+    // attempt of the waiter.
     assert!(other > SECOND && other <= 2 * SECOND + millis(150), "{other:?}");
 }

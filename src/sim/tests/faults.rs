@@ -1,14 +1,15 @@
-//! Edge cases of faults: without duration, without an end, and several at once.
+//! Edge cases of faults: faults without duration, faults without an end, and several faults at
+//! once.
 
 use super::*;
 use crate::{LockOptions, RestartGuard, clock::Clock, quorum::Quorum};
 
-const NEVER: Duration = Duration::MAX;
+const FOREVER: Duration = Duration::MAX;
 
 #[test]
 fn a_fault_without_duration_has_no_effect() {
     let (process, node, lasts, by) = (0, 0, Duration::ZERO, SECOND);
-    let nothing = [
+    let without_duration = [
         Fault::Pause { process, lasts },
         Fault::Freeze { process, lasts },
         Fault::Hang { node, lasts },
@@ -16,11 +17,11 @@ fn a_fault_without_duration_has_no_effect() {
         Fault::Far { node, lasts, by },
         Fault::Partition { process, node, way: PartitionDirection::Both, lasts },
     ];
-    let calm = Simulation::new(Schedule::without_faults(1, 1, 1)).run(contend);
-    for fault in nothing {
+    let without_faults = Simulation::new(Schedule::without_faults(1, 1, 1)).run(contend);
+    for fault in without_duration {
         let report =
             Simulation::new(Schedule::without_faults(1, 1, 1).with(millis(5), fault.clone())).run(contend);
-        assert_eq!((&report.end, report.trace), (&End::Done, calm.trace), "{fault}");
+        assert_eq!((&report.end, report.trace), (&End::Done, without_faults.trace), "{fault}");
     }
 }
 
@@ -34,15 +35,18 @@ fn a_crash_without_duration_restarts_the_node() {
             let _held =
                 quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
             process.sleep(SECOND).await;
-            assert!(quorum.red_lock("r").try_lock().await.unwrap().is_some(), "the node has forgotten");
+            assert!(
+                quorum.red_lock("r").try_lock().await.unwrap().is_some(),
+                "the node still has its data after the crash"
+            );
         },
     );
     assert_eq!(report.end, End::Done);
 }
 
 #[test]
-fn a_partition_without_an_end_is_never_mended() {
-    let cut = Fault::Partition { process: 0, node: 0, way: PartitionDirection::Both, lasts: NEVER };
+fn a_partition_without_an_end_lasts_until_the_end_of_the_run() {
+    let cut = Fault::Partition { process: 0, node: 0, way: PartitionDirection::Both, lasts: FOREVER };
     let schedule = Schedule::without_faults(1, 1, 1).with(millis(1), cut);
     assert_eq!(schedule.to_string().parse::<Schedule>().unwrap(), schedule);
     let report = Simulation::new(schedule).run(|process| async move {
@@ -55,14 +59,14 @@ fn a_partition_without_an_end_is_never_mended() {
 }
 
 #[test]
-fn no_fault_without_an_end_keeps_a_run_from_ending() {
-    let (process, node, lasts) = (0, 0, NEVER);
+fn a_run_ends_despite_a_fault_without_an_end() {
+    let (process, node, lasts) = (0, 0, FOREVER);
     let endless = [
         Fault::Pause { process, lasts },
         Fault::Freeze { process, lasts },
         Fault::Crash { node, lasts, memory: Memory::Kept },
         Fault::Hang { node, lasts },
-        Fault::Slow { node, lasts: SECOND, by: NEVER },
+        Fault::Slow { node, lasts: SECOND, by: FOREVER },
         Fault::Far { node, lasts, by: SECOND },
         Fault::Partition { process, node, way: PartitionDirection::Requests, lasts },
     ];
@@ -75,8 +79,8 @@ fn no_fault_without_an_end_keeps_a_run_from_ending() {
 }
 
 #[test]
-fn a_message_that_is_delayed_for_ever_keeps_no_run_from_ending() {
-    for verdict in [Verdict::Delay(NEVER), Verdict::Overtaken(NEVER), Verdict::Duplicate(NEVER)] {
+fn a_run_ends_despite_a_message_that_is_delayed_forever() {
+    for verdict in [Verdict::Delay(FOREVER), Verdict::Overtaken(FOREVER), Verdict::Duplicate(FOREVER)] {
         for direction in [Direction::Request, Direction::Reply] {
             let schedule = Schedule::without_faults(1, 3, 2).with_message(1, 1, direction, 1, verdict);
             let report = Simulation::new(schedule).run(contend);
@@ -97,14 +101,14 @@ fn attempt_under(schedule: Schedule) -> Duration {
 }
 
 #[test]
-fn a_node_stays_slow_until_the_last_of_several_faults_is_over() {
+fn a_node_is_slow_until_the_end_of_the_last_of_several_faults() {
     let slow = |lasts, by| Fault::Slow { node: 0, lasts, by };
     let (long, short) = (slow(10 * SECOND, millis(200)), slow(SECOND / 2, millis(100)));
-    let one = Schedule::without_faults(1, 1, 1).with(Duration::ZERO, long.clone());
-    let both_for_a_while = one.clone().with(Duration::ZERO, short.clone());
-    assert_eq!(attempt_under(both_for_a_while), attempt_under(one.clone()));
-    let both = one.clone().with(SECOND / 2, slow(10 * SECOND, millis(100)));
-    assert!(attempt_under(both) >= attempt_under(one) + millis(100));
+    let single = Schedule::without_faults(1, 1, 1).with(Duration::ZERO, long.clone());
+    let second_ends_early = single.clone().with(Duration::ZERO, short.clone());
+    assert_eq!(attempt_under(second_ends_early), attempt_under(single.clone()));
+    let both = single.clone().with(SECOND / 2, slow(10 * SECOND, millis(100)));
+    assert!(attempt_under(both) >= attempt_under(single) + millis(100));
 }
 
 #[test]
@@ -113,7 +117,7 @@ fn a_hanging_node_does_not_execute_its_slow_backlog() {
         .with(Duration::ZERO, Fault::Slow { node: 0, lasts: 2 * SECOND, by: millis(300) })
         .with(SECOND + millis(200), Fault::Hang { node: 0, lasts: millis(500) });
     let took = attempt_under(schedule);
-    assert!(took >= millis(1000), "it hung until 700 ms and takes 300 ms from there: {took:?}");
+    assert!(took >= millis(1000), "the node hangs until 700 ms, and then takes 300 ms: {took:?}");
 }
 
 #[test]
@@ -124,12 +128,12 @@ fn a_node_executes_its_backlog_when_a_slow_fault_ends() {
     };
     let (short, long) = (SECOND + millis(100), 10 * SECOND);
     let took = attempt_under(slow(short));
-    assert!((millis(100)..millis(150)).contains(&took), "it was slow for 100 ms: {took:?}");
+    assert!((millis(100)..millis(150)).contains(&took), "the node is slow for the first 100 ms: {took:?}");
     assert!(attempt_under(slow(long)) >= millis(300));
 }
 
 #[test]
-fn a_node_that_is_down_refuses_the_connections_of_its_backlog() {
+fn a_crash_refuses_the_connections_in_the_backlog_of_a_slow_node() {
     let schedule = Schedule::without_faults(1, 1, 1)
         .with(Duration::ZERO, Fault::Slow { node: 0, lasts: 10 * SECOND, by: millis(300) })
         .with(SECOND + millis(200), Fault::Crash { node: 0, lasts: SECOND, memory: Memory::Kept });
@@ -139,13 +143,13 @@ fn a_node_that_is_down_refuses_the_connections_of_its_backlog() {
         let failed = process.quorum().unwrap().red_lock("r").try_lock().await;
         assert!(failed.is_err(), "the node is down");
         let took = process.clock().now().since_origin() - began;
-        assert!(took < millis(300), "refused when the node went down, not answered later: {took:?}");
+        assert!(took < millis(300), "the connection was not refused at the crash: {took:?}");
     });
     assert_eq!(report.end, End::Done);
 }
 
 #[test]
-fn a_clock_stands_still_only_while_a_freeze_lasts() {
+fn a_clock_stops_for_a_freeze_and_not_for_a_pause() {
     let schedule = Schedule::without_faults(1, 1, 1)
         .with(SECOND, Fault::Freeze { process: 0, lasts: SECOND })
         .with(SECOND + SECOND / 2, Fault::Pause { process: 0, lasts: 10 * SECOND });
@@ -153,7 +157,7 @@ fn a_clock_stands_still_only_while_a_freeze_lasts() {
         let began = process.clock().now().since_origin();
         process.sleep(SECOND + millis(1)).await;
         let counted = process.clock().now().since_origin() - began;
-        assert_eq!(counted, 10 * SECOND + SECOND / 2, "all but the second for which it was frozen");
+        assert_eq!(counted, 10 * SECOND + SECOND / 2, "the clock does not count the second of the freeze");
     });
     assert_eq!(report.end, End::Done);
 }

@@ -1,17 +1,17 @@
-//! Stores: the arrival of accesses, and its dependencies.
+//! Stores: the time at which an access arrives, and its independence of clients.
 
 use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::mutex;
 
-/// Returns the time of the first access of a store.
+/// Returns the time of the first write to a store.
 fn written_at(report: &Report) -> Option<Duration> {
     let mut entries = report.history.entries().iter();
     entries.find(|entry| matches!(entry.event, Event::Written { .. })).map(|entry| entry.at)
 }
 
-/// Writes at the start.
+/// Writes to a store at the start of the run.
 async fn write(process: Process) {
     process.store("s").write_unfenced(1).await;
 }
@@ -19,13 +19,13 @@ async fn write(process: Process) {
 #[test]
 fn an_access_arrives_even_if_its_process_stops() {
     let (process, lasts) = (0, SECOND);
-    let calm = written_at(&Simulation::new(Schedule::without_faults(1, 1, 1)).run(write));
-    assert!(calm.is_some());
+    let without_fault = written_at(&Simulation::new(Schedule::without_faults(1, 1, 1)).run(write));
+    assert!(without_fault.is_some());
     for fault in [Fault::Pause { process, lasts }, Fault::Freeze { process, lasts }, Fault::Kill { process }]
     {
         let at = Duration::from_micros(50);
         let report = Simulation::new(Schedule::without_faults(1, 1, 1).with(at, fault.clone())).run(write);
-        assert_eq!((&report.end, written_at(&report)), (&End::Done, calm), "{fault}");
+        assert_eq!((&report.end, written_at(&report)), (&End::Done, without_fault), "{fault}");
     }
 }
 
@@ -37,22 +37,22 @@ fn the_duration_of_an_access_follows_from_the_seed() {
 }
 
 #[test]
-fn an_access_changes_no_client_of_a_quorum() {
+fn an_access_to_a_store_does_not_change_the_run_of_a_client() {
     let run = |accesses: bool| {
-        let owners = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&owners);
+        let lease_ids = Arc::new(Mutex::new(Vec::new()));
+        let recorded = Arc::clone(&lease_ids);
         let report = Simulation::new(Schedule::without_faults(1, 1, 1)).run(move |process| {
-            let seen = Arc::clone(&seen);
+            let recorded = Arc::clone(&recorded);
             async move {
                 if accesses {
                     write(process.clone()).await;
                 }
                 let guard = process.quorum().unwrap().red_lock("r").lock().await.unwrap();
-                mutex::lock(&seen).push(guard.active_lease().terms.owner.clone());
+                mutex::lock(&recorded).push(guard.active_lease().terms.lease_id.clone());
             }
         });
         assert_eq!(report.end, End::Done);
-        mutex::lock(&owners).clone()
+        mutex::lock(&lease_ids).clone()
     };
     assert_eq!(run(true), run(false));
 }

@@ -59,8 +59,8 @@ mod tests {
     fn ticks_are_round_and_within_the_axis() {
         let axis = Axis::new(50.0, 1000.0, Duration::from_millis(730));
         let ticks = axis.ticks();
-        let written: Vec<_> = ticks.iter().map(|(_, text)| text.as_str()).collect();
-        assert_eq!(written, ["0 ms", "100 ms", "200 ms", "300 ms", "400 ms", "500 ms", "600 ms", "700 ms"]);
+        let labels: Vec<_> = ticks.iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(labels, ["0 ms", "100 ms", "200 ms", "300 ms", "400 ms", "500 ms", "600 ms", "700 ms"]);
         assert!(ticks.iter().all(|(x, _)| (50.0..=1050.0).contains(x)));
         assert_eq!(Axis::new(0.0, 200.0, Duration::from_secs(30)).ticks().last().unwrap().1, "20 s");
     }

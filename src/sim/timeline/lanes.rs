@@ -1,4 +1,4 @@
-//! The lanes of a timeline: the rows of one process, node or other subject.
+//! The lanes of a timeline. A lane has the rows of one process, node or path, or of the violations.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,8 @@ pub(super) fn palette<'a>(timeline: &'a Timeline<'_>) -> Palette<'a> {
     palette
 }
 
-/// Returns the lanes from top to bottom: violations by number, processes, and things with faults.
+/// Returns the lanes from top to bottom: the violations with their numbers, the processes, and the
+/// nodes, processes and paths with faults.
 pub(super) fn lanes(timeline: &Timeline<'_>, palette: &Palette<'_>, axis: &Axis) -> Vec<Lane> {
     let violations = (!timeline.violations.is_empty()).then(|| violations(timeline, axis));
     let processes = timeline.processes.iter().map(|process| {

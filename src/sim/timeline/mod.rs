@@ -19,10 +19,9 @@ use super::history::{Event, History, HistoryIndex, Violation, Violations};
 
 /// A [`History`] with its faults and violations, as text or as a picture.
 ///
-/// The text has one line for each relevant event, in the order of time, and below them a row of
-/// bars for each resource and process. [`to_svg`](Self::to_svg) draws the same content. Correct
-/// checks of validity are left out of both.
-///
+/// The text has one line for each relevant event, in the order of time. Below these lines, the text
+/// has a row of bars for each resource and process. [`to_svg`](Self::to_svg) draws the same
+/// content. Both leave out correct checks of validity.
 ///
 /// ```
 /// use std::time::Duration;
@@ -52,8 +51,8 @@ impl<'h> Timeline<'h> {
     #[must_use]
     pub fn new(history: &'h History) -> Self {
         let entries = history.entries();
-        // A residual key is not an act of the process in its entry.
-        let acting = entries.iter().filter(|entry| !matches!(entry.event, Event::Left { .. }));
+        // The entry of a residual key names a process that may not have acted any more.
+        let acting = entries.iter().filter(|entry| !matches!(entry.event, Event::Residue { .. }));
         Self {
             index: HistoryIndex::of(history),
             faults: Vec::new(),
@@ -92,8 +91,8 @@ impl<'h> Timeline<'h> {
     /// Draws a picture: a lane for each process and for each thing with faults, over an axis of
     /// time.
     ///
-    /// A bar is light during an attempt and solid while its lease is held; the bar of a group has a
-    /// stripe for each resource. Hovering over a bar shows its full text.
+    /// A bar is light during an attempt and solid while the lease is held. The bar of a lock of
+    /// several resources has a stripe for each resource. Hovering over a bar shows its full text.
     #[must_use]
     pub fn to_svg(&self) -> String {
         svg::draw(self)

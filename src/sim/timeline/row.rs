@@ -1,6 +1,6 @@
 //! Rows of bars and labels that do not overlap.
 
-/// The width of a character in the size of labels.
+/// The width of a character of a label, in pixels.
 pub(super) const CHARACTER: f64 = 6.4;
 
 /// The gap between labels.
@@ -13,7 +13,7 @@ pub(super) struct Bar {
     pub(super) until: f64,
     /// The position from which the bar is solid.
     pub(super) solid: Option<f64>,
-    /// The colours of its stripes.
+    /// The colours of the stripes.
     pub(super) colours: Vec<&'static str>,
     pub(super) label: BarLabel,
     /// The full text, shown on hovering.
@@ -34,9 +34,10 @@ impl Bar {
 /// The label below a bar.
 #[derive(Clone, Debug)]
 pub(super) enum BarLabel {
-    /// A number whose last digits distinguish it.
+    /// A number. If space is short, only its last digits are shown, because these differ from bar
+    /// to bar.
     Number(String),
-    /// Text.
+    /// Text. If space is short, only its beginning is shown.
     Words(String),
 }
 
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_that_overlap_go_into_rows_of_their_own() {
+    fn overlapping_bars_are_put_into_different_rows() {
         let rows = TimelineRow::pack(vec![
             bar(5.0, 9.0, "c"),
             bar(0.0, 4.0, "a"),
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_cut_at_their_end() {
+    fn long_words_are_cut_at_their_end() {
         let words = BarLabel::Words("partitioned from c1".to_owned());
         assert_eq!(words.fit(CHARACTER * 8.5).as_deref(), Some("partiti…"));
         assert_eq!(words.fit(CHARACTER * 3.0), None);

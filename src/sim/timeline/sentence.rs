@@ -8,7 +8,7 @@ use crate::{
 /// Returns the text of an event; `None` for checks of validity and for the start of verifications.
 pub(super) fn of(event: &Event, record: Option<&AttemptRecord<'_>>) -> Option<String> {
     Some(match event {
-        Event::Looked { .. } | Event::Verifying { .. } => return None,
+        Event::Checked { .. } | Event::Verifying { .. } => return None,
         Event::Read { register, token, value: Some(value) } => {
             format!("register {register:?}: {value} read {}", under(*token))
         }
@@ -46,7 +46,7 @@ fn of_attempt(event: &Event) -> Option<String> {
         Event::Reentered { token, .. } => format!("entered again, token {token}"),
         Event::Downgraded { from, .. } => format!("downgraded from {from}"),
         Event::Proven { .. } => "proven".to_owned(),
-        Event::Left { node, .. } => format!("key left on node {node}"),
+        Event::Residue { node, .. } => format!("key left on node {node}"),
         _ => return None,
     })
 }

@@ -191,7 +191,7 @@ fn text(x: f64, y: f64, written: impl Into<String>) -> Text {
     Text::new(written).set("x", tenths(x)).set("y", tenths(y))
 }
 
-/// Rounds to tenths of a pixel, which no picture resolves.
+/// Rounds to tenths of a pixel. A finer position would not be visible.
 fn tenths(pixels: f64) -> f64 {
     (pixels * 10.0).round() / 10.0
 }

@@ -1,4 +1,4 @@
-//! A timeline of three processes under faults, as text and as a picture.
+//! Timelines of histories, as text and as a picture.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Returns a history of leases of processes 0 to 2 in turn. Each attempt takes 3 ms and each lease
-/// `held` ms; every fifth lease ends without an unlock.
+/// Returns a history of consecutive leases of the processes 0, 1 and 2 in turn. Each attempt takes
+/// 3 ms, and each lease lasts for `held` ms. Every fifth lease ends without an unlock.
 fn history(leases: u64, held: u64) -> History {
     let mut history = History::new();
     for number in 0..leases {
@@ -78,7 +78,7 @@ violations |                                                                    
 }
 
 #[test]
-fn an_empty_timeline_is_an_empty_text_and_a_picture_all_the_same() {
+fn an_empty_timeline_has_an_empty_text_and_a_picture() {
     let history = History::new();
     assert_eq!(Timeline::new(&history).to_string(), "");
     assert!(Timeline::new(&history).to_svg().starts_with("<svg"));
@@ -93,8 +93,9 @@ fn a_fault_without_end_reaches_to_the_end_of_the_history() {
     assert!(timeline.to_svg().contains("crashed"));
 }
 
-/// Returns all text of a picture with its position, and asserts that elements are closed in order.
-fn written(picture: &str) -> Vec<(f64, String, String)> {
+/// Returns all texts of a picture with their positions, and checks that its elements are properly
+/// nested.
+fn texts_of(picture: &str) -> Vec<(f64, String, String)> {
     let (mut open, mut at, mut texts) = (Vec::new(), None, Vec::new());
     for event in ::svg::read(picture).unwrap() {
         match event {
@@ -125,26 +126,26 @@ fn the_picture_is_well_formed_and_has_all_lanes_and_tokens() {
         .with_fault(ms(5), ms(15), "node <1>", "stepped & stopped")
         .with_violations(&violations)
         .to_svg();
-    let texts: Vec<_> = written(&picture).into_iter().map(|(_, _, text)| text).collect();
+    let texts: Vec<_> = texts_of(&picture).into_iter().map(|(_, _, text)| text).collect();
     for text in ["c0", "c1", "c2", "violations", "node &lt;1&gt;", "stepped &amp; stopped", "a&lt;b"] {
-        assert!(texts.iter().any(|written| written == text), "{text} is missing of {texts:?}");
+        assert!(texts.iter().any(|actual| actual == text), "{text} is missing in {texts:?}");
     }
     for token in ["1700000000000000", "1700000000000007", "1700000000000008"] {
-        let is_end = |written: &str| written.starts_with('…') && token.ends_with(&written[3..]);
-        assert!(texts.iter().any(|written| written == token || is_end(written)));
+        let is_end = |actual: &str| actual.starts_with('…') && token.ends_with(&actual[3..]);
+        assert!(texts.iter().any(|actual| actual == token || is_end(actual)));
     }
     assert!(texts.iter().any(|text| text.starts_with("1. two leases on \"a&lt;b\" overlap")));
 }
 
 #[test]
-fn labels_do_not_overlap_and_few_are_left_out() {
+fn labels_do_not_overlap_and_none_of_a_lease_is_left_out() {
     for (leases, held) in [(20, 40), (60, 40), (60, 3)] {
         let history = history(leases, held);
         let mut lines: BTreeMap<String, Vec<(f64, usize)>> = BTreeMap::new();
-        let texts = written(&Timeline::new(&history).to_svg());
+        let texts = texts_of(&Timeline::new(&history).to_svg());
         let is_token = |text: &str| text.starts_with(['…', '1']) && !text.contains("ms");
         let tokens = texts.iter().filter(|(_, _, text)| is_token(text));
-        assert!(tokens.count() as u64 >= leases, "of {leases} leases of {held} ms");
+        assert!(tokens.count() as u64 >= leases, "labels are missing for {leases} leases of {held} ms");
         for (x, y, text) in texts.into_iter().filter(|(_, _, text)| !text.ends_with('s')) {
             lines.entry(y).or_default().push((x, text.replace("&lt;", "<").chars().count()));
         }

@@ -48,7 +48,7 @@ struct Dial {
 struct SimConnection {
     world: World,
     number: usize,
-    /// Whether a load of the script was requested and not yet reported.
+    /// Whether the client requested a load of the script that this connection has not reported yet.
     is_loaded: bool,
 }
 
@@ -79,7 +79,7 @@ impl SimConnection {
         }
         let stale = connection.waker.replace(waker);
         drop(state);
-        // Outside of the mutex: a waker may run any code.
+        // The old waker is dropped outside of the mutex, because a waker may run any code.
         drop(stale);
         Poll::Pending
     }
@@ -133,7 +133,7 @@ impl Connection for SimConnection {
 impl Drop for SimConnection {
     fn drop(&mut self) {
         let waker = self.world.lock().close(self.number);
-        // Outside of the mutex, as in `poll_inbox`.
+        // The waker is dropped outside of the mutex, as in `poll_inbox`.
         drop(waker);
     }
 }

@@ -26,9 +26,10 @@ pub(crate) enum WorldEvent {
     Begin(usize),
     /// The end of a fault.
     End(usize),
-    /// A snapshot of a node's state, for the later crash of this index that restores it.
+    /// A snapshot of a node's state. The crash with this index restores the snapshot later.
     Snapshot(usize),
-    /// The possible end of a lease's validity, by the clock of its process.
+    /// The expected end of a lease's validity by the clock of its process. A renewal may have moved
+    /// the end.
     Validity(u64),
     /// The check for residue after all programs have ended.
     Settle,

@@ -84,7 +84,8 @@ impl WorldState {
             Fault::Crash { node, .. } => self.with_server(node, Server::come_up),
             Fault::Hang { node, .. } => {
                 let Some(server) = self.servers.get_mut(node) else { return };
-                // The backlog arrives as if it were sent now, because the node may still be slow.
+                // Each message of the backlog is handled like a message that arrives now, because
+                // the node may still be slow.
                 server.thaw().into_iter().for_each(|delivery| self.arrive_at_node(delivery, now));
             }
             Fault::Slow { node, by, .. } => {
@@ -93,7 +94,8 @@ impl WorldState {
                 // Only messages that are executed during the fault take longer.
                 unprocessed.into_iter().for_each(|delivery| self.arrive_at_node(delivery, now));
             }
-            // The network keeps the ends of partitions, and asks the schedule for distances.
+            // No work is left for partitions, whose ends the network has stored, or for distant
+            // nodes, which the network looks up in the schedule.
             _ => {}
         }
     }
@@ -110,7 +112,7 @@ impl WorldState {
 }
 
 impl Schedule {
-    /// Returns the time by which messages to and from a node take longer at present.
+    /// Returns the additional time of a message to or from a node at present.
     pub(super) fn distance(&self, node: usize, now: u64) -> u64 {
         let faults =
             self.faults.iter().filter(|timed| micros(timed.at) <= now && now < micros(timed.until()));

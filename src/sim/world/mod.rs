@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  tasks of process 0 ─┐  (real lock code)          ┌─ node 0  the pure node function, a clock,
-//!  tasks of process 1 ─┼── connections ── queue of ─┼─ node 1  an epoch
+//!  tasks of process 1 ─┼── connections ── queue of ─┼─ node 1  an incarnation
 //!  tasks of process 2 ─┘                  events    └─ node 2
 //! ```
 //!
-//! Everything that takes time is an event in one queue, ordered by time and, at one time, by
-//! creation. One tokio millisecond is one simulated microsecond. Between two events, tasks run
-//! until all of them are pending.
+//! Everything that takes time is an event in one queue. The events are in the order of their times,
+//! and events of the same time are in the order of their creation. Between two events, tasks run
+//! until all tasks are pending. One millisecond of tokio is one microsecond of simulated time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -89,7 +89,7 @@ pub(crate) struct WorldState {
     /// The lease ids of attempts that sent a lock without a queue entry to any node.
     rounds: BTreeSet<LeaseId>,
     messages: u64,
-    /// The first node whose stored data contradicted itself.
+    /// The first node whose stored data was found to contradict itself.
     inconsistent: Option<usize>,
     end: Option<End>,
 }
@@ -97,7 +97,7 @@ pub(crate) struct WorldState {
 /// The limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The number of events and task polls, together.
+    /// The largest number of events and task polls together.
     pub(crate) budget: u64,
 }
 

@@ -40,8 +40,8 @@ pub(crate) struct Connection {
     pub(super) process: usize,
     pub(super) node: usize,
     pub(super) parameters: QuorumParameters,
-    /// The incarnation of the server that accepted it.
-    epoch: Option<u64>,
+    /// The incarnation of the server that accepted the connection.
+    incarnation: Option<u64>,
     /// The messages that the process has not read yet.
     pub(super) inbox: VecDeque<Inbound>,
     pub(super) waker: Option<Waker>,
@@ -86,11 +86,13 @@ impl Network {
         &'a self,
         connections: &'a [Connection],
         node: usize,
-        epoch: u64,
+        incarnation: u64,
         topic: &'a Resource,
     ) -> impl Iterator<Item = usize> + 'a {
         self.subscribers.of(node, topic).filter(move |number| {
-            connections.get(*number).is_some_and(|connection| connection.is_subscribed(node, epoch, topic))
+            connections
+                .get(*number)
+                .is_some_and(|connection| connection.is_subscribed(node, incarnation, topic))
         })
     }
 }
@@ -103,7 +105,7 @@ impl WorldState {
             process,
             node,
             parameters: parameters.clone(),
-            epoch: None,
+            incarnation: None,
             inbox: VecDeque::new(),
             waker: None,
             is_closed_by_client: false,
@@ -174,11 +176,12 @@ impl WorldState {
         self.at(at, WorldEvent::Arrive(delivery));
     }
 
-    /// Breaks a connection: for the node at once, for the process when the close arrives.
+    /// Breaks a connection: at once for the node, and for the process when the close arrives there.
     fn reset(&mut self, number: usize, at: u64) {
         if let Some(connection) = self.connections.get_mut(number) {
-            // No incarnation of a server has this number.
-            connection.epoch = Some(u64::MAX);
+            // The largest number is the number of no incarnation, so the node ignores all later
+            // messages of the connection.
+            connection.incarnation = Some(u64::MAX);
             connection.subscriptions.clear();
         }
         self.deliver(at, Delivery { connection: number, payload: Payload::Inbound(Inbound::Closed) });
@@ -187,7 +190,7 @@ impl WorldState {
     /// Breaks every connection of a node.
     pub(super) fn break_connections(&mut self, node: usize) {
         let of_node = self.connections.iter().enumerate().filter(|(_, connection)| {
-            connection.node == node && connection.epoch.is_some() && !connection.is_closed_by_client
+            connection.node == node && connection.incarnation.is_some() && !connection.is_closed_by_client
         });
         let broken: Vec<usize> = of_node.map(|(number, _)| number).collect();
         for number in broken {
@@ -229,8 +232,8 @@ impl WorldState {
         }
     }
 
-    /// Handles a message to a node that is down: the machine refuses a new connection, and any
-    /// other message is dropped.
+    /// Handles a message to a node that is down. The machine refuses a new connection, and drops
+    /// every other message.
     pub(super) fn refuse(&mut self, delivery: &Delivery) {
         if matches!(delivery.payload, Payload::Outbound(Outbound::Hello)) {
             let refused = Inbound::Refused(NodeError::Unreachable("connection refused".into()));
@@ -238,8 +241,8 @@ impl WorldState {
         }
     }
 
-    /// Removes the messages that a node has not executed yet from the queue of events, and returns
-    /// them in order.
+    /// Removes the messages that have arrived at a node, but are not executed yet, from the queue
+    /// of events. Returns the messages in order.
     pub(super) fn withdraw(&mut self, node: usize) -> Vec<Delivery> {
         let is_of_node = |delivery: &Delivery| {
             self.connections.get(delivery.connection).is_some_and(|connection| connection.node == node)
@@ -257,8 +260,8 @@ impl WorldState {
         deliveries
     }
 
-    /// Executes a message at its node. The node is up and not hung, because a crash or a hang
-    /// withdraws the message.
+    /// Executes a message at its node. The node is neither down nor hung, because a crash and a
+    /// hang withdraw all messages that are not executed yet.
     pub(super) fn execute(&mut self, delivery: Delivery) {
         self.network.in_flight -= 1;
         let now = self.now();
@@ -268,30 +271,30 @@ impl WorldState {
         let node = connection.node;
         let Some(server) = self.servers.get_mut(node) else { return };
         if let Outbound::Hello = outbound {
-            connection.epoch.get_or_insert(server.epoch);
+            connection.incarnation.get_or_insert(server.incarnation);
             return self.send(number, Payload::Inbound(Inbound::Welcome));
         }
         // A connection to an earlier incarnation of the server is dead.
-        if connection.epoch != Some(server.epoch) {
+        if connection.incarnation != Some(server.incarnation) {
             return;
         }
         let reply = match outbound {
             Outbound::Hello => return,
             Outbound::Call { batch, operations } => {
                 self.rounds.extend(operations.iter().filter_map(|operation| match operation {
-                    Operation::Lock(lock) => Some(lock.owner.clone()),
+                    Operation::Lock(lock) => Some(lock.lease_id.clone()),
                     _ => None,
                 }));
-                let (parameters, epoch) = (connection.parameters.clone(), server.epoch);
+                let (parameters, incarnation) = (connection.parameters.clone(), server.incarnation);
                 let (connections, network) = (&self.connections, &self.network);
                 let listeners = |topic: &Resource| {
                     let channel = names::shared_key_alias(topic);
-                    let listeners = network.subscribed(connections, node, epoch, &channel);
+                    let listeners = network.subscribed(connections, node, incarnation, &channel);
                     u32::try_from(listeners.count()).unwrap_or(u32::MAX)
                 };
                 let (answers, released) = server.apply(&parameters, &operations, now, &listeners);
                 (now, node, batch, answers.len()).hash(&mut self.trace);
-                let is_sound = server.state.misread(server.time(now)).is_none();
+                let is_sound = server.state.inconsistent_resource(server.time(now)).is_none();
                 if !is_sound && !self.schedule.disturbs_keys(node) {
                     self.inconsistent.get_or_insert(node);
                 }
@@ -318,9 +321,9 @@ impl WorldState {
     fn publish(&mut self, resource: &Resource, from: usize) {
         let channel = names::shared_key_alias(resource);
         let Some(node) = self.connections.get(from).map(|connection| connection.node) else { return };
-        let Some(epoch) = self.servers.get(node).map(|server| server.epoch) else { return };
+        let Some(incarnation) = self.servers.get(node).map(|server| server.incarnation) else { return };
         let subscribed: Vec<usize> =
-            self.network.subscribed(&self.connections, node, epoch, &channel).collect();
+            self.network.subscribed(&self.connections, node, incarnation, &channel).collect();
         for number in subscribed {
             self.send(number, Payload::Inbound(Inbound::Released(channel.clone())));
         }
@@ -343,7 +346,7 @@ impl WorldState {
 impl Connection {
     /// Whether the connection leads to this incarnation of the node and has subscribed to the
     /// topic.
-    fn is_subscribed(&self, node: usize, epoch: u64, topic: &Resource) -> bool {
-        self.node == node && self.epoch == Some(epoch) && self.subscriptions.contains(topic)
+    fn is_subscribed(&self, node: usize, incarnation: u64, topic: &Resource) -> bool {
+        self.node == node && self.incarnation == Some(incarnation) && self.subscriptions.contains(topic)
     }
 }

@@ -38,7 +38,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ProcessState {
     pub(super) clock: SkewedClock,
-    /// The numbers of faults that pause the process, and that freeze its clock. Faults may overlap.
+    /// The number of present faults that pause the process, and below, of faults that freeze its
+    /// clock. Faults may overlap.
     paused: u32,
     frozen: u32,
     is_killed: bool,
@@ -51,7 +52,7 @@ pub(crate) struct ProcessState {
     pub(super) frozen_sleeps: Vec<Waker>,
     /// The tasks that may not have finished.
     tasks: Vec<AbortHandle>,
-    /// Whether its program is still running.
+    /// Whether the program of the process is still running.
     pub(super) is_running: bool,
 }
 
@@ -144,7 +145,8 @@ impl WorldState {
         self.program_ended(index);
     }
 
-    /// Records the end of a process's program. After the last program, the run winds down.
+    /// Records the end of a process's program. The end of the last program begins the end of the
+    /// run.
     pub(super) fn program_ended(&mut self, index: usize) {
         if let Some(process) = self.processes.get_mut(index) {
             process.is_running = false;
@@ -163,7 +165,7 @@ pub(crate) struct ProcessSpawner {
 }
 
 impl ProcessSpawner {
-    /// Starts the program of a process. The run ends after all programs.
+    /// Starts the program of a process. The run ends after all programs have ended.
     pub(crate) fn start_program(&self, program: BoxFuture<'static, ()>) {
         let (world, process) = (self.world.clone(), self.process);
         let task = async move {
@@ -187,7 +189,8 @@ impl Spawner for ProcessSpawner {
     }
 }
 
-/// A task that runs only while its process runs. A panic of the task ends the run.
+/// A task that is polled only while its process is neither paused nor killed. A panic of the task
+/// ends the run.
 struct ProcessTask {
     world: World,
     process: usize,
@@ -195,7 +198,8 @@ struct ProcessTask {
 }
 
 impl ProcessTask {
-    /// Whether the task may run now. During a pause, the process keeps the waker.
+    /// Whether the task may run now. If the process is paused, the waker is kept for the end of the
+    /// pause.
     fn may_run(&self, context: &Context<'_>) -> bool {
         let mut state = self.world.lock();
         state.spend();
@@ -207,8 +211,8 @@ impl ProcessTask {
         !has_ended && !process.is_killed && process.paused == 0
     }
 
-    /// Drops the future of the task, also of a killed one. A panic in a destructor ends the run,
-    /// too.
+    /// Drops the future of the task, whether the task has ended or was killed. A panic in a
+    /// destructor also ends the run.
     fn discard(&mut self) {
         let Some(task) = self.task.take() else { return };
         if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(task))) {

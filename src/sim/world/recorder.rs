@@ -30,13 +30,13 @@ pub(crate) struct Recorder {
     pub(crate) process: usize,
 }
 
-/// The attempts of a run, and the active leases.
+/// The attempts and the active leases of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     next_attempt: u64,
-    by_owner: BTreeMap<LeaseId, (u64, usize)>,
+    by_lease_id: BTreeMap<LeaseId, (u64, usize)>,
     active: BTreeMap<u64, (usize, Arc<dyn ObservedLease>)>,
-    /// The time at which each attempt was lost, or its lease ended.
+    /// The time at which each attempt failed or its lease ended.
     over_at: BTreeMap<u64, u64>,
     /// The number of checks for messages in flight since all programs ended.
     settle_checks: u32,
@@ -45,11 +45,11 @@ pub(crate) struct Leases {
 impl Monitor for Recorder {}
 
 impl Observer for Recorder {
-    fn attempt_began(&self, resources: &Resources, owner: &LeaseId) -> u64 {
+    fn attempt_began(&self, resources: &Resources, lease_id: &LeaseId) -> u64 {
         let mut state = self.world.lock();
         let number = state.leases.next_attempt;
         state.leases.next_attempt += 1;
-        state.leases.by_owner.insert(owner.clone(), (number, self.process));
+        state.leases.by_lease_id.insert(lease_id.clone(), (number, self.process));
         let attempt = AttemptId::new(number);
         let shared = resources.each().filter(|(_, is_shared)| *is_shared).map(|(name, _)| name.clone());
         let shared = shared.collect();
@@ -71,7 +71,7 @@ impl Observer for Recorder {
         state.leases.active.insert(lease.attempt(), (self.process, Arc::clone(lease)));
         state.check_lease(lease.attempt());
         // A grant states that the lease is valid now.
-        state.note(self.process, history::Event::Looked { attempt, is_valid: true });
+        state.note(self.process, history::Event::Checked { attempt, is_valid: true });
     }
 
     fn lease_ended(&self, lease: &dyn ObservedLease, end: LeaseEnd, _: Duration) {
@@ -90,7 +90,7 @@ impl WorldState {
             return self.end_lease(attempt, false);
         }
         let Some(process) = self.processes.get(process) else { return };
-        // A frozen clock reaches no later time.
+        // A frozen clock never reaches the end. The check is repeated when the freeze ends.
         if let Some(at) = process.clock.global(micros(valid_until.since_origin())) {
             self.at(at, WorldEvent::Validity(attempt));
         }
@@ -119,7 +119,8 @@ impl WorldState {
     }
 
     /// Records the announcement of a loss to the holder. If the process was paused at the end of
-    /// the lease, an announcement at the instant of its resumption is in time, and is not recorded.
+    /// the lease, no announcement could be made earlier than the instant at which the process
+    /// resumes. An announcement at that instant is in time, and is not recorded.
     pub(crate) fn announce(&mut self, process: usize, attempt: AttemptId) {
         let ended_at = self.leases.over_at.get(&attempt.as_u64()).copied();
         let resumed_at = ended_at.and_then(|ended_at| self.resumed_after(process, ended_at));
@@ -128,15 +129,16 @@ impl WorldState {
         }
     }
 
-    /// Begins the end of the run, once all programs have ended: schedules the first check for
+    /// Begins the end of the run after all programs have ended: schedules the first check for
     /// residue.
     pub(super) fn wind_down(&mut self) {
         let now = self.now();
-        let calm = micros(self.schedule.calm_from());
-        self.at(now.max(calm).saturating_add(SETTLE_INTERVAL), WorldEvent::Settle);
+        let faults_end = micros(self.schedule.faults_end());
+        self.at(now.max(faults_end).saturating_add(SETTLE_INTERVAL), WorldEvent::Settle);
     }
 
-    /// Ends the run if nothing is in flight, and records keys that outlived their attempts.
+    /// Records keys that outlived their attempts, and ends the run. If messages are still in
+    /// flight, schedules another check instead, up to [`MAX_SETTLE_CHECKS`].
     pub(super) fn settle(&mut self) {
         self.leases.settle_checks += 1;
         if self.network.in_flight > 0 && self.leases.settle_checks < MAX_SETTLE_CHECKS {
@@ -145,25 +147,26 @@ impl WorldState {
             return;
         }
         for (attempt, process, node) in self.residue() {
-            self.note(process, history::Event::Left { attempt: AttemptId::new(attempt), node });
+            self.note(process, history::Event::Residue { attempt: AttemptId::new(attempt), node });
         }
         self.finish(End::Done);
     }
 
-    /// Returns the attempt, process and node of each key whose ttl ends later than
-    /// [`SETTLE_INTERVAL`] after the end of its attempt, and after the last fault between process
-    /// and node. A node keeps an expired key until another client locks the resource, so the result
-    /// includes keys that have expired long ago.
+    /// Returns the attempt, process and node of each key that the client should have deleted: the
+    /// key expires later than [`SETTLE_INTERVAL`] after the end of its attempt and of the last
+    /// fault between process and node. An expired key counts, too. A node keeps such a key until
+    /// the next lock of the resource, so residue is found even if the run lasts longer than the
+    /// ttl.
     fn residue(&self) -> Vec<(u64, usize, usize)> {
         let mut residue = Vec::new();
         for (node, server) in self.servers.iter().enumerate() {
-            for (owner, expires_at) in server.state.keys_and_relics() {
-                let Some((attempt, process)) = self.leases.by_owner.get(owner).copied() else {
+            for (lease_id, expires_at) in server.state.stored_leases() {
+                let Some((attempt, process)) = self.leases.by_lease_id.get(lease_id).copied() else {
                     continue;
                 };
                 let Some(over_at) = self.leases.over_at.get(&attempt).copied() else { continue };
                 let due = over_at
-                    .max(micros(self.schedule.calm_between(process, node)))
+                    .max(micros(self.schedule.faults_end_between(process, node)))
                     .saturating_add(SETTLE_INTERVAL);
                 let expires_at = server.clock.global(micros(expires_at.since_epoch()));
                 if expires_at.is_some_and(|expires_at| expires_at > due) && !self.may_outlive(process, node) {
@@ -174,12 +177,13 @@ impl WorldState {
         residue
     }
 
-    /// Whether a key may outlive its attempt, by one ttl.
+    /// Whether a key may outlive its attempt, by up to one ttl. There are four reasons:
     ///
     /// * **The process was killed:** no unlock is sent.
     /// * **The schedule repeats requests:** the duplicate may arrive after the unlock.
-    /// * **The node forgets:** its tombstones are lost, so late requests are not refused.
-    /// * **A delay reaches the longest ttl:** an unlock need not be delivered any more.
+    /// * **The node forgets tombstones:** a late request is not refused.
+    /// * **A message is delayed by the longest ttl or more:** the client no longer sends the
+    ///   unlock.
     fn may_outlive(&self, process: usize, node: usize) -> bool {
         let delivered_for = self.connections.iter().map(|connection| connection.parameters.max_ttl).min();
         self.is_killed(process)

@@ -30,8 +30,8 @@ use crate::{
     values::Resource,
 };
 
-/// The largest initial difference of two node clocks, in milliseconds. The clocks of two nodes
-/// often differ by the edge of a second, so that first votes differ and a write-back is needed.
+/// The largest initial difference of two node clocks, in milliseconds. The difference is longer
+/// than a second, so that the first votes of two nodes often differ and a write-back is needed.
 const SPREAD: u64 = 1_500;
 
 /// One simulated server, with the faults that affect it now.
@@ -39,9 +39,9 @@ const SPREAD: u64 = 1_500;
 pub(crate) struct Server {
     pub(super) state: NodeState,
     pub(super) clock: SkewedClock,
-    /// The number of the present incarnation of the server.
-    pub(super) epoch: u64,
-    /// The number of present crashes, and below, of present hangs.
+    /// The number of the present incarnation of the server, from 0.
+    pub(super) incarnation: u64,
+    /// The number of present crashes, and below, the number of present hangs.
     down: u32,
     hung: u32,
     /// The additional time per call of each present fault; the times add up.
@@ -72,7 +72,7 @@ impl Server {
         Self {
             state: NodeState::new(&run_id(number, 0)),
             clock: SkewedClock::new(VIRTUAL_EPOCH + Duration::from_millis(ahead), rate),
-            epoch: 0,
+            incarnation: 0,
             down: 0,
             hung: 0,
             slowness: Vec::new(),
@@ -88,7 +88,7 @@ impl Server {
         NodeTime::from_epoch(self.clock.local(now) / 1000)
     }
 
-    /// Decides about a message that arrives now. A node executes one message at a time.
+    /// Decides what happens to a message that arrives now. A node executes one message at a time.
     pub(super) fn admit(&mut self, now: u64) -> Readiness {
         if self.down > 0 {
             Readiness::Down
@@ -103,7 +103,8 @@ impl Server {
         }
     }
 
-    /// Executes a call. Returns the answers and the resources whose listeners to notify.
+    /// Executes a call. Returns the answers, and the resources whose listeners receive a release
+    /// notice.
     pub(super) fn apply(
         &mut self,
         parameters: &QuorumParameters,
@@ -126,14 +127,14 @@ impl Server {
         (answers, released)
     }
 
-    /// Ends this incarnation of the server. `memory` selects the data of the next one. Returns the
-    /// backlog, which is lost.
+    /// Ends this incarnation of the server. `memory` selects the data of the next incarnation.
+    /// Returns the backlog, whose messages are lost.
     pub(super) fn go_down(&mut self, memory: Memory, fault: usize) -> VecDeque<Delivery> {
         self.down += 1;
-        self.epoch += 1;
+        self.incarnation += 1;
         let lost = std::mem::take(&mut self.backlog);
         self.busy_until = 0;
-        let run_id = run_id(self.number, self.epoch);
+        let run_id = run_id(self.number, self.incarnation);
         let kept = match memory {
             Memory::Kept => Some(self.state.clone()),
             Memory::Lost => None,
@@ -167,7 +168,7 @@ impl Server {
         self.backlog.extend(unprocessed);
     }
 
-    /// Ends a hang. Returns the backlog, unless another hang remains.
+    /// Ends one hang. Returns the backlog if no other hang is present.
     pub(super) fn thaw(&mut self) -> VecDeque<Delivery> {
         self.hung = self.hung.saturating_sub(1);
         if self.hung == 0 { std::mem::take(&mut self.backlog) } else { VecDeque::new() }
@@ -186,6 +187,6 @@ impl Server {
     }
 }
 
-fn run_id(node: usize, epoch: u64) -> String {
-    format!("{:040x}", (u64::try_from(node).unwrap_or(u64::MAX) << 32) + epoch)
+fn run_id(node: usize, incarnation: u64) -> String {
+    format!("{:040x}", (u64::try_from(node).unwrap_or(u64::MAX) << 32) + incarnation)
 }

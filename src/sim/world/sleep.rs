@@ -79,7 +79,7 @@ impl Future for Sleep {
             }
         }
         drop(state);
-        // Outside of the mutex, as in `drop`.
+        // Both are dropped outside of the mutex, as in `drop`.
         drop((stale, removed));
         Poll::Pending
     }
@@ -89,7 +89,7 @@ impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some((key, _)) = self.queued.take() {
             let removed = self.world.lock().queue.remove(&key);
-            // Outside of the mutex: a waker may run any code.
+            // The event is dropped outside of the mutex, because its waker may run any code.
             drop(removed);
         }
     }

@@ -32,7 +32,8 @@ pub(crate) struct Stores {
     pending: BTreeMap<(usize, u64), PendingAccess>,
 }
 
-/// An operation on a register. Without a token, as careless code does, it is unfenced.
+/// An operation on a register. An operation without a token is unfenced, like an access of careless
+/// code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     Read(Option<FencingToken>),
@@ -40,7 +41,7 @@ pub(crate) enum Operation {
     Write(Option<FencingToken>, u64),
 }
 
-/// An access on its way to its store.
+/// An access on the way to its store.
 #[derive(Debug)]
 pub(crate) struct RegisterAccess {
     process: usize,
@@ -88,7 +89,7 @@ impl Operation {
 }
 
 impl WorldState {
-    /// Sends an access. A sent access arrives, even if its process stops.
+    /// Sends an access, which arrives even if the process stops meanwhile.
     fn send_access(&mut self, process: usize, name: Resource, operation: Operation) -> u64 {
         let sent = self.stores.sent.entry(process).or_default();
         let number = *sent;
@@ -159,7 +160,7 @@ impl Future for RoundTrip {
         }
         let stale = pending.waker.replace(waker);
         drop(state);
-        // Outside of the mutex: a waker may run any code.
+        // The old waker is dropped outside of the mutex, because a waker may run any code.
         drop(stale);
         Poll::Pending
     }
@@ -168,7 +169,7 @@ impl Future for RoundTrip {
 impl Drop for RoundTrip {
     fn drop(&mut self) {
         let pending = self.world.lock().stores.pending.remove(&(self.process, self.number));
-        // Outside of the mutex, as in `poll`.
+        // The waker is dropped outside of the mutex, as in `poll`.
         drop(pending);
     }
 }

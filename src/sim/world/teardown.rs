@@ -1,11 +1,11 @@
-//! The work that events leave until the world's mutex is free.
+//! The work of events that must wait until the mutex of the world is released.
 
 use std::task::Waker;
 
 use tokio::task::AbortHandle;
 
-/// Wakers and tasks to handle outside of the mutex: a waker may run any code, and so may the
-/// destructors of a task.
+/// Wakers and tasks to handle outside of the mutex, because wakers and the destructors of tasks may
+/// run any code.
 #[derive(Debug, Default)]
 #[must_use = "tasks are to be woken"]
 pub(super) struct Teardown {

@@ -61,9 +61,9 @@ pub(crate) async fn run([first, second]: [Quorum; 2]) -> anyhow::Result<()> {
 
     // Both batches read the rates, and so does another client.
     let rates = second.rw_lock("rates").read().await?;
-    let (one, other) =
+    let (first_postponed, second_postponed) =
         tokio::try_join!(execute_all(&first, &ledger, &there), execute_all(&second, &ledger, &back))?;
-    assert!(one.is_empty() && other.is_empty(), "no quorum answered");
+    assert!(first_postponed.is_empty() && second_postponed.is_empty(), "no quorum answered");
     assert_eq!([ledger.balance(1), ledger.balance(2)], [-350, 350]);
     rates.unlock().await?;
 

@@ -110,7 +110,7 @@ impl Database {
         }
     }
 
-    /// The token that the row has: a column is an `i64`.
+    /// Returns the token of the row. The column has the type `i64`.
     async fn fence(&self, id: i64) -> Result<FencingToken, InvalidToken> {
         let column = self.0.lock().unwrap().get(&id).copied().unwrap_or_default();
         column.try_into()

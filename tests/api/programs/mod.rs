@@ -22,7 +22,7 @@ pub(crate) mod simulated_balance;
 pub(crate) mod startup_barrier;
 pub(crate) mod two_quorums;
 
-/// Two clients of one quorum of three in-memory nodes.
+/// Connects two clients to a new quorum of three in-memory nodes.
 fn in_memory() -> Result<[Quorum; 2], Error> {
     let cluster = MemoryCluster::new(3);
     let client = |label| Quorum::builder().label(label).connect_in_memory(&cluster);

@@ -1,4 +1,5 @@
-//! Tests of a critical section in the simulator: a process stands still for a minute while it holds a lock.
+//! A critical section in the simulator, in which a process is paused for a minute while it holds a lock: with
+//! the token no update is lost, and without the token one is.
 
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ fn start(process: &Process) -> Duration {
     Duration::from_secs(process.index() as u64)
 }
 
-/// Three nodes and two processes, of which the first stands still while it holds the lock.
+/// Returns a schedule with three nodes and two processes. The first process is paused while it holds the
+/// lock.
 fn schedule() -> Schedule {
     let pause = Fault::Pause { process: 0, lasts: Duration::from_secs(60) };
     Schedule::without_faults(1, 3, 2).with(Duration::from_millis(20), pause)

@@ -75,7 +75,7 @@ pub(crate) async fn run([east, west]: [Quorum; 2]) -> anyhow::Result<()> {
     let loss = guard.lost().await;
     assert_eq!((loss.resource.as_bytes(), loss.reason), (WEST.as_bytes(), LossReason::Revoked));
     assert!(guard.unlock().await.is_err());
-    in_east.try_lock_for(SOON).await?.expect("the other lease is unlocked").unlock().await?;
+    in_east.try_lock_for(SOON).await?.expect("the remaining lease was not unlocked").unlock().await?;
     Ok(())
 }
 

@@ -1,32 +1,34 @@
-//! What is left of a future that was dropped: nothing.
+//! Dropped futures of `lock` and `connect`, at many moments, on real servers.
+//!
+//! Promise: after the drop, no key and no connection remains.
 
 use std::{future::Future, pin::pin, task::Poll, time::Duration};
 
 use redquorum_tests::{Cluster, Direction, eventually};
 
 use super::{
-    NODE_METADATA, SOON, WITH_TTL, builder, builder_behind, client, connections, is_locked, on_all_nodes,
-    proxies,
+    NODE_METADATA, SOON, WITH_TTL, builder, builder_behind, client, connections, is_locked, proxies,
+    wait_for_all_grants,
 };
 
-/// Dropped wherever it waits (for votes, for their confirmation, for others to unlock), an
-/// acquisition takes back what it has asked for.
+/// An acquisition that is dropped in any state (waiting for votes, for their confirmation, or for another
+/// holder) rolls back its requests.
 ///
-/// A lock on another resource is the barrier: on each connection it comes behind the rollback.
+/// A lock of another resource serves as a barrier: on each connection, its requests follow those of the
+/// rollback.
 #[tokio::test]
 async fn dropping_a_lock_future_at_any_moment_leaves_no_key_on_healthy_nodes() {
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).connect().await.unwrap();
     let holder = client(&cluster).await;
-    // With these round trips a lock takes 20 ms and more, so that the drops below find it
-    // everywhere.
+    // With these delays a lock takes at least 20 ms, so the drops below meet each of its states.
     for (proxy, delay) in proxies.iter().zip([10, 20, 30]) {
         proxy.delay(Direction::Replies, Duration::from_millis(delay));
     }
     let mut dropped = 0;
     for step in 0..24 {
-        // Counters that differ make the lock confirm its token in a second round.
+        // Counters that differ make the attempt confirm its token by a write-back round.
         let counter = format!("{}", 9_000_000_000_000_000_i64 - 1_000 + step * 10);
         cluster.server(step as usize % 3).command(&["SET", "redisson_lock_token:{r}", &counter]).await;
         let holding = if step % 4 == 3 { Some(holder.red_lock("r").lock().await.unwrap()) } else { None };
@@ -38,16 +40,17 @@ async fn dropping_a_lock_future_at_any_moment_leaves_no_key_on_healthy_nodes() {
         dropped += usize::from(!is_over);
         drop(holding);
         let barrier = quorum.red_lock("barrier").lock().await.unwrap();
-        on_all_nodes(&barrier).await;
+        wait_for_all_grants(&barrier).await;
         barrier.unlock().await.unwrap();
-        unlocked_or_held_by_nobody(&cluster, step).await;
+        assert_unlocked(&cluster, step).await;
     }
     assert!(dropped >= 12, "only {dropped} futures were dropped");
 }
 
-async fn unlocked_or_held_by_nobody(cluster: &Cluster, step: i64) {
+/// Asserts that no server has the lock, after the unlock of the holder of this step.
+async fn assert_unlocked(cluster: &Cluster, step: i64) {
     for server in cluster.servers() {
-        // The holder's own unlock comes on other connections.
+        // The holder unlocks over connections of its own, which the barrier does not cover.
         if step % 4 == 3 {
             eventually(SOON, "the holder has unlocked", async || !is_locked(server, "r").await).await;
         }
@@ -55,10 +58,10 @@ async fn unlocked_or_held_by_nobody(cluster: &Cluster, step: i64) {
     }
 }
 
-/// Dropped at any of its polls, `connect` leaves neither a connection nor a key of a lock.
+/// `connect` that is dropped at any poll leaves neither a connection nor a key of a lock.
 ///
-/// The servers answer late, so that it is dropped while it dials, in the handshake and while it
-/// asks. That a client can be made afterwards shows that the servers were well.
+/// The servers answer late, so some drops happen during the dial, others during the handshake or the
+/// registration. The last client shows that the servers still work.
 #[tokio::test]
 async fn dropping_connect_at_any_poll_leaves_no_connection_and_no_key() {
     let cluster = Cluster::start(3).await;
@@ -67,24 +70,24 @@ async fn dropping_connect_at_any_poll_leaves_no_connection_and_no_key() {
         proxy.delay(Direction::Replies, Duration::from_millis(delay));
     }
     let mut dropped = 0;
-    // It is polled when a server has answered its question; the times find what goes on before
-    // that.
+    // A poll happens when a server has answered. The time limits below cover the states before the first
+    // answer.
     for polls in 0..3 {
-        dropped += usize::from(!polled(builder_behind(&proxies).connect(), polls).await);
+        dropped += usize::from(!poll_and_drop(builder_behind(&proxies).connect(), polls).await);
     }
     for wait in (0..40).step_by(2).map(Duration::from_millis) {
         let connecting = builder_behind(&proxies).connect();
         dropped += usize::from(tokio::time::timeout(wait, connecting).await.is_err());
     }
     assert!(dropped >= 12, "only {dropped} futures were dropped");
-    nothing_is_left(&cluster).await;
+    wait_until_clean(&cluster).await;
     let quorum = builder_behind(&proxies).connect().await.unwrap();
     quorum.red_lock("r").options(WITH_TTL).lock().await.unwrap().unlock().await.unwrap();
     drop(quorum);
-    no_connection_is_left(&cluster).await;
+    wait_until_disconnected(&cluster).await;
 }
 
-/// The same where servers take connections and say nothing.
+/// As above, but the servers accept connections and never answer.
 #[tokio::test]
 async fn dropping_connect_while_servers_hang_leaves_no_connection_and_no_key() {
     let cluster = Cluster::start(3).await;
@@ -98,14 +101,14 @@ async fn dropping_connect_while_servers_hang_leaves_no_connection_and_no_key() {
     for server in cluster.servers() {
         server.thaw().await;
     }
-    nothing_is_left(&cluster).await;
+    wait_until_clean(&cluster).await;
     client(&cluster).await.red_lock("r").options(WITH_TTL).lock().await.unwrap().unlock().await.unwrap();
-    no_connection_is_left(&cluster).await;
+    wait_until_disconnected(&cluster).await;
 }
 
-/// Polls a future so many times, whenever it asks for it, and drops it. Tells whether it was over
-/// by then.
-async fn polled(future: impl Future, polls: usize) -> bool {
+/// Polls a future at most `polls` times, each time when its waker is called, and drops it. Returns whether
+/// the future completed.
+async fn poll_and_drop(future: impl Future, polls: usize) -> bool {
     let mut future = pin!(future);
     let mut left = polls;
     std::future::poll_fn(|context| {
@@ -119,18 +122,19 @@ async fn polled(future: impl Future, polls: usize) -> bool {
     .await
 }
 
-/// The metadata of a node that has registered is no residue: it is what the node knows about
-/// itself.
-async fn nothing_is_left(cluster: &Cluster) {
-    no_connection_is_left(cluster).await;
+/// Waits until no client is connected, and asserts that only node metadata remains. Metadata is no residue:
+/// the node keeps its own registration.
+async fn wait_until_clean(cluster: &Cluster) {
+    wait_until_disconnected(cluster).await;
     for server in cluster.servers() {
         let keys = server.keys().await;
         assert!(keys.iter().all(|key| key == NODE_METADATA), "{keys:?}");
     }
 }
 
-async fn no_connection_is_left(cluster: &Cluster) {
+/// Waits until no client is connected.
+async fn wait_until_disconnected(cluster: &Cluster) {
     for server in cluster.servers() {
-        eventually(SOON, "no connection is left", async || connections(server).await == 0).await;
+        eventually(SOON, "no client is connected", async || connections(server).await == 0).await;
     }
 }

@@ -1,4 +1,6 @@
-//! Which nodes count, and quorums of unusual sizes.
+//! Quorums with too few, unreachable or repeated servers, on real servers.
+//!
+//! Promises: each server has one vote, and the majority is that of all configured servers, reachable or not.
 
 use std::time::Duration;
 
@@ -8,11 +10,13 @@ use redquorum::{
 };
 use redquorum_tests::{Cluster, Direction, Proxy, eventually};
 
-use super::{SOON, WITH_TTL, client, hash, in_order, replies_of, unlocked_everywhere, unlocked_on};
+use super::{
+    SOON, WITH_TTL, client, hash, in_order, replies_of, wait_until_unlocked, wait_until_unlocked_on,
+};
 
-/// A server that answers at two addresses would have two votes.
+/// Without this check, a server with two addresses would have two votes.
 #[tokio::test]
-async fn one_server_behind_two_addresses_is_refused_at_connect() {
+async fn a_server_behind_two_addresses_is_refused_at_connect() {
     let cluster = Cluster::start(2).await;
     let proxy = Proxy::before(cluster.server(0)).await;
     let run_id = cluster.server(0).run_id().await;
@@ -40,7 +44,7 @@ async fn one_server_behind_two_addresses_is_refused_at_connect() {
     }
 }
 
-/// Nor has an address a vote of its own that did not answer before the client went on.
+/// An address that answers only after `connect` has returned is checked as well.
 #[tokio::test]
 async fn a_second_address_of_a_server_that_answers_late_is_not_used() {
     let cluster = Cluster::start(2).await;
@@ -59,10 +63,9 @@ async fn a_second_address_of_a_server_that_answers_late_is_not_used() {
     eventually(Duration::from_secs(20), "the second address is refused", is_refused).await;
 }
 
-/// The majority is one of the servers that are configured, however few are there when a
-/// client connects.
+/// The majority counts all configured servers, even if most are unreachable when a client connects.
 #[tokio::test]
-async fn a_client_that_reaches_a_minority_of_its_servers_is_not_a_quorum_of_them() {
+async fn a_client_that_reaches_a_minority_of_its_servers_has_no_quorum() {
     let cluster = Cluster::start(5).await;
     for server in cluster.some(2..5) {
         server.kill().await;
@@ -78,7 +81,7 @@ async fn a_client_that_reaches_a_minority_of_its_servers_is_not_a_quorum_of_them
     );
 }
 
-/// Nor does the majority shrink when servers die later.
+/// The majority also stays the same when servers die after `connect`.
 #[tokio::test]
 async fn the_majority_does_not_shrink_when_servers_die() {
     let cluster = Cluster::start(5).await;
@@ -91,10 +94,10 @@ async fn the_majority_does_not_shrink_when_servers_die() {
         let replies = replies_of(outcome.unwrap_err());
         assert_eq!((replies.needed(), replies.iter().count()), (3, 5));
     }
-    unlocked_on(cluster.some(0..2), "r").await;
+    wait_until_unlocked_on(cluster.some(0..2), "r").await;
 }
 
-/// A quorum of one is a plain lock on one server.
+/// A quorum of one node.
 #[tokio::test]
 async fn a_single_server_makes_a_plain_lock() {
     let cluster = Cluster::start(1).await;
@@ -110,9 +113,10 @@ async fn a_single_server_makes_a_plain_lock() {
     assert!(next.fencing_token() > token);
 }
 
-/// Two servers survive the loss of none, and say so; nothing is left on the one that granted.
+/// With two servers the quorum is two, so the death of one makes locks fail. The attempt leaves no key on the
+/// other.
 #[tokio::test]
-async fn two_servers_of_which_one_is_dead_make_no_lock() {
+async fn one_dead_server_of_two_prevents_locks() {
     let cluster = Cluster::start(2).await;
     let quorum = client(&cluster).await;
     let guard = quorum.red_lock("r").lock().await.unwrap();
@@ -123,13 +127,13 @@ async fn two_servers_of_which_one_is_dead_make_no_lock() {
     let replies = replies_of(outcome.unwrap_err());
     assert_eq!(replies.needed(), 2);
     assert!(replies.done() <= 1, "{replies}");
-    unlocked_on(cluster.some(0..1), "r").await;
+    wait_until_unlocked_on(cluster.some(0..1), "r").await;
 }
 
-/// Four servers survive the loss of one, as three do, and not of two, though half of
-/// them still answer.
+/// Four servers need three votes: as with three servers, only one may be down. Two of four are half, and no
+/// quorum.
 #[tokio::test]
-async fn four_servers_lock_without_one_and_not_without_two() {
+async fn four_servers_lock_with_one_dead_and_not_with_two_dead() {
     let cluster = Cluster::start(4).await;
     let quorum = client(&cluster).await;
     cluster.server(3).kill().await;
@@ -139,8 +143,8 @@ async fn four_servers_lock_without_one_and_not_without_two() {
     cluster.server(2).kill().await;
     let outcome = quorum.red_lock("r").options(WITH_TTL).try_lock().await;
     assert_eq!(replies_of(outcome.unwrap_err()).needed(), 3);
-    unlocked_on(cluster.some(0..2), "r").await;
+    wait_until_unlocked_on(cluster.some(0..2), "r").await;
     cluster.server(2).restart_empty().await;
     cluster.server(3).restart_empty().await;
-    unlocked_everywhere(&cluster, "r").await;
+    wait_until_unlocked(&cluster, "r").await;
 }

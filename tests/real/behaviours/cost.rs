@@ -1,4 +1,7 @@
-//! What waiting costs, and what nodes that hang or fail cost.
+//! The cost of waiting, and of nodes that hang or fail at once, on real servers.
+//!
+//! Promises: waits end at their deadline, no call loops without a pause, and one hung node of five does not
+//! slow locks.
 
 use std::time::{Duration, Instant};
 
@@ -6,20 +9,24 @@ use redquorum::{Error, RedLock};
 use redquorum_tests::{Cluster, Stopwatch, eventually};
 use tokio::net::TcpListener;
 
-use super::{SOON, WITH_TTL, builder, client, commands_by_server, have_waiters, unlocked_everywhere};
+use super::{
+    SOON, WITH_TTL, builder, client, commands_by_server, wait_for_queue_entries, wait_until_unlocked,
+};
 
-/// How much later than a timer a test may notice it.
+/// The additional delay with which a test may notice a timer on a machine under load.
 const NOISE: Duration = Duration::from_millis(300);
 
-/// Healthy and hung are measured by turns, so that what else the machine does meets both alike.
+/// The number of alternations between a healthy and a hung node. Alternating spreads the load of other
+/// programs over both measurements.
 const TURNS: usize = 6;
 const ROUNDS: usize = 60;
-/// That of a long ttl: a client that waits for a hung node waits for so long.
+/// The node timeout of a lock with a long ttl: the time for which a client would wait for a hung node.
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
-/// One node of five does not decide, so it should cost nothing; this leaves room for noise.
-const MOST: f64 = 1.5;
+/// The largest accepted ratio of the latencies with and without a hung node. One node of five does not decide
+/// a round, so the expected ratio is 1, and the rest is noise.
+const MAX_RATIO: f64 = 1.5;
 
-/// The deadline ends a wait, whether the resource is held, or nodes are frozen or killed.
+/// A wait ends at its deadline while the resource is held, and while nodes are frozen or dead.
 #[tokio::test]
 async fn waits_end_at_their_deadline_whatever_the_nodes_do() {
     let cluster = Cluster::start(3).await;
@@ -33,25 +40,25 @@ async fn waits_end_at_their_deadline_whatever_the_nodes_do() {
         outcome
     };
     assert!(ends_on_time("held").await.unwrap().is_none());
-    have_waiters(&cluster, "r", 0).await;
+    wait_for_queue_entries(&cluster, "r", 0).await;
     cluster.server(0).freeze().await;
     cluster.server(1).freeze().await;
-    // The node that answers may put the call off, which is enough for `Ok(None)`.
-    let is_put_off_or_without_quorum =
+    // The answering node may send a deferral, for which the result is `Ok(None)`.
+    let is_deferred_or_without_quorum =
         |outcome: &Result<_, _>| matches!(outcome, Ok(None) | Err(Error::NoQuorum(_)));
     let frozen = ends_on_time("frozen").await;
-    assert!(is_put_off_or_without_quorum(&frozen), "{frozen:?}");
+    assert!(is_deferred_or_without_quorum(&frozen), "{frozen:?}");
     cluster.server(0).kill().await;
     cluster.server(1).kill().await;
     let killed = ends_on_time("two of three killed").await;
-    assert!(is_put_off_or_without_quorum(&killed), "{killed:?}");
+    assert!(is_deferred_or_without_quorum(&killed), "{killed:?}");
     cluster.server(2).kill().await;
     let killed = ends_on_time("all killed").await;
     assert!(matches!(killed, Err(Error::NoQuorum(_))), "{killed:?}");
     drop(guard);
 }
 
-/// Servers that fail at once are asked at growing intervals.
+/// The delay between attempts grows while servers fail at once.
 #[tokio::test]
 async fn a_waiter_whose_nodes_fail_at_once_does_not_spin() {
     let cluster = Cluster::start(3).await;
@@ -64,19 +71,19 @@ async fn a_waiter_whose_nodes_fail_at_once_does_not_spin() {
     assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
     let after = commands_by_server(&cluster).await;
     let asked: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
-    // Delays double from 5 ms to 500 ms: ten attempts or so, each with a rollback.
+    // Delays double from 5 ms to 500 ms: about ten attempts, each with a rollback.
     assert!(asked.iter().all(|asked| (4..=40).contains(asked)), "{asked:?} commands in 2 s");
 }
 
-/// A server that hangs up at once is not dialled each time that somebody wants to lock.
+/// The client dials again after growing delays, and not for each lock.
 #[tokio::test]
 async fn a_server_that_hangs_up_at_once_is_not_dialled_in_a_busy_loop() {
     let cluster = Cluster::start(2).await;
-    let rude = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("redis://{}", rude.local_addr().unwrap());
+    let rude_server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", rude_server.local_addr().unwrap());
     let (seen, mut dials) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
-        while let Ok((connection, _)) = rude.accept().await {
+        while let Ok((connection, _)) = rude_server.accept().await {
             drop(connection);
             seen.send(()).ok();
         }
@@ -93,7 +100,7 @@ async fn a_server_that_hangs_up_at_once_is_not_dialled_in_a_busy_loop() {
     assert!((2..=20).contains(&dials), "{dials} dials, {locks} locks in a second");
 }
 
-/// Nobody waits for a node that does not decide.
+/// A lock does not wait for a node whose vote cannot change the result.
 #[tokio::test]
 async fn a_hung_node_of_five_does_not_change_the_latency_of_lock_and_unlock() {
     let cluster = Cluster::start(5).await;
@@ -113,14 +120,14 @@ async fn a_hung_node_of_five_does_not_change_the_latency_of_lock_and_unlock() {
     let (healthy, hung) = (median(healthy), median(hung));
     let ratio = hung.as_secs_f64() / healthy.as_secs_f64();
     eprintln!("lock and unlock: healthy {healthy:?}, one hung {hung:?}, ratio {ratio:.2}");
-    assert!(ratio <= MOST, "healthy {healthy:?}, one of five hung {hung:?}");
-    assert!(longest < NODE_TIMEOUT / 2, "the hung node was waited for: {longest:?}");
-    unlocked_everywhere(&cluster, "r").await;
+    assert!(ratio <= MAX_RATIO, "healthy {healthy:?}, one of five hung {hung:?}");
+    assert!(longest < NODE_TIMEOUT / 2, "a lock waited for the hung node: {longest:?}");
+    wait_until_unlocked(&cluster, "r").await;
 }
 
 async fn lock_all_five(lock: &RedLock) -> bool {
     let guard = lock.lock().await.unwrap();
-    // Every node is asked, and answers before the renewal is through or not at all.
+    // The renewal asks all nodes. Each node answers before the renewal returns, or not at all.
     let is_renewed = guard.renew().await.is_ok();
     let granted = guard.node_replies().done();
     guard.unlock().await.unwrap();

@@ -1,4 +1,4 @@
-//! What errors tell.
+//! The content of errors, on real servers: each node by name, with its reply, and the cause of a failed call.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use redquorum::{
 };
 use redquorum_tests::Cluster;
 
-use super::{client, hold_as, loss, replies_of};
+use super::{client, loss, put_lock, replies_of};
 
-/// A server that cannot be asked has said nothing. It is reported as such, beside what the
-/// others said, and never makes a held resource look free.
+/// A server without an answer is reported as unreachable or timed out, beside the replies of the other
+/// servers. A held resource never looks free.
 #[tokio::test]
-async fn a_server_that_cannot_be_asked_is_unknown_and_never_free() {
+async fn a_server_without_an_answer_is_reported_as_failed_and_never_as_free() {
     let cluster = Cluster::start(3).await;
     let (holder, contender) = (client(&cluster).await, client(&cluster).await);
     let guard = holder.red_lock("r").lock().await.unwrap();
@@ -32,13 +32,13 @@ async fn a_server_that_cannot_be_asked_is_unknown_and_never_free() {
     assert_eq!(*replies[2], NodeReply::Failed(NodeError::TimedOut));
 }
 
-/// An error reads as a sentence that names every node and what it said.
+/// The text of an error names each node with its reply.
 #[tokio::test]
-async fn an_error_says_node_by_node_what_stood_in_the_way() {
+async fn an_error_names_each_node_with_its_reply() {
     let cluster = Cluster::start(5).await;
     let quorum = client(&cluster).await;
-    // A lock without a ttl counts as one that is held for the longest ttl there is.
-    hold_as(cluster.server(1), "invoice:42", "other:7", None).await;
+    // A lock without a ttl counts as held for `max_ttl`.
+    put_lock(cluster.server(1), "invoice:42", "other:7", None).await;
     cluster.server(2).command(&["SET", "invoice:42", "not a lock"]).await;
     cluster.server(3).freeze().await;
     cluster.server(4).command(&["CONFIG", "SET", "maxmemory", "1"]).await;
@@ -48,9 +48,9 @@ async fn an_error_says_node_by_node_what_stood_in_the_way() {
         "no quorum for invoice:42: 3 of 5 nodes needed; \
          {}: done; \
          {}: held by other:7 for 60s; \
-         {}: the key holds something that is not a lock (WRONGTYPE); \
+         {}: the key holds something that is not a lock (WRONGTYPE): name another resource, or delete the key; \
          {}: no answer within the node timeout; \
-         {}: the node is out of memory (OOM)",
+         {}: the node is out of memory (OOM): raise its maxmemory",
         node(0),
         node(1),
         node(2),
@@ -60,10 +60,10 @@ async fn an_error_says_node_by_node_what_stood_in_the_way() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// That others hold it, that nobody can be asked, that time ran out and that it was taken
-/// away are four things.
+/// Four causes have four different results: held by another client, no quorum reachable, validity ended, and
+/// lease revoked.
 #[tokio::test]
-async fn held_unreachable_expired_and_taken_away_are_told_apart() {
+async fn held_unreachable_expired_and_revoked_have_different_results() {
     let cluster = Cluster::start(3).await;
     let (holder, contender) = (client(&cluster).await, client(&cluster).await);
     let guard = holder.red_lock("held").lock().await.unwrap();
@@ -85,7 +85,7 @@ async fn held_unreachable_expired_and_taken_away_are_told_apart() {
     assert_eq!(loss(expired.unlock().await.unwrap_err()), LossReason::Expired);
 
     for server in cluster.servers() {
-        hold_as(server, "held", "other:7", Some(Duration::from_secs(10))).await;
+        put_lock(server, "held", "other:7", Some(Duration::from_secs(10))).await;
     }
     let error = guard.renew().await.unwrap_err();
     assert_eq!(error.to_string(), "the lease on held is lost: the nodes do not have it any more");
@@ -96,18 +96,20 @@ async fn held_unreachable_expired_and_taken_away_are_told_apart() {
     }
     let outcome = contender.red_lock("unreachable").try_lock().await;
     let replies = replies_of(outcome.unwrap_err());
-    // Two are enough to know; the third may not have been heard by then, which is not the same as
-    // silent.
-    let gone = |reply: &NodeReply| {
+    // Two unreachable nodes decide. The third reply may be outstanding at that time, and then is `Pending`.
+    let is_unreachable = |reply: &NodeReply| {
         matches!(reply, NodeReply::Failed(NodeError::Unreachable(_) | NodeError::Disconnected))
     };
-    assert!(replies.iter().filter(|(_, reply)| gone(reply)).count() >= 2, "{replies}");
-    assert!(replies.iter().all(|(_, reply)| gone(reply) || *reply == NodeReply::Pending), "{replies}");
+    assert!(replies.iter().filter(|(_, reply)| is_unreachable(reply)).count() >= 2, "{replies}");
+    assert!(
+        replies.iter().all(|(_, reply)| is_unreachable(reply) || *reply == NodeReply::Pending),
+        "{replies}"
+    );
 }
 
-/// A server that was not waited for, because the others had decided, is not called silent.
+/// If the other servers decide before a server answers, its reply is `Pending` and no error.
 #[tokio::test]
-async fn a_server_that_was_not_waited_for_is_not_called_silent() {
+async fn a_server_that_the_decision_did_not_need_is_reported_as_pending() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     cluster.server(2).freeze().await;

@@ -1,4 +1,7 @@
-//! How leases and clients end.
+//! The ends of leases and of clients, on real servers: by ttl, by a vanished process, by dropped handles and
+//! by shutdown.
+//!
+//! Promise: after each end the resource is free, at the latest one ttl later.
 
 use std::time::Duration;
 
@@ -9,11 +12,11 @@ use redquorum::{
 use redquorum_tests::{Cluster, Stopwatch, eventually};
 
 use super::{
-    SOON, builder_behind, calls, client, connections, have_waiters, hold_requests, locked_on, loss,
-    on_all_nodes, open_requests, proxies, unlocked_everywhere,
+    SOON, builder_behind, calls, client, connections, hold_requests, locked_on, loss, open_requests, proxies,
+    wait_for_all_grants, wait_for_queue_entries, wait_until_unlocked,
 };
 
-/// A lease with a fixed ttl is never renewed, and the resource is free when the ttl is over.
+/// A lease without renewal is never renewed, and the resource is free when the ttl ends.
 #[tokio::test]
 async fn a_fixed_lease_is_never_renewed_and_frees_on_time() {
     let cluster = Cluster::start(3).await;
@@ -32,7 +35,7 @@ async fn a_fixed_lease_is_never_renewed_and_frees_on_time() {
     assert_eq!(loss(guard.ensure().unwrap_err()), LossReason::Expired);
 }
 
-/// A holder that is gone without a word, its process or its runtime, blocks others for one ttl.
+/// A process or runtime that ends without an unlock keeps the resource for at most one ttl.
 #[tokio::test]
 async fn a_holder_that_vanishes_frees_the_resource_within_one_ttl() {
     let cluster = Cluster::start(3).await;
@@ -43,7 +46,7 @@ async fn a_holder_that_vanishes_frees_the_resource_within_one_ttl() {
         runtime.block_on(async {
             let quorum = Quorum::builder().admit_new_nodes().nodes(urls).connect().await.unwrap();
             let guard = quorum.red_lock("r").options(LockOptions::new().ttl(ttl)).lock().await.unwrap();
-            // Long enough to have been renewed: it is alive until now.
+            // Longer than the ttl, so the lease has been renewed before the process vanishes.
             tokio::time::sleep(ttl * 3 / 2).await;
             assert!(guard.is_valid());
             std::mem::forget(guard);
@@ -52,15 +55,14 @@ async fn a_holder_that_vanishes_frees_the_resource_within_one_ttl() {
         Stopwatch::start()
     });
     let vanished = tokio::task::spawn_blocking(move || vanished.join().unwrap()).await.unwrap();
-    assert!(!locked_on(&cluster, "r").await.is_empty(), "nobody has unlocked it");
+    assert!(!locked_on(&cluster, "r").await.is_empty(), "a vanished holder sends no unlock");
     let _guard = client(&cluster).await.red_lock("r").lock().await.unwrap();
     assert!(vanished.undelayed() < ttl + Duration::from_millis(700), "{vanished:?}");
 }
 
-/// The last handle may be dropped right behind a guard: what must be delivered to the servers is
-/// still sent.
+/// The client sends pending unlocks even if its last handle is dropped directly after the guard.
 #[tokio::test]
-async fn dropping_the_last_handle_behind_a_guard_still_unlocks() {
+async fn dropping_the_last_handle_after_a_guard_still_unlocks() {
     let cluster = Cluster::start(3).await;
     for guard_first in [true, false] {
         let quorum = client(&cluster).await;
@@ -73,22 +75,21 @@ async fn dropping_the_last_handle_behind_a_guard_still_unlocks() {
             drop(quorum);
             drop(guard);
         }
-        unlocked_everywhere(&cluster, "r").await;
+        wait_until_unlocked(&cluster, "r").await;
         for server in cluster.servers() {
             eventually(SOON, "the connection is closed", async || connections(server).await == 0).await;
         }
     }
 }
 
-/// Even if the servers cannot be reached just then: what must be delivered outlives the client's
-/// last handle.
+/// Pending unlocks outlive the client's last handle while the servers are unreachable.
 #[tokio::test]
-async fn what_must_be_delivered_outlives_the_last_handle_until_the_servers_are_back() {
+async fn pending_unlocks_outlive_the_last_handle_until_the_servers_are_reachable() {
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).connect().await.unwrap();
     let guard = quorum.red_lock("r").lock().await.unwrap();
-    on_all_nodes(&guard).await;
+    wait_for_all_grants(&guard).await;
     hold_requests(&proxies);
     for proxy in &proxies {
         proxy.drop_connections().await;
@@ -96,15 +97,14 @@ async fn what_must_be_delivered_outlives_the_last_handle_until_the_servers_are_b
     drop(guard);
     drop(quorum);
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(locked_on(&cluster, "r").await.len(), 3, "nothing can have reached the servers");
+    assert_eq!(locked_on(&cluster, "r").await.len(), 3, "no unlock can have reached the servers");
     open_requests(&proxies);
-    unlocked_everywhere(&cluster, "r").await;
+    wait_until_unlocked(&cluster, "r").await;
 }
 
-/// A shutdown takes back every lease before it returns; nothing begins after it, and what waits
-/// ends.
+/// A shutdown unlocks each lease before it returns. Waiting calls end, and later calls are refused.
 #[tokio::test]
-async fn shutdown_unlocks_everything_and_ends_everything() {
+async fn a_shutdown_unlocks_all_leases_and_ends_all_calls() {
     let cluster = Cluster::start(3).await;
     let (quorum, other) = (client(&cluster).await, client(&cluster).await);
     let unlocked = quorum.red_lock("unlocked").lock().await.unwrap();
@@ -113,13 +113,13 @@ async fn shutdown_unlocks_everything_and_ends_everything() {
     let _held = other.red_lock("held").lock().await.unwrap();
     let waiting = quorum.red_lock("held");
     let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
-    have_waiters(&cluster, "held", 1).await;
+    wait_for_queue_entries(&cluster, "held", 1).await;
 
     unlocked.unlock().await.unwrap();
     drop(dropped);
     quorum.shutdown().await;
     for resource in ["unlocked", "dropped", "alive"] {
-        assert_eq!(locked_on(&cluster, resource).await.len(), 0, "{resource} is left");
+        assert_eq!(locked_on(&cluster, resource).await.len(), 0, "{resource} is still locked");
     }
     let closed = Error::Closed(ClosedReason::ShutDown);
     assert_eq!(waiting.await.unwrap(), Err(closed.clone()));

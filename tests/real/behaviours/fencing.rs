@@ -1,14 +1,15 @@
-//! Fencing tokens, and what nodes can prove about the last of them.
+//! Fencing tokens on real servers: tokens grow from lease to lease, a store refuses smaller tokens, and
+//! `verify` proves only the latest lease.
 
 use std::{sync::Mutex, time::Duration};
 
 use redquorum::{FencingToken, LockOptions};
 use redquorum_tests::{Cluster, ServerOptions};
 
-use super::{WITH_TTL, client, on_all_nodes, trusting, unlocked_everywhere};
+use super::{WITH_TTL, client, client_without_guard, wait_for_all_grants, wait_until_unlocked};
 
-/// What a lock protects, and the other half of fencing: it refuses tokens smaller than the largest
-/// it has seen.
+/// A store that a lock protects. The store completes fencing: it refuses tokens smaller than the largest it
+/// has accepted.
 #[derive(Debug, Default)]
 struct Ledger {
     largest: Mutex<Option<FencingToken>>,
@@ -25,12 +26,16 @@ impl Ledger {
     }
 }
 
-/// Tokens increase from lease to lease, for any holders, while servers crash and come back
-/// one at a time. They keep every vote, so nothing has to be guarded against.
+/// Tokens grow for all holders while servers crash and return one at a time. The servers keep each vote on
+/// disk, so no restart guard is needed.
 #[tokio::test]
 async fn tokens_increase_from_lease_to_lease_while_servers_come_and_go() {
     let cluster = Cluster::start_with(3, ServerOptions::persistent()).await;
-    let clients = [trusting(&cluster).await, trusting(&cluster).await, trusting(&cluster).await];
+    let clients = [
+        client_without_guard(&cluster).await,
+        client_without_guard(&cluster).await,
+        client_without_guard(&cluster).await,
+    ];
     let mut last = None;
     for round in 0..60 {
         match round {
@@ -45,15 +50,14 @@ async fn tokens_increase_from_lease_to_lease_while_servers_come_and_go() {
         let token = Some(guard.fencing_token());
         assert!(token > last, "{token:?} after {last:?} in round {round}");
         last = token;
-        // Not waited for: the next lock is asked for while the unlock is on its way.
+        // The next lock does not wait for this unlock to arrive.
         drop(guard);
     }
 }
 
-/// A holder that was paused past the end of its lease does no harm to a ledger that looks at
-/// tokens.
+/// A write of a holder that was paused past the end of its lease is refused by a store that checks tokens.
 #[tokio::test]
-async fn a_holder_that_slept_through_its_end_is_refused_by_what_it_protects() {
+async fn a_store_refuses_a_holder_that_was_paused_past_its_lease() {
     let cluster = Cluster::start(3).await;
     let (paused, next) = (client(&cluster).await, client(&cluster).await);
     let ledger = Ledger::default();
@@ -61,28 +65,29 @@ async fn a_holder_that_slept_through_its_end_is_refused_by_what_it_protects() {
     let old =
         paused.red_lock("r").options(LockOptions::new().ttl(ttl).without_renewal()).lock().await.unwrap();
     assert!(old.is_valid() && ledger.write(old.fencing_token()));
-    // It looks at its lease, is paused here, and acts on what it saw.
+    // The holder checks its lease, is paused here, and then acts on the outdated check.
     let new = next.red_lock("r").lock().await.unwrap();
     assert!(ledger.write(new.fencing_token()));
-    assert!(!ledger.write(old.fencing_token()), "a write of the past was accepted");
+    assert!(!ledger.write(old.fencing_token()), "a write with a stale token was accepted");
     assert!(ledger.write(new.fencing_token()));
     assert!(!old.is_valid() && new.is_valid());
 }
 
-/// Nodes that forgot a lease may have granted another; that one is never proven away.
+/// Nodes that lost the key of a lease may have granted another lease. `verify` does not prove the first lease
+/// then.
 #[tokio::test]
-async fn verify_does_not_prove_a_lease_whose_keys_another_held_in_between() {
+async fn verify_does_not_prove_a_lease_after_another_lease_on_the_resource() {
     let cluster = Cluster::start(3).await;
     let guard = client(&cluster).await.red_lock("r").options(WITH_TTL).lock().await.unwrap();
-    on_all_nodes(&guard).await;
+    wait_for_all_grants(&guard).await;
     assert!(guard.verify().await.unwrap());
     for server in cluster.servers() {
         server.command(&["DEL", "r"]).await;
     }
     let other = client(&cluster).await.red_lock("r").options(WITH_TTL).lock().await.unwrap();
     assert!(other.fencing_token() > guard.fencing_token());
-    on_all_nodes(&other).await;
+    wait_for_all_grants(&other).await;
     other.unlock().await.unwrap();
-    unlocked_everywhere(&cluster, "r").await;
+    wait_until_unlocked(&cluster, "r").await;
     assert!(!guard.verify().await.unwrap());
 }

@@ -1,4 +1,5 @@
-//! A lease that is held on fewer servers than it could be gets back the others.
+//! Leases with fewer keys than nodes, on real servers: late grants and renewals restore the lease on the
+//! missing servers.
 
 use std::time::Duration;
 
@@ -6,32 +7,32 @@ use redquorum::{LockOptions, error::NodeReply};
 use redquorum_tests::{Cluster, eventually};
 
 use super::{
-    SOON, WITH_TTL, client, hash, is_locked, locked_on, on_all_nodes, trusting, unlocked_everywhere,
+    SOON, WITH_TTL, client, client_without_guard, hash, is_locked, locked_on, wait_for_all_grants,
+    wait_until_unlocked,
 };
 
-/// A server that grants after the decision counts for the lease from then on.
+/// A grant that arrives after the decision counts for the lease.
 #[tokio::test]
-async fn grants_that_come_after_the_decision_are_adopted() {
+async fn grants_that_arrive_after_the_decision_count() {
     let cluster = Cluster::start(5).await;
     let quorum = client(&cluster).await;
     for server in cluster.some(3..5) {
         server.freeze().await;
     }
-    // No renewal comes to help: the first is due after 20 s.
+    // The first renewal is due after 20 s, so only late grants can complete the lease.
     let guard = quorum.red_lock("r").options(WITH_TTL).lock().await.unwrap();
     assert_eq!(guard.node_replies().done(), 3, "held on exactly a quorum: {}", guard.node_replies());
     for server in cluster.some(3..5) {
         server.thaw().await;
     }
-    on_all_nodes(&guard).await;
+    wait_for_all_grants(&guard).await;
     assert_eq!(locked_on(&cluster, "r").await.len(), 5);
-    // And what was adopted is taken back in the end.
+    // The unlock also reaches the servers whose grants came late.
     guard.unlock().await.unwrap();
-    unlocked_everywhere(&cluster, "r").await;
+    wait_until_unlocked(&cluster, "r").await;
 }
 
-/// The watchdog gives the key back to servers that lost it, well before the lease could
-/// suffer.
+/// The watchdog restores the key on servers that lost it, before the lease expires.
 #[tokio::test]
 async fn the_watchdog_heals_servers_that_lost_the_key() {
     let cluster = Cluster::start(5).await;
@@ -42,24 +43,26 @@ async fn the_watchdog_heals_servers_that_lost_the_key() {
         server.command(&["FLUSHALL"]).await;
     }
     assert_eq!(locked_on(&cluster, "r").await.len(), 3);
-    eventually(ttl, "the keys are back", async || locked_on(&cluster, "r").await.len() == 5).await;
+    eventually(ttl, "all servers have the key again", async || locked_on(&cluster, "r").await.len() == 5)
+        .await;
     assert!(guard.is_valid());
     let expected = [(guard.id().to_string(), "1".to_owned())];
     assert_eq!(hash(cluster.server(0), "r").await, expected);
 }
 
-/// So does a renewal on request, which also shows how many servers could still fail.
+/// A renewal on request restores the key as well. The replies then show how many more servers may fail.
 #[tokio::test]
 async fn renewing_heals_servers_and_votes_show_the_margin() {
     let cluster = Cluster::start(5).await;
-    let quorum = trusting(&cluster).await;
+    let quorum = client_without_guard(&cluster).await;
     let guard = quorum.red_lock("r").options(WITH_TTL).lock().await.unwrap();
-    on_all_nodes(&guard).await;
+    wait_for_all_grants(&guard).await;
     for server in cluster.some(0..2) {
         server.command(&["FLUSHALL"]).await;
     }
     guard.renew().await.unwrap();
-    eventually(SOON, "the keys are back", async || locked_on(&cluster, "r").await.len() == 5).await;
+    eventually(SOON, "all servers have the key again", async || locked_on(&cluster, "r").await.len() == 5)
+        .await;
 
     for server in cluster.some(3..5) {
         server.kill().await;
@@ -71,16 +74,17 @@ async fn renewing_heals_servers_and_votes_show_the_margin() {
     assert!(guard.is_valid());
 }
 
-/// A lease survives servers that restart one after the other, as long as renewals come in between.
+/// A lease survives if servers restart one after the other, each after the renewal that follows the restart
+/// before.
 #[tokio::test]
-async fn a_lease_survives_a_rolling_restart_of_forgetful_servers() {
+async fn a_lease_survives_a_rolling_restart_of_servers_without_persistence() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let guard =
         quorum.red_lock("r").options(LockOptions::new().ttl(Duration::from_secs(3))).lock().await.unwrap();
     for server in cluster.servers() {
         server.restart_empty().await;
-        eventually(SOON, "the key is back", async || is_locked(server, "r").await).await;
+        eventually(SOON, "the server has the key again", async || is_locked(server, "r").await).await;
     }
     assert!(guard.is_valid());
     let contender = client(&cluster).await;

@@ -1,4 +1,7 @@
-//! What many waiters share, and what they cost together.
+//! Thousands of waiting tasks and their cost, on real servers.
+//!
+//! Promises: the tasks of a client share one connection per server and one queue entry per resource, and
+//! waiting sends few commands.
 
 use std::time::{Duration, Instant};
 
@@ -8,22 +11,21 @@ use redquorum_tests::{Cluster, eventually};
 use tokio::task::JoinSet;
 
 use super::{
-    SOON, WITH_TTL, client, commands_by_server, connections, have_waiters, nobody_waits_for_a_release,
-    unlocked_everywhere,
+    SOON, WITH_TTL, client, commands_by_server, connections, has_no_release_subscriber,
+    wait_for_queue_entries, wait_until_unlocked,
 };
 
 const TASKS: usize = 5_000;
 const RESOURCES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 const WAITERS: usize = 100;
-/// A wait begins with a subscription and polls that grow rarer: this is about what it costs from
-/// then on.
+/// The first part of a wait, with a subscription and frequent polls, which the measurement leaves out.
 const SETTLED: Duration = Duration::from_secs(2);
+/// The duration of the measurement.
 const WATCHED: Duration = Duration::from_secs(5);
 
-/// Holds all resources with one client, and lets all tasks of another wait for them, a thousand for
-/// each.
-async fn all_waiting(cluster: &Cluster) -> (Vec<LockGuard>, Quorum, JoinSet<Result<(), Error>>) {
+/// Holds all resources with one client, and starts the tasks of another client, a thousand for each resource.
+async fn start_waiting_tasks(cluster: &Cluster) -> (Vec<LockGuard>, Quorum, JoinSet<Result<(), Error>>) {
     let (holder, waiter) = (client(cluster).await, client(cluster).await);
     let mut guards = Vec::new();
     for resource in RESOURCES {
@@ -35,7 +37,7 @@ async fn all_waiting(cluster: &Cluster) -> (Vec<LockGuard>, Quorum, JoinSet<Resu
         tasks.spawn(async move { lock.lock().await.map(drop) });
     }
     for resource in RESOURCES {
-        have_waiters(cluster, resource, 1).await;
+        wait_for_queue_entries(cluster, resource, 1).await;
     }
     for server in cluster.servers() {
         assert_eq!(connections(server).await, 2, "one connection for each client");
@@ -44,53 +46,55 @@ async fn all_waiting(cluster: &Cluster) -> (Vec<LockGuard>, Quorum, JoinSet<Resu
     (guards, waiter, tasks)
 }
 
-async fn nothing_is_left(cluster: &Cluster) {
+/// Waits until nothing is locked, queued or subscribed.
+async fn wait_until_clean(cluster: &Cluster) {
     for resource in RESOURCES {
-        unlocked_everywhere(cluster, resource).await;
-        have_waiters(cluster, resource, 0).await;
+        wait_until_unlocked(cluster, resource).await;
+        wait_for_queue_entries(cluster, resource, 0).await;
     }
-    nobody_is_subscribed(cluster).await;
+    wait_until_unsubscribed(cluster).await;
 }
 
-async fn nobody_is_subscribed(cluster: &Cluster) {
+/// Waits until no connection is subscribed to release notices.
+async fn wait_until_unsubscribed(cluster: &Cluster) {
     for server in cluster.servers() {
-        let nobody_is = async || nobody_waits_for_a_release(server).await;
-        eventually(SOON, "nobody is left subscribed", nobody_is).await;
+        let is_unsubscribed = async || has_no_release_subscriber(server).await;
+        eventually(SOON, "no client is subscribed", is_unsubscribed).await;
     }
 }
 
-/// Five thousand tasks share one connection to each server and one subscription for each resource,
-/// all get their turn, and leave neither behind.
+/// Five thousand tasks share one connection to each server and one subscription per resource. All tasks get
+/// their lock, and no subscription or connection remains.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_thousand_waiting_tasks_share_one_connection_and_all_get_their_turn() {
+async fn five_thousand_waiting_tasks_share_one_connection_and_all_are_served() {
     let cluster = Cluster::start(3).await;
-    let (guards, waiter, mut tasks) = all_waiting(&cluster).await;
+    let (guards, waiter, mut tasks) = start_waiting_tasks(&cluster).await;
     drop(guards);
     while let Some(outcome) = tasks.join_next().await {
         outcome.unwrap().unwrap();
     }
-    nothing_is_left(&cluster).await;
+    wait_until_clean(&cluster).await;
     drop(waiter);
     for server in cluster.servers() {
         eventually(SOON, "the connections are closed", async || connections(server).await == 0).await;
     }
 }
 
-/// A shutdown ends them all.
+/// A shutdown ends all waiting tasks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_thousand_waiting_tasks_end_with_a_shutdown() {
     let cluster = Cluster::start(3).await;
-    let (guards, waiter, mut tasks) = all_waiting(&cluster).await;
+    let (guards, waiter, mut tasks) = start_waiting_tasks(&cluster).await;
     waiter.shutdown().await;
     while let Some(outcome) = tasks.join_next().await {
         assert_eq!(outcome.unwrap(), Err(Error::Closed(ClosedReason::ShutDown)));
     }
-    assert!(guards.iter().all(|guard| guard.is_valid()), "they belong to another client");
+    assert!(guards.iter().all(|guard| guard.is_valid()), "a shutdown ended leases of another client");
     drop(guards);
-    nothing_is_left(&cluster).await;
+    wait_until_clean(&cluster).await;
 }
 
-/// One waiter of each client asks; the others stand behind it.
+/// Only the first waiter of each client sends requests. The other waiters of the client wait behind it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_waiters_for_one_resource_send_less_than_half_a_command_each_per_second() {
     let cluster = Cluster::start(5).await;
@@ -99,7 +103,7 @@ async fn many_waiters_for_one_resource_send_less_than_half_a_command_each_per_se
     assert!(rate <= 0.5, "{rate:.2} commands per waiter and second");
 }
 
-/// A waiter asks one node, and polls it seldom, even where it waits for a resource alone.
+/// A waiter without company polls one node, and rarely.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_for_a_resource_each_send_at_most_half_a_command_per_second() {
     let cluster = Cluster::start(5).await;
@@ -108,7 +112,8 @@ async fn waiters_for_a_resource_each_send_at_most_half_a_command_per_second() {
     assert!(rate <= 0.5, "{rate:.2} commands per waiter and second");
 }
 
-/// Lets many wait for what is held, and counts what all servers together are sent meanwhile.
+/// Lets [`WAITERS`] tasks wait for held resources, and returns the commands that all servers receive, per
+/// waiter and second.
 async fn commands_per_waiter_and_second(
     cluster: &Cluster,
     clients: &[Quorum],
@@ -119,16 +124,16 @@ async fn commands_per_waiter_and_second(
     for waiter in 0..WAITERS {
         held.extend(holder.red_lock(resource(waiter)).options(WITH_TTL).try_lock().await.unwrap());
     }
-    let at_first = sum(cluster).await;
+    let at_first = total_commands(cluster).await;
     let mut waiting = JoinSet::new();
     for waiter in 0..WAITERS {
         let lock = clients[waiter % clients.len()].red_lock(resource(waiter)).options(WITH_TTL);
         waiting.spawn(async move { lock.lock().await.map(drop) });
     }
     tokio::time::sleep(SETTLED).await;
-    let (before, begin) = (sum(cluster).await, Instant::now());
+    let (before, begin) = (total_commands(cluster).await, Instant::now());
     tokio::time::sleep(WATCHED).await;
-    let asked = sum(cluster).await - before;
+    let asked = total_commands(cluster).await - before;
     let rate = asked as f64 / WAITERS as f64 / begin.elapsed().as_secs_f64();
     eprintln!(
         "{WAITERS} waiters, {} resources: {} commands in the first {SETTLED:?}, then {rate:.3} per \
@@ -136,13 +141,14 @@ async fn commands_per_waiter_and_second(
         held.len(),
         before - at_first
     );
-    assert_eq!(waiting.try_join_next().map(|_| ()), None, "somebody got what is held");
+    assert_eq!(waiting.try_join_next().map(|_| ()), None, "a waiter locked a held resource");
     waiting.shutdown().await;
     drop(held);
-    nobody_is_subscribed(cluster).await;
+    wait_until_unsubscribed(cluster).await;
     rate
 }
 
-async fn sum(cluster: &Cluster) -> u64 {
+/// Returns the number of commands that all servers have received from clients.
+async fn total_commands(cluster: &Cluster) -> u64 {
     commands_by_server(cluster).await.into_iter().sum()
 }

@@ -1,8 +1,8 @@
-//! What quorum locks have been known to get wrong, and what this one does instead, on real servers
-//! and through the public API.
+//! Tests of faults that other quorum locks are known to have. Each test runs real servers and uses the public
+//! API.
 //!
-//! A row is a letter of the table in `docs/BEHAVIOURS.md`; its tests name it. Rows that virtual
-//! time shows better are tested beside the code.
+//! The table of `docs/BEHAVIOURS.md` lists the behaviours and names the tests of each. Behaviours that
+//! virtual time shows better are tested beside the code in `src/`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use redquorum::{
 };
 use redquorum_tests::{Cluster, Direction, Proxy, Server, eventually};
 
-use super::servers::{RARE_POLLS, have_waiters, is_woken, nobody_waits_for_a_release};
+use super::servers::{RARE_POLLS, has_no_release_subscriber, repeat_until_woken, wait_for_queue_entries};
 
 mod acquisition;
 mod cancellation;
@@ -33,55 +33,55 @@ mod unlocking;
 mod waiting;
 mod watchdog;
 
-/// Far longer than anything that happens at once takes on a machine under load, and far shorter
-/// than [`TTL`].
+/// The deadline for what should happen at once: much longer than an immediate effect takes on a machine under
+/// load, and much shorter than [`TTL`].
 pub(super) const SOON: Duration = Duration::from_secs(10);
 
-/// Whatever is gone before this has not gone by itself.
+/// The ttl of most locks here. If a key disappears earlier, then by an unlock, and not by its ttl.
 pub(super) const TTL: Duration = Duration::from_secs(60);
 
-/// Options with this ttl.
+/// Options with the ttl [`TTL`].
 pub(super) const WITH_TTL: LockOptions = LockOptions::new().ttl(TTL);
 
-/// Short enough to wait for in a test, long enough for a healthy node under load.
+/// A node timeout short enough to wait for in a test, and long enough for a healthy node under load.
 const NODE_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// What a node keeps about itself for as long as it lives.
+/// The key with the node metadata, which stays for as long as the server keeps its data.
 pub(super) const NODE_METADATA: &str = "redquorum:node";
 
-/// Settings for the servers of a cluster.
+/// Returns settings for all servers of a cluster.
 pub(super) fn builder(cluster: &Cluster) -> QuorumBuilder {
     Quorum::builder().admit_new_nodes().nodes(cluster.urls())
 }
 
-/// A client of all servers.
+/// Connects a client to all servers.
 pub(super) async fn client(cluster: &Cluster) -> Quorum {
     builder(cluster).connect().await.unwrap()
 }
 
-/// The same, which gives up on a node sooner.
-async fn impatient(cluster: &Cluster) -> Quorum {
+/// Connects a client that waits for each node for at most [`NODE_TIMEOUT`].
+async fn client_with_short_timeout(cluster: &Cluster) -> Quorum {
     builder(cluster).node_timeout(NODE_TIMEOUT).connect().await.unwrap()
 }
 
-/// A proxy before every server.
+/// Starts a proxy before each server.
 async fn proxies(cluster: &Cluster) -> Vec<Proxy> {
     join_all(cluster.servers().iter().map(Proxy::before)).await
 }
 
-/// A client that trusts servers to keep every vote: where something else is the matter, and the
-/// restart guard would have them wait out a quarantine first.
-async fn trusting(cluster: &Cluster) -> Quorum {
+/// Connects a client without a restart guard. For tests of something else, in which the guard would first
+/// wait for the end of a quarantine.
+async fn client_without_guard(cluster: &Cluster) -> Quorum {
     builder(cluster).restart_guard(RestartGuard::Off).connect().await.unwrap()
 }
 
-/// Settings for the servers behind these proxies.
+/// Returns settings for the servers behind these proxies.
 fn builder_behind(proxies: &[Proxy]) -> QuorumBuilder {
     Quorum::builder().admit_new_nodes().nodes(proxies.iter().map(Proxy::url))
 }
 
-/// Puts somebody else's lock on a server, with or without a ttl.
-async fn hold_as(server: &Server, resource: &str, owner: &str, ttl: Option<Duration>) {
+/// Replaces the lock of a resource on a server by that of another lease id, with or without a ttl.
+async fn put_lock(server: &Server, resource: &str, owner: &str, ttl: Option<Duration>) {
     server.command(&["DEL", resource]).await;
     server.command(&["HSET", resource, owner, "1"]).await;
     if let Some(ttl) = ttl {
@@ -89,7 +89,7 @@ async fn hold_as(server: &Server, resource: &str, owner: &str, ttl: Option<Durat
     }
 }
 
-/// The numbers of the servers, all of which answer, on which the resource is locked.
+/// Returns the indices of the servers on which the resource is locked. All servers have to answer.
 async fn locked_on(cluster: &Cluster, resource: impl AsRef<[u8]>) -> Vec<usize> {
     let mut locked = Vec::new();
     for (number, server) in cluster.servers().iter().enumerate() {
@@ -100,99 +100,102 @@ async fn locked_on(cluster: &Cluster, resource: impl AsRef<[u8]>) -> Vec<usize> 
     locked
 }
 
+/// Whether the resource is locked on the server.
 pub(super) async fn is_locked(server: &Server, resource: impl AsRef<[u8]>) -> bool {
     server.query(cmd("EXISTS").arg(resource.as_ref())).await
 }
 
-/// Waits until the resource is locked nowhere, long before its ttl could have seen to that.
-pub(super) async fn unlocked_everywhere(cluster: &Cluster, resource: impl AsRef<[u8]>) {
-    unlocked_on(cluster.servers(), resource).await;
+/// Waits until the resource is locked on no server. The deadline is much shorter than [`TTL`], so an unlock
+/// is the cause.
+pub(super) async fn wait_until_unlocked(cluster: &Cluster, resource: impl AsRef<[u8]>) {
+    wait_until_unlocked_on(cluster.servers(), resource).await;
 }
 
-/// The same for some servers, of those that answer.
-async fn unlocked_on(servers: &[Server], resource: impl AsRef<[u8]>) {
-    let what = format!("{} is left on no server", resource.as_ref().escape_ascii());
+/// Waits until the resource is locked on none of these servers, which have to answer.
+async fn wait_until_unlocked_on(servers: &[Server], resource: impl AsRef<[u8]>) {
+    let what = format!("{} is locked on no server", resource.as_ref().escape_ascii());
     for server in servers {
         eventually(SOON, &what, async || !is_locked(server, &resource).await).await;
     }
 }
 
-/// Waits until a lock that was unanswered has been taken back: executed and unlocked, or refused by
-/// a tombstone before it could be.
+/// Waits until the rollback of an unanswered lock has arrived: the server executed the lock and then the
+/// unlock, or executed the unlock first and refused the lock by a tombstone.
 ///
-/// For a resource that nobody has locked there before.
-pub(super) async fn taken_back(server: &Server, resource: &str) {
+/// Requires that the resource was never locked on this server before.
+pub(super) async fn wait_until_rolled_back(server: &Server, resource: &str) {
     let tombstone = format!("redquorum:tombstone:{{{resource}}}:");
     let counted = format!("redisson_lock_token:{{{resource}}}");
     let is_taken_back = async || {
-        // All names at one instant.
+        // One command returns all keys, so the names belong to one instant.
         let keys = server.keys().await;
         let is_locked = keys.iter().any(|key| key == resource);
         keys.iter().any(|key| key.starts_with(&tombstone) || (*key == counted && !is_locked))
     };
     eventually(SOON, "the unlock has arrived", is_taken_back).await;
-    assert!(!is_locked(server, resource).await, "a lock has come after its unlock");
+    assert!(!is_locked(server, resource).await, "the lock was executed after its unlock");
 }
 
-/// Waits until an unlock has come before what was unanswered: it leaves a tombstone; and nothing
-/// else.
+/// Waits until the server has executed an unlock without an earlier lock, which leaves a tombstone and no
+/// key.
 ///
-/// For a resource that only one owner has asked for; anybody's tombstone will do.
-pub(super) async fn tombstoned(server: &Server, resource: &str) {
-    tombstoned_by(server, resource, "").await;
+/// Requires that only one lease id was used for the resource: the tombstone of any lease id counts.
+pub(super) async fn wait_for_tombstone(server: &Server, resource: &str) {
+    wait_for_tombstone_of(server, resource, "").await;
 }
 
-/// As [`tombstoned`], by this owner: the attempts of others may have left tombstones of their own.
-async fn tombstoned_by(server: &Server, resource: &str, owner: &str) {
+/// As [`wait_for_tombstone`], but for the tombstone of this lease id. Attempts of other clients may have left
+/// tombstones, too.
+async fn wait_for_tombstone_of(server: &Server, resource: &str, owner: &str) {
     let tombstone = format!("redquorum:tombstone:{{{resource}}}:{owner}");
     let is_tombstoned = async || server.keys().await.iter().any(|key| key.starts_with(&tombstone));
     eventually(SOON, "the unlock has arrived", is_tombstoned).await;
-    assert!(!is_locked(server, resource).await, "a lock stands beside its own tombstone");
+    assert!(!is_locked(server, resource).await, "the resource is locked beside the tombstone of the lock");
 }
 
-/// How many requests of clients a server has executed.
+/// Returns the number of requests of clients that a server has executed.
 async fn calls(server: &Server) -> u64 {
     calls_of(server, &["evalsha"]).await
 }
 
-/// How often a server has executed these commands, those inside of scripts included.
+/// Returns how often a server has executed these commands, including calls inside of scripts.
 pub(super) async fn calls_of(server: &Server, commands: &[&str]) -> u64 {
     let info = server.info("commandstats").await;
     let lines =
         info.lines().filter_map(|line| line.trim_end().strip_prefix("cmdstat_")?.split_once(":calls="));
-    let ours = lines.filter(|(name, _)| commands.contains(name));
-    ours.map(|(_, rest)| rest.split(',').next().unwrap().parse::<u64>().unwrap()).sum()
+    let counted = lines.filter(|(name, _)| commands.contains(name));
+    counted.map(|(_, rest)| rest.split(',').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// What a client sends, over all connections; what runs inside of scripts is counted apart by the
-/// server.
+/// The commands that a client sends, over all connections. The server counts commands inside of scripts under
+/// other names.
 const COMMANDS: [&str; 7] =
     ["evalsha", "script|load", "subscribe", "unsubscribe", "ping", "hello", "client|setinfo"];
 
-/// How many commands each server has been sent by clients.
+/// Returns the number of commands that each server has received from clients.
 async fn commands_by_server(cluster: &Cluster) -> Vec<u64> {
     join_all(cluster.servers().iter().map(|server| calls_of(server, &COMMANDS))).await
 }
 
-/// The fields of a resource's hash on a server that answers: owners and their holds.
+/// Returns the fields of a resource's hash on a server that answers: lease ids and their holds.
 async fn hash(server: &Server, resource: &str) -> Vec<(String, String)> {
     server.query(cmd("HGETALL").arg(resource)).await
 }
 
-/// How many connections a server has, this look at it aside.
+/// Returns the number of connections of a server, without the one of this query.
 async fn connections(server: &Server) -> u64 {
     server.info_field("clients", "connected_clients").await.parse::<u64>().unwrap() - 1
 }
 
-/// Waits until every node has said that it has the lease.
-async fn on_all_nodes(guard: &LockGuard) {
+/// Waits until each node has granted the lease.
+async fn wait_for_all_grants(guard: &LockGuard) {
     let nodes = guard.node_replies().iter().count();
     eventually(SOON, "every node has granted", async || guard.node_replies().done() == nodes).await;
 }
 
-/// The same for a lease that some nodes may have refused, as they let the one before it expire a
-/// little later, or were not asked for, as they were silent.
-async fn healed_on_all_nodes(guard: &LockGuard) {
+/// Renews the lease until each node has it. Some nodes may have refused at first, because the earlier lease
+/// expired there a little later, or may not have been asked, because they were silent.
+async fn renew_until_all_granted(guard: &LockGuard) {
     let nodes = guard.node_replies().iter().count();
     eventually(SOON, "every node has granted", async || {
         let is_complete = guard.node_replies().done() == nodes;
@@ -204,32 +207,34 @@ async fn healed_on_all_nodes(guard: &LockGuard) {
     .await;
 }
 
-/// The replies of the nodes to a call that found no quorum.
+/// Returns the replies of the nodes to a call that found no quorum.
 pub(super) fn replies_of(error: Error) -> NodeReplies {
     let Error::NoQuorum(error) = error else { panic!("not a lack of quorum: {error}") };
     error.node_replies().clone()
 }
 
-/// The reason of a lost lease.
+/// Returns the reason of a lost lease.
 pub(super) fn loss(error: Error) -> LossReason {
     let Error::LeaseLost(lost) = error else { panic!("not the loss of a lease: {error}") };
     lost.reason
 }
 
-/// The replies in the order of the servers.
+/// Returns the replies in the order of the servers.
 pub(super) fn in_order(replies: &NodeReplies) -> Vec<NodeReply> {
     replies.iter().map(|(_, reply)| reply.clone()).collect()
 }
 
-/// Does the same to all of them.
-fn all(proxies: &[Proxy], change: impl Fn(&Proxy)) {
+/// Applies a change to each proxy.
+fn for_each(proxies: &[Proxy], change: impl Fn(&Proxy)) {
     proxies.iter().for_each(change);
 }
 
+/// Holds the requests of all proxies back.
 fn hold_requests(proxies: &[Proxy]) {
-    all(proxies, |proxy| proxy.hold(Direction::Requests));
+    for_each(proxies, |proxy| proxy.hold(Direction::Requests));
 }
 
+/// Lets the requests of all proxies pass.
 fn open_requests(proxies: &[Proxy]) {
-    all(proxies, |proxy| proxy.open(Direction::Requests));
+    for_each(proxies, |proxy| proxy.open(Direction::Requests));
 }

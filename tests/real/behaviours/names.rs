@@ -1,4 +1,4 @@
-//! Names: those of resources, which may be any bytes, and those of owners.
+//! Names of resources, which may be any bytes, and lease ids, on real servers.
 
 use std::{
     collections::BTreeSet,
@@ -7,9 +7,11 @@ use std::{
 
 use redquorum_tests::Cluster;
 
-use super::{RARE_POLLS, client, hash, have_waiters, is_woken, locked_on, unlocked_everywhere};
+use super::{
+    RARE_POLLS, client, hash, locked_on, repeat_until_woken, wait_for_queue_entries, wait_until_unlocked,
+};
 
-/// Every name of 1 to 512 bytes locks, excludes other clients, wakes its waiters, and is unlocked.
+/// Each name of 1 to 512 bytes can be locked and unlocked, excludes other clients, and wakes waiters.
 #[tokio::test]
 async fn any_bytes_make_a_resource() {
     let cluster = Cluster::start(3).await;
@@ -32,32 +34,32 @@ async fn any_bytes_make_a_resource() {
     ];
     for name in names {
         let what = format!("a waiter for {} is woken", name.escape_ascii());
-        is_woken(&what, async || {
+        repeat_until_woken(&what, async || {
             let guard = holder.red_lock(name).lock().await.unwrap();
             assert!(locked_on(&cluster, name).await.len() >= 2, "{}", name.escape_ascii());
             assert!(waiter.red_lock(name).try_lock().await.unwrap().is_none());
             let lock = waiter.red_lock(name).options(RARE_POLLS);
             let begin = Instant::now();
             let waiting = tokio::spawn(async move { (lock.lock().await, begin.elapsed()) });
-            have_waiters(&cluster, name, 1).await;
+            wait_for_queue_entries(&cluster, name, 1).await;
             guard.unlock().await.unwrap();
             let (locked, waited) = waiting.await.unwrap();
             locked.unwrap().unlock().await.unwrap();
-            unlocked_everywhere(&cluster, name).await;
+            wait_until_unlocked(&cluster, name).await;
             waited
         })
         .await;
     }
 }
 
-/// `a` and `{a}` are two locks with one channel for their release notices: the waiters of both are woken, and a waiter
-/// that leaves does not end the other's subscription.
+/// `a` and `{a}` are two resources whose release notices have one channel. Waiters of both are woken, and a
+/// waiter that leaves does not end the subscription of the other waiter.
 #[tokio::test]
-async fn resources_that_share_a_channel_wake_each_others_waiters_only() {
+async fn resources_that_share_a_channel_keep_each_others_subscriptions() {
     let cluster = Cluster::start(3).await;
     let (holder, waiter) = (client(&cluster).await, client(&cluster).await);
     for order in [["a", "{a}"], ["{a}", "a"]] {
-        is_woken("both waiters are woken", async || {
+        repeat_until_woken("both waiters are woken", async || {
             let first = holder.red_lock(order[0]).lock().await.unwrap();
             let second = holder.red_lock(order[1]).lock().await.unwrap();
             let begin = Instant::now();
@@ -66,8 +68,8 @@ async fn resources_that_share_a_channel_wake_each_others_waiters_only() {
                 tokio::spawn(async move { lock.lock().await.map(drop) })
             };
             let waiting = [wait(order[0]), wait(order[1])];
-            have_waiters(&cluster, "a", 1).await;
-            // Both have subscribed, and have made another attempt since.
+            wait_for_queue_entries(&cluster, "a", 1).await;
+            // Both waiters have subscribed, and have made another attempt since.
             tokio::time::sleep(Duration::from_millis(100)).await;
             let [waits_for_first, waits_for_second] = waiting;
             first.unlock().await.unwrap();
@@ -76,18 +78,18 @@ async fn resources_that_share_a_channel_wake_each_others_waiters_only() {
             second.unlock().await.unwrap();
             waits_for_second.await.unwrap().unwrap();
             let waited = begin.elapsed();
-            have_waiters(&cluster, "a", 0).await;
+            wait_for_queue_entries(&cluster, "a", 0).await;
             waited
         })
         .await;
     }
 }
 
-/// An owner is its client's label, a random uuid of the client (version 4: 122 bits from the
-/// operating system) and a number; no two clients share the first, no two leases of a client the second, and the
-/// guard shows what the servers store.
+/// A lease id consists of the client's label, the client's random uuid (version 4: 122 bits from the
+/// operating system) and a number. No two clients have one uuid, no two leases of a client have one number,
+/// and the guard shows the id that the servers store.
 #[tokio::test]
-async fn no_two_leases_share_an_owner_and_clients_are_random_uuids() {
+async fn each_lease_has_its_own_id_and_each_client_a_random_uuid() {
     let cluster = Cluster::start(1).await;
     let mut owners = BTreeSet::new();
     let mut clients = BTreeSet::new();

@@ -1,4 +1,7 @@
-//! How a lease goes on, and how it ends.
+//! Renewal, expiry and loss of leases, on real servers.
+//!
+//! Promises: only a quorum of all configured nodes renews a lease, only within the old validity, and a loss
+//! is announced when the validity ends.
 
 use std::time::{Duration, Instant};
 
@@ -6,26 +9,26 @@ use redquorum::{Error, LockGuard, LockOptions, RestartGuard, error::LossReason};
 use redquorum_tests::{Cluster, Direction, eventually};
 
 use super::{
-    SOON, WITH_TTL, builder_behind, client, healed_on_all_nodes, hold_requests, is_locked, locked_on, loss,
-    on_all_nodes, open_requests, proxies, tombstoned_by, trusting, unlocked_everywhere,
+    SOON, WITH_TTL, builder_behind, client, client_without_guard, hold_requests, is_locked, locked_on, loss,
+    open_requests, proxies, renew_until_all_granted, wait_for_all_grants, wait_for_tombstone_of,
+    wait_until_unlocked,
 };
 
-/// How much later than a timer a test may notice it, on a machine that is busy with something else.
+/// The additional delay with which a test may notice a timer on a machine under load.
 const NOISE: Duration = Duration::from_millis(150);
 
-/// The end of a lease lies between these: the clock is read before and after what is left.
+/// Returns bounds for the end of validity: the clock is read before and after the remaining time.
 fn end_of(guard: &LockGuard) -> (Instant, Instant) {
     let before = Instant::now();
     let left = guard.remaining();
     (before + left, Instant::now() + left)
 }
 
-/// Two of the three nodes that answered at first are a majority of those three, but not of
-/// the five.
+/// Three of five nodes grant the lease. Two of these three are their majority, but no quorum of five nodes.
 ///
-/// The holder keeps reaching two of five; another client reaches the other three.
+/// Later the holder reaches only two of the five nodes, and another client reaches the other three.
 #[tokio::test]
-async fn renewal_by_most_of_the_nodes_that_granted_is_no_quorum_so_there_are_never_two_holders() {
+async fn a_renewal_by_most_granting_nodes_without_a_quorum_does_not_count() {
     let cluster = Cluster::start(5).await;
     let proxies = proxies(&cluster).await;
     let holder = builder_behind(&proxies).connect().await.unwrap();
@@ -42,34 +45,34 @@ async fn renewal_by_most_of_the_nodes_that_granted_is_no_quorum_so_there_are_nev
     assert!(guard.renew().await.is_err());
 }
 
-/// Once the lease is over, a renewal that arrives makes nobody a holder, though it finds the
-/// keys free.
+/// A renewal that arrives after the end of the lease finds the resource free, and must not lock it.
 #[tokio::test]
-async fn renewals_that_arrive_after_another_has_held_the_resource_revive_nothing() {
+async fn renewals_that_arrive_after_a_later_lease_lock_nothing() {
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).connect().await.unwrap();
     let guard =
         quorum.red_lock("r").options(LockOptions::new().ttl(Duration::from_secs(2))).lock().await.unwrap();
-    on_all_nodes(&guard).await;
+    wait_for_all_grants(&guard).await;
     hold_requests(&proxies);
-    // A renewal is on its way, and will find the keys gone and the resource free.
+    // This renewal is held in the proxies, and arrives when the keys have expired and the resource is free.
     let renewal = guard.renew().await;
     assert!(matches!(renewal, Err(Error::NoQuorum(_))), "{renewal:?}");
     let other = client(&cluster).await.red_lock("r").options(WITH_TTL).lock().await.unwrap();
-    healed_on_all_nodes(&other).await;
+    renew_until_all_granted(&other).await;
     other.unlock().await.unwrap();
-    unlocked_everywhere(&cluster, "r").await;
+    wait_until_unlocked(&cluster, "r").await;
     open_requests(&proxies);
     assert!(!guard.is_valid());
     assert!(matches!(guard.verify().await, Err(Error::LeaseLost(_))));
     for server in cluster.servers() {
-        tombstoned_by(server, "r", &guard.id().to_string()).await;
+        wait_for_tombstone_of(server, "r", &guard.id().to_string()).await;
     }
     assert!(!guard.is_valid());
 }
 
-/// A renewal that all nodes have made, in time, but that is heard of too late, is none.
+/// A renewal does not count if its answers arrive after the end of validity, even if all nodes executed it in
+/// time.
 #[tokio::test]
 async fn a_renewal_that_is_confirmed_after_the_end_of_validity_does_not_count() {
     let cluster = Cluster::start(3).await;
@@ -77,24 +80,24 @@ async fn a_renewal_that_is_confirmed_after_the_end_of_validity_does_not_count() 
     let quorum = builder_behind(&proxies).node_timeout(Duration::from_millis(900)).connect().await.unwrap();
     let guard =
         quorum.red_lock("r").options(LockOptions::new().ttl(Duration::from_secs(1))).lock().await.unwrap();
-    on_all_nodes(&guard).await;
-    // The watchdog asks after a third of a second, and is answered after the end.
+    wait_for_all_grants(&guard).await;
+    // The watchdog renews after a third of the ttl. The answers arrive after the end of validity.
     proxies.iter().for_each(|proxy| proxy.delay(Direction::Replies, Duration::from_millis(800)));
     assert_eq!(guard.lost().await.reason, LossReason::Expired);
-    // On every connection its answers come behind those to the renewal.
+    // On each connection, the answers to this lock follow those to the renewal.
     let barrier = quorum.red_lock("barrier").options(WITH_TTL).lock().await.unwrap();
-    on_all_nodes(&barrier).await;
+    wait_for_all_grants(&barrier).await;
     assert_eq!(loss(guard.ensure().unwrap_err()), LossReason::Expired);
     assert_eq!(guard.remaining(), Duration::ZERO);
-    unlocked_everywhere(&cluster, "r").await;
+    wait_until_unlocked(&cluster, "r").await;
 }
 
-/// And while the other holds it, the renewal says whose it is now.
+/// While another client holds the resource, a renewal of the old lease is a loss with the reason `Revoked`.
 #[tokio::test]
-async fn renewing_a_lease_whose_keys_another_has_now_is_a_loss_and_leaves_the_other_alone() {
+async fn renewing_a_lease_that_another_client_replaced_reports_its_revocation() {
     let cluster = Cluster::start(3).await;
     let guard = client(&cluster).await.red_lock("r").options(WITH_TTL).lock().await.unwrap();
-    on_all_nodes(&guard).await;
+    wait_for_all_grants(&guard).await;
     for server in cluster.servers() {
         server.command(&["DEL", "r"]).await;
     }
@@ -102,21 +105,20 @@ async fn renewing_a_lease_whose_keys_another_has_now_is_a_loss_and_leaves_the_ot
     assert_eq!(loss(guard.renew().await.unwrap_err()), LossReason::Revoked);
     drop(guard);
     other.renew().await.unwrap();
-    on_all_nodes(&other).await;
+    wait_for_all_grants(&other).await;
     assert_eq!(locked_on(&cluster, "r").await, [0, 1, 2]);
 }
 
-/// A renewal without a quorum takes nothing back, whether the nodes refuse or their answers
-/// are lost.
+/// A renewal without a quorum deletes no key, whether the nodes refuse or their answers are lost.
 #[tokio::test]
-async fn a_renewal_that_fails_deletes_nothing_and_the_lease_stays_valid_until_its_own_end() {
+async fn a_failed_renewal_deletes_nothing_and_leaves_the_end_of_validity() {
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
-    // The restart guard would not let nodes vote that have been replicas.
+    // The restart guard would put nodes that were replicas into quarantine.
     let builder = builder_behind(&proxies).restart_guard(RestartGuard::Off);
     let quorum = builder.node_timeout(Duration::from_millis(300)).connect().await.unwrap();
     let guard = quorum.red_lock("r").options(WITH_TTL).lock().await.unwrap();
-    on_all_nodes(&guard).await;
+    wait_for_all_grants(&guard).await;
     let (_, latest_end) = end_of(&guard);
     for server in cluster.some(0..2) {
         server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
@@ -132,11 +134,11 @@ async fn a_renewal_that_fails_deletes_nothing_and_the_lease_stays_valid_until_it
     assert!(matches!(renewal, Err(Error::NoQuorum(_))), "{renewal:?}");
     assert_eq!(locked_on(&cluster, "r").await, [0, 1, 2]);
     assert!(guard.is_valid());
-    assert!(end_of(&guard).0 <= latest_end, "its end has moved");
-    assert!(trusting(&cluster).await.red_lock("r").try_lock().await.unwrap().is_none());
+    assert!(end_of(&guard).0 <= latest_end, "the end of validity has moved");
+    assert!(client_without_guard(&cluster).await.red_lock("r").try_lock().await.unwrap().is_none());
 }
 
-/// The end of a lease needs nobody's answer.
+/// The end of a lease depends on the client's clock, and on no answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loss_is_announced_by_the_end_of_validity_when_all_servers_freeze() {
     let cluster = Cluster::start(3).await;
@@ -147,16 +149,15 @@ async fn loss_is_announced_by_the_end_of_validity_when_all_servers_freeze() {
         .lock()
         .await
         .unwrap();
-    // It is being renewed: then it ends later than it would have.
+    // After a renewal the validity ends later than at first.
     let (_, first_end) = end_of(&guard);
-    eventually(SOON, "the watchdog has renewed it", async || end_of(&guard).0 > first_end).await;
+    eventually(SOON, "the watchdog has renewed the lease", async || end_of(&guard).0 > first_end).await;
     for server in cluster.servers() {
         server.freeze().await;
     }
     let (_, mut end) = end_of(&guard);
     let mut lost = Box::pin(guard.lost());
-    // A renewal may have been answered just before the servers stood still, so its end is looked at
-    // again.
+    // The last renewal may succeed just before the servers freeze, so the end is read again.
     let lost = loop {
         match tokio::time::timeout(Duration::from_millis(10), &mut lost).await {
             Ok(lost) => break lost,
@@ -164,9 +165,9 @@ async fn loss_is_announced_by_the_end_of_validity_when_all_servers_freeze() {
             Err(_) => {}
         }
     };
-    let told = Instant::now();
+    let announced = Instant::now();
     assert_eq!(lost.reason, LossReason::Expired);
-    assert!(told <= end + NOISE, "told {:?} after the end", told - end);
+    assert!(announced <= end + NOISE, "announced {:?} after the end", announced - end);
     while Instant::now() < end {
         std::hint::spin_loop();
     }
@@ -175,13 +176,12 @@ async fn loss_is_announced_by_the_end_of_validity_when_all_servers_freeze() {
     for server in cluster.servers() {
         server.thaw().await;
     }
-    unlocked_everywhere(&cluster, "r").await;
+    wait_until_unlocked(&cluster, "r").await;
 }
 
-/// What keeps the lease valid and what ends it are two different things: without one, the
-/// other still works.
+/// Renewal and expiry are separate tasks: without renewal, the loss is still announced on time.
 #[tokio::test]
-async fn a_lease_that_nobody_renews_is_lost_on_time_while_all_servers_are_well() {
+async fn a_lease_without_renewal_is_lost_on_time_while_all_servers_answer() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let lock =
@@ -190,7 +190,7 @@ async fn a_lease_that_nobody_renews_is_lost_on_time_while_all_servers_are_well()
     let (left, seen_at) = (guard.remaining(), Instant::now());
     assert_eq!(guard.lost().await.reason, LossReason::Expired);
     let late = Instant::now().saturating_duration_since(seen_at + left);
-    assert!(late <= NOISE, "told {late:?} after the end");
-    unlocked_everywhere(&cluster, "r").await;
+    assert!(late <= NOISE, "announced {late:?} after the end");
+    wait_until_unlocked(&cluster, "r").await;
     assert!(!is_locked(cluster.server(0), "r").await);
 }

@@ -1,14 +1,19 @@
-//! Requests that are sent again, and servers that lose what they need for them.
+//! Repeated requests, and servers that lost the script, on real servers.
+//!
+//! Promises: a repeated request counts once, and a missing script is loaded again without changing the order
+//! of requests.
 
 use std::time::Duration;
 
 use redquorum::LockOptions;
 use redquorum_tests::{Cluster, Server};
 
-use super::{SOON, WITH_TTL, client, impatient, replies_of, tombstoned, unlocked_everywhere};
+use super::{
+    SOON, WITH_TTL, client, client_with_short_timeout, replies_of, wait_for_tombstone, wait_until_unlocked,
+};
 
-/// Breaks all connections of a server, or makes it forget its scripts, at every turn.
-async fn harass(servers: &[Server]) {
+/// Breaks all connections of a server and flushes its scripts, in turn, without end.
+async fn disturb(servers: &[Server]) {
     for turn in 0_usize.. {
         let server = &servers[turn / 2 % servers.len()];
         if turn.is_multiple_of(2) {
@@ -20,13 +25,13 @@ async fn harass(servers: &[Server]) {
     }
 }
 
-/// The fields of the hash, none if the connection for looking was broken as well.
-async fn holders_if_told(server: &Server) -> Vec<(String, String)> {
+/// Returns the fields of the hash; none if the connection of this query was broken, too.
+async fn try_holders(server: &Server) -> Vec<(String, String)> {
     server.try_query(redis::cmd("HGETALL").arg("r")).await.unwrap_or_default()
 }
 
-/// Whatever is sent twice counts once: holds never pass 1, and the lock frees, long before
-/// its ttl.
+/// A request that is sent twice counts once: holds never exceed 1, and the resource is free long before its
+/// ttl ends.
 #[tokio::test]
 async fn broken_connections_and_lost_scripts_never_make_a_lock_count_twice() {
     let cluster = Cluster::start(3).await;
@@ -37,7 +42,7 @@ async fn broken_connections_and_lost_scripts_never_make_a_lock_count_twice() {
             let guard = lock.lock().await.unwrap();
             drop(guard.renew().await);
             for server in cluster.servers() {
-                let holders = holders_if_told(server).await;
+                let holders = try_holders(server).await;
                 assert!(holders.len() <= 1, "round {round}: {holders:?}");
                 assert!(holders.iter().all(|(_, holds)| holds == "1"), "round {round}: {holders:?}");
             }
@@ -46,14 +51,14 @@ async fn broken_connections_and_lost_scripts_never_make_a_lock_count_twice() {
     };
     tokio::select! {
         () = rounds => {}
-        () = harass(cluster.servers()) => unreachable!("it goes on for ever"),
+        () = disturb(cluster.servers()) => unreachable!("the disturbance has no end"),
     }
-    unlocked_everywhere(&cluster, "r").await;
+    wait_until_unlocked(&cluster, "r").await;
 }
 
-/// A server that lost its scripts is given them again in passing.
+/// A client loads a flushed script again within the call that finds it missing.
 #[tokio::test]
-async fn scripts_that_were_flushed_are_loaded_again_without_anybody_noticing() {
+async fn flushed_scripts_are_loaded_again_within_the_call() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let lock = quorum.red_lock("r").options(WITH_TTL);
@@ -69,16 +74,16 @@ async fn scripts_that_were_flushed_are_loaded_again_without_anybody_noticing() {
         guard.renew().await.unwrap();
         flush().await;
         guard.unlock().await.unwrap();
-        unlocked_everywhere(&cluster, "r").await;
+        wait_until_unlocked(&cluster, "r").await;
     }
 }
 
-/// A lock that the server could not execute is not sent again once its caller has given up,
-/// its rollback is.
+/// If a call has ended before the client learns that the script was missing, only the rollback of its lock is
+/// sent again.
 #[tokio::test]
-async fn a_lock_whose_missing_script_is_learned_of_after_it_was_given_up_leaves_nothing() {
+async fn an_ended_call_whose_script_was_missing_leaves_no_lock() {
     let cluster = Cluster::start(3).await;
-    let quorum = impatient(&cluster).await;
+    let quorum = client_with_short_timeout(&cluster).await;
     for server in cluster.some(0..2) {
         server.command(&["SCRIPT", "FLUSH"]).await;
         server.freeze().await;
@@ -89,15 +94,15 @@ async fn a_lock_whose_missing_script_is_learned_of_after_it_was_given_up_leaves_
         server.thaw().await;
     }
     for server in cluster.some(0..2) {
-        tombstoned(server, "r").await;
+        wait_for_tombstone(server, "r").await;
     }
-    unlocked_everywhere(&cluster, "r").await;
+    wait_until_unlocked(&cluster, "r").await;
     lock.try_lock().await.unwrap().unwrap().unlock().await.unwrap();
 }
 
-/// A restarted server has no scripts either.
+/// A restarted server has no scripts, either.
 #[tokio::test]
-async fn servers_that_were_restarted_get_the_script_with_the_new_connection() {
+async fn restarted_servers_get_the_script_with_the_new_connection() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     for server in cluster.servers() {
@@ -105,5 +110,5 @@ async fn servers_that_were_restarted_get_the_script_with_the_new_connection() {
     }
     let guard = quorum.red_lock("r").options(WITH_TTL).try_lock_for(SOON).await.unwrap().expect("free");
     guard.unlock().await.unwrap();
-    unlocked_everywhere(&cluster, "r").await;
+    wait_until_unlocked(&cluster, "r").await;
 }

@@ -1,4 +1,7 @@
-//! Who may unlock what.
+//! Unlocks and renewals of leases that have ended, on real servers.
+//!
+//! Promise: a guard changes only keys of its own lease id, so a stale guard never touches the next holder's
+//! lock.
 
 use std::time::Duration;
 
@@ -9,21 +12,22 @@ use redquorum::{
 use redquorum_tests::{Cluster, eventually};
 
 use super::{
-    SOON, WITH_TTL, builder_behind, calls, client, hash, healed_on_all_nodes, hold_as, hold_requests,
-    locked_on, loss, on_all_nodes, open_requests, proxies, unlocked_everywhere,
+    SOON, WITH_TTL, builder_behind, calls, client, hash, hold_requests, locked_on, loss, open_requests,
+    proxies, put_lock, renew_until_all_granted, wait_for_all_grants, wait_until_unlocked,
 };
 
-/// Of a lock that somebody else is given.
-const OTHERS_TTL: Duration = Duration::from_secs(20);
+/// The ttl of a lock that another client's lease id is given.
+const OTHER_TTL: Duration = Duration::from_secs(20);
 
-/// The ttl of a lease that ends. Its node timeout follows it, and is long enough for a machine under load.
+/// The ttl of a lease that expires in the test. The node timeout follows from the ttl, and is long enough for
+/// a machine under load.
 const STALE_TTL: Duration = Duration::from_millis(1500);
 
-/// Every acquisition has an owner of its own, so the unlock of one that is over finds
-/// nothing.
+/// Ends a stale lease by `end`, and asserts that the keys of the next holder stay the same.
 ///
-/// Whatever the stale holder sends is held up on its way, until somebody else has the resource.
-async fn end_a_stale_lease(end: impl AsyncFn(LockGuard)) {
+/// Each lease has its own lease id, so an unlock of a stale lease finds no key. Proxies hold the requests of
+/// the stale holder until another client holds the resource.
+async fn end_stale_lease(end: impl AsyncFn(LockGuard)) {
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).connect().await.unwrap();
@@ -31,7 +35,7 @@ async fn end_a_stale_lease(end: impl AsyncFn(LockGuard)) {
     let stale = lock.lock().await.unwrap();
     hold_requests(&proxies);
     let next = client(&cluster).await.red_lock("r").options(WITH_TTL).lock().await.unwrap();
-    healed_on_all_nodes(&next).await;
+    renew_until_all_granted(&next).await;
     assert!(!stale.is_valid());
     let mut before = Vec::new();
     for server in cluster.servers() {
@@ -40,63 +44,63 @@ async fn end_a_stale_lease(end: impl AsyncFn(LockGuard)) {
     end(stale).await;
     open_requests(&proxies);
     for (server, (owner, calls_before)) in cluster.servers().iter().zip(&before) {
-        let has_come = async || calls(server).await > *calls_before;
-        eventually(SOON, "the stale unlock has come", has_come).await;
+        let has_arrived = async || calls(server).await > *calls_before;
+        eventually(SOON, "the stale unlock has arrived", has_arrived).await;
         assert_eq!(hash(server, "r").await, *owner, "a stale unlock touched the next holder's key");
     }
     assert_eq!(locked_on(&cluster, "r").await.len(), 3);
     next.renew().await.unwrap();
     next.unlock().await.unwrap();
-    unlocked_everywhere(&cluster, "r").await;
+    wait_until_unlocked(&cluster, "r").await;
 }
 
 #[tokio::test]
-async fn unlocking_a_stale_guard_leaves_the_next_holder_alone_and_says_that_the_lease_was_lost() {
-    end_a_stale_lease(async |stale| {
+async fn unlocking_a_stale_guard_reports_the_loss_and_leaves_the_next_lease() {
+    end_stale_lease(async |stale| {
         assert_eq!(loss(stale.unlock().await.unwrap_err()), LossReason::Expired);
     })
     .await;
 }
 
 #[tokio::test]
-async fn dropping_a_stale_guard_leaves_the_next_holder_alone() {
-    end_a_stale_lease(async |stale| drop(stale)).await;
+async fn dropping_a_stale_guard_leaves_the_next_lease() {
+    end_stale_lease(async |stale| drop(stale)).await;
 }
 
-/// One handle, two leases: the end of the first is not the end of the second.
+/// One handle locks twice. The end of the first lease does not end the second.
 #[tokio::test]
-async fn a_stale_guard_of_the_same_lock_and_client_does_not_unlock_the_lease_that_came_after_it() {
+async fn a_stale_guard_does_not_unlock_the_next_lease_of_the_same_client() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let lock = quorum.red_lock("r").options(LockOptions::new().ttl(STALE_TTL).without_renewal());
     let stale = lock.lock().await.unwrap();
     stale.lost().await;
     let next = quorum.red_lock("r").options(WITH_TTL).lock().await.unwrap();
-    on_all_nodes(&next).await;
+    wait_for_all_grants(&next).await;
     assert!(next.fencing_token() > stale.fencing_token());
     drop(stale);
-    // Its answers come behind that of the unlock, if there was one, on the same connections.
+    // If the stale guard sent an unlock, its answer precedes the answer to this renewal on each connection.
     next.renew().await.unwrap();
-    on_all_nodes(&next).await;
+    wait_for_all_grants(&next).await;
     assert_eq!(locked_on(&cluster, "r").await, [0, 1, 2]);
     assert!(next.is_valid());
 }
 
-/// A guard whose lease is somebody else's by now gets an error for its unlock, and the other
-/// keeps the lock. So it does when the guard is dropped without a look at what became of its lease.
+/// If another client holds the resource, the unlock of the old guard is an error, and the other client keeps
+/// the lock. The drop of an old guard that has not noticed its loss is harmless, too.
 #[tokio::test]
-async fn unlocking_what_is_anothers_by_now_is_an_error_and_leaves_it_alone() {
+async fn unlocking_a_resource_of_another_lease_is_an_error_and_changes_nothing() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let guard = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
     let dropped =
         quorum.red_lock("dropped").options(LockOptions::new().without_renewal()).lock().await.unwrap();
     for server in cluster.servers() {
-        hold_as(server, "r", "other:7", Some(OTHERS_TTL)).await;
-        hold_as(server, "dropped", "other:7", Some(OTHERS_TTL)).await;
+        put_lock(server, "r", "other:7", Some(OTHER_TTL)).await;
+        put_lock(server, "dropped", "other:7", Some(OTHER_TTL)).await;
     }
     assert_eq!(loss(guard.unlock().await.unwrap_err()), LossReason::Revoked);
-    assert!(dropped.is_valid(), "it has not noticed");
+    assert!(dropped.is_valid(), "the client has noticed the loss");
     drop(dropped);
     quorum.shutdown().await;
     for server in cluster.servers() {
@@ -105,14 +109,13 @@ async fn unlocking_what_is_anothers_by_now_is_an_error_and_leaves_it_alone() {
     }
 }
 
-/// A renewal extends a key only for its owner. What is another's keeps the ttl that the
-/// other gave it.
+/// A renewal extends a key only if the key has its lease id. The key of another lease id keeps its ttl.
 #[tokio::test]
-async fn a_renewal_never_extends_a_key_that_is_anothers() {
+async fn a_renewal_never_extends_the_key_of_another_lease() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let guard = quorum.red_lock("r").options(WITH_TTL).lock().await.unwrap();
-    hold_as(cluster.server(0), "r", "other:7", Some(OTHERS_TTL)).await;
+    put_lock(cluster.server(0), "r", "other:7", Some(OTHER_TTL)).await;
     guard.renew().await.unwrap();
     eventually(SOON, "the reply of the server is known", async || {
         matches!(guard.node_replies().iter().next(), Some((_, NodeReply::Refused(_))))
@@ -120,12 +123,12 @@ async fn a_renewal_never_extends_a_key_that_is_anothers() {
     .await;
     assert_eq!(hash(cluster.server(0), "r").await, [("other:7".to_owned(), "1".to_owned())]);
     let remaining: u128 = cluster.server(0).query(redis::cmd("PTTL").arg("r")).await;
-    assert!(remaining <= OTHERS_TTL.as_millis(), "extended to {remaining} ms");
+    assert!(remaining <= OTHER_TTL.as_millis(), "extended to {remaining} ms");
 }
 
-/// A handle can be used again and again; every lease has an id of its own, and its unlock is confirmed.
+/// A handle can lock repeatedly. Each lease has its own id, and each unlock is confirmed.
 #[tokio::test]
-async fn one_handle_locks_unlocks_and_locks_again() {
+async fn a_handle_locks_again_after_its_unlock() {
     let cluster = Cluster::start(3).await;
     let lock = client(&cluster).await.red_lock("r");
     let mut ids: Vec<LeaseId> = Vec::new();
@@ -137,6 +140,6 @@ async fn one_handle_locks_unlocks_and_locks_again() {
         ids.push(guard.id().clone());
         let unlocked = guard.unlock().await.unwrap();
         assert!(unlocked.has_quorum(), "{unlocked}");
-        unlocked_everywhere(&cluster, "r").await;
+        wait_until_unlocked(&cluster, "r").await;
     }
 }

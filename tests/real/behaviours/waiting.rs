@@ -1,4 +1,5 @@
-//! Waiters, and what wakes them.
+//! Waiters and what wakes them, on real servers: unlocks, ends of ttls, new subscriptions, and fallback
+//! polls.
 
 use std::{
     future::IntoFuture,
@@ -10,10 +11,11 @@ use redquorum_tests::{Cluster, Direction, Stopwatch};
 use tokio::task::JoinHandle;
 
 use super::{
-    RARE_POLLS, SOON, TTL, WITH_TTL, all, builder_behind, client, have_waiters, hold_as, is_woken, proxies,
+    RARE_POLLS, SOON, TTL, WITH_TTL, builder_behind, client, for_each, proxies, put_lock, repeat_until_woken,
+    wait_for_queue_entries,
 };
 
-/// A waiter that returns the time that it had the lock.
+/// Starts a waiter that returns the time at which it had the lock.
 fn wait_in_background(quorum: &Quorum, options: LockOptions) -> JoinHandle<Instant> {
     let lock = quorum.red_lock("r").options(options);
     tokio::spawn(async move {
@@ -24,45 +26,45 @@ fn wait_in_background(quorum: &Quorum, options: LockOptions) -> JoinHandle<Insta
     })
 }
 
-/// Fails the test if this takes as long as only a ttl or a poll would make it.
-async fn soon<F: IntoFuture>(future: F) -> F::Output {
-    tokio::time::timeout(SOON, future).await.expect("it went on in time")
+/// Fails the test if the future takes as long as a ttl or a rare poll.
+async fn within_deadline<F: IntoFuture>(future: F) -> F::Output {
+    tokio::time::timeout(SOON, future).await.expect("the future completes before the deadline")
 }
 
-/// An unlock wakes a waiter at once: there is neither a poll nor the end of a ttl within minutes.
+/// An unlock wakes a waiter at once: no poll and no end of a ttl is due within minutes.
 #[tokio::test]
 async fn a_waiter_wakes_at_once_on_unlock() {
     let cluster = Cluster::start(3).await;
     let (holder, waiter) = (client(&cluster).await, client(&cluster).await);
     for _ in 0..5 {
-        is_woken("the unlock wakes the waiter", async || {
+        repeat_until_woken("the unlock wakes the waiter", async || {
             let guard = holder.red_lock("r").options(WITH_TTL).lock().await.unwrap();
             let begin = Instant::now();
             let waiting = wait_in_background(&waiter, RARE_POLLS);
-            have_waiters(&cluster, "r", 1).await;
+            wait_for_queue_entries(&cluster, "r", 1).await;
             let unlocked = Instant::now();
             guard.unlock().await.unwrap();
-            let woken = soon(waiting).await.unwrap();
+            let woken = within_deadline(waiting).await.unwrap();
             assert!(woken - unlocked < Duration::from_secs(1), "woken after {:?}", woken - unlocked);
-            have_waiters(&cluster, "r", 0).await;
+            wait_for_queue_entries(&cluster, "r", 0).await;
             woken - begin
         })
         .await;
     }
 }
 
-/// The end of a ttl, which no node announces, wakes a waiter on time.
+/// No node announces the end of a ttl. The waiter attempts on its own at that time.
 #[tokio::test]
 async fn a_waiter_wakes_when_the_holders_ttl_ends() {
     let cluster = Cluster::start(3).await;
     let waiter = client(&cluster).await;
     let ttl = Duration::from_millis(150);
-    is_woken("the end of the ttl wakes the waiter", async || {
+    repeat_until_woken("the end of the ttl wakes the waiter", async || {
         let (begin, watch) = (Instant::now(), Stopwatch::start());
         for server in cluster.servers() {
-            hold_as(server, "r", "vanished:1", Some(ttl)).await;
+            put_lock(server, "r", "vanished:1", Some(ttl)).await;
         }
-        let woken = soon(wait_in_background(&waiter, RARE_POLLS)).await.unwrap();
+        let woken = within_deadline(wait_in_background(&waiter, RARE_POLLS)).await.unwrap();
         let took = woken - begin;
         assert!(took >= ttl && watch.undelayed() < ttl + Duration::from_secs(1), "{watch:?}");
         took
@@ -72,38 +74,38 @@ async fn a_waiter_wakes_when_the_holders_ttl_ends() {
 
 /// A waiter whose connections break during the unlock subscribes again, and makes another attempt.
 #[tokio::test]
-async fn a_waiter_that_was_cut_off_during_the_unlock_looks_again_when_it_is_back() {
+async fn a_waiter_that_was_disconnected_during_the_unlock_attempts_after_reconnecting() {
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
     let holder = client(&cluster).await;
     let waiter = builder_behind(&proxies).connect().await.unwrap();
-    is_woken("the new subscription wakes the waiter", async || {
+    repeat_until_woken("the new subscription wakes the waiter", async || {
         let guard = holder.red_lock("r").options(WITH_TTL).lock().await.unwrap();
         let begin = Instant::now();
         let waiting = wait_in_background(&waiter, RARE_POLLS);
-        have_waiters(&cluster, "r", 1).await;
-        all(&proxies, |proxy| proxy.cut(Direction::Replies));
+        wait_for_queue_entries(&cluster, "r", 1).await;
+        for_each(&proxies, |proxy| proxy.cut(Direction::Replies));
         guard.unlock().await.unwrap();
         for proxy in &proxies {
             proxy.drop_connections().await;
             proxy.open(Direction::Replies);
         }
-        soon(waiting).await.unwrap() - begin
+        within_deadline(waiting).await.unwrap() - begin
     })
     .await;
 }
 
-/// The same if the server ends the subscribed connections, before and after the unlock.
+/// As above, but the server closes the subscribed connections, before or after the unlock.
 #[tokio::test]
 async fn a_waiter_whose_subscriptions_the_servers_kill_still_wakes() {
     let cluster = Cluster::start(3).await;
     let (holder, waiter) = (client(&cluster).await, client(&cluster).await);
     for kill_first in [true, false] {
-        is_woken("the unlock or the new subscription wakes the waiter", async || {
+        repeat_until_woken("the unlock or the new subscription wakes the waiter", async || {
             let guard = holder.red_lock("r").options(WITH_TTL).lock().await.unwrap();
             let begin = Instant::now();
             let waiting = wait_in_background(&waiter, RARE_POLLS);
-            have_waiters(&cluster, "r", 1).await;
+            wait_for_queue_entries(&cluster, "r", 1).await;
             let kill = async || {
                 for server in cluster.servers() {
                     server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
@@ -117,27 +119,27 @@ async fn a_waiter_whose_subscriptions_the_servers_kill_still_wakes() {
                 kill().await;
                 unlocking.await.unwrap().unwrap();
             }
-            soon(waiting).await.unwrap() - begin
+            within_deadline(waiting).await.unwrap() - begin
         })
         .await;
     }
 }
 
-/// No node announces that a key was deleted by hand: only a fallback poll finds out.
+/// No node announces that a key was deleted by hand, so only a fallback poll notices.
 #[tokio::test]
-async fn a_release_that_nobody_tells_is_found_by_the_fallback_poll() {
+async fn a_release_without_a_notice_is_found_by_the_fallback_poll() {
     let cluster = Cluster::start(3).await;
     let waiter = client(&cluster).await;
     for server in cluster.servers() {
-        hold_as(server, "r", "vanished:1", Some(TTL)).await;
+        put_lock(server, "r", "vanished:1", Some(TTL)).await;
     }
     let polls = LockOptions::new().poll_interval(Duration::from_millis(400));
     let waiting = wait_in_background(&waiter, polls);
-    have_waiters(&cluster, "r", 1).await;
+    wait_for_queue_entries(&cluster, "r", 1).await;
     for server in cluster.servers() {
         server.command(&["DEL", "r"]).await;
     }
     let deleted = Instant::now();
-    let woken = soon(waiting).await.unwrap();
+    let woken = within_deadline(waiting).await.unwrap();
     assert!(woken - deleted < Duration::from_millis(1600), "{:?}", woken - deleted);
 }

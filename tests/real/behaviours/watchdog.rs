@@ -1,4 +1,4 @@
-//! What the watchdog does, and when it stops.
+//! The watchdog on real servers: renewals continue while some servers hang, and stop at the unlock.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use futures::{FutureExt, future::join_all};
 use redquorum::LockGuard;
 use redquorum_tests::{Cluster, Server};
 
-use super::{SOON, WITH_TTL, builder, calls, client, locked_on, unlocked_everywhere};
+use super::{SOON, WITH_TTL, builder, calls, client, locked_on, wait_until_unlocked};
 
-/// All that the servers have executed, once it has come to rest.
+/// Returns the number of requests that each server has executed.
 async fn all_calls(servers: &[Server]) -> Vec<u64> {
     join_all(servers.iter().map(calls)).await
 }
 
-/// A server that hangs delays no renewal on the others, however many leases there are.
+/// A hung server delays no renewal on the other servers, however many leases the client has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hung_and_a_dead_server_starve_no_renewal_on_the_others() {
+async fn a_hung_and_a_dead_server_delay_no_renewal_on_other_servers() {
     let cluster = Cluster::start(5).await;
     let ttl = Duration::from_millis(1_500);
     let quorum = builder(&cluster).ttl(ttl).connect().await.unwrap();
@@ -34,9 +34,9 @@ async fn a_hung_and_a_dead_server_starve_no_renewal_on_the_others() {
     assert!(all_lost.now_or_never().is_none());
 }
 
-/// No renewal is sent once an unlock has returned or a guard is dropped.
+/// After an unlock has returned or a guard is dropped, no renewal is sent.
 #[tokio::test]
-async fn nothing_is_sent_for_a_lease_once_it_is_unlocked() {
+async fn no_request_is_sent_for_an_unlocked_lease() {
     let cluster = Cluster::start(3).await;
     let ttl = Duration::from_millis(600);
     let builder = builder(&cluster).ttl(ttl).node_timeout(Duration::from_millis(300));
@@ -46,29 +46,32 @@ async fn nothing_is_sent_for_a_lease_once_it_is_unlocked() {
         let before = all_calls(cluster.servers()).await;
         tokio::time::sleep(ttl).await;
         let renewed = all_calls(cluster.servers()).await;
-        assert!(before.iter().zip(&renewed).all(|(before, after)| before < after), "it was not renewed");
+        assert!(
+            before.iter().zip(&renewed).all(|(before, after)| before < after),
+            "the lease was not renewed"
+        );
         if is_dropped {
             drop(guard);
         } else {
             guard.unlock().await.unwrap();
         }
-        unlocked_everywhere(&cluster, "r").await;
+        wait_until_unlocked(&cluster, "r").await;
         let at_rest = all_calls(cluster.servers()).await;
         tokio::time::sleep(ttl).await;
-        assert_eq!(all_calls(cluster.servers()).await, at_rest, "something was sent after the unlock");
+        assert_eq!(all_calls(cluster.servers()).await, at_rest, "a request was sent after the unlock");
     }
 }
 
-/// A renewal that is under way when its lease is unlocked does not bring the key back.
+/// A renewal in flight at the time of the unlock does not restore the key.
 #[tokio::test]
-async fn a_renewal_that_races_with_the_unlock_does_not_revive_the_key() {
+async fn a_renewal_in_flight_does_not_restore_an_unlocked_key() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     for round in 0..150 {
         let lock = quorum.red_lock("r").options(WITH_TTL);
-        let guard = lock.try_lock_for(SOON).await.unwrap().expect("the last round has unlocked it");
+        let guard = lock.try_lock_for(SOON).await.unwrap().expect("the last round has unlocked the resource");
         if round % 2 == 0 {
-            // Sent, and nobody waits for it.
+            // The renewal is sent, and its future dropped before the answer.
             assert!(guard.renew().now_or_never().is_none());
             guard.unlock().await.unwrap();
         } else {
@@ -79,15 +82,15 @@ async fn a_renewal_that_races_with_the_unlock_does_not_revive_the_key() {
             drop(guard);
         }
     }
-    unlocked_everywhere(&cluster, "r").await;
+    wait_until_unlocked(&cluster, "r").await;
 }
 
-/// Nor does the watchdog, where leases that are always due are unlocked all the time.
+/// The watchdog restores no key either, although leases are due for renewal all the time and unlocked at that
+/// moment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_busy_watchdog_revives_no_key_after_its_unlock() {
+async fn a_busy_watchdog_restores_no_unlocked_key() {
     let cluster = Cluster::start(3).await;
-    // The ttl is short, and so the renewals are many; the nodes keep the key for much longer than
-    // the test looks at it.
+    // The short ttl makes renewals frequent. The nodes keep a key for longer than the test takes.
     let ttl = Duration::from_millis(90);
     let builder = builder(&cluster).ttl(ttl).node_timeout(Duration::from_millis(60));
     let quorum = builder.connect().await.unwrap();
@@ -95,7 +98,7 @@ async fn a_busy_watchdog_revives_no_key_after_its_unlock() {
         let lock = quorum.red_lock(format!("r{number}"));
         tokio::spawn(async move {
             for round in 0..20 {
-                // Around the time of the renewal, now a little before and now a little after.
+                // Shortly before or after the time of the renewal, depending on the round.
                 let hold = Duration::from_millis(24 + (number * 7 + round * 5) % 13);
                 if let Ok(guard) = lock.lock().await {
                     tokio::time::sleep(hold).await;
@@ -107,10 +110,9 @@ async fn a_busy_watchdog_revives_no_key_after_its_unlock() {
     for outcome in join_all(holders).await {
         outcome.unwrap();
     }
-    // A key that a renewal had brought back would be there at the first look, and be renewed for
-    // ever.
+    // A key that a renewal had restored would be present at the first query.
     quorum.shutdown().await;
     for number in 0..20 {
-        assert_eq!(locked_on(&cluster, format!("r{number}")).await.len(), 0, "r{number} is left");
+        assert_eq!(locked_on(&cluster, format!("r{number}")).await.len(), 0, "r{number} is still locked");
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes that cannot be asked, do not answer, or say what means nothing.
+//! Faults of connections: refused connections, hung servers, too many calls, and answers without a meaning.
 
 use std::time::Duration;
 
@@ -12,51 +12,51 @@ use redquorum_tests::{Cluster, eventually};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{ailing, cluster, eventually_both, reasons, recovers};
+use super::{assert_recovers, cluster, faulty_servers, reasons, wait_until_both_fail_with};
 use crate::real::behaviours::{SOON, WITH_TTL, builder, client, in_order, replies_of};
 
 #[tokio::test]
-async fn a_refused_connection_is_told() {
+async fn a_refused_connection_is_reported() {
     let cluster = cluster().await;
     let lock = client(&cluster).await.red_lock("r").options(WITH_TTL);
-    for server in ailing(&cluster) {
+    for server in faulty_servers(&cluster) {
         server.kill().await;
     }
     let is_unreachable = |node_error: &NodeError| matches!(node_error, NodeError::Unreachable(_));
-    eventually_both(&lock, "the refused connections are told", is_unreachable).await;
-    for server in ailing(&cluster) {
+    wait_until_both_fail_with(&lock, "both nodes are reported as unreachable", is_unreachable).await;
+    for server in faulty_servers(&cluster) {
         server.restart_empty().await;
     }
-    recovers(&cluster, &lock).await;
+    assert_recovers(&cluster, &lock).await;
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_told_and_then_not_asked() {
+async fn a_hung_server_is_reported_and_then_not_asked() {
     let cluster = cluster().await;
     let quorum = builder(&cluster).node_timeout(Duration::from_millis(300)).connect().await.unwrap();
     let lock = quorum.red_lock("r").options(WITH_TTL);
-    for server in ailing(&cluster) {
+    for server in faulty_servers(&cluster) {
         server.freeze().await;
     }
     assert_eq!(reasons(&lock).await, [NodeError::TimedOut, NodeError::TimedOut]);
     let is_unasked = |node_error: &NodeError| *node_error == NodeError::Unresponsive;
-    eventually_both(&lock, "the nodes are known not to answer", is_unasked).await;
-    for server in ailing(&cluster) {
+    wait_until_both_fail_with(&lock, "both nodes are reported as unresponsive", is_unasked).await;
+    for server in faulty_servers(&cluster) {
         server.thaw().await;
     }
-    recovers(&cluster, &lock).await;
+    assert_recovers(&cluster, &lock).await;
 }
 
-/// More locks at once than may wait for a node. What was decided is not waited for, so two nodes
-/// are enough to say so.
+/// The test makes more lock calls at once than a node's queue accepts. A decided call does not wait for the
+/// third node, so two overloaded nodes are enough.
 #[tokio::test]
-async fn too_many_calls_at_once_are_told() {
+async fn too_many_calls_at_once_are_reported() {
     let cluster = cluster().await;
     let quorum = client(&cluster).await;
     let locks: Vec<_> =
         (0..4_200).map(|number| quorum.red_lock(format!("r{number}")).options(WITH_TTL)).collect();
     let mut attempts: FuturesUnordered<_> = locks.iter().map(RedLock::try_lock).collect();
-    let Some(Err(error)) = attempts.next().await else { panic!("all of them fit") };
+    let Some(Err(error)) = attempts.next().await else { panic!("the first call was not refused") };
     let replies = in_order(&replies_of(error));
     let overloaded =
         replies.iter().filter(|reply| **reply == NodeReply::Failed(NodeError::Overloaded)).count();
@@ -65,33 +65,33 @@ async fn too_many_calls_at_once_are_told() {
     for server in cluster.servers() {
         let is_clean =
             async || !server.keys().await.iter().any(|key| key.starts_with('r') && !key.contains(':'));
-        eventually(SOON, "no key is left", is_clean).await;
+        eventually(SOON, "no key of the locks remains", is_clean).await;
     }
 }
 
 #[tokio::test]
-async fn nonsense_is_told_as_an_error_of_the_protocol() {
-    let reason = reason_of_a_fool(RestartGuard::Off).await;
+async fn a_meaningless_answer_is_reported_as_a_protocol_error() {
+    let reason = error_of_meaningless_node(RestartGuard::Off).await;
     assert!(matches!(reason, NodeError::Protocol(_)), "{reason:?}");
 }
 
-/// A connection that does not even register is not used.
+/// A connection whose registration fails is not used.
 #[tokio::test]
-async fn nonsense_in_answer_to_the_registration_is_told_as_an_error_of_the_handshake() {
-    let reason = reason_of_a_fool(RestartGuard::PerConnection).await;
+async fn a_meaningless_answer_to_the_registration_is_a_handshake_error() {
+    let reason = error_of_meaningless_node(RestartGuard::PerConnection).await;
     let NodeError::Handshake(cause) = &reason else { panic!("{reason:?}") };
     assert!(matches!(**cause, NodeError::Protocol(_)), "{cause:?}");
 }
 
-/// One real server, one dead, and one that speaks the protocol but answers every call with
-/// nonsense: what is told of that.
-async fn reason_of_a_fool(guard: RestartGuard) -> NodeError {
+/// Returns the error of a node that speaks RESP but gives meaningless answers. Beside it are a working server
+/// and a dead server.
+async fn error_of_meaningless_node(guard: RestartGuard) -> NodeError {
     let cluster = Cluster::start(2).await;
     let fake = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", fake.local_addr().unwrap());
     tokio::spawn(async move {
         while let Ok((connection, _)) = fake.accept().await {
-            tokio::spawn(talk_nonsense(connection));
+            tokio::spawn(answer_without_meaning(connection));
         }
     });
     let nodes = cluster.urls().into_iter().chain([url]);
@@ -99,19 +99,20 @@ async fn reason_of_a_fool(guard: RestartGuard) -> NodeError {
     let lock = builder.nodes(nodes).connect().await.unwrap().red_lock("r").options(WITH_TTL);
     cluster.server(1).kill().await;
     let is_lasting = |node_error: &NodeError| !matches!(node_error, NodeError::Disconnected);
-    eventually_both(&lock, "the causes are told", is_lasting).await;
-    let [dead, fool] = reasons(&lock).await;
+    wait_until_both_fail_with(&lock, "both nodes report a lasting error", is_lasting).await;
+    let [dead, nonsense] = reasons(&lock).await;
     assert!(matches!(dead, NodeError::Unreachable(_)), "{dead:?}");
-    fool
+    nonsense
 }
 
-async fn talk_nonsense(connection: TcpStream) -> std::io::Result<()> {
+/// Speaks RESP, and answers each call of a script with a meaningless word.
+async fn answer_without_meaning(connection: TcpStream) -> std::io::Result<()> {
     let mut connection = BufReader::new(connection);
     loop {
         let answer = match &*command(&mut connection).await? {
             "HELLO" => "%1\r\n+proto\r\n:3\r\n",
             "CLIENT" => "+OK\r\n",
-            // The name of the script that was loaded.
+            // The SHA1 of the loaded script.
             "SCRIPT" => "$40\r\n0123456789012345678901234567890123456789\r\n",
             _ => "+nonsense\r\n",
         };
@@ -132,7 +133,7 @@ async fn command(connection: &mut BufReader<TcpStream>) -> std::io::Result<Strin
     Ok(first.unwrap_or_default())
 }
 
-/// Reads a line such as `*3` or `$11`.
+/// Reads the number of a line such as `*3` or `$11`.
 async fn length(connection: &mut BufReader<TcpStream>) -> std::io::Result<usize> {
     let mut line = String::new();
     if connection.read_line(&mut line).await? == 0 {

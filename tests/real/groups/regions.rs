@@ -1,4 +1,7 @@
-//! Groups over two quorums.
+//! `MultiLock::across`: groups over two quorums, on real servers.
+//!
+//! Promises: all clients lock the quorums in one order, a group is all or nothing, and is lost with a lease
+//! of either quorum.
 
 use std::time::Duration;
 
@@ -6,12 +9,12 @@ use redquorum::{LockOptions, MultiLock, MultiLockGuard, MultiQuorumLock, Quorum}
 use redquorum_tests::{Cluster, Stopwatch};
 
 use super::{
-    super::servers::{SOON, builder, have_subscribers, put_owner},
-    LONG, STRANGER, nothing_left,
+    super::servers::{SOON, builder, put_owner, wait_for_subscribers},
+    LONG, OTHER_ID, wait_until_unlocked,
 };
 
 #[tokio::test]
-async fn quorums_are_locked_in_one_order_whatever_order_they_are_named_in() {
+async fn quorums_are_locked_in_one_order_whatever_the_order_of_arguments() {
     let (eu, us) = (Cluster::start(1).await, Cluster::start(1).await);
     let (one, other) = (Region::connect(&eu, &us).await, Region::connect(&eu, &us).await);
     let group = one.group(false).lock().await.unwrap();
@@ -21,7 +24,7 @@ async fn quorums_are_locked_in_one_order_whatever_order_they_are_named_in() {
     assert_eq!(resources(&reversed), ["x", "y"]);
     let waiting = one.group(false);
     let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
-    have_subscribers(eu.server(0), "x", 1).await;
+    wait_for_subscribers(eu.server(0), "x", 1).await;
     reversed.unlock().await.unwrap();
     waiting.await.unwrap().unwrap();
 
@@ -37,23 +40,23 @@ async fn quorums_are_locked_in_one_order_whatever_order_they_are_named_in() {
         })
         .collect();
     for task in tasks {
-        tokio::time::timeout(SOON, task).await.expect("groups wait for each other in a circle").unwrap();
+        tokio::time::timeout(SOON, task).await.expect("two groups deadlock").unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_group_over_two_quorums_is_given_back_as_a_whole_and_lost_with_either_of_them() {
+async fn a_group_over_two_quorums_is_all_or_nothing_and_lost_with_either_lease() {
     let ttl = Duration::from_secs(2);
     let (eu, us) = (Cluster::start(3).await, Cluster::start(3).await);
     let region = Region::connect(&eu, &us).await;
     for (cluster, taken) in [(&eu, "x"), (&us, "y")] {
         for server in cluster.servers() {
-            put_owner(server, taken, STRANGER, LONG).await;
+            put_owner(server, taken, OTHER_ID, LONG).await;
         }
         assert!(region.group(false).try_lock().await.unwrap().is_none());
         assert!(region.group(true).try_lock_for(Duration::from_millis(200)).await.unwrap().is_none());
         let (other, free) = if taken == "x" { (&us, "y") } else { (&eu, "x") };
-        nothing_left(other.servers(), &[free]).await;
+        wait_until_unlocked(other.servers(), &[free]).await;
         for server in cluster.servers() {
             server.command(&["DEL", taken]).await;
         }
@@ -73,14 +76,14 @@ async fn a_group_over_two_quorums_is_given_back_as_a_whole_and_lost_with_either_
             server.thaw().await;
         }
         drop(group);
-        nothing_left(sound.servers(), &[free]).await;
+        wait_until_unlocked(sound.servers(), &[free]).await;
     }
-    nothing_left(eu.servers(), &["x"]).await;
-    nothing_left(us.servers(), &["y"]).await;
+    wait_until_unlocked(eu.servers(), &["x"]).await;
+    wait_until_unlocked(us.servers(), &["y"]).await;
     region.group(true).lock().await.unwrap().unlock().await.unwrap();
 }
 
-/// The resources of the leases, in the order in which their quorums were locked.
+/// Returns the resources of the leases, in the order in which their quorums were locked.
 fn resources(guard: &MultiLockGuard) -> Vec<String> {
     guard.leases().map(|lease| lease.resource().to_string()).collect()
 }

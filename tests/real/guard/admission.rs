@@ -1,4 +1,6 @@
-//! How nodes come to vote for the first time: admitted by an administrator, or after a quarantine.
+//! Admission of new nodes: by `admin::init`, or after a quarantine.
+//!
+//! Promise: `init` never lets a node vote at once that may have forgotten a lease.
 
 use std::time::Instant;
 
@@ -13,22 +15,22 @@ use redquorum::{
 use super::*;
 use crate::real::behaviours::{calls_of, in_order};
 
-/// How long a node is out of votes: as clocks may differ, a little longer than the longest ttl.
+/// The duration of a quarantine: `max_ttl`, with drift and margin.
 const QUARANTINE: Duration = Duration::from_millis(3_000 + 30 + 2);
 
-/// The addresses of the nodes as errors show them.
+/// Returns the addresses of the nodes as errors show them.
 fn addresses(cluster: &Cluster) -> Vec<String> {
     cluster.servers().iter().map(|server| format!("127.0.0.1:{}", server.port())).collect()
 }
 
-/// Nothing at all is on these servers.
-async fn are_untouched(servers: &[Server]) {
+/// Asserts that these servers have no key.
+async fn assert_no_keys(servers: &[Server]) {
     for server in servers {
-        assert!(server.keys().await.is_empty(), "{} is not as it was", server.url());
+        assert!(server.keys().await.is_empty(), "{} has keys", server.url());
     }
 }
 
-/// S50: "all of them are empty" may also mean that all of them have crashed.
+/// S50: servers that are all empty may be new, or may all have lost their data.
 #[tokio::test]
 async fn the_error_of_new_servers_names_the_remaining_time_and_the_remedy() {
     let cluster = Cluster::start(3).await;
@@ -62,27 +64,27 @@ async fn a_lock_with_a_long_quorum_timeout_waits_out_the_quarantine_of_new_serve
 }
 
 #[tokio::test]
-async fn servers_that_are_made_a_quorum_vote_at_once() {
+async fn initialized_servers_vote_at_once() {
     let cluster = Cluster::start(3).await;
     admin::init(&builder(cluster.urls())).await.unwrap();
     let quorum = builder(cluster.urls()).connect().await.unwrap();
     quorum.red_lock("r").try_lock().await.unwrap().unwrap().unlock().await.unwrap();
 }
 
-/// Servers that were made a quorum and lost everything are no new ones to a client.
+/// Servers that were initialized and then lost everything do not count as new.
 #[tokio::test]
-async fn a_quorum_that_has_lost_everything_is_not_taken_for_a_new_one() {
+async fn a_quorum_that_lost_all_data_does_not_count_as_new() {
     let cluster = Cluster::start(3).await;
     let [quorum, _] = two_clients(&cluster, RestartGuard::PerConnection).await;
     join_all(cluster.servers().iter().map(Server::restart_empty)).await;
     let lock = quorum.red_lock("r");
     let has_an_end = async || matches!(lock.try_lock().await, Err(Error::NoQuorum(error)) if error.retry_after().is_some());
     eventually(SOON, "the servers are in quarantine", has_an_end).await;
-    drop(had(&lock).await);
+    drop(lock_eventually(&lock).await);
 }
 
 #[tokio::test]
-async fn a_quorum_is_made_once() {
+async fn a_second_init_is_refused() {
     let cluster = Cluster::start(3).await;
     admin::init(&builder(cluster.urls())).await.unwrap();
     let quorum = builder(cluster.urls()).connect().await.unwrap();
@@ -99,20 +101,20 @@ async fn a_quorum_is_made_once() {
 }
 
 #[tokio::test]
-async fn nothing_is_changed_where_one_of_the_servers_belongs_to_a_quorum_already() {
+async fn init_changes_nothing_if_a_server_belongs_to_another_quorum() {
     let cluster = Cluster::start(3).await;
-    admin::init(&builder([cluster.server(2).url()]).name("theirs")).await.unwrap();
+    admin::init(&builder([cluster.server(2).url()]).name("other")).await.unwrap();
     let outcome = admin::init(&builder(cluster.urls())).await;
     let Err(AdminError::NotNew { node, metadata, .. }) = outcome else { panic!("{outcome:?}") };
     assert_eq!(*node, addresses(&cluster)[2]);
-    assert!(metadata.starts_with("name=theirs nodes=1 "), "{metadata}");
-    are_untouched(cluster.some(0..2)).await;
-    let owner = builder([cluster.server(2).url()]).name("theirs").connect().await.unwrap();
+    assert!(metadata.starts_with("name=other nodes=1 "), "{metadata}");
+    assert_no_keys(cluster.some(0..2)).await;
+    let owner = builder([cluster.server(2).url()]).name("other").connect().await.unwrap();
     assert!(owner.red_lock("r").try_lock().await.unwrap().is_some());
 }
 
 #[tokio::test]
-async fn no_quorum_is_made_while_one_of_its_servers_is_down() {
+async fn init_changes_nothing_while_a_server_is_down() {
     let cluster = Cluster::start(3).await;
     cluster.server(2).kill().await;
     let builder = builder(cluster.urls()).connect_timeout(Duration::from_secs(1));
@@ -122,14 +124,14 @@ async fn no_quorum_is_made_while_one_of_its_servers_is_down() {
         matches!(in_order(replies)[..], [NodeReply::NotAsked, NodeReply::NotAsked, NodeReply::Failed(_)]),
         "{replies}"
     );
-    are_untouched(cluster.some(0..2)).await;
+    assert_no_keys(cluster.some(0..2)).await;
     cluster.server(2).restart_empty().await;
     admin::init(&builder).await.unwrap();
 }
 
-/// One of them finds metadata that is a moment old, and leaves it as it is.
+/// One client finds metadata that another has just written, and leaves it unchanged.
 #[tokio::test]
-async fn clients_that_find_new_servers_at_the_same_time_begin_one_quarantine() {
+async fn clients_that_connect_to_new_servers_together_begin_one_quarantine() {
     for _ in 0..3 {
         let cluster = Cluster::start(3).await;
         let connect = || builder(cluster.urls()).connect();
@@ -141,18 +143,18 @@ async fn clients_that_find_new_servers_at_the_same_time_begin_one_quarantine() {
         for (server, before) in cluster.servers().iter().zip(before) {
             let after = remaining(server).await;
             assert!(after > 0 && after <= before, "prolonged: {after} after {before}");
-            assert_eq!(calls_of(server, &["hset"]).await, 1, "one write of metadata");
-            assert_eq!(calls_of(server, &["set"]).await, 1, "one quarantine");
+            assert_eq!(calls_of(server, &["hset"]).await, 1, "more than one write of metadata");
+            assert_eq!(calls_of(server, &["set"]).await, 1, "more than one quarantine");
         }
         for quorum in [one.unwrap(), other.unwrap(), third] {
-            had(&quorum.red_lock("r")).await.unlock().await.unwrap();
+            lock_eventually(&quorum.red_lock("r")).await.unlock().await.unwrap();
         }
     }
 }
 
-/// Nobody can have a lease of a quorum that is in its first quarantine.
+/// In the first quarantine of a quorum no client can have a lease, so `init` may end the quarantine.
 #[tokio::test]
-async fn servers_that_a_client_has_found_before_are_made_a_quorum_and_vote_at_once() {
+async fn init_ends_the_first_quarantine_of_servers_that_a_client_registered() {
     let cluster = Cluster::start(3).await;
     let early = builder(cluster.urls()).connect().await.unwrap();
     let outcome = early.red_lock("r").try_lock().await;
@@ -164,7 +166,7 @@ async fn servers_that_a_client_has_found_before_are_made_a_quorum_and_vote_at_on
 }
 
 #[tokio::test]
-async fn servers_that_forgot_a_lease_are_not_made_a_quorum_once_its_holder_has_renewed_it() {
+async fn init_is_refused_after_a_renewal_of_a_lost_lease() {
     let cluster = Cluster::start(3).await;
     admin::init(&builder(cluster.urls())).await.unwrap();
     let quorum = builder(cluster.urls()).connect().await.unwrap();
@@ -173,7 +175,7 @@ async fn servers_that_forgot_a_lease_are_not_made_a_quorum_once_its_holder_has_r
         server.command(&["FLUSHALL"]).await;
     }
     let renewed = guard.renew().await;
-    assert!(renewed.is_err(), "they forgot: {renewed:?}");
+    assert!(renewed.is_err(), "the servers lost the lease: {renewed:?}");
     let outcome = admin::init(&builder(cluster.urls())).await;
     assert!(matches!(outcome, Err(AdminError::NotNew { .. })), "{outcome:?}");
     let if_needed = admin::init_if_needed(&builder(cluster.urls())).await;
@@ -183,21 +185,21 @@ async fn servers_that_forgot_a_lease_are_not_made_a_quorum_once_its_holder_has_r
 }
 
 #[tokio::test]
-async fn a_client_that_only_looks_leaves_new_servers_untouched_and_they_can_be_made_a_quorum() {
+async fn a_read_only_client_leaves_new_servers_unchanged() {
     let cluster = Cluster::start(3).await;
-    let looking = builder(cluster.urls()).read_only().connect().await.unwrap();
-    assert_eq!(looking.inspect("r").await.unwrap().state(), LockState::Free);
-    assert_eq!(looking.election("e").leader().await.unwrap(), None);
-    are_untouched(cluster.servers()).await;
+    let observer = builder(cluster.urls()).read_only().connect().await.unwrap();
+    assert_eq!(observer.inspect("r").await.unwrap().state(), LockState::Free);
+    assert_eq!(observer.election("e").leader().await.unwrap(), None);
+    assert_no_keys(cluster.servers()).await;
     admin::init(&builder(cluster.urls())).await.unwrap();
     let quorum = builder(cluster.urls()).connect().await.unwrap();
     let guard = quorum.red_lock("r").lock().await.unwrap();
-    let found = looking.inspect("r").await.unwrap();
+    let found = observer.inspect("r").await.unwrap();
     assert_eq!(found.holder(), Some(guard.id()));
 }
 
 #[tokio::test]
-async fn a_quorum_that_is_needed_is_made_once_and_found_from_then_on() {
+async fn init_if_needed_initializes_once_and_then_finds_the_quorum() {
     let cluster = Cluster::start(3).await;
     let builder = builder(cluster.urls()).connect_timeout(Duration::from_secs(1));
     assert_eq!(admin::init_if_needed(&builder).await.unwrap(), InitOutcome::Created);
@@ -210,7 +212,7 @@ async fn a_quorum_that_is_needed_is_made_once_and_found_from_then_on() {
     assert_eq!(found().await, [NodeReply::Done, NodeReply::Done, NodeReply::Done]);
     cluster.server(2).kill().await;
     assert!(matches!(found().await[..], [NodeReply::Done, NodeReply::Done, NodeReply::Failed(_)]));
-    // What comes back empty may have forgotten.
+    // A server that returns empty may have forgotten votes.
     cluster.server(2).restart_empty().await;
     let replies = found().await;
     assert_eq!(replies[..2], [NodeReply::Done, NodeReply::Done]);
@@ -225,11 +227,11 @@ async fn a_quorum_that_is_needed_is_made_once_and_found_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_quorum_is_not_made_if_needed_while_a_server_is_down_that_may_know_of_one() {
+async fn init_if_needed_changes_nothing_while_a_server_is_down() {
     let cluster = Cluster::start(3).await;
     cluster.server(2).kill().await;
     let outcome =
         admin::init_if_needed(&builder(cluster.urls()).connect_timeout(Duration::from_secs(1))).await;
     assert!(matches!(outcome, Err(AdminError::Incomplete(_))), "{outcome:?}");
-    are_untouched(cluster.some(0..2)).await;
+    assert_no_keys(cluster.some(0..2)).await;
 }

@@ -1,5 +1,6 @@
-//! Clients that are configured otherwise than their nodes, and nodes that are moved to another
-//! configuration.
+//! Quorum parameters that differ between clients and nodes, and `admin::reconfigure`.
+//!
+//! Promise: two configurations of a quorum never have valid leases at the same time.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -12,35 +13,35 @@ use redquorum::error::{AdminError, ConfigError, Refusal};
 use super::*;
 use crate::real::behaviours::{in_order, replies_of};
 
-/// More than [`TTL`].
+/// Longer than [`TTL`].
 const LONGER_TTL: Duration = Duration::from_secs(4);
 
-/// A quorum of the first three servers.
+/// Returns the settings of a quorum of the first three servers.
 fn of_three(cluster: &Cluster) -> QuorumBuilder {
     builder(cluster.some(0..3).iter().map(Server::url)).connect_timeout(Duration::from_secs(2))
 }
 
-/// The configuration that it is to be moved to: two servers more, and a longer ttl.
+/// Returns the new settings: two more servers, and a longer `max_ttl`.
 fn of_five(cluster: &Cluster) -> QuorumBuilder {
     builder(cluster.urls()).max_ttl(LONGER_TTL).connect_timeout(Duration::from_secs(2))
 }
 
-/// S19: with other nodes or numbers there would be majorities that do not meet; with another
-/// longest ttl or attempt timeout, quarantines that are too short.
+/// S19: with another number of nodes or votes, two majorities might not overlap. With another `max_ttl` or
+/// attempt timeout, quarantines would be too short.
 #[tokio::test]
 async fn a_client_with_other_settings_is_refused_with_the_difference() {
     let cluster = Cluster::start(5).await;
-    let ours = of_three(&cluster);
-    admin::init(&ours).await.unwrap();
-    let others = [
+    let original = of_three(&cluster);
+    admin::init(&original).await.unwrap();
+    let differing = [
         ("nodes=5", builder(cluster.urls())),
-        ("needed=3", ours.clone().votes_needed(3)),
-        ("max_ttl=4000ms", ours.clone().max_ttl(LONGER_TTL)),
-        ("attempt_timeout=700ms", ours.clone().attempt_timeout(Duration::from_millis(700))),
-        ("drift=0.02", ours.clone().drift(0.02)),
-        ("name=other", ours.clone().name("other")),
+        ("needed=3", original.clone().votes_needed(3)),
+        ("max_ttl=4000ms", original.clone().max_ttl(LONGER_TTL)),
+        ("attempt_timeout=700ms", original.clone().attempt_timeout(Duration::from_millis(700))),
+        ("drift=0.02", original.clone().drift(0.02)),
+        ("name=other", original.clone().name("other")),
     ];
-    for (difference, other) in others {
+    for (difference, other) in differing {
         let outcome = other.connect().await;
         assert!(is_wrong_quorum(&outcome), "{outcome:?}");
         let metadata =
@@ -52,22 +53,22 @@ async fn a_client_with_other_settings_is_refused_with_the_difference() {
         assert!(of_node.contains(in_metadata) && of_client.contains(difference), "{text}");
         assert!(!text.contains("redquorum nodes"), "nothing else: {text}");
     }
-    assert!(ours.connect().await.unwrap().red_lock("r").try_lock().await.unwrap().is_some());
+    assert!(original.connect().await.unwrap().red_lock("r").try_lock().await.unwrap().is_some());
 }
 
-/// S19: the keys of another protocol have other names, so its leases would be invisible.
+/// S19: another protocol version has other key names, so its leases would be invisible.
 #[tokio::test]
 async fn a_client_is_refused_by_nodes_of_an_older_protocol() {
     let cluster = Cluster::start(3).await;
-    let ours = of_three(&cluster);
-    admin::init(&ours).await.unwrap();
+    let original = of_three(&cluster);
+    admin::init(&original).await.unwrap();
     for server in cluster.some(0..3).iter() {
         let line =
             "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01 protocol=2";
         let stamp = "0123456789abcdef/";
         server.command(&["HSET", "redquorum:node", "fingerprint", line, "stamp", stamp]).await;
     }
-    let text = ours.clone().connect().await.unwrap_err().to_string();
+    let text = original.clone().connect().await.unwrap_err().to_string();
     assert!(
         text.contains("it has protocol=2, this client protocol=3; an older version of redquorum"),
         "{text}"
@@ -75,8 +76,8 @@ async fn a_client_is_refused_by_nodes_of_an_older_protocol() {
     for server in cluster.some(0..3).iter() {
         server.command(&["DEL", "redquorum:node", "redquorum:quarantine"]).await;
     }
-    admin::init(&ours).await.unwrap();
-    drop(had(&ours.connect().await.unwrap().red_lock("r")).await);
+    admin::init(&original).await.unwrap();
+    drop(lock_eventually(&original.connect().await.unwrap().red_lock("r")).await);
 }
 
 /// Whether a client was refused because a node belongs to a quorum with other settings.
@@ -84,8 +85,8 @@ fn is_wrong_quorum(outcome: &Result<Quorum, Error>) -> bool {
     matches!(outcome, Err(Error::Config(ConfigError::WrongQuorum { .. })))
 }
 
-/// Whether so many nodes belong to a quorum with other settings that the client has no quorum.
-fn is_shut_out(outcome: &Result<Option<LockGuard>, Error>) -> bool {
+/// Whether the client has no quorum, because at least two nodes belong to a quorum with other settings.
+fn has_lost_quorum_to_other_settings(outcome: &Result<Option<LockGuard>, Error>) -> bool {
     let Err(Error::NoQuorum(error)) = outcome else { return false };
     in_order(error.node_replies())
         .iter()
@@ -94,30 +95,30 @@ fn is_shut_out(outcome: &Result<Option<LockGuard>, Error>) -> bool {
         >= 2
 }
 
-/// Nobody has a lock of either configuration until every lease of the old one is over: also one
-/// that is renewed.
+/// No client can lock with either configuration until all leases of the old one have ended, including renewed
+/// leases.
 #[tokio::test]
-async fn a_quorum_moves_to_more_nodes_and_a_longer_ttl_while_nobody_can_lock() {
+async fn a_reconfiguration_admits_no_lock_until_all_old_leases_have_ended() {
     let cluster = Cluster::start(5).await;
     let (old, new) = (of_three(&cluster), of_five(&cluster));
     admin::init(&old).await.unwrap();
-    let [holder, onlooker] = [old.clone().connect().await.unwrap(), old.clone().connect().await.unwrap()];
+    let [holder, observer] = [old.clone().connect().await.unwrap(), old.clone().connect().await.unwrap()];
     let held = holder.red_lock("r").lock().await.unwrap();
     let begin = Instant::now();
     let is_over = AtomicBool::new(false);
     let moving = async {
         let moved = admin::reconfigure(&old, &new).await;
-        assert!(!held.is_valid(), "it is open while an old lease is valid");
+        assert!(!held.is_valid(), "the reconfiguration ended while an old lease is valid");
         is_over.store(true, Ordering::Relaxed);
         moved
     };
     let watching = async {
-        let closed = async || is_shut_out(&onlooker.red_lock("other").try_lock().await);
-        eventually(SOON, "the old nodes are closed", closed).await;
-        assert!(held.is_valid(), "leases are not taken away");
+        let closed = async || has_lost_quorum_to_other_settings(&observer.red_lock("other").try_lock().await);
+        eventually(SOON, "the old nodes refuse old clients", closed).await;
+        assert!(held.is_valid(), "the reconfiguration revoked a lease");
         while begin.elapsed() < TTL && !is_over.load(Ordering::Relaxed) {
-            let outcome = onlooker.red_lock("other").try_lock().await;
-            assert!(is_shut_out(&outcome), "{outcome:?}");
+            let outcome = observer.red_lock("other").try_lock().await;
+            assert!(has_lost_quorum_to_other_settings(&outcome), "{outcome:?}");
             for builder in [&old, &new] {
                 let outcome = builder.clone().connect().await;
                 assert!(is_wrong_quorum(&outcome), "{outcome:?}");
@@ -132,26 +133,26 @@ async fn a_quorum_moves_to_more_nodes_and_a_longer_ttl_while_nobody_can_lock() {
         quorum.red_lock("r").options(LockOptions::new().ttl(LONGER_TTL)).try_lock().await.unwrap().unwrap();
     assert!(next.fencing_token() > held.fencing_token());
     assert_eq!(next.node_replies().iter().count(), 5);
-    // Each reply, and the error of `connect`, shows old clients the new settings of the nodes.
-    let replies = replies_of(onlooker.red_lock("x").try_lock().await.unwrap_err());
+    // Replies of the nodes, and the error of `connect`, show the new settings to old clients.
+    let replies = replies_of(observer.red_lock("x").try_lock().await.unwrap_err());
     let moved_on = |reply: &NodeReply| match reply {
         NodeReply::Refused(Refusal::WrongQuorum { fingerprint, .. }) => fingerprint.contains("nodes=5"),
         _ => false,
     };
     assert!(in_order(&replies).iter().filter(|reply| moved_on(reply)).count() >= 2, "{replies}");
     assert!(is_wrong_quorum(&old.connect().await));
-    // The same move again changes nothing.
+    // Repeating the reconfiguration changes nothing.
     admin::reconfigure(&new, &new).await.unwrap();
     next.renew().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_move_that_found_a_new_server_down_goes_on_when_it_is_repeated() {
+async fn a_reconfiguration_that_found_a_new_server_down_can_be_repeated() {
     let cluster = Cluster::start(5).await;
     let (old, new) = (of_three(&cluster), of_five(&cluster));
     admin::init(&old).await.unwrap();
     let before = old.clone().connect().await.unwrap();
-    let token = had(&before.red_lock("r")).await.fencing_token();
+    let token = lock_eventually(&before.red_lock("r")).await.fencing_token();
     cluster.server(4).kill().await;
     let outcome = admin::reconfigure(&old, &new).await;
     let Err(AdminError::Incomplete(replies)) = &outcome else { panic!("{outcome:?}") };
@@ -164,9 +165,9 @@ async fn a_move_that_found_a_new_server_down_goes_on_when_it_is_repeated() {
     assert!(guard.fencing_token() > token);
 }
 
-/// They could still be a quorum of the old configuration.
+/// The unreachable servers could still be a quorum of the old configuration.
 #[tokio::test]
-async fn nothing_is_moved_while_so_many_old_servers_are_down_that_they_could_be_a_quorum() {
+async fn a_reconfiguration_is_refused_while_a_quorum_of_old_servers_is_down() {
     let cluster = Cluster::start_with(5, ServerOptions::persistent()).await;
     let (old, new) = (of_three(&cluster), of_five(&cluster));
     admin::init(&old).await.unwrap();
@@ -175,17 +176,17 @@ async fn nothing_is_moved_while_so_many_old_servers_are_down_that_they_could_be_
     }
     let outcome = admin::reconfigure(&old, &new).await;
     assert!(matches!(outcome, Err(AdminError::Incomplete(_))), "{outcome:?}");
-    assert!(cluster.server(4).keys().await.is_empty(), "a new node was made");
+    assert!(cluster.server(4).keys().await.is_empty(), "a new node was registered");
     for server in cluster.some(1..3) {
         server.restart_keeping_data().await;
     }
     admin::reconfigure(&old, &new).await.unwrap();
-    drop(had(&new.connect().await.unwrap().red_lock("r")).await);
+    drop(lock_eventually(&new.connect().await.unwrap().red_lock("r")).await);
 }
 
-/// Nobody has connected to them since, so they have no metadata that could be changed.
+/// No client has connected since the restart, so these servers have no metadata to change.
 #[tokio::test]
-async fn old_servers_that_came_back_empty_are_moved_with_the_others() {
+async fn old_servers_that_restarted_empty_are_reconfigured_too() {
     let cluster = Cluster::start(5).await;
     let (old, new) = (of_three(&cluster), of_five(&cluster));
     admin::init(&old).await.unwrap();
@@ -193,18 +194,19 @@ async fn old_servers_that_came_back_empty_are_moved_with_the_others() {
         server.restart_empty().await;
     }
     admin::reconfigure(&old, &new).await.unwrap();
-    drop(had(&new.connect().await.unwrap().red_lock("r")).await);
+    drop(lock_eventually(&new.connect().await.unwrap().red_lock("r")).await);
     assert!(is_wrong_quorum(&old.connect().await));
 }
 
-/// Clients with the old list would go on with a server that the move has not reached.
+/// With equal settings under the same name, a client with the old node list would continue to use a server
+/// that the reconfiguration has not reached.
 #[tokio::test]
-async fn other_servers_under_the_same_name_and_numbers_are_no_move() {
+async fn other_servers_with_equal_settings_need_another_name() {
     let cluster = Cluster::start(4).await;
     let old = of_three(&cluster);
     admin::init(&old).await.unwrap();
-    let others = builder(cluster.some(1..4).iter().map(Server::url));
-    let outcome = admin::reconfigure(&old, &others).await;
+    let other_servers = builder(cluster.some(1..4).iter().map(Server::url));
+    let outcome = admin::reconfigure(&old, &other_servers).await;
     let Err(AdminError::Config(error)) = &outcome else { panic!("{outcome:?}") };
     assert!(matches!(error, ConfigError::OutOfRange { setting: "name", .. }), "{error:?}");
     assert_eq!(
@@ -213,34 +215,37 @@ async fn other_servers_under_the_same_name_and_numbers_are_no_move() {
          those of the old one and its nodes are not"
     );
     assert!(old.clone().connect().await.unwrap().red_lock("r").try_lock().await.unwrap().is_some());
-    admin::reconfigure(&old, &others.clone().name("moved")).await.unwrap();
-    drop(had(&others.name("moved").connect().await.unwrap().red_lock("r")).await);
+    admin::reconfigure(&old, &other_servers.clone().name("moved")).await.unwrap();
+    drop(lock_eventually(&other_servers.name("moved").connect().await.unwrap().red_lock("r")).await);
 }
 
-/// It restarts empty, and a client with the old list makes it a node of the old configuration
+/// The server restarts empty, and a client with the old node list registers it in the old configuration
 /// again.
 #[tokio::test]
-async fn an_old_server_that_falls_back_during_the_move_is_closed_again() {
+async fn a_server_that_changes_back_during_a_reconfiguration_is_changed_again() {
     let cluster = Cluster::start(5).await;
     let (old, new) = (of_three(&cluster), of_five(&cluster));
     admin::init(&old).await.unwrap();
-    let onlooker = old.clone().connect().await.unwrap();
+    let observer = old.clone().connect().await.unwrap();
     let begin = Instant::now();
-    let falling = async {
-        let closed = async || is_shut_out(&onlooker.red_lock("other").try_lock().await);
-        eventually(SOON, "the old nodes are closed", closed).await;
+    let changing_back = async {
+        let closed = async || has_lost_quorum_to_other_settings(&observer.red_lock("other").try_lock().await);
+        eventually(SOON, "the old nodes refuse old clients", closed).await;
         let server = cluster.server(0);
         server.restart_empty().await;
         let metadata = async || match server.command(&["HGET", "redquorum:node", "fingerprint"]).await {
             Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
             _ => String::new(),
         };
-        eventually(SOON, "it has fallen back", async || metadata().await.contains("nodes=3")).await;
-        assert!(begin.elapsed() < LONGER_TTL, "too late to be of any interest");
+        eventually(SOON, "the server has its old settings again", async || {
+            metadata().await.contains("nodes=3")
+        })
+        .await;
+        assert!(begin.elapsed() < LONGER_TTL, "the server changed back after the reconfiguration");
     };
-    let (moved, ()) = tokio::join!(admin::reconfigure(&old, &new), falling);
+    let (moved, ()) = tokio::join!(admin::reconfigure(&old, &new), changing_back);
     moved.unwrap();
     assert!(begin.elapsed() >= 2 * LONGER_TTL, "{:?}", begin.elapsed());
     assert!(is_wrong_quorum(&old.connect().await));
-    drop(had(&new.connect().await.unwrap().red_lock("r")).await);
+    drop(lock_eventually(&new.connect().await.unwrap().red_lock("r")).await);
 }

@@ -1,5 +1,4 @@
-//! A lease that goes on while servers forget it: renewals bring it back, and count where that is
-//! safe.
+//! Leases whose keys servers lose: renewals restore the keys, and count as soon as that is safe.
 
 use std::time::Instant;
 
@@ -16,51 +15,51 @@ fn abstains(reply: &NodeReply) -> bool {
     matches!(reply, NodeReply::Refused(Refusal::Quarantined { .. }))
 }
 
-/// Renews until every server counts.
-async fn counted_everywhere(guard: &LockGuard) {
-    eventually(SOON, "every server counts", async || {
+/// Renews until the lease counts on each server.
+async fn renew_until_counted(guard: &LockGuard) {
+    eventually(SOON, "the lease counts on each server", async || {
         guard.renew().await.unwrap();
         guard.node_replies().done() == guard.node_replies().iter().count()
     })
     .await;
 }
 
-/// The connections live on, and nothing but the metadata that is gone tells of it: one server after
-/// the other.
+/// A flush leaves the connections open, so only the missing node metadata reveals the loss. Each server is
+/// flushed in turn.
 #[tokio::test]
-async fn renewals_bring_a_lease_back_to_flushed_servers_at_once_and_count_there_after_the_attempt_timeout() {
+async fn renewals_restore_a_flushed_lease_at_once_and_count_after_the_attempt_timeout() {
     let cluster = Cluster::start(3).await;
     let [quorum, other] = two_clients(&cluster, RestartGuard::PerConnection).await;
     let (guard, contender) = (quorum.red_lock("r").lock().await.unwrap(), other.red_lock("r"));
-    counted_everywhere(&guard).await;
+    renew_until_counted(&guard).await;
     for (number, server) in cluster.servers().iter().enumerate() {
         let flushed = Instant::now();
         server.command(&["FLUSHALL"]).await;
         guard.renew().await.unwrap();
-        eventually(SOON, "the lock is back", async || is_locked(server, "r").await).await;
-        let is_told = async || abstains(&in_order(&guard.node_replies())[number]);
-        eventually(SOON, "the node is known not to count", is_told).await;
+        eventually(SOON, "the server has the lock again", async || is_locked(server, "r").await).await;
+        let does_abstain = async || abstains(&in_order(&guard.node_replies())[number]);
+        eventually(SOON, "the renewal reports the abstention", does_abstain).await;
         assert!(!matches!(contender.try_lock().await, Ok(Some(_))));
-        counted_everywhere(&guard).await;
+        renew_until_counted(&guard).await;
         let again = flushed.elapsed();
         assert!(again >= ATTEMPT_TIMEOUT, "counted again after {again:?}");
-        assert!(again < TTL, "renewals wait out the whole quarantine: {again:?}");
+        assert!(again < TTL, "renewals waited for the end of the quarantine: {again:?}");
     }
     assert!(guard.is_valid());
     let token = guard.fencing_token();
     guard.unlock().await.unwrap();
-    assert!(had(&contender).await.fencing_token() > token);
+    assert!(lock_eventually(&contender).await.fencing_token() > token);
 }
 
-/// Nobody knows of the lease but its holder, who brings it back before it is over; and nobody votes
+/// Only the holder knows the lease, and its renewals restore it before the validity ends. No node votes
 /// meanwhile.
 #[tokio::test]
-async fn a_lease_that_is_renewed_survives_all_servers_being_flushed_at_once_and_nobody_gets_in() {
-    broken_under(&[RestartGuard::Off], async |Play { guard, .. }| {
+async fn a_renewed_lease_survives_a_flush_of_all_servers_without_a_second_holder() {
+    assert_exclusion_broken_under(&[RestartGuard::Off], async |Variant { guard, .. }| {
         let cluster = Cluster::start(3).await;
         let [quorum, other] = two_clients(&cluster, guard).await;
         let held = quorum.red_lock("r").lock().await.unwrap();
-        counted_everywhere(&held).await;
+        renew_until_counted(&held).await;
         join_all(cluster.servers().iter().map(|server| server.command(&["FLUSHALL"]))).await;
         let flushed = Instant::now();
         while flushed.elapsed() < TTL * 3 / 2 {
@@ -69,7 +68,7 @@ async fn a_lease_that_is_renewed_survives_all_servers_being_flushed_at_once_and_
             }
             assert!(held.is_valid(), "{}", held.node_replies());
         }
-        counted_everywhere(&held).await;
+        renew_until_counted(&held).await;
         Some(false)
     })
     .await;

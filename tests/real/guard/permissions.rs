@@ -1,4 +1,4 @@
-//! What the restart guard may ask of servers, and which of them it takes for which.
+//! The permission for `INFO`, without which the restart guard cannot identify an incarnation.
 
 use redquorum::{
     RestartGuard,
@@ -7,7 +7,7 @@ use redquorum::{
 
 use super::*;
 
-/// The urls of a user of its own, so that the fixture stays in charge of the servers.
+/// Returns urls for an ACL user of its own, so that the fixture can still control the servers.
 async fn urls_of_a_user(cluster: &Cluster, rules: &[&str]) -> Vec<String> {
     for server in cluster.servers() {
         let user = ["ACL", "SETUSER", "locker", "on", ">first", "~*", "&*", "+@all"];
@@ -25,23 +25,23 @@ async fn the_error_of_a_user_without_info_names_the_remedy() {
         let outcome = builder(&*urls).restart_guard(guard).connect().await;
         let Err(Error::Config(error)) = outcome else { panic!("{outcome:?}") };
         assert!(matches!(error, ConfigError::Server { reason: NodeError::RunIdForbidden, .. }), "{error:?}");
-        let told = error.to_string();
+        let text = error.to_string();
         for hint in ["INFO", "+info", "RestartGuard::Off"] {
-            assert!(told.contains(hint), "{told} does not name {hint}");
+            assert!(text.contains(hint), "{text} does not name {hint}");
         }
-        // Each server refuses the user: the first in the order given of those that have answered is named.
-        let names = |server: &Server| told.contains(&format!("127.0.0.1:{}", server.port()));
-        assert!(cluster.servers().iter().any(names), "{told} names no server");
+        // All servers refuse the user. The error names the first one in the given order that has answered.
+        let names = |server: &Server| text.contains(&format!("127.0.0.1:{}", server.port()));
+        assert!(cluster.servers().iter().any(names), "{text} names no server");
     }
-    let trusting = builder(&*urls).restart_guard(RestartGuard::Off).connect().await.unwrap();
-    trusting.red_lock("r").try_lock().await.unwrap().unwrap().unlock().await.unwrap();
+    let unguarded = builder(&*urls).restart_guard(RestartGuard::Off).connect().await.unwrap();
+    unguarded.red_lock("r").try_lock().await.unwrap().unwrap().unlock().await.unwrap();
     let urls = urls_of_a_user(&cluster, &["+info"]).await;
-    drop(had(&builder(&*urls).connect().await.unwrap().red_lock("r")).await);
+    drop(lock_eventually(&builder(&*urls).connect().await.unwrap().red_lock("r")).await);
 }
 
-/// Nor are its servers made a quorum without it.
+/// `init` needs the permission, too.
 #[tokio::test]
-async fn a_user_who_may_not_call_info_makes_no_quorum() {
+async fn init_without_permission_for_info_is_refused() {
     let cluster = Cluster::start(3).await;
     let urls = urls_of_a_user(&cluster, &["-info"]).await;
     let outcome = admin::init(&builder(&*urls)).await;

@@ -1,5 +1,6 @@
-//! Replicas that take the place of their master, and masters that have been replicas: their data
-//! are another server's.
+//! Promoted replicas, and masters that were replicas meanwhile: their data is that of another server.
+//!
+//! Promise: a restart guard notices the change, and the node abstains for a quarantine.
 
 use redquorum::{
     RestartGuard,
@@ -9,13 +10,14 @@ use redquorum_tests::eventually;
 
 use super::*;
 
-/// Three nodes and a server that is none.
+/// Starts three nodes, and a fourth server that is no node.
 async fn cluster(options: ServerOptions) -> Cluster {
-    // Without the delay before a full synchronization, in case that more replicas come.
+    // Without this delay, a full synchronization begins at once. By default, the master waits for more
+    // replicas.
     Cluster::start_with(4, options.config("repl-diskless-sync-delay", "0")).await
 }
 
-/// Makes one server a replica of another, and waits until it has all of its data.
+/// Makes one server a replica of another, and waits until it has all data.
 async fn follow(replica: &Server, master: &Server) {
     replica.command(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]).await;
     eventually(SOON, "the replica has its master's data", async || {
@@ -26,146 +28,150 @@ async fn follow(replica: &Server, master: &Server) {
     .await;
 }
 
-/// Server 3 is a replica of node 1 and has its metadata.
-async fn with_replica(options: ServerOptions, play: impl Into<Play>) -> Scene {
+/// Starts a scenario in which server 3 is a replica of node 1 and has its metadata.
+async fn with_replica(options: ServerOptions, variant: impl Into<Variant>) -> Scenario {
     let cluster = cluster(options).await;
-    // Before it is a node: a master's replication id changes with its first replica.
+    // Before the registration, because the replication id of a master changes with its first replica.
     follow(cluster.server(3), cluster.server(1)).await;
-    let scene = Scene::on(cluster, play).await;
-    follow(scene.cluster.server(3), scene.node_1()).await;
-    scene
+    let scenario = Scenario::on(cluster, variant).await;
+    follow(scenario.cluster.server(3), scenario.node_1()).await;
+    scenario
 }
 
+/// Makes a replica a master.
 async fn promote(replica: &Server) {
     replica.command(&["REPLICAOF", "NO", "ONE"]).await;
 }
 
-/// S13: the replica has not been told of the vote when it takes over the address. That servers keep
-/// every vote on disk is no help.
+/// S13: the replica takes over the address of node 1 without the holder's vote. Persistence on disk does not
+/// help.
 #[tokio::test]
-async fn a_promoted_replica_lets_nobody_in_beside_a_lease_that_it_was_not_told_of() {
+async fn a_promoted_replica_without_the_last_vote_admits_no_second_holder() {
     for options in [ServerOptions::default(), ServerOptions::persistent()] {
-        broken_under(&[RestartGuard::Off], async |play| {
-            let scene = with_replica(options.clone(), play).await;
-            let replica = scene.cluster.server(3);
-            // From here on it lags behind.
+        assert_exclusion_broken_under(&[RestartGuard::Off], async |variant| {
+            let scenario = with_replica(options.clone(), variant).await;
+            let replica = scenario.cluster.server(3);
+            // From here on the replica does not receive further votes.
             promote(replica).await;
-            let held = scene.hold().await;
-            scene.node_1().kill().await;
-            scene.front.lead_to(replica);
-            scene.gets_in_beside(&held).await
+            let held = scenario.hold().await;
+            scenario.node_1().kill().await;
+            scenario.proxy_1.lead_to(replica);
+            scenario.second_holder_overlaps(&held).await
         })
         .await;
     }
 }
 
-/// S15: it takes over the data of another server, and with them that server's metadata, or none.
-/// Its `run_id` stays, and so do the connections.
+/// S15: node 1 takes over the data of another server, with the node metadata of that server or without any.
+/// The `run_id` and the connections stay.
 #[tokio::test]
-async fn a_node_that_was_a_replica_of_another_server_lets_nobody_in_beside_the_lease_that_it_lost() {
+async fn a_node_that_was_a_replica_of_another_server_admits_no_second_holder() {
     for master in [2, 3] {
-        broken_under(&[RestartGuard::Off], async |play| {
-            let scene = Scene::on(cluster(ServerOptions::default()).await, play).await;
-            let held = scene.hold().await;
-            let run_id = scene.node_1().run_id().await;
-            follow(scene.node_1(), scene.cluster.server(master)).await;
-            promote(scene.node_1()).await;
-            assert_eq!(scene.node_1().run_id().await, run_id);
-            scene.gets_in_beside(&held).await
+        assert_exclusion_broken_under(&[RestartGuard::Off], async |variant| {
+            let scenario = Scenario::on(cluster(ServerOptions::default()).await, variant).await;
+            let held = scenario.hold().await;
+            let run_id = scenario.node_1().run_id().await;
+            follow(scenario.node_1(), scenario.cluster.server(master)).await;
+            promote(scenario.node_1()).await;
+            assert_eq!(scenario.node_1().run_id().await, run_id);
+            scenario.second_holder_overlaps(&held).await
         })
         .await;
     }
 }
 
-/// It abstains in its very first answer: what a client says first over a connection that lived
-/// through it.
+/// The node abstains in its first answer, over a connection from before the change.
 #[tokio::test]
 async fn the_first_vote_of_a_node_that_was_a_replica_is_an_abstention() {
     for guard in [RestartGuard::PerConnection, RestartGuard::PerVote] {
-        let scene = Scene::on(cluster(ServerOptions::default()).await, guard).await;
-        let held = scene.hold().await;
-        follow(scene.node_1(), scene.cluster.server(3)).await;
-        promote(scene.node_1()).await;
-        let reply = scene.reply_of_node_1().await;
+        let scenario = Scenario::on(cluster(ServerOptions::default()).await, guard).await;
+        let held = scenario.hold().await;
+        follow(scenario.node_1(), scenario.cluster.server(3)).await;
+        promote(scenario.node_1()).await;
+        let reply = scenario.reply_of_node_1().await;
         assert!(matches!(reply, NodeReply::Refused(Refusal::Quarantined { .. })), "{reply}");
         assert!(held.is_valid());
     }
 }
 
-/// The master follows its own replica, which lags behind, and becomes a master again: the metadata
-/// is its own, and only the replication id tells.
+/// A master that follows its own outdated replica for a while, and becomes a master again. The node metadata
+/// is its own, so only the replication id reveals the change.
 struct RoundTrip {
-    scene: Scene,
+    scenario: Scenario,
     held: LockGuard,
 }
 
 impl RoundTrip {
-    async fn as_replica(play: Play) -> Self {
-        let scene = with_replica(ServerOptions::default(), play).await;
-        let replica = scene.cluster.server(3);
+    /// Starts the scenario up to the state in which node 1 is a replica.
+    async fn as_replica(variant: Variant) -> Self {
+        let scenario = with_replica(ServerOptions::default(), variant).await;
+        let replica = scenario.cluster.server(3);
         promote(replica).await;
-        let held = scene.hold().await;
-        follow(scene.node_1(), replica).await;
-        Self { scene, held }
+        let held = scenario.hold().await;
+        follow(scenario.node_1(), replica).await;
+        Self { scenario, held }
     }
 
-    async fn gets_in(self) -> Option<bool> {
-        promote(self.scene.node_1()).await;
-        self.scene.gets_in_beside(&self.held).await
+    /// Makes node 1 a master again, and lets the second client contend.
+    async fn second_holder_overlaps(self) -> Option<bool> {
+        promote(self.scenario.node_1()).await;
+        self.scenario.second_holder_overlaps(&self.held).await
     }
 }
 
-/// The replication id is looked at when a connection registers; in every call, where proxies or
-/// operators do such things.
+/// `PerConnection` checks the replication id at the registration of a connection, and `PerVote` in each call.
+/// `PerVote` is for deployments with proxies, or where operators change roles.
 #[tokio::test]
-async fn a_round_trip_to_the_own_replica_under_connections_that_ask_nothing_is_seen_per_vote_alone() {
-    broken_under(&[RestartGuard::PerConnection, RestartGuard::Off], async |play| {
-        RoundTrip::as_replica(play).await.gets_in().await
+async fn a_round_trip_to_the_own_replica_without_calls_is_noticed_only_per_vote() {
+    assert_exclusion_broken_under(&[RestartGuard::PerConnection, RestartGuard::Off], async |variant| {
+        RoundTrip::as_replica(variant).await.second_holder_overlaps().await
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_round_trip_to_the_own_replica_is_seen_by_the_next_connection() {
-    broken_under(&[RestartGuard::Off], async |play| {
-        let trip = RoundTrip::as_replica(play).await;
-        trip.scene.node_1().command(&["CLIENT", "KILL", "TYPE", "NORMAL"]).await;
-        trip.gets_in().await
+async fn a_round_trip_to_the_own_replica_is_noticed_by_the_next_connection() {
+    assert_exclusion_broken_under(&[RestartGuard::Off], async |variant| {
+        let trip = RoundTrip::as_replica(variant).await;
+        trip.scenario.node_1().command(&["CLIENT", "KILL", "TYPE", "NORMAL"]).await;
+        trip.second_holder_overlaps().await
     })
     .await;
 }
 
-/// A refusal as a replica ends the connection.
+/// If a client calls while the server is a replica, the refusal ends the connection, and the next
+/// registration notices the change.
 #[tokio::test]
-async fn a_round_trip_to_the_own_replica_is_seen_by_a_client_that_asks_meanwhile() {
-    broken_under(&[RestartGuard::Off], async |play| {
-        let trip = RoundTrip::as_replica(play).await;
-        let reply = trip.scene.reply_of_node_1().await;
-        // A server that takes longer to become a replica has not refused yet.
+async fn a_round_trip_to_the_own_replica_is_noticed_by_a_call_meanwhile() {
+    assert_exclusion_broken_under(&[RestartGuard::Off], async |variant| {
+        let trip = RoundTrip::as_replica(variant).await;
+        let reply = trip.scenario.reply_of_node_1().await;
+        // The server has not refused yet, because it takes longer to become a replica.
         if reply == NodeReply::Failed(NodeError::TimedOut) {
             return None;
         }
         let abstains = matches!(reply, NodeReply::Refused(Refusal::Quarantined { .. }));
         assert!(
             reply == NodeReply::Failed(NodeError::ReadOnly)
-                || (abstains && play.guard == RestartGuard::PerVote),
+                || (abstains && variant.guard == RestartGuard::PerVote),
             "{reply}"
         );
-        trip.gets_in().await
+        trip.second_holder_overlaps().await
     })
     .await;
 }
 
-/// A price to know of: what a master calls its replication changes with its first replica, though
-/// it forgets nothing.
+/// A known cost: the replication id of a master changes with its first replica, so the node goes into
+/// quarantine although it has forgotten nothing.
 #[tokio::test]
-async fn a_node_that_gets_its_first_replica_is_in_quarantine_from_the_next_registration_on() {
-    let scene = Scene::on(cluster(ServerOptions::default()).await, RestartGuard::PerConnection).await;
-    follow(scene.cluster.server(3), scene.node_1()).await;
-    assert_eq!(scene.reply_of_node_1().await, NodeReply::Done);
-    scene.node_1().command(&["CLIENT", "KILL", "TYPE", "NORMAL"]).await;
+async fn a_node_with_its_first_replica_is_quarantined_at_the_next_registration() {
+    let scenario = Scenario::on(cluster(ServerOptions::default()).await, RestartGuard::PerConnection).await;
+    follow(scenario.cluster.server(3), scenario.node_1()).await;
+    assert_eq!(scenario.reply_of_node_1().await, NodeReply::Done);
+    scenario.node_1().command(&["CLIENT", "KILL", "TYPE", "NORMAL"]).await;
     let abstains =
-        async || matches!(scene.reply_of_node_1().await, NodeReply::Refused(Refusal::Quarantined { .. }));
+        async || matches!(scenario.reply_of_node_1().await, NodeReply::Refused(Refusal::Quarantined { .. }));
     eventually(SOON, "the node is in quarantine", abstains).await;
-    eventually(SOON, "it votes again", async || scene.reply_of_node_1().await == NodeReply::Done).await;
+    eventually(SOON, "the node votes again", async || scenario.reply_of_node_1().await == NodeReply::Done)
+        .await;
 }

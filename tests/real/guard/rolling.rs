@@ -1,4 +1,5 @@
-//! Restarting servers that keep nothing, under a lease that is to stay.
+//! Restarts of servers without persistence under a lease: one after the other, which the lease has to
+//! survive, and all at once.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -15,27 +16,27 @@ use crate::real::servers::owners;
 const NODES: usize = 5;
 const QUORUM: usize = 3;
 
-/// Twice the ttl, as it is by default.
+/// Twice the ttl, as in the default settings.
 const MAX_TTL: Duration = Duration::from_secs(6);
 
-/// Long beside what a server needs to be back and registered, so that the pace is that of the
-/// attempt timeout.
+/// Much longer than a server needs to start and to be registered, so the attempt timeout limits the pace of
+/// restarts.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a server that is back may need, beyond the attempt timeout, until it counts for renewals,
-/// on a machine at ease.
-const LITTLE: Duration = Duration::from_millis(300);
+/// The additional time after the attempt timeout until a restarted server counts for renewals, on an idle
+/// machine.
+const REGISTRATION_TIME: Duration = Duration::from_millis(300);
 
-/// A counter that was lost begins at the node's time in whole seconds, times this. Votes are above
-/// that.
+/// A missing counter begins at the node's time in whole seconds, times this number. Votes are larger.
 const STEPS_PER_SECOND: u64 = 1_000_000;
 
+/// Returns settings with the `max_ttl` and attempt timeout of these tests.
 fn builder(cluster: &Cluster, guard: RestartGuard) -> QuorumBuilder {
     let builder = super::builder(cluster.urls()).restart_guard(guard);
     builder.max_ttl(MAX_TTL).attempt_timeout(ATTEMPT_TIMEOUT)
 }
 
-/// Tries all the time, and gives a lock back that it gets. The tokens that it was granted.
+/// Makes attempts without a pause, and unlocks each acquired lock. Returns the tokens.
 async fn contend(quorum: Quorum, is_over: &AtomicBool, tries: &AtomicU64) -> Vec<FencingToken> {
     let mut tokens = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
@@ -49,12 +50,12 @@ async fn contend(quorum: Quorum, is_over: &AtomicBool, tries: &AtomicU64) -> Vec
     tokens
 }
 
-/// The tries of contenders below which a test has shown nothing.
+/// The number of attempts of contenders below which a test shows nothing.
 const ENOUGH_TRIES: u64 = 50;
 
 /// The result of a disturbance under a lease.
-struct Disturbed {
-    /// The tokens that contenders were granted before the disturbance ended.
+struct Outcome {
+    /// The tokens of contenders from before the end of the disturbance.
     tokens: Vec<FencingToken>,
     tries: u64,
     /// Whether the lease was valid at the end of the disturbance.
@@ -62,19 +63,22 @@ struct Disturbed {
 }
 
 /// Disturbs the servers under a lease while two other clients contend for the resource.
-async fn under_a_lease(guard: RestartGuard, disturb: impl AsyncFnOnce(&Cluster, &LockGuard)) -> Disturbed {
+async fn disturb_under_lease(
+    guard: RestartGuard,
+    disturb: impl AsyncFnOnce(&Cluster, &LockGuard),
+) -> Outcome {
     let cluster = Cluster::start(NODES).await;
     let builder = builder(&cluster, guard);
     admin::init(&builder).await.unwrap();
     let connect = || builder.clone().connect();
     let (holder, one, other) = (connect().await.unwrap(), connect().await.unwrap(), connect().await.unwrap());
-    // A server that voted in the next second would count from there, above the token.
+    // A server that votes in the next second would begin its counter above the token.
     let is_early = async || time_of(cluster.server(0)).await.subsec_millis() < 500;
     eventually(SOON, "the first half of a second", is_early).await;
     let held = holder.red_lock("r").lock().await.unwrap();
     let token = held.fencing_token();
-    // Nobody else is to have a vote of a server that had yet to hear of the lease.
-    eventually(SOON, "every server has voted for it, or heard of it", async || {
+    // Otherwise a contender could get a vote of a server that has not received the lease yet.
+    eventually(SOON, "each server has the lease", async || {
         held.renew().await.unwrap();
         held.node_replies().done() == NODES
     })
@@ -93,17 +97,17 @@ async fn under_a_lease(guard: RestartGuard, disturb: impl AsyncFnOnce(&Cluster, 
     if is_valid {
         held.unlock().await.unwrap();
     }
-    // Whatever was forgotten, it goes on after the quarantines.
+    // After the quarantines, the resource can be locked in any case.
     let next =
         one.red_lock("r").options(LockOptions::new().quorum_timeout(MAX_TTL * 2)).lock().await.unwrap();
     assert!(next.fencing_token() > token);
-    Disturbed { tokens, tries: tries.into_inner(), is_valid }
+    Outcome { tokens, tries: tries.into_inner(), is_valid }
 }
 
-/// Restarts all servers, one after the other, so many times: each as soon as the one before may
-/// count for renewals.
-async fn roll(cluster: &Cluster, held: &LockGuard, rounds: usize) {
-    // From here on, a counter that begins anew begins above the token.
+/// Restarts all servers one after the other, `rounds` times. Each restart follows as soon as renewals may
+/// count on the server before.
+async fn restart_one_by_one(cluster: &Cluster, held: &LockGuard, rounds: usize) {
+    // From here on, a new counter begins above the token.
     let is_later = async || time_of(cluster.server(0)).await.as_secs() * STEPS_PER_SECOND > token_of(held);
     eventually(SOON, "the second of the token is over", is_later).await;
     let mut shortest = Duration::MAX;
@@ -111,36 +115,39 @@ async fn roll(cluster: &Cluster, held: &LockGuard, rounds: usize) {
         for server in cluster.servers() {
             server.restart_empty().await;
             let back = Instant::now();
-            may_count(server).await;
+            wait_until_renewals_count(server).await;
             assert!(held.is_valid(), "{}", held.node_replies());
             let is_held = async || held_on(cluster, held).await >= QUORUM;
             eventually(TTL, "a quorum of servers has the lock", is_held).await;
             shortest = shortest.min(back.elapsed());
         }
     }
-    assert!(shortest <= ATTEMPT_TIMEOUT + LITTLE, "the pace is that of something else: {shortest:?}");
+    assert!(
+        shortest <= ATTEMPT_TIMEOUT + REGISTRATION_TIME,
+        "the attempt timeout does not limit the pace: {shortest:?}"
+    );
     let is_held = async || held_on(cluster, held).await == NODES;
-    eventually(TTL, "every server has the lock again", is_held).await;
+    eventually(TTL, "each server has the lock again", is_held).await;
     assert!(held.is_valid(), "{}", held.node_replies());
 }
 
-/// Waits until a client has registered the server in its present incarnation, and renewals may
-/// count there by the server's own clock.
-async fn may_count(server: &Server) {
+/// Waits until a client has registered the present incarnation of the server, and until renewals may count
+/// there by the server's clock.
+async fn wait_until_renewals_count(server: &Server) {
     let run_id = server.run_id().await;
     let is_registered = async || {
         let incarnation: Option<String> =
             server.query(cmd("HGET").arg(NODE_METADATA).arg("incarnation")).await;
         incarnation.is_some_and(|incarnation| incarnation.starts_with(&run_id))
     };
-    eventually(SOON, "a client has registered it", is_registered).await;
+    eventually(SOON, "a client has registered the server", is_registered).await;
     let renewals_from: u64 = server.query(cmd("GET").arg("redquorum:quarantine")).await;
-    let may_count = async || time_of(server).await > Duration::from_millis(renewals_from);
-    eventually(SOON, "renewals may count", may_count).await;
+    let do_renewals_count = async || time_of(server).await > Duration::from_millis(renewals_from);
+    eventually(SOON, "renewals may count", do_renewals_count).await;
 }
 
-/// On how many servers the lock is the guard's. None has it for anybody else, nor has given a vote
-/// above its token.
+/// Returns the number of servers on which the guard has the lock. Asserts that no server has the lock of
+/// another lease id, and that none has given a vote above the token.
 async fn held_on(cluster: &Cluster, held: &LockGuard) -> usize {
     let (owner, token) = (held.id().to_string(), token_of(held));
     let mut count = 0;
@@ -149,8 +156,8 @@ async fn held_on(cluster: &Cluster, held: &LockGuard) -> usize {
         assert!(owners.iter().all(|(found, _)| *found == owner), "{owners:?} in place of {owner}");
         count += owners.len();
         let counter: Option<u64> = server.query(cmd("GET").arg("redisson_lock_token:{r}")).await;
-        // A renewal that found no counter began a new one, above the token; a vote would have
-        // counted on from there.
+        // A renewal that finds no counter begins a new one at a whole second, above the token. A vote would
+        // be larger than that.
         let is_voteless = |counter: u64| counter <= token || counter.is_multiple_of(STEPS_PER_SECOND);
         assert!(counter.is_none_or(is_voteless), "a vote above {token}: {counter:?}");
     }
@@ -161,30 +168,33 @@ fn token_of(held: &LockGuard) -> u64 {
     held.fencing_token().as_u64()
 }
 
-/// A server's time of day.
+/// Returns the time of a server's clock.
 async fn time_of(server: &Server) -> Duration {
     let (seconds, microseconds): (u64, u64) = server.query(&cmd("TIME")).await;
     Duration::from_secs(seconds) + Duration::from_micros(microseconds)
 }
 
-/// Twice round all of them, at a pace at which four are in quarantine at any time.
+/// Two rounds over all servers, at a pace with four of five servers in quarantine at any time.
 #[tokio::test]
-async fn a_lease_survives_the_restart_of_every_server_one_after_the_other_and_nobody_gets_in() {
-    let Disturbed { tokens, tries, is_valid } =
-        under_a_lease(RestartGuard::PerConnection, async |cluster, held| roll(cluster, held, 2).await).await;
+async fn a_lease_survives_restarts_of_all_servers_in_turn_without_a_second_holder() {
+    let Outcome { tokens, tries, is_valid } =
+        disturb_under_lease(RestartGuard::PerConnection, async |cluster, held| {
+            restart_one_by_one(cluster, held, 2).await
+        })
+        .await;
     assert_eq!((tokens, is_valid), (vec![], true));
     assert!(tries > ENOUGH_TRIES, "too few tries: {tries}");
 }
 
-/// All at once: the lease may be lost, but nobody has it beside its holder.
+/// All servers restart together. The lease may be lost, but no other client may lock while it is valid.
 #[tokio::test]
-async fn servers_that_restart_all_at_once_let_nobody_in_while_the_lease_may_be_valid() {
-    broken_under(&[RestartGuard::Off], async |Play { guard, .. }| {
+async fn servers_that_restart_together_admit_no_second_holder() {
+    assert_exclusion_broken_under(&[RestartGuard::Off], async |Variant { guard, .. }| {
         let mut sum = 0;
-        // A busy machine makes few tries in the time of one lease.
+        // On a machine under load, contenders make few attempts during one lease.
         while sum <= ENOUGH_TRIES {
-            let Disturbed { tokens, tries, .. } = under_a_lease(guard, async |cluster, held| {
-                // Whether a contender or the renewal reaches the empty servers first is a matter of luck.
+            let Outcome { tokens, tries, .. } = disturb_under_lease(guard, async |cluster, held| {
+                // Chance decides whether a contender or a renewal reaches the empty servers first.
                 for _ in 0..3 {
                     join_all(cluster.servers().iter().map(Server::restart_empty)).await;
                     let restarted = Instant::now();

@@ -1,4 +1,4 @@
-//! A client that speaks to one server as Redisson's `RLock` does.
+//! A client that sends the commands and scripts of Redisson's `RLock` to one server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use redquorum_tests::Server;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// KEYS lock  ARGV lease, owner  ->  nil | how long others hold it
+/// KEYS: lock. ARGV: ttl in ms, owner. Returns nil, or the remaining ttl of another holder.
 const LOCK: &str = "
     if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then
         redis.call('HINCRBY', KEYS[1], ARGV[2], 1)
@@ -17,8 +17,8 @@ const LOCK: &str = "
     end
     return redis.call('PTTL', KEYS[1])";
 
-/// KEYS lock, channel, latch ARGV message, lease, owner, verb, latch ttl -> 1 | 0 still held | nil
-/// not the owner's
+/// KEYS: lock, channel, latch. ARGV: message, ttl in ms, owner, publish command, ttl of the latch in ms.
+/// Returns 1, or 0 if the owner has more holds, or nil if the owner has no hold.
 const UNLOCK: &str = "
     local latch = redis.call('GET', KEYS[3])
     if latch then
@@ -37,7 +37,7 @@ const UNLOCK: &str = "
     redis.call('SET', KEYS[3], 1, 'PX', ARGV[5])
     return 1";
 
-/// KEYS lock, channel  ARGV message, verb  ->  1 | 0 nobody held it
+/// KEYS: lock, channel. ARGV: message, publish command. Returns 1, or 0 if the lock was free.
 const FORCE_UNLOCK: &str = "
     if redis.call('DEL', KEYS[1]) == 0 then
         return 0
@@ -45,7 +45,7 @@ const FORCE_UNLOCK: &str = "
     redis.call(ARGV[2], KEYS[2], ARGV[1])
     return 1";
 
-/// KEYS locks  ARGV lease, owners  ->  1 or 0 for each
+/// KEYS: locks. ARGV: ttl in ms, owner of each lock. Returns 1 or 0 for each lock.
 const RENEW: &str = "
     local renewed = {}
     for i, key in ipairs(KEYS) do
@@ -58,7 +58,7 @@ const RENEW: &str = "
 
 const LATCH_TTL_MILLIS: u32 = 16_000;
 
-/// One Java process of it: threads of one process share its id.
+/// A Java process with Redisson. The threads of a process share its id.
 #[derive(Clone)]
 pub(super) struct Redisson {
     client: Client,
@@ -67,23 +67,23 @@ pub(super) struct Redisson {
     lease: Duration,
 }
 
-/// One lock object in the hands of one thread.
+/// A lock object, as one thread uses it.
 #[derive(Clone)]
 pub(super) struct RLock {
     redisson: Redisson,
     name: String,
     owner: String,
-    /// Told when a `lock` has subscribed and was refused after that.
-    sleeps: Arc<Notify>,
+    /// Notified when a `lock` call has subscribed and was refused afterwards.
+    asleep: Arc<Notify>,
 }
 
-/// What made a `lock` try for the last time.
+/// The event before the successful attempt of a `lock` call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wake {
-    /// It did not sleep.
+    /// No event: the first attempt, or the attempt after the subscription, succeeded.
     Free,
     Message,
-    /// The ttl that it had read was over.
+    /// The end of the ttl that the last refusal returned.
     Ttl,
 }
 
@@ -96,7 +96,7 @@ impl Redisson {
 
     pub(super) fn lock(&self, name: &str, thread: u64) -> RLock {
         let owner = format!("{}:{thread}", self.id);
-        RLock { redisson: self.clone(), name: name.to_owned(), owner, sleeps: Arc::default() }
+        RLock { redisson: self.clone(), name: name.to_owned(), owner, asleep: Arc::default() }
     }
 }
 
@@ -105,19 +105,18 @@ impl RLock {
         &self.owner
     }
 
-    /// Returns once a [`lock`](Self::lock) sleeps that was begun with this object or a clone of it.
-    pub(super) async fn sleeps(&self) {
-        self.sleeps.notified().await;
+    /// Returns when a [`lock`](Self::lock) call of this object or of a clone sleeps.
+    pub(super) async fn wait_until_asleep(&self) {
+        self.asleep.notified().await;
     }
 
-    /// `Err` says how long others still hold it.
+    /// Makes one attempt. `Err` is the remaining ttl of the holder.
     pub(super) async fn try_lock(&self) -> Result<(), Duration> {
         let left: Option<i64> = self.eval(LOCK, &[&self.name], &[&self.lease(), &self.owner]).await;
         left.map_or(Ok(()), |left| Err(u64::try_from(left).map_or(Duration::MAX, Duration::from_millis)))
     }
 
-    /// Tries, subscribes, and tries again at every message, and when the ttl that it has read is
-    /// over; never by polling.
+    /// Tries and subscribes. Tries again at each message and at the end of the returned ttl, and never polls.
     pub(super) async fn lock(&self) -> Wake {
         if self.try_lock().await.is_ok() {
             return Wake::Free;
@@ -127,7 +126,7 @@ impl RLock {
         let mut wake = Wake::Free;
         loop {
             let Err(left) = self.try_lock().await else { return wake };
-            self.sleeps.notify_one();
+            self.asleep.notify_one();
             wake = tokio::select! {
                 message = messages.next() => {
                     assert_eq!(message.unwrap().get_payload::<String>().unwrap(), "0");
@@ -138,7 +137,7 @@ impl RLock {
         }
     }
 
-    /// Whether that was its last hold; `None` if it had none.
+    /// Whether the last hold was removed; `None` if the owner had no hold.
     pub(super) async fn unlock(&self) -> Option<bool> {
         let latch = format!("{}:{}", self.derived("redisson_unlock_latch"), Uuid::new_v4().simple());
         let keys = [&self.name, &self.derived("redisson_lock__channel"), &latch];
@@ -149,13 +148,13 @@ impl RLock {
         unlocked
     }
 
-    /// Whether anybody had it.
+    /// Whether the resource was locked.
     pub(super) async fn force_unlock(&self) -> bool {
         let keys = [&self.name, &self.derived("redisson_lock__channel")];
         self.eval(FORCE_UNLOCK, &keys.map(String::as_str), &["0", "PUBLISH"]).await
     }
 
-    /// Whether it was its own to renew.
+    /// Whether the owner had the lock.
     pub(super) async fn renew(&self) -> bool {
         let renewed: Vec<bool> = self.eval(RENEW, &[&self.name], &[&self.lease(), &self.owner]).await;
         renewed == [true]

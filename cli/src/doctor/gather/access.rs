@@ -97,8 +97,8 @@ async fn arrival(connection: &mut NodeConnection, channel: &str) -> Reply<()> {
     }
 }
 
-/// Whether an error is about a missing permission. A script receives this error as a text only: from
-/// Redis up to 7.0 the second one, from later ones and from Valkey the third.
+/// Whether an error is about a missing permission. A script receives this error only as a text: the
+/// second text from Redis up to 7.0, the third text from later versions and from Valkey.
 fn is_about_permission(text: &str) -> bool {
     text.contains("NOPERM")
         || text.contains("The user executing the script can't")

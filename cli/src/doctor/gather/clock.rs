@@ -26,9 +26,9 @@ struct Sample {
 /// Measures the latency of answers, and the offset and the rate of the node's clock, with a pause for
 /// the rate.
 ///
-/// As in NTP, the node reads its clock between request and answer, so the middle of both is wrong by
-/// at most half the round trip. This machine's wall clock is read once, so that a step of this clock
-/// does not look like a step of the node's clock.
+/// As in NTP, the node reads its clock between request and answer. Therefore the middle between request
+/// and answer differs from the time of the reading by at most half the round trip. This machine's wall
+/// clock is read once, so that a step of this clock does not look like a step of the node's clock.
 pub(super) async fn measure(
     connection: &mut NodeConnection,
     pause: Duration,
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_a_rate_shrinks_with_the_watched_time() {
+    fn the_error_of_a_rate_is_smaller_after_a_longer_time() {
         let rate = reading(&[sample(0.0, 1.0, 10), sample(2.0, 1.1, 30)]).unwrap().rate.unwrap();
         assert!((rate.gain - 0.05).abs() < 1e-9, "{rate:?}");
         assert!((rate.error_bound - 0.01).abs() < 1e-9, "{rate:?}");

@@ -20,7 +20,8 @@ fn parse(text: &str) -> Info {
         text.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
     let text = |name| fields.get(name).copied().unwrap_or_default().to_owned();
     let number = |name: &str| fields.get(name).and_then(|value| value.parse().ok()).unwrap_or(0);
-    // Valkey reports a compatible Redis version as well, and its mode in a field of its own.
+    // Valkey also reports the Redis version that it is compatible with, and has another field for
+    // the mode.
     let (kind, version) = match fields.get("valkey_version") {
         Some(version) => ("Valkey".to_owned(), (*version).to_owned()),
         None => ("Redis".to_owned(), text("redis_version")),

@@ -44,8 +44,8 @@ fn offset(reading: &ClockReading) -> Finding {
     }
 }
 
-/// Judges a rate. The drift bounds the difference of two clocks, as the rate is one; half of the drift
-/// is the share of one clock, and gives a warning.
+/// Judges a rate, which is the difference between two clocks. The drift bounds this difference. A
+/// warning begins at half of the drift, which is the share of one clock.
 fn rate_finding(rate: &Rate, drift: f64) -> Finding {
     let Rate { gain, error_bound, watched } = rate;
     let found = format!(

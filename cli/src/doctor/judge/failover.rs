@@ -26,7 +26,7 @@ pub(super) fn replicas(info: &Info) -> Finding {
     Finding::ok("replicas", found)
 }
 
-/// Judges whether a master without replicas stops voting before the promoted one starts to vote.
+/// Judges whether a master without replicas stops voting before the promoted replica starts to vote.
 pub(super) fn requirement(info: &Info, max_lag: &Reply<String>, expected: &ExpectedSettings) -> Finding {
     const CHECK: &str = "failover";
     if !info.requires_replicas {

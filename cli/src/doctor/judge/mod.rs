@@ -19,7 +19,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-/// Returns the findings: those of each node, and then those of all nodes together.
+/// Returns the findings: first about each node, and then about all nodes together.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     let nodes = facts.nodes.iter().flat_map(|node| of_node(&facts.expected, node));
     nodes.chain(quorum::judge(facts)).collect()

@@ -1,5 +1,5 @@
-//! The persistence of a node. Without a restart guard, votes have to be on disk before the answer; with
-//! one, persistence does not matter.
+//! The persistence of a node. Without a restart guard, votes have to be on disk before the
+//! answer. With a restart guard, persistence does not matter.
 
 use redquorum::RestartGuard;
 

@@ -1,4 +1,4 @@
-//! Tests of the screen: its drawings, and its keys.
+//! The screen of `redquorum top`: its content and its keys.
 
 use ratatui::{
     Terminal,
@@ -39,12 +39,12 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Returns the lines of a terminal of this size.
-fn drawn(screen: &mut Screen, width: u16, height: u16) -> Vec<String> {
+/// Draws the screen on a terminal of this size, and returns its lines.
+fn draw(screen: &mut Screen, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| screen.draw(frame)).unwrap();
     let text = terminal.backend().to_string();
-    // Each line is in quotes, followed by the cells that wide characters hide.
+    // The text has each line in quotes, followed by a list of the cells that wide characters hide.
     let line = |line: &str| line.split('"').nth(1).unwrap_or_default().trim_end().to_owned();
     text.lines().map(line).collect()
 }
@@ -65,14 +65,14 @@ fn snapshot(lines: &[String]) -> String {
 
 #[test]
 fn a_screen_of_80_columns_shortens_names_and_keeps_all_columns() {
-    let lines = drawn(&mut screen(), 80, 24);
+    let lines = draw(&mut screen(), 80, 24);
     assert_eq!(lines.len(), 24);
     assert_eq!(snapshot(&lines), include_str!("80x24.txt"));
 }
 
 #[test]
 fn a_screen_of_160_columns_shortens_no_name() {
-    let lines = drawn(&mut screen(), 160, 40);
+    let lines = draw(&mut screen(), 160, 40);
     assert_eq!(lines.len(), 40);
     assert_eq!(snapshot(&lines), include_str!("160x40.txt"));
 }
@@ -80,10 +80,10 @@ fn a_screen_of_160_columns_shortens_no_name() {
 #[test]
 fn an_empty_or_tiny_screen_is_drawn() {
     let mut screen = Screen::new(Duration::from_secs(1));
-    assert_eq!(drawn(&mut screen, 80, 24)[0], "redquorum top: asking, every 1.0s");
+    assert_eq!(draw(&mut screen, 80, 24)[0], "redquorum top: asking, every 1.0s");
     screen.show(rows(), vec!["away".to_owned(); 30]);
     for (width, height) in [(1, 1), (10, 2), (20, 5)] {
-        assert_eq!(drawn(&mut screen, width, height).len(), usize::from(height));
+        assert_eq!(draw(&mut screen, width, height).len(), usize::from(height));
     }
 }
 
@@ -91,19 +91,19 @@ fn an_empty_or_tiny_screen_is_drawn() {
 fn a_failure_is_shown_above_the_last_rows() {
     let mut screen = screen();
     screen.show_failure("no quorum lists the locks".to_owned());
-    let lines = drawn(&mut screen, 80, 24);
+    let lines = draw(&mut screen, 80, 24);
     assert_eq!(lines[1], "no quorum lists the locks");
     assert!(lines.iter().any(|line| line.starts_with("catalogue ")), "{lines:?}");
     screen.show(rows(), Vec::new());
-    assert!(drawn(&mut screen, 80, 24)[1].starts_with("resource "));
+    assert!(draw(&mut screen, 80, 24)[1].starts_with("resource "));
 }
 
 #[test]
-fn keys_scroll_sort_and_end() {
+fn keys_scroll_the_list_change_its_order_and_end_the_screen() {
     let mut screen = Screen::new(Duration::from_secs(1));
     let many = (0..30).map(|number| row(&format!("n{number:02}"), "me", 30 - number, 0, "5/5", "-"));
     screen.show(many.collect(), Vec::new());
-    let first = |screen: &mut Screen| drawn(screen, 80, 13)[2][..3].to_owned();
+    let first = |screen: &mut Screen| draw(screen, 80, 13)[2][..3].to_owned();
     assert_eq!(first(&mut screen), "n00");
     for (key, expected) in [
         (KeyCode::Down, "n01"),
@@ -138,6 +138,6 @@ fn a_waiter_for_any_permit_of_a_semaphore_counts_once() {
     let mut screen = Screen::new(Duration::from_secs(1));
     let rows = [slot("gpu", 0), slot("gpu", 2), slot("gpu", 1), slot("cpu", 3)];
     screen.show(rows.into_iter().chain([row("job", "me", 9, 4, "5/5", "-")]).collect(), Vec::new());
-    let head = &drawn(&mut screen, 80, 24)[0];
+    let head = &draw(&mut screen, 80, 24)[0];
     assert!(head.starts_with("redquorum top: 5 locks, 9 waiting; "), "{head}");
 }

@@ -1,6 +1,9 @@
+//! The recipe for cron.
+
 use super::*;
 
-/// A line of `/etc/cron.d`: the five fields of its time and the user, and the text for the shell.
+/// Parses a line of `/etc/cron.d` with a user. Returns the five fields of the time, and the text
+/// for the shell.
 fn job(line: &str) -> (Vec<&str>, &str) {
     let mut fields = line.splitn(7, ' ');
     let fields_of_time: Vec<&str> = fields.by_ref().take(5).collect();
@@ -19,17 +22,17 @@ async fn a_cron_line_runs_its_job_on_one_of_two_hosts() {
         .into_iter()
         .map(|line| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())).unwrap())
         .collect();
-    are_read(&variables, "run").await;
+    assert_variables_are_read(&variables, "run").await;
     assert!(!jobs.is_empty());
     for line in jobs {
         let (_, text) = job(line);
-        assert!(!text.contains('%'), "it is a line feed to cron: {line}");
+        assert!(!text.contains('%'), "cron replaces % by a line feed: {line}");
         let machine = Machine::new().await;
         let words = ["sh", "-c", text].map(str::to_owned);
         let (ran, held) = machine.run_on_two_hosts(|| machine.command(&words, &variables)).await;
-        assert_eq!(code(&ran), 0, "{}", stderr(&ran));
-        assert_eq!(code(&held), 75, "{}", stderr(&held));
+        assert_eq!(exit_code(&ran), 0, "{}", stderr(&ran));
+        assert_eq!(exit_code(&held), 75, "{}", stderr(&held));
         assert!(stderr(&held).contains("another client holds nightly-report"), "{}", stderr(&held));
-        machine.ran_once_with_its_token_and_slept().await;
+        machine.assert_one_run_with_token_and_sleep().await;
     }
 }

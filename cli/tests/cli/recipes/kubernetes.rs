@@ -1,3 +1,5 @@
+//! The recipe for Kubernetes.
+
 use redquorum::{
     __command::{connectors, parse_node_urls},
     Quorum,
@@ -13,16 +15,17 @@ fn words(list: &Value, variables: &[(String, String)]) -> Vec<String> {
     words.map(|word| expanded(word, variables)).collect()
 }
 
-/// Replaces `$(NAME)` by the variables.
+/// Replaces each `$(NAME)` by the value of the variable.
 fn expanded(text: &str, variables: &[(String, String)]) -> String {
     let text = variables
         .iter()
         .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("$({name})"), value));
-    assert!(!text.contains("$("), "a variable that is not set: {text}");
+    assert!(!text.contains("$("), "a variable is not set: {text}");
     text
 }
 
-/// Returns the variables of a container in order, because a variable may use earlier ones.
+/// Returns the variables of a container, in order. The value of a variable may use earlier
+/// variables.
 fn variables(list: &Value) -> Vec<(String, String)> {
     let mut variables = Vec::new();
     for variable in list.as_array().unwrap() {
@@ -39,9 +42,9 @@ fn variables(list: &Value) -> Vec<(String, String)> {
     variables
 }
 
-/// An image that runs as root, or is compromised, has only the privileges that the scheduler needs.
+/// The pod restricts its container, in case the image runs as root or is compromised.
 #[test]
-fn the_pod_has_no_privilege() {
+fn the_pod_drops_all_privileges() {
     let deployment: Value = serde_saphyr::from_str(&recipe("kubernetes.yaml")).unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
     let user = &pod["securityContext"];
@@ -49,15 +52,15 @@ fn the_pod_has_no_privilege() {
         (&user["runAsNonRoot"], &user["seccompProfile"]["type"]),
         (&true.into(), &"RuntimeDefault".into())
     );
-    // If an image names its user, a kubelet cannot verify that the user is not root.
+    // If the image names its user by name, a kubelet cannot verify that the user is not root.
     assert!(user["runAsUser"].as_u64().is_some_and(|user| user > 0), "{user}");
-    let of_container = serde_json::json!({
+    let expected = serde_json::json!({
         "allowPrivilegeEscalation": false,
         "capabilities": {"drop": ["ALL"]},
         "readOnlyRootFilesystem": true,
     });
     for container in pod["containers"].as_array().unwrap() {
-        assert_eq!(container["securityContext"], of_container);
+        assert_eq!(container["securityContext"], expected);
     }
     assert_eq!(pod["automountServiceAccountToken"], false);
 }
@@ -69,8 +72,8 @@ async fn a_pod_leads_and_is_ready_until_it_is_stopped() {
     assert_eq!(deployment["spec"]["selector"]["matchLabels"], pod["metadata"]["labels"]);
     let container = &pod["spec"]["containers"][0];
     let mut variables = variables(&container["env"]);
-    are_read(&variables, "elect").await;
-    names_of_hosts_are_no_labels(&variables);
+    assert_variables_are_read(&variables, "elect").await;
+    assert_no_label(&variables);
 
     let machine = Machine::new().await;
     let nodes = variables.iter_mut().find(|(name, _)| name == "REDQUORUM_NODES").unwrap();
@@ -81,12 +84,12 @@ async fn a_pod_leads_and_is_ready_until_it_is_stopped() {
     let probe = words(&container["readinessProbe"]["exec"]["command"], &variables);
 
     let not_ready = output(machine.command(&probe, &variables)).await;
-    assert_eq!(code(&not_ready), 80, "nobody leads: {}", stderr(&not_ready));
+    assert_eq!(exit_code(&not_ready), 80, "the pod is ready before it leads: {}", stderr(&not_ready));
     let leader = machine.command(&command, &variables).spawn().unwrap();
-    machine.noted(1).await;
+    machine.notes(1).await;
     let ready = output(machine.command(&probe, &variables)).await;
-    assert_eq!(code(&ready), 0, "{}", stderr(&ready));
+    assert_eq!(exit_code(&ready), 0, "{}", stderr(&ready));
     assert_eq!(machine.leader("scheduler").await, POD);
     let ended = machine.terminate_leader(leader).await;
-    assert_eq!(code(&ended), 128 + 15, "{}", stderr(&ended));
+    assert_eq!(exit_code(&ended), 128 + 15, "{}", stderr(&ended));
 }

@@ -1,3 +1,5 @@
+//! The recipes for systemd.
+
 use super::*;
 
 /// A unit, with the settings of all sections in order.
@@ -26,10 +28,10 @@ impl Unit {
     /// Returns the command as systemd parses it: single quotes enclose one word, and `$$` is a `$`.
     fn words(&self) -> Vec<String> {
         let line = self.only("ExecStart");
-        assert!(!line.contains(['%', '\\']), "this test knows no such escapes: {line}");
-        assert!(!line.replace("$$", "").contains('$'), "systemd would expand it: {line}");
+        assert!(!line.contains(['%', '\\']), "the test does not interpret these escapes: {line}");
+        assert!(!line.replace("$$", "").contains('$'), "systemd would expand a variable: {line}");
         let parts = line.split('\'').enumerate();
-        let words = parts.flat_map(|(at, part)| match at % 2 {
+        let words = parts.flat_map(|(index, part)| match index % 2 {
             0 => part.split_whitespace().collect(),
             _ => vec![part],
         });
@@ -40,33 +42,34 @@ impl Unit {
 #[tokio::test]
 async fn a_timer_runs_its_service_on_one_of_two_hosts() {
     let unit = Unit::read("redquorum-report.service");
-    are_read(&unit.variables(), "run").await;
-    names_of_hosts_are_no_labels(&unit.variables());
+    assert_variables_are_read(&unit.variables(), "run").await;
+    assert_no_label(&unit.variables());
     let machine = Machine::new().await;
     let (ran, held) = machine.run_on_two_hosts(|| machine.command(&unit.words(), &unit.variables())).await;
-    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
-    assert_eq!(code(&held).to_string(), unit.only("SuccessExitStatus"), "{}", stderr(&held));
+    assert_eq!(exit_code(&ran), 0, "{}", stderr(&ran));
+    assert_eq!(exit_code(&held).to_string(), unit.only("SuccessExitStatus"), "{}", stderr(&held));
     assert!(stderr(&held).contains("another client holds nightly-report"), "{}", stderr(&held));
-    machine.ran_once_with_its_token_and_slept().await;
+    machine.assert_one_run_with_token_and_sleep().await;
     let timer = Unit::read("redquorum-report.timer");
     assert!(timer.only("OnCalendar").starts_with("*-*-* "));
 }
 
-/// systemd signals redquorum only (`KillMode=mixed`), which passes the signal on.
+/// With `KillMode=mixed`, systemd sends SIGTERM only to redquorum, which passes the signal on.
 #[tokio::test]
 async fn a_service_leads_until_it_is_stopped() {
     let unit = Unit::read("redquorum-scheduler.service");
-    are_read(&unit.variables(), "elect").await;
-    names_of_hosts_are_no_labels(&unit.variables());
+    assert_variables_are_read(&unit.variables(), "elect").await;
+    assert_no_label(&unit.variables());
     assert_eq!((unit.only("KillMode"), unit.only("Restart")), ("mixed", "always"));
     let machine = Machine::new().await;
     let leader = machine.command(&unit.words(), &unit.variables()).spawn().unwrap();
-    machine.noted(1).await;
+    machine.notes(1).await;
     assert_eq!(machine.leader("scheduler").await, HOST);
     let ended = machine.terminate_leader(leader).await;
-    assert_eq!(code(&ended).to_string(), unit.only("SuccessExitStatus"), "{}", stderr(&ended));
-    let nobody = output(on(&machine.cluster, ["observe", "scheduler", "--once"])).await;
-    assert_eq!(code(&nobody), 80, "it has resigned: {}", stderr(&nobody));
+    assert_eq!(exit_code(&ended).to_string(), unit.only("SuccessExitStatus"), "{}", stderr(&ended));
+    let observed =
+        output(command_admitting_new_nodes(&machine.cluster, ["observe", "scheduler", "--once"])).await;
+    assert_eq!(exit_code(&observed), 80, "the stopped service still leads: {}", stderr(&observed));
 }
 
 /// Without `RestartPreventExitStatus`, systemd would restart the service every five seconds without limit.
@@ -77,8 +80,13 @@ async fn a_service_with_invalid_settings_is_not_restarted() {
     let prevented: Vec<&str> = unit.only("RestartPreventExitStatus").split(' ').collect();
     let end = async |words: &[String], variables: &[(String, String)]| {
         let ended = output(machine.command(words, variables)).await;
-        assert!(prevented.contains(&&*code(&ended).to_string()), "{}: {}", code(&ended), stderr(&ended));
-        code(&ended)
+        assert!(
+            prevented.contains(&&*exit_code(&ended).to_string()),
+            "{}: {}",
+            exit_code(&ended),
+            stderr(&ended)
+        );
+        exit_code(&ended)
     };
     let without_election: Vec<String> = unit.words().drain(..2).collect();
     let arguments = end(&without_election, &unit.variables()).await;

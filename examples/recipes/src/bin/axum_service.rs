@@ -47,7 +47,7 @@ use tokio::{
 /// SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// One of several instances, of which one leads.
+/// Runs an instance of a service. Of several instances, one leads.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Address of the HTTP server; port 0 is any free port.

@@ -1,4 +1,4 @@
-//! A program as a process.
+//! Programs of the recipes as child processes, for all tests of this folder.
 
 use std::{
     process::{Output, Stdio},
@@ -26,7 +26,7 @@ pub(super) fn program(path: &str) -> Command {
 
 /// Waits for the end of a program, and returns its output.
 pub(super) async fn output(command: &mut Command) -> Output {
-    timeout(SOON, command.output()).await.expect("the program ends soon").unwrap()
+    timeout(SOON, command.output()).await.expect("the program ends before the deadline").unwrap()
 }
 
 /// Returns the output of a program that has to succeed.

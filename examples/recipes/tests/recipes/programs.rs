@@ -1,4 +1,4 @@
-//! The programs that end by themselves, and rules for all programs.
+//! Tests of the programs that end by themselves, and of a rule for all programs: no program admits new nodes.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -9,7 +9,7 @@ use sqlx::{Connection, SqliteConnection};
 use super::process::{SOON, nodes, output, printed, program, quorum};
 
 #[test]
-fn these_tests_know_every_program() {
+fn the_tests_list_all_programs() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin");
     let names =
         std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());

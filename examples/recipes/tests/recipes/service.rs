@@ -1,4 +1,5 @@
-//! `axum_service`: several instances on five servers.
+//! Tests of `axum_service` with several instances on five real servers: leadership, health, and shutdown by
+//! SIGTERM.
 
 use std::process::ExitStatus;
 
@@ -27,7 +28,10 @@ impl Instance {
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
-        timeout(SOON, stdout.read_line(&mut line)).await.expect("the instance starts soon").unwrap();
+        timeout(SOON, stdout.read_line(&mut line))
+            .await
+            .expect("the instance starts before the deadline")
+            .unwrap();
         let Some(url) = line.trim_end().strip_prefix("listening on ") else {
             let ended = child.wait_with_output().await.unwrap();
             panic!("{line:?}: {}", String::from_utf8_lossy(&ended.stderr));
@@ -48,7 +52,7 @@ impl Instance {
         let mut response = String::new();
         timeout(SOON, connection.read_to_string(&mut response))
             .await
-            .expect("the instance answers soon")
+            .expect("the instance answers before the deadline")
             .unwrap();
         let (head, body) = response.split_once("\r\n\r\n").unwrap();
         (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
@@ -76,7 +80,7 @@ impl Instance {
             self.stdout.read_to_string(&mut printed).await.unwrap();
             self.child.wait().await.unwrap()
         };
-        let status = timeout(SOON, ended).await.expect("the instance ends soon");
+        let status = timeout(SOON, ended).await.expect("the instance ends before the deadline");
         (status, printed)
     }
 }
@@ -112,7 +116,7 @@ async fn after_the_leader_is_terminated_the_other_instance_leads_soon() {
 
 /// The shutdown waits for a quorum until the ttl has ended the leadership.
 #[tokio::test]
-async fn without_a_quorum_an_instance_is_not_ready_and_still_ends() {
+async fn without_a_quorum_an_instance_is_not_ready_and_still_terminates() {
     let cluster = quorum(5).await;
     let instance = Instance::on(&cluster, "3s").await;
     instance.leader("").await;

@@ -1,35 +1,36 @@
-//! Candidates and an observer, and what they do while things go wrong.
+//! One run of an election: candidates and an observer under a schedule of faults.
 
 use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{Either, select};
 use proptest::prelude::*;
 
-use super::story::{Said, Story};
+use super::record::{ElectionRecord, ProclaimedValue};
 use crate::{
     Quorum, RestartGuard,
     election::{Election, Leadership},
     sim::{Failure, Fault, Memory, Process, Promises, Report, Schedule, Schedules, Simulation},
 };
 
-/// One run: what goes wrong, and what the candidates do. The last client only observes.
+/// One run: the faults, and the campaigns of each candidate. The last client only observes.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) schedule: Schedule,
     pub(super) candidates: Vec<Vec<Turn>>,
     pub(super) guard: RestartGuard,
-    /// Whether a leader that nothing goes wrong with has to be shown as such.
-    pub(super) is_shown: bool,
+    /// Whether each candidate checks that a query for the leader returns its own term while its
+    /// lease is valid. Only cases without other faults can demand that.
+    pub(super) checks_visibility: bool,
 }
 
-/// One campaign, and what the leader does.
+/// One campaign of a candidate, and the actions of the elected leader.
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
-    /// How long the candidate does something else before.
+    /// The pause before the campaign.
     pub(super) rest: Duration,
-    /// How long it leads.
+    /// The time for which the leader leads.
     pub(super) hold: Duration,
-    /// How often it changes its value meanwhile.
+    /// The number of times that the leader changes its value.
     pub(super) changes: u32,
     pub(super) resigns: bool,
 }
@@ -38,7 +39,7 @@ const TTL: Duration = Duration::from_secs(20);
 
 const DRIFT: f64 = 0.01;
 
-/// As long as there may be no leader when notices are lost: the ttl of one that was killed, and the
+/// The longest time without a leader if notices are lost: the ttl of a killed leader, and the
 /// longest fallback poll with its jitter.
 pub(super) const LONGEST_VACANCY: Duration = Duration::from_secs(20 + 8);
 
@@ -49,13 +50,13 @@ impl Case {
         let candidates = prop::collection::vec(prop::collection::vec(turn(), 1..=3), 8);
         (schedules.strategy(), candidates).prop_map(|(schedule, mut candidates)| {
             candidates.truncate(schedule.processes - 1);
-            Self { schedule, candidates, guard: RestartGuard::PerConnection, is_shown: false }
+            Self { schedule, candidates, guard: RestartGuard::PerConnection, checks_visibility: false }
         })
     }
 
-    /// The same with leaders that lead for a moment, and then resign. Nodes remember every vote,
-    /// and stay out of none.
-    pub(super) fn hurried(mut self) -> Self {
+    /// Returns the case with leaders that lead for at most 20 ms, and then resign. Nodes keep their
+    /// data in every restart and have no quarantine.
+    pub(super) fn with_short_terms(mut self) -> Self {
         self.guard = RestartGuard::Off;
         self.schedule.faults.retain(|timed| !matches!(timed.fault, Fault::Flush { .. }));
         for timed in &mut self.schedule.faults {
@@ -71,27 +72,27 @@ impl Case {
         self
     }
 
-    /// Runs it, and holds it to the promises that its schedule leaves standing.
+    /// Runs the case, and checks the promises that hold under its schedule.
     pub(super) fn check(&self) -> Result<Report, Box<Failure>> {
-        let story = Arc::new(Story::default());
-        let lasts = self.schedule.calm_from() + self.work() + 2 * LONGEST_VACANCY;
-        let report = Simulation::new(self.schedule.clone()).horizon(2 * lasts).run(|client| {
-            let (story, turns) = (Arc::clone(&story), self.candidates.get(client.index()).cloned());
-            let (guard, is_shown) = (self.guard, self.is_shown);
+        let record = Arc::new(ElectionRecord::default());
+        let duration = self.schedule.faults_end() + self.work() + 2 * LONGEST_VACANCY;
+        let report = Simulation::new(self.schedule.clone()).horizon(2 * duration).run(|client| {
+            let (record, turns) = (Arc::clone(&record), self.candidates.get(client.index()).cloned());
+            let (guard, checks_visibility) = (self.guard, self.checks_visibility);
             async move {
                 let quorum = Quorum::builder().ttl(TTL).max_ttl(2 * TTL).drift(DRIFT);
                 let quorum = quorum.restart_guard(guard).connect_simulated(&client).unwrap();
                 match turns {
                     Some(turns) => {
-                        let candidate = Candidate { client, quorum, story, is_shown };
+                        let candidate = Candidate { client, quorum, record, checks_visibility };
                         candidate.run(&turns).await;
                     }
-                    None => observe(&client, &quorum, &story, lasts).await,
+                    None => observe(&client, &quorum, &record, duration).await,
                 }
             }
         });
         report.check(&self.promises())?;
-        story.check(&report);
+        record.check(&report);
         Ok(report)
     }
 
@@ -123,74 +124,79 @@ fn turn() -> impl Strategy<Value = Turn> + Clone {
     })
 }
 
-/// One who wants to lead.
+/// A client that campaigns.
 struct Candidate {
     client: Process,
     quorum: Quorum,
-    story: Arc<Story>,
-    is_shown: bool,
+    record: Arc<ElectionRecord>,
+    checks_visibility: bool,
 }
 
 impl Candidate {
     async fn run(&self, turns: &[Turn]) {
         for (round, turn) in (0..).zip(turns) {
             self.client.sleep(turn.rest).await;
-            let mut said = Said { candidate: self.client.index(), round, number: 1 };
+            let mut value = ProclaimedValue { candidate: self.client.index(), round, number: 1 };
             let election = self.quorum.election("e");
-            let Ok(leadership) = election.campaign(self.story.say(said)).await else { continue };
+            let Ok(leadership) = election.campaign(self.record.record_proclaimed(value)).await else {
+                continue;
+            };
             let lease = leadership.lease();
             {
                 let lead = async {
                     for _ in 0..turn.changes {
-                        self.rest(&election, &leadership, turn.hold / (turn.changes + 1)).await;
-                        said.number += 1;
-                        let _is_kept = leadership.proclaim(self.story.say(said)).await;
+                        self.lead_for(&election, &leadership, turn.hold / (turn.changes + 1)).await;
+                        value.number += 1;
+                        let _is_recorded = leadership.proclaim(self.record.record_proclaimed(value)).await;
                     }
-                    self.rest(&election, &leadership, turn.hold / (turn.changes + 1)).await;
+                    self.lead_for(&election, &leadership, turn.hold / (turn.changes + 1)).await;
                 };
                 let lost = pin!(self.client.lost(&lease));
                 if let Either::Right(_) = select(pin!(lead), lost).await {
-                    assert!(!self.client.check_valid(&lease), "a leader that is told of its loss leads");
+                    assert!(
+                        !self.client.check_valid(&lease),
+                        "the lease of a leader is valid after the report of its loss"
+                    );
                 }
             }
             let is_leader = self.client.check_valid(&lease);
             if turn.resigns {
                 let resigned = leadership.resign().await;
-                assert!(is_leader || resigned.is_err(), "one that did not lead has resigned");
+                assert!(is_leader || resigned.is_err(), "a candidate without a valid lease has resigned");
             } else {
                 drop(leadership);
             }
         }
     }
 
-    /// Does nothing for a while but to look, where that is asked for, whether it is shown as the
-    /// leader that it is.
-    async fn rest(&self, election: &Election, leadership: &Leadership, duration: Duration) {
-        if !self.is_shown {
+    /// Lets time pass. If the case asks for it, checks ten times that a query returns this
+    /// candidate as the leader.
+    async fn lead_for(&self, election: &Election, leadership: &Leadership, duration: Duration) {
+        if !self.checks_visibility {
             return self.client.sleep(duration).await;
         }
         for _ in 0..10 {
             self.client.sleep(duration / 10).await;
-            let shown = election.leader().await;
+            let answer = election.leader().await;
             if leadership.is_valid()
-                && let Ok(leader) = shown
+                && let Ok(leader) = answer
             {
                 let term = leader.map(|leader| leader.term());
-                assert_eq!(term, Some(leadership.term()), "a leader is not shown");
+                assert_eq!(term, Some(leadership.term()), "a query does not return the leader");
             }
         }
     }
 }
 
-/// Observes for so long.
-async fn observe(client: &Process, quorum: &Quorum, story: &Story, lasts: Duration) {
+/// Observes the leaders for a time.
+async fn observe(client: &Process, quorum: &Quorum, record: &ElectionRecord, duration: Duration) {
     let mut leaders = quorum.election("e").observe().unwrap();
-    let mut end = pin!(client.sleep(lasts));
+    let mut end = pin!(client.sleep(duration));
     loop {
         let leader = match select(pin!(leaders.next()), end.as_mut()).await {
             Either::Left((leader, _)) => leader.unwrap(),
             Either::Right(_) => return,
         };
-        story.see(&leader);
+        record.record_observed(&leader);
     }
 }

@@ -1,8 +1,8 @@
-//! Properties of the redis crate that we rely on and that its documentation does not promise, with one test
-//! for each.
+//! Properties of the redis crate that this crate relies on although its documentation does not promise them, each with
+//! a test.
 //!
-//! The manifest admits no minor version of the crate with which these tests were not run. Nothing relies on
-//! the fate of a dropped answer: a connection keeps each pending answer until it arrives.
+//! The manifest admits only minor versions of the crate with which these tests were run. A connection keeps each
+//! pending answer until the answer arrives, so nothing relies on the effect of a dropped answer.
 
 use std::{
     io,

@@ -1,24 +1,24 @@
 -- execute.lua  start of an operation in KEYS and ARGV  ->  its answer, and the start of the next operation in both
 
--- Returns name and arguments of the general way of an operation that has a short way, the number of
--- arguments on the wire, and the shared resources. `is_removed`: the short way has removed the owner
+-- Returns name and arguments of the general path of an operation that has a fast path, the number of
+-- arguments on the wire, and the shared resources. `is_removed`: the fast path has removed the lease
 -- from the readers.
 function node.expand(name, at, is_removed)
-  local owner, shared = ARGV[at + 1], (name == 'share' or name == 'unshare' or name == 'unshare_late') and '1'
+  local lease_id, shared = ARGV[at + 1], (name == 'share' or name == 'unshare' or name == 'unshare_late') and '1'
   if name == 'release' or name == 'unshare' then
-    return 'unlock_any', { owner, '10', is_removed }, 1, shared
+    return 'unlock_any', { lease_id, '10', is_removed }, 1, shared
   elseif name == 'release_late' or name == 'unshare_late' then
-    return 'unlock_any', { owner, '11', is_removed }, 1, shared
+    return 'unlock_any', { lease_id, '11', is_removed }, 1, shared
   elseif name == 'lock' or name == 'try' or name == 'share' then
-    return name == 'try' and 'try_any' or 'lock_any', { owner, ARGV[at + 2], '0' }, 2, shared
+    return name == 'try' and 'try_any' or 'lock_any', { lease_id, ARGV[at + 2], '0' }, 2, shared
   elseif name == 'turn' then
-    return 'take', { owner, ARGV[at + 2], ARGV[at + 3] }, 3
+    return 'take', { lease_id, ARGV[at + 2], ARGV[at + 3] }, 3
   elseif name == 'head' then
-    return 'enqueue', { owner, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], '0', '0' }, 6
+    return 'enqueue', { lease_id, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], '0', '0' }, 6
   elseif name == 'unlock' then
-    return 'unlock_any', { owner, ARGV[at + 2] }, 2
+    return 'unlock_any', { lease_id, ARGV[at + 2] }, 2
   elseif name == 'renew' then
-    return 'renew_any', { owner, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4] }, 4
+    return 'renew_any', { lease_id, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4] }, 4
   end
 end
 
@@ -49,8 +49,8 @@ function node.execute(key, at, is_removed)
     end
   end
   local is_done, answer = pcall(node[name], resources, unpack(arguments))
-  -- An error that is a table is an answer, unless it is the error of a command. Before Redis 7, errors
-  -- of commands are texts.
+  -- A raised table is an answer of `node.refuse`, or the error of a command, which has a field `err`. Before
+  -- Redis 7, the error of a command is a text.
   if not is_done and (type(answer) ~= 'table' or answer.err) then
     answer = { 'error', type(answer) == 'table' and answer.err or tostring(answer) }
   end

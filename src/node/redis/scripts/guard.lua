@@ -1,8 +1,8 @@
 -- guard.lua  ->  the decision whether the node may vote
 
--- A stamp is the digest of a fingerprint (16 digits), a slash, and the first 16 digits of each of the
--- two ids of the incarnation. The metadata contains the stamp beside both full texts, so that calls
--- need not carry the texts.
+-- A stamp is the digest of a fingerprint (16 digits), a slash, and the first 16 digits of each of the two
+-- ids of the incarnation. The metadata contains the stamp beside the full fingerprint and incarnation, so
+-- that calls carry only the stamp.
 function node.digest(stamp)
   return string.sub(stamp, 1, 16)
 end
@@ -31,7 +31,8 @@ function node.abstention()
   if guard == 'off' then
     return nil
   end
-  -- The metadata must be of the incarnation of the connection, or with the guard `vote` of the server.
+  -- The metadata must name the incarnation in which the connection registered, or with the guard `vote`, the
+  -- present incarnation of the server.
   local is_registered
   if metadata.stamp == '' then
     is_registered = false
@@ -62,8 +63,8 @@ function node.admit()
   end
 end
 
--- Records that a quorum existed before, as a renewal proves. A node that forgot this quorum must not
--- become a node of a new quorum.
+-- Records that a quorum existed before, because a renewal arrived. A node that forgot this quorum must not
+-- become a node of a new quorum by `init`.
 function node.note_quorum()
   local metadata = node.metadata()
   local is_empty = not metadata.fingerprint and node.guard ~= 'off' and not metadata.is_new
@@ -82,11 +83,11 @@ function node.may_vote()
 end
 
 -- Returns the state of the resources before a lock. Refuses if the node must not vote, or has a
--- tombstone of the owner.
-function node.look_up_to_lock(resources, owner, writer)
+-- tombstone of the lease.
+function node.look_up_to_lock(resources, lease_id, writer)
   node.may_vote()
-  if node.has_any_tombstone(resources, owner) then
+  if node.has_any_tombstone(resources, lease_id) then
     node.refuse({ 'tombstone' })
   end
-  return node.look_up(resources, owner, writer)
+  return node.look_up(resources, lease_id, writer)
 end

@@ -1,7 +1,7 @@
--- node.lua  ->  the table `node`, which the general ways of all operations share
+-- node.lua  ->  the table `node`, which the general paths of all operations share
 --
--- Defining a function costs a server about as much as reading a key. So a function that only some
--- operations need is defined with the first of these.
+-- Defining a function costs a server about as much as reading a key. So a function that only some operations
+-- need is defined by the first of these operations.
 local guard, max_ttl, hand_over = string.match(ARGV[3], '^(%S+) (%d+) (%d+)$')
 local node = {
   largest_counter = 9007199254740991,
@@ -15,8 +15,8 @@ local node = {
   arity = {},
 }
 
--- Defines a function unless it is defined. `share` represents all functions of readers, `wake_next`
--- those of the wait queue.
+-- Defines a function unless it is defined. The name `share` stands for all functions of readers, and
+-- `wake_next` for all functions of the wait queue.
 function node.require_functions(name)
   if not node[name] then
     node.define(name)

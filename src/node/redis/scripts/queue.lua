@@ -8,8 +8,8 @@ function node.last_woken(resource)
   return waiter, tonumber(at)
 end
 
--- Removes a waiter from the queue. A waiter that becomes second gets a head notice, because the first
--- two waiters also subscribe to release notices. The notice is best effort.
+-- Removes a waiter from the queue. A waiter that becomes second gets a head notice, because the first two
+-- waiters also subscribe to release notices. A failure to publish the notice is ignored.
 function node.leave_queue(resource, waiter)
   local queue = $QUEUE .. resource .. '}'
   local rank = redis.call('ZRANK', queue, waiter)
@@ -48,7 +48,8 @@ end
 -- that executes the operation, if there is one.
 --
 --   * The requester is first: no wake is needed.
---   * The requester has left the queue, because it had a vote and rolled back: its arrival decides.
+--   * The requester has left the queue, because the requester had a vote and rolled back: its arrival, compared
+--     with the arrival of the first waiter, decides which of both may lock.
 --   * The first waiter is a writer, and readers hold the resource: there is no wake. If there is a
 --     requester, the node publishes the head notice again.
 --   * The first waiter does not listen, or its entry has ended: the node removes the entry.

@@ -1,10 +1,10 @@
--- readers.lua  ->  the readers of a resource: the owners that share the resource
+-- readers.lua  ->  the readers of a resource: the leases that share the resource
 
--- Returns the run of readers of a held resource: phase (the vote of the first), epoch (the vote of the
--- next), the end of the last reader, and whether `owner` is a reader. Nil if there are no readers: then
--- the key belongs to another owner than any caller, even if its field is that of readers.
-function node.readers(resource, held, owner)
-  if held.owner ~= $SHARED then
+-- Returns the run of readers of a held resource: phase (the vote of the first reader), epoch (the vote of the
+-- next reader), the end of the last reader, and whether `lease_id` is a reader. Nil if there are no readers.
+-- A key with the field of readers but without readers then belongs to no lease of any caller.
+function node.readers(resource, held, lease_id)
+  if held.lease_id ~= $SHARED then
     return nil
   end
   local phase, epoch = string.match(held.text, '^(%d+):(%d+)$')
@@ -14,7 +14,7 @@ function node.readers(resource, held, owner)
   if not (phase and epoch and last) or last < node.milliseconds() then
     return nil
   end
-  local ends = owner and tonumber(redis.call('ZSCORE', name, owner))
+  local ends = lease_id and tonumber(redis.call('ZSCORE', name, lease_id))
   return { phase = phase, epoch = epoch, last = last, is_ours = ends and ends >= node.milliseconds() }
 end
 
@@ -28,8 +28,8 @@ function node.write_epoch(resource, phase, epoch)
   redis.call('HSET', resource, $SHARED, node.format_integer(phase) .. ':' .. node.format_integer(epoch))
 end
 
--- Returns the largest vote that was given for the resources before, and whether each has a vote: of
--- this owner, or of the readers that the owner joins.
+-- Returns the largest vote that was given for the resources before, to this lease or to the readers that the
+-- lease joins, and whether such a vote exists for each resource.
 function node.given_vote(resources, seen)
   local vote, is_given = 0, true
   for i = 1, #resources do
@@ -40,37 +40,37 @@ function node.given_vote(resources, seen)
   return vote, is_given
 end
 
--- Adds an owner to the readers, or begins a new run. An end that is later stays. The vote of the next
--- reader is at least `epoch`, which is also the phase of a new run. Returns the time until the last
--- reader ends.
+-- Adds a lease to the readers, or begins a new run. A later end of the same lease stays. The vote of the next
+-- reader is at least `epoch`, which is also the phase of a new run. Returns the time until the last reader
+-- ends.
 --
--- PEXPIREAT precedes the command that creates a key, as in `write_owner`.
-function node.share(resource, owner, readers, epoch, ttl)
+-- PEXPIREAT precedes the command that creates a key, as in `write_lease_id`.
+function node.share(resource, lease_id, readers, epoch, ttl)
   local name, now = $READERS .. resource .. '}', node.milliseconds()
   local last = math.max(readers and readers.last or 0, now + ttl)
   node.end_readers(resource, last)
   -- Removes expired readers, and all readers if their key was deleted.
   redis.call('ZREMRANGEBYSCORE', name, '-inf', readers and '(' .. node.format_integer(now) or '+inf')
-  redis.call('ZADD', name, 'GT', node.format_integer(now + ttl), owner)
+  redis.call('ZADD', name, 'GT', node.format_integer(now + ttl), lease_id)
   redis.call('PEXPIREAT', name, node.format_integer(last))
   node.write_epoch(resource, readers and readers.phase or epoch, math.max(readers and readers.epoch or 0, epoch))
   redis.call('PEXPIREAT', resource, node.format_integer(last))
   return last - now
 end
 
--- Removes an owner from the readers, unless the short way has done so (`is_removed`). Returns 1 if the
--- owner was a reader, else 0, and whether no reader is left.
-function node.unshare(resource, owner, is_removed)
+-- Removes a lease from the readers, unless the fast path has done so (`is_removed`). Returns 1 if the lease
+-- was a reader, else 0, and whether no reader is left.
+function node.unshare(resource, lease_id, is_removed)
   local name = $READERS .. resource .. '}'
   if not is_removed then
-    -- Without this check, a replica would refuse to delete a reader that does not exist, and the
-    -- unlock would be sent again.
-    if not redis.call('ZSCORE', name, owner) then
+    -- Without this check, a replica would refuse the deletion of a reader that does not exist, and the client
+    -- would send the unlock again and again.
+    if not redis.call('ZSCORE', name, lease_id) then
       return 0
     end
-    redis.call('ZREM', name, owner)
+    redis.call('ZREM', name, lease_id)
   end
-  -- The key of the readers was deleted before, and another owner may have it now.
+  -- The key of the readers was deleted before, and another lease may have a key of this name now.
   if not redis.call('HMGET', resource, $SHARED)[1] then
     return 0
   end
@@ -99,13 +99,13 @@ function node.set_writer_mark(resource, ttl)
 end
 
 -- Refuses a woken reader that must yield to a woken writer. The answer is the same as for readers that
--- the owner cannot join.
+-- the lease cannot join.
 function node.yield_to_writer(resources, seen)
   for i = 1, resources.is_shared and not seen.other and node.flags().is_dirty and #resources or 0 do
     if resources.is_shared[i] and not (seen.readers[i] and seen.readers[i].is_ours) then
       local left = redis.call('PTTL', $WRITER_MARK .. resources[i] .. '}')
       if left >= 0 then
-        seen.other = { index = i - 1, owner = $SHARED, remaining = left }
+        seen.other = { index = i - 1, lease_id = $SHARED, remaining = left }
         return
       end
     end

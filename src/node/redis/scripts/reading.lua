@@ -1,7 +1,7 @@
 -- reading.lua  ->  the reads of a node
 
--- Parses a counter; nil for any other text. Lua accepts ' 7', '7e0' and '0x7' as numbers, which are no
--- counters. Neither is a number so large that doubles skip integers.
+-- Parses a counter; nil for any other text. Lua accepts ' 7', '7e0' and '0x7' as numbers, but these are no
+-- counters. A number is no counter either if doubles skip integers of its size.
 function node.parse_counter(text)
   local number = (text == '0' or string.find(text, '^[1-9]%d*$')) and tonumber(text)
   return number and number <= node.largest_counter and number or nil
@@ -16,8 +16,8 @@ function node.metadata()
   return node.known_metadata
 end
 
--- Returns whether there is a quarantine, and whether the node is dirty: a tombstone, a wait queue or a
--- mark may exist. One command reads both.
+-- Returns whether the node is in quarantine, and whether the node is dirty: a tombstone, a wait queue or a mark
+-- may exist. One command reads both flags.
 function node.flags()
   if not node.known_flags then
     -- The quarantine counts twice, so that the sum tells both apart.
@@ -27,8 +27,8 @@ function node.flags()
   return node.known_flags
 end
 
-function node.has_tombstone(resource, owner)
-  local tombstone = node.flags().is_dirty and $TOMBSTONE .. braced(resource) .. ':' .. owner
+function node.has_tombstone(resource, lease_id)
+  local tombstone = node.flags().is_dirty and $TOMBSTONE .. braced(resource) .. ':' .. lease_id
   return tombstone and redis.call('EXISTS', tombstone) == 1
 end
 
@@ -41,8 +41,8 @@ function node.set_dirty()
   node.known_flags = false
 end
 
-function node.write_tombstone(resource, owner)
-  redis.call('SET', $TOMBSTONE .. braced(resource) .. ':' .. owner, '1', 'PX', node.max_ttl)
+function node.write_tombstone(resource, lease_id)
+  redis.call('SET', $TOMBSTONE .. braced(resource) .. ':' .. lease_id, '1', 'PX', node.max_ttl)
   node.set_dirty()
 end
 
@@ -50,8 +50,8 @@ function node.has_queue(resource)
   return node.flags().is_dirty and redis.call('EXISTS', $QUEUE .. resource .. '}') == 1
 end
 
--- Whether the resource has waiters. The first waiter is woken if it can lock the resource. A wake is
--- best effort, because the first waiter also attempts by its fallback poll.
+-- Whether the resource has waiters. The first waiter is woken if the waiter can lock the resource. A failure of
+-- the wake is ignored, because the first waiter also attempts by its fallback poll.
 function node.has_waiters(resource)
   local queue = $QUEUE .. resource .. '}'
   -- The readers count 1, the resource 2, the queue 4.
@@ -70,7 +70,8 @@ function node.with_waiters(answer, has_waiters)
   return has_waiters and { 'with_waiters', answer } or answer
 end
 
--- Ends the present operation, and no other, with this answer. An error of a command does the same.
+-- Ends the present operation with this answer, and continues with the next operation of the call. An error of a
+-- command does the same.
 function node.refuse(answer)
   error(answer, 0)
 end
@@ -94,47 +95,47 @@ function node.start()
   return node.time()[1] * 1000000
 end
 
-function node.has_any_tombstone(resources, owner)
+function node.has_any_tombstone(resources, lease_id)
   for i = 1, #resources do
-    if node.has_tombstone(resources[i], owner) then
+    if node.has_tombstone(resources[i], lease_id) then
       return true
     end
   end
   return false
 end
 
--- Returns the holder of a resource, false if the resource is free. The owner is false in two cases:
+-- Returns the holder of a resource, false if the resource is free. The lease id is false in two cases:
 --
---   * The key has several fields: it is a lock of another library.
---   * The field is long: it may be an application's own data, and the answer could be of any length.
+--   * The key has several fields: another library has the lock.
+--   * The field is long: the key may hold the data of an application, and the answer could be of any length.
 function node.holder(resource)
   local fields = redis.call('HLEN', resource)
   if fields == 0 then
     return false
   end
   local ttl, field = redis.call('PTTL', resource), fields == 1 and redis.call('HGETALL', resource) or {}
-  local owner, holds = field[1] or false, field[2] or '0'
-  return { owner = owner and #owner <= 128 and owner, holds = #holds <= 16 and holds or '0', ttl = ttl, text = holds }
+  local lease_id, holds = field[1] or false, field[2] or '0'
+  return { lease_id = lease_id and #lease_id <= 128 and lease_id, holds = #holds <= 16 and holds or '0', ttl = ttl, text = holds }
 end
 
--- Whether a hash is a lock of this library or Redisson's: one field `<uuid>:<number>`, for this library
--- behind a label, whose value is the number of holds; or the field of readers. Any other hash may be an
--- application's own data, which must not get a ttl.
+-- Whether a hash is a lock of this library or of Redisson. A lock has one field `<uuid>:<number>`, which this
+-- library precedes by a label, and the value is the number of holds; or the lock has the field of readers. Any
+-- other hash may hold the data of an application, and must not get a ttl.
 function node.is_lock(held)
-  return held.owner == $SHARED
-    or held.owner and string.find('/' .. held.owner, '/%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.parse_counter(held.holds) or 0) > 0
+  return held.lease_id == $SHARED
+    or held.lease_id and string.find('/' .. held.lease_id, '/%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.parse_counter(held.holds) or 0) > 0
 end
 
 -- Returns the state of the resources of an operation:
 --
---   ttls, endless     the rest of the ttl of each held resource; the locks without a ttl
+--   ttls, endless     the rest of the ttl of each held resource; the held resources without a ttl
 --   readers           the readers of each shared resource
---   is_all_ours       whether the owner holds all resources
---   other             the other owner with the longest ttl
+--   is_all_ours       whether the lease holds all resources
+--   other             the other lease with the longest ttl
 --   counters, found   the names and the values of the counters
 --   largest           the largest counter
---   written           the resources of `writer`, which downgrades to `owner`: they count as free
-function node.look_up(resources, owner, writer)
+--   written           the resources of `writer`, which downgrades to `lease_id`: they count as free
+function node.look_up(resources, lease_id, writer)
   local seen = { ttls = {}, endless = {}, counters = {}, found = {}, largest = 0, is_all_ours = true, is_any_missing = false }
   local is_shared = resources.is_shared
   if is_shared then
@@ -142,7 +143,7 @@ function node.look_up(resources, owner, writer)
   end
   for i = 1, #resources do
     local held, readers = node.holder(resources[i]), nil
-    if writer and held and held.owner == writer then
+    if writer and held and held.lease_id == writer then
       held, seen.written[i] = nil, true
     end
     if held then
@@ -152,17 +153,17 @@ function node.look_up(resources, owner, writer)
       end
     end
     if is_shared and is_shared[i] then
-      readers = held and node.readers(resources[i], held, owner)
+      readers = held and node.readers(resources[i], held, lease_id)
       seen.readers[i] = readers
       seen.is_all_ours = seen.is_all_ours and readers and readers.is_ours
-    elseif not held or held.owner ~= owner then
+    elseif not held or held.lease_id ~= lease_id then
       seen.is_all_ours = false
     end
-    if held and not readers and (held.owner ~= owner or is_shared and is_shared[i]) then
+    if held and not readers and (held.lease_id ~= lease_id or is_shared and is_shared[i]) then
       -- A key without a ttl counts as held for the longest ttl, so that no client waits without bound.
       local remaining = held.ttl < 0 and node.max_ttl or held.ttl
       if not seen.other or remaining > seen.other.remaining then
-        seen.other = { index = i - 1, owner = held.owner, remaining = remaining }
+        seen.other = { index = i - 1, lease_id = held.lease_id, remaining = remaining }
       end
     end
   end
@@ -189,5 +190,5 @@ function node.held_by_another(seen)
   for i = 1, #seen.endless do
     redis.call('PEXPIRE', seen.endless[i], node.max_ttl)
   end
-  return { 'held', seen.other.index, seen.other.owner, seen.other.remaining, seen.largest }
+  return { 'held', seen.other.index, seen.other.lease_id, seen.other.remaining, seen.largest }
 end

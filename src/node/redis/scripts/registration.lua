@@ -5,13 +5,14 @@ function node.check_server(time_of_client)
   if node.guard ~= 'off' and not node.incarnation() then
     node.refuse({ 'no_run_id' })
   end
-  -- A replica is refused even if the metadata is of this incarnation. Before it reaches its master, a
-  -- replica has its own data, which the master's data will replace.
+  -- A replica is refused even if the metadata names this incarnation: until the replica reaches its master, the
+  -- replica has its own data, which the data of the master will replace.
   local replication = redis.pcall('INFO', 'replication')
   if type(replication) == 'string' and string.find(replication, 'role:slave', 1, true) then
     node.refuse({ 'error', 'READONLY a replica cannot register' })
   end
-  -- The check precedes every write, because a minimum token that is far ahead would stay.
+  -- The check precedes every write: with a wrong clock, the node could write a minimum token far ahead, which
+  -- would stay.
   local gap = math.abs(node.milliseconds() - tonumber(time_of_client))
   if gap > 3600000 then
     node.refuse({ 'clock_off', gap })

@@ -1,7 +1,7 @@
 -- writing.lua  ->  the writes of a node, each with a ttl
 
--- Formats an integer in two halves. As one number, Lua would round it to 14 digits, or need long to
--- print it.
+-- Formats an integer in two halves, because Lua rounds a large number to 14 digits, and the formats that do not
+-- round are slow.
 function node.format_integer(number)
   if number < 10000000 then
     return string.format('%d', number)
@@ -19,8 +19,8 @@ function node.count(name, value)
   end
 end
 
--- Sets a yield mark with this ttl; if `only_if` is `XX`, only extends one. The ttl is at most `max_ttl`,
--- because the key of a dirty node may end then.
+-- Sets a yield mark with this ttl. If `only_if` is `XX`, only an existing mark is set. The ttl is at most
+-- `max_ttl`, because the key of a dirty node must outlive the mark.
 function node.set_yield_mark(resource, ttl, only_if)
   local mark, lasts = $YIELD_MARK .. resource .. '}', math.max(math.min(ttl, node.max_ttl), 1)
   if not only_if then
@@ -38,20 +38,20 @@ function node.delete_marks(resource)
   end
 end
 
--- Writes the owner of all exclusive resources, with these holds (nil: unchanged), and the counters of
--- all resources.
+-- Writes the lease id into the keys of all exclusive resources, with these holds (nil: unchanged), and the counters
+-- of all resources.
 --
 -- A script cannot be rolled back, so the order matters:
 --
 --   1. SET of the counters. A server without memory, a replica, or a server that cannot persist refuses
 --      SET, and does so at the first write of a script only. SET has its own ttl.
---   2. PEXPIRE of the keys. On a missing key it has no effect, but fails if the user may not call it.
---   3. HSET, which creates a key without a ttl. It is reached only if the PEXPIRE that follows is
---      permitted.
+--   2. PEXPIRE of the keys. A PEXPIRE of a missing key has no effect, but fails if the user may not call
+--      PEXPIRE.
+--   3. HSET, which creates a key without a ttl. HSET is reached only if the PEXPIRE that follows is permitted.
 --
--- An error in between leaves a counter that is too high, or some owned resources until their ttl ends:
--- the same as after a lost reply. The unlock that follows every error deletes these resources.
-function node.write_owner(resources, owner, seen, values, holds, ttl)
+-- An error in between leaves a counter that is too high, or the keys of some resources until their ttl ends, as
+-- after a lost reply. The unlock that follows every error deletes these keys.
+function node.write_lease_id(resources, lease_id, seen, values, holds, ttl)
   local is_shared = resources.is_shared
   for i = 1, #resources do
     node.count(seen.counters[i], values[i])
@@ -63,7 +63,7 @@ function node.write_owner(resources, owner, seen, values, holds, ttl)
   end
   for i = 1, holds and #resources or 0 do
     if not (is_shared and is_shared[i]) then
-      redis.call('HSET', resources[i], owner, holds)
+      redis.call('HSET', resources[i], lease_id, holds)
       if not seen.ttls[i] then
         redis.call('PEXPIRE', resources[i], ttl)
       end

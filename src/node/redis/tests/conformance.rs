@@ -1,4 +1,4 @@
-//! The node contract, on a real server.
+//! The contract of nodes, on a real server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use super::{Fixture, Server};
 use crate::node::conformance::{TestNode, conforms};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_node_conforms() {
+async fn a_redis_node_conforms_to_the_node_contract() {
     let server = Server::start();
     let Fixture { clock, node } = Fixture::at(&server.url());
     let wait = Box::new(|time: Duration| tokio::time::sleep(time).boxed());

@@ -1,4 +1,4 @@
-//! Servers that break, freeze, lose their script, or are not suitable.
+//! Servers that close connections, freeze, lose their script, or cannot be nodes.
 
 use std::{
     io::{Read, Write},
@@ -37,7 +37,7 @@ async fn a_flushed_script_is_loaded_again_and_calls_keep_their_order() {
             other => panic!("{other:?}"),
         }
         assert!(matches!(&*unlock.await, [Answer::Unlocked { .. } | Answer::UnlockedBefore]));
-        assert!(!server.ask::<bool>(&["EXISTS", "r"]), "an orphaned key");
+        assert!(!server.ask::<bool>(&["EXISTS", "r"]), "the lock was executed after the unlock");
         server.ask::<()>(&["SCRIPT", "FLUSH"]);
         vote(&fixture.lock(&r, 1000 + number).await);
         assert_eq!(*fixture.unlock(&r, 1000 + number, true).await, [Answer::Unlocked { deleted: 1 }]);
@@ -45,20 +45,20 @@ async fn a_flushed_script_is_loaded_again_and_calls_keep_their_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn broken_connections_and_flushed_scripts_leave_no_key_behind() {
+async fn killed_connections_and_flushed_scripts_leave_no_key() {
     let server = Server::start();
     let fixture = Arc::new(Fixture::at(&server.url()));
-    let (grants, is_enough) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
+    let (grants, is_finished) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
     let tasks: Vec<_> = (0..20)
         .map(|task| {
-            let (fixture, grants, is_enough) =
-                (Arc::clone(&fixture), Arc::clone(&grants), Arc::clone(&is_enough));
+            let (fixture, grants, is_finished) =
+                (Arc::clone(&fixture), Arc::clone(&grants), Arc::clone(&is_finished));
             tokio::spawn(async move {
-                let mine = resource(format!("r{task}"));
+                let own_resource = resource(format!("r{task}"));
                 let mut number = task * 1_000_000;
-                while !is_enough.load(Ordering::Relaxed) {
+                while !is_finished.load(Ordering::Relaxed) {
                     number += 1;
-                    let lock = fixture.lock(&mine, number);
+                    let lock = fixture.lock(&own_resource, number);
                     // Half of the tasks drop the reply unread.
                     if number % 2 == 0 {
                         let is_granted = matches!(&*lock.await, [Answer::Granted { .. }]);
@@ -66,7 +66,7 @@ async fn broken_connections_and_flushed_scripts_leave_no_key_behind() {
                     } else {
                         drop(lock);
                     }
-                    let answers = fixture.unlock(&mine, number, true).await;
+                    let answers = fixture.unlock(&own_resource, number, true).await;
                     assert!(
                         matches!(&*answers, [Answer::Unlocked { .. } | Answer::UnlockedBefore]),
                         "{answers:?}"
@@ -75,18 +75,18 @@ async fn broken_connections_and_flushed_scripts_leave_no_key_behind() {
             })
         })
         .collect();
-    // A busy machine needs more time.
-    let latest = Instant::now() + Duration::from_secs(30);
+    // The time that a machine under load may need.
+    let deadline = Instant::now() + Duration::from_secs(30);
     let (mut killed, mut flushed) = (0, 0);
     while killed < 10 || flushed < 10 || grants.load(Ordering::Relaxed) < 200 {
-        assert!(Instant::now() < latest, "{killed} connections killed, {grants:?} locks granted");
+        assert!(Instant::now() < deadline, "{killed} connections killed, {grants:?} locks granted");
         tokio::time::sleep(Duration::from_millis(7)).await;
         killed += server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
         tokio::time::sleep(Duration::from_millis(7)).await;
         server.ask::<()>(&["SCRIPT", "FLUSH"]);
         flushed += 1;
     }
-    is_enough.store(true, Ordering::Relaxed);
+    is_finished.store(true, Ordering::Relaxed);
     for task in tasks {
         task.await.unwrap();
     }
@@ -94,39 +94,40 @@ async fn broken_connections_and_flushed_scripts_leave_no_key_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_server_swallows_few_calls_and_gets_unlocks_when_it_thaws() {
+async fn a_frozen_server_receives_few_calls_and_gets_the_unlock_after_the_thaw() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
     vote(&fixture.lock(&resource("held"), 1).await);
     server.freeze();
     let start = Instant::now();
-    let mut lost = Vec::new();
+    let mut replies = Vec::new();
     let mut number = 100;
     while start.elapsed() < NODE_TIMEOUT * 3 {
-        lost.push(fixture.lock(&resource(format!("r{number}")), number));
+        replies.push(fixture.lock(&resource(format!("r{number}")), number));
         number += 1;
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let refused = *fixture.lock(&resource("r"), 2).await == [Answer::Error(NodeError::Unresponsive)];
+    let is_refused = *fixture.lock(&resource("r"), 2).await == [Answer::Error(NodeError::Unresponsive)];
     let unlock = fixture.unlock(&resource("held"), 1, true);
     server.thaw();
-    assert!(refused, "the node does not count as unresponsive");
+    assert!(is_refused, "the node does not count as unresponsive");
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
-    let mut swallowed = 0;
-    for reply in lost {
+    let mut executed = 0;
+    for reply in replies {
         match &*reply.await {
-            [Answer::Granted { .. }] => swallowed += 1,
+            [Answer::Granted { .. }] => executed += 1,
             [Answer::Error(error)] => assert!(error.is_unsent(), "{error}"),
             other => panic!("{other:?}"),
         }
     }
-    // At most four calls. On a busy machine, some of them carry more than one lock.
-    assert!((1..=32).contains(&swallowed), "{swallowed} of {number} locks were swallowed");
+    // At most four calls were in flight. On a machine under load, a call may have more than one
+    // lock.
+    assert!((1..=32).contains(&executed), "{executed} of {number} locks were executed after the thaw");
     fixture.lock_eventually(&resource("held"), 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_starts_late_gets_the_waiting_unlocks() {
+async fn a_server_that_starts_later_gets_the_pending_unlock() {
     let port = Port::reserve();
     let fixture = Fixture::at(&format!("redis://127.0.0.1:{}", port.number()));
     let unlock = fixture.unlock(&resource("r"), 1, false);
@@ -137,7 +138,7 @@ async fn a_server_that_starts_late_gets_the_waiting_unlocks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_requires_credentials_is_reported() {
+async fn missing_credentials_are_reported() {
     let server = Server::start_with(&["--requirepass", "secret"]);
     let fixture = Fixture::at(&server.url());
     let answers = fixture.lock(&resource("r"), 1).await;
@@ -148,14 +149,14 @@ async fn a_server_that_requires_credentials_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_resp3_is_reported() {
+async fn a_server_without_resp3_is_refused_with_advice() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         let Ok((mut stream, _)) = listener.accept() else { return };
         drop(stream.read(&mut [0; 1024]));
-        let no = "-ERR unknown command `HELLO`, with args beginning with: `3`, \r\n";
-        drop(stream.write_all(no.repeat(4).as_bytes()));
+        let refusal = "-ERR unknown command `HELLO`, with args beginning with: `3`, \r\n";
+        drop(stream.write_all(refusal.repeat(4).as_bytes()));
         drop(stream.read(&mut [0; 1024]));
     });
     let clock = Arc::new(TokioClock::new());

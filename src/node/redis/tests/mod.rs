@@ -1,4 +1,4 @@
-//! Tests on real servers.
+//! Connections to nodes on real servers.
 
 #![allow(clippy::disallowed_methods, reason = "real servers need real time, and free ports")]
 
@@ -47,41 +47,41 @@ impl Fixture {
         self.node.call(Request::one(operation, self.clock.now() + Duration::from_secs(30)))
     }
 
-    fn lock(&self, resource: &Resource, owner: u32) -> Reply {
-        let (resources, owner) = ([resource.clone()].into(), lease_id(owner));
+    fn lock(&self, resource: &Resource, number: u32) -> Reply {
+        let (resources, lease_id) = ([resource.clone()].into(), lease_id(number));
         self.call(Operation::Lock(Lock {
             resources,
-            owner,
+            lease_id,
             ttl: Duration::from_secs(30),
             hint: 0,
-            has_turn: false,
-            gives_up: false,
+            ignores_queue: false,
+            will_not_wait: false,
         }))
     }
 
-    fn unlock(&self, resource: &Resource, owner: u32, notify: bool) -> Reply {
-        let (resources, owner) = ([resource.clone()].into(), lease_id(owner));
+    fn unlock(&self, resource: &Resource, number: u32, notify: bool) -> Reply {
+        let (resources, lease_id) = ([resource.clone()].into(), lease_id(number));
         self.call(Operation::Unlock(Unlock {
             resources,
-            owner,
+            lease_id,
             notify,
             tombstone: Tombstone::Never,
             has_waiters: false,
         }))
     }
 
-    /// Locks until a lock succeeds, because a caller retries a lock after an error.
-    async fn lock_eventually(&self, resource: &Resource, owner: u32) {
-        let patience = Instant::now() + Duration::from_secs(10);
-        while !matches!(&*self.lock(resource, owner).await, [Answer::Granted { .. }]) {
-            assert!(Instant::now() < patience, "the node does not come back");
+    /// Repeats a lock until the lock succeeds, for at most 10 s.
+    async fn lock_eventually(&self, resource: &Resource, lease_id: u32) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !matches!(&*self.lock(resource, lease_id).await, [Answer::Granted { .. }]) {
+            assert!(Instant::now() < deadline, "no lock succeeds");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 }
 
 fn route(url: &str) -> Route {
-    Route::from_url(url, &mut Security::default()).unwrap()
+    Route::from_url(url, &mut TlsSettings::default()).unwrap()
 }
 
 fn config(clock: &Arc<TokioClock>) -> ConnectionConfig {
@@ -114,10 +114,10 @@ fn vote(answers: &[Answer]) -> u64 {
 }
 
 async fn assert_notices(listener: &RecordingListener, expected: &[Notice]) {
-    let patience = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(10);
     let mut notices = Vec::new();
     while notices.len() < expected.len() {
-        assert!(Instant::now() < patience, "received {notices:?} of {expected:?}");
+        assert!(Instant::now() < deadline, "received {notices:?} of {expected:?}");
         tokio::time::sleep(Duration::from_millis(1)).await;
         notices.extend(listener.take_notices());
     }
@@ -155,7 +155,8 @@ async fn a_thousand_calls_are_executed_in_the_order_of_submission() {
 async fn a_call_is_executed_even_if_its_reply_is_dropped() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
-    // `close` delivers nothing to a node that was never connected.
+    // `close` does not deliver to a node that was never connected, so the first call waits for the
+    // connection.
     vote(&fixture.lock(&resource("first"), 40).await);
     for number in 0..40 {
         drop(fixture.lock(&resource(format!("r{number}")), number));
@@ -163,7 +164,10 @@ async fn a_call_is_executed_even_if_its_reply_is_dropped() {
     }
     fixture.node.close().await;
     for number in 0..40 {
-        assert!(server.ask::<bool>(&["EXISTS", &format!("r{number}")]), "r{number} was never locked");
+        assert!(
+            server.ask::<bool>(&["EXISTS", &format!("r{number}")]),
+            "the lock of r{number} was not executed"
+        );
     }
 }
 
@@ -175,10 +179,13 @@ async fn calls_from_many_threads_are_all_answered() {
         .map(|number| {
             let fixture = Arc::clone(&fixture);
             tokio::spawn(async move {
-                let mine = resource(format!("r{number}"));
+                let own_resource = resource(format!("r{number}"));
                 for _ in 0..20 {
-                    vote(&fixture.lock(&mine, number).await);
-                    assert_eq!(*fixture.unlock(&mine, number, true).await, [Answer::Unlocked { deleted: 1 }]);
+                    vote(&fixture.lock(&own_resource, number).await);
+                    assert_eq!(
+                        *fixture.unlock(&own_resource, number, true).await,
+                        [Answer::Unlocked { deleted: 1 }]
+                    );
                 }
             })
         })
@@ -220,8 +227,8 @@ async fn a_thousand_subscriptions_do_not_delay_calls() {
     assert_notices(&listener, &[Notice::Subscribed; 1000]).await;
     drop(subscriptions);
     fixture.unlock(&resource("r"), 1, true).await;
-    let patience = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(10);
     while !server.ask::<Vec<Vec<u8>>>(&["PUBSUB", "CHANNELS"]).is_empty() {
-        assert!(Instant::now() < patience, "subscriptions are left behind");
+        assert!(Instant::now() < deadline, "the server still has subscriptions");
     }
 }

@@ -1,4 +1,4 @@
-//! A real server that lives as long as its value.
+//! A real server for one test, which ends with its `Server` value.
 
 use std::net::{Ipv4Addr, TcpStream};
 
@@ -6,7 +6,7 @@ use redis::{Client, FromRedisValue};
 
 use crate::node::redis::tests::server_process::{ServerProcess, port::Port};
 
-/// A server of one test, without persistence.
+/// A running server without persistence.
 #[derive(Debug)]
 pub(super) struct Server {
     process: ServerProcess,
@@ -36,7 +36,7 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port.number())
     }
 
-    /// Sends a command to the server on a connection of its own.
+    /// Sends a command to the server on a new connection.
     pub(super) fn ask<T: FromRedisValue>(&self, words: &[&str]) -> T {
         let mut connection = Client::open(self.url()).unwrap().get_connection().unwrap();
         let mut command = redis::Cmd::new();

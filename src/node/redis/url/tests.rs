@@ -2,25 +2,26 @@ use super::*;
 use crate::node::redis::Route;
 
 fn address(url: &str) -> String {
-    Route::from_url(url, &mut security()).unwrap().address().to_string()
+    Route::from_url(url, &mut tls_settings()).unwrap().address().to_string()
 }
 
 #[cfg(not(feature = "tls"))]
-fn security() -> Security {
-    Security::default()
+fn tls_settings() -> TlsSettings {
+    TlsSettings::default()
 }
 
-/// Returns settings with a CA whose private key is not kept. The system may have no CAs.
+/// Returns settings with a test CA, since the system may have no CAs. The private key of the test
+/// CA no longer exists.
 #[cfg(feature = "tls")]
-fn security() -> Security {
+fn tls_settings() -> TlsSettings {
     let ca = crate::node::redis::Pem::Text(include_bytes!("ca.pem").as_slice().into());
-    Security::new(crate::node::redis::Tls::new().ca(ca))
+    TlsSettings::new(crate::node::redis::Tls::new().ca(ca))
 }
 
 fn refusal(url: &str) -> ConfigError {
-    let error = Route::from_url(url, &mut Security::default()).unwrap_err();
-    for shown in [error.to_string(), format!("{error:?}")] {
-        assert!(!shown.contains("secret") && !shown.contains("hid"), "{shown}");
+    let error = Route::from_url(url, &mut TlsSettings::default()).unwrap_err();
+    for text in [error.to_string(), format!("{error:?}")] {
+        assert!(!text.contains("secret") && !text.contains("hid"), "{text}");
     }
     error
 }
@@ -32,13 +33,13 @@ fn reason(url: &str) -> String {
     }
 }
 
-fn login(endpoint: &Endpoint) -> (Option<&str>, Option<&str>, i64) {
+fn credentials_and_database(endpoint: &Endpoint) -> (Option<&str>, Option<&str>, i64) {
     let settings = endpoint.settings();
     (settings.username(), settings.password(), endpoint.database())
 }
 
 #[test]
-fn all_spellings_of_a_server_give_one_address() {
+fn all_urls_of_a_server_have_one_address() {
     for url in ["redis://Node-1", "redis://:secret@node-1:6379/3", "valkey://node-1/?protocol=resp2"] {
         assert_eq!(address(url), "node-1:6379");
     }
@@ -49,7 +50,7 @@ fn all_spellings_of_a_server_give_one_address() {
 }
 
 #[test]
-fn a_master_set_has_one_address_for_every_order_of_sentinels() {
+fn a_master_set_has_one_address_for_all_orders_of_its_sentinels() {
     for url in [
         "redis+sentinel://b:1,A/lock-1",
         "redis+sentinel://A:26379,b:1/lock-1?db=3",
@@ -62,27 +63,33 @@ fn a_master_set_has_one_address_for_every_order_of_sentinels() {
     assert_ne!(
         address("redis+sentinel://a/m"),
         address("redis+sentinel://b/m"),
-        "most sets have the same name"
+        "sets with one name and different Sentinels have one address"
     );
 }
 
 #[test]
-fn every_form_of_url_can_have_credentials_and_a_database() {
-    let one = |url| match parse(url, &mut Security::default()).unwrap() {
+fn all_forms_of_urls_can_have_credentials_and_a_database() {
+    let endpoint = |url| match parse(url, &mut TlsSettings::default()).unwrap() {
         Destination::Server(endpoint) => endpoint,
         other => panic!("{other:?}"),
     };
-    assert_eq!(login(&one("redis://me:se%40cret@a/3")), (Some("me"), Some("se@cret"), 3));
-    assert_eq!(login(&one("redis://:secret@a")), (None, Some("secret"), 0));
-    assert_eq!(login(&one("unix:///s?db=1&user=me&pass=se%40cret")), (Some("me"), Some("se@cret"), 1));
+    assert_eq!(
+        credentials_and_database(&endpoint("redis://me:se%40cret@a/3")),
+        (Some("me"), Some("se@cret"), 3)
+    );
+    assert_eq!(credentials_and_database(&endpoint("redis://:secret@a")), (None, Some("secret"), 0));
+    assert_eq!(
+        credentials_and_database(&endpoint("unix:///s?db=1&user=me&pass=se%40cret")),
+        (Some("me"), Some("se@cret"), 1)
+    );
     let url = "redis+sentinel://me:se%40cret@a,b/m?db=2&sentinel_user=you&sentinel_pass=hid%26den";
-    let set = match parse(url, &mut Security::default()).unwrap() {
+    let set = match parse(url, &mut TlsSettings::default()).unwrap() {
         Destination::MasterSet(set) => set,
         other => panic!("{other:?}"),
     };
-    assert_eq!(login(&set.endpoint("c", 1)), (Some("me"), Some("se@cret"), 2));
+    assert_eq!(credentials_and_database(&set.endpoint("c", 1)), (Some("me"), Some("se@cret"), 2));
     for sentinel in set.sentinels() {
-        assert_eq!(login(sentinel), (Some("you"), Some("hid&den"), 0));
+        assert_eq!(credentials_and_database(sentinel), (Some("you"), Some("hid&den"), 0));
     }
 }
 
@@ -90,7 +97,7 @@ fn every_form_of_url_can_have_credentials_and_a_database() {
 fn a_url_with_an_ignored_or_insecure_part_is_refused() {
     assert!(reason("redis://me@a").contains("password"));
     assert!(reason("redis://a/-1").contains("0 or more"));
-    assert!(reason("redis://a?db=1").contains("protocol"), "the database is part of the path");
+    assert!(reason("redis://a?db=1").contains("protocol"), "a database belongs in the path");
     assert!(reason("redis://:pa#ss@a").contains("url") || reason("redis://a#insecure").contains("%23"));
     assert!(reason("unix:///s?database=1").contains("db, user, pass"));
     assert!(reason("redis://u:1?hid@den@a").contains("protocol"));
@@ -123,7 +130,7 @@ fn an_invalid_master_set_is_refused_with_its_reason() {
 }
 
 #[test]
-fn a_bad_url_shows_no_password() {
+fn the_error_of_an_invalid_url_shows_no_password() {
     for url in [
         "http://:secret@host",
         "redis://:secret@host:port",
@@ -137,7 +144,7 @@ fn a_bad_url_shows_no_password() {
 
 #[cfg(not(feature = "tls"))]
 #[test]
-fn tls_without_its_feature_is_refused_and_the_feature_named() {
+fn a_tls_url_without_the_feature_tls_is_refused_with_the_feature_s_name() {
     for scheme in ["rediss", "valkeys", "REDISS"] {
         let error = refusal(&format!("{scheme}://me:secret@a:7000"));
         assert!(matches!(error, ConfigError::Url { .. }), "{error}");

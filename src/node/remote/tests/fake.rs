@@ -1,4 +1,4 @@
-//! A fake server, whose behaviour a test sets, and which records what the connection sends.
+//! A fake server. A test sets its behaviour, and the server records the calls that it receives.
 
 use std::{
     collections::VecDeque,
@@ -25,7 +25,7 @@ pub(super) enum DialBehaviour {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Fake {
+pub(super) struct FakeServer {
     clock: Arc<TokioClock>,
     state: Arc<Mutex<FakeState>>,
 }
@@ -38,22 +38,23 @@ struct FakeState {
     dials: Vec<Duration>,
     /// The answer to every registration.
     registration: Answer,
-    /// The answers to the next locks; `Granted` if there are none.
+    /// The answers to the next locks. Further locks are granted.
     lock_answers: VecDeque<Answer>,
     /// The unanswered calls.
     unanswered: VecDeque<(BatchId, Arc<[Operation]>)>,
-    /// The descriptions of all that the connection sent.
+    /// Descriptions of the calls and subscriptions that the server has received.
     sent_texts: Vec<String>,
     events: VecDeque<ConnectionEvent>,
     waker: Option<Waker>,
     connections: usize,
 }
 
-/// A connection, and whether the script was loaded once: every connection begins by loading it.
+/// A connection, and whether the connection has loaded the script, which each connection does
+/// first. Only later loads are recorded.
 #[derive(Debug)]
-struct FakeConnection(Fake, bool);
+struct FakeConnection(FakeServer, bool);
 
-impl Fake {
+impl FakeServer {
     pub(super) fn new(clock: &Arc<TokioClock>) -> Self {
         let state = FakeState {
             behaviour: DialBehaviour::Accepting,
@@ -88,16 +89,17 @@ impl Fake {
         self.state().lock_answers.push_back(answer);
     }
 
+    /// Leaves later calls unanswered.
     pub(super) fn freeze(&self) {
         self.state().answers_calls = false;
     }
 
-    /// Answers later calls, but not the unanswered ones.
+    /// Answers later calls, but leaves earlier calls unanswered.
     pub(super) fn revive(&self) {
         self.state().answers_calls = true;
     }
 
-    /// Answers the unanswered calls and all later ones.
+    /// Answers the unanswered calls and all later calls.
     pub(super) fn thaw(&self) {
         let mut state = self.state();
         state.answers_calls = true;
@@ -127,7 +129,7 @@ impl Fake {
         self.state().connections
     }
 
-    /// Returns the descriptions of all that was sent since the last call of this method.
+    /// Returns the descriptions of what the server has received since the last call of this method.
     pub(super) fn sent_texts(&self) -> Vec<String> {
         std::mem::take(&mut self.state().sent_texts)
     }
@@ -151,21 +153,21 @@ impl FakeState {
     }
 }
 
-/// Returns the answer of a node in this incarnation and in no quarantine.
+/// Returns the answer to a registration of a node in this incarnation without a quarantine.
 pub(super) fn registered(incarnation: &str) -> Answer {
     Answer::Registered(Registration { incarnation: Some(incarnation.into()), quarantine: None })
 }
 
 fn describe(operation: &Operation) -> String {
     match operation {
-        Operation::Lock(lock) => format!("lock {}", lock.owner),
-        Operation::Unlock(unlock) => format!("unlock {}", unlock.owner),
+        Operation::Lock(lock) => format!("lock {}", lock.lease_id),
+        Operation::Unlock(unlock) => format!("unlock {}", unlock.lease_id),
         Operation::Register(_) => "register".into(),
         other => format!("{other:?}"),
     }
 }
 
-impl Transport for Fake {
+impl Transport for FakeServer {
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
         let now = self.clock.now().since_origin();
         self.state().dials.push(now);

@@ -1,4 +1,4 @@
-//! The driver on a fake connection.
+//! The connection task of a remote node, with a fake server and virtual time.
 
 #![allow(clippy::disallowed_methods, reason = "these tests pass the virtual time")]
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use self::fake::{DialBehaviour, Fake};
+use self::fake::{DialBehaviour, FakeServer};
 use super::monitor::NoMonitor;
 use super::*;
 use crate::{
@@ -38,12 +38,12 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 
 const QUARANTINE: Duration = Duration::from_secs(60);
 
-/// The longest time from a call to the dial of a node that is down.
+/// The longest time, in milliseconds, between a call to a node that is down and the next dial.
 const MAX_DELAY_ON_DEMAND_MILLIS: u64 = 101;
 
 struct Fixture {
     clock: Arc<TokioClock>,
-    fake: Fake,
+    fake: FakeServer,
     connected_servers: ConnectedServers,
     node: RemoteNode,
 }
@@ -55,7 +55,7 @@ impl Fixture {
 
     fn registering(behaviour: DialBehaviour, registers: Option<NewNodes>) -> Self {
         let clock = Arc::new(TokioClock::new());
-        let fake = Fake::new(&clock);
+        let fake = FakeServer::new(&clock);
         fake.set_dial_behaviour(behaviour);
         let connected_servers = ConnectedServers::default();
         let config = ConnectionConfig {
@@ -73,28 +73,35 @@ impl Fixture {
         Self { clock, fake, connected_servers, node }
     }
 
-    /// Returns a node whose dials behave like this, after the first dial.
-    async fn at(behaviour: DialBehaviour) -> Self {
+    /// Returns a node after its first dial, with this behaviour of dials.
+    async fn after_first_dial(behaviour: DialBehaviour) -> Self {
         let fixture = Self::new(behaviour);
         fixture.pass(1).await;
         fixture
     }
 
+    /// Lets virtual time pass, in milliseconds.
     async fn pass(&self, millis: u64) {
         tokio::time::sleep(Duration::from_millis(millis)).await;
     }
 
     fn lock(&self, number: u32) -> Reply {
-        let (resources, owner) = ([resource("r")].into(), owner(number));
-        let lock =
-            Lock { resources, owner, ttl: Duration::from_secs(1), hint: 0, has_turn: false, gives_up: false };
+        let (resources, lease_id) = ([resource("r")].into(), lease_id(number));
+        let lock = Lock {
+            resources,
+            lease_id,
+            ttl: Duration::from_secs(1),
+            hint: 0,
+            ignores_queue: false,
+            will_not_wait: false,
+        };
         self.node.call(Request::one(Operation::Lock(lock), self.clock.now() + Duration::from_secs(60)))
     }
 
     fn unlock_for(&self, number: u32, time: Duration) -> Reply {
-        let (resources, owner) = ([resource("r")].into(), owner(number));
+        let (resources, lease_id) = ([resource("r")].into(), lease_id(number));
         let unlock =
-            Unlock { resources, owner, notify: true, tombstone: Tombstone::Never, has_waiters: false };
+            Unlock { resources, lease_id, notify: true, tombstone: Tombstone::Never, has_waiters: false };
         self.node.call(Request::one(Operation::Unlock(unlock), self.clock.now() + time))
     }
 
@@ -107,12 +114,13 @@ fn resource(name: &str) -> Resource {
     Resource::new(name).unwrap()
 }
 
-fn owner(number: u32) -> LeaseId {
+fn lease_id(number: u32) -> LeaseId {
     LeaseId::from_wire(number.to_string().as_bytes())
 }
 
+/// Returns the error of a reply that is ready.
 fn error(reply: Reply) -> NodeError {
-    error_of(reply.now_or_never().expect("no answer"))
+    error_of(reply.now_or_never().expect("the reply is not ready"))
 }
 
 fn error_of(mut answers: Vec<Answer>) -> NodeError {
@@ -133,8 +141,8 @@ async fn calls_before_the_first_connection_are_sent_together_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hanging_dial_is_given_up_and_refuses_waiting_calls_as_unsent() {
-    let fixture = Fixture::at(DialBehaviour::Hanging).await;
+async fn calls_are_refused_as_unsent_when_a_hanging_dial_times_out() {
+    let fixture = Fixture::after_first_dial(DialBehaviour::Hanging).await;
     let waiting = fixture.lock(1);
     let unlock = fixture.unlock(1);
     fixture.pass(1_000).await;
@@ -145,7 +153,7 @@ async fn a_hanging_dial_is_given_up_and_refuses_waiting_calls_as_unsent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_down_refuses_calls_and_is_dialled_on_demand() {
-    let fixture = Fixture::at(DialBehaviour::Refusing).await;
+    let fixture = Fixture::after_first_dial(DialBehaviour::Refusing).await;
     fixture.pass(60_000).await;
     let dials = fixture.fake.dials();
     assert!((60..140).contains(&dials.len()), "{} dials in a minute", dials.len());
@@ -158,7 +166,7 @@ async fn a_node_that_is_down_refuses_calls_and_is_dialled_on_demand() {
 
 #[tokio::test(start_paused = true)]
 async fn a_flooding_node_is_dialled_rarely_and_refuses_calls_with_the_reason() {
-    let fixture = Fixture::at(DialBehaviour::Accepting).await;
+    let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
     fixture.fake.set_dial_behaviour(DialBehaviour::Flooding);
     let flooded = NodeError::ReadLimit { most: 1 };
     let refused = NodeError::Handshake(Arc::new(flooded.clone()));
@@ -177,10 +185,10 @@ async fn a_flooding_node_is_dialled_rarely_and_refuses_calls_with_the_reason() {
     assert_eq!(*fixture.lock(2).await, [Answer::Granted { vote: 1 }]);
 }
 
-/// The time for which the node was silent is known only after all arrived answers are taken.
+/// The task processes all answers that have arrived before it decides that the node is silent.
 #[tokio::test(start_paused = true)]
-async fn answers_that_arrived_during_a_pause_are_taken_before_a_timeout() {
-    let fixture = Fixture::at(DialBehaviour::Accepting).await;
+async fn answers_that_arrived_during_a_pause_prevent_a_timeout() {
+    let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
     fixture.fake.freeze();
     let first = fixture.lock(1);
     fixture.pass(1).await;
@@ -192,10 +200,10 @@ async fn answers_that_arrived_during_a_pause_are_taken_before_a_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_node_is_unresponsive_and_gets_its_unlocks_when_it_thaws() {
-    let fixture = Fixture::at(DialBehaviour::Accepting).await;
+async fn a_frozen_node_is_unresponsive_and_gets_its_unlocks_after_the_thaw() {
+    let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
     fixture.fake.freeze();
-    let swallowed = fixture.lock(1);
+    let unanswered = fixture.lock(1);
     fixture.pass(101).await;
     assert_eq!(error(fixture.lock(2)), NodeError::Unresponsive);
     let unlock = fixture.unlock(1);
@@ -203,14 +211,14 @@ async fn a_frozen_node_is_unresponsive_and_gets_its_unlocks_when_it_thaws() {
     assert_eq!(fixture.fake.sent_texts(), ["lock 1"]);
     fixture.fake.thaw();
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
-    assert_eq!(*swallowed.await, [Answer::Granted { vote: 1 }]);
+    assert_eq!(*unanswered.await, [Answer::Granted { vote: 1 }]);
     assert_eq!(fixture.fake.sent_texts(), ["unlock 1"]);
     assert_eq!(*fixture.lock(3).await, [Answer::Granted { vote: 1 }]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_connection_is_replaced_and_undelivered_unlocks_are_resent() {
-    let fixture = Fixture::at(DialBehaviour::Accepting).await;
+    let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
     fixture.fake.freeze();
     let (lost, unlock) = (fixture.lock(1), fixture.unlock(1));
     fixture.pass(2_900).await;
@@ -225,7 +233,7 @@ async fn a_silent_connection_is_replaced_and_undelivered_unlocks_are_resent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_connection_is_replaced_and_its_listeners_are_interrupted() {
-    let fixture = Fixture::at(DialBehaviour::Accepting).await;
+    let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
     let listener = Arc::new(RecordingListener::default());
     let _subscription = fixture.node.subscribe(&resource("r"), Arc::clone(&listener) as Arc<dyn Listener>);
     fixture.pass(1).await;
@@ -241,29 +249,36 @@ async fn a_broken_connection_is_replaced_and_its_listeners_are_interrupted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn listeners_share_a_subscription_that_ends_with_the_last() {
-    let fixture = Fixture::at(DialBehaviour::Accepting).await;
+async fn listeners_of_a_resource_share_one_subscription() {
+    let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
     let listen = |listener: &Arc<RecordingListener>| {
         fixture.node.subscribe(&resource("r"), Arc::clone(listener) as Arc<dyn Listener>)
     };
     let listeners = [(); 3].map(|()| Arc::new(RecordingListener::default()));
     let first = listen(&listeners[0]);
     fixture.pass(1).await;
-    let others = [listen(&listeners[1]), listen(&listeners[2])];
-    assert_eq!(listeners[2].take_notices(), [Notice::Subscribed], "the subscription is confirmed already");
-    drop((first, others));
+    let later = [listen(&listeners[1]), listen(&listeners[2])];
+    assert_eq!(
+        listeners[2].take_notices(),
+        [Notice::Subscribed],
+        "a later listener of a confirmed subscription gets the notice at once"
+    );
+    drop((first, later));
     drop(listen(&listeners[0]));
     fixture.pass(1).await;
     assert_eq!(fixture.fake.sent_texts(), ["subscribe r", "unsubscribe r"]);
     drop(listen(&listeners[0]));
     fixture.pass(1).await;
-    assert!(fixture.fake.sent_texts().is_empty(), "added and removed between two wake-ups");
+    assert!(
+        fixture.fake.sent_texts().is_empty(),
+        "a subscription that ends before the task runs is not sent"
+    );
     assert!(fixture.node.shared.lock().subscriptions.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_script_is_loaded_and_the_call_is_resent() {
-    let fixture = Fixture::at(DialBehaviour::Accepting).await;
+    let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
     fixture.fake.freeze();
     let reply = fixture.lock(1);
     fixture.pass(1).await;
@@ -277,7 +292,7 @@ async fn a_lost_script_is_loaded_and_the_call_is_resent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_closed_node_delivers_unlocks_and_accepts_no_more_requests() {
-    let fixture = Fixture::at(DialBehaviour::Refusing).await;
+    let fixture = Fixture::after_first_dial(DialBehaviour::Refusing).await;
     let unlock = fixture.unlock_for(1, Duration::from_secs(10));
     let close = fixture.node.close();
     assert_eq!(error(fixture.lock(2)), NodeError::Closed);
@@ -289,8 +304,8 @@ async fn a_closed_node_delivers_unlocks_and_accepts_no_more_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_ends_when_every_undelivered_request_has_expired() {
-    let fixture = Fixture::at(DialBehaviour::Refusing).await;
+async fn close_returns_when_all_undelivered_requests_have_expired() {
+    let fixture = Fixture::after_first_dial(DialBehaviour::Refusing).await;
     let unlock = fixture.unlock_for(1, Duration::from_secs(10));
     let start = fixture.clock.now();
     fixture.node.close().await;
@@ -300,8 +315,8 @@ async fn closing_ends_when_every_undelivered_request_has_expired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_handle_delivers_unlocks_and_ends_the_task() {
-    let fixture = Fixture::at(DialBehaviour::Refusing).await;
+async fn the_task_of_a_dropped_node_delivers_unlocks_and_ends() {
+    let fixture = Fixture::after_first_dial(DialBehaviour::Refusing).await;
     let unlock = fixture.unlock_for(1, Duration::from_secs(10));
     let Fixture { node, fake, .. } = fixture;
     drop(node);
@@ -312,8 +327,8 @@ async fn a_dropped_handle_delivers_unlocks_and_ends_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_handle_answers_every_request_when_all_have_expired() {
-    let fixture = Fixture::at(DialBehaviour::Accepting).await;
+async fn the_task_of_a_dropped_node_answers_expired_requests_and_ends() {
+    let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
     fixture.fake.freeze();
     let sent = fixture.unlock_for(1, Duration::from_secs(2));
     fixture.pass(1).await;
@@ -325,10 +340,10 @@ async fn a_dropped_handle_answers_every_request_when_all_have_expired() {
 }
 
 #[test]
-fn a_runtime_that_ends_answers_every_request() {
+fn the_end_of_the_runtime_answers_all_requests() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (fixture, reply) = runtime.block_on(async {
-        let fixture = Fixture::at(DialBehaviour::Accepting).await;
+        let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
         fixture.fake.freeze();
         let reply = fixture.lock(1);
         (fixture, reply)

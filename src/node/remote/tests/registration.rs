@@ -1,4 +1,4 @@
-//! The first registration of a connection, and further ones when the server may have changed.
+//! The first registration of a connection, and later registrations if the server may have changed.
 
 use super::{duplicate_servers::ServerRegistration, fake::registered, *};
 use crate::{
@@ -16,7 +16,7 @@ impl Fixture {
         fixture
     }
 
-    /// Returns a node that answers the registration like this.
+    /// Returns a node whose server answers registrations by `answer`.
     async fn answering(answer: Answer) -> Self {
         let fixture = Self::registering(DialBehaviour::Refusing, Some(NewNodes::Quarantine));
         fixture.fake.set_registration(answer);
@@ -48,9 +48,9 @@ async fn calls_wait_until_the_connection_has_registered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_of_another_quorum_or_unknown_incarnation_gets_no_calls() {
-    let theirs = Fingerprint::new("theirs");
-    let fixture = Fixture::answering(Answer::WrongQuorum { fingerprint: theirs.clone() }).await;
-    assert_eq!(fixture.refusal(), NodeError::WrongQuorum(theirs.as_str().into()));
+    let other_quorum = Fingerprint::new("other");
+    let fixture = Fixture::answering(Answer::WrongQuorum { fingerprint: other_quorum.clone() }).await;
+    assert_eq!(fixture.refusal(), NodeError::WrongQuorum(other_quorum.as_str().into()));
     let fixture = Fixture::answering(Answer::Error(NodeError::RunIdForbidden)).await;
     assert_eq!(fixture.refusal(), NodeError::RunIdForbidden);
     assert!(!fixture.fake.sent_texts().contains(&"lock 1".to_owned()));
@@ -58,17 +58,17 @@ async fn a_node_of_another_quorum_or_unknown_incarnation_gets_no_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_with_a_wrong_clock_gets_no_calls() {
-    let off = NodeError::ClockOff(Duration::from_secs(7200));
-    let fixture = Fixture::answering(Answer::Error(off.clone())).await;
-    assert_eq!(fixture.refusal(), off);
+    let clock_off = NodeError::ClockOff(Duration::from_secs(7200));
+    let fixture = Fixture::answering(Answer::Error(clock_off.clone())).await;
+    assert_eq!(fixture.refusal(), clock_off);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_behind_two_addresses_of_one_client_has_one_vote() {
     let fixture = Fixture::registered().await;
-    let taken = fixture.register_other("first incarnation");
+    let refused = fixture.register_other("first incarnation");
     assert_eq!(
-        taken.unwrap_err(),
+        refused.unwrap_err(),
         NodeError::SameServer { other: "fake:1".into(), incarnation: "first incarnation".into() }
     );
     let _moved = fixture.register_other("next incarnation").unwrap();
@@ -76,11 +76,14 @@ async fn a_server_behind_two_addresses_of_one_client_has_one_vote() {
     fixture.fake.push_event(ConnectionEvent::Closed(NodeError::Disconnected));
     fixture.pass(200).await;
     assert!(matches!(fixture.refusal(), NodeError::SameServer { .. }));
-    assert!(fixture.register_other("first incarnation").is_ok(), "the server is free again");
+    assert!(
+        fixture.register_other("first incarnation").is_ok(),
+        "no node is registered for the first incarnation any more"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_registers_again_after_its_node_was_flushed() {
+async fn a_connection_registers_again_after_an_abstention() {
     let answers =
         [Abstention::NotRegistered].map(|why| [Answer::Abstains(why), Answer::RenewedInQuarantine(why)]);
     for answer in answers.into_iter().flatten() {
@@ -94,7 +97,7 @@ async fn a_connection_registers_again_after_its_node_was_flushed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_on_which_another_server_answers_is_replaced() {
+async fn a_connection_is_replaced_if_a_registration_returns_another_incarnation() {
     let fixture = Fixture::registered().await;
     fixture.fake.set_registration(registered("next incarnation"));
     fixture.fake.answer_lock(Answer::Abstains(Abstention::NotRegistered));
@@ -111,9 +114,9 @@ async fn a_connection_on_which_another_server_answers_is_replaced() {
     assert_eq!((fixture.fake.dials().len(), fixture.fake.connections()), (2, 1));
 }
 
-/// Returns the warnings after a connection breaks, and the next one, this time later, gets this answer to its
-/// registration.
-async fn warned_of(away: Duration, answer: Answer) -> Vec<String> {
+/// Breaks a connection, lets the next connection succeed after the time `away` with this answer to
+/// its registration, and returns the warnings.
+async fn warnings_after_reconnect(away: Duration, answer: Answer) -> Vec<String> {
     let fixture = Fixture::registered().await;
     let traces = Traces::begin();
     fixture.fake.set_registration(answer);
@@ -129,22 +132,28 @@ async fn warned_of(away: Duration, answer: Answer) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_server_without_a_quarantine_is_warned_of() {
+async fn another_incarnation_without_a_quarantine_causes_a_warning() {
     let soon = Duration::from_millis(1);
-    let warned = warned_of(soon, registered("next incarnation")).await;
-    assert!(matches!(&warned[..], [one] if one.starts_with("another server answers")), "{warned:?}");
-    assert!(warned_of(soon, registered("first incarnation")).await.is_empty(), "the same server");
+    let warned = warnings_after_reconnect(soon, registered("next incarnation")).await;
+    assert!(matches!(&warned[..], [warning] if warning.starts_with("another server answers")), "{warned:?}");
+    assert!(
+        warnings_after_reconnect(soon, registered("first incarnation")).await.is_empty(),
+        "the incarnation has not changed"
+    );
     let quarantined =
         Registration { incarnation: Some("next incarnation".into()), quarantine: Some(QUARANTINE) };
-    assert!(warned_of(soon, Answer::Registered(quarantined)).await.is_empty(), "it was restarted");
     assert!(
-        warned_of(QUARANTINE, registered("next incarnation")).await.is_empty(),
-        "it may have been, long ago"
+        warnings_after_reconnect(soon, Answer::Registered(quarantined)).await.is_empty(),
+        "the node is in quarantine after a restart"
+    );
+    assert!(
+        warnings_after_reconnect(QUARANTINE, registered("next incarnation")).await.is_empty(),
+        "the quarantine after a restart may be over"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_lost_its_script_is_registered_before_further_calls() {
+async fn a_connection_registers_again_after_the_script_was_lost() {
     let fixture = Fixture::registered().await;
     fixture.fake.freeze();
     let reply = fixture.lock(1);
@@ -161,7 +170,7 @@ async fn a_node_that_lost_its_script_is_registered_before_further_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_to_a_replica_is_given_up() {
+async fn a_connection_to_a_replica_is_replaced() {
     let fixture = Fixture::registered().await;
     fixture.fake.answer_lock(Answer::Error(NodeError::ReadOnly));
     assert_eq!(error_of(fixture.lock(1).await), NodeError::ReadOnly);

@@ -1,3 +1,6 @@
+//! The send queue: the order, the limits and the repetition of requests. Each test is one history
+//! of events.
+
 use futures::FutureExt;
 
 use super::*;
@@ -17,13 +20,13 @@ fn at(millis: u64) -> Instant {
     Instant::from_origin(Duration::from_millis(millis))
 }
 
-fn up() -> SendQueue {
+fn connected_queue() -> SendQueue {
     let mut send_queue = SendQueue::new(NODE_TIMEOUT);
     send_queue.connected();
     send_queue
 }
 
-fn owner(number: u32) -> LeaseId {
+fn lease_id(number: u32) -> LeaseId {
     LeaseId::from_wire(format!("me:{number}").as_bytes())
 }
 
@@ -34,18 +37,18 @@ fn resources() -> Resources {
 fn lock(number: u32) -> Operation {
     Operation::Lock(Lock {
         resources: resources(),
-        owner: owner(number),
+        lease_id: lease_id(number),
         ttl: Duration::from_secs(1),
         hint: 0,
-        has_turn: false,
-        gives_up: false,
+        ignores_queue: false,
+        will_not_wait: false,
     })
 }
 
 fn unlock(number: u32) -> Unlock {
     Unlock {
         resources: resources(),
-        owner: owner(number),
+        lease_id: lease_id(number),
         notify: false,
         tombstone: Tombstone::Never,
         has_waiters: false,
@@ -56,12 +59,12 @@ fn inspect() -> Operation {
     Operation::Inspect(Inspect { resource: Resource::new("r").unwrap(), max_readers: 0 })
 }
 
-fn one(operation: Operation) -> Request {
+fn request(operation: Operation) -> Request {
     Request::one(operation, at(1000))
 }
 
-fn unlock_of(number: u32) -> Request {
-    one(Operation::Unlock(unlock(number)))
+fn unlock_request(number: u32) -> Request {
+    request(Operation::Unlock(unlock(number)))
 }
 
 fn granted(count: usize) -> Vec<Answer> {
@@ -84,14 +87,14 @@ fn reset() -> NodeError {
 }
 
 #[test]
-fn a_single_call_is_sent_at_once_and_accumulated_calls_together() {
-    let mut send_queue = up();
-    let mut first = send_queue.submit(one(lock(1)));
+fn the_first_request_is_sent_at_once_and_waiting_requests_together() {
+    let mut send_queue = connected_queue();
+    let mut first = send_queue.submit(request(lock(1)));
     let (id, operations) = send_queue.next_batch(at(0)).unwrap();
     assert_eq!(&*operations, [lock(1)]);
     assert!(send_queue.next_batch(at(0)).is_none());
-    let mut second = send_queue.submit(one(lock(2)));
-    let mut third = send_queue.submit(one(lock(3)));
+    let mut second = send_queue.submit(request(lock(2)));
+    let mut third = send_queue.submit(request(lock(3)));
     let (next, operations) = send_queue.next_batch(at(1)).unwrap();
     assert_eq!(&*operations, [lock(2), lock(3)]);
     send_queue.answered(id, granted(1), at(0));
@@ -102,9 +105,9 @@ fn a_single_call_is_sent_at_once_and_accumulated_calls_together() {
 }
 
 #[test]
-fn a_batch_and_the_calls_in_flight_are_limited() {
-    let mut send_queue = up();
-    let _replies: Vec<_> = (0..600).map(|number| send_queue.submit(one(lock(number)))).collect();
+fn the_size_of_a_batch_and_the_calls_in_flight_are_limited() {
+    let mut send_queue = connected_queue();
+    let _replies: Vec<_> = (0..600).map(|number| send_queue.submit(request(lock(number)))).collect();
     for _ in 0..MAX_CALLS_IN_FLIGHT {
         assert_eq!(send_queue.next_batch(at(0)).unwrap().1.len(), MAX_OPERATIONS);
     }
@@ -113,7 +116,7 @@ fn a_batch_and_the_calls_in_flight_are_limited() {
 }
 
 #[test]
-fn resources_of_a_batch_are_limited_and_a_larger_group_travels_alone() {
+fn the_resources_of_a_batch_are_limited_except_for_one_large_group() {
     let group = |number: u32, size: usize| {
         let name = |member: usize| Resource::new(format!("{number}:{member}")).unwrap();
         let Operation::Lock(lock) = lock(number) else { panic!("no lock") };
@@ -123,8 +126,8 @@ fn resources_of_a_batch_are_limited_and_a_larger_group_travels_alone() {
     let groups =
         [(1, half), (2, half), (3, half), (4, half + 1), (5, 1), (6, MAX_GROUP_SIZE), (7, 1), (8, half)];
     let groups = groups.map(|(number, size)| group(number, size));
-    let mut send_queue = up();
-    let _replies = groups.clone().map(|group| send_queue.submit(one(group)));
+    let mut send_queue = connected_queue();
+    let _replies = groups.clone().map(|group| send_queue.submit(request(group)));
     let mut sent = Vec::new();
     while let Some((id, operations)) = send_queue.next_batch(at(0)) {
         send_queue.answered(id, granted(operations.len()), at(0));
@@ -134,8 +137,8 @@ fn resources_of_a_batch_are_limited_and_a_larger_group_travels_alone() {
 }
 
 #[test]
-fn a_request_is_never_split() {
-    let mut send_queue = up();
+fn a_request_is_never_split_between_batches() {
+    let mut send_queue = connected_queue();
     let many: Arc<[Operation]> = (0..40).map(lock).collect();
     let _first = send_queue.submit(Request::new(Arc::clone(&many), at(9)));
     let _second = send_queue.submit(Request::new(many, at(9)));
@@ -144,67 +147,67 @@ fn a_request_is_never_split() {
 }
 
 #[test]
-fn calls_wait_for_the_first_connection_and_a_failed_dial_refuses_them() {
+fn requests_wait_for_the_first_connection_and_are_refused_after_a_failed_dial() {
     let mut send_queue = SendQueue::new(NODE_TIMEOUT);
-    let mut waiting = send_queue.submit(one(lock(1)));
-    let mut kept = send_queue.submit(unlock_of(1));
+    let mut waiting = send_queue.submit(request(lock(1)));
+    let mut pending_unlock = send_queue.submit(unlock_request(1));
     assert!(answer_of(&mut waiting).is_none());
     send_queue.dial_failed(NodeError::NoAuth("no".into()));
     let refused = NodeError::Handshake(Arc::new(NodeError::NoAuth("no".into())));
     assert_eq!(error(&mut waiting), Some(refused.clone()));
-    assert_eq!(error(&mut send_queue.submit(one(lock(2)))), Some(refused));
-    assert!(send_queue.take_wanted(), "a refused call asks for a dial");
-    assert!(answer_of(&mut kept).is_none());
+    assert_eq!(error(&mut send_queue.submit(request(lock(2)))), Some(refused));
+    assert!(send_queue.take_wanted(), "a refused request causes a dial");
+    assert!(answer_of(&mut pending_unlock).is_none());
     send_queue.connected();
     assert_eq!(send_queue.next_batch(at(0)).unwrap().1.len(), 1);
 }
 
 #[test]
-fn a_frozen_node_gets_no_more_calls_until_all_are_answered() {
-    let mut send_queue = up();
-    let _swallowed = [1, 2].map(|number| send_queue.submit(one(lock(number))));
+fn a_silent_node_gets_no_calls_until_all_calls_are_answered() {
+    let mut send_queue = connected_queue();
+    let _unanswered = [1, 2].map(|number| send_queue.submit(request(lock(number))));
     let (first, _) = send_queue.next_batch(at(0)).unwrap();
-    let _later = send_queue.submit(one(lock(3)));
+    let _later = send_queue.submit(request(lock(3)));
     let (second, _) = send_queue.next_batch(at(50)).unwrap();
     send_queue.tick(at(99));
-    let mut queued = send_queue.submit(one(lock(4)));
+    let mut queued = send_queue.submit(request(lock(4)));
     assert_eq!(send_queue.next_deadline(), Some(at(100)));
     send_queue.tick(at(100));
     assert_eq!(error(&mut queued), Some(NodeError::Unresponsive));
-    assert_eq!(error(&mut send_queue.submit(one(inspect()))), Some(NodeError::Unresponsive));
-    let mut kept = send_queue.submit(unlock_of(1));
+    assert_eq!(error(&mut send_queue.submit(request(inspect()))), Some(NodeError::Unresponsive));
+    let mut pending_unlock = send_queue.submit(unlock_request(1));
     send_queue.answered(first, granted(2), at(0));
     assert!(send_queue.next_batch(at(120)).is_none());
     send_queue.answered(second, granted(1), at(0));
-    assert!(answer_of(&mut kept).is_none());
+    assert!(answer_of(&mut pending_unlock).is_none());
     assert_eq!(send_queue.next_batch(at(121)).unwrap().1.len(), 1);
-    assert!(answer_of(&mut send_queue.submit(one(lock(5)))).is_none());
+    assert!(answer_of(&mut send_queue.submit(request(lock(5)))).is_none());
 }
 
 #[test]
 fn an_overloaded_node_accepts_only_unlocks() {
-    let mut send_queue = up();
+    let mut send_queue = connected_queue();
     let _replies: Vec<_> =
-        (0..).take(MAX_PENDING_OPERATIONS).map(|number| send_queue.submit(one(lock(number)))).collect();
-    assert_eq!(error(&mut send_queue.submit(one(lock(9999)))), Some(NodeError::Overloaded));
-    assert!(answer_of(&mut send_queue.submit(unlock_of(9999))).is_none());
+        (0..).take(MAX_PENDING_OPERATIONS).map(|number| send_queue.submit(request(lock(number)))).collect();
+    assert_eq!(error(&mut send_queue.submit(request(lock(9999)))), Some(NodeError::Overloaded));
+    assert!(answer_of(&mut send_queue.submit(unlock_request(9999))).is_none());
     let (id, operations) = send_queue.next_batch(at(0)).unwrap();
     send_queue.answered(id, granted(operations.len()), at(0));
-    assert!(answer_of(&mut send_queue.submit(one(lock(9999)))).is_none());
+    assert!(answer_of(&mut send_queue.submit(request(lock(9999)))).is_none());
 }
 
 #[test]
-fn unlocks_survive_a_broken_connection_and_are_sent_first_on_the_next() {
-    let mut send_queue = up();
-    let mut sent = send_queue.submit(one(lock(1)));
-    let mut sent_unlock = send_queue.submit(unlock_of(2));
+fn unlocks_of_a_broken_connection_are_sent_first_on_the_next_connection() {
+    let mut send_queue = connected_queue();
+    let mut sent = send_queue.submit(request(lock(1)));
+    let mut sent_unlock = send_queue.submit(unlock_request(2));
     send_queue.next_batch(at(0)).unwrap();
-    let mut unsent = send_queue.submit(one(lock(3)));
-    let mut unsent_unlock = send_queue.submit(unlock_of(1));
+    let mut unsent = send_queue.submit(request(lock(3)));
+    let mut unsent_unlock = send_queue.submit(unlock_request(1));
     send_queue.disconnected(reset(), at(1));
     assert_eq!(error(&mut sent), Some(NodeError::Disconnected));
     assert_eq!(error(&mut unsent), Some(reset()));
-    let mut later = send_queue.submit(one(lock(4)));
+    let mut later = send_queue.submit(request(lock(4)));
     send_queue.connected();
     let (_, operations) = send_queue.next_batch(at(2)).unwrap();
     assert_eq!(&*operations, [Operation::Unlock(unlock(2)), Operation::Unlock(unlock(1)), lock(4)]);
@@ -214,8 +217,8 @@ fn unlocks_survive_a_broken_connection_and_are_sent_first_on_the_next() {
 }
 
 #[test]
-fn an_expired_request_is_not_sent_and_reports_whether_it_was() {
-    let mut send_queue = up();
+fn an_expired_request_is_answered_by_whether_it_was_sent() {
+    let mut send_queue = connected_queue();
     let mut sent = send_queue.submit(Request::one(Operation::Unlock(unlock(1)), at(50)));
     send_queue.next_batch(at(0)).unwrap();
     send_queue.disconnected(reset(), at(1));
@@ -230,13 +233,13 @@ fn an_expired_request_is_not_sent_and_reports_whether_it_was() {
 }
 
 #[test]
-fn a_lost_script_is_loaded_once_and_calls_are_resent_in_order() {
-    let mut send_queue = up();
-    let _first = send_queue.submit(one(lock(1)));
+fn a_lost_script_is_loaded_once_and_requests_are_resent_in_order() {
+    let mut send_queue = connected_queue();
+    let _first = send_queue.submit(request(lock(1)));
     let (first, _) = send_queue.next_batch(at(0)).unwrap();
-    let _second = send_queue.submit(one(lock(2)));
+    let _second = send_queue.submit(request(lock(2)));
     let (second, _) = send_queue.next_batch(at(0)).unwrap();
-    let _third = send_queue.submit(one(lock(3)));
+    let _third = send_queue.submit(request(lock(3)));
     assert!(send_queue.not_loaded(first, at(1)));
     assert!(!send_queue.not_loaded(second, at(1)));
     assert!(send_queue.next_batch(at(1)).is_none());
@@ -245,66 +248,66 @@ fn a_lost_script_is_loaded_once_and_calls_are_resent_in_order() {
 }
 
 #[test]
-fn a_lost_script_resends_no_lock_that_was_unlocked_or_abandoned() {
-    let mut send_queue = up();
-    let mut unlocked = send_queue.submit(one(lock(1)));
-    let abandoned = send_queue.submit(one(lock(2)));
+fn locks_that_were_unlocked_or_dropped_are_not_resent_after_a_lost_script() {
+    let mut send_queue = connected_queue();
+    let mut unlocked = send_queue.submit(request(lock(1)));
+    let dropped = send_queue.submit(request(lock(2)));
     let (locks, _) = send_queue.next_batch(at(0)).unwrap();
-    let mut unlocks = send_queue.submit(unlock_of(1));
-    let (late, _) = send_queue.next_batch(at(0)).unwrap();
-    drop(abandoned);
+    let mut unlocks = send_queue.submit(unlock_request(1));
+    let (unlock_batch, _) = send_queue.next_batch(at(0)).unwrap();
+    drop(dropped);
     send_queue.not_loaded(locks, at(1));
     assert!(error(&mut unlocked).unwrap().is_unsent());
-    send_queue.answered(late, vec![Answer::Unlocked { deleted: 0 }], at(0));
+    send_queue.answered(unlock_batch, vec![Answer::Unlocked { deleted: 0 }], at(0));
     send_queue.loaded();
     assert!(send_queue.next_batch(at(2)).is_none());
     assert!(answer_of(&mut unlocks).is_some());
 }
 
 #[test]
-fn a_silent_connection_is_given_up_and_its_node_is_down() {
-    let mut send_queue = up();
-    let _reply = send_queue.submit(one(lock(1)));
+fn a_connection_is_silent_after_3_s_and_its_node_is_then_unresponsive() {
+    let mut send_queue = connected_queue();
+    let _reply = send_queue.submit(request(lock(1)));
     send_queue.next_batch(at(0)).unwrap();
     send_queue.tick(at(100));
     assert_eq!(send_queue.next_deadline(), Some(at(3000)));
     assert!(!send_queue.is_silent(at(2999)) && send_queue.is_silent(at(3000)));
     send_queue.disconnected(reset(), at(3000));
-    assert_eq!(error(&mut send_queue.submit(one(lock(2)))), Some(NodeError::Unresponsive));
+    assert_eq!(error(&mut send_queue.submit(request(lock(2)))), Some(NodeError::Unresponsive));
 }
 
 #[test]
-fn a_closed_queue_accepts_only_unlocks_and_is_done_when_all_expired() {
-    let mut send_queue = up();
+fn a_closed_queue_accepts_only_unlocks_until_all_are_answered_or_expired() {
+    let mut send_queue = connected_queue();
     assert!(!send_queue.is_done(at(0)));
-    let mut sent = send_queue.submit(one(lock(1)));
+    let mut sent = send_queue.submit(request(lock(1)));
     let (id, _) = send_queue.next_batch(at(0)).unwrap();
     send_queue.close();
-    assert_eq!(error(&mut send_queue.submit(one(lock(2)))), Some(NodeError::Closed));
-    let mut kept = send_queue.submit(unlock_of(1));
+    assert_eq!(error(&mut send_queue.submit(request(lock(2)))), Some(NodeError::Closed));
+    let mut pending_unlock = send_queue.submit(unlock_request(1));
     send_queue.answered(id, granted(1), at(0));
     assert!(answer_of(&mut sent).is_some() && !send_queue.is_done(at(1)));
     let (id, _) = send_queue.next_batch(at(1)).unwrap();
     assert!(!send_queue.is_done(at(999)) && send_queue.is_done(at(1000)));
     send_queue.answered(id, vec![Answer::Unlocked { deleted: 1 }], at(0));
-    assert!(answer_of(&mut kept).is_some() && send_queue.is_done(at(2)));
+    assert!(answer_of(&mut pending_unlock).is_some() && send_queue.is_done(at(2)));
     send_queue.end();
-    assert_eq!(error(&mut send_queue.submit(unlock_of(3))), Some(NodeError::Closed));
+    assert_eq!(error(&mut send_queue.submit(unlock_request(3))), Some(NodeError::Closed));
 }
 
 #[test]
-fn a_closed_queue_with_an_expired_lock_does_not_spin() {
-    let mut send_queue = up();
+fn a_closed_queue_with_an_expired_lock_has_no_past_deadline() {
+    let mut send_queue = connected_queue();
     let _lock = send_queue.submit(Request::one(lock(1), at(50)));
     assert!(send_queue.next_batch(at(0)).is_some());
-    let _unlock = send_queue.submit(unlock_of(1));
+    let _unlock = send_queue.submit(unlock_request(1));
     send_queue.close();
     for now in [60, 150, 900] {
         send_queue.tick(at(now));
         assert!(!send_queue.is_done(at(now)));
         assert!(
             send_queue.next_deadline() > Some(at(now)),
-            "busy at {now} ms: {:?}",
+            "a deadline in the past at {now} ms: {:?}",
             send_queue.next_deadline()
         );
     }
@@ -313,8 +316,8 @@ fn a_closed_queue_with_an_expired_lock_does_not_spin() {
 
 #[test]
 fn a_wrong_number_of_answers_is_a_protocol_error() {
-    let mut send_queue = up();
-    let mut replies = [1, 2].map(|number| send_queue.submit(one(lock(number))));
+    let mut send_queue = connected_queue();
+    let mut replies = [1, 2].map(|number| send_queue.submit(request(lock(number))));
     let (id, _) = send_queue.next_batch(at(0)).unwrap();
     send_queue.answered(id, granted(3), at(0));
     for reply in &mut replies {
@@ -323,8 +326,8 @@ fn a_wrong_number_of_answers_is_a_protocol_error() {
 }
 
 #[test]
-fn unlocks_and_withdrawals_are_retried_after_every_temporary_error() {
-    let passing = [
+fn unlocks_and_withdrawals_are_retried_after_temporary_errors_only() {
+    let temporary = [
         NodeError::Busy,
         NodeError::Loading,
         NodeError::ReadOnly,
@@ -333,29 +336,29 @@ fn unlocks_and_withdrawals_are_retried_after_every_temporary_error() {
         NodeError::Server("NOREPLICAS Not enough good replicas to write.".into()),
         NodeError::Protocol("no answer at all".into()),
     ];
-    let staying = [
+    let lasting = [
         NodeError::WrongType,
         NodeError::NoPermission("no".into()),
         NodeError::NoAuth("no".into()),
         NodeError::InvalidCounter("-1".into()),
     ];
-    let withdraw = Withdraw { resource: Resource::new("r").unwrap(), waiter: owner(1) };
+    let withdraw = Withdraw { resource: Resource::new("r").unwrap(), waiter: lease_id(1) };
     for operation in [Operation::Unlock(unlock(1)), Operation::Withdraw(withdraw)] {
-        for (given, is_sent_again) in
-            passing.iter().map(|given| (given, true)).chain(staying.iter().map(|given| (given, false)))
+        for (given, is_retried) in
+            temporary.iter().map(|given| (given, true)).chain(lasting.iter().map(|given| (given, false)))
         {
-            let mut send_queue = up();
-            let mut reply = send_queue.submit(one(operation.clone()));
+            let mut send_queue = connected_queue();
+            let mut reply = send_queue.submit(request(operation.clone()));
             let (id, _) = send_queue.next_batch(at(0)).unwrap();
             send_queue.answered(id, vec![Answer::Error(given.clone())], at(0));
-            assert_eq!(error(&mut reply).as_ref(), Some(given), "a waiting caller gets the error at once");
+            assert_eq!(error(&mut reply).as_ref(), Some(given), "the caller gets the first error at once");
             assert!(send_queue.next_batch(at(249)).is_none());
-            assert_eq!(send_queue.next_deadline(), is_sent_again.then(|| at(250)), "{given}");
-            assert_eq!(send_queue.undelivered_count(), usize::from(is_sent_again), "{given}");
+            assert_eq!(send_queue.next_deadline(), is_retried.then(|| at(250)), "{given}");
+            assert_eq!(send_queue.undelivered_count(), usize::from(is_retried), "{given}");
             let again = send_queue.next_batch(at(250));
             assert_eq!(
                 again.as_ref().map(|(_, operations)| &**operations),
-                is_sent_again.then_some(std::slice::from_ref(&operation))
+                is_retried.then_some(std::slice::from_ref(&operation))
             );
             let Some((id, _)) = again else { continue };
             send_queue.answered(id, vec![Answer::Unlocked { deleted: 1 }], at(250));
@@ -365,9 +368,9 @@ fn unlocks_and_withdrawals_are_retried_after_every_temporary_error() {
 }
 
 #[test]
-fn the_retry_delay_doubles_to_its_limit_until_the_request_expires() {
-    let mut send_queue = up();
-    let _reply = send_queue.submit(Request { until: at(10_000), ..unlock_of(1) });
+fn retry_delays_double_up_to_two_seconds_until_the_request_expires() {
+    let mut send_queue = connected_queue();
+    let _reply = send_queue.submit(Request { until: at(10_000), ..unlock_request(1) });
     let (mut now, mut sent) = (0, Vec::new());
     while let Some((id, _)) = send_queue.next_batch(at(now)) {
         sent.push(now);
@@ -381,8 +384,8 @@ fn the_retry_delay_doubles_to_its_limit_until_the_request_expires() {
 
 #[test]
 fn an_unlock_is_retried_after_a_wrong_number_of_answers() {
-    let mut send_queue = up();
-    let mut reply = send_queue.submit(unlock_of(1));
+    let mut send_queue = connected_queue();
+    let mut reply = send_queue.submit(unlock_request(1));
     let (id, _) = send_queue.next_batch(at(0)).unwrap();
     send_queue.answered(id, Vec::new(), at(0));
     assert!(matches!(error(&mut reply), Some(NodeError::Protocol(_))));
@@ -390,9 +393,9 @@ fn an_unlock_is_retried_after_a_wrong_number_of_answers() {
 }
 
 #[test]
-fn a_resent_unlock_that_deletes_nothing_may_have_been_executed_before() {
-    let mut send_queue = up();
-    let mut reply = send_queue.submit(Request { until: at(1000), ..unlock_of(1) });
+fn a_resent_unlock_that_deletes_nothing_is_answered_as_unlocked_before() {
+    let mut send_queue = connected_queue();
+    let mut reply = send_queue.submit(Request { until: at(1000), ..unlock_request(1) });
     send_queue.next_batch(at(0)).unwrap();
     send_queue.disconnected(NodeError::Disconnected, at(1));
     send_queue.connected();
@@ -402,13 +405,13 @@ fn a_resent_unlock_that_deletes_nothing_may_have_been_executed_before() {
 }
 
 #[test]
-fn a_node_that_was_never_connected_needs_no_unlock() {
+fn unlocks_are_not_delivered_to_a_node_that_was_never_connected() {
     let mut send_queue = SendQueue::new(NODE_TIMEOUT);
-    let _lock = send_queue.submit(one(lock(1)));
-    let _unlock = send_queue.submit(unlock_of(1).blocks_until(at(300)));
+    let _lock = send_queue.submit(request(lock(1)));
+    let _unlock = send_queue.submit(unlock_request(1).blocks_until(at(300)));
     assert_eq!(send_queue.undelivered(at(0)).count(), 0);
     send_queue.close();
-    assert!(send_queue.is_done(at(0)), "the node has no key of this client, and the client wants none");
+    assert!(send_queue.is_done(at(0)), "a node that was never connected has no key of this client");
     send_queue.connected();
     assert_eq!(send_queue.undelivered(at(0)).count(), 1);
     assert!(!send_queue.is_done(at(0)));
@@ -417,35 +420,35 @@ fn a_node_that_was_never_connected_needs_no_unlock() {
 #[test]
 fn a_closed_queue_still_delivers_unlocks_of_keys_of_other_clients() {
     let mut send_queue = SendQueue::new(NODE_TIMEOUT);
-    let _forced = send_queue.submit(one(Operation::ForceUnlock(ForceUnlock { resources: resources() })));
+    let _forced = send_queue.submit(request(Operation::ForceUnlock(ForceUnlock { resources: resources() })));
     send_queue.close();
     assert!(!send_queue.is_done(at(0)));
     assert!(send_queue.is_done(at(1000)));
-    let _others = send_queue.submit(Request { until: at(2000), ..unlock_of(1) });
-    assert!(!send_queue.is_done(at(1000)), "an unlock of a key of another client");
+    let _of_other_client = send_queue.submit(Request { until: at(2000), ..unlock_request(1) });
+    assert!(!send_queue.is_done(at(1000)), "the key of another client must be unlocked");
     assert_eq!(send_queue.undelivered(at(1000)).count(), 1);
 }
 
 #[test]
 fn undelivered_requests_are_reported_until_confirmed_or_expired() {
-    let mut send_queue = up();
+    let mut send_queue = connected_queue();
     let undelivered = |send_queue: &SendQueue, now| -> Vec<Option<Instant>> {
         send_queue.undelivered(at(now)).map(|request| request.blocks_until).collect()
     };
-    let _lock = send_queue.submit(one(lock(1)));
-    let _first = send_queue.submit(unlock_of(1).blocks_until(at(400)));
-    let _second = send_queue.submit(unlock_of(2));
-    assert_eq!(undelivered(&send_queue, 0), [Some(at(400)), None], "queued, and no lock");
+    let _lock = send_queue.submit(request(lock(1)));
+    let _first = send_queue.submit(unlock_request(1).blocks_until(at(400)));
+    let _second = send_queue.submit(unlock_request(2));
+    assert_eq!(undelivered(&send_queue, 0), [Some(at(400)), None], "the unlocks are queued");
     let (id, _) = send_queue.next_batch(at(0)).unwrap();
-    assert_eq!(undelivered(&send_queue, 0), [Some(at(400)), None], "in flight");
+    assert_eq!(undelivered(&send_queue, 0), [Some(at(400)), None], "the unlocks are in flight");
     let deleted = Answer::Unlocked { deleted: 1 };
     send_queue.answered(
         id,
         vec![Answer::Granted { vote: 1 }, Answer::Error(NodeError::Busy), deleted],
         at(1),
     );
-    assert_eq!(undelivered(&send_queue, 1), [Some(at(400))], "refused for now");
+    assert_eq!(undelivered(&send_queue, 1), [Some(at(400))], "the first unlock got a temporary error");
     assert_eq!(undelivered(&send_queue, 1000), []);
-    let left = send_queue.undelivered(at(1)).next().unwrap();
-    assert_eq!(left.resources, resources());
+    let first = send_queue.undelivered(at(1)).next().unwrap();
+    assert_eq!(first.resources, resources());
 }

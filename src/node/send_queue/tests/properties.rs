@@ -1,4 +1,4 @@
-//! Properties that hold for every sequence of events.
+//! Properties of the send queue that hold after every sequence of random events.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,15 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Event {
     Lock {
-        owner: u32,
+        lease_id: u32,
         time: u64,
     },
     Unlock {
-        owner: u32,
+        lease_id: u32,
         time: u64,
     },
-    Abandon(usize),
+    /// The caller drops the reply with this index.
+    DropReply(usize),
     Send,
     /// The server executes the oldest call and answers.
     Execute,
@@ -24,7 +25,7 @@ enum Event {
     Flush,
     /// Another client loads the script.
     LoadElsewhere,
-    /// The load that the send queue requested is done.
+    /// The load that the send queue requested succeeds.
     Load,
     Break,
     Connect,
@@ -34,9 +35,9 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        4 => (0..4u32, 1..400u64).prop_map(|(owner, time)| Event::Lock { owner, time }),
-        4 => (0..4u32, 1..400u64).prop_map(|(owner, time)| Event::Unlock { owner, time }),
-        1 => (0..20usize).prop_map(Event::Abandon),
+        4 => (0..4u32, 1..400u64).prop_map(|(lease_id, time)| Event::Lock { lease_id, time }),
+        4 => (0..4u32, 1..400u64).prop_map(|(lease_id, time)| Event::Unlock { lease_id, time }),
+        1 => (0..20usize).prop_map(Event::DropReply),
         6 => Just(Event::Send),
         6 => Just(Event::Execute),
         1 => Just(Event::Flush),
@@ -49,20 +50,20 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A send queue, its node, and the unanswered replies.
-struct World {
+/// A send queue, its connection, its node, and the unanswered replies.
+struct Fixture {
     send_queue: SendQueue,
     now: u64,
     is_up: bool,
     is_loaded: bool,
     /// Whether the send queue has requested a load of the script.
     load_requested: bool,
-    /// The calls on the connection, with the number of each operation.
-    wire: Vec<(BatchId, Vec<(Operation, Instant)>)>,
-    /// The last executed request of each lease id, in the order of submission.
+    /// The calls in flight, with the number of each operation.
+    in_flight_calls: Vec<(BatchId, Vec<(Operation, Instant)>)>,
+    /// The largest number of an executed request of each lease id.
     executed: BTreeMap<LeaseId, Instant>,
-    /// The number of submitted requests. A lock has its number as its hint, and an unlock as the time until which a
-    /// shutdown waits for it.
+    /// The number of submitted requests. The number of a request is carried by the hint of a lock,
+    /// and by the `blocks_until` of an unlock.
     submitted: u64,
     waiting: Vec<PendingReply>,
 }
@@ -73,7 +74,7 @@ struct PendingReply {
     is_unlock: bool,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         Self {
             send_queue: SendQueue::new(NODE_TIMEOUT),
@@ -81,7 +82,7 @@ impl World {
             is_up: false,
             is_loaded: true,
             load_requested: false,
-            wire: Vec::new(),
+            in_flight_calls: Vec::new(),
             executed: BTreeMap::new(),
             submitted: 0,
             waiting: Vec::new(),
@@ -102,14 +103,16 @@ impl World {
 
     fn apply(&mut self, event: Event) {
         match event {
-            Event::Lock { owner, time } => self.submit(lock(owner), time),
-            Event::Unlock { owner, time } => self.submit(Operation::Unlock(unlock(owner)), time),
-            Event::Abandon(index) if index < self.waiting.len() => drop(self.waiting.remove(index)),
+            Event::Lock { lease_id, time } => self.submit(lock(lease_id), time),
+            Event::Unlock { lease_id, time } => self.submit(Operation::Unlock(unlock(lease_id)), time),
+            Event::DropReply(index) if index < self.waiting.len() => drop(self.waiting.remove(index)),
             Event::Send => self.send(),
-            Event::Execute if self.is_up && !self.wire.is_empty() => self.execute(),
+            Event::Execute if self.is_up && !self.in_flight_calls.is_empty() => self.execute(),
             Event::Flush => self.is_loaded = false,
             Event::LoadElsewhere => self.is_loaded = true,
-            Event::Load if self.is_up && self.load_requested && self.wire.is_empty() => self.load(),
+            Event::Load if self.is_up && self.load_requested && self.in_flight_calls.is_empty() => {
+                self.load()
+            }
             Event::Break if self.is_up => self.disconnect(),
             Event::Connect if !self.is_up => {
                 self.is_up = true;
@@ -126,7 +129,7 @@ impl World {
     fn send(&mut self) {
         if let Some((id, operations)) = self.send_queue.next_batch(at(self.now)) {
             assert!(self.is_up && operations.len() <= MAX_OPERATIONS);
-            // The last requests in flight, of one operation each.
+            // The new requests are the last ones in flight, with one operation each.
             let before = self.send_queue.in_flight.items().count() - operations.len();
             let items = self.send_queue.in_flight.items().skip(before).map(|(_, item)| item);
             let number = |operation: &Operation, item: &Item| match operation {
@@ -137,13 +140,13 @@ impl World {
                 .iter()
                 .zip(items)
                 .map(|(operation, item)| (operation.clone(), number(operation, item)));
-            self.wire.push((id, numbered.collect()));
-            assert!(self.wire.len() <= MAX_CALLS_IN_FLIGHT);
+            self.in_flight_calls.push((id, numbered.collect()));
+            assert!(self.in_flight_calls.len() <= MAX_CALLS_IN_FLIGHT);
         }
     }
 
     fn execute(&mut self) {
-        let (id, operations) = self.wire.remove(0);
+        let (id, operations) = self.in_flight_calls.remove(0);
         if !self.is_loaded {
             self.load_requested |= self.send_queue.not_loaded(id, at(self.now));
             return;
@@ -154,17 +157,17 @@ impl World {
     }
 
     fn run(&mut self, operation: &Operation, number: Instant) -> Answer {
-        let (owner, answer) = match operation {
-            Operation::Lock(lock) => (&lock.owner, Answer::Granted { vote: 1 }),
-            Operation::Unlock(unlock) => (&unlock.owner, Answer::Unlocked { deleted: 1 }),
+        let (lease_id, answer) = match operation {
+            Operation::Lock(lock) => (&lock.lease_id, Answer::Granted { vote: 1 }),
+            Operation::Unlock(unlock) => (&unlock.lease_id, Answer::Unlocked { deleted: 1 }),
             other => panic!("{other:?} was never submitted"),
         };
-        let last = self.executed.get(owner).copied();
+        let last = self.executed.get(lease_id).copied();
         assert!(
             last < Some(number) || operation.must_deliver(),
             "a lock was executed after a later unlock, or twice"
         );
-        self.executed.insert(owner.clone(), last.map_or(number, |last| last.max(number)));
+        self.executed.insert(lease_id.clone(), last.map_or(number, |last| last.max(number)));
         answer
     }
 
@@ -177,7 +180,7 @@ impl World {
     fn disconnect(&mut self) {
         self.is_up = false;
         self.load_requested = false;
-        self.wire.clear();
+        self.in_flight_calls.clear();
         self.send_queue.disconnected(reset(), at(self.now));
     }
 
@@ -185,7 +188,10 @@ impl World {
         self.now += time;
         self.send_queue.tick(at(self.now));
         if let Some(deadline) = self.send_queue.next_deadline() {
-            assert!(deadline > at(self.now) || self.send_queue.is_silent(at(self.now)), "a task would spin");
+            assert!(
+                deadline > at(self.now) || self.send_queue.is_silent(at(self.now)),
+                "the next deadline is not in the future"
+            );
         }
     }
 
@@ -195,7 +201,11 @@ impl World {
         self.waiting.retain_mut(|waiting| {
             let Some(answer) = answer_of(&mut waiting.reply) else { return true };
             if waiting.is_unlock && waiting.until > now {
-                assert_eq!(answer, Answer::Unlocked { deleted: 1 }, "an unlock was lost before its time");
+                assert_eq!(
+                    answer,
+                    Answer::Unlocked { deleted: 1 },
+                    "an unlock was answered by an error before its deadline"
+                );
             }
             false
         });
@@ -204,35 +214,35 @@ impl World {
 
 proptest! {
     #[test]
-    fn requests_keep_their_order_and_each_is_answered(
+    fn requests_keep_their_order_and_are_all_answered(
         events in prop::collection::vec(event(), 1..200)
     ) {
-        let mut world = World::new();
+        let mut fixture = Fixture::new();
         for event in events {
-            world.apply(event);
+            fixture.apply(event);
         }
-        world.send_queue.end();
-        prop_assert_eq!(world.send_queue.weight, 0);
-        for waiting in &mut world.waiting {
-            prop_assert!(answer_of(&mut waiting.reply).is_some(), "unanswered");
+        fixture.send_queue.end();
+        prop_assert_eq!(fixture.send_queue.weight, 0);
+        for waiting in &mut fixture.waiting {
+            prop_assert!(answer_of(&mut waiting.reply).is_some(), "a request is unanswered");
         }
     }
 
     #[test]
-    fn every_unlock_is_delivered_after_the_node_recovers(
+    fn all_unlocks_are_delivered_after_the_node_recovers(
         events in prop::collection::vec(event(), 1..100)
     ) {
-        let mut world = World::new();
+        let mut fixture = Fixture::new();
         for event in events {
-            world.apply(event);
+            fixture.apply(event);
         }
         for _ in 0..1000 {
-            world.apply(Event::Connect);
-            world.apply(Event::Send);
-            world.apply(Event::Execute);
-            world.apply(Event::Load);
+            fixture.apply(Event::Connect);
+            fixture.apply(Event::Send);
+            fixture.apply(Event::Execute);
+            fixture.apply(Event::Load);
         }
-        prop_assert!(world.waiting.is_empty());
-        prop_assert_eq!(world.send_queue.weight, 0);
+        prop_assert!(fixture.waiting.is_empty());
+        prop_assert_eq!(fixture.send_queue.weight, 0);
     }
 }

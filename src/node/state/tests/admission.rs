@@ -1,11 +1,12 @@
-//! What `init` takes for a node of a new quorum.
+//! `init`, which admits nodes of a new quorum without a quarantine, and refuses nodes that may have
+//! voted.
 
 use super::*;
 use crate::node::{
     Abstention, Init, NewNodes, QuorumParameters, Reconfigure, Register, Registration, RestartGuard,
 };
 
-/// A node, and how a client asks it that knows its present incarnation.
+/// A node, and a client that has registered in the node's present incarnation.
 #[derive(Clone)]
 struct Node {
     fixture: Fixture,
@@ -18,7 +19,7 @@ impl Node {
         Self { fixture: Fixture::new(), guard: RestartGuard::PerConnection, incarnations: 0 }
     }
 
-    /// One that a client has registered and nobody has admitted.
+    /// Returns a new node that a client has registered, and that is in its first quarantine.
     fn in_first_quarantine() -> Self {
         let mut node = Self::new();
         assert_eq!(node.register(NewNodes::Quarantine), Some(parameters().quarantine.lasts));
@@ -58,14 +59,15 @@ impl Node {
         self.ask(&Operation::Init(Init { is_dry_run, time }))
     }
 
-    /// Keeps its data.
+    /// Restarts the node, which keeps its data.
     fn restart(&mut self) {
         self.incarnations += 1;
         let incarnation = self.incarnation();
         self.fixture.state.restart(&incarnation);
     }
 
-    fn is_refused(&mut self) {
+    /// Checks that `init` refuses the node and changes nothing.
+    fn assert_init_is_refused(&mut self) {
         let before = self.fixture.state.clone();
         assert_eq!(self.init(), Answer::AlreadyRegistered { fingerprint: parameters().fingerprint });
         assert_eq!(self.fixture.state, before, "a refusal changes nothing");
@@ -90,8 +92,8 @@ fn init_ends_the_first_quarantine_of_a_new_node() {
         assert!(matches!(node.ask(&lock("a", "me", 5000, 0)), Answer::Abstains(_)));
         let answer = node.init();
         assert!(is_admitted(&answer), "{answer:?}");
-        assert_eq!(node.vote(), START + 1, "no minimum token is above a new node's first votes");
-        node.is_refused();
+        assert_eq!(node.vote(), START + 1, "a minimum token raises the first vote of a new node");
+        node.assert_init_is_refused();
     }
 }
 
@@ -125,37 +127,37 @@ fn init_refuses_a_node_after_a_renewal() {
     let renewal = renew("a", "me", 1, 5000, START);
     let mut node = Node::in_first_quarantine();
     assert!(matches!(node.ask(&renewal), Answer::RenewedInQuarantine(_)));
-    node.is_refused();
-    // The renewal may also be quicker than the registration.
+    node.assert_init_is_refused();
+    // The renewal may also arrive before the registration.
     let mut node = Node::new();
     assert_eq!(node.ask(&renewal), Answer::RenewedInQuarantine(Abstention::NotRegistered));
-    node.is_refused();
+    node.assert_init_is_refused();
     node.register(NewNodes::Quarantine);
-    node.is_refused();
+    node.assert_init_is_refused();
 }
 
 #[test]
 fn init_refuses_a_node_that_may_have_voted() {
-    type Happens = fn(&mut Node);
-    let cases: [(&str, Happens); 5] = [
-        ("its quarantine is over", |node| node.fixture.milliseconds += 62_000),
-        ("it restarted, and nobody has come since", Node::restart),
-        ("it restarted, and is in its second quarantine", |node| {
+    type History = fn(&mut Node);
+    let cases: [(&str, History); 5] = [
+        ("after its quarantine", |node| node.fixture.milliseconds += 62_000),
+        ("after a restart without a registration", Node::restart),
+        ("in the second quarantine, after a restart", |node| {
             node.restart();
             assert!(node.register(NewNodes::Quarantine).is_some());
         }),
-        ("it was opened by a reconfiguration", |node| {
+        ("after a reconfiguration", |node| {
             let same = parameters().fingerprint;
             node.ask(&Operation::Reconfigure(Reconfigure { from: same.clone(), to: same }));
         }),
-        ("it was admitted unseen", |node| {
+        ("admitted by its first client", |node| {
             *node = Node::new();
             assert_eq!(node.register(NewNodes::Admit), None);
         }),
     ];
-    for (case, happens) in cases {
+    for (case, history) in cases {
         let mut node = Node::in_first_quarantine();
-        happens(&mut node);
+        history(&mut node);
         assert_eq!(
             node.init(),
             Answer::AlreadyRegistered { fingerprint: parameters().fingerprint },
@@ -185,13 +187,13 @@ fn a_read_only_client_registers_only_nodes_with_metadata() {
 }
 
 #[test]
-fn a_clock_an_hour_off_refuses_init_and_changes_nothing() {
+fn init_is_refused_if_the_clocks_differ_by_more_than_an_hour() {
     let mut node = Node::new();
     let before = node.fixture.state.clone();
-    let off = Duration::from_secs(7200);
+    let gap = Duration::from_secs(7200);
     let now = node.fixture.now().since_epoch();
     for is_dry_run in [true, false] {
-        assert_eq!(node.init_at(is_dry_run, now + off), Answer::Error(NodeError::ClockOff(off)));
+        assert_eq!(node.init_at(is_dry_run, now + gap), Answer::Error(NodeError::ClockOff(gap)));
     }
     assert_eq!(node.fixture.state, before);
 }
@@ -206,7 +208,7 @@ fn a_node_after_init_proves_no_earlier_lease() {
     }
 }
 
-/// What may happen to a node that keeps its data.
+/// An event at a node that keeps its data.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Register(NewNodes),
@@ -233,7 +235,7 @@ const EVENTS: [Event; 11] = [
     Event::Wait(62_000),
 ];
 
-/// Takes every way of so many steps from here.
+/// Applies all sequences of `left` events to the node.
 fn search(node: &Node, path: &mut Vec<Event>, is_in_use: bool, last_vote: u64, left: usize) {
     if left == 0 {
         return;
@@ -246,14 +248,14 @@ fn search(node: &Node, path: &mut Vec<Event>, is_in_use: bool, last_vote: u64, l
             Event::Register(new_nodes) => drop(next.register(new_nodes)),
             Event::Init => {
                 if matches!(next.init(), Answer::Registered(_)) {
-                    assert!(!is_in_use, "admitted although it voted or was renewed at: {path:?}");
+                    assert!(!is_in_use, "a node was admitted after a vote or a renewal: {path:?}");
                 }
             }
             Event::Lock => {
                 if let Answer::Granted { vote } = next.ask(&lock("a", "me", 5000, 0)) {
-                    // A resend gets the vote that it had.
-                    let is_resend = node.fixture.owner_of("a").is_some() && vote == last_vote;
-                    assert!(vote > last_vote || is_resend, "a vote came again: {path:?}");
+                    // A repeated lock gets the vote that it got before.
+                    let is_resend = node.fixture.lease_id_of("a").is_some() && vote == last_vote;
+                    assert!(vote > last_vote || is_resend, "a vote was given twice: {path:?}");
                     (is_in_use, last_vote) = (true, vote);
                 }
             }
@@ -273,9 +275,9 @@ fn search(node: &Node, path: &mut Vec<Event>, is_in_use: bool, last_vote: u64, l
     }
 }
 
-/// Every way of six steps; a node that forgets everything without anybody noticing is what an
-/// administrator vouches for.
+/// All sequences of six events. No event deletes all data of a node unnoticed: the administrator
+/// who calls `init` excludes that.
 #[test]
-fn no_sequence_admits_a_voter_or_repeats_a_vote() {
+fn no_sequence_of_events_admits_a_node_after_a_vote_or_repeats_a_vote() {
     search(&Node::new(), &mut Vec::new(), false, 0, 6);
 }

@@ -1,4 +1,4 @@
-//! Nodes that may have forgotten votes.
+//! The restart guard: abstentions, registration and quarantine of nodes that may have lost votes.
 
 use super::*;
 use crate::{
@@ -6,10 +6,10 @@ use crate::{
     node::{Abstention, Init, NewNodes, QuorumParameters, Reconfigure, Register, Registration, RestartGuard},
 };
 
-const NEXT: &str = "next incarnation";
+const NEXT_INCARNATION: &str = "next incarnation";
 
 impl Fixture {
-    /// Over a connection that has registered in this incarnation.
+    /// Sends an operation over a connection that has registered in this incarnation.
     fn ask_in(&mut self, incarnation: &str, operation: &Operation) -> Answer {
         let guarded = QuorumParameters {
             guard: RestartGuard::PerConnection,
@@ -23,7 +23,7 @@ impl Fixture {
         self.ask_in("incarnation", operation)
     }
 
-    /// The quarantine that the node is in after registering.
+    /// Registers the node, and returns the rest of its quarantine.
     fn register(&mut self, admits_new: bool) -> Option<Duration> {
         match self.register_at(admits_new, self.now().since_epoch()) {
             Answer::Registered(registration) => registration.quarantine,
@@ -31,7 +31,7 @@ impl Fixture {
         }
     }
 
-    /// By a client whose time this is.
+    /// Registers the node by a client with this time of day.
     fn register_at(&mut self, admits_new: bool, time: Duration) -> Answer {
         let new_nodes = if admits_new { NewNodes::Admit } else { NewNodes::Quarantine };
         self.ask_guarded(&Operation::Register(Register { new_nodes, time }))
@@ -43,7 +43,7 @@ impl Fixture {
     }
 
     fn restart(&mut self) {
-        self.state.restart(NEXT);
+        self.state.restart(NEXT_INCARNATION);
     }
 }
 
@@ -57,8 +57,8 @@ fn a_node_without_metadata_abstains_and_renews_until_it_is_registered() {
         node.ask_guarded(&renew("a", "me", 1, 5000, START + 7)),
         Answer::RenewedInQuarantine(Abstention::NotRegistered)
     );
-    assert_eq!(node.owner_of("a").as_deref(), Some("me"));
-    assert_eq!(node.register(true), None, "new nodes are admitted");
+    assert_eq!(node.lease_id_of("a").as_deref(), Some("me"));
+    assert_eq!(node.register(true), None, "the client admits new nodes");
     assert_eq!(node.ask_guarded(&renew("a", "me", 1, 5000, START + 7)), Answer::Renewed { proves: false });
 }
 
@@ -69,50 +69,57 @@ fn a_node_in_quarantine_counts_for_renewals_before_it_votes() {
     node.restart();
     let lasts = parameters().quarantine.lasts;
     assert_eq!(node.register(true), Some(lasts), "a node with metadata of another incarnation is not new");
-    assert_eq!(node.register(true), Some(lasts), "registering again changes nothing");
+    assert_eq!(node.register(true), Some(lasts), "another registration changes nothing");
     let refused = |remaining| Answer::Abstains(Abstention::Quarantined(remaining));
-    assert_eq!(node.ask_in(NEXT, &lock("a", "me", 5000, 0)), refused(lasts));
+    assert_eq!(node.ask_in(NEXT_INCARNATION, &lock("a", "me", 5000, 0)), refused(lasts));
     assert_eq!(
-        node.ask_in(NEXT, &renew("a", "me", 1, 500_000, START)),
+        node.ask_in(NEXT_INCARNATION, &renew("a", "me", 1, 500_000, START)),
         Answer::RenewedInQuarantine(Abstention::Quarantined(lasts))
     );
-    assert_eq!(node.ask_in(NEXT, &write_back("a", "me", START)), refused(lasts), "not even for its owner");
+    assert_eq!(
+        node.ask_in(NEXT_INCARNATION, &write_back("a", "me", START)),
+        refused(lasts),
+        "a node in quarantine abstains even for the holder"
+    );
     node.milliseconds += 3_000;
     assert_eq!(
-        node.ask_in(NEXT, &renew("a", "me", 1, 500_000, START)),
+        node.ask_in(NEXT_INCARNATION, &renew("a", "me", 1, 500_000, START)),
         Answer::RenewedInQuarantine(Abstention::Quarantined(lasts - Duration::from_secs(3)))
     );
     node.milliseconds += 1;
-    assert!(matches!(node.ask_in(NEXT, &renew("a", "me", 1, 500_000, START)), Answer::Renewed { .. }));
+    assert!(matches!(
+        node.ask_in(NEXT_INCARNATION, &renew("a", "me", 1, 500_000, START)),
+        Answer::Renewed { .. }
+    ));
     node.milliseconds += 58_000;
-    assert!(matches!(node.ask_in(NEXT, &lock("b", "other", 5000, 0)), Answer::Granted { .. }));
+    assert!(matches!(node.ask_in(NEXT_INCARNATION, &lock("b", "other", 5000, 0)), Answer::Granted { .. }));
 }
 
 #[test]
-fn a_restarted_node_votes_above_all_votes_before() {
+fn a_restarted_node_gives_votes_above_all_earlier_votes() {
     let mut node = Fixture::new();
     node.register(true);
     let Answer::Granted { vote: before } = node.ask_guarded(&lock("a", "me", 5000, 0)) else { panic!() };
     node.restart();
     node.register(false);
-    // Its counter is back from a backup that knows less.
+    // The counter was restored from an older backup.
     node.set_counter("a", 3);
-    node.ask_in(NEXT, &unlock("a", "me", true, false));
+    node.ask_in(NEXT_INCARNATION, &unlock("a", "me", true, false));
     node.milliseconds += 62_000;
-    let again = |node: &mut Fixture| match node.ask_in(NEXT, &lock("a", "other", 5000, 0)) {
+    let vote = |node: &mut Fixture| match node.ask_in(NEXT_INCARNATION, &lock("a", "other", 5000, 0)) {
         Answer::Granted { vote } => vote,
         other => panic!("{other:?}"),
     };
-    let forgetful = {
+    let without_minimum = {
         let _broken = break_rule(Some(Mutation::VoteBelowMinimum));
-        again(&mut Fixture { state: node.state.clone(), notices: Vec::new(), ..node })
+        vote(&mut Fixture { state: node.state.clone(), notices: Vec::new(), ..node })
     };
-    assert!(forgetful <= before, "the minimum token matters");
-    assert!(again(&mut node) > before);
+    assert!(without_minimum <= before, "only the minimum token prevents a repeated vote");
+    assert!(vote(&mut node) > before);
 }
 
 #[test]
-fn a_renewal_is_no_vote_early_in_quarantine_or_without_metadata() {
+fn a_renewal_does_not_count_early_in_quarantine_or_without_metadata() {
     let in_quarantine = Abstention::Quarantined(parameters().quarantine.lasts);
     let cases = [
         (Mutation::CountInQuarantine, in_quarantine),
@@ -126,7 +133,10 @@ fn a_renewal_is_no_vote_early_in_quarantine_or_without_metadata() {
         let renewal = renew("a", "me", 1, 5000, START);
         assert_eq!(node.ask_guarded(&renewal), Answer::RenewedInQuarantine(why));
         let _broken = break_rule(Some(mutation));
-        assert!(matches!(node.ask_guarded(&renewal), Answer::Renewed { .. }), "the rule matters");
+        assert!(
+            matches!(node.ask_guarded(&renewal), Answer::Renewed { .. }),
+            "only this rule prevents a counted renewal"
+        );
     }
 }
 
@@ -135,7 +145,8 @@ fn a_connection_to_another_incarnation_is_not_registered() {
     let mut node = Fixture::new();
     node.register(true);
     assert!(matches!(node.ask_guarded(&lock("a", "me", 5000, 0)), Answer::Granted { .. }));
-    // The node took over the data of another one, its metadata included, as a replica does.
+    // The node has the data of another node, with its metadata, as after the promotion of a
+    // replica.
     let metadata = NodeMetadata {
         incarnation: "another".into(),
         minimum_token: 0,
@@ -143,11 +154,11 @@ fn a_connection_to_another_incarnation_is_not_registered() {
     };
     node.state.set_metadata(Some(metadata));
     assert_eq!(node.ask_guarded(&lock("b", "me", 5000, 0)), Answer::Abstains(Abstention::NotRegistered));
-    assert!(node.register(false).is_some(), "it may have voted before");
+    assert!(node.register(false).is_some(), "a node that may have voted before gets a quarantine");
 }
 
 #[test]
-fn init_makes_a_quorum_of_nodes_without_metadata() {
+fn init_admits_a_node_without_metadata() {
     let mut node = Fixture::new();
     assert!(matches!(node.init(), Answer::Registered(Registration { quarantine: None, .. })));
     assert_eq!(node.init(), Answer::AlreadyRegistered { fingerprint: parameters().fingerprint });
@@ -165,7 +176,7 @@ fn a_node_between_two_configurations_votes_for_neither() {
     assert_eq!(node.ask(&change(&old, &closed)), Answer::Abstains(Abstention::NotRegistered));
     node.init();
     assert!(matches!(node.ask(&change(&old, &closed)), Answer::Registered(_)));
-    assert!(matches!(node.ask(&change(&old, &closed)), Answer::Registered(_)), "again");
+    assert!(matches!(node.ask(&change(&old, &closed)), Answer::Registered(_)), "a repeated change succeeds");
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), Answer::WrongQuorum { fingerprint: closed.clone() });
     assert!(matches!(node.ask(&change(&closed, &new)), Answer::Registered(_)));
     assert_eq!(node.ask(&change(&old, &closed)), Answer::WrongQuorum { fingerprint: new.clone() });
@@ -177,14 +188,14 @@ fn a_node_between_two_configurations_votes_for_neither() {
 }
 
 #[test]
-fn a_clock_an_hour_off_refuses_registration_and_changes_nothing() {
+fn a_registration_is_refused_if_the_clocks_differ_by_more_than_an_hour() {
     const HOUR: Duration = Duration::from_secs(3600);
     let mut node = Fixture::new();
     let now = node.now().since_epoch();
     for (time, gap) in [(now + 2 * HOUR, 2 * HOUR), (now - 2 * HOUR, 2 * HOUR)] {
         let before = node.state.clone();
         assert_eq!(node.register_at(false, time), Answer::Error(NodeError::ClockOff(gap)));
-        assert_eq!(node.state, before, "a minimum token that is far ahead would stay");
+        assert_eq!(node.state, before, "a refused registration has raised the minimum token");
     }
     assert!(matches!(node.register_at(false, now + HOUR), Answer::Registered(_)));
 }

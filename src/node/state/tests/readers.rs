@@ -1,23 +1,23 @@
-//! Readers and writers of one resource.
+//! The rules of a node about readers and writers of one resource.
 
 use super::*;
 use crate::node::{
     Enqueue, Queued, names,
-    operation::samples::{enqueue, giving_up, withdraw},
+    operation::samples::{enqueue, not_waiting, withdraw},
 };
 
-/// Asks for a turn, as a reader's waiter.
+/// Returns the `enqueue` of a waiting reader.
 fn enqueue_to_read(by: &str, arrival: u64) -> Operation {
     let Operation::Enqueue(entry) = enqueue("*a", by, by, arrival, 10_000) else { unreachable!() };
-    Operation::Enqueue(Enqueue { waiter: names::reader(&owner(by)), ..entry })
+    Operation::Enqueue(Enqueue { waiter: names::reader(&lease_id(by)), ..entry })
 }
 
-fn turn(waiter: &LeaseId) -> Resource {
+fn wake_topic(waiter: &LeaseId) -> Resource {
     names::wake(&resource("a"), waiter)
 }
 
 #[test]
-fn a_renewal_without_readers_and_counter_begins_a_run_above_the_start() {
+fn a_renewal_without_readers_and_counter_begins_a_phase_above_the_node_s_time() {
     let mut node = Fixture::new();
     assert_eq!(node.ask(&renew("*a", "one", 1, 5000, 42)), Answer::Renewed { proves: false });
     assert_eq!(
@@ -37,7 +37,10 @@ fn a_refused_writer_blocks_new_readers_while_readers_renew() {
     node.milliseconds += 4000;
     let refused = node.ask(&lock("*a", "two", 5000, 0));
     assert!(matches!(refused, Answer::Queued(Queued { rank: 0, holder: None, .. })), "{refused:?}");
-    assert!(matches!(node.ask(&take("*a", "two", 5000)), Answer::Granted { .. }), "at its turn");
+    assert!(
+        matches!(node.ask(&take("*a", "two", 5000)), Answer::Granted { .. }),
+        "a woken reader passes the yield mark"
+    );
     node.ask(&unlock("*a", "one", true, false));
     node.ask(&unlock("*a", "two", true, false));
     assert!(matches!(node.ask(&take("a", "writer", 5000)), Answer::Granted { .. }));
@@ -47,59 +50,73 @@ fn a_refused_writer_blocks_new_readers_while_readers_renew() {
 fn a_granted_reader_wakes_the_next_reader_and_no_writer() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "writer", 5000, 0));
-    let one = names::reader(&owner("one"));
-    let two = names::reader(&owner("two"));
+    let first = names::reader(&lease_id("one"));
+    let second = names::reader(&lease_id("two"));
     for (waiter, to_read) in [("one", true), ("two", true), ("next", false), ("three", true)] {
-        let asks = if to_read { enqueue_to_read(waiter, 0) } else { enqueue("a", waiter, waiter, 0, 10_000) };
-        assert!(matches!(node.ask(&asks), Answer::Queued(_)), "{waiter}");
+        let enqueue_operation =
+            if to_read { enqueue_to_read(waiter, 0) } else { enqueue("a", waiter, waiter, 0, 10_000) };
+        assert!(matches!(node.ask(&enqueue_operation), Answer::Queued(_)), "{waiter}");
     }
     node.notices.clear();
     node.ask(&unlock("a", "writer", true, false));
-    assert!(node.notices.contains(&turn(&one)) && !node.notices.contains(&turn(&two)));
+    assert!(node.notices.contains(&wake_topic(&first)) && !node.notices.contains(&wake_topic(&second)));
     let granted = node.ask(&enqueue_to_read("one", 1));
     assert!(matches!(granted.without_waiters(), Answer::Granted { .. }), "{granted:?}");
-    assert!(node.notices.contains(&turn(&two)));
+    assert!(node.notices.contains(&wake_topic(&second)));
     node.notices.clear();
     node.ask(&enqueue_to_read("two", 1));
-    let late = node.ask(&enqueue_to_read("three", 0));
-    assert!(matches!(late, Answer::Queued(Queued { rank: 1, .. })), "behind the writer: {late:?}");
-    assert!(!node.notices.contains(&turn(&owner("next"))), "who could not come");
-    // The writer gives up, so the readers behind it need not wait.
+    let behind_writer = node.ask(&enqueue_to_read("three", 0));
+    assert!(matches!(behind_writer, Answer::Queued(Queued { rank: 1, .. })), "{behind_writer:?}");
+    assert!(
+        !node.notices.contains(&wake_topic(&lease_id("next"))),
+        "a writer was woken while readers hold the resource"
+    );
+    // When the writer leaves the queue, the reader behind it is woken.
     node.ask(&withdraw("a", "next"));
-    assert!(node.notices.contains(&turn(&names::reader(&owner("three")))));
+    assert!(node.notices.contains(&wake_topic(&names::reader(&lease_id("three")))));
 }
 
-/// Readers of another queue than the writer's.
+/// The readers are queued at this node, and the writer at another queue node.
 #[test]
 fn queued_readers_yield_to_a_woken_writer_until_it_retries() {
     let mut node = Fixture::new();
     node.ask(&lock("*a", "one", 5000, 0));
     let vote = node.counter("a").unwrap();
     assert_eq!(node.ask(&take("a", "writer", 5000)), held(0, "redquorum:shared", 5000, vote));
-    // Four hand-overs.
-    assert_eq!(node.ask_in_vain(&take("*a", "two", 5000)), held(0, "redquorum:shared", 400, vote));
-    let asks = enqueue_to_read("two", 0);
-    let put_off = |answer: &Answer| matches!(answer, Answer::Queued(Queued { rank: 0, holder: Some(_), .. }));
-    assert!(put_off(&node.ask(&asks)), "beside another reader");
-    assert_eq!(node.ask(&take("*a", "one", 5000)), granted(vote), "who reads already");
+    // The writer mark lasts for four hand-overs, which are 400 ms.
+    assert_eq!(node.ask_without_change(&take("*a", "two", 5000)), held(0, "redquorum:shared", 400, vote));
+    let enqueue_operation = enqueue_to_read("two", 0);
+    let is_deferred =
+        |answer: &Answer| matches!(answer, Answer::Queued(Queued { rank: 0, holder: Some(_), .. }));
+    assert!(
+        is_deferred(&node.ask(&enqueue_operation)),
+        "a queued reader while another reader holds the resource"
+    );
+    assert_eq!(node.ask(&take("*a", "one", 5000)), granted(vote), "a reader that already holds the resource");
     node.ask(&unlock("*a", "one", true, false));
-    assert!(put_off(&node.ask(&asks)), "when nobody reads");
-    assert!(matches!(node.ask(&lock("*a", "new", 5000, 0)), Answer::Queued(_)), "a newcomer");
+    assert!(is_deferred(&node.ask(&enqueue_operation)), "a queued reader after the last reader has unlocked");
+    assert!(matches!(node.ask(&lock("*a", "new", 5000, 0)), Answer::Queued(_)), "a newcomer that reads");
     node.milliseconds += 401;
-    assert!(matches!(node.ask(&asks).without_waiters(), Answer::Granted { .. }), "it has not come");
+    assert!(
+        matches!(node.ask(&enqueue_operation).without_waiters(), Answer::Granted { .. }),
+        "the writer mark has expired"
+    );
 
     node.ask(&take("a", "writer", 5000));
     node.ask(&unlock("*a", "two", true, false));
     assert!(matches!(node.ask(&take("a", "writer", 5000)), Answer::Granted { .. }));
     node.ask(&unlock("a", "writer", true, false));
-    assert!(matches!(node.ask(&take("*a", "two", 5000)), Answer::Granted { .. }), "it has come");
+    assert!(
+        matches!(node.ask(&take("*a", "two", 5000)), Answer::Granted { .. }),
+        "the writer has had the resource"
+    );
 }
 
 #[test]
-fn readers_yield_to_no_group_and_no_writer_that_does_not_wait() {
+fn readers_do_not_yield_to_groups_and_to_writers_that_do_not_wait() {
     let mut node = Fixture::new();
     node.ask(&lock("*a", "one", 5000, 0));
-    node.ask_in_vain(&giving_up(take("a", "writer", 5000)));
-    node.ask_in_vain(&take("a b", "writer", 5000));
+    node.ask_without_change(&not_waiting(take("a", "writer", 5000)));
+    node.ask_without_change(&take("a b", "writer", 5000));
     assert!(matches!(node.ask(&enqueue_to_read("two", 0)).without_waiters(), Answer::Granted { .. }));
 }

@@ -1,36 +1,36 @@
-//! Waiters in queue.
+//! The wait queue of a node: its order, its wakes, and the marks that newcomers obey.
 
 use super::*;
 use crate::node::{
     Enqueue, Queued, Unlock, Vacant, names,
-    operation::samples::{enqueue, giving_up, take, withdraw},
+    operation::samples::{enqueue, not_waiting, take, withdraw},
     state::wait_queue::QueueEntry,
 };
 
 const ENTRY_TTL: u64 = 10_000;
 
-/// The node of a test, and who listens.
+/// A node, and the topics without subscribers.
 struct QueueFixture {
     node: Fixture,
-    deaf: Vec<Resource>,
+    unsubscribed: Vec<Resource>,
 }
 
 impl QueueFixture {
-    /// Somebody holds the resource for five seconds.
+    /// Returns a node on which `holder` holds `a` for 5 s.
     fn held() -> Self {
-        let mut queue = Self { node: Fixture::new(), deaf: Vec::new() };
+        let mut queue = Self { node: Fixture::new(), unsubscribed: Vec::new() };
         queue.ask(&lock("a", "holder", 5000, 0));
         queue
     }
 
     fn ask(&mut self, entry: &Operation) -> Answer {
-        let listeners = |topic: &Resource| u32::from(!self.deaf.contains(topic));
+        let listeners = |topic: &Resource| u32::from(!self.unsubscribed.contains(topic));
         let outcome = self.node.state.apply_with_listeners(&listeners, &parameters(), entry, self.node.now());
         self.node.notices.extend(outcome.notices);
         outcome.answer
     }
 
-    /// Somebody comes and stays: its arrival.
+    /// Adds a queue entry, and returns its arrival.
     fn enter(&mut self, waiter: &str) -> u64 {
         match self.ask(&enqueue("a", waiter, waiter, 0, ENTRY_TTL)) {
             Answer::Queued(queued) => queued.arrival,
@@ -38,7 +38,7 @@ impl QueueFixture {
         }
     }
 
-    fn come_back(&mut self, waiter: &str, arrival: u64) -> Answer {
+    fn enqueue_again(&mut self, waiter: &str, arrival: u64) -> Answer {
         self.ask(&enqueue("a", waiter, waiter, arrival, ENTRY_TTL))
     }
 
@@ -52,19 +52,20 @@ impl QueueFixture {
         entries.map(|entry| entry.waiter.to_string()).collect()
     }
 
-    /// The waiters that were woken since the last time.
-    fn woken(&mut self) -> Vec<Resource> {
+    /// Returns the wake topics that got a notice since the last call.
+    fn take_wakes(&mut self) -> Vec<Resource> {
         let notices = std::mem::take(&mut self.node.notices);
         notices.into_iter().filter(|topic| topic.as_bytes().starts_with(b"redquorum:wake:")).collect()
     }
 
-    fn hangs_up(&mut self, waiter: &str) {
-        self.deaf.push(turn(waiter));
+    /// Ends the subscription of a waiter to its wakes.
+    fn unsubscribe(&mut self, waiter: &str) {
+        self.unsubscribed.push(wake_topic(waiter));
     }
 }
 
-fn turn(waiter: &str) -> Resource {
-    names::wake(&resource("a"), &owner(waiter))
+fn wake_topic(waiter: &str) -> Resource {
+    names::wake(&resource("a"), &lease_id(waiter))
 }
 
 fn is_granted(answer: &Answer) -> bool {
@@ -78,10 +79,10 @@ fn queued(answer: &Answer) -> &Queued {
 
 #[test]
 fn an_enqueue_for_a_free_resource_leaves_no_queue() {
-    let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
+    let mut queue = QueueFixture { node: Fixture::new(), unsubscribed: Vec::new() };
     assert_eq!(queue.ask(&enqueue("a b", "me", "w", 0, ENTRY_TTL)), granted(START + 1));
     assert_eq!(
-        (queue.node.owner_of("a").as_deref(), queue.node.owner_of("b").as_deref()),
+        (queue.node.lease_id_of("a").as_deref(), queue.node.lease_id_of("b").as_deref()),
         (Some("me"), Some("me"))
     );
     assert_eq!(queue.waiters(), [""; 0]);
@@ -91,12 +92,12 @@ fn an_enqueue_for_a_free_resource_leaves_no_queue() {
 fn a_release_wakes_only_the_first_waiter() {
     let mut queue = QueueFixture::held();
     let arrivals = ["first", "second", "third"].map(|waiter| queue.enter(waiter));
-    assert!(arrivals[0] >= START && arrivals.is_sorted_by(|one, next| one < next), "{arrivals:?}");
+    assert!(arrivals[0] >= START && arrivals.is_sorted_by(|earlier, later| earlier < later), "{arrivals:?}");
     queue.unlock("holder");
-    assert_eq!(queue.woken(), [turn("first")]);
-    assert!(is_granted(&queue.come_back("first", arrivals[0])));
+    assert_eq!(queue.take_wakes(), [wake_topic("first")]);
+    assert!(is_granted(&queue.enqueue_again("first", arrivals[0])));
     assert_eq!(queue.waiters(), ["second", "third"]);
-    assert_eq!(queue.woken(), []);
+    assert_eq!(queue.take_wakes(), []);
 }
 
 #[test]
@@ -111,8 +112,12 @@ fn only_the_first_waiter_locks_a_free_resource() {
         assert_eq!(queued(&answer).arrival > 0, entry_ttl > 0);
     }
     assert_eq!(queue.waiters(), ["first", "newcomer"]);
-    assert_eq!(queue.woken(), [turn("first"), turn("first"), turn("first")], "and each time it is woken");
-    assert!(is_granted(&queue.come_back("first", first)));
+    assert_eq!(
+        queue.take_wakes(),
+        [wake_topic("first"), wake_topic("first"), wake_topic("first")],
+        "the first waiter is woken by the unlock and by both deferrals"
+    );
+    assert!(is_granted(&queue.enqueue_again("first", first)));
 }
 
 #[test]
@@ -122,7 +127,7 @@ fn an_enqueue_without_an_entry_ttl_leaves_no_entry() {
     let answer = queue.ask(&enqueue("a", "me", "w", 0, 0));
     let holder = Holder {
         resource: 0,
-        owner: Some(owner("holder")),
+        lease_id: Some(lease_id("holder")),
         remaining: Duration::from_secs(5),
         counter: START + 1,
     };
@@ -140,123 +145,123 @@ fn a_lock_that_arrives_twice_is_granted_twice_despite_waiters() {
     let first = queue.enter("first");
     queue.enter("second");
     queue.unlock("holder");
-    let vote = queue.come_back("first", first);
-    assert_eq!(queue.come_back("first", first), vote);
+    let vote = queue.enqueue_again("first", first);
+    assert_eq!(queue.enqueue_again("first", first), vote);
     assert_eq!(queue.waiters(), ["second"]);
 }
 
 #[test]
-fn a_waiter_retries_when_the_holder_or_the_entry_ahead_ends() {
+fn a_deferral_lasts_until_the_holder_or_the_entry_ahead_expires() {
     let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     queue.node.milliseconds += 1000;
     let second = queue.enter("second");
     let patience = |answer: &Answer| queued(answer).patience.as_millis();
-    assert_eq!(patience(&queue.come_back("first", first)), 4000);
-    assert_eq!(patience(&queue.come_back("second", second)), 10_000);
+    assert_eq!(patience(&queue.enqueue_again("first", first)), 4000);
+    assert_eq!(patience(&queue.enqueue_again("second", second)), 10_000);
     queue.node.milliseconds += 3000;
-    assert_eq!(patience(&queue.come_back("second", second)), 7000);
+    assert_eq!(patience(&queue.enqueue_again("second", second)), 7000);
 }
 
 #[test]
-fn an_entry_without_renewal_expires_and_the_next_waiter_is_first() {
+fn an_expired_entry_makes_the_next_waiter_the_first() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.node.milliseconds += 4000;
     let second = queue.enter("second");
     queue.node.milliseconds += ENTRY_TTL - 4010;
     queue.unlock("holder");
-    assert_eq!(queue.woken(), [turn("first")]);
+    assert_eq!(queue.take_wakes(), [wake_topic("first")]);
     queue.node.milliseconds += 10;
-    assert_eq!(queued(&queue.come_back("second", second)).holder, None);
+    assert_eq!(queued(&queue.enqueue_again("second", second)).holder, None);
     queue.node.milliseconds += 1;
-    assert!(is_granted(&queue.come_back("second", second)));
+    assert!(is_granted(&queue.enqueue_again("second", second)));
     assert_eq!(queue.waiters(), [""; 0]);
 }
 
 #[test]
-fn a_waiter_that_does_not_listen_leaves_the_queue_at_once() {
+fn a_wake_without_a_subscriber_removes_the_waiter_and_wakes_the_next() {
     let mut queue = QueueFixture::held();
     for waiter in ["first", "second", "third"] {
         queue.enter(waiter);
     }
-    queue.hangs_up("first");
-    queue.hangs_up("second");
+    queue.unsubscribe("first");
+    queue.unsubscribe("second");
     queue.unlock("holder");
-    assert_eq!(queue.woken(), [turn("third")]);
+    assert_eq!(queue.take_wakes(), [wake_topic("third")]);
     assert_eq!(queue.waiters(), ["third"]);
 }
 
 #[test]
-fn a_writer_that_does_not_listen_blocks_no_reader() {
-    let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
+fn a_queued_writer_without_a_subscription_does_not_block_readers() {
+    let mut queue = QueueFixture { node: Fixture::new(), unsubscribed: Vec::new() };
     queue.ask(&lock("*a", "reader", 5000, 0));
     queue.enter("writer");
-    let asks = enqueue("*a", "late", "late:shared", 0, ENTRY_TTL);
-    assert_eq!(queued(&queue.ask(&asks)).rank, 1);
-    assert_eq!(queue.woken(), [], "it could not come");
-    queue.deaf.push(names::head(&resource("a"), &owner("writer")));
-    assert!(is_granted(&queue.ask(&asks)));
+    let enqueue_reader = enqueue("*a", "late", "late:shared", 0, ENTRY_TTL);
+    assert_eq!(queued(&queue.ask(&enqueue_reader)).rank, 1);
+    assert_eq!(queue.take_wakes(), [], "a writer was woken while a reader holds the resource");
+    queue.unsubscribed.push(names::head(&resource("a"), &lease_id("writer")));
+    assert!(is_granted(&queue.ask(&enqueue_reader)));
     assert!(queue.waiters().is_empty());
 }
 
 #[test]
-fn a_newcomer_locks_if_no_waiter_listens() {
+fn a_newcomer_locks_if_no_waiter_is_subscribed() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
-    queue.hangs_up("first");
+    queue.unsubscribe("first");
     queue.unlock("holder");
     assert!(is_granted(&queue.ask(&enqueue("a", "me", "w", 0, 0))));
 }
 
 #[test]
-fn an_arrival_of_another_node_keeps_its_place() {
+fn an_arrival_from_another_node_determines_the_place_in_the_queue() {
     let mut queue = QueueFixture::held();
     let second = queue.enter("second");
-    queue.come_back("first", second - 5);
-    queue.come_back("third", second + 5);
+    queue.enqueue_again("first", second - 5);
+    queue.enqueue_again("third", second + 5);
     assert_eq!(queue.waiters(), ["first", "second", "third"]);
     queue.enter("fourth");
     assert_eq!(queue.waiters().last().map(String::as_str), Some("fourth"));
 }
 
 #[test]
-fn a_waiter_that_rolled_back_is_still_first_by_its_arrival() {
+fn a_waiter_is_still_first_by_its_arrival_after_a_rollback() {
     let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     queue.enter("second");
     queue.unlock("holder");
-    queue.come_back("first", first);
+    queue.enqueue_again("first", first);
     queue.ask(&unlock("a", "first", false, false));
-    queue.woken();
+    queue.take_wakes();
     assert!(is_granted(&queue.ask(&enqueue("a", "again", "first", first, ENTRY_TTL))));
-    assert_eq!((queue.woken(), queue.waiters()), (vec![], vec!["second".into()]));
+    assert_eq!((queue.take_wakes(), queue.waiters()), (vec![], vec!["second".into()]));
 }
 
 #[test]
-fn an_arrival_is_limited_to_an_hour_ahead_and_0_means_last() {
+fn an_arrival_is_at_most_an_hour_ahead_and_0_assigns_the_last_place() {
     let mut queue = QueueFixture::held();
     let hour = 3_600_000_000;
-    assert_eq!(queued(&queue.come_back("far", u64::MAX)).arrival, START + hour);
+    assert_eq!(queued(&queue.enqueue_again("far", u64::MAX)).arrival, START + hour);
     assert_eq!(queue.enter("last"), START + hour + 1);
     let again = queue.enter("far");
     assert_eq!((again, queue.waiters()), (START + hour + 2, vec!["last".into(), "far".into()]));
 }
 
 #[test]
-fn a_withdrawal_wakes_the_next_waiter_only_of_a_free_resource() {
+fn a_withdrawal_wakes_the_next_waiter_only_if_the_resource_is_free() {
     let mut queue = QueueFixture::held();
     for waiter in ["first", "second", "third"] {
         queue.enter(waiter);
     }
     assert_eq!(queue.ask(&withdraw("a", "second")), Answer::Withdrawn);
-    assert_eq!((queue.waiters(), queue.woken()), (vec!["first".into(), "third".into()], vec![]));
+    assert_eq!((queue.waiters(), queue.take_wakes()), (vec!["first".into(), "third".into()], vec![]));
     queue.unlock("holder");
-    assert_eq!(queue.woken(), [turn("first")]);
+    assert_eq!(queue.take_wakes(), [wake_topic("first")]);
     queue.ask(&withdraw("a", "first"));
-    assert_eq!(queue.woken(), [turn("third")]);
+    assert_eq!(queue.take_wakes(), [wake_topic("third")]);
     queue.ask(&withdraw("a", "third"));
-    assert_eq!((queue.waiters(), queue.woken()), (vec![], vec![]));
+    assert_eq!((queue.waiters(), queue.take_wakes()), (vec![], vec![]));
     assert_eq!(queue.ask(&withdraw("a", "third")), Answer::Withdrawn);
 }
 
@@ -265,10 +270,10 @@ fn a_rollback_and_a_force_unlock_wake_the_first_waiter() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.ask(&unlock("a", "holder", false, false));
-    assert_eq!(queue.woken(), [turn("first")]);
+    assert_eq!(queue.take_wakes(), [wake_topic("first")]);
     queue.ask(&take("a", "other", 5000));
     queue.ask(&force_unlock("a"));
-    assert_eq!(queue.woken(), [turn("first")]);
+    assert_eq!(queue.take_wakes(), [wake_topic("first")]);
 }
 
 #[test]
@@ -276,10 +281,10 @@ fn an_unlock_that_deletes_nothing_wakes_the_first_waiter() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.unlock("another");
-    assert_eq!(queue.woken(), [], "it is held");
+    assert_eq!(queue.take_wakes(), [], "the resource is held");
     queue.node.state.set_lock(&resource("a"), None);
     queue.unlock("another");
-    assert_eq!(queue.woken(), [turn("first")]);
+    assert_eq!(queue.take_wakes(), [wake_topic("first")]);
 }
 
 #[test]
@@ -289,12 +294,16 @@ fn a_newcomer_yields_to_waiters_and_a_woken_waiter_does_not() {
     let refused = queue.ask(&lock("a", "newcomer", 5000, 0));
     assert_eq!((queued(&refused).rank, queued(&refused).holder.is_some()), (1, true));
     queue.unlock("holder");
-    queue.woken();
+    queue.take_wakes();
     let refused = queue.ask(&lock("a", "newcomer", 5000, 0));
     assert_eq!((queued(&refused).rank, queued(&refused).arrival, &queued(&refused).holder), (1, 0, &None));
-    assert_eq!(queue.woken(), [turn("first")], "its wake may have been lost");
+    assert_eq!(
+        queue.take_wakes(),
+        [wake_topic("first")],
+        "a deferral repeats the wake, which may have been lost"
+    );
     assert!(is_granted(&queue.ask(&take("a", "woken", 5000))));
-    assert_eq!(queue.waiters(), ["first"], "only the turn ends an entry");
+    assert_eq!(queue.waiters(), ["first"], "a `lock` of a woken waiter leaves the entry");
 }
 
 #[test]
@@ -307,28 +316,28 @@ fn newcomers_yield_to_refused_clients_for_a_hand_over() {
         queue.node.state.yield_mark(&resource("a"), queue.node.now()),
         Some(queue.node.now() + hand_over)
     );
-    let put_off = queue.ask(&lock("a", "newcomer", 5000, 0));
-    assert_eq!((queued(&put_off).rank, &queued(&put_off).holder), (0, &None), "nobody is queued");
+    let deferred = queue.ask(&lock("a", "newcomer", 5000, 0));
+    assert_eq!((queued(&deferred).rank, &queued(&deferred).holder), (0, &None), "no waiter is queued");
     assert!(is_granted(&queue.ask(&take("a", "refused", 5000))));
     queue.unlock("refused");
-    assert!(is_granted(&queue.ask(&lock("a", "newcomer", 5000, 0))), "they have had it");
+    assert!(is_granted(&queue.ask(&lock("a", "newcomer", 5000, 0))), "a refused client has had the resource");
 
     queue.ask(&lock("a", "refused", 5000, 0));
     queue.unlock("newcomer");
     queue.node.milliseconds += u64::try_from(hand_over.as_millis()).unwrap() + 1;
-    assert!(is_granted(&queue.ask(&lock("a", "newcomer", 5000, 0))), "they have not come");
+    assert!(is_granted(&queue.ask(&lock("a", "newcomer", 5000, 0))), "the yield mark has expired");
 }
 
 #[test]
 fn newcomers_do_not_yield_to_a_client_that_does_not_wait() {
     let mut queue = QueueFixture::held();
-    let mut ask = |question: &Operation| queue.ask(question);
-    assert!(matches!(ask(&giving_up(lock("a", "other", 5000, 0))), Answer::Held(_)));
+    let mut ask = |operation: &Operation| queue.ask(operation);
+    assert!(matches!(ask(&not_waiting(lock("a", "other", 5000, 0))), Answer::Held(_)));
     ask(&unlock("a", "holder", true, false));
-    assert!(is_granted(&ask(&giving_up(lock("a", "other", 5000, 0)))));
+    assert!(is_granted(&ask(&not_waiting(lock("a", "other", 5000, 0)))));
     assert!(matches!(ask(&lock("a", "waiter", 5000, 0)), Answer::Held(_)));
     ask(&unlock("a", "other", true, false));
-    assert!(matches!(ask(&giving_up(lock("a", "other", 5000, 0))), Answer::Queued(_)));
+    assert!(matches!(ask(&not_waiting(lock("a", "other", 5000, 0))), Answer::Queued(_)));
 }
 
 #[test]
@@ -342,26 +351,26 @@ fn a_rollback_deletes_the_yield_mark() {
 #[test]
 fn an_unlock_with_known_waiters_sets_a_yield_mark() {
     let mut queue = QueueFixture::held();
-    let Operation::Unlock(known) = unlock("a", "holder", true, false) else { panic!() };
-    queue.ask(&Operation::Unlock(Unlock { has_waiters: true, ..known }));
+    let Operation::Unlock(request) = unlock("a", "holder", true, false) else { panic!() };
+    queue.ask(&Operation::Unlock(Unlock { has_waiters: true, ..request }));
     assert_eq!(queued(&queue.ask(&lock("a", "newcomer", 5000, 0))).rank, 0);
 }
 
 #[test]
-fn the_second_waiter_locks_if_the_woken_first_does_not() {
+fn the_second_waiter_locks_if_the_woken_first_waiter_does_not() {
     let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     let [second, third] = ["second", "third"].map(|waiter| queue.enter(waiter));
     queue.unlock("holder");
     let overdue = u64::try_from(parameters().hand_over.as_millis()).unwrap() * 3 / 4;
     queue.node.milliseconds += overdue;
-    assert!(!is_granted(&queue.come_back("second", second)));
+    assert!(!is_granted(&queue.enqueue_again("second", second)));
     queue.node.milliseconds += 1;
-    assert!(!is_granted(&queue.come_back("third", third)), "the second is before it");
-    assert!(is_granted(&queue.come_back("second", second)));
+    assert!(!is_granted(&queue.enqueue_again("third", third)), "the second waiter is ahead of the third");
+    assert!(is_granted(&queue.enqueue_again("second", second)));
     assert_eq!(queue.waiters(), ["first", "third"]);
     queue.unlock("second");
-    assert!(is_granted(&queue.come_back("first", first)), "it has kept its entry");
+    assert!(is_granted(&queue.enqueue_again("first", first)), "the first waiter still has its entry");
 }
 
 #[test]
@@ -372,51 +381,55 @@ fn an_overdue_first_waiter_and_the_second_are_woken_together() {
     queue.enter("third");
     queue.unlock("holder");
     queue.node.milliseconds += u64::try_from(parameters().hand_over.as_millis()).unwrap();
-    assert!(is_granted(&queue.come_back("second", second)));
-    let turn = |waiter: &str| names::wake(&resource("a"), &owner(waiter));
-    let woken = |queue: &mut QueueFixture, by: &str| {
+    assert!(is_granted(&queue.enqueue_again("second", second)));
+    let wake_topic = |waiter: &str| names::wake(&resource("a"), &lease_id(waiter));
+    let unlock_and_take_wakes = |queue: &mut QueueFixture, by: &str| {
         queue.node.notices.clear();
         queue.unlock(by);
-        ["first", "third"].map(|waiter| queue.node.notices.contains(&turn(waiter)))
+        ["first", "third"].map(|waiter| queue.node.notices.contains(&wake_topic(waiter)))
     };
-    assert_eq!(woken(&mut queue, "second"), [true, true]);
+    assert_eq!(unlock_and_take_wakes(&mut queue, "second"), [true, true]);
     assert!(is_granted(&queue.ask(&take("a", "another", 5000))));
-    queue.come_back("first", first);
-    assert_eq!(woken(&mut queue, "another"), [true, false], "it has come meanwhile");
+    queue.enqueue_again("first", first);
+    assert_eq!(
+        unlock_and_take_wakes(&mut queue, "another"),
+        [true, false],
+        "the first waiter has enqueued meanwhile"
+    );
 }
 
 #[test]
 fn a_waiter_that_becomes_second_gets_a_head_notice() {
     let mut queue = QueueFixture::held();
     let arrivals = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
-    let ranks = ["first", "third"].map(|waiter| queued(&queue.come_back(waiter, arrivals[0])).rank);
-    assert_eq!(ranks, [0, 1], "with an arrival of the first, it is beside it");
+    let ranks = ["first", "third"].map(|waiter| queued(&queue.enqueue_again(waiter, arrivals[0])).rank);
+    assert_eq!(ranks, [0, 1], "an equal arrival gives the place behind the first waiter");
     let mut queue = QueueFixture::held();
     let arrivals = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
     queue.unlock("holder");
     queue.node.notices.clear();
-    assert!(is_granted(&queue.come_back("first", arrivals[0])));
-    let next = |waiter: &str| names::head(&resource("a"), &owner(waiter));
-    assert_eq!(queue.node.notices, [next("third")]);
+    assert!(is_granted(&queue.enqueue_again("first", arrivals[0])));
+    let head_topic = |waiter: &str| names::head(&resource("a"), &lease_id(waiter));
+    assert_eq!(queue.node.notices, [head_topic("third")]);
     queue.node.notices.clear();
     queue.ask(&withdraw("a", "fourth"));
-    assert_eq!(queue.node.notices, [], "it was behind them");
+    assert_eq!(queue.node.notices, [], "the entry was behind the second waiter");
     queue.enter("fifth");
     queue.ask(&withdraw("a", "second"));
-    assert_eq!(queue.node.notices, [next("fifth")]);
+    assert_eq!(queue.node.notices, [head_topic("fifth")]);
 }
 
 #[test]
 fn an_enqueue_only_request_neither_locks_nor_wakes() {
-    let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
-    let Operation::Enqueue(waits) = enqueue("a", "me", "w", 0, ENTRY_TTL) else { panic!() };
-    let answer = queue.ask(&Operation::Enqueue(Enqueue { enqueue_only: true, ..waits }));
+    let mut queue = QueueFixture { node: Fixture::new(), unsubscribed: Vec::new() };
+    let Operation::Enqueue(request) = enqueue("a", "me", "w", 0, ENTRY_TTL) else { panic!() };
+    let answer = queue.ask(&Operation::Enqueue(Enqueue { enqueue_only: true, ..request }));
     assert_eq!((queued(&answer).rank, queued(&answer).arrival > 0), (0, true));
-    assert_eq!((queue.waiters(), queue.woken()), (vec!["w".into()], vec![]));
+    assert_eq!((queue.waiters(), queue.take_wakes()), (vec!["w".into()], vec![]));
 }
 
 #[test]
-fn a_group_waits_in_its_requested_queue_and_learns_the_held_resource() {
+fn a_group_waits_in_the_requested_queue_and_receives_the_holder() {
     let mut queue = QueueFixture::held();
     let Operation::Enqueue(group) = enqueue("A a", "group", "group", 0, ENTRY_TTL) else { panic!() };
     let answer = queue.ask(&Operation::Enqueue(Enqueue { resource: 1, ..group }));
@@ -432,19 +445,19 @@ fn a_resource_with_waiters_or_a_mark_is_not_vacant() {
     let mut queue = QueueFixture::held();
     let vacant = |queue: &mut QueueFixture, ignores_marks| {
         let resources = ["a", "b"].map(resource).into();
-        queue.ask(&Operation::Vacant(Vacant { resources, most: 9, ignores_marks }))
+        queue.ask(&Operation::Vacant(Vacant { resources, max_resources: 9, ignores_marks }))
     };
     assert_eq!(vacant(&mut queue, true), Answer::Vacant(vec![1]));
     queue.enter("waiter");
     queue.unlock("holder");
-    assert_eq!(vacant(&mut queue, true), Answer::Vacant(vec![1]), "somebody is queued");
+    assert_eq!(vacant(&mut queue, true), Answer::Vacant(vec![1]), "a waiter is queued");
     queue.ask(&lock("a", "late", 5000, 0));
     queue.ask(&withdraw("a", "waiter"));
     assert_eq!(vacant(&mut queue, true), Answer::Vacant(vec![0, 1]));
     queue.ask(&lock("a", "other", 5000, 0));
     queue.ask(&lock("a", "refused", 5000, 0));
     queue.unlock("other");
-    assert_eq!(vacant(&mut queue, false), Answer::Vacant(vec![1]), "newcomers let others go first");
+    assert_eq!(vacant(&mut queue, false), Answer::Vacant(vec![1]), "newcomers yield to the refused client");
     assert_eq!(vacant(&mut queue, true), Answer::Vacant(vec![0, 1]));
 }
 
@@ -464,7 +477,7 @@ fn a_tombstone_refuses_lock_and_enqueue() {
 }
 
 #[test]
-fn a_queue_ends_with_its_last_entry() {
+fn a_queue_expires_with_its_last_entry() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.node.milliseconds += ENTRY_TTL;
@@ -478,7 +491,7 @@ fn a_queue_ends_with_its_last_entry() {
 #[test]
 fn entries_are_sorted_by_arrival_and_then_by_name() {
     let entry =
-        |arrival, waiter| QueueEntry { arrival, waiter: owner(waiter), ends: NodeTime::from_epoch(0) };
+        |arrival, waiter| QueueEntry { arrival, waiter: lease_id(waiter), ends: NodeTime::from_epoch(0) };
     let mut entries = vec![entry(2, "a"), entry(1, "b"), entry(1, "a")];
     entries.sort();
     assert_eq!(entries, [entry(1, "a"), entry(1, "b"), entry(2, "a")]);

@@ -1,4 +1,5 @@
-//! The linear checks against a comparison of all pairs of leases, on random histories.
+//! A comparison of the linear checks of a history with a check of all pairs of leases, on random
+//! histories.
 
 use std::collections::BTreeSet;
 
@@ -6,40 +7,44 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The resource, the violating attempt, and the kind of the violation.
+/// Violations: the resource, the violating attempt, and the kind of violation.
 type Findings = BTreeSet<(Resource, AttemptId, &'static str)>;
 
-/// A lease of a random history, with the numbers of its entries and its times.
+/// A lease of a random history.
 struct Lease {
     attempt: AttemptId,
     resources: Vec<Resource>,
     shared: Vec<Resource>,
     token: u64,
+    /// The number of the entry that begins the attempt.
     began: usize,
+    /// The number of the entry that grants the lease, and its time in milliseconds.
     granted: (usize, u64),
+    /// The end of the lease in milliseconds.
     ended: u64,
 }
 
-/// Draws the next attempt to act, the milliseconds before the act, and the token if the act is a
-/// grant.
+/// Returns a strategy for moves. A move has the number of an attempt, the milliseconds before the
+/// move, and the token if the move grants the attempt.
 fn moves() -> impl Strategy<Value = Vec<(u64, u64, u64)>> {
     prop::collection::vec((0_u64..8, 0_u64..3, 1_u64..12), 0..40)
 }
 
-/// Plays moves: each attempt begins, is granted and ends, in this order. `resources` contains the
-/// resources of each attempt, and those that it shares, as bits.
-fn play(moves: &[(u64, u64, u64)], resources: &[(u8, u8)]) -> (History, Vec<Lease>) {
-    let mut script = Script::new();
+/// Returns the history of these moves and its leases. The first move of an attempt begins it, the
+/// second grants it, and the third ends it. `resources` has two bit sets for each attempt: its
+/// resources, and the resources that it only reads.
+fn history_of(moves: &[(u64, u64, u64)], resources: &[(u8, u8)]) -> (History, Vec<Lease>) {
+    let mut builder = HistoryBuilder::new();
     let mut leases: Vec<Lease> = Vec::new();
     for (entry, &(number, later, value)) in moves.iter().enumerate() {
-        script.at += Duration::from_millis(later);
-        let (attempt, now) = (AttemptId::new(number), script.now());
-        let named = |chosen: u8| {
-            let each = ["a", "b", "c"].iter().enumerate().filter(move |(bit, _)| chosen & (1 << bit) != 0);
-            each.map(|(_, name)| resource(name)).collect::<Vec<_>>()
+        builder.at += Duration::from_millis(later);
+        let (attempt, now) = (AttemptId::new(number), builder.now());
+        let selected = |bits: u8| {
+            let names = ["a", "b", "c"].iter().enumerate().filter(move |(bit, _)| bits & (1 << bit) != 0);
+            names.map(|(_, name)| resource(name)).collect::<Vec<_>>()
         };
-        let (chosen, read) = resources[usize::try_from(number).unwrap()];
-        let (resources, shared) = (named(chosen), named(chosen & read));
+        let (all, read) = resources[usize::try_from(number).unwrap()];
+        let (resources, shared) = (selected(all), selected(all & read));
         let event = match leases.iter_mut().find(|lease| lease.attempt == attempt) {
             None => {
                 let (granted, ended) = ((usize::MAX, u64::MAX), u64::MAX);
@@ -64,27 +69,28 @@ fn play(moves: &[(u64, u64, u64)], resources: &[(u8, u8)]) -> (History, Vec<Leas
             }
             Some(_) => Event::Stalled,
         };
-        script.at_once(0, event);
+        builder.at_once(0, event);
     }
     leases.retain(|lease| lease.granted.0 != usize::MAX);
-    (script.history, leases)
+    (builder.history, leases)
 }
 
-fn naive(leases: &[Lease]) -> Findings {
+/// Returns the violations that a check of all pairs of leases finds.
+fn violations_of_all_pairs(leases: &[Lease]) -> Findings {
     let mut found = Findings::new();
     for first in leases {
         for second in leases.iter().filter(|second| first.granted.0 < second.granted.0) {
             for resource in second.resources.iter().filter(|resource| first.resources.contains(resource)) {
-                let mut note = |how| found.insert((resource.clone(), second.attempt, how));
+                let mut record = |kind| found.insert((resource.clone(), second.attempt, kind));
                 let do_share = [first, second].iter().all(|lease| lease.shared.contains(resource));
                 if !do_share && first.granted.1.max(second.granted.1) < first.ended.min(second.ended) {
-                    note("overlaps");
+                    record("overlaps");
                 }
                 if !do_share && first.token == second.token {
-                    note("repeats");
+                    record("repeats");
                 }
                 if first.granted.0 < second.began && first.token > second.token {
-                    note("falls");
+                    record("falls");
                 }
             }
         }
@@ -92,7 +98,8 @@ fn naive(leases: &[Lease]) -> Findings {
     found
 }
 
-fn linear(history: &History) -> Findings {
+/// Returns the violations that the linear checks find.
+fn violations_by_linear_check(history: &History) -> Findings {
     let promises = Promises::NONE.with(Promise::Exclusion).with(Promise::Order);
     let violations = history.check(&promises).err().into_iter().flatten();
     let found = violations.map(|violation| match violation {
@@ -106,11 +113,11 @@ fn linear(history: &History) -> Findings {
 
 proptest! {
     #[test]
-    fn the_linear_check_finds_what_a_comparison_of_all_leases_finds(
+    fn the_linear_checks_find_the_violations_of_all_pairs(
         moves in moves(),
         resources in prop::collection::vec((1_u8..8, 0_u8..8), 8),
     ) {
-        let (history, leases) = play(&moves, &resources);
-        prop_assert_eq!(linear(&history), naive(&leases));
+        let (history, leases) = history_of(&moves, &resources);
+        prop_assert_eq!(violations_by_linear_check(&history), violations_of_all_pairs(&leases));
     }
 }

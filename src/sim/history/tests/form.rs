@@ -1,31 +1,31 @@
-//! Impossible entries.
+//! Malformed histories: entries that cannot follow the entries before them.
 
 use super::*;
 
 #[test]
-fn nothing_happens_to_an_attempt_that_never_began() {
-    assert_eq!(Script::new().granted(1, 1, 5).is_malformed(), "the attempt never began");
-    assert_eq!(Script::new().note(1, looked(1, true)).is_malformed(), "the attempt never began");
+fn an_entry_of_an_attempt_that_never_began_is_malformed() {
+    assert_eq!(HistoryBuilder::new().granted(1, 1, 5).malformed_reason(), "the attempt never began");
+    assert_eq!(HistoryBuilder::new().note(1, looked(1, true)).malformed_reason(), "the attempt never began");
 }
 
 #[test]
-fn an_attempt_begins_once_and_is_decided_once() {
+fn an_attempt_begins_once_and_is_granted_or_lost_once() {
     let lost = || Event::Lost { attempt: AttemptId::new(1) };
     assert_eq!(
-        Script::new().began(1, 1, "a").began(1, 1, "a").is_malformed(),
+        HistoryBuilder::new().began(1, 1, "a").began(1, 1, "a").malformed_reason(),
         "the attempt has begun before"
     );
     assert_eq!(
-        Script::new().lease(1, "a", 5).granted(1, 1, 6).is_malformed(),
+        HistoryBuilder::new().lease(1, "a", 5).granted(1, 1, 6).malformed_reason(),
         "the attempt was granted before"
     );
     assert_eq!(
-        Script::new().lease(1, "a", 5).note(1, lost()).is_malformed(),
+        HistoryBuilder::new().lease(1, "a", 5).note(1, lost()).malformed_reason(),
         "the attempt was granted before"
     );
-    let mut script = Script::new();
+    let mut builder = HistoryBuilder::new();
     assert_eq!(
-        script.began(1, 1, "a").note(1, lost()).granted(1, 1, 6).is_malformed(),
+        builder.began(1, 1, "a").note(1, lost()).granted(1, 1, 6).malformed_reason(),
         "the attempt was lost before"
     );
 }
@@ -33,55 +33,55 @@ fn an_attempt_begins_once_and_is_decided_once() {
 #[test]
 fn a_lease_ends_once_and_after_its_grant() {
     assert_eq!(
-        Script::new().lease(1, "a", 5).expired(1).unlocked(1).is_malformed(),
+        HistoryBuilder::new().lease(1, "a", 5).expired(1).unlocked(1).malformed_reason(),
         "the lease has ended before"
     );
     for event in [ended(1, true), announced(1), reentered(1, 5), verifying(1), proven(1)] {
         assert_eq!(
-            Script::new().began(1, 1, "a").note(1, event).is_malformed(),
+            HistoryBuilder::new().began(1, 1, "a").note(1, event).malformed_reason(),
             "the attempt was not granted"
         );
     }
 }
 
 #[test]
-fn a_proof_needs_a_verification_of_its_own() {
-    let mut script = Script::new();
-    script.lease(1, "a", 5).note(1, verifying(1)).note(1, proven(1)).is_kept();
-    assert_eq!(script.note(1, proven(1)).is_malformed(), "no verification began");
+fn each_proof_needs_its_own_verification() {
+    let mut builder = HistoryBuilder::new();
+    builder.lease(1, "a", 5).note(1, verifying(1)).note(1, proven(1)).assert_kept();
+    assert_eq!(builder.note(1, proven(1)).malformed_reason(), "no verification began");
 }
 
 #[test]
-fn resources_are_present_sorted_and_unique() {
+fn resources_must_be_present_sorted_and_unique() {
     for names in ["b a", "a a"] {
-        assert!(Script::new().began(1, 1, names).is_malformed().contains("unsorted"), "{names}");
+        assert!(HistoryBuilder::new().began(1, 1, names).malformed_reason().contains("unsorted"), "{names}");
     }
     let event = Event::Began { attempt: AttemptId::new(1), resources: Vec::new(), shared: Vec::new() };
-    assert!(Script::new().note(1, event).is_malformed().contains("missing"));
+    assert!(HistoryBuilder::new().note(1, event).malformed_reason().contains("missing"));
 }
 
 #[test]
-fn shared_resources_are_sorted_and_among_the_resources() {
+fn shared_resources_must_be_sorted_and_among_the_resources() {
     for shared in ["c", "b a", "b b"] {
         let [resources, shared] = ["a b", shared].map(|names| names.split(' ').map(resource).collect());
         let event = Event::Began { attempt: AttemptId::new(1), resources, shared };
-        assert!(Script::new().note(1, event).is_malformed().starts_with("the shared resources"));
+        assert!(HistoryBuilder::new().note(1, event).malformed_reason().starts_with("the shared resources"));
     }
 }
 
 #[test]
-fn an_entry_before_its_predecessor_is_reported_and_still_counts() {
-    let mut script = Script::new();
-    script.lease(1, "a", 5);
-    script.history.note(Duration::ZERO, 1, ended(1, true));
-    script.lease(2, "a", 6);
-    assert_eq!(script.is_malformed(), "time runs backwards");
+fn an_entry_with_an_earlier_time_is_malformed_and_still_counts() {
+    let mut builder = HistoryBuilder::new();
+    builder.lease(1, "a", 5);
+    builder.history.note(Duration::ZERO, 1, ended(1, true));
+    builder.lease(2, "a", 6);
+    assert_eq!(builder.malformed_reason(), "time runs backwards");
 }
 
 #[test]
-fn malformed_entries_are_reported_without_promises_and_break_none() {
-    let mut script = Script::new();
-    let violations = script.unlocked(1).history.check(&Promises::NONE).unwrap_err();
+fn malformed_entries_are_reported_and_break_no_promise() {
+    let mut builder = HistoryBuilder::new();
+    let violations = builder.unlocked(1).history.check(&Promises::NONE).unwrap_err();
     assert_eq!(violations.as_slice().first().and_then(Violation::promise), None);
     assert_eq!(
         violations.to_string(),
@@ -90,11 +90,11 @@ fn malformed_entries_are_reported_without_promises_and_break_none() {
 }
 
 #[test]
-fn the_text_of_many_violations_is_cut() {
-    let mut script = Script::new();
+fn the_text_of_violations_has_at_most_20_violations() {
+    let mut builder = HistoryBuilder::new();
     for process in 0..25 {
-        script.note(process, Event::Stalled);
+        builder.note(process, Event::Stalled);
     }
-    let text = script.history.check(&Promises::ALL).unwrap_err().to_string();
+    let text = builder.history.check(&Promises::ALL).unwrap_err().to_string();
     assert_eq!((text.lines().count(), text.lines().last()), (21, Some("and 5 more")));
 }

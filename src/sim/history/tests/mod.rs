@@ -1,4 +1,5 @@
-//! For each promise, a history that keeps it, and the smallest history that breaks it.
+//! The checks of histories. For each promise, there is a history that keeps the promise and a small
+//! history that breaks it.
 
 mod against_naive;
 mod form;
@@ -10,15 +11,15 @@ use std::time::Duration;
 use super::*;
 use crate::values::{FencingToken, Resource};
 
-/// A history under construction, in which a millisecond passes before every entry unless told
-/// otherwise.
+/// A history under construction. A millisecond passes before each entry that is not added by
+/// `at_once`.
 #[derive(Default)]
-struct Script {
+struct HistoryBuilder {
     history: History,
     at: Duration,
 }
 
-impl Script {
+impl HistoryBuilder {
     fn new() -> Self {
         Self::default()
     }
@@ -28,17 +29,20 @@ impl Script {
         u64::try_from(self.at.as_millis()).unwrap()
     }
 
+    /// Adds an entry at the time of the last entry.
     fn at_once(&mut self, process: usize, event: Event) -> &mut Self {
         self.history.note(self.at, process, event);
         self
     }
 
+    /// Adds an entry one millisecond after the last entry.
     fn note(&mut self, process: usize, event: Event) -> &mut Self {
         self.at += Duration::from_millis(1);
         self.at_once(process, event)
     }
 
-    /// Adds the start of an attempt. `"a b*"` means to write `a` and to read `b`.
+    /// Adds the start of an attempt. The resources `"a b*"` stand for an attempt to write `a` and
+    /// read `b`.
     fn began(&mut self, process: usize, attempt: u64, resources: &str) -> &mut Self {
         let name = |name: &str| resource(name.trim_end_matches('*'));
         let shared = resources.split(' ').filter(|name| name.ends_with('*')).map(name).collect();
@@ -50,7 +54,7 @@ impl Script {
         self.note(process, Event::Granted { attempt: AttemptId::new(attempt), token: token(value) })
     }
 
-    /// Adds an attempt that is granted. Attempt and process have the same number.
+    /// Adds an attempt and its grant. Attempt and process have the same number.
     fn lease(&mut self, number: usize, resources: &str, value: u64) -> &mut Self {
         self.began(number, number as u64, resources).granted(number, number as u64, value)
     }
@@ -63,29 +67,30 @@ impl Script {
         self.note(number, ended(number as u64, false))
     }
 
-    fn broken(&self) -> Vec<Violation> {
+    fn violations(&self) -> Vec<Violation> {
         self.history
             .check(&Promises::ALL)
             .map_or_else(|violations| violations.into_iter().collect(), |()| Vec::new())
     }
 
-    fn is_kept(&self) {
+    fn assert_kept(&self) {
         assert_eq!(self.history.check(&Promises::ALL), Ok(()));
     }
 
-    /// Asserts one violation, of this promise, and none without this promise.
+    /// Checks that the only violation breaks this promise, and that the history keeps all other
+    /// promises. Returns the violation.
     fn breaks(&self, promise: Promise) -> Violation {
-        let [violation] = <[Violation; 1]>::try_from(self.broken()).unwrap();
+        let [violation] = <[Violation; 1]>::try_from(self.violations()).unwrap();
         assert_eq!(violation.promise(), Some(promise));
         assert_eq!(self.history.check(&Promises::ALL.without(promise)), Ok(()));
         assert!(self.history.check(&Promises::NONE.with(promise)).unwrap_err().breaks(promise));
         violation
     }
 
-    fn is_malformed(&self) -> &'static str {
-        match self.broken().as_slice() {
+    fn malformed_reason(&self) -> &'static str {
+        match self.violations().as_slice() {
             [Violation::Malformed { reason, .. }] => reason,
-            other => panic!("not one malformed entry: {other:?}"),
+            other => panic!("expected one malformed entry: {other:?}"),
         }
     }
 }
@@ -103,7 +108,7 @@ fn ended(attempt: u64, is_unlocked: bool) -> Event {
 }
 
 fn looked(attempt: u64, is_valid: bool) -> Event {
-    Event::Looked { attempt: AttemptId::new(attempt), is_valid }
+    Event::Checked { attempt: AttemptId::new(attempt), is_valid }
 }
 
 fn announced(attempt: u64) -> Event {

@@ -1,11 +1,11 @@
-//! Lost updates, and accesses that only resemble them.
+//! The promise about registers: lost updates, and accesses that lose no update.
 
 use super::*;
 
-/// Returns a history of accesses. Each is `r` or `w` (`R`, `W`: refused), the process, and after a
-/// colon the token: `"r1:33 w2"`.
-fn register(accesses: &str) -> Script {
-    let mut script = Script::new();
+/// Returns a history of accesses to one register, such as `"r1:33 w2"`. An access is `r` or `w`, or
+/// `R` or `W` if it is refused, then the process, and after a colon the token.
+fn register(accesses: &str) -> HistoryBuilder {
+    let mut builder = HistoryBuilder::new();
     for access in accesses.split(' ') {
         let (kind, writer) = access.split_at(1);
         let (process, token) =
@@ -17,28 +17,28 @@ fn register(accesses: &str) -> Script {
             "R" => Event::Read { register, token, value: None },
             _ => Event::Written { register, token, value: 0, is_accepted: kind == "w" },
         };
-        script.note(process.parse().unwrap(), event);
+        builder.note(process.parse().unwrap(), event);
     }
-    script
+    builder
 }
 
 #[test]
-fn accesses_of_one_writer_in_order_lose_no_update() {
+fn ordered_accesses_lose_no_update() {
     for (accesses, why) in [
-        ("r1:33 w1:33 r2:34 w2:34", "one after the other"),
+        ("r1:33 w1:33 r2:34 w2:34", "one lease after the other"),
         ("r1:33 r2:34 W1:33 w2:34", "a paused holder that is refused"),
-        ("r1:33 w1:33 w1:33 r1:33 w1:33", "one lease comes more than once"),
+        ("r1:33 w1:33 w1:33 r1:33 w1:33", "several accesses under one lease"),
         (
             "r1:33 w1:33 r2:34 w2:34 w1:35",
-            "a lease that reads nothing builds on nothing, whatever an older one read",
+            "a lease without a read does not depend on the read of an older lease",
         ),
-        ("w1 w2 w1", "nobody has read"),
-        ("r1 w1 r2 w2 r1 w1", "careless, and lucky"),
-        ("r1:33 w1 w1:33", "a process's own writes, with and without a token"),
-        ("r1:33 r2:34 R1:33 W1:33 w2:34", "refused twice"),
-        ("r1:33 w2:33", "a lease that is passed on"),
+        ("w1 w2 w1", "writes without reads"),
+        ("r1 w1 r2 w2 r1 w1", "accesses without tokens, in order by chance"),
+        ("r1:33 w1 w1:33", "writes of one process, with and without a token"),
+        ("r1:33 r2:34 R1:33 W1:33 w2:34", "two refused accesses"),
+        ("r1:33 w2:33", "two processes under one lease"),
     ] {
-        assert_eq!(register(accesses).broken(), [], "{why}");
+        assert_eq!(register(accesses).violations(), [], "{why}");
     }
 }
 
@@ -46,16 +46,16 @@ fn accesses_of_one_writer_in_order_lose_no_update() {
 fn a_stale_write_loses_an_update() {
     for (accesses, why) in [
         ("r1:33 r2:34 w2:34 w1:33", "a paused holder that is accepted"),
-        ("r1 r2 w2 w1", "no tokens at all"),
-        ("r1:33 r2:34 w2:34 w1", "a token is read with, and not written with"),
-        ("r1 r2:34 w2:34 w1:35", "a token is written with, and not read with"),
-        ("r2:34 w1 w2:34", "another writes without one"),
-        ("r1:33 r2 w2 w2 w2 w1:33", "many times over"),
+        ("r1 r2 w2 w1", "accesses without tokens"),
+        ("r1:33 r2:34 w2:34 w1", "a read with a token, and a write without a token"),
+        ("r1 r2:34 w2:34 w1:35", "a read without a token, and a write with a token"),
+        ("r2:34 w1 w2:34", "a write of another process without a token"),
+        ("r1:33 r2 w2 w2 w2 w1:33", "several writes after the read"),
         ("r1:35 w1:34 w1:35", "two leases of one process"),
-        ("r1 w2 w1:35", "a blind write is an update, too"),
-        ("r1 w2 w3 w2 w1", "by several"),
+        ("r1 w2 w1:35", "a write without a read is an update, too"),
+        ("r1 w2 w3 w2 w1", "writes of several processes after the read"),
     ] {
-        let violations = register(accesses).broken();
+        let violations = register(accesses).violations();
         let lost =
             violations.iter().filter(|violation| matches!(violation, Violation::LostUpdate { .. })).count();
         assert_eq!(lost, 1, "{why}: {violations:?}");
@@ -63,7 +63,7 @@ fn a_stale_write_loses_an_update() {
 }
 
 #[test]
-fn the_evidence_names_the_read_the_lost_update_and_the_write() {
+fn a_lost_update_is_described_by_its_read_the_lost_write_and_the_later_write() {
     let violation = register("r1:33 r2:34 w2:34 w1:33").breaks(Promise::Register);
     assert_eq!(
         violation.to_string(),
@@ -73,7 +73,7 @@ fn the_evidence_names_the_read_the_lost_update_and_the_write() {
 }
 
 #[test]
-fn a_register_without_claims_by_reads_is_caught_before_a_loss() {
+fn a_register_that_ignores_reads_is_detected_before_an_update_is_lost() {
     let violation = register("r1:33 r2:34 w1:33").breaks(Promise::Register);
     assert_eq!(
         violation.to_string(),
@@ -84,8 +84,8 @@ fn a_register_without_claims_by_reads_is_caught_before_a_loss() {
 
 #[test]
 fn a_read_after_a_write_of_a_later_lease_is_stale() {
-    register("r1:33 w2:34 R1:33").is_kept();
-    register("r1:34 r2:33 r3").is_kept();
+    register("r1:33 w2:34 R1:33").assert_kept();
+    register("r1:34 r2:33 r3").assert_kept();
     let violation = register("r1:33 w2:34 r3 r1:33").breaks(Promise::Register);
     assert_eq!(
         violation.to_string(),
@@ -96,10 +96,10 @@ fn a_read_after_a_write_of_a_later_lease_is_stale() {
 
 #[test]
 fn registers_are_independent() {
-    let mut script = register("r1 w1");
+    let mut builder = register("r1 w1");
     let other = || resource("other");
-    script.note(2, Event::Written { register: other(), token: None, value: 0, is_accepted: true });
-    script
+    builder.note(2, Event::Written { register: other(), token: None, value: 0, is_accepted: true });
+    builder
         .note(1, Event::Written { register: resource("balance"), token: None, value: 0, is_accepted: true });
-    script.is_kept();
+    builder.assert_kept();
 }

@@ -1,4 +1,5 @@
-//! A comparison of the script with the pure node: equal operations give equal answers, notices and data.
+//! A comparison of the Lua script on a real server with the pure node (`node/state`). Random steps
+//! run on both, and answers, notices and data must be equal.
 
 use std::{
     cell::RefCell,
@@ -11,8 +12,8 @@ use proptest::{collection::vec, prelude::*, sample, test_runner::TestRunner};
 use redis::{Cmd, Connection, PushKind, Value};
 
 use self::{
-    sameness::{contents, is_near, is_same_answer},
-    steps::{Draft, Number, Question, TestStep, Topic, crowd, readers, registration, step},
+    equality::{contents, is_near, is_same_answer},
+    steps::{Draft, DraftKind, Number, TestStep, Topic, full_queue, readers, registration, step},
 };
 use crate::{
     node::{
@@ -22,7 +23,7 @@ use crate::{
         Tombstone, Unlock, Vacant, Withdraw, WriteBack, names,
         operation::{
             ListPage,
-            samples::{owner, parameters, resource},
+            samples::{lease_id, parameters, resource},
         },
         redis::{script::tests::server::Server, stamp::Stamp},
         state::{
@@ -33,166 +34,183 @@ use crate::{
     values::{Fingerprint, NodeError, Resource},
 };
 
-mod sameness;
+mod equality;
 mod steps;
 
 /// `a` and `{a}` share their derived names.
 const RESOURCES: [&str; 7] = ["a", "b", "{a}", "x{y", "z}", "n\nl", "0\0"];
-/// The owners, one of which has not the form of a lease id.
+/// The lease ids. `u:1` does not have the form that this crate and Redisson use.
 const OWNERS: [&str; 3] = ["u:1", "a-b-c-d-e:2", "me/a-b-c-d-e:3"];
-/// The waiters, half of which are readers.
+/// The waiters. Two of them are readers.
 const WAITERS: [&str; 4] = ["w:1", "w:2:shared", "w:3:shared", "w:4"];
 
-/// A hand-over that is long enough for no mark to expire within a run.
+/// The hand-over. No mark expires within a run, since a run is shorter.
 const HAND_OVER: Duration = Duration::from_secs(15);
 
-/// The maximum difference between a ttl of the server and of the pure node, in milliseconds. The pure node
-/// gets the server's time from directly before a call.
+/// The maximum difference between times of the server and of the pure node, in milliseconds. The
+/// pure node executes a call at the server's time from directly before the call.
 const TOLERANCE: u64 = 200;
 
-/// A case that fails is tried again if the server was stopped within a step for a part of the tolerance.
-const TRIES: usize = 20;
+/// The number of tries of a case. A failed case is tried again if the server took more than a
+/// quarter of the tolerance for a step.
+const MAX_TRIES: usize = 20;
 
-/// Both nodes, and their last answers.
-struct Pair<'a> {
+/// The server and the pure node, in equal states.
+struct NodePair<'a> {
     server: &'a mut Server,
-    ear: &'a mut Connection,
-    /// The channels with subscribers.
-    listening: BTreeSet<Vec<u8>>,
+    /// The connection that receives the notices.
+    listener: &'a mut Connection,
+    /// The channels to which `listener` is subscribed.
+    subscribed: BTreeSet<Vec<u8>>,
     state: NodeState,
-    last: u64,
+    /// The last vote.
+    last_vote: u64,
+    /// The number of executed steps.
     steps: u64,
-    /// Whether the server took so long for a step that the times of the two nodes differ.
+    /// Whether the server took too long for a step, so that the times of the two nodes may differ by
+    /// more than the tolerance.
     is_delayed: bool,
 }
 
-impl Pair<'_> {
+impl NodePair<'_> {
     fn number(&self, number: &Number) -> u64 {
         match number {
             Number::Exactly(number) => *number,
-            Number::NearLast(less) => (self.last + 2).saturating_sub(*less),
+            Number::NearLast(less) => (self.last_vote + 2).saturating_sub(*less),
         }
     }
 
     fn operation(&self, draft: &Draft, index: u64) -> Operation {
-        let mut each: Vec<(Resource, bool)> =
+        let mut named: Vec<(Resource, bool)> =
             draft.resources.iter().map(|name| resource(name)).zip(draft.shared).collect();
-        each.sort();
-        let first = each[0].0.clone();
-        let resources: Resources = each.into_iter().collect();
-        let owner = owner(draft.owner);
-        // The ttls of one run differ by more than the tolerance, so their order is certain.
+        named.sort();
+        let first = named[0].0.clone();
+        let resources: Resources = named.into_iter().collect();
+        let lease_id = lease_id(draft.lease_id);
+        // The ttls of one run differ by more than the tolerance, so both nodes agree on their
+        // order.
         let ttl = Duration::from_millis(draft.ttl * 20_000 + (self.steps * 4 + index) * 2 * TOLERANCE);
-        match &draft.question {
-            Question::Lock { hint, has_turn, gives_up } => {
-                let (hint, has_turn, gives_up) = (self.number(hint), *has_turn, *gives_up);
-                Operation::Lock(Lock { resources, owner, ttl, hint, has_turn, gives_up })
+        match &draft.kind {
+            DraftKind::Lock { hint, ignores_queue, will_not_wait } => {
+                let (hint, ignores_queue, will_not_wait) =
+                    (self.number(hint), *ignores_queue, *will_not_wait);
+                Operation::Lock(Lock { resources, lease_id, ttl, hint, ignores_queue, will_not_wait })
             }
-            Question::WriteBack { token } => {
-                Operation::WriteBack(WriteBack { resources, owner, token: self.number(token) })
+            DraftKind::WriteBack { token } => {
+                Operation::WriteBack(WriteBack { resources, lease_id, token: self.number(token) })
             }
-            Question::Renew { holds, token } => {
-                Operation::Renew(Renew { resources, owner, holds: *holds, ttl, token: self.number(token) })
+            DraftKind::Renew { holds, token } => {
+                Operation::Renew(Renew { resources, lease_id, holds: *holds, ttl, token: self.number(token) })
             }
-            Question::Unlock { notify, tombstone, has_waiters } => Operation::Unlock(Unlock {
+            DraftKind::Unlock { notify, tombstone, has_waiters } => Operation::Unlock(Unlock {
                 resources,
-                owner,
+                lease_id,
                 notify: *notify,
                 tombstone: *tombstone,
                 has_waiters: *has_waiters,
             }),
-            Question::Enqueue { waiter, arrival, enters, enqueue_only, index } => {
+            DraftKind::Enqueue { waiter, arrival, enters, enqueue_only, index } => {
                 let (entry_ttl, resource, enqueue_only) =
                     (enters.then_some(ttl), index % resources.len(), *enqueue_only);
-                let (waiter, arrival) = (self::owner(waiter), self.number(arrival));
-                // Any number will do: some are below the next vote, and some are not.
-                let lock = Lock { resources, owner, ttl, hint: arrival, has_turn: true, gives_up: false };
+                let (waiter, arrival) = (self::lease_id(waiter), self.number(arrival));
+                // `arrival` also serves as a random hint, below or above the next vote.
+                let lock = Lock {
+                    resources,
+                    lease_id,
+                    ttl,
+                    hint: arrival,
+                    ignores_queue: true,
+                    will_not_wait: false,
+                };
                 Operation::Enqueue(Enqueue { lock, resource, waiter, arrival, entry_ttl, enqueue_only })
             }
-            Question::Downgrade { writer } => {
+            DraftKind::Downgrade { writer } => {
                 let lock = Lock {
                     resources: resources.shared(),
-                    owner,
+                    lease_id,
                     ttl,
                     hint: 0,
-                    has_turn: true,
-                    gives_up: false,
+                    ignores_queue: true,
+                    will_not_wait: false,
                 };
-                Operation::Downgrade(Downgrade { lock, writer: self::owner(writer) })
+                Operation::Downgrade(Downgrade { lock, writer: self::lease_id(writer) })
             }
-            Question::Withdraw { waiter } => {
-                Operation::Withdraw(Withdraw { resource: first, waiter: self::owner(waiter) })
+            DraftKind::Withdraw { waiter } => {
+                Operation::Withdraw(Withdraw { resource: first, waiter: self::lease_id(waiter) })
             }
-            Question::ForceUnlock => Operation::ForceUnlock(ForceUnlock { resources }),
-            Question::Inspect => Operation::Inspect(Inspect { resource: first, max_readers: 2 }),
-            Question::Proclaim { number } => {
+            DraftKind::ForceUnlock => Operation::ForceUnlock(ForceUnlock { resources }),
+            DraftKind::Inspect => Operation::Inspect(Inspect { resource: first, max_readers: 2 }),
+            DraftKind::Proclaim { number } => {
                 let value = format!("v\0\n{number}").into_bytes().into();
                 let since = Duration::from_secs(*number + 1);
-                let said = Proclamation { owner, term: self.last, number: *number, value, since };
-                Operation::Proclaim(Proclaim { resource: first, said, ttl })
+                let proclamation =
+                    Proclamation { lease_id, term: self.last_vote, number: *number, value, since };
+                Operation::Proclaim(Proclaim { resource: first, proclamation, ttl })
             }
-            Question::Vacant { ignores_marks } => Operation::Vacant(Vacant {
+            DraftKind::Vacant { ignores_marks } => Operation::Vacant(Vacant {
                 resources: resources.iter().cloned().collect(),
-                most: 2,
+                max_resources: 2,
                 ignores_marks: *ignores_marks,
             }),
-            Question::Latch { count, is_open, arrivals } => Operation::Latch(Latch {
+            DraftKind::Latch { count, is_open, arrivals } => Operation::Latch(Latch {
                 latch: first,
                 count: *count,
                 is_open: *is_open,
                 arrivals: arrivals.iter().map(|arrival| arrival.as_bytes().into()).collect(),
                 ttl,
             }),
-            Question::List => Operation::List(List { cursor: 0 }),
-            Question::Observe => Operation::Observe(Observe { resource: first }),
-            Question::Register { new_nodes, is_off } => {
-                Operation::Register(Register { new_nodes: *new_nodes, time: self.time(*is_off) })
+            DraftKind::List => Operation::List(List { cursor: 0 }),
+            DraftKind::Observe => Operation::Observe(Observe { resource: first }),
+            DraftKind::Register { new_nodes, is_clock_off } => {
+                Operation::Register(Register { new_nodes: *new_nodes, time: self.time(*is_clock_off) })
             }
-            Question::Init { is_dry_run, is_off } => {
-                Operation::Init(Init { is_dry_run: *is_dry_run, time: self.time(*is_off) })
+            DraftKind::Init { is_dry_run, is_clock_off } => {
+                Operation::Init(Init { is_dry_run: *is_dry_run, time: self.time(*is_clock_off) })
             }
-            Question::Reconfigure { from, to } => {
+            DraftKind::Reconfigure { from, to } => {
                 Operation::Reconfigure(Reconfigure { from: Fingerprint::new(from), to: Fingerprint::new(to) })
             }
         }
     }
 
-    /// A client's time of day, which is that of the last vote; or two hours later.
-    fn time(&self, is_off: bool) -> Duration {
-        Duration::from_micros(self.last) + Duration::from_secs(if is_off { 7200 } else { 0 })
+    /// Returns the time of day of a client: the time of the last vote, or two hours later if the
+    /// client's clock is off.
+    fn time(&self, is_clock_off: bool) -> Duration {
+        Duration::from_micros(self.last_vote) + Duration::from_secs(if is_clock_off { 7200 } else { 0 })
     }
 
-    fn note_delay(&mut self, [before, after]: [NodeTime; 2]) {
+    /// Records whether the server took too long between these two times.
+    fn record_delay(&mut self, [before, after]: [NodeTime; 2]) {
         let taken = after.since_epoch().saturating_sub(before.since_epoch());
         self.is_delayed |= taken > Duration::from_millis(TOLERANCE / 4);
     }
 
-    /// Returns the next state of the pure node if its answers and notices equal the server's; else its
-    /// answers and notices.
+    /// Executes operations on the pure node. Returns its next state if its answers and notices
+    /// equal those of the server, and its answers and notices otherwise.
     fn predict(
         &self,
         parameters: &QuorumParameters,
         operations: &[Operation],
-        said: &[Answer],
-        told: &[Vec<u8>],
+        server_answers: &[Answer],
+        server_channels: &[Vec<u8>],
         now: NodeTime,
     ) -> Result<NodeState, (Vec<Answer>, Vec<String>)> {
         let mut state = self.state.clone();
         let (mut expected, mut notices) = (Vec::new(), Vec::new());
-        let is_heard = |channel: &Vec<u8>| self.listening.contains(channel);
-        let listeners = |topic: &Resource| u32::from(is_heard(&names::notice_channel(topic)));
-        let mut is_same = operations.len() == said.len();
-        for (operation, said) in operations.iter().zip(said) {
+        let is_subscribed = |channel: &Vec<u8>| self.subscribed.contains(channel);
+        let listeners = |topic: &Resource| u32::from(is_subscribed(&names::notice_channel(topic)));
+        let mut is_same = operations.len() == server_answers.len();
+        for (operation, server_answer) in operations.iter().zip(server_answers) {
             let before = state.clone();
             let Outcome { answer, notices: topics } =
                 state.apply_with_listeners(&listeners, parameters, operation, now);
-            notices.extend(topics.iter().map(names::notice_channel).filter(is_heard));
-            is_same &= is_same_answer(operation, &answer, said, &state, now);
-            adopt_arrival(&mut state, operation, said);
-            adopt_mark(&mut state, &before, operation, (&answer, said), now);
+            notices.extend(topics.iter().map(names::notice_channel).filter(is_subscribed));
+            is_same &= is_same_answer(operation, &answer, server_answer, &state, now);
+            adopt_arrival(&mut state, operation, server_answer);
+            adopt_mark(&mut state, &before, operation, (&answer, server_answer), now);
             expected.push(answer);
         }
-        if is_same && notices == told { Ok(state) } else { Err((expected, shown(&notices))) }
+        if is_same && notices == server_channels { Ok(state) } else { Err((expected, escaped(&notices))) }
     }
 
     fn step(&mut self, step: &TestStep) -> Result<(), TestCaseError> {
@@ -212,27 +230,30 @@ impl Pair<'_> {
                 };
                 let operations: Vec<Operation> =
                     (0..).zip(drafts).map(|(index, draft)| self.operation(draft, index)).collect();
-                let (said, times) = self.server.timed_call(&parameters, &operations);
+                let (answers, times) = self.server.timed_call(&parameters, &operations);
                 let [before, after] = times;
-                self.note_delay(times);
-                let told = told(self.ear);
-                let state = self.predict(&parameters, &operations, &said, &told, before);
-                // A second may have begun in between, which counters that were missing show: in
-                // answers, or only in what is stored.
+                self.record_delay(times);
+                let channels = take_channels(self.listener);
+                let state = self.predict(&parameters, &operations, &answers, &channels, before);
+                // A new second may begin between `before` and the execution. A counter that starts
+                // from the time then differs in the answers or only in the data, so the later time
+                // is tried, too.
                 self.state = match state {
                     Ok(state) if before.seconds() == after.seconds() || self.agrees_with(&state) => state,
-                    other => self.predict(&parameters, &operations, &said, &told, after).or(other).map_err(
-                        |expected| {
-                            let told = shown(&told);
-                            let problem =
-                                format!("{operations:#?}\nserver: {said:#?} {told:#?}\nstate: {expected:#?}");
+                    other => self
+                        .predict(&parameters, &operations, &answers, &channels, after)
+                        .or(other)
+                        .map_err(|expected| {
+                            let channels = escaped(&channels);
+                            let problem = format!(
+                                "{operations:#?}\nserver: {answers:#?} {channels:#?}\nstate: {expected:#?}"
+                            );
                             TestCaseError::fail(problem)
-                        },
-                    )?,
+                        })?,
                 };
-                for answer in &said {
+                for answer in &answers {
                     if let (Answer::Granted { vote }, _) = answer.clone().into_parts() {
-                        self.last = vote;
+                        self.last_vote = vote;
                     }
                 }
             }
@@ -247,7 +268,7 @@ impl Pair<'_> {
             TestStep::EndReader(name, reader) => {
                 let (now, _) = self.server.ttls();
                 let at = NodeTime::from_epoch(1);
-                if self.state.end_reader(&resource(name), &owner(reader), at, now) {
+                if self.state.end_reader(&resource(name), &lease_id(reader), at, now) {
                     let mut command = redis::cmd("ZADD");
                     command.arg(names::readers(&resource(name))).arg("XX").arg(1).arg(reader);
                     self.server.get::<i64>(&command);
@@ -267,7 +288,7 @@ impl Pair<'_> {
                 let mut command = redis::cmd("SET");
                 command.arg(names::counter(&resource(name))).arg(value).arg("PX").arg(seconds * 1000);
                 let (_, times) = self.server.timed(&command);
-                self.note_delay(times);
+                self.record_delay(times);
                 let expires_at = times[0] + Duration::from_secs(seconds);
                 self.state.set_counter(&resource(name), Some(Counter { value, expires_at }));
             }
@@ -299,8 +320,8 @@ impl Pair<'_> {
                 if *listens {
                     self.listen([channel]);
                 } else {
-                    subscribe(self.ear, redis::cmd("UNSUBSCRIBE").arg(&channel));
-                    self.listening.remove(&channel);
+                    subscribe(self.listener, redis::cmd("UNSUBSCRIBE").arg(&channel));
+                    self.subscribed.remove(&channel);
                 }
             }
             TestStep::WakeLongAgo(name) => {
@@ -317,10 +338,10 @@ impl Pair<'_> {
                 command.arg(names::entry_ttls(&resource(name))).arg("XX").arg(1).arg(waiter);
                 self.server.get::<i64>(&command);
                 let end = |entry: &mut QueueEntry| entry.ends = NodeTime::from_epoch(1);
-                self.state.change_entry(&resource(name), &owner(waiter), end);
+                self.state.change_entry(&resource(name), &lease_id(waiter), end);
             }
             TestStep::Restart => {
-                // The metadata of another incarnation, as far as the node can tell.
+                // Metadata with another incarnation is all that a node can detect of a restart.
                 if let Some(metadata) = self.state.metadata().cloned() {
                     let metadata = NodeMetadata { incarnation: "earlier".into(), ..metadata };
                     let mut command = redis::cmd("HSET");
@@ -343,7 +364,7 @@ impl Pair<'_> {
         self.compare(state).is_ok()
     }
 
-    /// Checks that the keys of the server are those of the state, with equal values and ttls.
+    /// Checks that the server has the keys of the state, with equal values and ttls.
     fn compare(&mut self, state: &NodeState) -> Result<(), TestCaseError> {
         let (now, ttls) = self.server.ttls();
         let expected = contents(state, now);
@@ -366,7 +387,7 @@ impl Pair<'_> {
             } else if key.starts_with(b"redquorum:readers:") {
                 self.compare_readers(state, &key, now)?
             } else if key.starts_with(b"redquorum:last_woken:") {
-                // The time of the first call, and the waiter.
+                // The value is the time of the first wake, and the waiter.
                 let value: Vec<u8> = self.server.get(redis::cmd("GET").arg(&key));
                 value.splitn(2, |byte| *byte == b' ').map(<[u8]>::to_vec).collect()
             } else if is_string {
@@ -378,18 +399,18 @@ impl Pair<'_> {
             prop_assert!(ttl >= 0, "{} has no ttl", key.escape_ascii());
             found.insert(key, (value, Duration::from_millis(ttl.unsigned_abs())));
         }
-        // The script reads this key before it checks for a tombstone, a queue or a mark, so the key must
-        // outlive all of these.
-        let sign = found.remove(names::DIRTY.as_bytes()).map(|(_, ttl)| ttl);
-        let signed = [
+        // The script checks for tombstones, queues and marks only if this key exists, so the key
+        // must outlive all of these.
+        let dirty_ttl = found.remove(names::DIRTY.as_bytes()).map(|(_, ttl)| ttl);
+        let dirty_prefixes = [
             &b"redquorum:tombstone:"[..],
             b"redquorum:queue:",
             b"redquorum:yield_mark:",
             b"redquorum:writer_mark:",
         ];
-        let is_signed = |key: &[u8]| signed.iter().any(|prefix| key.starts_with(prefix));
-        let longest = found.iter().filter(|(key, _)| is_signed(key)).map(|(_, (_, ttl))| *ttl).max();
-        prop_assert!(sign >= longest, "{sign:?} {longest:?}");
+        let is_dirty = |key: &[u8]| dirty_prefixes.iter().any(|prefix| key.starts_with(prefix));
+        let longest = found.iter().filter(|(key, _)| is_dirty(key)).map(|(_, (_, ttl))| *ttl).max();
+        prop_assert!(dirty_ttl >= longest, "{dirty_ttl:?} {longest:?}");
         prop_assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
         for (key, (value, ttl)) in &found {
             let (expected, remaining) = &expected[key];
@@ -397,18 +418,23 @@ impl Pair<'_> {
                 |value: &Vec<Vec<u8>>| str::from_utf8(&value[0]).unwrap().parse().map(Duration::from_millis);
             if key.starts_with(b"redquorum:last_woken:") {
                 prop_assert_eq!(value.get(1), expected.get(1), "{}", key.escape_ascii());
-                prop_assert!(is_near(at(value).unwrap(), at(expected).unwrap()), "woken at another time");
-                // The pure node has no ttl of this key, which lasts until the woken waiter leaves.
+                prop_assert!(
+                    is_near(at(value).unwrap(), at(expected).unwrap()),
+                    "the times of the wake differ"
+                );
+                // The pure node has no ttl for this record, which lasts until the woken waiter
+                // leaves.
                 prop_assert!(*ttl <= parameters().max_ttl);
                 continue;
             }
             if key == names::QUARANTINE.as_bytes() {
                 prop_assert!(
                     is_near(at(value).unwrap(), at(expected).unwrap()),
-                    "renewals count from another time"
+                    "the times from which renewals count differ"
                 );
             } else if expected.len() == 1 {
-                // The pure node does not keep what it has forgotten the readers of.
+                // The pure node has forgotten the readers of this key, and with them phase and
+                // epoch.
                 prop_assert_eq!(&value[..1], expected, "{}", key.escape_ascii());
             } else {
                 prop_assert_eq!(value, expected, "{}", key.escape_ascii());
@@ -419,17 +445,17 @@ impl Pair<'_> {
     }
 }
 
-impl Pair<'_> {
+impl NodePair<'_> {
     fn listen(&mut self, channels: impl IntoIterator<Item = Vec<u8>>) {
         let mut command = redis::cmd("SUBSCRIBE");
         for channel in channels {
             command.arg(&channel);
-            self.listening.insert(channel);
+            self.subscribed.insert(channel);
         }
-        subscribe(self.ear, &command);
+        subscribe(self.listener, &command);
     }
 
-    /// Returns the waiters of a resource, if the ttl of each entry is about that of the state.
+    /// Checks that each queue entry ends at about the time in the state, and returns the waiters.
     fn compare_entry_ttls(
         &mut self,
         state: &NodeState,
@@ -449,7 +475,8 @@ impl Pair<'_> {
         Ok(entry_ttls.into_keys().collect())
     }
 
-    /// Returns the readers of a resource, if the end of each is about that of the state.
+    /// Checks that the lease of each reader ends at about the time in the state, and returns the
+    /// readers.
     fn compare_readers(
         &mut self,
         state: &NodeState,
@@ -469,7 +496,7 @@ impl Pair<'_> {
         Ok(ends.into_keys().collect())
     }
 
-    /// The members of a sorted set that are times, and these.
+    /// Returns the members of a sorted set with their scores, which are times in milliseconds.
     fn ends(&mut self, key: &[u8]) -> BTreeMap<Vec<u8>, u64> {
         let ends: Vec<(Vec<u8>, f64)> =
             self.server.get(redis::cmd("ZRANGE").arg(key).arg(0).arg(-1).arg("WITHSCORES"));
@@ -481,12 +508,12 @@ impl Pair<'_> {
         let is_new = state.is_new().map(|is_new| u8::from(is_new).to_string());
         prop_assert_eq!(found.get("new"), is_new.as_ref());
         let Some(metadata) = state.metadata() else {
-            // A renewal may have recorded a quorum before the first registration.
-            let is_told = found.len() == 1 && is_new.is_some();
-            if is_told {
+            // Before the first registration, the key may have only the field `new`.
+            let has_only_new = found.len() == 1 && is_new.is_some();
+            if has_only_new {
                 return Ok(());
             }
-            return Err(TestCaseError::fail("metadata that should not be there"));
+            return Err(TestCaseError::fail("the server has metadata, and the pure node has none"));
         };
         let NodeMetadata { incarnation, minimum_token, fingerprint } = metadata;
         let expected = [
@@ -502,41 +529,42 @@ impl Pair<'_> {
     }
 }
 
-/// Returns the stamp of the two texts of the metadata.
+/// Returns the stamp of the incarnation and the fingerprint in the metadata.
 fn stamp(NodeMetadata { incarnation, fingerprint, .. }: &NodeMetadata) -> String {
     let (incarnation, fingerprint) = (Some(Arc::clone(incarnation)), fingerprint.clone());
     Stamp::of(&QuorumParameters { incarnation, fingerprint, ..parameters() }).to_string()
 }
 
-/// Changes the subscriptions of a connection, which the server answers by pushes alone. Earlier pushes are
-/// dropped.
-fn subscribe(ear: &mut Connection, command: &Cmd) {
-    ear.send_packed_command(&command.get_packed_command()).unwrap();
-    told(ear);
+/// Changes the subscriptions of a connection. The server confirms by pushes, which are dropped
+/// together with all earlier pushes.
+fn subscribe(listener: &mut Connection, command: &Cmd) {
+    listener.send_packed_command(&command.get_packed_command()).unwrap();
+    take_channels(listener);
 }
 
 /// Returns the channels of the notices since the last call, in order.
-fn told(ear: &mut Connection) -> Vec<Vec<u8>> {
-    ear.send_packed_command(&redis::cmd("PING").get_packed_command()).unwrap();
-    let mut told = Vec::new();
+fn take_channels(listener: &mut Connection) -> Vec<Vec<u8>> {
+    listener.send_packed_command(&redis::cmd("PING").get_packed_command()).unwrap();
+    let mut channels = Vec::new();
     loop {
-        match ear.recv_response().unwrap() {
+        match listener.recv_response().unwrap() {
             Value::Push { kind: PushKind::Message, data } => {
                 let Some(Value::BulkString(channel)) = data.into_iter().next() else { panic!("no channel") };
-                told.push(channel);
+                channels.push(channel);
             }
             Value::Push { .. } => {}
-            _ => return told,
+            _ => return channels,
         }
     }
 }
 
-fn shown(channels: &[Vec<u8>]) -> Vec<String> {
+/// Returns channels as text for messages.
+fn escaped(channels: &[Vec<u8>]) -> Vec<String> {
     channels.iter().map(|channel| channel.escape_ascii().to_string()).collect()
 }
 
-/// If several holders have equal ttls, moves the yield mark of the pure node to the resource that the
-/// server named.
+/// Moves the yield mark of the pure node to the resource that the server names. The two nodes may
+/// name different resources if several holders have about equal ttls.
 fn adopt_mark(
     state: &mut NodeState,
     before: &NodeState,
@@ -544,69 +572,75 @@ fn adopt_mark(
     answers: (&Answer, &Answer),
     now: NodeTime,
 ) {
-    let (Operation::Lock(Lock { resources, has_turn: false, .. }), (Answer::Held(one), Answer::Held(other))) =
-        (operation, answers)
+    let (
+        Operation::Lock(Lock { resources, ignores_queue: false, .. }),
+        (Answer::Held(pure), Answer::Held(server)),
+    ) = (operation, answers)
     else {
         return;
     };
-    if one.resource != other.resource {
-        let [here, there] = [one, other].map(|holder| &resources[holder.resource]);
-        let mark = state.yield_mark(here, now);
-        state.put_yield_mark(here, before.yield_mark(here, now));
-        state.put_yield_mark(there, mark);
+    if pure.resource != server.resource {
+        let [pure, server] = [pure, server].map(|holder| &resources[holder.resource]);
+        let mark = state.yield_mark(pure, now);
+        state.put_yield_mark(pure, before.yield_mark(pure, now));
+        state.put_yield_mark(server, mark);
     }
 }
 
-/// Copies the arrivals of the server to the pure node, which executes the operation slightly earlier.
-fn adopt_arrival(state: &mut NodeState, operation: &Operation, said: &Answer) {
+/// Copies an arrival from the server to the pure node, which executed the operation at a slightly
+/// earlier time.
+fn adopt_arrival(state: &mut NodeState, operation: &Operation, server_answer: &Answer) {
     if let (
         Operation::Enqueue(Enqueue { lock, resource, waiter, entry_ttl: Some(_), .. }),
         Answer::Queued(queued),
-    ) = (operation, said)
+    ) = (operation, server_answer)
     {
         state.change_entry(&lock.resources[*resource], waiter, |entry| entry.arrival = queued.arrival);
     }
 }
 
 #[test]
-fn the_script_and_the_pure_node_agree() {
+fn the_script_and_the_pure_node_give_equal_answers_notices_and_data() {
     let server = RefCell::new(Server::start());
-    let ear = RefCell::new(server.borrow().listen(std::iter::empty()));
+    let listener = RefCell::new(server.borrow().listen(std::iter::empty()));
     let config = ProptestConfig {
         cases: 1000,
         max_shrink_iters: 2000,
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    // The short ways are for nodes that are registered, which by chance they rarely are for long.
+    // Only a registered node takes the short ways of the script, and random steps rarely leave a
+    // node registered for long.
     let registered =
         TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts: vec![registration()] };
-    let start = (prop::bool::weighted(0.8), prop_oneof![2 => Just(Vec::new()), 1 => crowd(), 2 => readers()]);
-    let steps = (start, vec(step(), 1..22)).prop_map(move |((is_registered, crowd), steps)| {
+    let start =
+        (prop::bool::weighted(0.8), prop_oneof![2 => Just(Vec::new()), 1 => full_queue(), 2 => readers()]);
+    let steps = (start, vec(step(), 1..22)).prop_map(move |((is_registered, beginning), steps)| {
         let registration = is_registered.then(|| registered.clone());
-        registration.into_iter().chain(crowd).chain(steps).collect::<Vec<_>>()
+        registration.into_iter().chain(beginning).chain(steps).collect::<Vec<_>>()
     });
-    // Most topics have subscribers, because queues without subscribers are soon empty.
+    // Most topics have subscribers, because a wake without subscribers removes the waiter.
     let topics: Vec<Topic> = Topic::all().collect();
-    let heard = vec(prop::bool::weighted(0.85), topics.len());
-    let result = TestRunner::new(config).run(&(heard, steps), |(heard, steps)| {
-        let (mut server, mut ear) = (server.borrow_mut(), ear.borrow_mut());
+    let subscriptions = vec(prop::bool::weighted(0.85), topics.len());
+    let result = TestRunner::new(config).run(&(subscriptions, steps), |(subscriptions, steps)| {
+        let (mut server, mut listener) = (server.borrow_mut(), listener.borrow_mut());
         let all = topics.iter().map(Topic::channel).collect::<Vec<_>>();
         let mut attempt = || {
-            subscribe(&mut ear, redis::cmd("UNSUBSCRIBE").arg(&all));
+            subscribe(&mut listener, redis::cmd("UNSUBSCRIBE").arg(&all));
             server.run("FLUSHALL");
-            let last = server.seconds() * 1_000_000;
+            let last_vote = server.seconds() * 1_000_000;
             let state = NodeState::new(&server.incarnation_of_data());
-            let (server, ear) = (&mut *server, &mut *ear);
-            let listening = BTreeSet::new();
-            let mut pair = Pair { server, ear, listening, state, last, steps: 0, is_delayed: false };
-            let is_heard = |(topic, is_heard): (&Topic, bool)| is_heard.then(|| topic.channel());
-            pair.listen(topics.iter().zip(heard.iter().copied()).filter_map(is_heard));
+            let (server, listener) = (&mut *server, &mut *listener);
+            let subscribed = BTreeSet::new();
+            let mut pair =
+                NodePair { server, listener, subscribed, state, last_vote, steps: 0, is_delayed: false };
+            let channel = |(topic, is_subscribed): (&Topic, bool)| is_subscribed.then(|| topic.channel());
+            pair.listen(topics.iter().zip(subscriptions.iter().copied()).filter_map(channel));
             let result = steps.iter().try_for_each(|step| pair.step(step));
             (result, pair.is_delayed)
         };
         let mut outcome = attempt();
-        for _ in 1..TRIES {
+        for _ in 1..MAX_TRIES {
             if let (Err(_), true) = outcome {
                 outcome = attempt();
             }

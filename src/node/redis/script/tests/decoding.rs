@@ -1,4 +1,4 @@
-//! The decoding of replies that the script never returns.
+//! The decoding of replies, most of which the script never returns.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::{
     node::{
         Answer, ObserveAnswer, Queued,
         operation::samples::{
-            enqueue, inspect, lock, observe, owner, proclaim, renew, said, unlock, write_back,
+            enqueue, inspect, lease_id, lock, observe, proclaim, proclamation, renew, unlock, write_back,
         },
         redis::script::{self, ScriptName},
     },
@@ -20,10 +20,10 @@ fn text(text: &str) -> Value {
 }
 
 #[test]
-fn a_reply_of_the_wrong_shape_is_a_protocol_error_of_each_operation() {
+fn a_reply_without_one_answer_per_operation_is_a_protocol_error_for_each_operation() {
     let operations = [lock("a", "me", 1, 0), inspect("a")];
-    let one = Value::Array(vec![Value::Array(vec![text("tombstone")])]);
-    for reply in [Value::Nil, Value::Okay, Value::Int(1), one, Value::Array(vec![])] {
+    let too_short = Value::Array(vec![Value::Array(vec![text("tombstone")])]);
+    for reply in [Value::Nil, Value::Okay, Value::Int(1), too_short, Value::Array(vec![])] {
         let answers = script::decode(&operations, reply);
         assert_eq!(answers.len(), 2);
         assert!(answers.iter().all(|answer| matches!(answer, Answer::Error(NodeError::Protocol(_)))));
@@ -31,7 +31,7 @@ fn a_reply_of_the_wrong_shape_is_a_protocol_error_of_each_operation() {
 }
 
 #[test]
-fn only_a_sha1_is_the_name_of_a_script() {
+fn a_script_name_is_the_hexadecimal_text_of_a_sha1() {
     assert!(ScriptName::read(&text(&"0a".repeat(20))).is_some());
     for reply in
         [text(&"0a".repeat(19)), text(&"0a".repeat(21)), text(&"0g".repeat(20)), Value::Okay, Value::Nil]
@@ -41,14 +41,14 @@ fn only_a_sha1_is_the_name_of_a_script() {
 }
 
 #[test]
-fn an_answer_to_another_operation_is_a_protocol_error() {
+fn an_answer_of_the_wrong_kind_is_a_protocol_error() {
     let operations = [
         lock("a", "me", 1, 0),
         write_back("a", "me", 1),
         renew("a", "me", 1, 1, 1),
         unlock("a", "me", false, false),
         inspect("a"),
-        proclaim("a", said("me", 1, 1, "v"), 1),
+        proclaim("a", proclamation("me", 1, 1, "v"), 1),
         observe("a"),
     ];
     let wrong = [
@@ -71,12 +71,12 @@ fn an_answer_to_another_operation_is_a_protocol_error() {
 }
 
 #[test]
-fn an_answer_with_waiters_is_decoded_as_without() {
+fn an_answer_with_waiters_is_decoded_around_the_inner_answer() {
     let operations =
         [renew("a", "me", 1, 1, 1), unlock("a", "me", false, false), enqueue("a", "me", "w", 0, 1)];
-    let awaited = |inner: Value| Value::Array(vec![text("with_waiters"), inner]);
+    let with_waiters = |inner: Value| Value::Array(vec![text("with_waiters"), inner]);
     let answers = |inner: [Value; 3]| {
-        script::decode(&operations, Value::Array(inner.into_iter().map(awaited).collect()))
+        script::decode(&operations, Value::Array(inner.into_iter().map(with_waiters).collect()))
     };
     let renewed = Value::Array(vec![text("renewed"), Value::Int(0)]);
     let expected =
@@ -92,7 +92,7 @@ fn an_answer_with_waiters_is_decoded_as_without() {
 }
 
 #[test]
-fn a_queue_of_an_unrequested_resource_is_a_protocol_error() {
+fn a_deferral_for_an_unrequested_resource_is_a_protocol_error() {
     let queued = |index| {
         let numbers = [index, 7, 1, 500].map(Value::Int);
         Value::Array(std::iter::once(text("queued")).chain(numbers).collect())
@@ -114,7 +114,7 @@ fn a_protocol_error_shows_the_start_of_the_reply() {
 }
 
 #[test]
-fn errors_that_the_script_caught_keep_their_kind() {
+fn errors_that_the_script_caught_are_decoded_by_their_kind() {
     let caught = |tag: &str, error: &str| Value::Array(vec![text(tag), text(error)]);
     let reply = Value::Array(vec![caught("error", "OOM no"), caught("counter", "1e5")]);
     let answers = script::decode(&[inspect("a"), inspect("b")], reply);
@@ -126,17 +126,17 @@ fn errors_that_the_script_caught_keep_their_kind() {
 
 #[test]
 fn a_proclamation_of_another_program_is_ignored() {
-    let nobodys = [
+    let invalid_proclamations = [
         vec![],
         vec![Value::Nil; 5],
         vec![text("me"), text("7"), Value::Nil, text("v"), text("3000")],
         vec![text("me"), text("7e1"), text("1"), text("v"), text("3000")],
         vec![text("me"), text("7"), text("1"), text("v"), text("-1")],
     ];
-    for fields in nobodys {
+    for fields in invalid_proclamations {
         let answer = [vec![text("observed"), text("me"), Value::Int(-1)], fields].concat();
         let answers = script::decode(&[observe("a")], Value::Array(vec![Value::Array(answer)]));
-        let expected = ObserveAnswer { owner: Some(owner("me")), remaining: None, said: None };
+        let expected = ObserveAnswer { lease_id: Some(lease_id("me")), remaining: None, proclamation: None };
         assert_eq!(answers, [Answer::Observed(expected)]);
     }
 }

@@ -1,4 +1,4 @@
-//! The table of examples on a server.
+//! The table of examples (`node/examples/table.txt`) on a real server.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::node::{
     state::NodeTime,
 };
 
-/// Advances the time of all keys, and deletes expired ones.
+/// A script that advances the time of all keys, and deletes the keys that expire meanwhile.
 const WAIT: &str = "
     for _, key in ipairs(redis.call('KEYS', '*')) do
         if string.find(key, '^redquorum:readers:') or string.find(key, '^redquorum:entry_ttl:') then
@@ -29,7 +29,7 @@ const WAIT: &str = "
         end
     end";
 
-/// An empty server for one example, and a connection that receives all notices.
+/// A server without data for one example, and a connection that receives all notices.
 struct ExampleServer {
     server: Rc<RefCell<Server>>,
     listener: Connection,
@@ -88,9 +88,9 @@ impl ExampleNode for ExampleServer {
         self.server.borrow_mut().counter(&resource(name))
     }
 
-    fn owner(&mut self, name: &str) -> Option<String> {
-        let owners: Vec<String> = self.server.borrow_mut().get(redis::cmd("HKEYS").arg(name));
-        (!owners.is_empty()).then(|| owners.join(" "))
+    fn lease_id(&mut self, name: &str) -> Option<String> {
+        let lease_ids: Vec<String> = self.server.borrow_mut().get(redis::cmd("HKEYS").arg(name));
+        (!lease_ids.is_empty()).then(|| lease_ids.join(" "))
     }
 
     fn holds(&mut self, name: &str) -> Option<u32> {
@@ -147,9 +147,10 @@ impl ExampleNode for ExampleServer {
     }
 }
 
-/// A registered node takes the short ways, an unregistered node the general ways.
+/// A registered node takes the short ways of the script, and an unregistered node takes the general
+/// ways.
 #[test]
-fn the_script_passes_the_examples_on_short_and_general_ways() {
+fn the_script_passes_the_examples_registered_and_unregistered() {
     let server = Rc::new(RefCell::new(Server::start()));
     for is_registered in [false, true] {
         examples::run(|| ExampleServer::new(&server, is_registered));

@@ -1,4 +1,4 @@
-//! Shared resources on a real server: the keys of readers, and foreign keys with their names.
+//! Shared resources on a real server: the keys of readers, and foreign keys with the same names.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,7 +6,8 @@ use crate::{
     node::{
         Answer, Holder, Operation, Queued, names,
         operation::samples::{
-            enqueue, inspect, lock, owner, parameters, renew, resource, take, unlock, unlock_late, write_back,
+            enqueue, inspect, lease_id, lock, parameters, renew, resource, take, unlock, unlock_late,
+            write_back,
         },
         redis::script::tests::server::Server,
         state::LARGEST_COUNTER,
@@ -16,10 +17,11 @@ use crate::{
 
 const READERS: &str = "redquorum:readers:{a}";
 
-/// A time far ahead, in milliseconds of the node.
-const LATER: u64 = 9_999_999_999_999;
+/// A time in the far future, in milliseconds since the epoch.
+const FAR_FUTURE: u64 = 9_999_999_999_999;
 
-/// Returns a registered server with the counter of `a`, so that readers take the short ways.
+/// Returns a registered server with a counter of `a`, so that readers take the short ways of the
+/// script.
 fn registered() -> Server {
     let mut server = Server::start();
     server.register();
@@ -28,7 +30,8 @@ fn registered() -> Server {
     server
 }
 
-/// Returns the same server as a dirty node with a mark, so that readers take the general ways.
+/// Returns the same server as a dirty node with a yield mark, so that readers take the general ways
+/// of the script.
 fn marked() -> Server {
     let mut server = registered();
     server.run("SET redquorum:yield_mark:{a} 1 PX 50000");
@@ -37,8 +40,8 @@ fn marked() -> Server {
 }
 
 impl Server {
-    /// Adds a reader: by the short way if there is no mark, else as a woken reader.
-    fn share(&mut self, by: &str, ttl: u64) -> u64 {
+    /// Adds a reader, as a woken reader if a yield mark refuses newcomers. Returns the vote.
+    fn add_reader(&mut self, by: &str, ttl: u64) -> u64 {
         let mut answer = self.one(&parameters(), &lock("*a", by, ttl, 0));
         if matches!(answer, Answer::Queued(_)) {
             answer = self.one(&parameters(), &take("*a", by, ttl));
@@ -47,54 +50,59 @@ impl Server {
         vote
     }
 
-    /// Returns phase and epoch of the readers of `a`, their names, and the ttls of both keys.
-    fn shared(&mut self) -> (Option<String>, Vec<String>, [i64; 2]) {
+    /// Returns the phase and epoch of the readers of `a`, their lease ids, and the ttls of both
+    /// keys.
+    fn readers_of_a(&mut self) -> (Option<String>, Vec<String>, [i64; 2]) {
         let value = self.get(redis::cmd("HGET").arg("a").arg("redquorum:shared"));
         let readers = self.get(redis::cmd("ZRANGE").arg(READERS).arg(0).arg(-1));
         (value, readers, [self.ttl(b"a"), self.ttl(READERS.as_bytes())])
     }
 }
 
-fn is_about(left: i64, ttl: i64) -> bool {
-    (ttl - 2000..=ttl).contains(&left)
+fn is_about(remaining: i64, ttl: i64) -> bool {
+    (ttl - 2000..=ttl).contains(&remaining)
 }
 
 #[test]
-fn both_keys_of_readers_end_with_the_last_reader() {
+fn both_keys_of_readers_are_deleted_with_the_last_reader() {
     for mut server in [registered(), marked()] {
-        let vote = server.share("1", 10_000);
+        let vote = server.add_reader("1", 10_000);
         let expected = |readers: &[&str]| {
             (Some(format!("{vote}:{vote}")), readers.iter().map(|name| (*name).to_owned()).collect())
         };
         for (reader, ttl, both) in [("2", 50_000, 50_000), ("3", 30_000, 50_000), ("2", 20_000, 50_000)] {
-            assert_eq!(server.share(reader, ttl), vote, "who joins readers gets their vote");
-            let (_, _, [key, readers]) = server.shared();
+            assert_eq!(
+                server.add_reader(reader, ttl),
+                vote,
+                "a reader that joins other readers gets their vote"
+            );
+            let (_, _, [key, readers]) = server.readers_of_a();
             assert!(is_about(key, both) && is_about(readers, both), "{key} {readers}");
         }
-        let mut left = ["1", "3", "2"].to_vec();
+        let mut remaining = ["1", "3", "2"].to_vec();
         for (reader, both) in [("2", 30_000), ("1", 30_000), ("3", 0)] {
-            let (value, readers, _) = server.shared();
-            assert_eq!((value, readers), expected(&left));
+            let (value, readers, _) = server.readers_of_a();
+            assert_eq!((value, readers), expected(&remaining));
             let answer = server.one(&parameters(), &unlock("*a", reader, true, false));
             assert_eq!(answer, Answer::Unlocked { deleted: 1 });
-            let (_, _, [key, readers]) = server.shared();
+            let (_, _, [key, readers]) = server.readers_of_a();
             assert!(both == 0 || is_about(key, both) && is_about(readers, both), "{key} {readers}");
-            left.retain(|name| *name != reader);
+            remaining.retain(|name| *name != reader);
         }
-        assert_eq!(server.shared(), (None, vec![], [-2, -2]));
+        assert_eq!(server.readers_of_a(), (None, vec![], [-2, -2]));
     }
 }
 
 #[test]
-fn an_expired_reader_is_removed_by_the_next_one() {
+fn a_new_reader_removes_expired_readers() {
     for mut server in [registered(), marked()] {
-        server.share("1", 10_000);
-        server.share("2", 20_000);
+        server.add_reader("1", 10_000);
+        server.add_reader("2", 20_000);
         server.run(&format!("ZADD {READERS} 1 1"));
         let inspection = server.one(&parameters(), &inspect("a"));
         assert!(matches!(&inspection, Answer::Inspected(seen) if seen.readers.len() == 1), "{inspection:?}");
-        server.share("3", 30_000);
-        assert_eq!(server.shared().1, ["2", "3"]);
+        server.add_reader("3", 30_000);
+        assert_eq!(server.readers_of_a().1, ["2", "3"]);
     }
 }
 
@@ -116,7 +124,7 @@ fn a_key_of_readers_without_readers_has_an_unknown_owner() {
         server.run(&format!("HSET a {hash}"));
         server.run("PEXPIRE a 50000");
         if !members.is_empty() {
-            server.run(&format!("ZADD {READERS} {}", members.replace("LATER", &LATER.to_string())));
+            server.run(&format!("ZADD {READERS} {}", members.replace("LATER", &FAR_FUTURE.to_string())));
             server.run(&format!("PEXPIRE {READERS} 50000"));
         }
         let before: BTreeMap<String, String> = server.get(redis::cmd("HGETALL").arg("a"));
@@ -146,7 +154,7 @@ fn a_key_of_readers_without_readers_has_an_unknown_owner() {
 }
 
 #[test]
-fn a_shared_key_without_a_ttl_gets_the_longest_one() {
+fn a_shared_key_without_a_ttl_gets_the_longest_ttl() {
     let mut server = registered();
     server.run("HSET a redquorum:shared 7:8");
     for by in ["a", "*a"] {
@@ -158,20 +166,20 @@ fn a_shared_key_without_a_ttl_gets_the_longest_one() {
 }
 
 #[test]
-fn no_reader_touches_the_key_of_a_writer_or_its_ttl() {
+fn operations_of_readers_change_neither_the_key_of_a_writer_nor_its_ttl() {
     for mut server in [registered(), marked()] {
-        server.share("1", 10_000);
-        server.share("2", 20_000);
+        server.add_reader("1", 10_000);
+        server.add_reader("2", 20_000);
         server.run("DEL a");
         assert!(matches!(server.one(&parameters(), &take("a", "me", 50_000)), Answer::Granted { .. }));
-        for (by, late) in [("1", false), ("2", true)] {
-            let unlock = if late { unlock_late("*a", by, true) } else { unlock("*a", by, true, false) };
+        for (by, is_late) in [("1", false), ("2", true)] {
+            let unlock = if is_late { unlock_late("*a", by, true) } else { unlock("*a", by, true, false) };
             assert_eq!(server.one(&parameters(), &unlock), Answer::Unlocked { deleted: 0 });
-            let is_buried = server.keys().contains(&names::tombstone(&resource("a"), &owner(by)));
-            assert_eq!(is_buried, late);
+            let has_tombstone = server.keys().contains(&names::tombstone(&resource("a"), &lease_id(by)));
+            assert_eq!(has_tombstone, is_late);
             let renewed = server.one(&parameters(), &renew("*a", "3", 1, 90_000, 7));
             assert!(matches!(renewed, Answer::Held(_)), "{renewed:?}");
-            assert_eq!(server.holds(&resource("a"), &owner("me")), Some(1));
+            assert_eq!(server.holds(&resource("a"), &lease_id("me")), Some(1));
             assert!(is_about(server.ttl(b"a"), 50_000));
         }
         assert_eq!(server.ttl(READERS.as_bytes()), -2);
@@ -179,21 +187,21 @@ fn no_reader_touches_the_key_of_a_writer_or_its_ttl() {
 }
 
 #[test]
-fn readers_with_a_deleted_key_do_not_join_the_next_run() {
+fn readers_without_the_key_of_the_resource_do_not_join_the_next_phase() {
     for mut server in [registered(), marked()] {
-        let first = server.share("1", 50_000);
+        let first = server.add_reader("1", 50_000);
         server.run("DEL a");
-        assert_eq!(server.share("2", 10_000), first + 1);
-        let (value, readers, [key, of_readers]) = server.shared();
+        assert_eq!(server.add_reader("2", 10_000), first + 1);
+        let (value, readers, [key, of_readers]) = server.readers_of_a();
         assert_eq!((value, readers), (Some(format!("{0}:{0}", first + 1)), vec!["2".to_owned()]));
         assert!(is_about(key, 10_000) && is_about(of_readers, 10_000));
     }
 }
 
 #[test]
-fn a_readers_key_of_another_type_fails_readers_and_no_writer() {
+fn a_readers_key_of_another_type_fails_operations_of_readers_only() {
     let mut server = registered();
-    server.share("1", 50_000);
+    server.add_reader("1", 50_000);
     server.run(&format!("DEL {READERS}"));
     server.run(&format!("SET {READERS} text"));
     let operations = [
@@ -218,33 +226,33 @@ fn a_readers_key_of_another_type_fails_readers_and_no_writer() {
 fn an_inspection_returns_the_first_readers_to_expire() {
     let mut server = registered();
     for reader in 0..20_u64 {
-        server.share(&format!("r{reader:02}"), 50_000 - 1000 * reader);
+        server.add_reader(&format!("r{reader:02}"), 50_000 - 1000 * reader);
     }
-    let Answer::Inspected(seen) = server.one(&parameters(), &inspect("a")) else { panic!("not told") };
+    let Answer::Inspected(seen) = server.one(&parameters(), &inspect("a")) else { panic!("not inspected") };
     let held = seen.held.unwrap();
-    assert_eq!((held.owner, held.holds), (Some(LeaseId::of_readers()), 20));
-    let told: Vec<String> = seen.readers.iter().map(|(reader, _)| reader.to_string()).collect();
-    assert_eq!(told, (4..20).rev().map(|reader| format!("r{reader:02}")).collect::<Vec<_>>());
-    assert!(seen.readers.iter().all(|(_, left)| *left <= Duration::from_secs(46)));
+    assert_eq!((held.lease_id, held.holds), (Some(LeaseId::of_readers()), 20));
+    let reported: Vec<String> = seen.readers.iter().map(|(reader, _)| reader.to_string()).collect();
+    assert_eq!(reported, (4..20).rev().map(|reader| format!("r{reader:02}")).collect::<Vec<_>>());
+    assert!(seen.readers.iter().all(|(_, remaining)| *remaining <= Duration::from_secs(46)));
 }
 
 #[test]
-fn a_yield_mark_lasts_as_long_as_renewing_readers() {
+fn a_renewal_of_a_reader_extends_the_yield_mark() {
     let mut server = marked();
-    let vote = server.share("1", 20_000);
+    let vote = server.add_reader("1", 20_000);
     let mark = names::yield_mark(&resource("a"));
-    for (ttl, lasts) in [(20_000, 50_000), (55_000, 55_000), (90_000, 60_000)] {
+    for (ttl, mark_ttl) in [(20_000, 50_000), (55_000, 55_000), (90_000, 60_000)] {
         let renewed = server.one(&parameters(), &renew("*a", "1", 1, ttl, vote));
         assert_eq!(renewed, Answer::Renewed { proves: true });
-        assert!(is_about(server.ttl(&mark), lasts), "{ttl}: {}", server.ttl(&mark));
+        assert!(is_about(server.ttl(&mark), mark_ttl), "{ttl}: {}", server.ttl(&mark));
     }
     server.run("DEL redquorum:yield_mark:{a}");
     server.one(&parameters(), &renew("*a", "1", 1, 90_000, vote));
-    assert!(!server.keys().contains(&mark), "nobody waits");
+    assert!(!server.keys().contains(&mark), "a renewal has created a yield mark without waiters");
 }
 
-/// Returns all operations of readers, for the short and the general ways.
-fn asked(vote: u64) -> Vec<Operation> {
+/// Returns operations of readers that take the short and the general ways of the script.
+fn operations_of_readers(vote: u64) -> Vec<Operation> {
     vec![
         lock("*a", "me", 5000, 0),
         lock("*held", "me", 90_000, 0),
@@ -258,8 +266,8 @@ fn asked(vote: u64) -> Vec<Operation> {
     ]
 }
 
-/// Returns a registered server where `1` and `2` share `held` with this vote.
-fn held() -> (Server, u64) {
+/// Returns a registered server whose readers `1` and `2` share `held`, and their vote.
+fn with_two_readers() -> (Server, u64) {
     let mut server = registered();
     server.one(&parameters(), &lock("held", "before", 5000, 0));
     server.one(&parameters(), &unlock("held", "before", true, false));
@@ -272,10 +280,10 @@ fn held() -> (Server, u64) {
 
 #[test]
 fn a_server_without_memory_refuses_readers_and_still_unlocks() {
-    let (mut server, vote) = held();
+    let (mut server, vote) = with_two_readers();
     let keys = server.keys();
     server.run("CONFIG SET maxmemory 1");
-    for operation in &asked(vote)[..5] {
+    for operation in &operations_of_readers(vote)[..5] {
         let answer = server.one(&parameters(), operation);
         assert_eq!(answer, Answer::Error(NodeError::OutOfMemory), "{operation:?}");
     }
@@ -289,20 +297,24 @@ fn a_server_without_memory_refuses_readers_and_still_unlocks() {
 
 #[test]
 fn a_replica_refuses_to_add_or_remove_readers() {
-    let (mut server, vote) = held();
+    let (mut server, vote) = with_two_readers();
     let keys = server.keys();
     server.run("REPLICAOF 127.0.0.1 1");
-    for operation in &asked(vote)[..7] {
+    for operation in &operations_of_readers(vote)[..7] {
         let answer = server.one(&parameters(), operation);
         assert_eq!(answer, Answer::Error(NodeError::ReadOnly), "{operation:?}");
     }
-    let nothing_there = server.one(&parameters(), &unlock("*held", "other", true, false));
-    assert_eq!(nothing_there, Answer::Unlocked { deleted: 0 }, "what is not there need not be delivered");
+    let nothing_to_unlock = server.one(&parameters(), &unlock("*held", "other", true, false));
+    assert_eq!(
+        nothing_to_unlock,
+        Answer::Unlocked { deleted: 0 },
+        "an unlock without a key to delete succeeds on a replica"
+    );
     assert_eq!(server.keys(), keys);
 }
 
 #[test]
-fn no_missing_permission_of_readers_leaves_a_key_without_a_ttl() {
+fn a_missing_permission_of_readers_leaves_no_key_without_a_ttl() {
     for missing in [
         "set",
         "hset",
@@ -324,13 +336,13 @@ fn no_missing_permission_of_readers_leaves_a_key_without_a_ttl() {
         "zremrangebyscore",
         "pexpireat",
     ] {
-        let (mut server, vote) = held();
+        let (mut server, vote) = with_two_readers();
         server.run(&format!("ACL SETUSER u on >x ~* &* +@all -{missing}"));
         server.connect_as("u");
-        let answers = server.call(&parameters(), &asked(vote));
+        let answers = server.call(&parameters(), &operations_of_readers(vote));
         let is_denied =
             answers.iter().any(|answer| matches!(answer, Answer::Error(NodeError::NoPermission(_))));
-        // Without INCR, readers take the general way. Without DEL, the short way cannot delete a new key.
+        // Without INCR, readers take the general path. Without DEL, the fast path cannot delete a new key.
         assert_eq!(is_denied, !matches!(missing, "incr" | "del"), "{missing}: {answers:?}");
         server.connect();
         for key in server.keys().into_iter().filter(|key| *key != names::METADATA.as_bytes()) {
@@ -348,12 +360,12 @@ fn a_reader_without_permission_to_expire_leaves_no_key() {
         let answer = server.one(&parameters(), &lock("*a", "me", 5000, 0));
         assert!(matches!(answer, Answer::Error(NodeError::NoPermission(_))), "{missing}: {answer:?}");
         server.connect();
-        assert_eq!(server.shared(), (None, vec![], [-2, -2]), "{missing}");
-        // The same without permission to delete whole keys.
+        assert_eq!(server.readers_of_a(), (None, vec![], [-2, -2]), "{missing}");
+        // Deleting the whole key is forbidden, too.
         server.run(&format!("ACL SETUSER v on >x ~* &* +@all -{missing} -del"));
         server.connect_as("v");
         server.one(&parameters(), &lock("*a", "me", 5000, 0));
         server.connect();
-        assert_eq!(server.shared(), (None, vec![], [-2, -2]), "{missing}");
+        assert_eq!(server.readers_of_a(), (None, vec![], [-2, -2]), "{missing}");
     }
 }

@@ -1,10 +1,11 @@
-//! Servers that refuse: without memory, as a replica, without a permission.
+//! Servers that refuse commands: without free memory, as a replica, or for lack of a permission.
 
 use crate::{
     node::{
         Answer, Operation, Unlock, names,
         operation::samples::{
-            enqueue, force_unlock, lock, owner, parameters, proclaim, renew, resource, said, unlock,
+            enqueue, force_unlock, lease_id, lock, parameters, proclaim, proclamation, renew, resource,
+            unlock,
         },
         redis::script::tests::server::Server,
     },
@@ -22,10 +23,11 @@ fn a_server_without_memory_refuses_locks_and_still_unlocks() {
     assert_eq!(server.one(&parameters(), &renew("a b", "me", 1, 5000, 7)), out_of_memory);
     assert_eq!(server.keys(), keys);
     assert_eq!(server.one(&parameters(), &unlock("held", "me", true, true)), Answer::Unlocked { deleted: 1 });
-    assert_eq!(server.holds(&resource("held"), &owner("me")), None);
-    // A script may write after a deletion, even after a deletion of a missing key.
+    assert_eq!(server.holds(&resource("held"), &lease_id("me")), None);
+    // After a deletion, even of a missing key, the server lets the script write despite the lack of
+    // memory.
     assert_eq!(server.one(&parameters(), &unlock("a", "me", true, true)), Answer::Unlocked { deleted: 0 });
-    assert!(server.keys().contains(&names::tombstone(&resource("a"), &owner("me"))));
+    assert!(server.keys().contains(&names::tombstone(&resource("a"), &lease_id("me"))));
 }
 
 #[test]
@@ -46,13 +48,17 @@ fn a_replica_refuses_every_write() {
             "{operation:?}"
         );
     }
-    let nothing_there = server.one(&parameters(), &unlock("held", "other", true, false));
-    assert_eq!(nothing_there, Answer::Unlocked { deleted: 0 }, "what is not there need not be delivered");
+    let nothing_to_unlock = server.one(&parameters(), &unlock("held", "other", true, false));
+    assert_eq!(
+        nothing_to_unlock,
+        Answer::Unlocked { deleted: 0 },
+        "an unlock without a key to delete succeeds on a replica"
+    );
     assert_eq!(server.keys(), keys);
 }
 
-/// Returns a registered server with the counter of `a`, where `me` holds `held` for 50 seconds with this
-/// vote.
+/// Returns a registered server with a counter of `a`, on which `me` holds `held` for 50 s, and the
+/// vote of that lock.
 fn registered() -> (Server, u64) {
     let mut server = Server::start();
     server.register();
@@ -65,7 +71,7 @@ fn registered() -> (Server, u64) {
 }
 
 #[test]
-fn a_server_without_memory_refuses_the_short_way_as_well() {
+fn a_server_without_memory_refuses_the_short_ways() {
     let (mut server, vote) = registered();
     let keys = server.keys();
     server.run("CONFIG SET maxmemory 1");
@@ -78,11 +84,11 @@ fn a_server_without_memory_refuses_the_short_way_as_well() {
     assert!(server.ttl(b"held") > 50_000);
     let unlocked = Answer::Unlocked { deleted: 1 };
     assert_eq!(server.one(&parameters(), &unlock("held", "me", true, false)), unlocked);
-    assert_eq!(server.holds(&resource("held"), &owner("me")), None);
+    assert_eq!(server.holds(&resource("held"), &lease_id("me")), None);
 }
 
 #[test]
-fn a_replica_refuses_the_short_way_as_well() {
+fn a_replica_refuses_the_short_ways() {
     let (mut server, vote) = registered();
     let keys = server.keys();
     server.run("REPLICAOF 127.0.0.1 1");
@@ -99,10 +105,10 @@ fn a_replica_refuses_the_short_way_as_well() {
     assert_eq!(server.keys(), keys);
 }
 
-/// A failure after the first write is the answer. After a failure before it, the general way follows, and
-/// fails, too.
+/// If a short way fails after its first write, the error is the answer. If a short way fails
+/// before, the general way follows and fails, too.
 #[test]
-fn the_short_way_reports_a_missing_permission() {
+fn the_short_ways_report_a_missing_permission() {
     let (mut server, vote) = registered();
     let refused = lock("held", "other", 5000, 0);
     let renew = renew("held", "me", 1, 60_000, vote);
@@ -130,22 +136,22 @@ fn the_short_way_reports_a_missing_permission() {
         }
     }
     server.connect();
-    assert_eq!(server.holds(&resource("a"), &owner("me")), None);
+    assert_eq!(server.holds(&resource("a"), &lease_id("me")), None);
     // Without permission to delete a field, the whole key is deleted.
     server.run("ACL SETUSER neither on >x ~* &* +@all -pexpire -hdel");
     server.connect_as("neither");
     let answer = server.one(&parameters(), &granted);
     assert!(matches!(answer, Answer::Error(NodeError::NoPermission(_))), "{answer:?}");
     server.connect();
-    assert_eq!(server.holds(&resource("a"), &owner("me")), None);
+    assert_eq!(server.holds(&resource("a"), &lease_id("me")), None);
 }
 
 #[test]
 fn a_refusal_needs_no_permission_to_set_a_mark() {
     let (mut server, _) = registered();
     server.run("ACL SETUSER unset on >x ~* &* +@all -set");
-    for is_signed in [false, true] {
-        if is_signed {
+    for is_dirty in [false, true] {
+        if is_dirty {
             server.run("SET redquorum:dirty 1 PX 120000");
         }
         let keys = server.keys();
@@ -159,9 +165,10 @@ fn a_refusal_needs_no_permission_to_set_a_mark() {
     }
 }
 
-/// Wakes, marks and head notices are best effort, and no part of the result of an unlock.
+/// An unlock succeeds even if the script cannot wake the next waiter, extend a mark or send a head
+/// notice.
 #[test]
-fn an_unlock_needs_no_permission_to_mark_or_wake() {
+fn an_unlock_succeeds_without_the_permissions_to_mark_or_wake() {
     for missing in ["set", "exists", "pttl", "zrange", "zrank", "zrem", "zscore", "time", "del"] {
         let (mut server, _) = registered();
         server.run("SET redquorum:dirty 1 PX 120000");
@@ -175,7 +182,7 @@ fn an_unlock_needs_no_permission_to_mark_or_wake() {
         let (answer, _) = answer.into_parts();
         assert_eq!(answer, Answer::Unlocked { deleted: 1 }, "{missing}");
         server.connect();
-        assert_eq!(server.holds(&resource("held"), &owner("me")), None, "{missing}");
+        assert_eq!(server.holds(&resource("held"), &lease_id("me")), None, "{missing}");
     }
 }
 
@@ -187,7 +194,7 @@ fn a_force_unlock_without_permission_to_publish_writes_the_tombstone() {
     let answer = server.one(&parameters(), &force_unlock("held"));
     assert!(matches!(answer, Answer::Error(NodeError::NoPermission(_))), "{answer:?}");
     server.connect();
-    assert_eq!(server.holds(&resource("held"), &owner("me")), None);
+    assert_eq!(server.holds(&resource("held"), &lease_id("me")), None);
     assert_eq!(server.one(&parameters(), &renew("held", "me", 1, 5000, vote)), Answer::Tombstone);
 }
 
@@ -195,7 +202,7 @@ fn a_force_unlock_without_permission_to_publish_writes_the_tombstone() {
 const WRITES: [&str; 5] = ["set", "pexpire", "hset", "hdel", "publish"];
 
 #[test]
-fn no_missing_permission_leaves_a_key_without_a_ttl() {
+fn a_missing_permission_leaves_no_key_without_a_ttl() {
     let mut server = Server::start();
     for missing in [
         "set", "pexpire", "hset", "hdel", "publish", "hlen", "get", "pttl", "time", "exists", "hmget",
@@ -204,7 +211,7 @@ fn no_missing_permission_leaves_a_key_without_a_ttl() {
         server.connect();
         server.run("FLUSHALL");
         server.run(&format!("ACL SETUSER u{missing} on >x ~* &* +@all -{missing}"));
-        // With the metadata of this incarnation and a counter, a lock takes the short way.
+        // With the metadata of this incarnation and a counter, a lock takes the fast path.
         server.register();
         server.one(&parameters(), &lock("d", "before", 5000, 0));
         server.one(&parameters(), &unlock("d", "before", true, false));
@@ -216,24 +223,25 @@ fn no_missing_permission_leaves_a_key_without_a_ttl() {
             unlock("a b c", "other", true, true),
             unlock("a b", "me", true, true),
             lock("d", "me", 5000, 0),
-            proclaim("d", said("me", 1, 1, "v"), 5000),
-            // Marks, wait queues, and woken waiters.
+            proclaim("d", proclamation("me", 1, 1, "v"), 5000),
+            // These operations write marks and wait queues, and wake a waiter.
             lock("d", "other", 5000, 0),
             lock("a b", "other", 5000, 0),
             enqueue("d", "other", "w", 0, 5000),
             enqueue("d", "another", "v", 0, 5000),
             unlock("d", "me", true, false),
         ];
-        let _listening = server.listen(std::iter::once(names::wake(&resource("d"), &owner("w"))));
+        let _listener = server.listen(std::iter::once(names::wake(&resource("d"), &lease_id("w"))));
         let answers = server.call(&parameters(), &operations);
-        let denied = |answer: &Answer| matches!(answer, Answer::Error(NodeError::NoPermission(_)));
-        let [long, short] = [&answers[0], &answers[5]].map(denied);
+        let is_denied = |answer: &Answer| matches!(answer, Answer::Error(NodeError::NoPermission(_)));
+        let [general, short] = [&answers[0], &answers[5]].map(is_denied);
         match missing {
-            "pexpire" | "hset" => assert!(long && short, "{missing}: {answers:?}"),
-            // The short way counts by INCR. Without permission, the general way counts by SET.
-            "set" => assert!(long && !short, "{missing}: {answers:?}"),
-            "incr" | "decr" | "del" => assert!(!long && !short, "{missing}: {answers:?}"),
-            _ => assert!(answers.iter().any(denied), "{missing}: {answers:?}"),
+            "pexpire" | "hset" => assert!(general && short, "{missing}: {answers:?}"),
+            // The short way increments the counter by INCR, and the general way sets the counter by
+            // SET.
+            "set" => assert!(general && !short, "{missing}: {answers:?}"),
+            "incr" | "decr" | "del" => assert!(!general && !short, "{missing}: {answers:?}"),
+            _ => assert!(answers.iter().any(is_denied), "{missing}: {answers:?}"),
         }
         server.connect();
         for key in server.keys().into_iter().filter(|key| *key != names::METADATA.as_bytes()) {
@@ -253,7 +261,7 @@ fn a_lock_without_permission_to_expire_leaves_no_key() {
         server.connect_as(&format!("u{missing}"));
         server.one(&parameters(), &lock("a", "me", 5000, 0));
         server.connect();
-        let is_owned = server.holds(&resource("a"), &owner("me")).is_some();
-        assert_eq!(is_owned, matches!(missing, "hdel" | "publish"), "{missing}");
+        let is_held = server.holds(&resource("a"), &lease_id("me")).is_some();
+        assert_eq!(is_held, matches!(missing, "hdel" | "publish"), "{missing}");
     }
 }

@@ -1,4 +1,4 @@
-//! The server of one test.
+//! A Redis server for one test.
 
 use std::{
     collections::BTreeMap,
@@ -21,9 +21,10 @@ use crate::{
     values::{LeaseId, Resource},
 };
 
+/// The number of the next server of this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A server without persistence that ends with the test, and a connection to it that has loaded the
+/// A server without persistence that ends with the test, and a connection that has loaded the
 /// script.
 pub(super) struct Server {
     process: ServerProcess,
@@ -44,19 +45,19 @@ impl Server {
         server
     }
 
-    /// Returns a client with these parameters of the url.
+    /// Returns a client whose url has these parameters.
     fn client(process: &ServerProcess, parameters: &str) -> Client {
         let socket = process.directory().join("redis.sock");
         Client::open(format!("unix://{}?protocol=resp3{parameters}", socket.display())).unwrap()
     }
 
-    /// Writes the metadata of the quorum and incarnation of `parameters`, so that operations on one resource
-    /// take the short ways.
+    /// Writes node metadata for the fingerprint and incarnation of `parameters`, so that operations
+    /// on one resource take the short ways of the script.
     pub(super) fn register(&mut self) {
         self.register_with(0);
     }
 
-    /// Writes the same metadata, with this minimum token.
+    /// Writes the same node metadata as `register`, with this minimum token.
     pub(super) fn register_with(&mut self, minimum_token: u64) {
         let parameters = parameters();
         let stamp = Stamp::of(&parameters);
@@ -68,13 +69,13 @@ impl Server {
         ));
     }
 
-    /// Switches to this ACL user without a password.
+    /// Connects as this ACL user, whose password is `x`.
     pub(super) fn connect_as(&mut self, user: &str) {
         let client = Self::client(&self.process, &format!("&user={user}&pass=x"));
         self.connection = client.get_connection().unwrap();
     }
 
-    /// Switches back to the default user.
+    /// Connects as the default user.
     pub(super) fn connect(&mut self) {
         self.connection = Self::client(&self.process, "").get_connection().unwrap();
     }
@@ -116,8 +117,9 @@ impl Server {
         (answers, times)
     }
 
-    /// The reply to a command, and the server's time before and after it. The three commands travel together, so the
-    /// server executes them without waiting for this process, however loaded the machine is.
+    /// Returns the reply to a command, and the server's time before and after the command. The
+    /// three commands are sent in one pipeline, so the server does not wait for this process
+    /// between them, however loaded the machine is.
     pub(super) fn timed(&mut self, command: &Cmd) -> (Value, [NodeTime; 2]) {
         let mut pipe = redis::pipe();
         pipe.cmd("TIME").add_command(command.clone()).cmd("TIME");
@@ -130,8 +132,8 @@ impl Server {
         (reply.extract_error().unwrap(), [time(before), time(after)])
     }
 
-    /// The remaining ttls of all keys in milliseconds, -1 where there is none, all at the server's time that comes
-    /// with them.
+    /// Returns the server's time, and at that time the remaining ttl of each key in milliseconds,
+    /// or -1 for a key without a ttl.
     pub(super) fn ttls(&mut self) -> (NodeTime, BTreeMap<Vec<u8>, i64>) {
         const TTLS: &str = "
             local now, keys = redis.call('TIME'), redis.call('KEYS', '*')
@@ -157,7 +159,7 @@ impl Server {
         command.query(&mut self.connection)
     }
 
-    /// Executes a command, whose words contain no spaces.
+    /// Executes a command. The words of the command contain no spaces.
     pub(super) fn run(&mut self, line: &str) {
         let mut words = line.split(' ');
         let mut command = redis::cmd(words.next().unwrap());
@@ -171,12 +173,12 @@ impl Server {
     pub(super) fn incarnation_of_data(&mut self) -> String {
         let mut field = |section: &str, name: &str| {
             let info: String = self.get(redis::cmd("INFO").arg(section));
-            info.lines().find_map(|line| line.strip_prefix(name)).expect("every server has it").to_owned()
+            info.lines().find_map(|line| line.strip_prefix(name)).expect("INFO has the field").to_owned()
         };
         format!("{}/{}", field("server", "run_id:"), field("replication", "master_replid:"))
     }
 
-    /// Returns the server's own time in whole seconds.
+    /// Returns the server's time in whole seconds.
     pub(super) fn seconds(&mut self) -> u64 {
         let (seconds, _): (u64, u64) = self.get(&redis::cmd("TIME"));
         seconds
@@ -193,8 +195,8 @@ impl Server {
         keys
     }
 
-    pub(super) fn holds(&mut self, resource: &Resource, owner: &LeaseId) -> Option<u32> {
-        self.get(redis::cmd("HGET").arg(resource.as_bytes()).arg(owner.as_bytes()))
+    pub(super) fn holds(&mut self, resource: &Resource, lease_id: &LeaseId) -> Option<u32> {
+        self.get(redis::cmd("HGET").arg(resource.as_bytes()).arg(lease_id.as_bytes()))
     }
 
     pub(super) fn counter(&mut self, resource: &Resource) -> Option<u64> {

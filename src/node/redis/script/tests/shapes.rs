@@ -1,4 +1,5 @@
-//! Keys that only a real server can have: of other types, of several fields, without a ttl.
+//! Keys that only a real server can have: keys of other types, hashes of several fields, and keys
+//! without a ttl.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,15 +8,15 @@ use crate::{
         Abstention, Answer, Holder, HolderInfo, InspectAnswer, NewNodes, ObserveAnswer, Operation, Queued,
         QuorumParameters, Reconfigure, Register, Registration, RestartGuard, names,
         operation::samples::{
-            enqueue, force_unlock, inspect, lock, observe, owner, parameters, proclaim, renew, resource,
-            resources, said, unlock, write_back,
+            enqueue, force_unlock, inspect, lease_id, lock, observe, parameters, proclaim, proclamation,
+            renew, resource, resources, unlock, write_back,
         },
         redis::script::tests::server::Server,
     },
     values::{Fingerprint, NodeError},
 };
 
-/// An owner in the form of this library's and Redisson's locks.
+/// A lease id in the form that Redisson uses, too.
 const OTHER: &str = "3b1d6a2e-5f0c-4c57-9d38-0e2f7a91c4b6:7";
 
 fn error(error: NodeError) -> Answer {
@@ -23,7 +24,7 @@ fn error(error: NodeError) -> Answer {
 }
 
 #[test]
-fn a_resource_of_another_type_fails_only_its_own_operation() {
+fn a_key_of_another_type_fails_only_the_operations_on_it() {
     let mut server = Server::start();
     server.run("SET b text");
     let operations: Vec<Operation> = vec![
@@ -34,7 +35,7 @@ fn a_resource_of_another_type_fails_only_its_own_operation() {
         unlock("b", "me", false, false),
         force_unlock("b"),
         inspect("b"),
-        proclaim("b", said("me", 1, 1, "v"), 5000),
+        proclaim("b", proclamation("me", 1, 1, "v"), 5000),
         observe("b"),
         lock("c", "me", 5000, 0),
     ];
@@ -54,7 +55,7 @@ fn an_unlock_releases_all_resources_except_one_of_another_type() {
     server.run("LPUSH b 1");
     assert_eq!(server.one(&parameters(), &unlock("a b c", "me", true, false)), error(NodeError::WrongType));
     assert_eq!(server.one(&parameters(), &inspect("a")), server.one(&parameters(), &inspect("c")));
-    assert_eq!(server.holds(&resource("a"), &owner("me")), None);
+    assert_eq!(server.holds(&resource("a"), &lease_id("me")), None);
 }
 
 #[test]
@@ -66,7 +67,7 @@ fn a_counter_of_another_type_fails_the_operation_and_changes_nothing() {
 }
 
 #[test]
-fn a_counter_that_is_no_canonical_integer_is_shown_and_kept() {
+fn an_invalid_counter_is_returned_and_not_changed() {
     let mut server = Server::start();
     for text in
         ["", "-1", "+1", "07", "7e0", "0x7", "1.0", "nan", "inf", "9007199254740992", "99999999999999999999"]
@@ -77,21 +78,25 @@ fn a_counter_that_is_no_canonical_integer_is_shown_and_kept() {
         assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, 7)), expected);
         assert_eq!(server.one(&parameters(), &inspect("a")), expected);
         let unlocked = server.one(&parameters(), &unlock("a", "me", false, false));
-        assert_eq!(unlocked, Answer::Unlocked { deleted: 0 }, "an unlock needs no counter");
+        assert_eq!(unlocked, Answer::Unlocked { deleted: 0 }, "an unlock reads no counter");
         assert_eq!(server.keys(), vec![b"redisson_lock_token:{a}".to_vec()]);
-        let kept: String = server.get(redis::cmd("GET").arg("redisson_lock_token:{a}"));
-        assert_eq!(kept, text);
+        let stored: String = server.get(redis::cmd("GET").arg("redisson_lock_token:{a}"));
+        assert_eq!(stored, text);
     }
 }
 
 #[test]
-fn a_foreign_lock_without_a_ttl_gets_the_longest_one() {
+fn a_foreign_lock_without_a_ttl_gets_the_longest_ttl() {
     let mut server = Server::start();
     for operation in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
         server.run("DEL a");
         server.run(&format!("HSET a {OTHER} 2"));
-        let expected =
-            Holder { resource: 0, owner: Some(owner(OTHER)), remaining: parameters().max_ttl, counter: 0 };
+        let expected = Holder {
+            resource: 0,
+            lease_id: Some(lease_id(OTHER)),
+            remaining: parameters().max_ttl,
+            counter: 0,
+        };
         assert_eq!(server.one(&parameters(), &operation), Answer::Held(expected));
         let ttl = Duration::from_millis(server.ttl(b"a").unsigned_abs());
         assert!(ttl <= parameters().max_ttl && ttl > parameters().max_ttl / 2);
@@ -110,7 +115,7 @@ fn a_hash_that_is_no_lock_never_gets_a_ttl() {
         &format!("{OTHER} 0"),
         &format!("{OTHER} -1"),
         &format!("{OTHER}:more 1"),
-        // A read/write lock of Redisson's, and one without its last reader.
+        // Redisson's read/write lock, with and without a reader.
         &format!("mode read {OTHER} 1"),
         "mode read",
     ] {
@@ -135,9 +140,9 @@ fn a_hash_that_is_no_lock_never_gets_a_ttl() {
     }
 }
 
-/// The length of an answer is limited, because a client treats a node that floods as faulty.
+/// Answers have a limited length, because a client treats a node that sends too much as faulty.
 #[test]
-fn data_of_an_application_is_never_part_of_an_answer() {
+fn long_foreign_data_is_not_part_of_an_answer() {
     let mut server = Server::start();
     for (field, value) in [("f".repeat(70_000), "1".to_owned()), ("data".to_owned(), "1".repeat(70_000))] {
         server.run("DEL a");
@@ -145,15 +150,15 @@ fn data_of_an_application_is_never_part_of_an_answer() {
         let shown = (field.len() < 128).then(|| field.clone());
         for operation in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
             let Answer::Held(holder) = server.one(&parameters(), &operation) else { panic!("{field:.9}") };
-            assert_eq!(holder.owner.as_ref().map(|owner| owner.to_string()), shown);
+            assert_eq!(holder.lease_id.as_ref().map(|lease_id| lease_id.to_string()), shown);
         }
         let Answer::Inspected(seen) = server.one(&parameters(), &inspect("a")) else { panic!("{field:.9}") };
-        assert_eq!(seen.held.unwrap().owner.as_ref().map(|owner| owner.to_string()), shown);
+        assert_eq!(seen.held.unwrap().lease_id.as_ref().map(|lease_id| lease_id.to_string()), shown);
     }
 }
 
 #[test]
-fn a_huge_group_fails_no_other_operation_of_its_call() {
+fn a_lock_of_9000_resources_fails_no_operation_of_its_call() {
     let mut server = registered();
     server.one(&parameters(), &lock("c", "me", 5000, 0));
     let names: Vec<String> = (0..9000).map(|number| format!("g{number}")).collect();
@@ -183,7 +188,7 @@ fn a_hash_of_several_fields_has_an_unknown_owner() {
     server.run("PEXPIRE a 50000");
     for operation in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
         let Answer::Held(holder) = server.one(&parameters(), &operation) else { panic!("not held") };
-        assert_eq!((holder.resource, holder.owner, holder.counter), (0, None, 0));
+        assert_eq!((holder.resource, holder.lease_id, holder.counter), (0, None, 0));
         assert!(holder.remaining > Duration::from_secs(40));
     }
     assert_eq!(server.one(&parameters(), &write_back("a", "me", 7)), Answer::NotWrittenBack { counter: 0 });
@@ -192,9 +197,9 @@ fn a_hash_of_several_fields_has_an_unknown_owner() {
     else {
         panic!("not held");
     };
-    assert!(matches!(held, HolderInfo { owner: None, holds: 0, remaining: Some(_) }));
+    assert!(matches!(held, HolderInfo { lease_id: None, holds: 0, remaining: Some(_) }));
     assert_eq!(server.one(&parameters(), &force_unlock("a")), Answer::Unlocked { deleted: 1 });
-    // The mark of the refusal has been deleted, too.
+    // The force-unlock has also deleted the yield mark that the refusal had set.
     assert_eq!(server.keys(), [names::DIRTY.as_bytes()]);
 }
 
@@ -207,15 +212,15 @@ fn an_unlock_deletes_its_field_from_a_hash_of_several_fields() {
         server.one(&parameters(), &unlock("a", "stranger", true, false)),
         Answer::Unlocked { deleted: 0 }
     );
-    assert_eq!(server.holds(&resource("a"), &owner("me")), Some(1));
+    assert_eq!(server.holds(&resource("a"), &lease_id("me")), Some(1));
     assert_eq!(server.one(&parameters(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
-    assert_eq!(server.holds(&resource("a"), &owner("me")), None);
-    assert_eq!(server.holds(&resource("a"), &owner("other")), Some(1));
+    assert_eq!(server.holds(&resource("a"), &lease_id("me")), None);
+    assert_eq!(server.holds(&resource("a"), &lease_id("other")), Some(1));
     assert!(server.ttl(b"a") > 40_000);
 }
 
 #[test]
-fn metadata_of_another_quorum_refuses_locks_but_no_unlock() {
+fn metadata_of_another_quorum_makes_a_node_refuse_locks_but_not_unlocks() {
     let mut server = Server::start();
     server.one(&parameters(), &lock("a", "me", 5000, 0));
     server.run("HSET redquorum:node incarnation r minimum_token 5 fingerprint other");
@@ -223,7 +228,7 @@ fn metadata_of_another_quorum_refuses_locks_but_no_unlock() {
         lock("a", "me", 5000, 0),
         renew("a", "me", 1, 5000, 7),
         write_back("a", "me", 7),
-        proclaim("a", said("me", 7, 1, "v"), 5000),
+        proclaim("a", proclamation("me", 7, 1, "v"), 5000),
     ];
     for operation in refused {
         let answer = server.one(&parameters(), &operation);
@@ -281,7 +286,7 @@ fn a_node_without_its_stamp_votes_again_after_a_quarantine() {
 }
 
 #[test]
-fn a_move_to_another_configuration_mends_the_stamp() {
+fn a_reconfiguration_restores_the_stamp() {
     let mut server = Server::start();
     let time = Duration::from_secs(server.seconds());
     let new = QuorumParameters { guard: RestartGuard::PerConnection, incarnation: None, ..parameters() };
@@ -296,11 +301,11 @@ fn a_move_to_another_configuration_mends_the_stamp() {
 }
 
 #[test]
-fn only_a_real_release_is_published_on_redissons_channel() {
+fn an_unlock_publishes_on_redisson_s_channel_only_if_asked_to_notify() {
     let mut server = Server::start();
     server.one(&parameters(), &lock("a b{c}", "me", 5000, 0));
     assert_eq!(resources("a b{c}").len(), 2);
-    let published =
+    let command_stats =
         |server: &mut Server| -> String { server.get::<String>(redis::cmd("INFO").arg("commandstats")) };
     let calls = |stats: String| {
         stats.lines().find_map(|line| {
@@ -308,20 +313,20 @@ fn only_a_real_release_is_published_on_redissons_channel() {
         })
     };
     server.one(&parameters(), &unlock("a", "me", false, false));
-    let stats = published(&mut server);
+    let stats = command_stats(&mut server);
     assert_eq!(calls(stats), None);
     server.one(&parameters(), &unlock("b{c}", "me", true, false));
-    let stats = published(&mut server);
+    let stats = command_stats(&mut server);
     assert_eq!(calls(stats).as_deref(), Some("1"));
 }
 
 #[test]
-fn a_leader_key_of_another_type_fails_only_its_operation() {
+fn a_leader_key_of_another_type_fails_only_the_operations_on_it() {
     let mut server = Server::start();
     server.run("SET redquorum:leader:{a} text");
     let operations = [
         lock("a", "me", 5000, 0),
-        proclaim("a", said("me", 1, 1, "v"), 5000),
+        proclaim("a", proclamation("me", 1, 1, "v"), 5000),
         observe("a"),
         unlock("a", "me", true, false),
     ];
@@ -333,7 +338,7 @@ fn a_leader_key_of_another_type_fails_only_its_operation() {
 }
 
 #[test]
-fn a_leader_replaces_a_proclamation_of_another_program() {
+fn a_proclamation_replaces_an_invalid_or_foreign_proclamation() {
     let mut server = Server::start();
     server.one(&parameters(), &lock("a", "me", 5000, 0));
     for line in [
@@ -343,20 +348,23 @@ fn a_leader_replaces_a_proclamation_of_another_program() {
     ] {
         server.run("DEL redquorum:leader:{a}");
         server.run(line);
-        let said = said("me", 7, 1, "v");
-        assert_eq!(server.one(&parameters(), &proclaim("a", said.clone(), 5000)), Answer::Proclaimed);
+        let proclamation = proclamation("me", 7, 1, "v");
+        assert_eq!(server.one(&parameters(), &proclaim("a", proclamation.clone(), 5000)), Answer::Proclaimed);
         let Answer::Observed(seen) = server.one(&parameters(), &observe("a")) else { panic!("not observed") };
-        assert_eq!((seen.owner, seen.said), (Some(owner("me")), Some(said)), "{line}");
+        assert_eq!((seen.lease_id, seen.proclamation), (Some(lease_id("me")), Some(proclamation)), "{line}");
         assert!((4000..=5000).contains(&server.ttl(b"redquorum:leader:{a}")));
     }
 }
 
 #[test]
-fn a_lock_of_another_library_makes_no_leader() {
+fn a_holder_by_another_library_is_no_leader() {
     let mut server = Server::start();
     server.run("HSET a mode read me 1");
-    assert_eq!(server.one(&parameters(), &proclaim("a", said("me", 1, 1, "v"), 5000)), Answer::NotLeader);
-    let seen = ObserveAnswer { owner: None, remaining: None, said: None };
+    assert_eq!(
+        server.one(&parameters(), &proclaim("a", proclamation("me", 1, 1, "v"), 5000)),
+        Answer::NotLeader
+    );
+    let seen = ObserveAnswer { lease_id: None, remaining: None, proclamation: None };
     assert_eq!(server.one(&parameters(), &observe("a")), Answer::Observed(seen));
 }
 
@@ -378,7 +386,7 @@ fn a_tombstone_applies_to_the_next_operation_of_the_call() {
 }
 
 #[test]
-fn a_first_waiter_that_does_not_listen_leaves_the_queue_with_a_release() {
+fn a_release_removes_a_first_waiter_without_a_subscription() {
     let mut server = registered();
     server.one(&parameters(), &lock("a", "me", 5000, 0));
     server.run("SET redquorum:dirty 1 PX 120000");
@@ -389,7 +397,7 @@ fn a_first_waiter_that_does_not_listen_leaves_the_queue_with_a_release() {
 }
 
 #[test]
-fn no_mark_outlives_the_key_of_a_dirty_node() {
+fn a_yield_mark_does_not_outlive_the_key_of_a_dirty_node() {
     let mut server = registered();
     let longest = i64::try_from(parameters().max_ttl.as_millis()).unwrap();
     server.run("HSET a other 1");
@@ -398,9 +406,9 @@ fn no_mark_outlives_the_key_of_a_dirty_node() {
     // The first refusal also writes the key of a dirty node, and the next refusal finds it.
     for _ in 0..2 {
         assert!(matches!(server.one(&parameters(), &lock("a", "me", 5000, 0)), Answer::Held(_)));
-        let [mark, sign] =
+        let [mark, dirty] =
             [names::yield_mark(&resource("a")), names::DIRTY.into()].map(|key| server.ttl(&key));
-        assert!(mark > longest - 5000 && mark <= longest && mark <= sign, "{mark} {sign}");
+        assert!(mark > longest - 5000 && mark <= longest && mark <= dirty, "{mark} {dirty}");
     }
     server.run(&format!("PEXPIRE {} 1000", names::DIRTY));
     assert!(matches!(server.one(&parameters(), &lock("a", "me", 5000, 0)), Answer::Held(_)));
@@ -408,7 +416,7 @@ fn no_mark_outlives_the_key_of_a_dirty_node() {
 }
 
 #[test]
-fn a_wake_in_an_expired_queue_does_not_count_in_the_next() {
+fn a_new_queue_deletes_the_wake_record_of_an_expired_queue() {
     let mut server = registered();
     server.one(&parameters(), &lock("a", "me", 5000, 0));
     server.run("SET redquorum:dirty 1 PX 120000");
@@ -419,7 +427,7 @@ fn a_wake_in_an_expired_queue_does_not_count_in_the_next() {
 }
 
 #[test]
-fn an_unlock_sees_a_queue_formed_in_the_same_call() {
+fn an_unlock_wakes_a_waiter_that_was_queued_in_the_same_call() {
     let mut server = registered();
     for name in ["a", "b"] {
         server.one(&parameters(), &lock(name, "me", 5000, 0));
@@ -429,12 +437,12 @@ fn an_unlock_sees_a_queue_formed_in_the_same_call() {
     let answers = server.call(&parameters(), &operations);
     assert!(matches!(answers[1], Answer::Queued(_)), "{answers:?}");
     assert_eq!(answers[2], Answer::Unlocked { deleted: 1 });
-    // The waiter was woken, and does not listen.
+    // The unlock woke the waiter and removed it, since the waiter has no subscription.
     assert!(!server.keys().contains(&b"redquorum:queue:{a}".to_vec()));
 }
 
 #[test]
-fn the_short_ways_leave_unusual_keys_and_counters_to_the_general_way() {
+fn the_short_ways_leave_unusual_keys_and_counters_to_the_general_ways() {
     let mut server = registered();
     let Answer::Granted { vote } = server.one(&parameters(), &lock("a", "me", 5000, 0)) else {
         panic!("not granted")
@@ -443,11 +451,11 @@ fn the_short_ways_leave_unusual_keys_and_counters_to_the_general_way() {
     let counter = b"redisson_lock_token:{a}";
     server.run("PEXPIRE redisson_lock_token:{a} 60000");
     assert_eq!(server.one(&parameters(), &renewal), Answer::Renewed { proves: true });
-    assert!(server.ttl(counter) > 3_600_000, "the counter was to be forgotten soon");
+    assert!(server.ttl(counter) > 3_600_000, "the renewal did not extend the ttl of the counter");
     server.run("HSET a mode read");
-    assert!(matches!(server.one(&parameters(), &renewal), Answer::Held(Holder { owner: None, .. })));
+    assert!(matches!(server.one(&parameters(), &renewal), Answer::Held(Holder { lease_id: None, .. })));
     server.run("DEL a");
     server.run(&format!("HSET a {OTHER} 1"));
     assert!(matches!(server.one(&parameters(), &lock("a", "other", 5000, 0)), Answer::Held(_)));
-    assert!(server.ttl(b"a") > 0, "nobody would ever get it");
+    assert!(server.ttl(b"a") > 0, "the lock would never expire");
 }

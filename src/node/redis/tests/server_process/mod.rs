@@ -1,5 +1,5 @@
-//! A server that runs as a child process of a test. The tests of this crate, and those on whole clusters,
-//! start their servers here.
+//! A server that runs as a child process of a test. The tests of this crate and the tests on whole
+//! clusters use this module.
 
 pub(crate) mod lock_file;
 pub(crate) mod port;
@@ -23,7 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// test runner ends the test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server process and its data directory. Both are removed when this is dropped.
+/// A server process and its data directory. A drop kills the process and deletes the directory.
 #[derive(Debug)]
 pub(crate) struct ServerProcess {
     child: Child,
@@ -78,7 +78,8 @@ impl ServerProcess {
         self.signal(Signal::STOP);
     }
 
-    /// Whether the process is suspended. Its state letter in `/proc` follows its name in brackets.
+    /// Whether the process is suspended. In `/proc`, the letter of its state follows its name in
+    /// brackets.
     pub(crate) fn is_frozen(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
@@ -88,7 +89,8 @@ impl ServerProcess {
         self.signal(Signal::CONT);
     }
 
-    /// Ends the process with SIGKILL, suspended or not. If the process has ended, this does nothing.
+    /// Ends the process with SIGKILL, even if the process is suspended. Does nothing after the end
+    /// of the process.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("a child process can be killed");
         self.child.wait().expect("a killed child process can be waited for");
@@ -141,8 +143,9 @@ fn spawn(directory: &Path, arguments: &[String]) -> Child {
     on_lasting_thread(command)
 }
 
-/// Spawns the command on a thread that lives as long as the process. A parent death signal follows the death
-/// of the *thread* that started the child, and the threads of a test and of its runtime end early.
+/// Spawns the command on a thread that lives as long as this process. The kernel sends a parent
+/// death signal when the *thread* that started the child ends, and the threads of a test and of its
+/// runtime end early.
 fn on_lasting_thread(command: Command) -> Child {
     type Request = (Command, Sender<std::io::Result<Child>>);
     static SPAWNER: OnceLock<Mutex<Sender<Request>>> = OnceLock::new();

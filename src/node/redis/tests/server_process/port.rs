@@ -7,22 +7,22 @@ use std::sync::{Mutex, PoisonError};
 
 use super::lock_file;
 
-/// The first ephemeral port if the system does not report it: the default of Linux.
+/// The first ephemeral port if the system does not report its own: the default of Linux.
 const FIRST_EPHEMERAL_PORT: u16 = 32768;
 
-/// The lowest port to reserve. Lower ports have the well-known services of a developer's machine.
+/// The lowest port to reserve. Well-known services of a developer's machine use lower ports.
 const LOWEST_PORT: u16 = 15000;
 
-/// A port on which nothing listens, reserved among the test processes of this machine until this process
-/// ends.
+/// A port without a listener, which no other test process of this machine can reserve until this
+/// process ends.
 ///
-/// The port lies outside the range from which the system takes the local ends of connections. A port of that
-/// range could be lost while its server is down: to the listener of another test, or to a client that
-/// reconnects to the dead server and gets the same port as its own end, so that the client connects to
-/// itself.
+/// The port is outside of the range of ephemeral ports, which the system assigns to the local ends
+/// of connections. An ephemeral port could be lost while its server is down: to the listener of
+/// another test, or to a client that dials the dead server and gets the same port as its local end,
+/// so that the client connects to itself.
 ///
-/// No port is reserved twice in the life of the process. Clients of an earlier server keep dialling its
-/// address, and would register with the next server there, in this process or another.
+/// A process does not reserve a port twice. Clients of an earlier server continue to dial its
+/// address, and would register with the next server at that address.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
@@ -34,7 +34,7 @@ impl Port {
         let candidates = LOWEST_PORT..first_ephemeral_port();
         assert!(
             !candidates.is_empty(),
-            "the system leaves no ports between {LOWEST_PORT} and its ephemeral ones"
+            "the system leaves no ports between {LOWEST_PORT} and its ephemeral ports"
         );
         std::iter::repeat_with(|| rand::random_range(candidates.clone()))
             .take(1000)
@@ -48,8 +48,8 @@ impl Port {
     }
 
     fn try_reserve(number: u16) -> Option<Self> {
-        /// The locked files. The system unlocks the files of a killed test process, and thereby frees its
-        /// ports.
+        /// The locked files of the reserved ports. When a test process is killed, the system
+        /// unlocks its files, and other processes can reserve the ports.
         static RESERVED: Mutex<BTreeMap<u16, File>> = Mutex::new(BTreeMap::new());
         let reservation = lock_file::open(&format!("port-{number}")).expect("temporary files can be written");
         reservation.try_lock().ok()?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The advice if there is no server program.
+/// The advice if no server program is installed.
 pub(crate) const HOW_TO_GET_ONE: &str = "install Redis (`apt-get install redis-server`) or Valkey";
 
 /// Returns the path of the first program of this name on `PATH`.
@@ -11,8 +11,8 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|program| program.is_file())
 }
 
-/// Returns the server program of the tests: the one that `REDQUORUM_TEST_SERVER` names, or else the installed
-/// Redis or Valkey.
+/// Returns the server program for tests: the program that `REDQUORUM_TEST_SERVER` names, or else
+/// the installed Redis or Valkey.
 ///
 /// # Panics
 ///
@@ -24,11 +24,11 @@ pub(crate) fn find_server() -> Option<PathBuf> {
     }
 }
 
-/// Returns the server program of the tests.
+/// Returns the server program for tests.
 ///
 /// # Panics
 ///
-/// If there is none; the message says how to install one.
+/// If no server program is installed. The message has the advice.
 pub(crate) fn server() -> PathBuf {
     find_server().unwrap_or_else(|| panic!("no Redis server to test against: {HOW_TO_GET_ONE}"))
 }

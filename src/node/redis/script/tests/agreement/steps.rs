@@ -1,8 +1,8 @@
-//! The random steps of the comparison: calls, and changes of the data between calls.
+//! The random steps of the comparison: calls, and changes of subscriptions and data between calls.
 
 use super::*;
 
-/// A number that depends on the state at the execution of the step.
+/// A number of a draft. Some numbers depend on the last vote when the step is executed.
 #[derive(Clone, Debug)]
 pub(super) enum Number {
     Exactly(u64),
@@ -11,8 +11,8 @@ pub(super) enum Number {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Question {
-    Lock { hint: Number, has_turn: bool, gives_up: bool },
+pub(super) enum DraftKind {
+    Lock { hint: Number, ignores_queue: bool, will_not_wait: bool },
     WriteBack { token: Number },
     Renew { holds: u32, token: Number },
     Unlock { notify: bool, tombstone: Tombstone, has_waiters: bool },
@@ -26,23 +26,24 @@ pub(super) enum Question {
     List,
     Vacant { ignores_marks: bool },
     Latch { count: u32, is_open: bool, arrivals: Vec<&'static str> },
-    Register { new_nodes: NewNodes, is_off: bool },
-    Init { is_dry_run: bool, is_off: bool },
+    Register { new_nodes: NewNodes, is_clock_off: bool },
+    Init { is_dry_run: bool, is_clock_off: bool },
     Reconfigure { from: &'static str, to: &'static str },
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
-    pub(super) question: Question,
+    pub(super) kind: DraftKind,
     pub(super) resources: Vec<&'static str>,
     /// Whether each resource is shared.
     pub(super) shared: [bool; 3],
-    pub(super) owner: &'static str,
-    /// The ttl, in steps of 20 s.
+    pub(super) lease_id: &'static str,
+    /// The ttl, in units of 20 s.
     pub(super) ttl: u64,
 }
 
-/// The arrivals at a latch, one of which looks like two on the wire.
+/// The ids of arrivals at a latch. The text of the third one could be mistaken for two ids in a
+/// request.
 const ARRIVALS: [&str; 4] = ["a", "b", "1:a1:b", "\0"];
 
 /// A topic that may have subscribers.
@@ -70,9 +71,9 @@ impl Topic {
         names::notice_channel(&match self {
             Self::Release(name) => resource(name),
             Self::Latch(name) => names::latch(&resource(name)),
-            Self::Wake(name, waiter) => names::wake(&resource(name), &owner(waiter)),
-            Self::Head(name, waiter) => names::head(&resource(name), &owner(waiter)),
-            Self::ForceUnlocked(name) => names::force_unlocked(owner(name).client().unwrap_or_default()),
+            Self::Wake(name, waiter) => names::wake(&resource(name), &lease_id(waiter)),
+            Self::Head(name, waiter) => names::head(&resource(name), &lease_id(waiter)),
+            Self::ForceUnlocked(name) => names::force_unlocked(lease_id(name).client().unwrap_or_default()),
         })
     }
 }
@@ -81,18 +82,19 @@ impl Topic {
 pub(super) enum TestStep {
     Call {
         guard: RestartGuard,
-        /// Whether the connection has registered in the server's incarnation, or in an earlier one.
+        /// Whether the connection has registered in the server's present incarnation, or in an
+        /// earlier incarnation.
         knows_incarnation: bool,
         drafts: Vec<Draft>,
     },
     LoseLock(&'static str),
-    /// The key of the readers is lost, and the key of the resource stays.
+    /// The key of the readers is lost, and the key of the resource remains.
     LoseReaders(&'static str),
     /// One reader expires, while other readers hold the resource.
     EndReader(&'static str, &'static str),
     LoseCounter(&'static str),
     LoseLeader(&'static str),
-    /// A counter is set, with a long ttl or one that the next use extends.
+    /// A counter is set, with a long ttl, or with a ttl that the next use extends.
     SetCounter(&'static str, Number, bool),
     SetMetadata {
         minimum_token: Number,
@@ -100,9 +102,9 @@ pub(super) enum TestStep {
     },
     LoseMetadata,
     LoseQuarantine,
-    /// A topic gets subscribers, or loses them.
+    /// The listener subscribes to a topic, or unsubscribes.
     Listen(Topic, bool),
-    /// The first wake of a waiter is moved far into the past.
+    /// The recorded time of a waiter's first wake is moved far into the past.
     WakeLongAgo(&'static str),
     /// A queue entry expires.
     EndEntry(&'static str, &'static str),
@@ -119,44 +121,44 @@ fn number() -> impl Strategy<Value = Number> {
     ]
 }
 
-/// Tombstones, mostly none.
+/// The tombstone settings of unlocks. Half of the unlocks write no tombstone.
 const TOMBSTONES: [Tombstone; 4] =
     [Tombstone::Never, Tombstone::Never, Tombstone::IfMissing, Tombstone::Always];
 
-/// Returns hints, mostly none.
+/// Returns a strategy for hints, three quarters of which are 0.
 fn hint() -> impl Strategy<Value = Number> {
     prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()]
 }
 
-fn question() -> impl Strategy<Value = Question> {
+fn kind() -> impl Strategy<Value = DraftKind> {
     prop_oneof![
         8 => (hint(), prop::bool::weighted(0.2), prop::bool::weighted(0.2))
-            .prop_map(|(hint, has_turn, gives_up)| Question::Lock { hint, has_turn, gives_up }),
-        3 => number().prop_map(|token| Question::WriteBack { token }),
-        4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
+            .prop_map(|(hint, ignores_queue, will_not_wait)| DraftKind::Lock { hint, ignores_queue, will_not_wait }),
+        3 => number().prop_map(|token| DraftKind::WriteBack { token }),
+        4 => (1..3_u32, number()).prop_map(|(holds, token)| DraftKind::Renew { holds, token }),
         6 => (any::<bool>(), sample::select(&TOMBSTONES[..]), prop::bool::weighted(0.3))
-            .prop_map(|(notify, tombstone, has_waiters)| Question::Unlock { notify, tombstone, has_waiters }),
+            .prop_map(|(notify, tombstone, has_waiters)| DraftKind::Unlock { notify, tombstone, has_waiters }),
         10 => (waiter(), arrival(), prop::bool::weighted(0.8), prop::bool::weighted(0.2), 0..2_usize)
             .prop_map(|(waiter, arrival, enters, enqueue_only, index)| {
-                Question::Enqueue { waiter, arrival, enters, enqueue_only, index }
+                DraftKind::Enqueue { waiter, arrival, enters, enqueue_only, index }
             }),
-        2 => sample::select(&OWNERS[..]).prop_map(|writer| Question::Downgrade { writer }),
-        2 => waiter().prop_map(|waiter| Question::Withdraw { waiter }),
-        1 => Just(Question::ForceUnlock),
-        1 => Just(Question::Inspect),
-        3 => (0..4_u64).prop_map(|number| Question::Proclaim { number }),
-        1 => Just(Question::Observe),
-        2 => Just(Question::List),
-        3 => any::<bool>().prop_map(|ignores_marks| Question::Vacant { ignores_marks }),
+        2 => sample::select(&OWNERS[..]).prop_map(|writer| DraftKind::Downgrade { writer }),
+        2 => waiter().prop_map(|waiter| DraftKind::Withdraw { waiter }),
+        1 => Just(DraftKind::ForceUnlock),
+        1 => Just(DraftKind::Inspect),
+        3 => (0..4_u64).prop_map(|number| DraftKind::Proclaim { number }),
+        1 => Just(DraftKind::Observe),
+        2 => Just(DraftKind::List),
+        3 => any::<bool>().prop_map(|ignores_marks| DraftKind::Vacant { ignores_marks }),
         3 => latch(),
     ]
 }
 
-/// Returns latch operations, mostly with equal counts.
-fn latch() -> impl Strategy<Value = Question> {
+/// Returns a strategy for latch operations, most of which have the same count.
+fn latch() -> impl Strategy<Value = DraftKind> {
     let count = prop_oneof![4 => Just(2_u32), 1 => Just(3)];
     let arrivals = sample::subsequence(&ARRIVALS[..], 0..3);
-    (count, prop::bool::weighted(0.1), arrivals).prop_map(|(count, is_open, arrivals)| Question::Latch {
+    (count, prop::bool::weighted(0.1), arrivals).prop_map(|(count, is_open, arrivals)| DraftKind::Latch {
         count,
         is_open,
         arrivals,
@@ -167,8 +169,9 @@ fn waiter() -> impl Strategy<Value = &'static str> {
     sample::select(&WAITERS[..])
 }
 
-/// Assigned arrivals have another order on the server and in the pure node if one in between
-/// is asked for, so it is not.
+/// Returns a strategy for arrivals: 0, for which the node assigns an arrival, or a number far from
+/// all assigned arrivals. A number between two assigned arrivals could order them differently at
+/// the two nodes.
 fn arrival() -> impl Strategy<Value = Number> {
     prop_oneof![
         4 => Just(0),
@@ -187,9 +190,8 @@ fn draft() -> impl Strategy<Value = Draft> {
         3 => Just([true; 3]),
         2 => any::<[bool; 3]>(),
     ];
-    (question(), resources, shared, sample::select(&OWNERS[..]), 1..4_u64).prop_map(
-        |(question, resources, shared, owner, ttl)| Draft { question, resources, shared, owner, ttl },
-    )
+    (kind(), resources, shared, sample::select(&OWNERS[..]), 1..4_u64)
+        .prop_map(|(kind, resources, shared, lease_id, ttl)| Draft { kind, resources, shared, lease_id, ttl })
 }
 
 fn guard() -> impl Strategy<Value = RestartGuard> {
@@ -201,97 +203,104 @@ fn guard() -> impl Strategy<Value = RestartGuard> {
 }
 
 pub(super) fn registration() -> Draft {
-    let question = Question::Register { new_nodes: NewNodes::Admit, is_off: false };
-    Draft { question, resources: vec!["a"], shared: [false; 3], owner: "u:1", ttl: 1 }
+    let kind = DraftKind::Register { new_nodes: NewNodes::Admit, is_clock_off: false };
+    Draft { kind, resources: vec!["a"], shared: [false; 3], lease_id: "u:1", ttl: 1 }
 }
 
-/// Returns steps to a long queue, which random steps rarely reach: one client holds or shares a resource,
-/// all other clients enqueue, and the first waiter is woken, perhaps long ago.
-pub(super) fn crowd() -> impl Strategy<Value = Vec<TestStep>> {
+/// Returns a strategy for steps that build a long queue, which random steps rarely do. One client
+/// holds or shares a resource, all waiters enter its queue, and in some cases the client unlocks,
+/// so that the first waiter is woken, now or long ago.
+pub(super) fn full_queue() -> impl Strategy<Value = Vec<TestStep>> {
     (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(is_shared, leaves, is_long_ago)| {
-        let mut steps = crowd_round(is_shared, leaves);
+        let mut steps = full_queue_steps(is_shared, leaves);
         steps.extend(is_long_ago.then_some(TestStep::WakeLongAgo("a")));
         steps
     })
 }
 
-fn crowd_round(is_shared: bool, leaves: bool) -> Vec<TestStep> {
+fn full_queue_steps(is_shared: bool, leaves: bool) -> Vec<TestStep> {
     let shared = [is_shared; 3];
-    let draft = |question| Draft { question, resources: vec!["a"], shared, owner: "u:1", ttl: 3 };
+    let draft = |kind| Draft { kind, resources: vec!["a"], shared, lease_id: "u:1", ttl: 3 };
     let zero = || Number::Exactly(0);
-    let mut drafts = vec![Question::Lock { hint: zero(), has_turn: false, gives_up: false }];
+    let mut drafts = vec![DraftKind::Lock { hint: zero(), ignores_queue: false, will_not_wait: false }];
     let queued =
-        |waiter| Question::Enqueue { waiter, arrival: zero(), enters: true, enqueue_only: true, index: 0 };
+        |waiter| DraftKind::Enqueue { waiter, arrival: zero(), enters: true, enqueue_only: true, index: 0 };
     drafts.extend(WAITERS.map(queued));
-    let unlock = Question::Unlock { notify: true, tombstone: Tombstone::Never, has_waiters: true };
+    let unlock = DraftKind::Unlock { notify: true, tombstone: Tombstone::Never, has_waiters: true };
     drafts.extend(leaves.then_some(unlock));
-    let one = move |question| {
-        let drafts = vec![draft(question)];
+    let call_with = move |kind| {
+        let drafts = vec![draft(kind)];
         TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts }
     };
-    drafts.into_iter().map(one).collect()
+    drafts.into_iter().map(call_with).collect()
 }
 
-/// Some share a resource, something befalls what the node knows of them, and what readers and writers
-/// ask most for is asked for. By chance, so much seldom happens to one resource.
+/// Returns a strategy for steps about the readers of one resource: readers share it, data of the
+/// readers is lost, and then readers and writers send their usual operations. Random steps rarely
+/// do all of that to the same resource.
 pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
-    let draft = |(question, owner, is_shared, ttl)| Draft {
-        question,
+    let draft = |(kind, lease_id, is_shared, ttl)| Draft {
+        kind,
         resources: vec!["a"],
         shared: [is_shared; 3],
-        owner,
+        lease_id,
         ttl,
     };
-    let one = |drafts| TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts };
-    let take = |has_turn, gives_up| Question::Lock { hint: Number::Exactly(0), has_turn, gives_up };
+    let call_with = |drafts| TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts };
+    let take = |ignores_queue, will_not_wait| DraftKind::Lock {
+        hint: Number::Exactly(0),
+        ignores_queue,
+        will_not_wait,
+    };
     let lock = move || take(false, false);
     let enqueue = |waiter| {
         let arrival = Number::Exactly(0);
-        Question::Enqueue { waiter, arrival, enters: true, enqueue_only: false, index: 0 }
+        DraftKind::Enqueue { waiter, arrival, enters: true, enqueue_only: false, index: 0 }
     };
-    let unlock = |tombstone| Question::Unlock { notify: true, tombstone, has_waiters: false };
-    let owner = || sample::select(&OWNERS[..]);
-    let befalls = prop_oneof![
-        4 => owner().prop_map(|owner| TestStep::EndReader("a", owner)),
+    let unlock = |tombstone| DraftKind::Unlock { notify: true, tombstone, has_waiters: false };
+    let lease_id = || sample::select(&OWNERS[..]);
+    let losses = prop_oneof![
+        4 => lease_id().prop_map(|lease_id| TestStep::EndReader("a", lease_id)),
         1 => Just(TestStep::LoseLock("a")),
         1 => Just(TestStep::LoseReaders("a")),
         1 => (number(), any::<bool>()).prop_map(|(number, lives)| TestStep::SetCounter("a", number, lives)),
     ];
-    let asked = prop_oneof![
+    let operations = prop_oneof![
         4 => Just(lock()),
-        4 => any::<bool>().prop_map(move |gives_up| take(true, gives_up)),
+        4 => any::<bool>().prop_map(move |will_not_wait| take(true, will_not_wait)),
         2 => waiter().prop_map(enqueue),
         4 => sample::select(&TOMBSTONES[..3]).prop_map(unlock),
-        1 => number().prop_map(|token| Question::Renew { holds: 1, token }),
-        1 => number().prop_map(|token| Question::WriteBack { token }),
-        1 => sample::select(&OWNERS[..]).prop_map(|writer| Question::Downgrade { writer }),
-        1 => Just(Question::ForceUnlock),
-        1 => Just(Question::Inspect),
+        1 => number().prop_map(|token| DraftKind::Renew { holds: 1, token }),
+        1 => number().prop_map(|token| DraftKind::WriteBack { token }),
+        1 => sample::select(&OWNERS[..]).prop_map(|writer| DraftKind::Downgrade { writer }),
+        1 => Just(DraftKind::ForceUnlock),
+        1 => Just(DraftKind::Inspect),
     ];
-    let shares = vec((owner(), 1..4_u64), 1..5);
-    let asked = vec((asked, owner(), prop::bool::weighted(0.7), 1..4_u64), 1..6);
-    (shares, vec(befalls, 0..3), asked).prop_map(move |(shares, befalls, asked)| {
-        // The node has the counter from then on.
-        let before = [lock(), unlock(Tombstone::Never)].map(|question| (question, OWNERS[0], false, 1));
-        let shares = shares.into_iter().map(|(owner, ttl)| (lock(), owner, true, ttl));
-        let first = before.into_iter().chain(shares).map(draft).map(|draft| one(vec![draft]));
-        let then = asked.into_iter().map(draft).map(|draft| one(vec![draft]));
-        first.chain(befalls).chain(then).collect()
+    let shares = vec((lease_id(), 1..4_u64), 1..5);
+    let operations = vec((operations, lease_id(), prop::bool::weighted(0.7), 1..4_u64), 1..6);
+    (shares, vec(losses, 0..3), operations).prop_map(move |(shares, losses, operations)| {
+        // The first lock creates the counter.
+        let before = [lock(), unlock(Tombstone::Never)].map(|kind| (kind, OWNERS[0], false, 1));
+        let shares = shares.into_iter().map(|(lease_id, ttl)| (lock(), lease_id, true, ttl));
+        let beginning = before.into_iter().chain(shares).map(draft).map(|draft| call_with(vec![draft]));
+        let end = operations.into_iter().map(draft).map(|draft| call_with(vec![draft]));
+        beginning.chain(losses).chain(end).collect()
     })
 }
 
+/// Returns a strategy for operations that change the node metadata.
 fn administration() -> impl Strategy<Value = Draft> {
     let fingerprint = || sample::select(vec!["test", "other", "closed"]);
     let new_nodes = sample::select(vec![NewNodes::Admit, NewNodes::Quarantine, NewNodes::Ignore]);
-    let question = prop_oneof![
+    let kind = prop_oneof![
         4 => (new_nodes, prop::bool::weighted(0.2))
-            .prop_map(|(new_nodes, is_off)| Question::Register { new_nodes, is_off }),
+            .prop_map(|(new_nodes, is_clock_off)| DraftKind::Register { new_nodes, is_clock_off }),
         2 => (any::<bool>(), prop::bool::weighted(0.2))
-            .prop_map(|(is_dry_run, is_off)| Question::Init { is_dry_run, is_off }),
-        1 => (fingerprint(), fingerprint()).prop_map(|(from, to)| Question::Reconfigure { from, to }),
+            .prop_map(|(is_dry_run, is_clock_off)| DraftKind::Init { is_dry_run, is_clock_off }),
+        1 => (fingerprint(), fingerprint()).prop_map(|(from, to)| DraftKind::Reconfigure { from, to }),
     ];
     let shared = [false; 3];
-    question.prop_map(move |question| Draft { question, resources: vec!["a"], shared, owner: "u:1", ttl: 1 })
+    kind.prop_map(move |kind| Draft { kind, resources: vec!["a"], shared, lease_id: "u:1", ttl: 1 })
 }
 
 fn call(drafts: impl Strategy<Value = Vec<Draft>>) -> impl Strategy<Value = TestStep> {
@@ -306,7 +315,7 @@ pub(super) fn step() -> impl Strategy<Value = TestStep> {
         4 => call(administration().prop_map(|draft| vec![draft])),
         2 => name().prop_map(TestStep::LoseLock),
         1 => name().prop_map(TestStep::LoseReaders),
-        2 => (name(), sample::select(&OWNERS[..])).prop_map(|(name, owner)| TestStep::EndReader(name, owner)),
+        2 => (name(), sample::select(&OWNERS[..])).prop_map(|(name, lease_id)| TestStep::EndReader(name, lease_id)),
         2 => name().prop_map(TestStep::LoseCounter),
         1 => name().prop_map(TestStep::LoseLeader),
         1 => (name(), number(), any::<bool>())

@@ -1,7 +1,7 @@
--- guard.short.lua  KEYS one resource  ->  minimum token of a node that votes, else false; whether the node is dirty; and whether the short way may continue
+-- guard.fast.lua  KEYS one resource  ->  minimum token of a node that votes, else false; whether the node is dirty; and whether the fast path may continue
 --
--- A node votes if its metadata has the stamp of the call and there is no quarantine. Usually the node
--- is not dirty either, and a lock finds no key of the resource. One command checks all of these.
+-- A node votes if its metadata has the stamp of the call, and the node is not in quarantine. Usually the node
+-- is not dirty either, and a lock finds no key of the resource. One command checks quarantine, dirtiness and key.
 local is_usual, fields, found
 local readers = name == 'share' and $READERS .. resource .. '}'
 if minimum_token == nil then
@@ -14,4 +14,4 @@ if minimum_token == nil then
   is_dirty = type(found) ~= 'number' or found > (fields == 0 and 0 or readers and 2 or 1)
   minimum_token = not (is_dirty and call('EXISTS', $QUARANTINE) ~= 0) and minimum_token
 end
-is_usual = minimum_token and not (is_dirty and call('EXISTS', $TOMBSTONE .. braced(resource) .. ':' .. owner) ~= 0)
+is_usual = minimum_token and not (is_dirty and call('EXISTS', $TOMBSTONE .. braced(resource) .. ':' .. lease_id) ~= 0)

@@ -1,4 +1,4 @@
--- renew.short.lua  KEYS one resource  ARGV owner, holds, ttl, token  ->  1
+-- renew.fast.lua  KEYS one resource  ARGV lease id, holds, ttl, token  ->  1
 arity = 4
 repeat
   local holds, ttl, token = words[at + 2], words[at + 3], words[at + 4]
@@ -8,7 +8,7 @@ repeat
     break
   end
   -- If the counter equals the token and its ttl is long enough, no number is parsed or formatted.
-  if call('HMGET', resource, owner)[1] ~= holds or call('GET', counter) ~= token then
+  if call('HMGET', resource, lease_id)[1] ~= holds or call('GET', counter) ~= token then
     break
   end
   local remembered = call('PTTL', counter)

@@ -1,4 +1,4 @@
--- unlock.short.lua  KEYS one resource  ARGV owner, and for `unlock` its kind  ->  1
+-- unlock.fast.lua  KEYS one resource  ARGV lease id, and for `unlock` its kind  ->  1
 --
 --   release       notifies, leaves no tombstone; the name of the resource has no brace
 --   release_late  the same, leaves a tombstone unless the lock is deleted
@@ -9,14 +9,14 @@ repeat
     arity, channel = 1, $CHANNEL .. '{' .. resource .. '}'
   else
     local kind = words[at + 2]
-    local is_known = kind == '101' or kind == '111'
+    local waiters_known = kind == '101' or kind == '111'
     arity = 2
-    if is_known or kind == '10' or kind == '11' then
+    if waiters_known or kind == '10' or kind == '11' then
       channel = $CHANNEL .. braced(resource)
     elseif kind ~= '00' and kind ~= '01' then
       break
     end
-    if is_known then
+    if waiters_known then
       -- The waiters are queued at another node, so newcomers must yield here. The key of a dirty node
       -- must outlive the mark.
       local max_ttl, lasts
@@ -34,7 +34,7 @@ repeat
   if is_dirty and call('EXISTS', $QUEUE .. resource .. '}', (hand_over and $QUEUE or $YIELD_MARK) .. resource .. '}') ~= 0 then
     break
   end
-  if call('HDEL', resource, owner) == 1 then
+  if call('HDEL', resource, lease_id) == 1 then
     if hand_over then
       call('SET', $YIELD_MARK .. resource .. '}', '1', 'PX', hand_over)
     end

@@ -1,32 +1,32 @@
-//! The equality of a server and the pure node, with a tolerance for times.
+//! Equality of the data and of the answers of two nodes, with a tolerance for times.
 
 use super::*;
 
 pub(super) type Contents = BTreeMap<Vec<u8>, (Vec<Vec<u8>>, Duration)>;
 
-/// Returns the state as keys of a server.
+/// Returns the keys, with values and ttls, that a server in this state has.
 pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
     let mut contents = Contents::new();
     for name in RESOURCES.map(resource) {
-        if let Some(HeldKey { owner, holds, expires_at }) = state.held(&name, now) {
+        if let Some(HeldKey { lease_id, holds, expires_at }) = state.held(&name, now) {
             let readers = state.remembered_readers(&name, now);
-            let held_as = match readers.filter(|_| owner.is_of_readers()) {
+            let held_as = match readers.filter(|_| lease_id.is_of_readers()) {
                 Some(readers) => Some(format!("{}:{}", readers.phase, readers.epoch)),
-                None => Some(holds.to_string()).filter(|_| !owner.is_of_readers()),
+                None => Some(holds.to_string()).filter(|_| !lease_id.is_of_readers()),
             };
-            let value = [owner.as_bytes().to_vec()].into_iter().chain(held_as.map(String::into_bytes));
+            let value = [lease_id.as_bytes().to_vec()].into_iter().chain(held_as.map(String::into_bytes));
             contents.insert(name.as_bytes().to_vec(), (value.collect(), expires_at.remaining(now)));
         }
         if let Some(readers) = state.remembered_readers(&name, now) {
-            let owners = readers.ends.keys().map(|owner| owner.as_bytes().to_vec()).collect();
-            contents.insert(names::readers(&name), (owners, readers.expires_at.remaining(now)));
+            let lease_ids = readers.ends.keys().map(|lease_id| lease_id.as_bytes().to_vec()).collect();
+            contents.insert(names::readers(&name), (lease_ids, readers.expires_at.remaining(now)));
         }
         if let Some(Counter { value, expires_at }) = state.counter(&name, now) {
             let value = vec![value.to_string().into_bytes()];
             contents.insert(names::counter(&name), (value, expires_at.remaining(now)));
         }
-        if let Some(LeaderRecord { said, expires_at }) = state.leader(&name, now) {
-            let value = fields_of(said);
+        if let Some(LeaderRecord { proclamation, expires_at }) = state.leader(&name, now) {
+            let value = fields_of(proclamation);
             contents.insert(names::leader(&name).as_bytes().to_vec(), (value, expires_at.remaining(now)));
         }
         if let Some(record) = state.latch_record(&name, now) {
@@ -57,10 +57,10 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
         if let Some(until) = state.writer_mark(&name, now) {
             contents.insert(names::writer_mark(&name), (vec![b"1".to_vec()], until.remaining(now)));
         }
-        for owner in OWNERS.map(owner) {
-            if let Some(expires_at) = state.tombstone(&name, &owner, now) {
+        for lease_id in OWNERS.map(lease_id) {
+            if let Some(expires_at) = state.tombstone(&name, &lease_id, now) {
                 contents.insert(
-                    names::tombstone(&name, &owner),
+                    names::tombstone(&name, &lease_id),
                     (vec![b"1".to_vec()], expires_at.remaining(now)),
                 );
             }
@@ -73,16 +73,16 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
     contents
 }
 
-/// Returns fields and values, sorted by field.
-fn fields_of(said: &Proclamation) -> Vec<Vec<u8>> {
+/// Returns the fields and values of a proclamation's key, sorted by field.
+fn fields_of(proclamation: &Proclamation) -> Vec<Vec<u8>> {
     let text = |number: u64| number.to_string().into_bytes();
-    let since = said.since.as_millis().to_string().into_bytes();
+    let since = proclamation.since.as_millis().to_string().into_bytes();
     let fields = [
-        ("number", text(said.number)),
-        ("owner", said.owner.as_bytes().to_vec()),
+        ("number", text(proclamation.number)),
+        ("owner", proclamation.lease_id.as_bytes().to_vec()),
         ("since", since),
-        ("term", text(said.term)),
-        ("value", said.value.to_vec()),
+        ("term", text(proclamation.term)),
+        ("value", proclamation.value.to_vec()),
     ];
     fields.into_iter().flat_map(|(field, value)| [field.into(), value]).collect()
 }
@@ -91,21 +91,21 @@ pub(super) fn is_near(one: Duration, other: Duration) -> bool {
     one.abs_diff(other) <= Duration::from_millis(TOLERANCE)
 }
 
-/// Whether answers are equal within the tolerance for times.
+/// Whether two answers are equal, with the tolerance for times.
 pub(super) fn is_same_answer(
     operation: &Operation,
     expected: &Answer,
-    said: &Answer,
+    actual: &Answer,
     state: &NodeState,
     now: NodeTime,
 ) -> bool {
     let is_same_held = |one: &Holder, other: &Holder| {
-        let is_same_key = one.resource == other.resource && one.owner == other.owner;
-        (is_same_key || is_tie(operation, other, state, now))
+        let is_same_key = one.resource == other.resource && one.lease_id == other.lease_id;
+        (is_same_key || is_tied_holder(operation, other, state, now))
             && one.counter == other.counter
             && is_near(one.remaining, other.remaining)
     };
-    match (expected, said) {
+    match (expected, actual) {
         (Answer::WithWaiters(one), Answer::WithWaiters(other)) => {
             is_same_answer(operation, one, other, state, now)
         }
@@ -115,7 +115,8 @@ pub(super) fn is_same_answer(
                 (Some(one), Some(other)) => is_same_held(one, other),
                 (one, other) => one.is_none() && other.is_none(),
             };
-            // The resource of a deferral is that of the holder, and several holders may tie.
+            // A deferral names the resource of the holder whose lease lasts longest. If several
+            // holders tie, the two nodes may name different resources.
             let is_of_holder =
                 |of: &Queued| of.holder.as_ref().is_some_and(|holder| holder.resource == of.resource);
             let is_same_resource = one.resource == other.resource
@@ -170,8 +171,10 @@ fn is_same_arrival(one: &Queued, other: &Queued) -> bool {
         && is_near(Duration::from_micros(one.arrival), Duration::from_micros(other.arrival))
 }
 
-/// Whether two holders tie. The keys of one script may get ttls that begin a millisecond apart.
-fn is_tie(operation: &Operation, holder: &Holder, state: &NodeState, now: NodeTime) -> bool {
+/// Whether the holder that the server names also exists in the state, with about the same ttl. The
+/// ttls that one run of the script sets may begin a millisecond apart, so holders with equal ttls
+/// may be in a different order.
+fn is_tied_holder(operation: &Operation, holder: &Holder, state: &NodeState, now: NodeTime) -> bool {
     let (Operation::Lock(Lock { resources, .. })
     | Operation::Enqueue(Enqueue { lock: Lock { resources, .. }, .. })
     | Operation::Downgrade(Downgrade { lock: Lock { resources, .. }, .. })
@@ -180,7 +183,7 @@ fn is_tie(operation: &Operation, holder: &Holder, state: &NodeState, now: NodeTi
         return false;
     };
     state.held(&resources[holder.resource], now).is_some_and(|held| {
-        Some(&held.owner) == holder.owner.as_ref()
+        Some(&held.lease_id) == holder.lease_id.as_ref()
             && is_near(held.expires_at.remaining(now), holder.remaining)
     })
 }
@@ -192,7 +195,7 @@ fn is_same_abstention(one: Option<Abstention>, other: Option<Abstention>) -> boo
     }
 }
 
-/// Compares readers, where readers with about the same end may be in another order.
+/// Whether the same readers remain for about the same times, in any order.
 fn are_same_readers(one: &InspectAnswer, other: &InspectAnswer) -> bool {
     let left = |of: &InspectAnswer| of.readers.iter().cloned().collect::<BTreeMap<_, _>>();
     let (one, other) = (left(one), left(other));

@@ -1,4 +1,4 @@
--- share.short.lua  KEYS one resource  ARGV owner, ttl  ->  vote
+-- share.fast.lua  KEYS one resource  ARGV lease id, ttl  ->  vote
 arity = 2
 repeat
   local ttl, counter = tonumber(words[at + 2]), $COUNTER .. braced(resource)
@@ -11,10 +11,11 @@ repeat
   if type(remembered) ~= 'number' or remembered < tonumber(words[2]) then
     break
   end
-  -- `last_end` is the end of the last reader; nil if the owner is the first.
+  -- `last_end` is the end of the last reader; nil if the lease is the first reader.
   local vote, last_end
   if fields == 1 then
-    -- The owner gets the vote of the readers. The counter must exist, with the same value.
+    -- The lease gets the vote of the present readers. A counter that is missing or has another value is left to the
+    -- general path.
     local text = string.match(call('HMGET', resource, $SHARED)[1] or '', '^[1-9]%d*:([1-9]%d*)$')
     last_end = text and call('GET', counter) == text and tonumber(call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')[2])
     vote = tonumber(text)
@@ -33,7 +34,7 @@ repeat
   end
   time = time or (node and node.known_time) or call('TIME')
   time = time[1] and time
-  -- Numbers become text in two halves: `format_integer` says why.
+  -- Numbers are formatted in two halves, for the reason in `format_integer`.
   local format, micro = string.format, time and tonumber(time[2])
   local now = micro and time[1] * 1000 + (micro - micro % 1000) / 1000
   if not now or last_end and last_end < now then
@@ -41,8 +42,8 @@ repeat
   end
   local ends, done = format('%d%07d', (now + ttl) / 10000000, (now + ttl) % 10000000), nil
   if last_end then
-    done = call('ZADD', readers, 'NX', ends, owner)
-    -- The end of an owner that is a reader already may be later.
+    done = call('ZADD', readers, 'NX', ends, lease_id)
+    -- If the lease is a reader already, its end may be later than the new end, and stays.
     if done == 0 then
       break
     end
@@ -55,13 +56,13 @@ repeat
     end
   else
     local phase = vote < 10000000 and format('%d', vote) or format('%d%07d', vote / 10000000, vote % 10000000)
-    done = call('ZADD', readers, ends, owner)
+    done = call('ZADD', readers, ends, lease_id)
     done = done == 1 and call('PEXPIREAT', readers, ends) or done
     done = done == 1 and call('HSET', resource, $SHARED, phase .. ':' .. phase) or done
     done = done == 1 and call('PEXPIREAT', resource, ends) or done
     if done ~= 1 and type(call('DEL', resource, readers)) == 'table' then
       call('HDEL', resource, $SHARED)
-      call('ZREM', readers, owner)
+      call('ZREM', readers, lease_id)
     end
   end
   if done == 0 then

@@ -1,6 +1,7 @@
--- enqueue.short.lua  KEYS one resource  ->  1, or the error of a command
+-- enqueue.fast.lua  KEYS one resource  ->  1, or the error of a command
 --
--- Removes the first waiter, which got a vote, from the queue. `queued` are the first three waiters.
+-- Removes the first waiter from the queue, because the node has given its vote to this waiter. `queued` are the
+-- first three waiters. The third becomes second, and gets a head notice.
 local waiter, woken = queued[1], call('GET', $LAST_WOKEN .. resource .. '}')
 local left = call('ZREM', $QUEUE .. resource .. '}', waiter)
 local ended = call('ZREM', $ENTRY_TTL .. resource .. '}', waiter)

@@ -1,15 +1,15 @@
--- unshare.short.lua  KEYS one shared resource  ARGV owner  ->  1
+-- unshare.fast.lua  KEYS one shared resource  ARGV lease id  ->  1
 --
 --   unshare       notifies, leaves no tombstone; the name of the resource has no brace
---   unshare_late  the same, leaves a tombstone unless the owner was a reader
+--   unshare_late  the same, leaves a tombstone unless the lease was a reader
 arity = 1
 repeat
   local readers = $READERS .. resource .. '}'
-  is_removed = call('ZREM', readers, owner) == 1
+  is_removed = call('ZREM', readers, lease_id) == 1
   if not is_removed or is_dirty then
     break
   end
-  -- Usually no readers are left and the node is not dirty. One command checks both.
+  -- Usually no reader is left, and the node is not dirty. One command checks both conditions.
   local left = is_dirty == nil and call('EXISTS', readers, $DIRTY) or call('EXISTS', readers)
   if left == 1 then
     -- The key of the resource ends with its last reader, at once if that reader has expired.
