@@ -165,15 +165,22 @@ impl Latch {
     ///
     /// The only effect of the call is that nodes keep the latch for longer.
     pub async fn arrivals(&self) -> Result<u32, Error> {
-        let mut call = self.call(Arrivals::new(), false)?;
-        call.ask(|_| false).await?;
-        if !call.view.is_recorded() {
-            return Err(call.no_quorum());
-        }
-        Ok(call.arrived())
+        let arrivals = async {
+            let mut call = self.call(Arrivals::new(), false)?;
+            call.ask(|_| false).await?;
+            if !call.view.is_recorded() {
+                return Err(call.no_quorum());
+            }
+            Ok(call.arrived())
+        };
+        self.client.context.in_process(arrivals).await
     }
 
     async fn arrive_by(&self, id: Arc<[u8]>) -> Result<(), Error> {
+        self.client.context.in_process(self.arrive_at_home(id)).await
+    }
+
+    async fn arrive_at_home(&self, id: Arc<[u8]>) -> Result<(), Error> {
         let mut call = self.call(Arrivals::from([id]), true)?;
         let arrived = async {
             loop {
@@ -197,10 +204,14 @@ impl Latch {
     }
 
     async fn wait_until(&self, wait: Option<Duration>) -> Result<bool, Error> {
-        let mut measured = LatchWait::begin(&self.client.context);
-        let waited = self.until_open(wait).await;
-        measured.ended(&waited);
-        waited
+        let context = &self.client.context;
+        let waiting = async {
+            let mut measured = LatchWait::begin(context);
+            let waited = self.until_open(wait).await;
+            measured.ended(&waited);
+            waited
+        };
+        context.in_process(waiting).await
     }
 
     /// Returns whether the latch opened within `wait`. Without a limit, the result is true or an error.

@@ -83,6 +83,12 @@
 //!
 //! [GUARANTEES.md] has all assumptions, the arguments, and the limits of a lock.
 //!
+//! # Processes and runtimes
+//!
+//! A client belongs to its process and to the tokio runtime of its [`connect`](QuorumBuilder::connect). In a forked copy of
+//! the process, and after the end of the runtime, no lease is valid, and every call returns [`Error::Closed`] at once, with
+//! the reason. A program that forks connects in each process, after the fork.
+//!
 //! # New nodes, and nodes that forget
 //!
 //! A node may forget votes if it restarts without its data, if it is flushed, or if it is a promoted replica. The
@@ -147,6 +153,7 @@ mod mutation;
 mod mutex;
 mod node;
 mod observer;
+mod process;
 mod quorum;
 mod semaphore;
 #[cfg(feature = "settings")]
@@ -182,7 +189,7 @@ pub use crate::{
     error::Error,
     latch::Latch,
     lock::{Lease, LockGuard, MultiLock, MultiLockGuard, MultiQuorumLock, Owner, ReadGuard, RedLock, RwLock},
-    node::{RestartGuard, memory::MemoryCluster},
+    node::{RestartGuard, memory::MemoryCluster, redis::Credentials},
     quorum::{Quorum, QuorumBuilder, ShutdownReport},
     semaphore::{AnyOf, Permit, Semaphore},
     values::{Fence, FencingToken, LeaseId, Resource},

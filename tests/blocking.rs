@@ -6,5 +6,6 @@ mod blocking {
     mod deadlines;
     mod elections;
     mod endings;
+    mod forked;
     mod holding;
 }

@@ -15,6 +15,7 @@ mod real {
     mod fair;
     mod faults;
     mod fixture;
+    mod forked;
     mod groups;
     mod guard;
     mod inspection;
@@ -24,6 +25,7 @@ mod real {
     mod readers;
     mod redisson;
     mod reentrancy;
+    mod rotation;
     mod semaphores;
     mod servers;
     mod shutdown;

@@ -6,6 +6,7 @@ mod without_servers {
     mod bad_input;
     mod configuration;
     mod extreme_times;
+    mod forked;
     mod layers;
     mod links;
     mod read_write;

@@ -9,7 +9,7 @@ use redquorum::{
         AsyncConnectionConfig, Cmd, FromRedisValue, PushInfo, RedisError, aio::MultiplexedConnection,
     },
 };
-use tokio::{net::lookup_host, sync::mpsc};
+use tokio::sync::mpsc;
 
 use crate::stopwatch;
 
@@ -109,8 +109,8 @@ pub(crate) async fn hosts(node: &NodeConnector, timeout: Duration) -> Vec<IpAddr
         None => Vec::new(),
         // A Unix socket is on this machine.
         Some(path) if path.starts_with('/') => vec![IpAddr::from([127, 0, 0, 1])],
-        Some(host) => match stopwatch::within(timeout, lookup_host((host.to_owned(), 0))).await {
-            Some(Ok(addresses)) => addresses.map(|address| address.ip()).collect(),
+        Some(_) => match stopwatch::within(timeout, node.addresses()).await {
+            Some(Ok(addresses)) => addresses,
             _ => Vec::new(),
         },
     }

@@ -1,6 +1,11 @@
 //! The confirmation of an act by the user.
 
-use std::io::{self, IsTerminal, Write, stderr, stdin};
+use std::{
+    io::{self, IsTerminal, Write, stderr, stdin},
+    thread,
+};
+
+use tokio::sync::oneshot;
 
 use crate::{exit::Exit, failure::Failure};
 
@@ -44,16 +49,20 @@ pub(crate) fn has_terminal() -> bool {
 ///
 /// # Errors
 ///
-/// [`Exit::Io`] if the terminal cannot be read or written.
+/// [`Exit::Io`] if the terminal cannot be read or written, [`Exit::System`] if the system refuses the thread that waits.
 pub(crate) async fn ask(question: String) -> Result<bool, Failure> {
-    let answer = tokio::task::spawn_blocking(move || {
+    let (sender, receiver) = oneshot::channel();
+    let asking = move || {
         let mut out = anstream::stderr().lock();
         write!(out, "{question} [y/N] ").and_then(|()| out.flush())?;
         let mut answer = String::new();
         stdin().read_line(&mut answer).map(|_| answer)
-    })
-    .await;
-    let answer = answer.map_err(io::Error::other).and_then(|answer| answer);
+    };
+    // A thread of its own: the end of the runtime would wait for a thread of the runtime's pool.
+    let thread = thread::Builder::new().name("question".to_owned());
+    let started = thread.spawn(move || drop(sender.send(asking())));
+    started.map_err(|error| Failure::not_started("a thread to ask", &error))?;
+    let answer = receiver.await.map_err(io::Error::other).and_then(|answer| answer);
     let answer = answer.map_err(|error| {
         Failure::new(Exit::Io, format!("cannot ask on the terminal: {error}: give --yes not to be asked"))
     })?;

@@ -19,8 +19,10 @@ pub(crate) enum Exit {
     Usage,
     /// Fewer answering nodes than a quorum.
     NoQuorum,
-    /// A fault of redquorum or of the operating system.
+    /// A fault of redquorum, or of the operating system in a way that no other status has.
     Internal,
+    /// A thread or a process that the operating system refused to start.
+    System,
     /// A file, or the output, that could not be read or written.
     Io,
     /// A lock that other clients held until the end of the wait.
@@ -45,11 +47,12 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// The outcomes with a fixed exit status, in ascending order, with their meanings.
-    pub(crate) const TABLE: [(Self, &str); 13] = [
+    pub(crate) const TABLE: [(Self, &str); 14] = [
         (Self::Success, "success; for `run` and `elect`, the exit status of their command"),
         (Self::Usage, "the arguments are invalid"),
         (Self::NoQuorum, "fewer nodes than a quorum answered"),
         (Self::Internal, "a fault of redquorum or of the system"),
+        (Self::System, "the system refused to start a thread or a process"),
         (Self::Io, "a file, or the output, could not be read or written"),
         (Self::Held, "other clients held the lock until the end of the wait"),
         (Self::Config, "the settings are invalid, or differ from the metadata of the nodes"),
@@ -70,6 +73,7 @@ impl Exit {
             Self::Usage => 64,
             Self::NoQuorum => 69,
             Self::Internal => 70,
+            Self::System => 71,
             Self::Io => 74,
             Self::Held => 75,
             Self::Config => 78,
@@ -99,6 +103,7 @@ impl Exit {
             Self::Usage => "usage",
             Self::NoQuorum => "no_quorum",
             Self::Internal => "internal",
+            Self::System => "system",
             Self::Io => "io",
             Self::Held | Self::HeldAs(_) => "held",
             Self::Config => "config",

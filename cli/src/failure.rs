@@ -53,6 +53,13 @@ impl Failure {
         Self::new(Exit::Internal, format!("cannot {act}: {error}"))
     }
 
+    /// Returns a failure for a thread or a process that the system does not start, such as "a thread for messages".
+    pub(crate) fn not_started(thing: &str, error: &io::Error) -> Self {
+        let remedy = "raise the limits of processes, threads and open files (`ulimit -u`, `ulimit -n`, `pids.max`), or \
+                      free memory";
+        Self::new(Exit::System, format!("cannot start {thing}: {error}: {remedy}"))
+    }
+
     /// Returns a failure for a file that cannot be read or written.
     pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
         Self::new(Exit::Io, format!("{}: {error}", path.display()))
@@ -128,7 +135,7 @@ impl From<ConfigError> for Failure {
             ConfigError::Resource(_)
             | ConfigError::Group { .. }
             | ConfigError::OutOfRange { setting: "value", .. } => Self::new(Exit::Usage, error),
-            ConfigError::NoRuntime { .. } => Self::new(Exit::Internal, error),
+            ConfigError::NoRuntime { .. } => Self::new(Exit::System, error),
             _ => Self::new(Exit::Config, error),
         }
     }

@@ -81,7 +81,10 @@ fn main() -> ExitCode {
 fn report_result(is_json: bool, work: impl FnOnce(&Messages) -> Result<Exit, Failure>) -> ExitCode {
     let messages = match Messages::start(is_json) {
         Ok(messages) => messages,
-        Err(failure) => return failure.exit.into(),
+        Err(failure) => {
+            Messages::write_failure_to_start(&failure, is_json);
+            return failure.exit.into();
+        }
     };
     let exit = work(&messages).unwrap_or_else(|failure| {
         messages.failure(&failure);
@@ -95,11 +98,8 @@ fn report_result(is_json: bool, work: impl FnOnce(&Messages) -> Result<Exit, Fai
 /// *thread* that started the child ends, so that thread must be the main one.
 fn perform(command: Command, app: &App) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::internal("start the runtime", error))?;
-    let performed = runtime.block_on(command.perform(app));
-    // A plain drop would wait for a name lookup that never ends.
-    runtime.shutdown_background();
-    performed
+    let runtime = runtime.map_err(|error| Failure::not_started("the runtime", &error))?;
+    runtime.block_on(command.perform(app))
 }
 
 /// Adds the advice that clap does not have. Only `--` separates the command to run from the names,

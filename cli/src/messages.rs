@@ -64,7 +64,7 @@ impl Messages {
     ///
     /// # Errors
     ///
-    /// [`Exit::Internal`](crate::exit::Exit::Internal) if the system refuses the thread.
+    /// [`Exit::System`](crate::exit::Exit::System) if the system refuses the thread.
     pub(crate) fn start(is_json: bool) -> Result<Self, Failure> {
         let (lines, pending) = sync_channel(MAX_PENDING);
         let bars = MultiProgress::with_draw_target(waiting::draw_target());
@@ -73,8 +73,15 @@ impl Messages {
         thread::Builder::new()
             .name("messages".to_owned())
             .spawn(move || write_all(&pending, &below, &suppressed))
-            .map_err(|error| Failure::internal("start a thread for messages", error))?;
+            .map_err(|error| Failure::not_started("a thread for messages", &error))?;
         Ok(Self { is_json, lines, bars, is_suppressed })
+    }
+
+    /// Writes the failure of a process that could not start the writing thread.
+    pub(crate) fn write_failure_to_start(failure: &Failure, is_json: bool) {
+        let mut line = failure_line(failure, is_json).into_bytes();
+        line.push(b'\n');
+        anstream::stderr().write_all(&line).ok();
     }
 
     /// Returns the group of animated lines, above which messages are written. `None` with `--json`.
@@ -102,21 +109,13 @@ impl Messages {
 
     /// Writes a message that is no error.
     pub(crate) fn notice(&self, message: &str) {
-        self.write_message(&JsonMessage::Notice { message }, format!("redquorum: {message}"));
+        let line = line(&JsonMessage::Notice { message }, format!("redquorum: {message}"), self.is_json);
+        self.write_line(line.into_bytes());
     }
 
     /// Writes the failure of the command.
     pub(crate) fn failure(&self, failure: &Failure) {
-        let exit = failure.exit;
-        let json =
-            JsonMessage::Error { kind: exit.name(), exit: exit.code(), message: &failure.in_one_line() };
-        let text = if waiting::is_terminal() { failure.in_lines() } else { failure.in_one_line() };
-        self.write_message(&json, format!("redquorum: {text}"));
-    }
-
-    fn write_message(&self, json: &JsonMessage<'_>, text: String) {
-        let line = if self.is_json { serde_json::to_string(json).unwrap_or(text) } else { text };
-        self.write_line(line.into_bytes());
+        self.write_line(failure_line(failure, self.is_json).into_bytes());
     }
 
     fn write_line(&self, mut line: Vec<u8>) {
@@ -134,6 +133,18 @@ impl Messages {
             }
         }
     }
+}
+
+/// Returns the line of a failure.
+fn failure_line(failure: &Failure, is_json: bool) -> String {
+    let exit = failure.exit;
+    let json = JsonMessage::Error { kind: exit.name(), exit: exit.code(), message: &failure.in_one_line() };
+    let text = if waiting::is_terminal() { failure.in_lines() } else { failure.in_one_line() };
+    line(&json, format!("redquorum: {text}"), is_json)
+}
+
+fn line(json: &JsonMessage<'_>, text: String, is_json: bool) -> String {
+    if is_json { serde_json::to_string(json).unwrap_or(text) } else { text }
 }
 
 /// The writer of log lines for `tracing-subscriber`.

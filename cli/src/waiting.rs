@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, IsTerminal, stderr},
+    thread,
     time::Duration,
 };
 
@@ -17,10 +18,10 @@ pub(crate) struct Waiting {
     bar: ProgressBar,
 }
 
-impl Waiting {
-    /// The interval of the animation.
-    const TICK: Duration = Duration::from_millis(120);
+/// The interval of the animation.
+const TICK: Duration = Duration::from_millis(120);
 
+impl Waiting {
     /// Shows the line, and writes messages above the line. With `--json` there is no line.
     pub(crate) fn show(messages: &Messages, message: String) -> Self {
         let hidden = || Self { bar: ProgressBar::hidden() };
@@ -30,13 +31,32 @@ impl Waiting {
         // cleared.
         let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        bar.enable_steady_tick(Self::TICK);
+        animate(&bar);
         Self { bar }
     }
 
     /// Replaces the message.
     pub(crate) fn set_message(&self, message: String) {
         self.bar.set_message(message);
+    }
+}
+
+/// Moves the animation until the line is removed. If the system refuses the thread, the line stands still. The ticker of
+/// indicatif panics then.
+#[expect(clippy::disallowed_methods, reason = "a thread of its own, which blocks no task")]
+fn animate(bar: &ProgressBar) {
+    bar.tick();
+    let bar = bar.downgrade();
+    let animation = move || {
+        while let Some(bar) = bar.upgrade().filter(|bar| !bar.is_finished()) {
+            bar.tick();
+            drop(bar);
+            thread::sleep(TICK);
+        }
+    };
+    let started = thread::Builder::new().name("animation".to_owned()).spawn(animation);
+    if let Err(error) = started {
+        tracing::debug!(%error, "no thread for the animation");
     }
 }
 

@@ -27,6 +27,7 @@ mod cli {
     mod recipes;
     mod reconfigure;
     mod redquorum;
+    mod rotation;
     mod scratch;
     mod signals;
     mod terminal;

@@ -4,9 +4,9 @@ use crate::{
     acquire::checked_request::CheckedRequest,
     algorithm::{attempt::FailureReason, failed_attempt::FailedAttempt},
     client::context::ClientContext,
-    error::{Error, Goal, NoQuorum},
+    error::{ClosedReason, Error, Goal, NoQuorum},
     lease::active_lease::Acquired,
-    values::Resource,
+    values::{NodeError, NodeReply, Resource},
 };
 
 /// The outcome of an attempt.
@@ -37,6 +37,12 @@ impl FailedAttempt {
     pub(crate) fn into_error(self, context: &ClientContext, checked: &CheckedRequest) -> Error {
         match context.ensure_open() {
             Err(closed) => closed,
+            // The tasks of the nodes end one after the other with the runtime, and the client a moment later.
+            Ok(())
+                if self.replies.all().iter().all(|reply| *reply == NodeReply::Failed(NodeError::Closed)) =>
+            {
+                Error::Closed(ClosedReason::RuntimeEnded)
+            }
             Ok(()) => self.to_no_quorum(&checked.resource).into(),
         }
     }

@@ -35,6 +35,10 @@
 //! needs that runtime, but blocks all tasks on the thread. If two tasks of a single-threaded runtime each wait for a
 //! lock that the other task holds, both wait for ever. In async code, use the async API or `spawn_blocking`.
 //!
+//! The thread does not exist in a forked copy of the process. There, every call returns
+//! [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. So fork first, as
+//! servers with worker processes and daemons do, and then connect in each process.
+//!
 //! A blocked call cannot be cancelled. Use the calls with a time limit ([`try_lock_for`](RedLock::try_lock_for),
 //! [`lost_within`](Lease::lost_within), [`next_within`](Leaders::next_within)), or end all waiting calls by
 //! [`shutdown`](Quorum::shutdown) from another thread.

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{Blocking, Quorum};
-use crate::{error::ConfigError, quorum::shutdown};
+use crate::{error::ConfigError, process::HomeProcess, quorum::shutdown};
 
 /// The runtime of a quorum, with its own thread. The thread runs the background work of the quorum independently of the
 /// threads of callers: connections, watchdog, expiry, and unlocks that must be delivered.
@@ -37,7 +37,8 @@ struct Thread {
     /// The quorum that the thread shuts down at its end; empty until the client is connected.
     served: Arc<OnceLock<crate::Quorum>>,
     /// The sender whose channel closes when the last clone is dropped.
-    _in_use: watch::Sender<()>,
+    in_use: Option<watch::Sender<()>>,
+    home: HomeProcess,
 }
 
 impl Runtime {
@@ -54,7 +55,10 @@ impl Runtime {
         let handle = started
             .and_then(|_| handle_receiver.recv().unwrap_or_else(|_| Err(io::Error::other("it ended"))));
         match handle {
-            Ok(handle) => Ok(Self { threads: vec![Arc::new(Thread { handle, served, _in_use: in_use })] }),
+            Ok(handle) => {
+                let (in_use, home) = (Some(in_use), HomeProcess::current());
+                Ok(Self { threads: vec![Arc::new(Thread { handle, served, in_use, home })] })
+            }
             Err(error) => {
                 let reason = format!(
                     "the thread of the blocking API could not be started ({error}): raise the limit of threads or of open \
@@ -115,6 +119,15 @@ impl Runtime {
     pub(super) fn enter<T>(&self, work: impl FnOnce() -> T) -> T {
         let _entered = self.threads.first().map(|thread| thread.handle.enter());
         work()
+    }
+}
+
+impl Drop for Thread {
+    /// Ends the thread. A forked process has no such thread, and the wake-up would reach the thread of the original.
+    fn drop(&mut self) {
+        if self.home.is_left() {
+            std::mem::forget(self.in_use.take());
+        }
     }
 }
 

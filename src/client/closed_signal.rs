@@ -1,24 +1,43 @@
 //! The signal by which a client ends its calls.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use tokio::sync::Notify;
 
-/// Whether a client is closed, with a signal for the calls that wait for this.
+use crate::error::ClosedReason;
+
+/// The state of a client that is not closed. Any other state is the reason of its end.
+const OPEN: u8 = 0;
+const SHUT_DOWN: u8 = 1;
+const RUNTIME_ENDED: u8 = 2;
+const FORKED: u8 = 3;
+
+/// Whether and why a client is closed, with a signal for the calls that wait for this.
 #[derive(Debug, Default)]
 pub(crate) struct ClosedSignal {
-    is_closed: AtomicBool,
+    state: AtomicU8,
     notify: Notify,
 }
 
 impl ClosedSignal {
-    pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::SeqCst)
+    /// Returns the reason of the end, if the client is closed.
+    pub(crate) fn reason(&self) -> Option<ClosedReason> {
+        match self.state.load(Ordering::SeqCst) {
+            OPEN => None,
+            RUNTIME_ENDED => Some(ClosedReason::RuntimeEnded),
+            FORKED => Some(ClosedReason::Forked),
+            _ => Some(ClosedReason::ShutDown),
+        }
     }
 
-    /// Closes the client for good.
-    pub(crate) fn close(&self) {
-        self.is_closed.store(true, Ordering::SeqCst);
+    /// Closes the client for good. The first reason stays.
+    pub(crate) fn close(&self, reason: ClosedReason) {
+        let state = match reason {
+            ClosedReason::ShutDown => SHUT_DOWN,
+            ClosedReason::RuntimeEnded => RUNTIME_ENDED,
+            ClosedReason::Forked => FORKED,
+        };
+        let _closed_before = self.state.compare_exchange(OPEN, state, Ordering::SeqCst, Ordering::SeqCst);
         self.notify.notify_waiters();
     }
 
@@ -29,7 +48,7 @@ impl ClosedSignal {
         // The subscription comes before the check, so that a close between check and wait is not
         // missed.
         notified.as_mut().enable();
-        if !self.is_closed() {
+        if self.reason().is_none() {
             notified.await;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures::future::{BoxFuture, FutureExt};
 use rand::{RngExt, rngs::StdRng, seq::index};
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     mutex::lock,
     node::{Node, Resources},
     observer::Observer,
+    process::{Forked, HomeProcess, InHomeProcess},
     spawner::Spawner,
     values::{Fingerprint, LeaseIds, NodeReplies, NodeReply, Resource},
 };
@@ -38,6 +40,7 @@ pub(crate) struct ClientContext {
     pub(crate) outage_warnings: OutageWarnings,
     rng: Mutex<StdRng>,
     closed_signal: ClosedSignal,
+    home: HomeProcess,
 }
 
 impl ClientContext {
@@ -62,6 +65,7 @@ impl ClientContext {
             outage_warnings: OutageWarnings::default(),
             rng: Mutex::new(rng),
             closed_signal: ClosedSignal::default(),
+            home: HomeProcess::current(),
         }
     }
 
@@ -77,16 +81,51 @@ impl ClientContext {
     /// Returns `amount` distinct indices below `count` in random order; all indices if `count` is smaller than
     /// `amount`.
     pub(crate) fn sample_indices(&self, count: usize, amount: usize) -> Vec<usize> {
+        if self.home.is_left() {
+            // The locks that are made of these indices return errors, and the mutex may stay locked for ever.
+            return (0..count).take(amount).collect();
+        }
         index::sample(&mut *lock(&self.rng), count, amount.min(count)).into_vec()
     }
 
+    /// Returns the process to which the client belongs.
+    pub(crate) fn home(&self) -> HomeProcess {
+        self.home
+    }
+
+    /// Returns the reason why the client no longer works, if any.
+    pub(crate) fn closed_reason(&self) -> Option<ClosedReason> {
+        if self.home.is_left() { Some(ClosedReason::Forked) } else { self.closed_signal.reason() }
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed_signal.is_closed()
+        self.closed_reason().is_some()
     }
 
     /// Closes the client: new calls are refused and waiting calls end.
-    pub(crate) fn close(&self) {
-        self.closed_signal.close();
+    pub(crate) fn close(&self, reason: ClosedReason) {
+        self.closed_signal.close(reason);
+    }
+
+    /// Runs the work of a call. In a forked process the call returns an error at once, and the work is neither polled nor
+    /// dropped.
+    pub(crate) fn in_process<'a, T, F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Result<T, Error>> + Send + use<'a, T, F>
+    where
+        T: 'a,
+        F: Future<Output = Result<T, Error>> + Send + 'a,
+    {
+        self.at_home(work).map(|done| done.unwrap_or_else(|Forked| Err(Error::Closed(ClosedReason::Forked))))
+    }
+
+    /// Runs work of this process. In a forked process the result is [`Forked`], and the work is neither polled nor dropped.
+    pub(crate) fn at_home<'a, T>(
+        &self,
+        work: impl Future<Output = T> + Send + 'a,
+    ) -> InHomeProcess<BoxFuture<'a, T>> {
+        InHomeProcess::new(self.home, work.boxed())
     }
 
     /// Waits until the client is closed.
@@ -149,13 +188,12 @@ impl ClientContext {
 
     /// Returns an error if the client is closed.
     pub(crate) fn ensure_open(&self) -> Result<(), Error> {
-        if self.is_closed() { Err(self.closed_error()) } else { Ok(()) }
+        self.closed_reason().map_or(Ok(()), |reason| Err(Error::Closed(reason)))
     }
 
     /// Returns the error of a call that ends because the client is closed.
-    #[expect(clippy::unused_self, reason = "the reason is the client's")]
     pub(crate) fn closed_error(&self) -> Error {
-        Error::Closed(ClosedReason::ShutDown)
+        Error::Closed(self.closed_reason().unwrap_or(ClosedReason::ShutDown))
     }
 
     /// Returns the time by which every key that a node has now is expired. Unlocks are sent again until then.

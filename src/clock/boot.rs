@@ -33,12 +33,15 @@ impl BootClock {
     /// for any socket. Otherwise, the task panics, and a thread drives the timers.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     pub(crate) fn start(runtime: &Handle) -> Self {
-        use crate::clock::timerfd::{Timerfd, TimerfdTask};
+        use crate::{
+            clock::timerfd::{Timerfd, TimerfdTask},
+            spawner::Spawner,
+        };
 
         match Timerfd::create() {
             Ok(timer) => {
                 let timers = Arc::new(TimerSet::new(TimerDriver::Timerfd(timer.clone())));
-                drop(runtime.spawn(TimerfdTask::new(Arc::downgrade(&timers)).run(timer)));
+                drop(Spawner::spawn(runtime, TimerfdTask::new(Arc::downgrade(&timers)).run(timer).boxed()));
                 Self { timers }
             }
             Err(error) => {

@@ -18,7 +18,10 @@ mod virtual_time;
 
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use self::virtual_time::VIRTUAL_EPOCH;
-pub(crate) use self::{boot::BootClock, virtual_time::TokioClock};
+pub(crate) use self::{
+    boot::BootClock,
+    virtual_time::{TokioClock, has_timers},
+};
 
 /// A point in monotonic time, comparable only with instants of the same clock.
 ///

@@ -53,6 +53,14 @@ impl Clock for TokioClock {
     }
 }
 
+/// Whether the current runtime has its timers enabled, which the sleeps of a [`TokioClock`] need.
+///
+/// Tokio has no question for this, and panics at the creation of a sleep.
+#[expect(clippy::disallowed_methods, reason = "the sleep is dropped")]
+pub(crate) fn has_timers() -> bool {
+    std::panic::catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -115,7 +115,7 @@ impl Election {
             }
             .boxed()
         };
-        self.request.watch(campaign).await
+        self.context().in_process(self.request.watch(campaign)).await
     }
 
     /// Makes one attempt, and returns `None` if another candidate leads, or a lock of another kind has the name. The
@@ -141,7 +141,7 @@ impl Election {
             }
             .boxed()
         };
-        self.request.watch(campaign).await
+        self.context().in_process(self.request.watch(campaign)).await
     }
 
     /// Campaigns for at most `wait`, like [`campaign`](Self::campaign) otherwise. Returns `None` if another candidate led
@@ -166,7 +166,7 @@ impl Election {
             let (election, value) = (self.part_of_call(), value.clone());
             async move { election.campaign_until(value, deadline).await }.boxed()
         };
-        self.request.watch(campaign).await
+        self.context().in_process(self.request.watch(campaign)).await
     }
 
     /// Queries the nodes for the leader: the candidate that holds the lock on a quorum of nodes, with the last value that
@@ -198,8 +198,11 @@ impl Election {
     ///
     /// Dropping the future has no effect on the nodes.
     pub async fn leader(&self) -> Result<Option<Leader>, Error> {
-        let view = leader_query::query(self.context(), &self.request.checked_to_read()?).await?;
-        Ok(view.leader.as_ref().map(Leader::new))
+        let query = async {
+            let view = leader_query::query(self.context(), &self.request.checked_to_read()?).await?;
+            Ok(view.leader.as_ref().map(Leader::new))
+        };
+        self.context().in_process(query).await
     }
 
     /// Returns the stream of the present leader, if any, and every later leader or value. The stream ends with the

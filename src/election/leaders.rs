@@ -10,7 +10,7 @@ use std::{
 
 use futures::{
     future::poll_fn,
-    stream::{BoxStream, Stream, StreamExt, unfold},
+    stream::{self, BoxStream, Stream, StreamExt, unfold},
 };
 
 use crate::{
@@ -25,6 +25,7 @@ use crate::{
     mutation::{self, Mutation},
     mutex,
     node::{Proclamation, Subscription, names},
+    process::HomeProcess,
     values::Resource,
 };
 
@@ -65,6 +66,7 @@ pub struct Leaders {
     resource: Resource,
     /// The state, in a mutex that is never locked: the mutex makes the stream `Sync`, while all access is exclusive.
     leaders: Mutex<BoxStream<'static, Leader>>,
+    home: HomeProcess,
 }
 
 /// The state behind [`Leaders`].
@@ -85,13 +87,13 @@ struct LeaderObserver {
 
 impl Leaders {
     pub(super) fn begin(client: &Arc<Client>, checked: CheckedRequest) -> Self {
-        let resource = checked.resource.clone();
+        let (resource, home) = (checked.resource.clone(), client.context.home());
         let observer = LeaderObserver::begin(Arc::clone(client), checked);
         let leaders = unfold(observer, |mut observer| async {
             let leader = observer.next().await?;
             Some((leader, observer))
         });
-        Self { resource, leaders: Mutex::new(leaders.fuse().boxed()) }
+        Self { resource, leaders: Mutex::new(leaders.fuse().boxed()), home }
     }
 
     /// Returns the next leader or value; `None` once the client is closed, such as by a shutdown.
@@ -108,7 +110,20 @@ impl Stream for Leaders {
     type Item = Leader;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Leader>> {
+        if self.home.is_left() {
+            return Poll::Ready(None);
+        }
         mutex::get_mut(&mut self.get_mut().leaders).as_mut().poll_next(context)
+    }
+}
+
+impl Drop for Leaders {
+    /// Keeps the subscriptions of the original process, if this is a forked process.
+    fn drop(&mut self) {
+        if self.home.is_left() {
+            let leaders = mutex::get_mut(&mut self.leaders);
+            std::mem::forget(std::mem::replace(leaders, stream::empty().boxed()));
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl Leadership {
 
     /// Sends the present value to the nodes.
     pub(super) async fn publish(&self) -> Result<(), Error> {
-        self.publisher.proclaim(&self.context).await
+        self.guard.in_process(self.publisher.proclaim(&self.context)).await
     }
 
     /// Returns the term: a fencing token, larger than the token of every earlier leader, as long as the nodes remember

@@ -20,6 +20,7 @@ use crate::{
     lease::{active_lease::ActiveLease, expiry, leases::Leases},
     mutex::lock,
     node::{Answer, Operation, Proclaim, Proclamation, Reply, Request},
+    process::HomeProcess,
     values::NodeReply,
 };
 
@@ -41,7 +42,10 @@ struct Latest {
 
 /// The task that sends the value at every third of the ttl, until this is dropped or the leadership is over.
 #[derive(Debug)]
-pub(super) struct RepeatTask(AbortHandle);
+pub(super) struct RepeatTask {
+    task: AbortHandle,
+    home: HomeProcess,
+}
 
 impl Publisher {
     pub(super) fn new(context: &ClientContext, lease: Arc<ActiveLease>, value: Value) -> Self {
@@ -89,7 +93,7 @@ impl Publisher {
     /// Starts the task that sends the value repeatedly. The task keeps neither the client nor the lease.
     pub(super) fn repeat(self: &Arc<Self>, leases: &Arc<Leases>) -> RepeatTask {
         let task = repeat(Arc::clone(leases), Arc::clone(self));
-        RepeatTask(leases.context.spawner.spawn(task.boxed()))
+        RepeatTask { task: leases.context.spawner.spawn(task.boxed()), home: leases.context.home() }
     }
 
     fn submit(&self, context: &ClientContext, until: Instant) -> Vec<(usize, Reply)> {
@@ -126,6 +130,8 @@ async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
 
 impl Drop for RepeatTask {
     fn drop(&mut self) {
-        self.0.abort();
+        if !self.home.is_left() {
+            self.task.abort();
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The leases of one client.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -19,6 +19,7 @@ use crate::{
     mutex::lock,
     node::{Reply, Subscription},
     observer::{LeaseEnd, ObservedLease},
+    values::Resource,
 };
 
 /// The active leases of one client, and the times of their renewals and expiries.
@@ -29,6 +30,8 @@ pub(crate) struct Leases {
     pub(super) expiries: LeaseTimers,
     /// The active leases, in the order in which a shutdown ends them.
     active: Mutex<BTreeMap<LeaseNumber, Arc<ActiveLease>>>,
+    /// The resources of the leases that ended with the runtime, whose unlocks cannot be sent.
+    ended_with_runtime: Mutex<BTreeSet<Resource>>,
     next: AtomicU64,
     pub(super) force_unlock_listener: Arc<ForceUnlockListener>,
     /// The subscriptions of the listener for force-unlocks. The first lease creates them, because a client without
@@ -43,6 +46,7 @@ impl Leases {
             renewals: LeaseTimers::default(),
             expiries: LeaseTimers::default(),
             active: Mutex::default(),
+            ended_with_runtime: Mutex::default(),
             next: AtomicU64::new(1),
             force_unlock_listener: Arc::default(),
             force_unlock_subscriptions: OnceLock::new(),
@@ -66,9 +70,9 @@ impl Leases {
             self.renewals.set(id, lease.renewal_due());
         }
         self.force_unlock_subscriptions.get_or_init(|| self.force_unlock_listener.subscribe(context));
-        // A shutdown since the attempt began has not ended this lease, which was not registered yet.
-        if context.is_closed() {
-            self.lose(&lease, LossReason::Closed(ClosedReason::ShutDown));
+        // A close since the attempt began has not ended this lease, which was not registered yet.
+        if let Some(reason) = context.closed_reason() {
+            self.lose(&lease, LossReason::Closed(reason));
         }
         drop(in_flight);
         lease
@@ -98,8 +102,15 @@ impl Leases {
     pub(crate) fn lose_all(&self, reason: LossReason) {
         let leases: Vec<_> = lock(&self.active).values().cloned().collect();
         for lease in leases {
-            self.lose(&lease, reason);
+            if self.lose(&lease, reason) && reason == LossReason::Closed(ClosedReason::RuntimeEnded) {
+                lock(&self.ended_with_runtime).extend(lease.terms.resources.iter().cloned());
+            }
         }
+    }
+
+    /// Returns the resources of the leases that ended with the runtime.
+    pub(crate) fn ended_with_runtime(&self) -> BTreeSet<Resource> {
+        lock(&self.ended_with_runtime).clone()
     }
 
     /// Gives a hold back. With the last hold, the lease ends as `end`. This does not wait for the answers to the

@@ -1,8 +1,8 @@
 //! The client of all locks, with its background tasks.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
-use futures::future::FutureExt;
+use futures::future::{FutureExt, pending};
 use tokio::task::AbortHandle;
 
 use crate::{
@@ -24,6 +24,13 @@ pub(crate) struct Client {
     pub(crate) waiters: Arc<Waiters>,
     pub(super) read_leases: CoalescedReadLeases,
     tasks: [AbortHandle; 3],
+    /// The task that ends with the runtime; unset for a simulated client, whose process is killed as a whole.
+    lifeline: OnceLock<AbortHandle>,
+}
+
+/// Closes the client when it is dropped, which happens at the end of the runtime.
+struct Lifeline {
+    leases: Weak<Leases>,
 }
 
 impl Client {
@@ -41,13 +48,29 @@ impl Client {
             context.spawner.spawn(expiry::run(Arc::clone(&leases)).boxed()),
             context.spawner.spawn(stall_watchdog::run(Arc::clone(&waiters)).boxed()),
         ];
-        Arc::new(Self { context, leases, waiters, read_leases: CoalescedReadLeases::default(), tasks })
+        Arc::new(Self {
+            context,
+            leases,
+            waiters,
+            read_leases: CoalescedReadLeases::default(),
+            tasks,
+            lifeline: OnceLock::new(),
+        })
+    }
+
+    /// Closes the client with its runtime, or at once if the runtime has ended already.
+    pub(crate) fn end_with_runtime(&self) {
+        let lifeline = Lifeline { leases: Arc::downgrade(&self.leases) };
+        let task = async move {
+            let _lifeline = lifeline;
+            pending().await
+        };
+        drop(self.lifeline.set(self.context.spawner.spawn(task.boxed())));
     }
 
     /// Ends every lease, and refuses new calls.
     pub(crate) fn close(&self) {
-        self.context.close();
-        self.leases.lose_all(LossReason::Closed(ClosedReason::ShutDown));
+        close(&self.leases, ClosedReason::ShutDown);
     }
 
     /// Ends only the watchdog, as a panic in the watchdog would.
@@ -57,10 +80,35 @@ impl Client {
     }
 }
 
+/// Refuses new calls, and ends every lease.
+fn close(leases: &Leases, reason: ClosedReason) {
+    leases.context.close(reason);
+    leases.lose_all(LossReason::Closed(reason));
+}
+
 impl Drop for Client {
     fn drop(&mut self) {
-        for task in &self.tasks {
+        if self.context.home().is_left() {
+            // The nodes and the tasks of the original process would be closed by the drop of the last reference.
+            std::mem::forget((
+                Arc::clone(&self.context),
+                Arc::clone(&self.leases),
+                Arc::clone(&self.waiters),
+            ));
+            return;
+        }
+        for task in self.tasks.iter().chain(self.lifeline.get()) {
             task.abort();
+        }
+    }
+}
+
+impl Drop for Lifeline {
+    fn drop(&mut self) {
+        // A client that was dropped before has no calls and no leases.
+        let Some(leases) = self.leases.upgrade() else { return };
+        if !leases.context.is_closed() {
+            close(&leases, ClosedReason::RuntimeEnded);
         }
     }
 }

@@ -27,7 +27,8 @@ use crate::{
 /// The drop unlocks without waiting: it submits the unlock to the client's connections, and renewal stops at once. The
 /// drop needs no runtime context, and works in a panic or a cancelled future. If the drop cannot send the unlock (the
 /// process is killed, the runtime of the client has ended, the guard is leaked), the ttl ends the lease.
-/// [`unlock`](Self::unlock) unlocks too, and returns the replies of the nodes.
+/// [`unlock`](Self::unlock) unlocks too, and returns the replies of the nodes. In a forked copy of the process, the guard
+/// holds nothing: its lease is not valid, and its drop does not unlock the lease of the original process.
 ///
 /// A guard is a statement about time, not a barrier: a process that is paused between a check of the guard and its next
 /// write may write after the end of the lease. Give the [`fencing_token`](Lease::fencing_token) to the store that the
@@ -83,8 +84,10 @@ impl LockGuard {
     /// The unlock is submitted to all nodes before the first `await`. If the future is dropped before its first poll, the
     /// drop of the guard unlocks.
     pub async fn unlock(mut self) -> Result<NodeReplies, Error> {
+        self.lease.ensure_home()?;
         self.is_given_back = true;
-        Ok(unlock::unlock(&self.lease.client.leases, &self.lease.active).await?)
+        let Lease { client, active } = &self.lease;
+        self.lease.in_process(async { Ok(unlock::unlock(&client.leases, active).await?) }).await
     }
 
     /// Turns the exclusive lease into a shared lease. Other clients may read from then on, and no writer comes between,
@@ -105,6 +108,11 @@ impl LockGuard {
     /// quorum's attempt timeout, the resource is unlocked, and the future returns [`Error::LeaseLost`] (`Unlocked`) when it
     /// is polled again.
     pub async fn downgrade(self) -> Result<ReadGuard, Error> {
+        let lease = self.lease.lease();
+        lease.in_process(self.downgrade_at_home()).await
+    }
+
+    async fn downgrade_at_home(self) -> Result<ReadGuard, Error> {
         let (client, lease) = (Arc::clone(&self.lease.client), Arc::clone(&self.lease.active));
         if lease.terms.resources.are_all_shared() {
             return Ok(ReadGuard(self));
@@ -193,7 +201,7 @@ impl Deref for LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if self.is_given_back {
+        if self.is_given_back || self.lease.is_forked() {
             return;
         }
         match self.lease.client.leases.leave_without_waiting(&self.lease.active, LeaseEnd::Dropped) {

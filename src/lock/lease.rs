@@ -3,14 +3,15 @@
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use crate::{
-    error::{Error, LeaseLost},
+    error::{ClosedReason, Error, LeaseLost, LossReason, NodeError},
     lease::{
         active_lease::ActiveLease,
         expiry,
         renewal::{RenewalReason, renew_now},
     },
     lock::client::Client,
-    values::{FencingToken, LeaseId, NodeReplies, Resource},
+    process::Forked,
+    values::{FencingToken, LeaseId, NodeReplies, NodeReply, Resource},
 };
 
 /// The handle of a lease. All guards deref to `Lease`, so its methods are methods of every guard.
@@ -65,19 +66,20 @@ impl Lease {
     }
 
     /// Returns the number of guards: more than 1 after a re-entry of the [`Owner`](crate::Owner), or if tasks of one
-    /// client share a lease to read.
+    /// client share a lease to read. Returns 0 in a forked process.
     #[must_use]
     pub fn holds(&self) -> u32 {
-        self.active.holds()
+        if self.is_forked() { 0 } else { self.active.holds() }
     }
 
     /// Returns the time for which the lease is certainly valid without a further renewal: zero from its end on.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.active.remaining(self.client.context.now())
+        if self.is_forked() { Duration::ZERO } else { self.active.remaining(self.client.context.now()) }
     }
 
-    /// Whether the lease is certainly valid at this instant. Once false, it stays false.
+    /// Whether the lease is certainly valid at this instant. Once false, it stays false. A lease is never valid in a
+    /// forked copy of the process that acquired it.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.ensure().is_ok()
@@ -89,6 +91,7 @@ impl Lease {
     ///
     /// Only [`Error::LeaseLost`].
     pub fn ensure(&self) -> Result<(), Error> {
+        self.ensure_home()?;
         Ok(self.active.ensure(self.client.context.now())?)
     }
 
@@ -102,7 +105,8 @@ impl Lease {
     ///
     /// Dropping the future has no effect on the lease.
     pub async fn lost(&self) -> LeaseLost {
-        expiry::lost(&self.client.leases, &self.active).await
+        let lost = self.client.context.at_home(expiry::lost(&self.client.leases, &self.active)).await;
+        lost.unwrap_or_else(|Forked| self.lost_by_fork())
     }
 
     /// Waits until the lease is valid for at most `left` without a further renewal. The future is ready at once if that
@@ -133,7 +137,8 @@ impl Lease {
     ///
     /// Dropping the future has no effect on the lease.
     pub async fn expiring_within(&self, left: Duration) {
-        expiry::within(&self.client.context, &self.active, left).await;
+        let context = &self.client.context;
+        let (Ok(()) | Err(Forked)) = context.at_home(expiry::within(context, &self.active, left)).await;
     }
 
     /// Runs a future until the future is done or the lease is lost. `Ok` means that the lease was valid until the end of
@@ -179,7 +184,8 @@ impl Lease {
     /// Dropping the future leaves the renewals that were sent. Keys may exist for up to one ttl longer than the lease,
     /// and the unlock deletes these keys.
     pub async fn renew(&self) -> Result<(), Error> {
-        renew_now(&self.client.leases, &self.active, RenewalReason::Time).await.map(drop)
+        let renewing = renew_now(&self.client.leases, &self.active, RenewalReason::Time);
+        self.in_process(renewing).await.map(drop)
     }
 
     /// Renews the lease, and returns whether a quorum proves, without any clock, that no later lease on the resource
@@ -199,14 +205,40 @@ impl Lease {
     ///
     /// As [`renew`](Self::renew).
     pub async fn verify(&self) -> Result<bool, Error> {
-        renew_now(&self.client.leases, &self.active, RenewalReason::Proof).await
+        self.in_process(renew_now(&self.client.leases, &self.active, RenewalReason::Proof)).await
     }
 
     /// Returns the last reply of each node about the lease, which shows the number of nodes that could fail before the
     /// lease is in danger.
     #[must_use]
     pub fn node_replies(&self) -> NodeReplies {
-        self.active.node_replies(&self.client.context)
+        let context = &self.client.context;
+        if self.is_forked() {
+            return context.same_replies(&NodeReply::Failed(NodeError::Closed));
+        }
+        self.active.node_replies(context)
+    }
+
+    /// Runs the work of a call on this lease, which is lost in a forked process.
+    pub(crate) async fn in_process<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Error> {
+        let done = self.client.context.at_home(work).await;
+        done.unwrap_or_else(|Forked| Err(self.lost_by_fork().into()))
+    }
+
+    /// Returns an error in a forked process.
+    pub(crate) fn ensure_home(&self) -> Result<(), LeaseLost> {
+        if self.is_forked() { Err(self.lost_by_fork()) } else { Ok(()) }
+    }
+
+    pub(crate) fn is_forked(&self) -> bool {
+        self.client.context.home().is_left()
+    }
+
+    fn lost_by_fork(&self) -> LeaseLost {
+        self.active.lost(LossReason::Closed(ClosedReason::Forked))
     }
 }
 

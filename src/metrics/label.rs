@@ -144,6 +144,7 @@ fn of_error(error: &NodeError) -> &'static str {
         NodeError::Closed => "closed",
         NodeError::WrongType => "wrong_type",
         NodeError::NoAuth(_) => "no_auth",
+        NodeError::NoCredentials(_) => "no_credentials",
         NodeError::ReadOnly => "read_only",
         NodeError::OutOfMemory => "out_of_memory",
         NodeError::Loading => "loading",

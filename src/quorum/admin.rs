@@ -148,7 +148,8 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
 /// which nodes without the key refuse renewals, are sent later, after the nodes have named their leases.
 pub async fn force_unlock(quorum: &Quorum, resource: impl AsRef<[u8]>) -> Result<NodeReplies, Error> {
     let request = quorum.request(resource);
-    force_unlock::force_unlock(request.context(), &request.checked()?).await
+    let context = request.context();
+    context.in_process(async { force_unlock::force_unlock(context, &request.checked()?).await }).await
 }
 
 /// Returns the fingerprint: the settings by which nodes refuse clients of another quorum, as one line.

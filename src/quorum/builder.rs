@@ -1,14 +1,16 @@
 //! The builder of a client.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
 
+#[cfg(feature = "settings")]
+use crate::node::redis::UrlSource;
 #[cfg(feature = "tls")]
-use crate::node::redis::Tls;
+use crate::node::redis::{Pem, Tls};
 use crate::{
     client::dependencies::ClientDependencies,
-    clock::BootClock,
+    clock::{self, BootClock},
     config::{CheckedQuorum, QuorumSettings},
     error::{ConfigError, Error, node_twice},
     lock::client::Client,
@@ -16,12 +18,14 @@ use crate::{
         NewNodes, Node, RestartGuard,
         memory::MemoryCluster,
         redis::{
-            NODES_VARIABLE, RedisTransport, Route, TlsSettings, node_urls_of_variable, without_password,
+            Credentials, CredentialsProvider, NODES_VARIABLE, RedisTransport, Route, TlsSettings,
+            node_urls_of_variable, without_password,
         },
         remote::{ConnectedServers, ConnectionConfig},
     },
     observer::{NoObserver, Observer},
     quorum::{Quorum, connecting},
+    spawner,
 };
 
 #[cfg(feature = "__command")]
@@ -38,14 +42,21 @@ pub struct QuorumBuilder {
     nodes: Vec<NodeSource>,
     /// The TLS settings. An error in a certificate is an error of `connect`.
     #[cfg(feature = "tls")]
-    tls: Result<Tls, ConfigError>,
+    tls: Tls,
+    credentials: Option<CredentialsProvider>,
+    sentinel_credentials: Option<CredentialsProvider>,
     pub(crate) settings: QuorumSettings,
 }
 
 /// The source of a node's address and credentials.
 #[derive(Clone)]
 enum NodeSource {
-    Url(String),
+    Url {
+        url: String,
+        /// The source that reads the urls again, if the url is from a settings file.
+        #[cfg(feature = "settings")]
+        file: Option<UrlSource>,
+    },
     #[cfg(feature = "unstable-redis")]
     Client(Box<redis::Client>),
 }
@@ -55,7 +66,9 @@ impl QuorumBuilder {
         Self {
             nodes: Vec::new(),
             #[cfg(feature = "tls")]
-            tls: Ok(Tls::new()),
+            tls: Tls::new(),
+            credentials: None,
+            sentinel_credentials: None,
             settings: QuorumSettings::default(),
         }
     }
@@ -77,7 +90,18 @@ impl QuorumBuilder {
     ///
     /// [REDIS.md]: https://github.com/redquorum/redquorum/blob/main/docs/REDIS.md#a-node-behind-sentinel
     pub fn nodes<S: Into<String>>(mut self, urls: impl IntoIterator<Item = S>) -> Self {
-        self.nodes.extend(urls.into_iter().map(|url| NodeSource::Url(url.into())));
+        self.nodes.extend(urls.into_iter().map(|url| NodeSource::Url {
+            url: url.into(),
+            #[cfg(feature = "settings")]
+            file: None,
+        }));
+        self
+    }
+
+    /// Adds nodes by the urls of a settings file, whose credentials every dial reads again.
+    #[cfg(feature = "settings")]
+    pub(crate) fn nodes_of(mut self, urls: Vec<String>, file: Option<UrlSource>) -> Self {
+        self.nodes.extend(urls.into_iter().map(|url| NodeSource::Url { url, file: file.clone() }));
         self
     }
 
@@ -98,8 +122,58 @@ impl QuorumBuilder {
         Ok(self.nodes(urls))
     }
 
+    /// Sets a provider of the credentials of all nodes, in place of the credentials of the urls. The provider is called at
+    /// every dial, with the address of the node as errors and inspections show it. So passwords and tokens may change while
+    /// the client lives, and no lease is lost if the servers accept the former credentials until each connection was made
+    /// anew.
+    ///
+    /// The provider has half of the time of a dial (the node timeout, and at least a second; Sentinels and master have
+    /// equal shares of that time). If the provider fails, panics or takes longer, the dial uses the last credentials,
+    /// and a warning is logged. Before the first answer, the dial fails with
+    /// [`NodeError::NoCredentials`](crate::error::NodeError::NoCredentials), and is repeated. The future runs on the
+    /// runtime of the client and must not block its thread. A provider that needs a while should answer from a cache.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redquorum::{Credentials, Quorum};
+    ///
+    /// # async fn fresh_token(_node: &str) -> std::io::Result<String> { Ok(String::new()) }
+    /// let quorum = Quorum::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .credentials(|node| {
+    ///         let node = node.to_owned();
+    ///         async move { Ok(Credentials::new(fresh_token(&node).await?).user("app")) }
+    ///     })
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn credentials<F>(mut self, provider: impl Fn(&str) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Credentials, Box<dyn StdError + Send + Sync>>> + Send + 'static,
+    {
+        self.credentials = Some(CredentialsProvider::new(provider));
+        self
+    }
+
+    /// Sets a provider of the credentials of all Sentinels, in place of `sentinel_user` and `sentinel_pass` of the urls. The
+    /// provider is called as that of [`credentials`](Self::credentials), which is for the masters alone, and has half of the
+    /// share that each Sentinel has of a dial.
+    pub fn sentinel_credentials<F>(mut self, provider: impl Fn(&str) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Credentials, Box<dyn StdError + Send + Sync>>> + Send + 'static,
+    {
+        self.sentinel_credentials = Some(CredentialsProvider::new(provider));
+        self
+    }
+
     /// Adds nodes by clients of the crate `redis`, with their addresses, credentials, databases and TLS. Each node gets
     /// its own connections, which ignore the settings of these clients for TCP sockets.
+    ///
+    /// A client of that crate has fixed credentials and certificates. If the credentials change, give a provider to
+    /// [`credentials`](Self::credentials), which applies to these nodes as well.
     ///
     /// The clients must have the version of [`unstable_redis::redis`](crate::unstable_redis::redis), so this method may
     /// change in any version. For TLS, enable a TLS feature of that crate, and for rustls install a crypto provider.
@@ -133,8 +207,18 @@ impl QuorumBuilder {
     /// ```
     #[cfg(feature = "tls")]
     pub fn ca_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        let pem = pem.into();
-        self.tls = self.tls.and_then(|tls| tls.ca(&pem));
+        self.tls = self.tls.ca(Pem::Text(pem.into().into()));
+        self
+    }
+
+    /// Adds certificates of CAs in a PEM file, as [`ca_certificates`](Self::ca_certificates), and reads the file again at
+    /// every dial.
+    ///
+    /// A file that cannot be read or used is an error of [`connect`](Self::connect). If that happens at a later dial, such as
+    /// to a file that is half written at that moment, the last good certificates stay, and a warning is logged.
+    #[cfg(feature = "tls")]
+    pub fn ca_certificates_file(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.tls = self.tls.ca(Pem::file(path.into()));
         self
     }
 
@@ -143,15 +227,31 @@ impl QuorumBuilder {
     /// [`connect`](Self::connect).
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
-        let (chain, key) = (chain.into(), key.into());
-        self.tls = self.tls.and_then(|tls| tls.client_certificate(&chain, &key));
+        let (chain, key) = (Pem::Text(chain.into().into()), Pem::Text(key.into().into()));
+        self.tls = self.tls.client_certificate(chain, key);
+        self
+    }
+
+    /// Sets the certificate for servers that request a client certificate by two PEM files, as
+    /// [`client_certificate`](Self::client_certificate), and reads both files again at every dial.
+    ///
+    /// Files that cannot be read or used, or do not fit together, are an error of [`connect`](Self::connect). If that
+    /// happens at a later dial, the last good pair stays, and a warning is logged. So the two files may be replaced one after
+    /// the other.
+    #[cfg(feature = "tls")]
+    pub fn client_certificate_files(
+        mut self,
+        chain: impl Into<std::path::PathBuf>,
+        key: impl Into<std::path::PathBuf>,
+    ) -> Self {
+        self.tls = self.tls.client_certificate(Pem::file(chain.into()), Pem::file(key.into()));
         self
     }
 
     /// Sets TLS by the values of a settings file.
     #[cfg(all(feature = "tls", feature = "settings"))]
     pub(crate) fn tls(mut self, tls: Tls) -> Self {
-        self.tls = Ok(tls);
+        self.tls = tls;
         self
     }
 
@@ -267,18 +367,33 @@ impl QuorumBuilder {
     /// The call logs a warning after a second without a quorum, and also if a quorum has answered whose nodes do not vote,
     /// because they are in quarantine or new. In this case locks wait until the nodes vote.
     ///
-    /// The client uses the tokio runtime of this call. The runtime needs timers and IO, and has to run for as long as
-    /// the client is used.
+    /// # The runtime
+    ///
+    /// The connections and the renewals of the client are tasks on the tokio runtime of this call. The runtime
+    ///
+    /// * **needs timers and IO**, by `enable_all` of tokio's builder. Without IO, tokio prints the message of a panic,
+    ///   which stays inside of this call, and this call returns an error (`NoRuntime`).
+    /// * **has to run for as long as the client is used.** With the runtime, the client ends: the leases are lost, and
+    ///   all calls return [`ClosedReason::RuntimeEnded`](crate::error::ClosedReason::RuntimeEnded) at once. A
+    ///   `#[tokio::test]` makes a separate runtime for each test, so a client in a `static` works in one test only.
+    /// * **has to be driven all the time.** A runtime of many threads drives itself. A current-thread runtime stands
+    ///   still outside of its `block_on`: then no lease is renewed, calls from elsewhere are not answered, and their
+    ///   deadlines pass unnoticed. Work that blocks a thread of the runtime has the same effect for its time.
+    /// * **must not be used across a fork.** In a forked copy of the process, every call of the client returns
+    ///   [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. The child connects
+    ///   a new client on a new runtime, because the copy of a runtime shares its sources of wake-ups with the original.
     ///
     /// # Errors
     ///
-    /// * [`Error::Config`] before any request, if the settings are invalid or there is no tokio runtime (`NoRuntime`).
+    /// * [`Error::Config`] before any request, if the settings are invalid, or there is no tokio runtime or none with IO
+    ///   (`NoRuntime`).
     /// * [`Error::Config`] if a node is unfit, and the remaining nodes are no quorum. A node is unfit if it belongs to
     ///   a quorum with other settings (`WrongQuorum`). A server is unfit if its clock is off by more than an hour, if
     ///   it does not permit `INFO`, or if it is a Sentinel or part of a Redis Cluster (`Server`).
     /// * [`Error::Config`] if two addresses lead to one server (`Server`), even if the remaining nodes are a quorum.
     /// * [`Error::NoQuorum`] if fewer nodes than a quorum answered within the connect timeout, or at once if enough nodes
     ///   refuse the client for a lasting reason, such as a wrong password. `Config` takes precedence.
+    /// * [`Error::Closed`] if the runtime ends during the call.
     ///
     /// # Cancel safety
     ///
@@ -287,7 +402,15 @@ impl QuorumBuilder {
         let settings = self.checked()?;
         let registers = settings.registration();
         let client = self.start(settings, registers, |nodes| self.observer(nodes))?;
-        connecting::wait_for_quorum(&client.context).await?;
+        let context = &*client.context;
+        let connecting = async {
+            tokio::select! {
+                biased;
+                connected = connecting::wait_for_quorum(context) => connected,
+                () = context.closed() => Err(context.closed_error()),
+            }
+        };
+        context.in_process(connecting).await?;
         Ok(Quorum::new(client))
     }
 
@@ -296,14 +419,22 @@ impl QuorumBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if the settings are invalid, or there is no tokio runtime (`NoRuntime`).
+    /// [`Error::Config`] if the settings are invalid, or there is no tokio runtime or none with timers (`NoRuntime`).
+    /// [`Error::Closed`] if the runtime has ended.
     pub fn connect_in_memory(self, cluster: &MemoryCluster) -> Result<Quorum, Error> {
         let settings = self.settings.check(cluster.nodes())?;
         let nodes = cluster.connect(&settings.parameters, settings.is_read_only());
         let observer = self.observer(nodes.iter().map(|node| Arc::clone(node.address())).collect());
+        let runtime = runtime()?;
+        if !clock::has_timers() {
+            return Err(unsuited("timers", "enable_time").into());
+        }
         let dependencies =
-            ClientDependencies::new(cluster.clock(), runtime()?, observer, settings.label.clone());
-        Ok(Quorum::new(Client::start(nodes, settings, dependencies)))
+            ClientDependencies::new(cluster.clock(), runtime, observer, settings.label.clone());
+        let client = Client::start(nodes, settings, dependencies);
+        client.end_with_runtime();
+        client.context.ensure_open()?;
+        Ok(Quorum::new(client))
     }
 
     /// Returns the settings, checked against the number of nodes.
@@ -330,6 +461,9 @@ impl QuorumBuilder {
     ) -> Result<Arc<Client>, ConfigError> {
         let routes = self.routes()?;
         let runtime = runtime()?;
+        if !spawner::has_io() {
+            return Err(unsuited("IO", "enable_io"));
+        }
         let clock = Arc::new(BootClock::start(&runtime));
         let addresses = routes.iter().map(|route| Arc::clone(route.address()));
         let dependencies =
@@ -339,7 +473,9 @@ impl QuorumBuilder {
             Arc::new(RedisTransport::into_node(route, settings.parameters.clone(), &connection_config))
         };
         let nodes = routes.into_iter().map(|route| node(route) as Arc<dyn Node>).collect();
-        Ok(Client::start(nodes, settings, dependencies))
+        let client = Client::start(nodes, settings, dependencies);
+        client.end_with_runtime();
+        Ok(client)
     }
 
     /// Returns the observer of a client of these nodes.
@@ -358,24 +494,33 @@ impl QuorumBuilder {
     /// Returns the connectors of the nodes, and refuses equal addresses.
     pub(crate) fn routes(&self) -> Result<Vec<Route>, ConfigError> {
         #[cfg(feature = "tls")]
-        let mut tls_settings = TlsSettings::new(self.tls.clone()?);
+        let mut tls_settings = TlsSettings::new(self.tls.clone());
         #[cfg(not(feature = "tls"))]
         let mut tls_settings = TlsSettings::default();
         let mut addresses = BTreeSet::new();
         let mut routes = Vec::new();
         for (index, node) in self.nodes.iter().enumerate() {
             let route = match node {
-                NodeSource::Url(url) => Route::from_url(url, &mut tls_settings)
+                #[cfg(feature = "settings")]
+                NodeSource::Url { url, file: Some(file) } => {
+                    let [server, sentinels] = file.providers();
+                    Route::from_url(url, &mut tls_settings)
+                        .map_err(|error| error.of_node(index + 1, self.nodes.len()))?
+                        .with_providers(Some(&server), Some(&sentinels))
+                }
+                NodeSource::Url { url, .. } => Route::from_url(url, &mut tls_settings)
                     .map_err(|error| error.of_node(index + 1, self.nodes.len()))?,
                 #[cfg(feature = "unstable-redis")]
                 NodeSource::Client(client) => Route::from_client(client),
             };
+            let route = route.with_providers(self.credentials.as_ref(), self.sentinel_credentials.as_ref());
             let address = Arc::clone(route.address());
             if !addresses.insert(Arc::clone(&address)) {
                 return Err(node_twice(&address));
             }
             routes.push(route);
         }
+        tls_settings.load()?;
         Ok(routes)
     }
 }
@@ -383,7 +528,7 @@ impl QuorumBuilder {
 impl fmt::Debug for NodeSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Url(url) => f.write_str(&without_password(url)),
+            Self::Url { url, .. } => f.write_str(&without_password(url)),
             #[cfg(feature = "unstable-redis")]
             Self::Client(client) => client.fmt(f),
         }
@@ -413,4 +558,12 @@ pub(crate) fn connection_config(
 pub(crate) fn runtime() -> Result<Handle, ConfigError> {
     let reason = "the client's tasks need a tokio runtime: connect inside of one, or use `connect_blocking`";
     Handle::try_current().map_err(|_| ConfigError::NoRuntime { reason: reason.into() })
+}
+
+/// Returns the error of a runtime that lacks a driver.
+fn unsuited(driver: &str, setting: &str) -> ConfigError {
+    let reason = format!(
+        "the tokio runtime of the caller has its {driver} disabled: build the runtime with `enable_all` or `{setting}`"
+    );
+    ConfigError::NoRuntime { reason: reason.into() }
 }

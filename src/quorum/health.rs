@@ -5,9 +5,10 @@ use std::fmt;
 use crate::{
     client::broadcast::{collect_with_times, send_inspect},
     lock::{inspection, node_inspection::NodeInspection},
-    node::names,
+    node::{Answer, names},
+    process::Forked,
     quorum::Quorum,
-    values::Resource,
+    values::{NodeError, Resource},
 };
 
 /// The health of a quorum, from [`Quorum::health`]: the nodes that vote, and the reasons of the nodes that do not vote.
@@ -24,7 +25,7 @@ impl Quorum {
     /// of a service, or to show the state to people.
     ///
     /// The call waits until all nodes have answered, but for at most a node timeout. The call never fails, because the
-    /// report also contains nodes without an answer. After a shutdown, no node answers.
+    /// report also contains nodes without an answer. If the client is closed, no node answers.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -43,10 +44,17 @@ impl Quorum {
         let context = &self.client().context;
         let settings = &context.settings;
         let start = context.now();
-        let deadline = start + settings.node_timeout_for(settings.ttl);
-        let asked = send_inspect(context, &Resource::internal(names::HEALTH.as_bytes()), deadline);
-        let heard = collect_with_times(context, asked, deadline).await;
-        Health { nodes: inspection::by_node(context, start, heard), needed: settings.electorate.needed() }
+        let asking = async {
+            let deadline = start + settings.node_timeout_for(settings.ttl);
+            let asked = send_inspect(context, &Resource::internal(names::HEALTH.as_bytes()), deadline);
+            collect_with_times(context, asked, deadline).await
+        };
+        let closed = || context.nodes.iter().map(|_| (Answer::Error(NodeError::Closed), None)).collect();
+        let answers = match context.is_closed() {
+            true => closed(),
+            false => context.at_home(asking).await.unwrap_or_else(|Forked| closed()),
+        };
+        Health { nodes: inspection::by_node(context, start, answers), needed: settings.electorate.needed() }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use futures::{StreamExt, future::join_all, stream};
+use futures::{FutureExt, StreamExt, future::join_all, stream};
 
 use crate::{
     client::{
@@ -140,7 +140,8 @@ impl fmt::Display for LockName {
 pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Result<Listing, Error> {
     let context = &*quorum.client().context;
     context.ensure_open()?;
-    let scans = join_all((0..context.nodes.len()).map(|node| scan(context, node))).await;
+    let scanning = join_all((0..context.nodes.len()).map(|node| scan(context, node)));
+    let scans = context.in_process(scanning.map(Ok)).await?;
     let mut silent = BTreeMap::new();
     for (node, (_, error)) in context.nodes.iter().zip(&scans) {
         silent.extend(error.clone().map(|error| (Arc::clone(node.address()), error)));
@@ -152,8 +153,10 @@ pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Res
     }
     let errors: Vec<_> = scans.iter().map(|(_, error)| error.clone()).collect();
     let names = merged(scans.into_iter().map(|(keys, _)| keys)).filter(|(name, _)| is_wanted(name));
-    let inspections = names.map(|(name, key)| inspect_listed(context, &errors, name, key));
-    let locks: Vec<_> = stream::iter(inspections).buffered(MAX_CONCURRENT).collect().await;
+    let inspections =
+        names.map(|(name, key)| inspect_listed(context, &errors, name, key)).collect::<Vec<_>>();
+    let inspecting = stream::iter(inspections).buffered(MAX_CONCURRENT).collect::<Vec<_>>();
+    let locks = context.in_process(inspecting.map(Ok)).await?;
     // A lock may have been unlocked after it was listed.
     let is_held_anywhere =
         |(_, inspection): &(LockName, Inspection)| inspection.nodes().any(NodeInspection::is_held);

@@ -6,6 +6,7 @@ use crate::{
     error::{ConfigError, Error},
     lock::{Inspection, MultiLock, RedLock, RwLock, client::Client, inspection, lock_request::LockRequest},
     node::{memory::MemoryCluster, names},
+    process::Forked,
     quorum::{
         QuorumBuilder, ShutdownReport,
         shutdown::{self, GRACE},
@@ -94,7 +95,8 @@ impl Quorum {
     /// Dropping the future has no effect on the nodes.
     pub async fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, Error> {
         let request = self.request(resource);
-        inspection::inspect(request.context(), &request.checked_to_read()?).await
+        let context = request.context();
+        context.in_process(async { inspection::inspect(context, &request.checked_to_read()?).await }).await
     }
 
     /// Returns a request for one resource, with the settings of the quorum. A reserved name is accepted if it is the
@@ -131,13 +133,18 @@ impl Quorum {
     /// longer only while a lease may block its resource, because no quorum of nodes has confirmed the unlock. The keys
     /// of such a lease expire at the latest a ttl and a node timeout after the last renewal.
     ///
-    /// The client sends unconfirmed unlocks again in the background while the runtime runs, for at most `max_ttl`.
+    /// The client sends unconfirmed unlocks again in the background while the runtime runs, for at most `max_ttl`. If the
+    /// runtime has ended, the report has the resources whose leases ended with the runtime, at every node.
+    ///
+    /// In a forked copy of the process, the call returns an empty report at once: the leases and their unlocks belong to
+    /// the original process.
     ///
     /// # Cancel safety
     ///
     /// The leases end at the first poll. If the future is dropped after that, the unlocks continue in the background.
     pub async fn shutdown_within(&self, grace: Duration) -> ShutdownReport {
-        shutdown::shutdown(&self.client, grace).await
+        let down = self.client.context.at_home(shutdown::shutdown(&self.client, grace)).await;
+        down.unwrap_or_else(|Forked| ShutdownReport::of_forked_process())
     }
 
     pub(crate) fn client(&self) -> &Arc<Client> {

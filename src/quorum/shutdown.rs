@@ -50,10 +50,17 @@ impl ShutdownReport {
         self.stalled_calls
     }
 
-    fn of(context: &ClientContext, undelivered: &[Vec<PendingUnlocks>]) -> Self {
+    /// Returns the report of a process that is a forked copy, and has nothing to unlock.
+    pub(super) fn of_forked_process() -> Self {
+        Self { unconfirmed: Vec::new(), stalled_calls: 0 }
+    }
+
+    fn of(client: &Client, undelivered: &[Vec<PendingUnlocks>]) -> Self {
+        let context = &*client.context;
+        let unsent = client.leases.ended_with_runtime();
         let resources = |undelivered: &Vec<PendingUnlocks>| -> Vec<Resource> {
-            let all: BTreeSet<&Resource> =
-                undelivered.iter().flat_map(|undelivered| undelivered.resources.iter()).collect();
+            let queued = undelivered.iter().flat_map(|undelivered| undelivered.resources.iter());
+            let all: BTreeSet<&Resource> = queued.chain(&unsent).collect();
             all.into_iter().cloned().collect()
         };
         let nodes = context.nodes.iter().map(|node| Arc::clone(node.address()));
@@ -108,11 +115,11 @@ pub(crate) async fn shutdown(client: &Client, grace: Duration) -> ShutdownReport
         let undelivered: Vec<_> = context.nodes.iter().map(|node| node.undelivered()).collect();
         let until = blocks_until(context, &undelivered).map_or(patient_until, |end| end.max(patient_until));
         if until <= now {
-            return report(context, &undelivered);
+            return report(client, &undelivered);
         }
         let next_check = if now < patient_until { patient_until } else { until.min(now + RECHECK_DELAY) };
         if let Either::Left(_) = select(&mut drained, context.clock.sleep_until(next_check)).await {
-            return report(context, &[]);
+            return report(client, &vec![Vec::new(); context.nodes.len()]);
         }
     }
 }
@@ -134,8 +141,8 @@ fn blocks_until(context: &ClientContext, undelivered: &[Vec<PendingUnlocks>]) ->
     residue::blocks_until(context.settings.electorate, left)
 }
 
-fn report(context: &ClientContext, undelivered: &[Vec<PendingUnlocks>]) -> ShutdownReport {
-    let shutdown = ShutdownReport::of(context, undelivered);
+fn report(client: &Client, undelivered: &[Vec<PendingUnlocks>]) -> ShutdownReport {
+    let shutdown = ShutdownReport::of(client, undelivered);
     if shutdown.is_complete() {
         tracing::debug!("shutdown complete");
     } else {

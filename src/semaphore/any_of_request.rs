@@ -86,6 +86,14 @@ impl AnyOfRequest {
         first: Option<usize>,
         wait: Option<Duration>,
     ) -> Result<Option<LockedCandidate>, Error> {
+        self.client.context.in_process(self.lock_until_at_home(first, wait)).await
+    }
+
+    async fn lock_until_at_home(
+        &self,
+        first: Option<usize>,
+        wait: Option<Duration>,
+    ) -> Result<Option<LockedCandidate>, Error> {
         let start = self.client.context.now();
         let deadline = wait.map(|wait| start + wait);
         let work = |any_of: CheckedAnyOf| {
@@ -107,11 +115,16 @@ impl AnyOfRequest {
     /// Attempts candidates without a wait. Returns `None` if other clients hold all candidates.
     pub(super) async fn try_lock(&self, first: Option<usize>) -> Result<Option<LockedCandidate>, Error> {
         let work = |any_of: CheckedAnyOf| async move { any_of.try_lock().await }.boxed();
-        self.call("try_lock", CallEnd::Held, first, work).await
+        let locking = self.call("try_lock", CallEnd::Held, first, work);
+        self.client.context.in_process(locking).await
     }
 
     /// Returns the number of candidates that are vacant according to a quorum.
     pub(super) async fn vacant(&self) -> Result<usize, Error> {
+        self.client.context.in_process(self.vacant_at_home()).await
+    }
+
+    async fn vacant_at_home(&self) -> Result<usize, Error> {
         let context = &*self.client.context;
         context.ensure_open()?;
         let Candidates { name, count, resource_at, .. } = self.candidates.clone()?;

@@ -21,6 +21,7 @@ use crate::{
     mutation::{self, Mutation},
     mutex::lock,
     node::names,
+    process::HomeProcess,
     quorum::Quorum,
     semaphore::any_of_request::{AnyOfRequest, Candidates},
     values::{NodeReplies, Resource},
@@ -103,6 +104,7 @@ pub struct Permit {
 struct SlotReturn {
     index: usize,
     slots: Slots,
+    home: HomeProcess,
 }
 
 impl Quorum {
@@ -231,6 +233,14 @@ impl Semaphore {
         permits: u32,
         wait: Duration,
     ) -> Result<Option<Vec<Permit>>, Error> {
+        self.request.client.context.in_process(self.try_acquire_many_for_at_home(permits, wait)).await
+    }
+
+    async fn try_acquire_many_for_at_home(
+        &self,
+        permits: u32,
+        wait: Duration,
+    ) -> Result<Option<Vec<Permit>>, Error> {
         let context = &*self.request.client.context;
         let deadline = context.now() + wait;
         let acquired =
@@ -339,6 +349,9 @@ impl Semaphore {
     }
 
     fn first(&self) -> Option<usize> {
+        if self.home().is_left() {
+            return None;
+        }
         let count = self.request.candidates.as_ref().ok()?.count;
         let mut slots = lock(&self.slots);
         slots.released.pop().or_else(|| {
@@ -348,7 +361,11 @@ impl Semaphore {
     }
 
     fn permit(&self, (index, guard): (usize, LockGuard)) -> Permit {
-        Permit { guard, slot: SlotReturn { index, slots: Arc::clone(&self.slots) } }
+        Permit { guard, slot: SlotReturn { index, slots: Arc::clone(&self.slots), home: self.home() } }
+    }
+
+    fn home(&self) -> HomeProcess {
+        self.request.client.context.home()
     }
 
     /// Returns the lock by which clients that acquire several permits take turns. Its holder keeps permits while it waits for
@@ -423,6 +440,10 @@ impl fmt::Debug for Permit {
 
 impl Drop for SlotReturn {
     fn drop(&mut self) {
+        // In a forked process, a thread that does not exist may have left the mutex locked.
+        if self.home.is_left() {
+            return;
+        }
         let mut slots = lock(&self.slots);
         slots.released.retain(|index| *index != self.index);
         slots.released.push(self.index);

@@ -1,13 +1,16 @@
 //! The arguments of a program with settings of its own, and the precedence of settings.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use super::{
     CONFIG_VARIABLE,
     files::Files,
     raw_settings::{Environment, Nodes, RawSettings},
 };
-use crate::{error::ConfigError, quorum::QuorumBuilder};
+use crate::{error::ConfigError, node::redis::UrlSource, quorum::QuorumBuilder};
 
 /// The settings from a program's own arguments, which override the environment and the file. By default,
 /// there are none.
@@ -75,9 +78,20 @@ pub fn load_from(
     arguments: &Arguments,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<QuorumBuilder, ConfigError> {
-    let Sources { arguments, variables, in_file, is_file_first } = Sources::read(arguments, &environment)?;
+    let sources = Sources::read(arguments, &environment)?;
+    let nodes_file = sources.nodes_file().map(urls_of);
+    let Sources { arguments, variables, in_file, is_file_first, .. } = sources;
     let rest = if is_file_first { in_file.or(variables) } else { variables.or(in_file) };
-    arguments.or(rest).builder()
+    arguments.or(rest).builder(nodes_file)
+}
+
+/// Returns the source that reads the urls of a settings file again, also for a process that changes its directory.
+fn urls_of(path: &Path) -> UrlSource {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    UrlSource::new(move || match RawSettings::read(&absolute) {
+        Ok(settings) => Ok(settings.nodes.0),
+        Err(error) => Err(error.to_string()),
+    })
 }
 
 /// Returns the variables of the environment whose value differs from the setting of a file that
@@ -91,7 +105,8 @@ pub fn overridden_variables(
     arguments: &Arguments,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<&'static str>, ConfigError> {
-    let Sources { arguments, variables, in_file, is_file_first } = Sources::read(arguments, &environment)?;
+    let Sources { arguments, variables, in_file, is_file_first, .. } =
+        Sources::read(arguments, &environment)?;
     Ok(if is_file_first { variables.overridden_by(&in_file, &arguments) } else { Vec::new() })
 }
 
@@ -100,6 +115,8 @@ struct Sources {
     arguments: RawSettings,
     variables: RawSettings,
     in_file: RawSettings,
+    /// The path of the settings file.
+    path: Option<PathBuf>,
     is_file_first: bool,
 }
 
@@ -113,7 +130,14 @@ impl Sources {
         let arguments = RawSettings { nodes: Nodes(nodes), files, ..RawSettings::default() };
         let variables = RawSettings::of_environment(&environment)?;
         let path = file.or_else(|| environment.path(CONFIG_VARIABLE));
-        let in_file = path.map(|path| RawSettings::read(&path)).transpose()?.unwrap_or_default();
-        Ok(Self { arguments, variables, in_file, is_file_first })
+        let in_file = path.as_deref().map(RawSettings::read).transpose()?.unwrap_or_default();
+        Ok(Self { arguments, variables, in_file, path, is_file_first })
+    }
+
+    /// Returns the path of the settings file if the urls of the nodes are those of the file.
+    fn nodes_file(&self) -> Option<&Path> {
+        let is_overridden = !self.arguments.nodes.is_empty()
+            || (!self.variables.nodes.is_empty() && !(self.is_file_first && !self.in_file.nodes.is_empty()));
+        self.path.as_deref().filter(|_| !is_overridden)
     }
 }

@@ -59,7 +59,7 @@ impl Files {
         overridden.into_iter().filter_map(|(name, differs)| differs.then_some(name))
     }
 
-    /// Reads the files, and passes their certificates to the builder of a quorum.
+    /// Checks the files, and passes them to the builder of a quorum, whose clients read them again at every dial.
     ///
     /// # Errors
     ///
@@ -67,23 +67,15 @@ impl Files {
     /// if the certificate or its key is missing.
     #[cfg(feature = "tls")]
     pub(super) fn apply(&self, builder: QuorumBuilder) -> Result<QuorumBuilder, ConfigError> {
-        let contents = |path: &PathBuf| std::fs::read(path).map_err(|error| file_error(path, &error));
-        let in_file = |path: &PathBuf| {
-            let path = path.clone();
-            move |error: ConfigError| match error {
-                ConfigError::Tls { reason } => file_error(&path, &reason),
-                other => file_error(&path, &other),
-            }
-        };
-        let mut tls = crate::node::redis::Tls::new();
+        use crate::node::redis::{Pem, Tls};
+
+        let file = |path: &PathBuf| Pem::file(path.clone());
+        let mut tls = Tls::new();
         if let Some(ca) = &self.ca {
-            tls = tls.ca(&contents(ca)?).map_err(in_file(ca))?;
+            tls = tls.ca(file(ca));
         }
         match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => {
-                let (chain, secret) = (contents(certificate)?, contents(key)?);
-                tls = tls.client_certificate(&chain, &secret).map_err(in_file(certificate))?;
-            }
+            (Some(certificate), Some(key)) => tls = tls.client_certificate(file(certificate), file(key)),
             (None, None) => {}
             _ => {
                 let reason = "a certificate needs its key, and a key its certificate: name both, as `certificate` and \
@@ -91,6 +83,7 @@ impl Files {
                 return Err(ConfigError::Tls { reason: reason.into() });
             }
         }
+        tls.check()?;
         Ok(builder.tls(tls))
     }
 

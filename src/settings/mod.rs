@@ -26,6 +26,10 @@
 //! | `restart_guard` | `REDQUORUM_RESTART_GUARD` | `per-connection`, `per-vote` or `off`: [`RestartGuard`](crate::RestartGuard) |
 //! | `ca`, `certificate`, `key` in `[tls]` | `REDQUORUM_CA`, `REDQUORUM_CERT`, `REDQUORUM_KEY` | PEM files; in the file, relative to it |
 //!
+//! Passwords and certificates may change: each dial reads the urls of the file again, for user and password, and the PEM
+//! files. If a file is gone or cannot be used at that moment, the last good content stays, and a warning is logged. All
+//! other settings, the addresses of the nodes and the environment are read once.
+//!
 //! Unknown keys of a file are refused, so that typing errors are found. An empty variable counts as unset.
 
 use std::path::Path;

@@ -22,7 +22,7 @@ use crate::{
     error::ConfigError,
     node::{
         RestartGuard,
-        redis::{NODES_VARIABLE, node_urls, node_urls_of_variable},
+        redis::{NODES_VARIABLE, UrlSource, node_urls, node_urls_of_variable},
     },
     quorum::QuorumBuilder,
 };
@@ -70,17 +70,18 @@ macro_rules! raw_settings {
                 nodes.into_iter().chain(others.into_iter().flatten()).chain(files).collect()
             }
 
-            /// Returns the builder of a quorum with these settings.
+            /// Returns the builder of a quorum with these settings. `file` is the source of the urls of nodes, if a
+            /// file has them.
             ///
             /// # Errors
             ///
             /// If no node is named, or the files for TLS cannot be used.
-            pub(super) fn builder(self) -> Result<QuorumBuilder, ConfigError> {
+            pub(super) fn builder(self, file: Option<UrlSource>) -> Result<QuorumBuilder, ConfigError> {
                 let Nodes(nodes) = self.nodes;
                 if nodes.is_empty() {
                     return Err(ConfigError::NoNodes);
                 }
-                let builder = self.files.apply(QuorumBuilder::new().nodes(nodes))?;
+                let builder = self.files.apply(QuorumBuilder::new().nodes_of(nodes, file))?;
                 $(let builder = match self.$key {
                     Some(value) => $set(builder, value),
                     None => builder,
@@ -267,8 +268,12 @@ impl Nodes {
         (!self.0.is_empty()).then_some(&self.0)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn or(self, other: Self) -> Self {
-        if self.0.is_empty() { other } else { self }
+        if self.is_empty() { other } else { self }
     }
 }
 

@@ -32,8 +32,8 @@ pub enum NodeError {
     /// the request.
     #[error("the connection broke before the answer came")]
     Disconnected,
-    /// The request was not sent, because the client was shut down.
-    #[error("the client was shut down")]
+    /// The request was not sent, because the client is closed.
+    #[error("the client is closed")]
     Closed,
     /// `WRONGTYPE`: the key of the resource, or of its counter, holds something that is no lock or counter.
     #[error(
@@ -43,6 +43,9 @@ pub enum NodeError {
     /// `NOAUTH` or `WRONGPASS`: the server requires credentials, or other credentials.
     #[error("authentication failed: {}", Printable(.0))]
     NoAuth(Arc<str>),
+    /// The provider of credentials failed, and had given none before.
+    #[error("no credentials: {}", Printable(.0))]
+    NoCredentials(Arc<str>),
     /// `READONLY`: the node is a replica.
     #[error("the node is a read-only replica (READONLY): name its master, or promote it")]
     ReadOnly,
@@ -146,7 +149,12 @@ impl NodeError {
     pub(crate) fn is_unsent(&self) -> bool {
         matches!(
             self,
-            Self::Unreachable(_) | Self::Handshake(_) | Self::Unresponsive | Self::Overloaded | Self::Closed
+            Self::Unreachable(_)
+                | Self::Handshake(_)
+                | Self::Unresponsive
+                | Self::Overloaded
+                | Self::Closed
+                | Self::NoCredentials(_)
         )
     }
 
@@ -191,6 +199,7 @@ mod tests {
         for error in [
             NodeError::Unreachable(foreign()),
             NodeError::NoAuth(foreign()),
+            NodeError::NoCredentials(foreign()),
             NodeError::NoPermission(foreign()),
             NodeError::SameServer { other: foreign(), incarnation: foreign() },
             NodeError::NoMaster(foreign()),

@@ -11,9 +11,9 @@ use std::{
 
 use futures::Stream;
 use redquorum::{
-    AnyOf, Error, Fence, FencingToken, Latch, Lease, LeaseId, LockGuard, LockOptions, MemoryCluster,
-    MultiLock, Owner, Permit, Quorum, QuorumBuilder, ReadGuard, RedLock, Resource, RestartGuard, RwLock,
-    Semaphore, ShutdownReport,
+    AnyOf, Credentials, Error, Fence, FencingToken, Latch, Lease, LeaseId, LockGuard, LockOptions,
+    MemoryCluster, MultiLock, Owner, Permit, Quorum, QuorumBuilder, ReadGuard, RedLock, Resource,
+    RestartGuard, RwLock, Semaphore, ShutdownReport,
     admin::{self, InitOutcome},
     blocking,
     election::{Election, Leader, Leaders, Leadership},
@@ -47,6 +47,7 @@ fn types() {
     is_handle::<(Election, Leadership, Leaders)>();
 
     is_value::<(Fence, FencingToken, LeaseId, LockOptions, Resource, RestartGuard, ShutdownReport)>();
+    is_value::<Credentials>();
     is_value::<(Leader, InitOutcome, NodeReplies, NodeReply, Refusal)>();
     is_value::<(Health, Inspection, Listing, LockName, LockState, NodeInspection)>();
     is_value::<(metrics::Metric, metrics::Kind)>();

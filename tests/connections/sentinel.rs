@@ -3,16 +3,22 @@
 //! Promises: a lease outlives a failover, the promoted server abstains for a quarantine, and a replica gives
 //! no votes.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use redquorum::{
-    LockGuard, Quorum, QuorumBuilder, RestartGuard, admin,
+    Credentials, LockGuard, Quorum, QuorumBuilder, RestartGuard, admin,
     error::{NodeError, NodeReply, Refusal},
     inspection::LockState,
 };
 use redquorum_tests::{Cluster, Kind, Port, Sentinel, Server, ServerOptions, eventually};
 
-use super::{SOON, assert_locks};
+use super::{SOON, assert_locks, init_and_connect};
 
 /// The ttl and `max_ttl`: long enough to observe a quarantine, and short enough to wait for its end.
 const MAX_TTL: Duration = Duration::from_secs(3);
@@ -215,4 +221,35 @@ async fn a_sentinel_that_names_a_dead_master_does_not_hide_the_living_master() {
         inspection.is_ok_and(|inspection| inspection.nodes().all(|node| node.holder().is_ok()))
     })
     .await;
+}
+
+/// The users of these servers accept any password.
+#[tokio::test]
+async fn providers_give_the_credentials_of_masters_and_of_sentinels_at_every_dial() {
+    let setup = SentinelSetup::start().await;
+    let calls: [Arc<AtomicUsize>; 2] = Default::default();
+    let [of_masters, of_sentinels] = calls.clone();
+    let count = |number: usize| calls[number].load(Ordering::SeqCst);
+    let without_sentinels =
+        setup.builder().sentinel_credentials(|_| async { Err("the vault is sealed".into()) });
+    let builder = setup
+        .builder()
+        .credentials(move |_| {
+            of_masters.fetch_add(1, Ordering::SeqCst);
+            async { Ok(Credentials::new("any")) }
+        })
+        .sentinel_credentials(move |node| {
+            assert!(node.ends_with("/lock-1"), "{node}");
+            of_sentinels.fetch_add(1, Ordering::SeqCst);
+            async { Ok(Credentials::new("any").user("default")) }
+        });
+    let quorum = init_and_connect(builder).await;
+    let before = [count(0), count(1)];
+    assert!(before[0] >= 3 && before[1] >= 1, "{before:?}");
+    setup.master().command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+    eventually(SOON, "the next dial asks again", async || count(0) > before[0] && count(1) > before[1]).await;
+    drop(quorum);
+    let quorum = without_sentinels.connect().await.unwrap();
+    let NodeReply::Failed(error) = reply_of_first_node(&quorum).await else { panic!("the set answers") };
+    assert!(error.to_string().contains("no credentials: the vault is sealed"), "{error}");
 }

@@ -1,17 +1,18 @@
 //! Nodes behind TLS, on real servers: trust, client certificates, passwords, and mistaken schemes.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use redis::{AsyncConnectionConfig, Client, TlsCertificates};
+use redis::{AsyncConnectionConfig, Client, TlsCertificates, cmd};
 use redquorum::{
     __command::connectors,
-    Error, Quorum, QuorumBuilder,
+    Error, LockOptions, Quorum, QuorumBuilder,
     error::{ConfigError, NodeError},
 };
-use redquorum_tests::{Cluster, Kind, Port, ServerOptions};
+use redquorum_tests::{Cluster, Kind, Port, ServerOptions, eventually};
+use tokio::time::timeout;
 
-use super::{assert_locks, init_and_connect, refusal, replies_of, told_reasons::StandIn};
+use super::{SOON, assert_locks, init_and_connect, refusal, replies_of, told_reasons::StandIn};
 
 /// A connect timeout after which a port with the wrong protocol must be reported.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -102,6 +103,37 @@ impl TlsSetup {
             ports.push(port);
         }
         Self { cluster, authority, ports }
+    }
+
+    /// Lets the servers read their files again.
+    async fn reload_certificates(&self) {
+        let path = |name| self.cluster.directory().join(name).display().to_string();
+        let [ca, chain, key] = ["ca.pem", "node.pem", "node.key"].map(path);
+        let files = ["tls-cert-file", &chain, "tls-key-file", &key, "tls-ca-cert-file", &ca];
+        for server in self.cluster.servers() {
+            server.command(&[&["CONFIG", "SET"][..], &files].concat()).await;
+        }
+    }
+
+    /// Closes the connections of the client, and waits until every server has another one.
+    async fn wait_until_reconnected(&self, step: &str) {
+        for server in self.cluster.servers() {
+            let ids = async || {
+                let clients: String = server.query(cmd("CLIENT").arg("LIST")).await;
+                let lines = clients.lines().filter(|line| line.contains("name=") && !line.contains("name= "));
+                lines
+                    .map(|line| line["id=".len()..].split(' ').next().unwrap_or_default().to_owned())
+                    .collect::<Vec<_>>()
+            };
+            let before = ids().await;
+            for id in &before {
+                server.command(&["CLIENT", "KILL", "ID", id]).await;
+            }
+            eventually(SOON, &format!("the client has connected again: {step}"), async || {
+                ids().await.iter().any(|id| !before.contains(id))
+            })
+            .await;
+        }
     }
 
     fn urls(&self, login: &str, host: &str) -> Vec<String> {
@@ -282,4 +314,60 @@ async fn a_client_of_the_redis_crate_uses_its_own_tls() {
     );
     let error = Quorum::builder().clients([client(&Authority::new().pem)]).connect().await.unwrap_err();
     assert!(matches!(error, Error::NoQuorum(_)), "{error}");
+}
+
+/// A busy machine has time enough to renew.
+const TTL: Duration = Duration::from_secs(3);
+
+/// Replaces a file in one step, as tools for certificates do.
+fn replace(path: &Path, text: &str) {
+    let new = path.with_extension("new");
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(new, path).unwrap();
+}
+
+/// The steps of `docs/OPERATIONS.md`, with a file that is half written at the moment of a dial.
+#[tokio::test]
+async fn a_rotation_of_the_ca_and_of_all_certificates_costs_no_lease() {
+    let setup = TlsSetup::start(3, true, ServerOptions::default()).await;
+    let (old, new) = (&setup.authority, Authority::new());
+    let directory = setup.cluster.directory();
+    let [cas, chain, key] = ["trusted.pem", "client.pem", "client.key"].map(|name| directory.join(name));
+    let certificate = old.certify("client");
+    replace(&cas, &old.pem);
+    replace(&chain, &certificate.chain);
+    replace(&key, &certificate.key);
+    let builder = setup.builder().ca_certificates_file(&cas).client_certificate_files(&chain, &key);
+    let quorum = init_and_connect(builder).await;
+    let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
+
+    // Both CAs are trusted on both sides.
+    let both = format!("{}{}", old.pem, new.pem);
+    std::fs::write(&cas, &both[..both.len() / 3]).unwrap();
+    setup.wait_until_reconnected("the file of the client is half written").await;
+    replace(&cas, &both);
+    replace(&directory.join("ca.pem"), &both);
+    setup.reload_certificates().await;
+    setup.wait_until_reconnected("both sides trust both CAs").await;
+    // The servers show certificates of the new CA, and the client does; its chain is replaced before its key.
+    let of_server = new.certify("localhost");
+    replace(&directory.join("node.pem"), &of_server.chain);
+    replace(&directory.join("node.key"), &of_server.key);
+    setup.reload_certificates().await;
+    setup.wait_until_reconnected("the servers show new certificates").await;
+    let certificate = new.certify("client");
+    replace(&chain, &certificate.chain);
+    setup.wait_until_reconnected("the chain of the client is new, and its key is not").await;
+    replace(&key, &certificate.key);
+    setup.wait_until_reconnected("the client shows its new certificate").await;
+    // The old CA is trusted no more.
+    replace(&cas, &new.pem);
+    replace(&directory.join("ca.pem"), &new.pem);
+    setup.reload_certificates().await;
+    setup.wait_until_reconnected("the old CA is trusted no more").await;
+
+    let lost = timeout(2 * TTL, guard.lost()).await;
+    assert!(lost.is_err(), "{lost:?}");
+    assert_eq!(quorum.health().await.voting(), 3);
+    guard.unlock().await.unwrap();
 }

@@ -30,6 +30,7 @@ mod container;
 mod container;
 mod docker;
 mod eventually;
+mod forked;
 mod image;
 mod kind;
 mod options;
@@ -45,6 +46,7 @@ mod stopwatch;
 
 pub use cluster::Cluster;
 pub use eventually::eventually;
+pub use forked::ForkedProcess;
 pub use kind::Kind;
 pub use options::ServerOptions;
 pub use proxy::{Direction, Proxy};

@@ -10,8 +10,9 @@ use std::{
 };
 
 /// The layers from the bottom to the top. A part may use the parts of the lines before its own.
-const LAYERS: [&[&str]; 15] = [
-    &["mutation", "mutex", "spawner"],
+const LAYERS: [&[&str]; 16] = [
+    &["mutation", "mutex", "process"],
+    &["spawner"],
     &["values"],
     &["clock", "error"],
     &["algorithm"],
@@ -49,6 +50,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("node/remote", &["futures", "rand", "tokio", "tracing"]),
     ("node/send_queue", &[]),
     ("node/state", &[]),
+    ("process", &["futures"]),
     ("quorum", &["futures", "redis", "tokio", "tracing"]),
     ("semaphore", &["futures", "tokio", "tracing"]),
     ("settings", &["serde", "toml"]),

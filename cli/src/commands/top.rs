@@ -60,7 +60,7 @@ impl Top {
 
     async fn watch(&self, quorum: &Quorum, signals: &mut Signals, app: &App) -> Result<Exit, Failure> {
         let mut drawing = Drawing::begin(&app.messages)?;
-        let (mut events, mut screen) = (events(), Screen::new(self.refresh));
+        let (mut events, mut screen) = (events()?, Screen::new(self.refresh));
         let mut refreshing = Box::pin(self.list_after(quorum, Duration::ZERO));
         loop {
             drawing.draw(&mut screen)?;
@@ -101,14 +101,20 @@ impl Top {
 
 /// Returns the keys and the changes of the terminal's size. The thread that reads them ends with the
 /// process.
-fn events() -> mpsc::UnboundedReceiver<Event> {
+///
+/// # Errors
+///
+/// [`Exit::System`] if the system refuses the thread.
+fn events() -> Result<mpsc::UnboundedReceiver<Event>, Failure> {
     let (sender, receiver) = mpsc::unbounded_channel();
-    thread::spawn(move || {
+    let thread = thread::Builder::new().name("keys".to_owned());
+    let started = thread.spawn(move || {
         while let Ok(event) = event::read() {
             if sender.send(event).is_err() {
                 return;
             }
         }
     });
-    receiver
+    started.map_err(|error| Failure::not_started("a thread for keys", &error))?;
+    Ok(receiver)
 }

@@ -69,14 +69,16 @@ impl Drawing {
     ///
     /// # Errors
     ///
-    /// [`Exit::Internal`](crate::exit::Exit::Internal) if the terminal does not support it.
+    /// [`Exit::Internal`](crate::exit::Exit::Internal) if the terminal does not support it,
+    /// [`Exit::System`](crate::exit::Exit::System) if the system refuses the thread.
     pub(crate) fn begin(messages: &Messages) -> Result<Self, Failure> {
         let failed = |error| Failure::internal("draw on the terminal", error);
         let ((page, drawn), (writer, commands), (done, written)) =
             (channel(), channel(), mpsc::unbounded_channel());
         let terminal = Terminal::new(CrosstermBackend::new(Page(page))).map_err(failed)?;
         let thread = thread::Builder::new().name("drawing".to_owned());
-        thread.spawn(move || write_all(&commands, &done)).map_err(failed)?;
+        let drawing = thread.spawn(move || write_all(&commands, &done));
+        drawing.map_err(|error| Failure::not_started("a thread to draw", &error))?;
         let mut first = Vec::new();
         queue!(first, EnterAlternateScreen).map_err(failed)?;
         enable_raw_mode().map_err(failed)?;

@@ -41,7 +41,7 @@ impl Child {
     ///
     /// # Errors
     ///
-    /// [`Exit::Internal`] if no process can be started.
+    /// [`Exit::System`] if no process can be started.
     pub(crate) fn spawn(
         command: &[OsString],
         variables: &[(&str, OsString)],
@@ -64,7 +64,7 @@ impl Child {
         }
         child.arg("--").args(command).envs(variables.iter().map(|(name, value)| (name, value)));
         let child = child.process_group(0).spawn();
-        let child = child.map_err(|error| Failure::internal("start a process", error))?;
+        let child = child.map_err(|error| Failure::not_started("a process", &error))?;
         let pid =
             i32::try_from(child.id()).map_err(|error| Failure::internal("use the process id", error))?;
         Ok(Self { pid: Pid::from_raw(pid), changes })

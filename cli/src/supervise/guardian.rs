@@ -40,12 +40,12 @@ impl Guardian {
     ///
     /// # Errors
     ///
-    /// [`Exit::Internal`] if no process can be started.
+    /// [`Exit::System`] if no process can be started.
     pub(crate) fn start() -> Result<Self, Failure> {
         let mut process = Command::new(this_program()?);
         process.arg0("redquorum").arg(NAME).process_group(0);
         process.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = process.spawn().map_err(|error| Failure::internal("start a process", error))?;
+        let process = process.spawn().map_err(|error| Failure::not_started("a process", &error))?;
         Ok(Self { process })
     }
 

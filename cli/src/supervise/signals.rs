@@ -87,7 +87,7 @@ impl Signals {
 ///
 /// # Errors
 ///
-/// [`Exit::Internal`] if the system refuses.
+/// [`Exit::System`] if the system refuses the thread, [`Exit::Internal`] if it refuses to block signals.
 pub(crate) fn end_by_signal_as_first_process() -> Result<(), Failure> {
     if Pid::this().as_raw() != 1 {
         return Ok(());
@@ -100,7 +100,7 @@ pub(crate) fn end_by_signal_as_first_process() -> Result<(), Failure> {
         }
     };
     let thread = thread::Builder::new().name("signals".to_owned()).spawn(wait);
-    thread.map(drop).map_err(|error| Failure::internal("start a thread for signals", error))
+    thread.map(drop).map_err(|error| Failure::not_started("a thread for signals", &error))
 }
 
 /// Whether the signal demands the end of redquorum even if the command survives the signal. SIGHUP and

@@ -268,3 +268,22 @@ async fn a_closed_output_ends_an_observer_as_sigpipe() {
     assert_eq!(exit_code(&observed), 128 + 13, "{}", stderr(&observed));
     drop(next);
 }
+
+/// A stack that no system can provide stands for a limit of threads, which does not bind the superuser.
+#[tokio::test]
+async fn a_system_that_starts_no_thread_is_an_error_in_words() {
+    let cluster = Cluster::start(1).await;
+    for (arguments, start) in [
+        (&["run", "job", "--", "true"][..], "redquorum: cannot start a thread for messages: "),
+        (&["doctor"], "redquorum: cannot start a thread for messages: "),
+        (&["--json", "list"], r#"{"error":{"kind":"system","exit":71,"message":"cannot start a thread"#),
+    ] {
+        let mut command = command_admitting_new_nodes(&cluster, arguments);
+        command.env("RUST_MIN_STACK", "70368744177664");
+        let ended = output(command).await;
+        assert_eq!(exit_code(&ended), 71, "{}", stderr(&ended));
+        let text = stderr(&ended);
+        assert!(text.starts_with(start) && text.lines().count() == 1, "{text}");
+        assert!(text.contains("raise the limits of processes, threads and open files"), "{text}");
+    }
+}

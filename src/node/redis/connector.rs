@@ -1,6 +1,6 @@
 //! Plain connections to a node.
 
-use std::{fmt, net::IpAddr, pin::pin, sync::Arc, time::Duration};
+use std::{fmt, io, net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{Either, select};
 use redis::{AsyncConnectionConfig, aio::MultiplexedConnection};
@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 
 use super::{
     classify::classify,
+    dial_limit::DialLimit,
     endpoint::Endpoint,
     read_budget::ReadBudget,
     route::{Destination, Route},
@@ -49,6 +50,22 @@ impl NodeConnector {
         }
     }
 
+    /// Looks up the addresses of the node's host; none if the node has a socket path, or Sentinels name its server.
+    ///
+    /// # Errors
+    ///
+    /// If the name cannot be looked up.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the lookup goes on, and the next lookup of the node gets its result.
+    pub async fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        match &self.route.destination {
+            Destination::Server(endpoint) => endpoint.addresses().await,
+            Destination::MasterSet(_) => Ok(Vec::new()),
+        }
+    }
+
     /// Returns the same node at one address of its host; `None` behind TLS or Sentinels. A program can check in this
     /// way whether all addresses of a host lead to one server.
     #[must_use]
@@ -81,10 +98,14 @@ impl NodeConnector {
         let clock = BootClock::start(&self.runtime);
         let opened = async {
             match &self.route.destination {
-                Destination::Server(endpoint) => self.open(endpoint, config).await,
+                Destination::Server(endpoint) => {
+                    self.open(endpoint, config, DialLimit::new(&clock, timeout)).await
+                }
                 Destination::MasterSet(set) => {
                     let master = set.master(&clock, timeout).await?;
-                    self.open(&master.endpoint, config).await.map_err(|error| master.explain(error))
+                    let limit = DialLimit::new(&clock, set.share(timeout));
+                    let opened = self.open(&master.endpoint, config, limit).await;
+                    opened.map_err(|error| master.explain(error))
                 }
             }
         };
@@ -98,9 +119,10 @@ impl NodeConnector {
         &self,
         endpoint: &Endpoint,
         config: AsyncConnectionConfig,
+        limit: DialLimit<'_>,
     ) -> Result<MultiplexedConnection, NodeError> {
         let budget = Arc::new(ReadBudget::new());
-        let (mut connection, driver) = endpoint.open(config, &budget).await?;
+        let (mut connection, driver) = endpoint.open(config, &budget, limit).await?;
         budget.lift();
         if let Some(driver) = driver {
             // The driver ends with the last clone of the connection.

@@ -1,10 +1,9 @@
-//! The address of one server, and the credentials for the server.
+//! The address of one server, and the login at the server.
 
 #[cfg(unix)]
 use std::path::PathBuf;
 use std::{
     io,
-    net::SocketAddr,
     panic::AssertUnwindSafe,
     sync::{
         Arc,
@@ -15,39 +14,35 @@ use std::{
 
 use futures::future::{BoxFuture, FutureExt, select_ok};
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, ProtocolVersion, RedisConnectionInfo,
-    RedisResult, aio::MultiplexedConnection,
+    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, RedisConnectionInfo, RedisResult,
+    aio::MultiplexedConnection,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, lookup_host},
+    net::TcpStream,
 };
 
 use super::{
     address,
     classify::classify,
+    dial_limit::DialLimit,
     handshake_error::{HandshakeSettings, ServerRole},
+    login::{CredentialsProvider, Login},
+    lookup::Lookups,
     read_budget::{BudgetedStream, ReadBudget},
     tls::Connector,
 };
 use crate::{node::transport::late, values::NodeError};
 
-/// The address of a server, and the credentials for the server.
+/// The address of a server, and the login at the server.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     address: Address,
-    credentials: Credentials,
+    login: Login,
+    lookups: Lookups,
     role: ServerRole,
     /// Whether a TLS handshake with the server is in progress.
     is_in_tls_handshake: Arc<AtomicBool>,
-}
-
-/// The user of a server, and the database.
-#[derive(Clone, Debug)]
-pub(super) struct Credentials {
-    /// The settings without the database. The database is selected later, when the server is known to have databases.
-    settings: RedisConnectionInfo,
-    database: i64,
 }
 
 #[derive(Clone, Debug)]
@@ -70,49 +65,47 @@ pub(super) type ConnectionDriver = BoxFuture<'static, ()>;
 /// A connection, and its driver unless the connection drives itself.
 pub(super) type OpenConnection = (MultiplexedConnection, Option<ConnectionDriver>);
 
-impl Credentials {
-    pub(super) fn new(settings: &RedisConnectionInfo, database: i64) -> Self {
-        Self { settings: settings.clone().set_db(0).set_protocol(ProtocolVersion::RESP3), database }
-    }
-}
-
 impl Endpoint {
-    pub(super) fn tcp(host: &str, port: u16, connector: Option<Connector>, credentials: Credentials) -> Self {
-        Self::new(Address::Tcp { host: host.to_owned(), port, connector }, credentials)
+    pub(super) fn tcp(host: &str, port: u16, connector: Option<Connector>, login: Login) -> Self {
+        Self::new(Address::Tcp { host: host.to_owned(), port, connector }, login)
     }
 
     /// Returns the address, credentials and database of a client. If a connector is given, connections over
     /// TCP use TLS.
     pub(super) fn of(client: &Client, connector: Option<Connector>) -> Self {
         let info = client.get_connection_info();
-        let credentials = Credentials::new(info.redis_settings(), info.redis_settings().db());
+        let login = Login::new(info.redis_settings(), info.redis_settings().db());
         let address = match info.addr() {
             ConnectionAddr::Tcp(host, port) => Address::Tcp { host: host.clone(), port: *port, connector },
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
-            _ => {
-                let tcp = info.tcp_settings().clone().set_nodelay(true);
-                let info =
-                    info.clone().set_redis_settings(credentials.settings.clone()).set_tcp_settings(tcp);
-                // `Client::open` checks nothing but the address, which was checked when this client was made.
-                Address::Client(Box::new(Client::open(info).unwrap_or_else(|_| client.clone())))
-            }
+            _ => Address::Client(Box::new(client.clone())),
         };
-        Self::new(address, credentials)
+        Self::new(address, login)
     }
 
-    fn new(address: Address, credentials: Credentials) -> Self {
+    fn new(address: Address, login: Login) -> Self {
         let role = match &address {
             #[cfg(unix)]
             Address::Unix(_) => ServerRole::Socket,
             _ => ServerRole::Node,
         };
-        Self { address, credentials, role, is_in_tls_handshake: Arc::default() }
+        Self { address, login, lookups: Lookups::default(), role, is_in_tls_handshake: Arc::default() }
     }
 
     /// Returns the same endpoint of a server with this role.
     pub(super) fn with_role(self, role: ServerRole) -> Self {
         Self { role, ..self }
+    }
+
+    /// Returns the same endpoint with the credentials of a provider, which knows the server by the address of its node.
+    pub(super) fn with_provider(self, provider: &CredentialsProvider, node: &Arc<str>) -> Self {
+        Self { login: self.login.with_provider(provider, node), ..self }
+    }
+
+    /// Returns the same endpoint with the lookups of other endpoints.
+    pub(super) fn with_lookups(self, lookups: &Lookups) -> Self {
+        Self { lookups: lookups.clone(), ..self }
     }
 
     /// Returns the address, in a canonical form.
@@ -139,25 +132,40 @@ impl Endpoint {
         }
     }
 
+    /// Returns the addresses of the host; none for a socket path.
+    #[cfg(feature = "__command")]
+    pub(super) async fn addresses(&self) -> io::Result<Vec<std::net::IpAddr>> {
+        match (&self.address, self.host()) {
+            #[cfg(unix)]
+            (Address::Unix(_), _) => Ok(Vec::new()),
+            (_, None) => Ok(Vec::new()),
+            (_, Some(host)) => {
+                let addresses = self.lookups.addresses(host, 0).await?;
+                Ok(addresses.into_iter().map(|address| address.ip()).collect())
+            }
+        }
+    }
+
     /// Returns the same endpoint at one address of its host. `None` for a Unix socket, and with TLS, because
     /// certificates name the host.
     #[cfg(feature = "__command")]
     pub(super) fn at(&self, address: std::net::IpAddr) -> Option<Self> {
         match &self.address {
             Address::Tcp { port, connector: None, .. } => {
-                Some(Self::tcp(&address.to_string(), *port, None, self.credentials.clone()))
+                Some(Self::tcp(&address.to_string(), *port, None, self.login.clone()))
             }
             _ => None,
         }
     }
 
     pub(super) fn database(&self) -> i64 {
-        self.credentials.database
+        self.login.database()
     }
 
-    #[cfg(test)]
+    /// Returns the login of the url.
+    #[cfg(any(test, feature = "settings"))]
     pub(super) fn settings(&self) -> &RedisConnectionInfo {
-        &self.credentials.settings
+        self.login.of_url()
     }
 
     /// Returns the error of a connection that was not established within `patience`. A caller that gives up by itself
@@ -177,8 +185,9 @@ impl Endpoint {
         &self,
         config: AsyncConnectionConfig,
         budget: &Arc<ReadBudget>,
+        limit: DialLimit<'_>,
     ) -> Result<OpenConnection, NodeError> {
-        let opened = self.open_by_address(config, budget).await;
+        let opened = self.open_by_address(config, budget, limit).await;
         opened.map_err(|node_error| budget.node_error().unwrap_or(node_error))
     }
 
@@ -186,14 +195,20 @@ impl Endpoint {
         &self,
         config: AsyncConnectionConfig,
         budget: &Arc<ReadBudget>,
+        limit: DialLimit<'_>,
     ) -> Result<OpenConnection, NodeError> {
         let settings = |has_tls| HandshakeSettings { role: self.role, has_tls };
+        let login = self.login.now(limit).await?;
         match &self.address {
             Address::Tcp { host, port, connector } => {
-                let stream = connect(host, *port).await.map_err(|error| unreachable(&error))?;
+                // The files are read before the connection is opened, so that a slow disk keeps no server waiting.
+                let connector = match connector {
+                    Some(connector) => Some(connector.refreshed(limit).await),
+                    None => None,
+                };
+                let stream = self.connect(host, *port).await.map_err(|error| unreachable(&error))?;
                 match connector {
-                    None => self
-                        .handshake(stream, config, budget)
+                    None => handshake(&login, stream, config, budget)
                         .await
                         .map_err(|error| settings(false).node_error(&error, &budget.opening())),
                     Some(connector) => {
@@ -201,7 +216,7 @@ impl Endpoint {
                         let secured = connector.secure(host, stream).await;
                         self.is_in_tls_handshake.store(false, Ordering::Relaxed);
                         let secured = secured?;
-                        self.handshake(secured, config, budget)
+                        handshake(&login, secured, config, budget)
                             .await
                             .map_err(|error| settings(true).node_error(&error, &budget.opening()))
                     }
@@ -211,11 +226,17 @@ impl Endpoint {
             Address::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await;
                 let stream = stream.map_err(|error| unreachable(&error))?;
-                self.handshake(stream, config, budget)
+                handshake(&login, stream, config, budget)
                     .await
                     .map_err(|error| settings(false).node_error(&error, &budget.opening()))
             }
             Address::Client(client) => {
+                let info = client.get_connection_info();
+                let tcp = info.tcp_settings().clone().set_nodelay(true);
+                let info = info.clone().set_redis_settings(login).set_tcp_settings(tcp);
+                // `Client::open` checks nothing but the address, which was checked when this client was made.
+                let client = Client::open(info).map_err(|error| settings(true).node_error(&error, &[]))?;
+                let config = config.set_dns_resolver(self.lookups.clone());
                 // If the process has not chosen a crypto provider, the redis crate panics.
                 let opening = client.get_multiplexed_async_connection_with_config(&config);
                 let opened = AssertUnwindSafe(opening).catch_unwind().await;
@@ -233,30 +254,27 @@ impl Endpoint {
         }
     }
 
-    /// Performs the Redis handshake on a stream that the caller drives.
-    async fn handshake(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        config: AsyncConnectionConfig,
-        budget: &Arc<ReadBudget>,
-    ) -> RedisResult<OpenConnection> {
-        let stream = BudgetedStream::new(stream, budget);
-        let opening = MultiplexedConnection::new_with_config(&self.credentials.settings, stream, config);
-        opening.await.map(|(connection, driver)| (connection, Some(driver.boxed())))
+    /// Connects to the address of the host that answers first, so that a dead address does not hide an address
+    /// that works.
+    async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
+        let addresses = self.lookups.addresses(host, port).await?;
+        let dials = addresses.into_iter().map(|address| TcpStream::connect(address).boxed());
+        let (stream, _) = select_ok(dials).await?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
     }
 }
 
-/// Connects to the address of the host that answers first, so that a dead address does not hide an address that
-/// works.
-async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
-    let addresses: Vec<SocketAddr> = lookup_host((address::plain_host(host), port)).await?.collect();
-    if addresses.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
-    }
-    let (stream, _) =
-        select_ok(addresses.into_iter().map(|address| TcpStream::connect(address).boxed())).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
+/// Performs the Redis handshake on a stream that the caller drives.
+async fn handshake(
+    login: &RedisConnectionInfo,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    config: AsyncConnectionConfig,
+    budget: &Arc<ReadBudget>,
+) -> RedisResult<OpenConnection> {
+    let stream = BudgetedStream::new(stream, budget);
+    let opening = MultiplexedConnection::new_with_config(login, stream, config);
+    opening.await.map(|(connection, driver)| (connection, Some(driver.boxed())))
 }
 
 fn unreachable(error: &io::Error) -> NodeError {

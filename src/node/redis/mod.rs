@@ -2,7 +2,8 @@
 //!
 //! | module | part |
 //! |---|---|
-//! | `url`, `route`, `endpoint`, `sentinel`, `address`, `node_urls` | from a url to a server |
+//! | `url`, `url_source`, `route`, `endpoint`, `sentinel`, `address`, `node_urls` | from a url to a server |
+//! | `login`, `lookup`, `dial_limit`, `own_threads` | what each dial fetches anew: credentials, addresses, files |
 //! | `tls`, `tls_config` | TLS |
 //! | `hello_reply`, `handshake_error`, `raw_connection`, `push_receiver`, `read_budget`, `waker_filter` | a connection of the redis crate, with its limits |
 //! | `connection`, `script`, `stamp`, `wire_values`, `classify` | operations and answers on the wire |
@@ -14,20 +15,25 @@ use futures::future::{BoxFuture, Either, FutureExt, select};
 
 #[cfg(feature = "__command")]
 pub use self::connector::NodeConnector;
+pub use self::login::Credentials;
 #[cfg(feature = "settings")]
 pub(crate) use self::node_urls::node_urls;
 #[cfg(feature = "__command")]
 pub(crate) use self::script::commands as script_commands;
 #[cfg(feature = "tls")]
-pub(crate) use self::tls_config::Tls;
+pub(crate) use self::tls_config::{Pem, Tls};
+#[cfg(feature = "settings")]
+pub(crate) use self::url_source::UrlSource;
 pub(crate) use self::{
     address::without_password,
+    login::CredentialsProvider,
     node_urls::{NODES_VARIABLE, node_urls_of_variable},
     route::Route,
     tls::TlsSettings,
 };
 use self::{
-    connection::RedisConnection, raw_connection::RawConnection, route::Destination, sentinel::MasterSet,
+    connection::RedisConnection, dial_limit::DialLimit, raw_connection::RawConnection, route::Destination,
+    sentinel::MasterSet,
 };
 use crate::{
     clock::Clock,
@@ -44,10 +50,14 @@ mod classify;
 mod connection;
 #[cfg(feature = "__command")]
 mod connector;
+mod dial_limit;
 mod endpoint;
 mod handshake_error;
 mod hello_reply;
+mod login;
+mod lookup;
 mod node_urls;
+mod own_threads;
 mod push_receiver;
 mod raw_connection;
 mod read_budget;
@@ -65,6 +75,8 @@ mod tls;
 #[cfg(feature = "tls")]
 mod tls_config;
 mod url;
+#[cfg(feature = "settings")]
+mod url_source;
 mod waker_filter;
 mod wire_values;
 
@@ -110,15 +122,14 @@ impl RedisTransport {
     async fn open_master(&self, set: &MasterSet) -> Result<RawConnection, NodeError> {
         let master = set.master(&*self.clock, self.dial_timeout).await?;
         let share = set.share(self.dial_timeout);
-        let patience = self.clock.sleep_until(self.clock.now() + share);
+        let limit = DialLimit::new(&*self.clock, share);
         // The master has only a share of the dial's time. If the whole dial timed out, the next dial would ask the
         // same Sentinel first, and a Sentinel that was cut off could name a dead master for ever.
-        let opened =
-            match select(pin!(RawConnection::open_node(&master.endpoint, &self.client_name)), patience).await
-            {
-                Either::Left((opened, _)) => opened,
-                Either::Right(((), _)) => Err(master.endpoint.late(share)),
-            };
+        let opening = RawConnection::open_node(&master.endpoint, &self.client_name, limit);
+        let opened = match select(pin!(opening), limit.sleep(share)).await {
+            Either::Left((opened, _)) => opened,
+            Either::Right(((), _)) => Err(master.endpoint.late(share)),
+        };
         let opened = opened.map_err(|error| master.explain(error));
         let (raw, hello_reply) = opened.inspect_err(|_| set.advance_first())?;
         if hello_reply.is_replica() {
@@ -134,7 +145,8 @@ impl Transport for RedisTransport {
         async {
             let raw = match &self.route.destination {
                 Destination::Server(endpoint) => {
-                    RawConnection::open_node(endpoint, &self.client_name).await?.0
+                    let limit = DialLimit::new(&*self.clock, self.dial_timeout);
+                    RawConnection::open_node(endpoint, &self.client_name, limit).await?.0
                 }
                 Destination::MasterSet(set) => self.open_master(set).await?,
             };

@@ -14,6 +14,7 @@ use redis::{
 
 use super::{
     classify::classify,
+    dial_limit::DialLimit,
     endpoint::{ConnectionDriver, Endpoint, OpenConnection},
     hello_reply::HelloReply,
     push_receiver::{PushBuffer, PushReceiver, PushSender},
@@ -52,10 +53,10 @@ pub(super) struct RawConnection {
 
 impl RawConnection {
     /// Connects and selects RESP3.
-    pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, NodeError> {
+    pub(super) async fn open(endpoint: &Endpoint, limit: DialLimit<'_>) -> Result<Self, NodeError> {
         let budget = Arc::new(ReadBudget::new());
         let (pushes, sender) = PushReceiver::new(&budget);
-        let opened = endpoint.open(config(sender), &budget).await?;
+        let opened = endpoint.open(config(sender), &budget, limit).await?;
         Ok(Self::new(opened, pushes, budget))
     }
 
@@ -66,8 +67,12 @@ impl RawConnection {
     }
 
     /// Connects to a server that may be a node, selects the database, and names the connection.
-    pub(super) async fn open_node(endpoint: &Endpoint, name: &str) -> Result<(Self, HelloReply), NodeError> {
-        let mut raw = Self::open(endpoint).await?;
+    pub(super) async fn open_node(
+        endpoint: &Endpoint,
+        name: &str,
+        limit: DialLimit<'_>,
+    ) -> Result<(Self, HelloReply), NodeError> {
+        let mut raw = Self::open(endpoint, limit).await?;
         let mut hello = redis::cmd("HELLO");
         let hello = raw.start(hello.arg(3).arg("SETNAME").arg(name).clone());
         let database = endpoint.database();

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{endpoint::Endpoint, sentinel::MasterSet, tls::TlsSettings, url};
+use super::{endpoint::Endpoint, login::CredentialsProvider, sentinel::MasterSet, tls::TlsSettings, url};
 use crate::{error::ConfigError, node::transport::late, values::NodeError};
 
 /// The route to a node: one server, or the server that Sentinels name.
@@ -42,6 +42,25 @@ impl Route {
             Destination::MasterSet(set) => set.address(),
         };
         Self { destination, address: address.into() }
+    }
+
+    /// Returns the same route with the credentials of providers: for the server of the node, and for its Sentinels.
+    pub(crate) fn with_providers(
+        self,
+        server: Option<&CredentialsProvider>,
+        sentinels: Option<&CredentialsProvider>,
+    ) -> Self {
+        let Self { destination, address } = self;
+        let destination = match destination {
+            Destination::Server(endpoint) => Destination::Server(match server {
+                Some(provider) => endpoint.with_provider(provider, &address),
+                None => endpoint,
+            }),
+            Destination::MasterSet(set) => {
+                Destination::MasterSet(set.with_providers(server, sentinels, &address))
+            }
+        };
+        Self { destination, address }
     }
 
     /// The node's address: the same for all spellings, and for every master.

@@ -2,7 +2,10 @@
 
 use std::{
     pin::pin,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -10,8 +13,11 @@ use futures::future::{Either, select};
 use redis::Value;
 
 use super::{
-    endpoint::{Credentials, Endpoint},
+    dial_limit::DialLimit,
+    endpoint::Endpoint,
     handshake_error::ServerRole,
+    login::{CredentialsProvider, Login},
+    lookup::Lookups,
     raw_connection::RawConnection,
     tls::Connector,
 };
@@ -23,8 +29,10 @@ use crate::{clock::Clock, values::NodeError};
 pub(super) struct MasterSet {
     name: String,
     sentinels: Vec<Endpoint>,
-    credentials: Credentials,
+    login: Login,
     connector: Option<Connector>,
+    /// The lookups of the hosts of masters.
+    lookups: Lookups,
     /// The Sentinel to query first: the Sentinel that answered last, so that a dead Sentinel costs its time only once.
     first: AtomicUsize,
 }
@@ -64,10 +72,28 @@ impl MasterSet {
     pub(super) fn new(
         name: String,
         sentinels: Vec<Endpoint>,
-        credentials: Credentials,
+        login: Login,
         connector: Option<Connector>,
     ) -> Self {
-        Self { name, sentinels, credentials, connector, first: AtomicUsize::new(0) }
+        let (lookups, first) = (Lookups::default(), AtomicUsize::new(0));
+        Self { name, sentinels, login, connector, lookups, first }
+    }
+
+    /// Returns the same set with the credentials of providers: for the master, and for the Sentinels.
+    pub(super) fn with_providers(
+        self,
+        master: Option<&CredentialsProvider>,
+        sentinels: Option<&CredentialsProvider>,
+        node: &Arc<str>,
+    ) -> Self {
+        let Self { login, sentinels: endpoints, .. } = &self;
+        let login = master.map_or_else(|| login.clone(), |master| login.clone().with_provider(master, node));
+        let with_provider = |endpoint: &Endpoint| match sentinels {
+            Some(provider) => endpoint.clone().with_provider(provider, node),
+            None => endpoint.clone(),
+        };
+        let sentinels = endpoints.iter().map(with_provider).collect();
+        Self { login, sentinels, ..self }
     }
 
     /// The address of the set: the same after every failover, and for every order of its Sentinels.
@@ -88,8 +114,8 @@ impl MasterSet {
         let mut failures = Vec::new();
         let first = self.first.load(Ordering::Relaxed);
         for sentinel in self.sentinels.iter().cycle().skip(first % count.max(1)).take(count) {
-            let patience = clock.sleep_until(clock.now() + share);
-            let answer = match select(pin!(self.query(sentinel)), patience).await {
+            let limit = DialLimit::new(clock, share);
+            let answer = match select(pin!(self.query(sentinel, limit)), limit.sleep(share)).await {
                 Either::Left((answer, _)) => answer,
                 Either::Right(((), _)) => Err(sentinel.late(share).to_string()),
             };
@@ -119,17 +145,19 @@ impl MasterSet {
 
     /// Returns a server of the set.
     pub(super) fn endpoint(&self, host: &str, port: u16) -> Endpoint {
-        Endpoint::tcp(host, port, self.connector.clone(), self.credentials.clone())
+        Endpoint::tcp(host, port, self.connector.clone(), self.login.clone())
             .with_role(ServerRole::Master)
+            .with_lookups(&self.lookups)
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "settings"))]
     pub(super) fn sentinels(&self) -> &[Endpoint] {
         &self.sentinels
     }
 
-    async fn query(&self, sentinel: &Endpoint) -> Result<(String, u16), String> {
-        let mut raw = RawConnection::open(sentinel).await.map_err(|node_error| node_error.to_string())?;
+    async fn query(&self, sentinel: &Endpoint, limit: DialLimit<'_>) -> Result<(String, u16), String> {
+        let opened = RawConnection::open(sentinel, limit).await;
+        let mut raw = opened.map_err(|node_error| node_error.to_string())?;
         let mut command = redis::cmd("SENTINEL");
         let pending = raw.start(command.arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.name).clone());
         match raw.receive(pending).await.map_err(|node_error| node_error.to_string())? {

@@ -1,13 +1,31 @@
 //! Connections with TLS.
 
-use std::{io, sync::Arc};
+use std::{
+    fmt, io,
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
+use futures::future::{Either, select};
 use tokio::net::TcpStream;
-use tokio_rustls::{TlsConnector, client::TlsStream, rustls::pki_types::ServerName};
+use tokio_rustls::{
+    TlsConnector,
+    client::TlsStream,
+    rustls::{ClientConfig, pki_types::ServerName},
+};
 
 use crate::{
     error::ConfigError,
-    node::redis::{Tls, address, tls_config::describe},
+    mutex::lock,
+    node::redis::{
+        Tls, address,
+        dial_limit::DialLimit,
+        own_threads::OwnThreads,
+        tls_config::{Contents, describe},
+    },
     values::NodeError,
 };
 
@@ -19,31 +37,118 @@ pub(crate) struct TlsSettings {
     connector: Option<Connector>,
 }
 
-/// The connector of TLS connections.
+/// The connector of TLS connections. It reads the files of certificates again at every dial.
 #[derive(Clone)]
-pub(super) struct Connector(TlsConnector);
+pub(super) struct Connector(Arc<ConnectorState>);
+
+struct ConnectorState {
+    settings: Tls,
+    threads: OwnThreads<(), Result<Arc<Loaded>, Arc<str>>>,
+    loaded: Mutex<Option<Arc<Loaded>>>,
+    /// The last failure that was logged, so that repeated dials do not repeat the log.
+    logged: Mutex<Option<Arc<str>>>,
+    /// Whether a handshake has failed since the CAs of the system were read. They change rarely, and reading all of them
+    /// takes long, so they are read again only after a failure.
+    has_failed: AtomicBool,
+}
+
+/// A configuration of connections, with the contents that it was made of.
+struct Loaded {
+    contents: Contents,
+    config: Arc<ClientConfig>,
+}
+
+/// A connector with the certificates of the present.
+pub(super) struct RefreshedConnector<'a> {
+    state: &'a ConnectorState,
+    config: Option<Arc<ClientConfig>>,
+}
 
 impl TlsSettings {
     pub(crate) fn new(settings: Tls) -> Self {
         Self { settings, connector: None }
     }
 
-    /// Returns the connector for nodes with TLS.
+    /// Returns the connector for nodes with TLS, which has read nothing yet.
+    pub(super) fn connector(&mut self, _url: &str) -> Result<Connector, ConfigError> {
+        let connector = self.connector.get_or_insert_with(|| Connector::new(self.settings.clone()));
+        Ok(connector.clone())
+    }
+
+    /// Reads all certificates for the first time; those of the system only if a node needs them.
     ///
     /// # Errors
     ///
-    /// A [`ConfigError`] if the system has no roots and none were given.
-    pub(super) fn connector(&mut self, _url: &str) -> Result<Connector, ConfigError> {
-        if let Some(connector) = &self.connector {
-            return Ok(connector.clone());
+    /// A [`ConfigError`] if a certificate or key cannot be used, or the system has no CAs and none were given.
+    pub(crate) fn load(&self) -> Result<(), ConfigError> {
+        match &self.connector {
+            Some(Connector(state)) => state.load().map(drop),
+            None => self.settings.check(),
         }
-        let connector = Connector(Arc::new(self.settings.config()?).into());
-        self.connector = Some(connector.clone());
-        Ok(connector)
     }
 }
 
 impl Connector {
+    fn new(settings: Tls) -> Self {
+        Self(Arc::new(ConnectorState {
+            settings,
+            threads: OwnThreads::default(),
+            loaded: Mutex::default(),
+            logged: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+        }))
+    }
+
+    /// Returns the connector with the present certificates. If the files cannot be read or used, or not within half of
+    /// the dial's time, the last good certificates stay: a file may be half written at this moment.
+    pub(super) async fn refreshed(&self, limit: DialLimit<'_>) -> RefreshedConnector<'_> {
+        let state = &*self.0;
+        let last = lock(&state.loaded).as_ref().map(|loaded| Arc::clone(&loaded.config));
+        let is_due = state.settings.has_files()
+            || (state.settings.trusts_system() && state.has_failed.swap(false, Ordering::Relaxed));
+        if last.is_some() && !is_due {
+            return RefreshedConnector { state, config: last };
+        }
+        let loader = Arc::clone(&self.0);
+        let loading = state.threads.run((), move || loader.load().map_err(|error| error.to_string().into()));
+        let half = limit.half();
+        let loaded = match select(pin!(loading), limit.sleep(half)).await {
+            Either::Left((Ok(loaded), _)) => loaded,
+            Either::Left((Err(error), _)) => Err(format!("cannot read the certificates: {error}").into()),
+            Either::Right(((), _)) => Err(format!("the certificates were not read within {half:?}").into()),
+        };
+        let config = match loaded {
+            Ok(loaded) => {
+                *lock(&state.logged) = None;
+                Some(Arc::clone(&loaded.config))
+            }
+            Err(why) => {
+                if lock(&state.logged).replace(Arc::clone(&why)).is_none_or(|before| before != why) {
+                    tracing::warn!(%why, "no new certificates: using the last certificates");
+                }
+                last
+            }
+        };
+        RefreshedConnector { state, config }
+    }
+}
+
+impl ConnectorState {
+    /// Reads all certificates. If nothing has changed, the configuration stays, with its sessions.
+    fn load(&self) -> Result<Arc<Loaded>, ConfigError> {
+        let contents = self.settings.read()?;
+        let last = lock(&self.loaded).clone();
+        if let Some(last) = last.filter(|last| last.contents == contents && !self.settings.trusts_system()) {
+            return Ok(last);
+        }
+        let config = Arc::new(self.settings.config(&contents)?);
+        let loaded = Arc::new(Loaded { contents, config });
+        *lock(&self.loaded) = Some(Arc::clone(&loaded));
+        Ok(loaded)
+    }
+}
+
+impl RefreshedConnector<'_> {
     /// Performs the TLS handshake with this host.
     pub(super) async fn secure(
         &self,
@@ -53,12 +158,19 @@ impl Connector {
         let name = ServerName::try_from(address::plain_host(host).to_owned());
         let name =
             name.map_err(|_| NodeError::Tls(format!("{host} is no name that a certificate has").into()))?;
-        self.0.connect(name, stream).await.map_err(|error| failed(&error))
+        let Some(config) = &self.config else {
+            return Err(NodeError::Tls("the certificates could not be read".into()));
+        };
+        let secured = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
+        secured.map_err(|error| {
+            self.state.has_failed.store(true, Ordering::Relaxed);
+            failed(&error)
+        })
     }
 }
 
-impl std::fmt::Debug for Connector {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connector").finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! The configuration of TLS.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use rustls_native_certs::{CertificateResult, load_native_certs};
 use tokio_rustls::rustls::{
@@ -13,64 +13,150 @@ use tokio_rustls::rustls::{
 use crate::error::ConfigError;
 
 /// The certificates for TLS: the CAs to trust, and the certificate to show.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "it is for the builder"]
 pub(crate) struct Tls {
-    /// The trusted roots; `None` for those of the system.
+    /// The CAs to trust; none for the CAs of the system.
+    cas: Vec<Pem>,
+    /// The chain of the certificate to show, and its key.
+    certificate: Option<(Pem, Pem)>,
+}
+
+/// PEM as a text, or in a file that is read again at every dial.
+#[derive(Clone)]
+pub(crate) enum Pem {
+    Text(Arc<[u8]>),
+    File {
+        /// The path as given, for messages.
+        path: PathBuf,
+        /// The path for a process that changes its directory.
+        absolute: PathBuf,
+    },
+}
+
+/// The contents of all certificates and keys.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Contents {
+    cas: Vec<Vec<u8>>,
+    certificate: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The parsed certificates.
+struct Parsed {
+    /// `None` for the CAs of the system.
     roots: Option<RootCertStore>,
     certificate: Option<Arc<CertifiedKey>>,
 }
 
+impl Pem {
+    pub(crate) fn file(path: PathBuf) -> Self {
+        let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        Self::File { path, absolute }
+    }
+
+    fn read(&self) -> Result<Vec<u8>, ConfigError> {
+        match self {
+            Self::Text(text) => Ok(text.to_vec()),
+            Self::File { absolute, .. } => {
+                std::fs::read(absolute).map_err(|error| self.error(error.to_string()))
+            }
+        }
+    }
+
+    /// Returns the error of these certificates, with the path of the file.
+    fn error(&self, reason: String) -> ConfigError {
+        match self {
+            Self::Text(_) => tls_error(reason),
+            Self::File { path, .. } => {
+                ConfigError::File { path: path.clone(), line: None, reason: reason.into() }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "{} bytes", text.len()),
+            Self::File { path, .. } => path.fmt(f),
+        }
+    }
+}
+
 impl Tls {
-    /// Returns the default: the certificates of the system, and none to show.
+    /// Returns the default: the CAs of the system, and no certificate to show.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Trusts the CAs with these certificates, as PEM, in place of those of the system. A further call adds
-    /// CAs.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError::Tls`] if the text has no certificate, or one that cannot be read.
-    pub(crate) fn ca(mut self, pem: &[u8]) -> Result<Self, ConfigError> {
-        let refused = |reason: String| {
-            tls_error(format!(
-                "the certificates of the CA cannot be used ({reason}): expected PEM with at least one"
-            ))
-        };
-        let mut roots = self.roots.take().unwrap_or_else(RootCertStore::empty);
-        for certificate in certificates(pem).map_err(refused)? {
-            roots.add(certificate).map_err(|error| refused(error.to_string()))?;
-        }
-        Ok(Self { roots: Some(roots), ..self })
+    /// Trusts the CAs with these certificates, in place of those of the system. A further call adds CAs.
+    pub(crate) fn ca(mut self, pem: Pem) -> Self {
+        self.cas.push(pem);
+        self
     }
 
     /// Shows a certificate to servers that request a certificate (default: none). `chain` has the certificate first, and
-    /// `key` is its private key, both as PEM.
+    /// `key` is its private key.
+    pub(crate) fn client_certificate(mut self, chain: Pem, key: Pem) -> Self {
+        self.certificate = Some((chain, key));
+        self
+    }
+
+    /// Whether any certificate is in a file, which may change.
+    pub(super) fn has_files(&self) -> bool {
+        let certificate = self.certificate.iter().flat_map(|(chain, key)| [chain, key]);
+        self.cas.iter().chain(certificate).any(|pem| matches!(pem, Pem::File { .. }))
+    }
+
+    /// Whether the CAs are those of the system.
+    pub(super) fn trusts_system(&self) -> bool {
+        self.cas.is_empty()
+    }
+
+    /// Reads the files, and checks the certificates and the key.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Tls`] if one of them cannot be read, or the key belongs to another certificate.
-    pub(crate) fn client_certificate(mut self, chain: &[u8], key: &[u8]) -> Result<Self, ConfigError> {
-        let refused = |reason: String| {
-            tls_error(format!(
-                "the client certificate cannot be used ({reason}): expected PEM of the certificate and its chain, and \
-                 PEM of its own private key without a passphrase"
-            ))
-        };
-        let chain = certificates(chain).map_err(refused)?;
-        // The error of a PEM reader may quote a line of the key.
-        let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|_| refused("no private key can be read".to_owned()))?;
-        let certified = CertifiedKey::from_der(chain, key, &provider());
-        self.certificate = Some(Arc::new(certified.map_err(|error| refused(describe(&error)))?));
-        Ok(self)
+    /// [`ConfigError::Tls`] if a text has no certificate, or a part cannot be read, or the key belongs to another
+    /// certificate; [`ConfigError::File`] if that is so of a file.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        self.parse(&self.read()?).map(drop)
     }
 
-    /// Returns the configuration of connections.
-    pub(crate) fn config(&self) -> Result<ClientConfig, ConfigError> {
-        let roots = self.roots.clone().map_or_else(system_roots, Ok)?;
+    /// Reads the files.
+    pub(super) fn read(&self) -> Result<Contents, ConfigError> {
+        let cas = self.cas.iter().map(Pem::read).collect::<Result<_, _>>()?;
+        let certificate = match &self.certificate {
+            Some((chain, key)) => Some((chain.read()?, key.read()?)),
+            None => None,
+        };
+        Ok(Contents { cas, certificate })
+    }
+
+    fn parse(&self, contents: &Contents) -> Result<Parsed, ConfigError> {
+        let mut roots = (!self.cas.is_empty()).then(RootCertStore::empty);
+        for (ca, pem) in self.cas.iter().zip(&contents.cas) {
+            let refused = |reason: String| {
+                ca.error(format!(
+                    "the certificates of the CA cannot be used ({reason}): expected PEM with at least one"
+                ))
+            };
+            let roots = roots.get_or_insert_with(RootCertStore::empty);
+            for certificate in certificates(pem).map_err(refused)? {
+                roots.add(certificate).map_err(|error| refused(error.to_string()))?;
+            }
+        }
+        let certificate = match (&self.certificate, &contents.certificate) {
+            (Some((of_chain, _)), Some((chain, key))) => Some(certified(of_chain, chain, key)?),
+            _ => None,
+        };
+        Ok(Parsed { roots, certificate })
+    }
+
+    /// Returns the configuration of connections with these contents.
+    pub(super) fn config(&self, contents: &Contents) -> Result<ClientConfig, ConfigError> {
+        let Parsed { roots, certificate } = self.parse(contents)?;
+        let roots = roots.map_or_else(system_roots, Ok)?;
         let versions = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
         let builder = versions
             .map_err(|error| {
@@ -80,22 +166,29 @@ impl Tls {
                 ))
             })?
             .with_root_certificates(roots);
-        Ok(match &self.certificate {
+        Ok(match certificate {
             Some(certificate) => {
-                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(certificate))))
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certificate)))
             }
             None => builder.with_no_client_auth(),
         })
     }
 }
 
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls")
-            .field("cas", &self.roots.as_ref().map(RootCertStore::len))
-            .field("has_certificate", &self.certificate.is_some())
-            .finish()
-    }
+/// Returns the certificate with its key. An error names the chain.
+fn certified(of_chain: &Pem, chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, ConfigError> {
+    let refused = |reason: String| {
+        of_chain.error(format!(
+            "the client certificate cannot be used ({reason}): expected PEM of the certificate and its chain, and \
+             PEM of its own private key without a passphrase"
+        ))
+    };
+    let chain = certificates(chain).map_err(refused)?;
+    // The error of a PEM reader may quote a line of the key.
+    let key =
+        PrivateKeyDer::from_pem_slice(key).map_err(|_| refused("no private key can be read".to_owned()))?;
+    let certified = CertifiedKey::from_der(chain, key, &provider());
+    certified.map(Arc::new).map_err(|error| refused(describe(&error)))
 }
 
 fn tls_error(reason: String) -> ConfigError {

@@ -3,12 +3,8 @@
 use redis::{Client, IntoConnectionInfo, parse_redis_url};
 
 use super::{
-    address,
-    endpoint::{Credentials, Endpoint},
-    handshake_error::ServerRole,
-    route::Destination,
-    sentinel::MasterSet,
-    tls::TlsSettings,
+    address, endpoint::Endpoint, handshake_error::ServerRole, login::Login, route::Destination,
+    sentinel::MasterSet, tls::TlsSettings,
 };
 use crate::error::ConfigError;
 
@@ -148,18 +144,13 @@ fn master_set(
     }
     let mut connector = |is_secured: bool| is_secured.then(|| tls_settings.connector(url)).transpose();
     let (of_master, of_sentinels) = (connector(is_secured)?, connector(are_sentinels_secured)?);
-    let sentinel_credentials = Credentials::new(&sentinel_credentials, 0);
+    let sentinel_login = Login::new(&sentinel_credentials, 0);
     let sentinels = addresses
         .iter()
-        .map(|(host, port)| Endpoint::tcp(host, *port, of_sentinels.clone(), sentinel_credentials.clone()))
+        .map(|(host, port)| Endpoint::tcp(host, *port, of_sentinels.clone(), sentinel_login.clone()))
         .map(|endpoint| endpoint.with_role(ServerRole::Sentinel))
         .collect();
-    Ok(Destination::MasterSet(MasterSet::new(
-        name,
-        sentinels,
-        Credentials::new(settings, database),
-        of_master,
-    )))
+    Ok(Destination::MasterSet(MasterSet::new(name, sentinels, Login::new(settings, database), of_master)))
 }
 
 /// Refuses logins that the redis crate would ignore in part, or servers would refuse at every connection.

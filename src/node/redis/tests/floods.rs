@@ -7,8 +7,14 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{super::raw_connection::broken, *};
-use crate::node::{MAX_VALUE_BYTES, Observe, ObserveAnswer, Proclaim, Proclamation, request::MAX_OPERATIONS};
+use super::{
+    super::{dial_limit::DialLimit, raw_connection::broken},
+    *,
+};
+use crate::{
+    clock::TokioClock,
+    node::{MAX_VALUE_BYTES, Observe, ObserveAnswer, Proclaim, Proclamation, request::MAX_OPERATIONS},
+};
 
 /// Returns a connection through a proxy, and a sender. A message of the sender has the proxy send
 /// `injected` to the client instead of the server's data. A dropped sender ends the connection.
@@ -32,7 +38,9 @@ async fn connect_through_proxy(server: &Server, injected: Vec<u8>) -> (RawConnec
         }
     });
     let Destination::Server(endpoint) = route(&url).destination else { panic!("the url names a master set") };
-    (RawConnection::open_node(&endpoint, "redquorum/test").await.unwrap().0, start)
+    let clock = TokioClock::new();
+    let limit = DialLimit::new(&clock, Duration::from_secs(10));
+    (RawConnection::open_node(&endpoint, "redquorum/test", limit).await.unwrap().0, start)
 }
 
 /// Waits for the end of a connection on which no command is sent, and returns the error.

@@ -14,7 +14,8 @@ fn tls_settings() -> TlsSettings {
 /// CA no longer exists.
 #[cfg(feature = "tls")]
 fn tls_settings() -> TlsSettings {
-    TlsSettings::new(crate::node::redis::Tls::new().ca(include_bytes!("ca.pem")).unwrap())
+    let ca = crate::node::redis::Pem::Text(include_bytes!("ca.pem").as_slice().into());
+    TlsSettings::new(crate::node::redis::Tls::new().ca(ca))
 }
 
 fn refusal(url: &str) -> ConfigError {

@@ -1,0 +1,135 @@
+//! Passwords that change while clients live, as `docs/OPERATIONS.md` describes.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use redquorum::{Credentials, LockGuard, LockOptions, Quorum, settings};
+use redquorum_tests::{Cluster, ServerOptions, eventually};
+use tokio::time::timeout;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// A busy machine has time enough to renew.
+const TTL: Duration = Duration::from_secs(3);
+
+/// The user whose password changes. The fixture stays in charge of the servers.
+const USER: &str = "locker";
+
+async fn command_all(cluster: &Cluster, command: &[&str]) {
+    for server in cluster.servers() {
+        server.command(command).await;
+    }
+}
+
+async fn cluster_with_user(password: &str) -> Cluster {
+    let cluster = Cluster::start_with(3, ServerOptions::default()).await;
+    let rules = [&["ACL", "SETUSER", USER, "on", "~*", "&*", "+@all"][..], &[password]].concat();
+    command_all(&cluster, &rules).await;
+    cluster
+}
+
+/// Waits until every server has a connection of the user, and this is so after all former connections were closed.
+async fn wait_until_reconnected(cluster: &Cluster) {
+    command_all(cluster, &["CLIENT", "KILL", "USER", USER]).await;
+    for server in cluster.servers() {
+        let is_connected = async || {
+            let clients: String = server.query(&redis::cmd("CLIENT").arg("LIST").clone()).await;
+            clients.contains(&format!("user={USER} "))
+        };
+        eventually(SOON, "the client has connected again", is_connected).await;
+    }
+}
+
+/// Waits for longer than the ttl.
+async fn assert_renewed(guard: &LockGuard) {
+    let lost = timeout(TTL * 2, guard.lost()).await;
+    assert!(lost.is_err(), "{lost:?}");
+}
+
+/// The steps of the page, in their order.
+async fn rotate(cluster: &Cluster, move_clients: impl FnOnce()) {
+    command_all(cluster, &["ACL", "SETUSER", USER, ">second"]).await;
+    move_clients();
+    command_all(cluster, &["ACL", "SETUSER", USER, "<first"]).await;
+    wait_until_reconnected(cluster).await;
+}
+
+#[tokio::test]
+async fn a_rotation_of_the_password_costs_no_lease_if_a_provider_gives_the_present_password() {
+    let cluster = cluster_with_user(">first").await;
+    let password = Arc::new(Mutex::new("first"));
+    let provider = Arc::clone(&password);
+    let quorum = Quorum::builder()
+        .nodes(cluster.urls())
+        .admit_new_nodes()
+        .credentials(move |_| {
+            let password = *provider.lock().unwrap();
+            async move { Ok(Credentials::new(password).user(USER)) }
+        })
+        .connect()
+        .await
+        .unwrap();
+    let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
+    rotate(&cluster, || *password.lock().unwrap() = "second").await;
+    assert_renewed(&guard).await;
+    assert_eq!(quorum.health().await.voting(), 3);
+    guard.unlock().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_provider_that_fails_or_panics_meanwhile_costs_no_lease_while_the_servers_accept_its_last_answer() {
+    let cluster = cluster_with_user(">first").await;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let quorum = Quorum::builder()
+        .nodes(cluster.urls())
+        .admit_new_nodes()
+        .credentials(move |_| {
+            let call = counted.fetch_add(1, Ordering::SeqCst);
+            async move {
+                match call {
+                    0..3 => Ok(Credentials::new("first").user(USER)),
+                    _ if call.is_multiple_of(2) => panic!("of the provider"),
+                    _ => Err("the vault is sealed".into()),
+                }
+            }
+        })
+        .connect()
+        .await
+        .unwrap();
+    let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
+    wait_until_reconnected(&cluster).await;
+    assert_renewed(&guard).await;
+    assert!(calls.load(Ordering::SeqCst) >= 6);
+    assert_eq!(quorum.health().await.voting(), 3);
+    guard.unlock().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_rotation_in_the_settings_file_costs_no_lease_although_the_file_is_gone_for_a_while() {
+    let cluster = cluster_with_user(">first").await;
+    let path = std::env::temp_dir().join(format!("redquorum-rotation-{}.toml", std::process::id()));
+    let write = |password: &str| {
+        let login = format!("redis://{USER}:{password}@");
+        let urls: Vec<_> = cluster.urls().iter().map(|url| url.replace("redis://", &login)).collect();
+        std::fs::write(&path, format!("nodes = {urls:?}\n")).unwrap();
+    };
+    write("first");
+    let quorum = settings::load(Some(&path)).unwrap().admit_new_nodes().connect().await.unwrap();
+    let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
+    // Half of a file, and none: the last credentials stay.
+    std::fs::write(&path, "nodes = [\"redis://loc").unwrap();
+    wait_until_reconnected(&cluster).await;
+    std::fs::remove_file(&path).unwrap();
+    wait_until_reconnected(&cluster).await;
+    rotate(&cluster, || write("second")).await;
+    assert_renewed(&guard).await;
+    assert_eq!(quorum.health().await.voting(), 3);
+    guard.unlock().await.unwrap();
+    std::fs::remove_file(&path).unwrap();
+}
