@@ -136,8 +136,9 @@ impl Sources {
 
     /// Returns the path of the settings file if the urls of the nodes are those of the file.
     fn nodes_file(&self) -> Option<&Path> {
-        let is_overridden = !self.arguments.nodes.is_empty()
-            || (!self.variables.nodes.is_empty() && !(self.is_file_first && !self.in_file.nodes.is_empty()));
+        let is_from_file = self.is_file_first && !self.in_file.nodes.is_empty();
+        let is_overridden =
+            !self.arguments.nodes.is_empty() || (!self.variables.nodes.is_empty() && !is_from_file);
         self.path.as_deref().filter(|_| !is_overridden)
     }
 }
