@@ -9,4 +9,4 @@ if type(woken) == 'string' and string.sub(woken, -#waiter - 1) == ' ' .. waiter 
   call('DEL', $LAST_WOKEN .. resource .. '}')
 end
 local channel = queued[3] and $CHANNEL .. $HEAD .. resource .. '}:' .. queued[3]
-$SHORT_PUBLISH
+$FAST_PUBLISH

@@ -38,7 +38,7 @@ repeat
     if hand_over then
       call('SET', $YIELD_MARK .. resource .. '}', '1', 'PX', hand_over)
     end
-    $SHORT_PUBLISH
+    $FAST_PUBLISH
     answer = 1
   end
 until true

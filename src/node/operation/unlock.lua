@@ -45,7 +45,7 @@ function node.unlock_any(resources, lease_id, kind, is_removed)
     end
     if is_free then
       -- If waiters are known, newcomers yield to them for a hand-over. This is best effort.
-      pcall(node.pass_yield_mark, resource, notify == '1', is_known == '1')
+      pcall(node.pass_yield_mark, resource, notify == '1', waiters_known == '1')
       if notify == '1' then
         node.publish($CHANNEL .. braced(resource))
       end

@@ -25,6 +25,6 @@ repeat
     break
   end
   local channel = $CHANNEL .. '{' .. resource .. '}'
-  $SHORT_PUBLISH
+  $FAST_PUBLISH
   answer = 1
 until true

@@ -63,7 +63,7 @@ fn dispatch() -> String {
     let guard = [("$FAST_GUARD", include_str!("scripts/guard.fast.lua"))];
     let publish = [("$FAST_PUBLISH", include_str!("scripts/publish.fast.lua"))];
     let texts = guard.iter().chain(FAST_PATHS).chain(&publish);
-    texts.fold(include_str!("scripts/dispatch.lua").to_owned(), |text, (name, way)| text.replace(name, way))
+    texts.fold(include_str!("scripts/dispatch.lua").to_owned(), |text, (name, path)| text.replace(name, path))
 }
 
 /// Returns the script, as `SCRIPT LOAD` takes it.

@@ -632,7 +632,7 @@ fn the_script_and_the_pure_node_give_equal_answers_notices_and_data() {
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    // Only a registered node takes the short ways of the script, and random steps rarely leave a
+    // Only a registered node takes the fast paths of the script, and random steps rarely leave a
     // node registered for long.
     let registered =
         TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts: vec![registration()] };

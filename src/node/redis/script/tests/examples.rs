@@ -158,7 +158,7 @@ impl ExampleNode for ExampleServer {
     }
 }
 
-/// A registered node takes the short ways of the script, and an unregistered node takes the general
+/// A registered node takes the fast paths of the script, and an unregistered node takes the general
 /// ways.
 #[test]
 fn the_script_passes_the_examples_registered_and_unregistered() {

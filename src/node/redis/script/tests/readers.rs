@@ -20,7 +20,7 @@ const READERS: &str = "redquorum:readers:{a}";
 /// A time in the far future, in milliseconds since the epoch.
 const FAR_FUTURE: u64 = 9_999_999_999_999;
 
-/// Returns a registered server with a counter of `a`, so that readers take the short ways of the
+/// Returns a registered server with a counter of `a`, so that readers take the fast paths of the
 /// script.
 fn registered() -> Server {
     let mut server = Server::start();
@@ -30,7 +30,7 @@ fn registered() -> Server {
     server
 }
 
-/// Returns the same server as a dirty node with a yield mark, so that readers take the general ways
+/// Returns the same server as a dirty node with a yield mark, so that readers take the general paths
 /// of the script.
 fn marked() -> Server {
     let mut server = registered();
@@ -261,7 +261,7 @@ fn a_reader_for_which_no_client_waits_extends_no_yield_mark() {
     assert!(is_about(server.ttl(&mark), 50_000), "{}", server.ttl(&mark));
 }
 
-/// Returns operations of readers that take the short and the general ways of the script.
+/// Returns operations of readers that take the short and the general paths of the script.
 fn operations_of_readers(vote: u64) -> Vec<Operation> {
     vec![
         lock("*a", "me", 5000, 0),

@@ -73,7 +73,7 @@ fn registered() -> (Server, u64) {
 }
 
 #[test]
-fn a_server_without_memory_refuses_the_short_ways() {
+fn a_server_without_memory_refuses_the_fast_paths() {
     let (mut server, vote) = registered();
     let keys = server.keys();
     server.run("CONFIG SET maxmemory 1");
@@ -90,7 +90,7 @@ fn a_server_without_memory_refuses_the_short_ways() {
 }
 
 #[test]
-fn a_replica_refuses_the_short_ways() {
+fn a_replica_refuses_the_fast_paths() {
     let (mut server, vote) = registered();
     let keys = server.keys();
     server.run("REPLICAOF 127.0.0.1 1");
@@ -107,10 +107,10 @@ fn a_replica_refuses_the_short_ways() {
     assert_eq!(server.keys(), keys);
 }
 
-/// If a short way fails after its first write, the error is the answer. If a short way fails
-/// before, the general way follows and fails, too.
+/// If a fast path fails after its first write, the error is the answer. If a fast path fails
+/// before, the general path follows and fails, too.
 #[test]
-fn the_short_ways_report_a_missing_permission() {
+fn the_fast_paths_report_a_missing_permission() {
     let (mut server, vote) = registered();
     let refused = lock("held", "other", 5000, 0);
     let renew = renew("held", "me", 1, 60_000, vote);

@@ -60,7 +60,7 @@ impl Server {
     }
 
     /// Writes node metadata for the fingerprint and incarnation of `parameters`, so that operations
-    /// on one resource take the short ways of the script.
+    /// on one resource take the fast paths of the script.
     pub(super) fn register(&mut self) {
         self.register_with(0);
     }

@@ -442,7 +442,7 @@ fn an_unlock_wakes_a_waiter_that_was_queued_in_the_same_call() {
 }
 
 #[test]
-fn the_short_ways_leave_unusual_keys_and_counters_to_the_general_ways() {
+fn the_fast_paths_leave_unusual_keys_and_counters_to_the_general_ways() {
     let mut server = registered();
     let Answer::Granted { vote } = server.one(&parameters(), &lock("a", "me", 5000, 0)) else {
         panic!("not granted")
