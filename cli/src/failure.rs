@@ -89,8 +89,8 @@ impl From<NoQuorum> for Failure {
     fn from(error: NoQuorum) -> Self {
         let (text, replies) = (error.to_string(), error.node_replies());
         // The text ends with the replies, which become the evidence.
-        let message =
-            text.strip_suffix(&replies.to_string()).map_or(&*text, |rest| rest.trim_end_matches("; "));
+        let starts = replies.iter().filter_map(|(node, _)| text.find(&format!("; {node}: ")));
+        let message = starts.min().and_then(|start| text.get(..start)).unwrap_or(&text);
         let evidence = replies.iter().filter_map(|(node, reply)| {
             // A node that answered has not voted, unless the call asked for votes.
             let text = match reply {

@@ -91,7 +91,7 @@ async fn a_failed_renewal_leaves_all_files_unchanged() {
     make(scratch.path(), &THIS_MACHINE).await;
     let authority = scratch.read("ca.key");
     let other = scratch.read("client.key");
-    for (key, text) in [(None, "bring it back"), (Some(&other), "key"), (Some(&authority), "")] {
+    for (key, text) in [(None, "restore it"), (Some(&other), "key"), (Some(&authority), "")] {
         match key {
             Some(key) => std::fs::write(scratch.file("ca.key"), key).unwrap(),
             None => std::fs::remove_file(scratch.file("ca.key")).unwrap(),
@@ -130,7 +130,7 @@ async fn a_host_is_escaped_for_urls_and_has_no_port() {
     for host in ["10.0.0.1:6379", "redis-1:6379", "rediss://redis-1", "a,DNS:b", ""] {
         let ended = script(scratch.path(), &["redis-0", host]).await;
         assert_eq!(exit_code(&ended), 64, "{host}: {}", stderr(&ended));
-        assert!(stderr(&ended).starts_with(&format!("{host}: not a host; ")), "{}", stderr(&ended));
+        assert!(stderr(&ended).starts_with(&format!("{host}: not a host: ")), "{}", stderr(&ended));
     }
     assert!(files(scratch.path()) == before, "a refused host has changed files");
 }
