@@ -182,7 +182,8 @@ impl ActiveLease {
         was_held
     }
 
-    /// Adds a hold, unless the lease is unlocked. A lost lease accepts holds, and their guards report the loss.
+    /// Adds a hold, unless the last hold was given back. A lost lease with a hold accepts more holds, and their guards
+    /// report the loss.
     pub(crate) fn enter(&self) -> bool {
         let mut state = lock(&self.state);
         let is_entered = state.holds > 0;
@@ -192,8 +193,8 @@ impl ActiveLease {
         is_entered
     }
 
-    /// Removes a hold. With the last hold, the lease leaves the active phase: as lost if its validity is over,
-    /// otherwise as unlocked. If this returns [`UnlockOutcome::Unlocked`] or [`UnlockOutcome::Lost`], the caller has to
+    /// Removes a hold. If the validity is over, the lease ends as lost, even if holds remain. Otherwise the last hold
+    /// ends the lease as unlocked. If this returns [`UnlockOutcome::Unlocked`] or [`UnlockOutcome::Lost`], the caller has to
     /// submit the unlock.
     pub(crate) fn leave(&self, now: Instant) -> UnlockOutcome {
         let mut state = lock(&self.state);

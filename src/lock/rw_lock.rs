@@ -16,16 +16,17 @@ use crate::{
 
 /// The lock of one resource with many readers at once, or one writer.
 ///
-/// A writer locks as [`RedLock`] does on the same resource, so both exclude each other. Readers share the resource. Either
-/// readers or one writer have valid leases at any time, under the assumptions of the [crate's
+/// A write lock is the same lock as a [`RedLock`] on the resource: a `RedLock` and either kind of lock here exclude each
+/// other. Readers share the resource. Either readers or one writer have valid leases at any time, under the assumptions of the [crate's
 /// promises](crate#what-is-promised-and-on-what-it-rests). Waiters are served in order of arrival, so a stream of readers
 /// does not keep a writer waiting for ever, nor a stream of writers a reader.
 ///
-/// Readers have fencing tokens, too. A reader that was granted before the attempt of a writer began has a smaller token
-/// than that writer, and a reader after the writer has a larger token. Readers between two writers may have equal tokens.
+/// Readers have fencing tokens, too. A reader granted before the attempt of a writer began has a smaller token than that
+/// writer. A reader granted after the writer has a larger token. Readers between two writers may have equal tokens.
 ///
-/// Tasks of one client that read at the same time share a lease if no writer has to wait for that, no [`Owner`] is
-/// involved, and the ttl is that of the quorum. If a thousand tasks begin to read at once, and no task ends before the
+/// Tasks of one client that read at the same time share a lease if no [`Owner`] is involved, the ttl is that of the
+/// quorum, and the lease is renewed without an end by `hold_at_most`. A task joins only while that delays a writer no
+/// longer than a lease of the task alone would. If a thousand tasks call `read` at once, and no task ends before the
 /// last has entered, they cost the nodes as much as one task.
 ///
 /// ```

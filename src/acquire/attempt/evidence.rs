@@ -1,4 +1,4 @@
-//! The evidence of an attempt.
+//! What an attempt has learned from its answers.
 
 use crate::{
     algorithm::{failed_attempt::Deferral, holder::holder, node_set::NodeSet, tally::Electorate},
@@ -6,7 +6,8 @@ use crate::{
     values::{NodeError, NodeReply},
 };
 
-/// The parts of the answers to an attempt that its outcome reports.
+/// What an attempt has learned from its answers: the last reply of each node, the largest counter, the deferral and the
+/// refused resource.
 ///
 /// # Invariants
 ///

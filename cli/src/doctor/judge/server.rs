@@ -112,11 +112,15 @@ pub(super) fn latency(latencies: &[Duration], node_timeout: Duration) -> Finding
         shown(node_timeout)
     );
     if *worst >= node_timeout {
-        return Finding::fail("latency", found, "move the node nearer, reduce its load, or set a longer ttl");
+        return Finding::fail(
+            "latency",
+            found,
+            "move the node nearer, reduce its load, or set a longer node timeout",
+        );
     }
     if *worst * TIMEOUT_RATIO > node_timeout {
         let advice = "a node timeout should be several times the slowest answer: reduce the node's load, \
-            or set a longer ttl";
+            or set a longer node timeout";
         return Finding::warn("latency", found, advice);
     }
     Finding::ok("latency", found)
