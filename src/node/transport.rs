@@ -80,6 +80,7 @@ pub(crate) enum NoticeCommand {
 }
 
 impl NoticeCommand {
+    #[cfg(feature = "metrics")]
     pub(crate) const ALL: [Self; 3] = [Self::Publish, Self::Subscribe, Self::Unsubscribe];
 
     /// Returns the name of the command, which logs and metrics show.
