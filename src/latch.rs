@@ -177,10 +177,10 @@ impl Latch {
     }
 
     async fn arrive_by(&self, id: Arc<[u8]>) -> Result<(), Error> {
-        self.client.context.in_process(self.arrive_at_home(id)).await
+        self.client.context.in_process(self.arrive_in_process(id)).await
     }
 
-    async fn arrive_at_home(&self, id: Arc<[u8]>) -> Result<(), Error> {
+    async fn arrive_in_process(&self, id: Arc<[u8]>) -> Result<(), Error> {
         let mut call = self.call(Arrivals::from([id]), true)?;
         let arrived = async {
             loop {

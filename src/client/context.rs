@@ -117,11 +117,12 @@ impl ClientContext {
         T: 'a,
         F: Future<Output = Result<T, Error>> + Send + 'a,
     {
-        self.at_home(work).map(|done| done.unwrap_or_else(|Forked| Err(Error::Closed(ClosedReason::Forked))))
+        self.unless_forked(work)
+            .map(|done| done.unwrap_or_else(|Forked| Err(Error::Closed(ClosedReason::Forked))))
     }
 
     /// Runs work of this process. In a forked process the result is [`Forked`], and the work is neither polled nor dropped.
-    pub(crate) fn at_home<'a, T>(
+    pub(crate) fn unless_forked<'a, T>(
         &self,
         work: impl Future<Output = T> + Send + 'a,
     ) -> InHomeProcess<BoxFuture<'a, T>> {

@@ -109,10 +109,10 @@ impl LockGuard {
     /// is polled again.
     pub async fn downgrade(self) -> Result<ReadGuard, Error> {
         let lease = self.lease.lease();
-        lease.in_process(self.downgrade_at_home()).await
+        lease.in_process(self.downgrade_in_process()).await
     }
 
-    async fn downgrade_at_home(self) -> Result<ReadGuard, Error> {
+    async fn downgrade_in_process(self) -> Result<ReadGuard, Error> {
         let (client, lease) = (Arc::clone(&self.lease.client), Arc::clone(&self.lease.active));
         if lease.terms.resources.are_all_shared() {
             return Ok(ReadGuard(self));

@@ -105,7 +105,7 @@ impl Lease {
     ///
     /// Dropping the future has no effect on the lease.
     pub async fn lost(&self) -> LeaseLost {
-        let lost = self.client.context.at_home(expiry::lost(&self.client.leases, &self.active)).await;
+        let lost = self.client.context.unless_forked(expiry::lost(&self.client.leases, &self.active)).await;
         lost.unwrap_or_else(|Forked| self.lost_by_fork())
     }
 
@@ -138,7 +138,7 @@ impl Lease {
     /// Dropping the future has no effect on the lease.
     pub async fn expiring_within(&self, left: Duration) {
         let context = &self.client.context;
-        let (Ok(()) | Err(Forked)) = context.at_home(expiry::within(context, &self.active, left)).await;
+        let (Ok(()) | Err(Forked)) = context.unless_forked(expiry::within(context, &self.active, left)).await;
     }
 
     /// Runs a future until the future is done or the lease is lost. `Ok` means that the lease was valid until the end of
@@ -224,7 +224,7 @@ impl Lease {
         &self,
         work: impl Future<Output = Result<T, Error>> + Send,
     ) -> Result<T, Error> {
-        let done = self.client.context.at_home(work).await;
+        let done = self.client.context.unless_forked(work).await;
         done.unwrap_or_else(|Forked| Err(self.lost_by_fork().into()))
     }
 

@@ -124,10 +124,10 @@ impl LockRequest {
     }
 
     async fn lock_until(&self, wait: Option<Duration>) -> Result<Option<LockGuard>, Error> {
-        self.context().in_process(self.lock_until_at_home(wait)).await
+        self.context().in_process(self.lock_until_in_process(wait)).await
     }
 
-    async fn lock_until_at_home(&self, wait: Option<Duration>) -> Result<Option<LockGuard>, Error> {
+    async fn lock_until_in_process(&self, wait: Option<Duration>) -> Result<Option<LockGuard>, Error> {
         let checked = self.checked()?;
         let start = self.context().now();
         let deadline = wait.map(|wait| start + wait);
@@ -162,10 +162,10 @@ impl LockRequest {
 
     /// Makes one attempt, and returns `None` if other clients hold one of the resources.
     pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, Error> {
-        self.context().in_process(self.try_lock_at_home()).await
+        self.context().in_process(self.try_lock_in_process()).await
     }
 
-    async fn try_lock_at_home(&self) -> Result<Option<LockGuard>, Error> {
+    async fn try_lock_in_process(&self) -> Result<Option<LockGuard>, Error> {
         let checked = self.checked()?;
         let (resource, mode) = (&checked.resource, Mode::of(&checked.resources));
         let span = tracing::debug_span!("try_lock", %resource, ?mode, id = Empty, token = Empty);

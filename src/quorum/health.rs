@@ -52,7 +52,7 @@ impl Quorum {
         let closed = || context.nodes.iter().map(|_| (Answer::Error(NodeError::Closed), None)).collect();
         let answers = match context.is_closed() {
             true => closed(),
-            false => context.at_home(asking).await.unwrap_or_else(|Forked| closed()),
+            false => context.unless_forked(asking).await.unwrap_or_else(|Forked| closed()),
         };
         Health { nodes: inspection::by_node(context, start, answers), needed: settings.electorate.needed() }
     }

@@ -143,7 +143,7 @@ impl Quorum {
     ///
     /// The leases end at the first poll. If the future is dropped after that, the unlocks continue in the background.
     pub async fn shutdown_within(&self, grace: Duration) -> ShutdownReport {
-        let down = self.client.context.at_home(shutdown::shutdown(&self.client, grace)).await;
+        let down = self.client.context.unless_forked(shutdown::shutdown(&self.client, grace)).await;
         down.unwrap_or_else(|Forked| ShutdownReport::of_forked_process())
     }
 

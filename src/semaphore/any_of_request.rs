@@ -86,10 +86,10 @@ impl AnyOfRequest {
         first: Option<usize>,
         wait: Option<Duration>,
     ) -> Result<Option<LockedCandidate>, Error> {
-        self.client.context.in_process(self.lock_until_at_home(first, wait)).await
+        self.client.context.in_process(self.lock_until_in_process(first, wait)).await
     }
 
-    async fn lock_until_at_home(
+    async fn lock_until_in_process(
         &self,
         first: Option<usize>,
         wait: Option<Duration>,
@@ -121,10 +121,10 @@ impl AnyOfRequest {
 
     /// Returns the number of candidates that are vacant according to a quorum.
     pub(super) async fn vacant(&self) -> Result<usize, Error> {
-        self.client.context.in_process(self.vacant_at_home()).await
+        self.client.context.in_process(self.vacant_in_process()).await
     }
 
-    async fn vacant_at_home(&self) -> Result<usize, Error> {
+    async fn vacant_in_process(&self) -> Result<usize, Error> {
         let context = &*self.client.context;
         context.ensure_open()?;
         let Candidates { name, count, resource_at, .. } = self.candidates.clone()?;

@@ -233,10 +233,10 @@ impl Semaphore {
         permits: u32,
         wait: Duration,
     ) -> Result<Option<Vec<Permit>>, Error> {
-        self.request.client.context.in_process(self.try_acquire_many_for_at_home(permits, wait)).await
+        self.request.client.context.in_process(self.try_acquire_many_for_in_process(permits, wait)).await
     }
 
-    async fn try_acquire_many_for_at_home(
+    async fn try_acquire_many_for_in_process(
         &self,
         permits: u32,
         wait: Duration,
