@@ -7,7 +7,7 @@
 #   tests/run.sh --all    before a release, too: the search of the model, servers in containers and of other versions,
 #                         the code for other systems, the oldest Rust, recipes, benchmarks, the image, the packages
 #
-# The time of each stage is on stderr. The end of the report names the checks that could not run.
+# The script prints the time of each stage to stderr. The report at the end names the checks that could not run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -74,14 +74,14 @@ server_program() { command -v "${REDQUORUM_TEST_SERVER:-redis-server}" || comman
 # install_package PACKAGE PROGRAM: installs a Debian package.
 install_package() {
     if ! command -v apt-get >/dev/null; then
-        say "no $2 here, and no apt-get to install the package: please install it (Debian's package $1)"
+        say "$2 is missing, and there is no apt-get: install the program (on Debian, by the package $1)"
         return 1
     fi
     as_root apt-get update
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$1"
 }
 
-# The image of the container tests also needs an installed server, so Docker alone is not enough.
+# The tests on containers also need an installed server, because their image contains its program.
 install_server() { server_program >/dev/null || install_package redis-server "redis-server or valkey-server"; }
 
 # The recipe `certificates.sh` and its tests call openssl.
@@ -102,8 +102,7 @@ docker_runs_tests() {
     [[ $engine != *rootless* && $engine != *"Docker Desktop"* ]]
 }
 
-# Separate from the tests on real servers, because these measure times, and the tests without servers keep all cores
-# busy.
+# The tests without servers keep all cores busy. The tests on real servers measure times, so they are another stage.
 test_without_servers() {
     cargo nextest run "${members[@]}" --all-features --color never \
         -E 'not (binary(real) + binary(cli) + binary(connections))' 2>&1 | tee "$scratch/without-servers.passed"
@@ -133,8 +132,8 @@ fetch_server() {
     fi
 }
 
-# Runs the tests on all other servers at once, because most tests wait for the deadline of an event that must not
-# happen.
+# Runs the tests on all other servers at the same time. Most tests need little processor time, because they wait for the
+# deadline of an event that must not happen.
 test_on_others() {
     local program version run runs=() failed=0
     for program in "${others[@]}"; do
@@ -150,8 +149,9 @@ test_on_others() {
     return "$failed"
 }
 
-# Runs the code for systems other than Linux, on Linux. Tests of the model, the simulator and the node rules do not
-# depend on the system. Without them, an optimized build would take longer than it saves.
+# Runs the code for systems other than Linux, on Linux. Tests of the model, the simulator and the node rules are left
+# out, because they do not depend on the system. The remaining tests are short, so an optimized build would take longer
+# than the time that it saves.
 depends_on_system='not (test(model::) + test(sim::) + test(simulated) + test(agreement::))'
 test_portable() {
     CARGO_PROFILE_DEV_OPT_LEVEL=0 RUSTC_WORKSPACE_WRAPPER=$PWD/tests/portable.sh cargo nextest run "${members[@]}" \
@@ -202,8 +202,8 @@ large_semaphores() {
         -E 'test(s72_large_saturated_semaphores_use_most_permits)' 2>&1 | tee "$scratch/large-semaphores.passed"
 }
 
-# The tests that start, freeze, kill or restart servers, which works differently for each kind. The other tests only
-# send requests.
+# The tests that start, freeze, kill or restart servers. The code for these steps differs between processes and
+# containers. All other tests only send requests.
 depends_on_kind='test(real::fixture) + test(real::guard) + test(real::faults) + test(real::acceptance) + test(real::election)'
 
 doc_tests() { cargo test --doc "${members[@]}" --all-features --color never 2>&1 | tee "$scratch/documentation.passed"; }
@@ -293,8 +293,8 @@ image() {
     return "$status"
 }
 
-# Verifies the systemd units of the recipes, with the built command in place of the installed one, because the program
-# of a unit must exist.
+# Verifies the systemd units of the recipes. The program of a unit must exist, so the built command replaces the
+# installed command.
 units() {
     local unit
     mkdir "$scratch/units"
