@@ -126,7 +126,8 @@ fn on_answer(
     }
 }
 
-/// Whether a replica answered. The data of its master will replace the data of the replica, and with the data its votes.
+/// Whether a replica answered. The data of its master will replace the data of the replica, and with the data its
+/// votes.
 pub(super) fn is_replica(answers: &[Answer]) -> bool {
     answers.contains(&Answer::Error(NodeError::ReadOnly))
 }

@@ -1,7 +1,8 @@
 //! Nodes that break a rule. A test of the rule must fail on them.
 //!
-//! The code of the rules does not contain the mutations. This module changes an operation or its outcome, as if the node
-//! had broken one rule. Each rule is a row of [`RULES`]; operations that the rule does not concern are executed unchanged.
+//! The code of the rules does not contain the mutations. This module changes an operation or its outcome, as if the
+//! node had broken one rule. Each rule is a row of [`RULES`]; operations that the rule does not concern are executed
+//! unchanged.
 
 use std::{collections::BTreeMap, mem};
 
