@@ -7,7 +7,7 @@
 //! node/state/lock.rs      its execution in the pure node
 //! ```
 //!
-//! The frequent operations lock, share, renew or unlock one resource.
+//! The frequent operations lock, share, renew or unlock one resource, or lock one resource for its first waiter.
 
 use crate::{
     clock::Instant,
@@ -61,7 +61,7 @@ pub(crate) use self::{
     write_back::WriteBack,
 };
 
-/// The properties that every operation has.
+/// The interface of all operations.
 pub(crate) trait Operate {
     /// Returns the resources of the operation.
     fn resources(&self) -> &[Resource];
@@ -116,7 +116,7 @@ macro_rules! operations {
         }
 
         impl Operation {
-            /// Returns the operation as its properties.
+            /// Returns the interface of the operation.
             pub(crate) fn as_dyn(&self) -> &dyn Operate {
                 match self {
                     $(Self::$usual(operation) => operation,)*
