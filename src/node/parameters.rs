@@ -59,6 +59,7 @@ pub enum RestartGuard {
     /// some microseconds more.
     PerVote,
     /// No check, for servers that keep every vote: standalone servers with `appendonly yes`, `appendfsync always` and
-    /// `aof-load-truncated no`. If a replica is promoted or a backup is restored, exclusion is broken unnoticed.
+    /// `aof-load-truncated no`. If a replica is promoted or a backup is restored, two clients may hold a resource
+    /// at once, without any error.
     Off,
 }

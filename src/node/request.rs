@@ -17,8 +17,8 @@ pub(crate) const MAX_RESOURCES: usize = 256;
 
 /// The maximum number of resources of one lock.
 ///
-/// The number exceeds [`MAX_RESOURCES`], so a large lock has a call of its own. The number is small enough that each
-/// node executes the lock far within a node timeout.
+/// The number exceeds [`MAX_RESOURCES`], so a large lock has a call of its own. The number is so small that each node
+/// executes the lock in a small part of a node timeout.
 pub(crate) const MAX_GROUP_SIZE: usize = 1000;
 
 /// The size of a call that is being composed.

@@ -7,15 +7,18 @@ use crate::{
     values::{Arrivals, Fingerprint, NodeError, NodeReply, Refusal},
 };
 
-/// A node's answer to one [`Operation`](super::Operation).
+/// The answer of a node to one [`Operation`](super::Operation).
+///
+/// Each variant begins with its operations. An enqueue and a downgrade contain a lock, and also have the answers of a
+/// lock, unless a variant excludes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Lock: granted, now or by an earlier delivery, with this vote for the fencing token.
     Granted { vote: u64 },
-    /// Lock, renewal: refused, because another lease holds one of the resources.
+    /// Lock except of an enqueue, renewal: refused, because another lease holds one of the resources.
     Held(Holder),
-    /// Enqueue, lock: deferred, because another waiter is first in the queue, a mark makes newcomers yield, or another
-    /// lease holds a resource of an enqueue.
+    /// Lock except of a downgrade: deferred, because another waiter is first in the queue, a mark makes newcomers
+    /// yield, or another lease holds a resource of an enqueue.
     Queued(Queued),
     /// Withdrawal: done. The waiter has no queue entry now.
     Withdrawn,
@@ -38,7 +41,8 @@ pub(crate) enum Answer {
     WithWaiters(Box<Self>),
     /// Unlock, sent again after its connection broke: no key was found. The first delivery may have deleted the keys.
     UnlockedBefore,
-    /// Lock, write-back: no vote, because the node may have lost votes.
+    /// Lock, write-back, vacancy query, latch: refused, because the node may have lost votes. Reconfiguration: refused,
+    /// because the node has no metadata.
     Abstains(Abstention),
     /// Renewal: done, but no vote, because the node may have lost votes.
     RenewedInQuarantine(Abstention),

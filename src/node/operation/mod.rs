@@ -8,6 +8,19 @@
 //! ```
 //!
 //! The frequent operations lock, share, renew or unlock one resource, or lock one resource for its first waiter.
+//!
+//! | operations | requested by |
+//! |---|---|
+//! | lock, write-back, unlock | attempts, and leases that end |
+//! | enqueue, withdraw | waiters, at the queue node |
+//! | renew | the watchdog |
+//! | downgrade | writers that become readers |
+//! | vacant | waiters of semaphores and of sets of resources |
+//! | proclaim, observe | elections |
+//! | latch | latches |
+//! | inspect | inspections, holder checks and health checks |
+//! | list, force-unlock, init, reconfigure | administration |
+//! | register | each new connection |
 
 use crate::{
     clock::Instant,

@@ -42,8 +42,8 @@ impl Resources {
         self.shared.as_ref().is_some_and(|shared| !shared.contains(&false))
     }
 
-    /// Whether a lease on these resources permits everything that a lease on `wanted` permits. `wanted` must have the
-    /// same names, of which other names may be shared.
+    /// Whether a lease on these resources permits everything that a lease on `wanted` permits. Both have the
+    /// same names, and may differ in which of the names are shared.
     pub(crate) fn cover(&self, wanted: &Self) -> bool {
         (0..self.names.len()).all(|index| wanted.is_shared(index) || !self.is_shared(index))
     }

@@ -64,7 +64,7 @@ pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> 
     Operation::Renew(Renew { resources, lease_id, holds, ttl, token, may_have_waiters: true })
 }
 
-/// Returns the renewal of a lease for which no client waits.
+/// Returns a renewal for whose resources no client waits.
 pub(crate) fn renew_idle(names: &str, by: &str, ttl: u64, token: u64) -> Operation {
     match renew(names, by, 1, ttl, token) {
         Operation::Renew(renew) => Operation::Renew(Renew { may_have_waiters: false, ..renew }),

@@ -191,7 +191,7 @@ fn a_lock_on_several_resources_gets_one_vote_above_their_counters() {
 }
 
 #[test]
-fn a_hint_raises_the_vote_by_at_most_an_hour_and_never_lowers_it() {
+fn a_hint_moves_the_vote_at_most_an_hour_ahead_and_never_lowers_it() {
     let mut node = Fixture::new();
     node.set_counter("a", 7);
     assert_eq!(node.ask(&lock("a", "1", 1, 100)), granted(100));
