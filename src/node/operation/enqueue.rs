@@ -40,7 +40,7 @@ pub(crate) struct Queued {
     /// makes the newcomer yield.
     pub(crate) rank: u32,
     /// The time until the next attempt if no wake arrives: for the first waiter, the rest of the holder's ttl; for a
-    /// later waiter, the rest of the ttl of the entry ahead. In the answer to a lock: 0.
+    /// later waiter, the rest of the ttl of the entry ahead. The patience is 0 in the answer to a lock.
     pub(crate) patience: Duration,
     /// The holder of the resource; `None` if the resource is free.
     pub(crate) holder: Option<Holder>,

@@ -15,7 +15,7 @@
 //! | enqueue, withdraw | waiters, at the queue node |
 //! | renew | the watchdog |
 //! | downgrade | writers that become readers |
-//! | vacant | waiters of semaphores and of sets of resources |
+//! | vacant | calls for any slot of a semaphore, or any of several resources |
 //! | proclaim, observe | elections |
 //! | latch | latches |
 //! | inspect | inspections, holder checks and health checks |

@@ -82,7 +82,7 @@ pub(crate) struct SendQueue {
     unsent: Unsent,
     next: Sequence,
     in_flight: UnansweredCalls,
-    /// The unlocks to which the node answered by an error, by the time of the retry.
+    /// The unlocks that got an error that may pass, by the time of the retry.
     retries: BTreeMap<(Instant, Sequence), Item>,
     /// The number of operations, without unlocks, that are unsent or in flight.
     weight: usize,
@@ -114,7 +114,7 @@ enum ConnectionState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Open,
-    /// Only unlocks are accepted.
+    /// The stage after [`close`](SendQueue::close), in which only unlocks are accepted.
     Closing,
     Ended,
 }
