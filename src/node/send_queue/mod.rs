@@ -69,10 +69,11 @@ pub(crate) const MAX_PENDING_OPERATIONS: usize = 4096;
 /// 2. Every reply is answered once.
 /// 3. An unlock is kept until the node executes the unlock or refuses it for good, its deadline passes, or the
 ///    send queue ends.
-/// 4. Only unlocks are sent twice: on the next connection, or after an error that may pass. Exceptions are requests
-///    that the node certainly did not execute, because the node had lost the script. Before its deadline, an unlock is
-///    then sent again. Any other request is sent again before its deadline if the caller still waits, no unlock of the
-///    same lease id was submitted since, and no later request of the same lease id may have been executed.
+/// 4. An unlock is sent again on the next connection, and after an error that may pass. If the node had lost the
+///    script, the requests of the call were certainly not executed, and are sent again before their deadlines. In this
+///    case, a request other than an unlock is sent again only if its caller still waits, no unlock of the same lease id
+///    was submitted since, and no later request of the same lease id may have been executed. No other request is sent
+///    twice.
 /// 5. At most [`MAX_CALLS_IN_FLIGHT`] calls are in flight, and no call is sent while a call in flight is older
 ///    than the node timeout.
 #[derive(Debug)]
