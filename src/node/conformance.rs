@@ -1,4 +1,4 @@
-//! The test suite of the trait `Node`, for every kind of node.
+//! The test suite of the trait `Node`, which the tests of in-memory nodes and of Redis nodes run.
 
 use std::{
     collections::BTreeSet,
@@ -76,7 +76,7 @@ pub(crate) async fn conforms(test_node: &TestNode) {
     calls_are_executed_in_order(test_node).await;
     a_dropped_reply_cancels_nothing(test_node).await;
     a_lock_ends_with_its_ttl(test_node).await;
-    a_listener_gets_real_releases_until_it_unsubscribes(test_node).await;
+    a_listener_gets_release_notices_until_it_unsubscribes(test_node).await;
     a_listener_gets_one_notice_for_each_value_of_a_leader(test_node).await;
     a_release_wakes_only_the_first_waiter_that_listens(test_node).await;
     readers_share_until_the_last_reader_unlocks(test_node).await;
@@ -145,20 +145,20 @@ async fn a_lock_ends_with_its_ttl(test_node: &TestNode) {
     assert!(matches!(test_node.ask(lock("ttl", "2", 200, 0)).await, Answer::Granted { .. }));
 }
 
-async fn a_listener_gets_real_releases_until_it_unsubscribes(test_node: &TestNode) {
+async fn a_listener_gets_release_notices_until_it_unsubscribes(test_node: &TestNode) {
     let listener = Arc::new(RecordingListener::default());
     let subscription =
-        test_node.node.subscribe(&resource("heard"), Arc::clone(&listener) as Arc<dyn Listener>);
+        test_node.node.subscribe(&resource("subscribed"), Arc::clone(&listener) as Arc<dyn Listener>);
     listener.receives(test_node, &[Notice::Subscribed]).await;
-    for (name, notify) in [("heard", false), ("unheard", true), ("heard", true)] {
+    for (name, notify) in [("subscribed", false), ("not_subscribed", true), ("subscribed", true)] {
         test_node.ask(lock(name, "1", 30_000, 0)).await;
         test_node.ask(unlock(name, "1", notify, false)).await;
     }
     listener.receives(test_node, &[Notice::Subscribed, Notice::Released]).await;
     drop(subscription);
     test_node.wait(Duration::from_millis(50)).await;
-    test_node.ask(lock("heard", "1", 30_000, 0)).await;
-    test_node.ask(unlock("heard", "1", true, false)).await;
+    test_node.ask(lock("subscribed", "1", 30_000, 0)).await;
+    test_node.ask(unlock("subscribed", "1", true, false)).await;
     test_node.wait(Duration::from_millis(50)).await;
     assert_eq!(listener.notices(), [Notice::Subscribed, Notice::Released]);
 }
@@ -194,7 +194,7 @@ async fn a_release_wakes_only_the_first_waiter_that_listens(test_node: &TestNode
         subscriptions.push(test_node.node.subscribe(&topic, Arc::clone(listener) as Arc<dyn Listener>));
         listener.receives(test_node, &[Notice::Subscribed]).await;
     }
-    for waiter in ["deaf", "second", "third"] {
+    for waiter in ["not_subscribed", "second", "third"] {
         assert!(matches!(enter(waiter).await, Answer::Queued(queued) if queued.holder.is_some()));
     }
     test_node.ask(unlock("queue", "1", true, false)).await;
@@ -224,14 +224,14 @@ async fn readers_share_until_the_last_reader_unlocks(test_node: &TestNode) {
     };
     assert_eq!((holder.lease_id, holder.counter), (Some(LeaseId::of_readers()), vote + 1));
     let renewed = test_node.ask(renew("*shared", "2", 1, 30_000, vote)).await;
-    assert_eq!(renewed, Answer::Renewed { proves: true }, "no writer came after it");
-    // A refused writer is ahead.
+    assert_eq!(renewed, Answer::Renewed { proves: true }, "no writer has got a vote since");
+    // The refused writer has set a yield mark.
     assert!(matches!(test_node.ask(lock("*shared", "4", 30_000, 0)).await, Answer::Queued(_)));
-    let Answer::Inspected(seen) = test_node.ask(inspect("shared")).await else { panic!("not told") };
+    let Answer::Inspected(seen) = test_node.ask(inspect("shared")).await else { panic!("not inspected") };
     assert_eq!(seen.held.map(|held| held.holds), Some(2));
     assert_eq!(seen.readers.len(), 2);
     for reader in ["1", "2"] {
-        assert_eq!(listener.notices(), [Notice::Subscribed], "others read on");
+        assert_eq!(listener.notices(), [Notice::Subscribed], "a reader still holds the resource");
         let unlocked = test_node.ask(unlock("*shared", reader, true, false)).await;
         assert_eq!(unlocked, Answer::Unlocked { deleted: 1 });
     }
@@ -241,22 +241,22 @@ async fn readers_share_until_the_last_reader_unlocks(test_node: &TestNode) {
 }
 
 async fn a_granted_reader_wakes_readers_and_no_writer(test_node: &TestNode) {
-    let resources =
+    let waiters =
         [("a:shared", "*crowd"), ("b:shared", "*crowd"), ("writer", "crowd"), ("c:shared", "*crowd")];
     test_node.ask(lock("crowd", "1", 30_000, 0)).await;
-    let listeners = resources.map(|_| Arc::new(RecordingListener::default()));
+    let listeners = waiters.map(|_| Arc::new(RecordingListener::default()));
     let mut subscriptions = Vec::new();
-    for ((waiter, _), listener) in resources.iter().zip(&listeners) {
+    for ((waiter, _), listener) in waiters.iter().zip(&listeners) {
         let topic = names::wake(&resource("crowd"), &lease_id(waiter));
         subscriptions.push(test_node.node.subscribe(&topic, Arc::clone(listener) as Arc<dyn Listener>));
         listener.receives(test_node, &[Notice::Subscribed]).await;
     }
-    let (next, topic) =
+    let (head_listener, topic) =
         (Arc::new(RecordingListener::default()), names::head(&resource("crowd"), &lease_id("writer")));
-    subscriptions.push(test_node.node.subscribe(&topic, Arc::clone(&next) as Arc<dyn Listener>));
-    next.receives(test_node, &[Notice::Subscribed]).await;
+    subscriptions.push(test_node.node.subscribe(&topic, Arc::clone(&head_listener) as Arc<dyn Listener>));
+    head_listener.receives(test_node, &[Notice::Subscribed]).await;
     let enter = async |index: usize| {
-        let (waiter, name) = resources[index];
+        let (waiter, name) = waiters[index];
         test_node.ask(enqueue(name, waiter, waiter, 0, 30_000)).await.into_parts().0
     };
     for index in 0..4 {
@@ -299,18 +299,18 @@ async fn a_resource_without_holder_and_waiters_is_vacant(test_node: &TestNode) {
 }
 
 async fn held_resources_are_listed(test_node: &TestNode) {
-    let (ours, others) = ("web/0-0-0-0-a:1", "an application's");
-    for (name, by) in [("l1", ours), ("*l2", ours), ("l3", others), ("l4", ours)] {
+    let (lease, other_program) = ("web/0-0-0-0-a:1", "another program's");
+    for (name, by) in [("l1", lease), ("*l2", lease), ("l3", other_program), ("l4", lease)] {
         test_node.ask(lock(name, by, 30_000, 0)).await;
     }
-    test_node.ask(unlock("l4", ours, true, false)).await;
+    test_node.ask(unlock("l4", lease, true, false)).await;
     let (mut cursor, mut listed) = (0, BTreeSet::new());
     loop {
-        let Answer::Listed(part) = test_node.ask(Operation::List(List { cursor })).await else {
-            panic!("none")
+        let Answer::Listed(page) = test_node.ask(Operation::List(List { cursor })).await else {
+            panic!("not listed")
         };
-        listed.extend(part.resources);
-        cursor = part.cursor;
+        listed.extend(page.resources);
+        cursor = page.cursor;
         if cursor == 0 {
             break;
         }
@@ -326,18 +326,18 @@ async fn a_listener_gets_one_notice_when_a_latch_opens(test_node: &TestNode) {
     let subscription =
         test_node.node.subscribe(&names::latch(&resource("latch")), Arc::clone(&listener) as _);
     listener.receives(test_node, &[Notice::Subscribed]).await;
-    let tell = |is_open, arrivals: &[&str]| {
+    let update = |is_open, arrivals: &[&str]| {
         let arrivals = arrivals.iter().map(|arrival| arrival.as_bytes().into()).collect();
         let (latch, ttl) = (resource("latch"), Duration::from_secs(30));
         test_node.ask(Operation::Latch(Latch { latch, count: 3, is_open, arrivals, ttl }))
     };
     let arrived = |names: &[&str]| Answer::Arrived(names.iter().map(|name| name.as_bytes().into()).collect());
-    assert_eq!(tell(false, &[]).await, arrived(&[]));
-    assert_eq!(tell(false, &["b", "a"]).await, arrived(&["a", "b"]));
-    assert_eq!(tell(false, &["a"]).await, arrived(&["a", "b"]));
-    assert_eq!(tell(false, &["10:\0"]).await, Answer::Open);
+    assert_eq!(update(false, &[]).await, arrived(&[]));
+    assert_eq!(update(false, &["b", "a"]).await, arrived(&["a", "b"]));
+    assert_eq!(update(false, &["a"]).await, arrived(&["a", "b"]));
+    assert_eq!(update(false, &["10:\0"]).await, Answer::Open);
     for is_open in [false, true] {
-        assert_eq!(tell(is_open, &["d"]).await, Answer::Open);
+        assert_eq!(update(is_open, &["d"]).await, Answer::Open);
     }
     listener.receives(test_node, &[Notice::Subscribed, Notice::Released]).await;
     drop(subscription);

@@ -54,18 +54,19 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
     ///    expires or the connection breaks. Unlocks and withdrawals survive a broken connection until they
     ///    expire.
     /// 3. Unlocks and withdrawals are never refused because a queue is full.
-    /// 4. Every reply resolves with an answer or an error, at the latest at the shutdown of the quorum. The
-    ///    reply of a silent node does *not* resolve in time: deadlines are the caller's task.
+    /// 4. Every reply resolves with an answer or an error, at the latest when the node has closed. The reply of a
+    ///    silent node may resolve late, so the caller sets a deadline.
     fn call(&self, request: Request) -> Reply;
 
-    /// Sends the release notices of a resource to `listener` until the subscription is dropped.
+    /// Sends the notices of a resource or topic to `listener` until the subscription is dropped. A resource has release
+    /// notices. The topics are those of [`names`], such as the wakes of a waiter.
     fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription;
 
     /// Returns the unlocks and withdrawals that are neither confirmed nor expired.
     fn undelivered(&self) -> Vec<PendingUnlocks>;
 
-    /// Closes the node: refuses new requests except unlocks, and delivers pending unlocks and withdrawals. The
-    /// future is ready when each unlock and withdrawal is confirmed or has expired.
+    /// Closes the node: refuses new requests except unlocks and withdrawals, and delivers the pending unlocks and
+    /// withdrawals. The future is ready when each of them is confirmed or has expired.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -78,13 +79,13 @@ pub(crate) trait Listener: fmt::Debug + Send + Sync {
 /// A notice of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// The subscription is active: no release is missed from now on. After a broken connection, releases may have
-    /// been missed until now.
+    /// The confirmation that the subscription is active. From now on, no notice is missed. If the connection broke
+    /// before, notices may have been missed until now.
     Subscribed,
-    /// The connection is broken: no notice arrives until the next [`Subscribed`](Self::Subscribed).
+    /// The end of the connection. No notice arrives until the next [`Subscribed`](Self::Subscribed).
     Interrupted,
-    /// A notice was published: the unlock of a lease that had its quorum, a new leader or value, or the wake of a
-    /// waiter.
+    /// A published notice: of the release of a resource, a new value of a leader, an open latch or a force-unlock, or
+    /// the wake or head notice of a waiter.
     Released,
 }
 

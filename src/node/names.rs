@@ -1,8 +1,8 @@
 //! The names of keys and channels on a node, for clients and for the scripts.
 //!
-//! The key of a lock has the name of the resource. Derived names are Redisson's or follow Redisson's
-//! rule: braces enclose the resource, so that a cluster keeps its keys together, unless the resource
-//! contains a `{`.
+//! The key of a lock has the name of the resource. The names of channels, counters and tombstones follow
+//! Redisson's rule: braces enclose the resource, so that a Redis Cluster keeps all keys of the resource
+//! together, unless the resource contains a `{`. All other derived names always have braces.
 
 use crate::values::{Digest, LeaseId, READERS as READERS_LEASE_ID, Resource};
 
@@ -13,8 +13,7 @@ pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
 /// The key of a dirty node, which exists while any tombstone, wait queue or mark may exist.
 pub(crate) const DIRTY: &str = "redquorum:dirty";
 
-// Names that are inspected in the place of a resource, by calls that want to know only whether a node answers. No such
-// key exists.
+// Names in the place of a resource, for inspections that only check whether a node answers. No key has these names.
 pub(crate) const CONNECT: &str = "redquorum:connect";
 pub(crate) const HEALTH: &str = "redquorum:health";
 pub(crate) const INIT: &str = "redquorum:init";
@@ -27,8 +26,8 @@ const CHANNEL: &str = "redisson_lock__channel:";
 const COUNTER: &str = "redisson_lock_token:";
 const TOMBSTONE: &str = "redquorum:tombstone:";
 
-// Prefixes of names that always have braces, so that the names of `a` and `{a}` differ. These are two elections,
-// with two queues and two marks, and a waiter for `a` must not block clients of `{a}`.
+// Prefixes of names that always have braces, so that the names of `a` and `{a}` differ. The two resources have separate
+// leaders, queues and marks. In particular, a waiter for `a` must not block clients of `{a}`.
 const SLOT: &str = "redquorum:slot:{";
 const MULTI_PERMIT: &str = "redquorum:multi_permit:{";
 const RELEASE_WATCHER: &str = "redquorum:release_watcher:{";
@@ -44,11 +43,11 @@ const WAKE: &str = "redquorum:wake:{";
 const HEAD: &str = "redquorum:head:{";
 const FORCE_UNLOCKED: &str = "redquorum:force_unlocked:{";
 
-/// Returns the keys that a node may have for a resource or a semaphore, a latch or an election of this name: one key of
-/// each kind, and the keys of the whole node.
+/// Returns the keys that a node may have for a resource, semaphore, latch or election of this name: one key of each
+/// kind, and the keys of the whole node.
 #[cfg(feature = "__command")]
 pub(crate) fn keys_of(resource: &Resource) -> Vec<Vec<u8>> {
-    let in_braces = [
+    let prefixes = [
         MULTI_PERMIT,
         RELEASE_WATCHER,
         READERS,
@@ -61,10 +60,13 @@ pub(crate) fn keys_of(resource: &Resource) -> Vec<Vec<u8>> {
         WRITER_MARK,
     ];
     let whole_node = [METADATA, QUARANTINE, DIRTY, CONNECT, HEALTH, INIT].map(|key| key.as_bytes().to_vec());
-    let of_resource =
-        [named(COUNTER, resource), named(TOMBSTONE, resource), slot(resource, 0).as_bytes().to_vec()];
-    let others = in_braces.map(|prefix| self::in_braces(prefix, resource));
-    whole_node.into_iter().chain(of_resource).chain(others).collect()
+    let of_resource = [
+        redisson_name(COUNTER, resource),
+        redisson_name(TOMBSTONE, resource),
+        slot(resource, 0).as_bytes().to_vec(),
+    ];
+    let always_in_braces = prefixes.map(|prefix| in_braces(prefix, resource));
+    whole_node.into_iter().chain(of_resource).chain(always_in_braces).collect()
 }
 
 /// Returns the script with the names in the place of their variables, such as `$QUEUE`.
@@ -104,7 +106,7 @@ pub(crate) fn is_slot(resource: &Resource) -> bool {
     resource.as_bytes().starts_with(SLOT.as_bytes())
 }
 
-/// Returns the slot `index` of the same semaphore; the given resource if that is no slot.
+/// Returns the slot `index` of the same semaphore; the same resource if the resource is no slot.
 #[cfg(test)]
 pub(crate) fn sibling(slot: &Resource, index: usize) -> Resource {
     match slot
@@ -119,7 +121,7 @@ pub(crate) fn sibling(slot: &Resource, index: usize) -> Resource {
     }
 }
 
-/// Returns the lock under which a client acquires several permits of a semaphore.
+/// Returns the multi-permit lock of a semaphore.
 pub(crate) fn multi_permit(semaphore: &Resource) -> Resource {
     Resource::internal(in_braces(MULTI_PERMIT, semaphore))
 }
@@ -129,9 +131,10 @@ pub(crate) fn release_watcher_of_slots(semaphore: &Resource, permits: usize) -> 
     release_watcher(semaphore, &permits.to_string())
 }
 
-/// Returns the lock of the release watcher of a sorted set of resources, of which `first` is the first. The name of the
-/// lock contains the first resource and the number of resources for users, and a hash of all names and their lengths,
-/// which differs for each set.
+/// Returns the lock of the release watcher of a sorted set of resources, of which `first` is the first.
+///
+/// The name of the lock contains the first resource and the number of resources, for users that list the locks. A hash
+/// of all names and their lengths makes the name different for each set.
 pub(crate) fn release_watcher_of_set(resources: &[Resource], first: &Resource) -> Resource {
     let names = resources.iter().map(Resource::as_bytes);
     let digest =
@@ -151,11 +154,11 @@ pub(crate) fn read_slot(key: &Resource) -> Option<(Resource, u32)> {
 
 /// Returns the semaphore of a multi-permit lock; `None` for any other key.
 pub(crate) fn read_multi_permit(key: &Resource) -> Option<Resource> {
-    read(MULTI_PERMIT, key)
+    read_in_braces(MULTI_PERMIT, key)
 }
 
-/// Returns the semaphore or the first resource of a release watcher's lock, with the number of candidates; `None` for any
-/// other key.
+/// Returns the semaphore or the first resource of the lock of a release watcher, and the number of candidates; `None`
+/// for any other key.
 pub(crate) fn read_release_watcher(key: &Resource) -> Option<(Resource, usize)> {
     let (name, candidates) = read_with_suffix(RELEASE_WATCHER, key)?;
     let count = match candidates.split_once(':') {
@@ -179,7 +182,8 @@ fn read_with_suffix<'a>(prefix: &str, key: &'a Resource) -> Option<(Resource, &'
     Some((Resource::new(name).ok()?, str::from_utf8(suffix.get(2..)?).ok()?))
 }
 
-fn read(prefix: &str, key: &Resource) -> Option<Resource> {
+/// Returns the resource in braces, if the key consists of the prefix and this resource.
+fn read_in_braces(prefix: &str, key: &Resource) -> Option<Resource> {
     let name = key.as_bytes().strip_prefix(prefix.as_bytes())?.strip_suffix(b"}")?;
     Resource::new(name).ok()
 }
@@ -196,19 +200,19 @@ pub(crate) fn is_reader(waiter: &LeaseId) -> bool {
 
 /// Returns the channel of the release notices of a resource, as Redisson names it.
 pub(crate) fn notice_channel(resource: &Resource) -> Vec<u8> {
-    named(CHANNEL, resource)
+    redisson_name(CHANNEL, resource)
 }
 
 /// Returns the key of a fencing counter, as Redisson names it.
 #[cfg(test)]
 pub(crate) fn counter(resource: &Resource) -> Vec<u8> {
-    named(COUNTER, resource)
+    redisson_name(COUNTER, resource)
 }
 
 /// Returns the key of the tombstone that refuses late requests of a lease id.
 #[cfg(test)]
 pub(crate) fn tombstone(resource: &Resource, lease_id: &LeaseId) -> Vec<u8> {
-    let mut name = named(TOMBSTONE, resource);
+    let mut name = redisson_name(TOMBSTONE, resource);
     name.push(b':');
     name.extend_from_slice(lease_id.as_bytes());
     name
@@ -226,13 +230,13 @@ pub(crate) fn latch(latch: &Resource) -> Resource {
 
 /// Returns the topic on which a queue node wakes one waiter.
 pub(crate) fn wake(resource: &Resource, waiter: &LeaseId) -> Resource {
-    of_waiter(WAKE, resource, waiter)
+    waiter_topic(WAKE, resource, waiter)
 }
 
 /// Returns the topic of the head notices of one waiter: the waiter is now one of the first two in the queue, and
 /// subscribes to release notices, too.
 pub(crate) fn head(resource: &Resource, waiter: &LeaseId) -> Resource {
-    of_waiter(HEAD, resource, waiter)
+    waiter_topic(HEAD, resource, waiter)
 }
 
 /// Returns the topic of the notices that a lease of this client was force-unlocked.
@@ -246,7 +250,7 @@ pub(crate) fn readers(resource: &Resource) -> Vec<u8> {
     in_braces(READERS, resource)
 }
 
-/// Whether a topic has one waiter as its only subscriber.
+/// Whether a topic is that of the wakes or of the head notices of one waiter.
 #[cfg(test)]
 pub(crate) fn is_of_waiter(topic: &Resource) -> bool {
     [WAKE, HEAD].iter().any(|prefix| topic.as_bytes().starts_with(prefix.as_bytes()))
@@ -282,10 +286,10 @@ pub(crate) fn entry_ttls(resource: &Resource) -> Vec<u8> {
     in_braces(ENTRY_TTL, resource)
 }
 
-/// Returns the resource that represents all resources with the same derived names: `a` for `a` and
+/// Returns the resource that represents all resources whose names by Redisson's rule are equal: `a` for `a` and
 /// `{a}`.
 ///
-/// These two resources share a counter. The tokens of each resource then skip some numbers, and stay in order.
+/// Resources with the same alias share a counter. The tokens of each of them then skip some numbers, and stay in order.
 pub(crate) fn shared_key_alias(resource: &Resource) -> Resource {
     let bytes = resource.as_bytes();
     let inner = bytes.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));
@@ -295,7 +299,8 @@ pub(crate) fn shared_key_alias(resource: &Resource) -> Resource {
         .unwrap_or_else(|| resource.clone())
 }
 
-fn named(prefix: &str, resource: &Resource) -> Vec<u8> {
+/// Returns a name by Redisson's rule.
+fn redisson_name(prefix: &str, resource: &Resource) -> Vec<u8> {
     let (prefix, resource) = (prefix.as_bytes(), resource.as_bytes());
     if resource.contains(&b'{') {
         [prefix, resource].concat()
@@ -304,11 +309,12 @@ fn named(prefix: &str, resource: &Resource) -> Vec<u8> {
     }
 }
 
+/// Returns a name that always has braces.
 fn in_braces(prefix: &str, resource: &Resource) -> Vec<u8> {
     [prefix.as_bytes(), resource.as_bytes(), b"}"].concat()
 }
 
-fn of_waiter(prefix: &str, resource: &Resource, waiter: &LeaseId) -> Resource {
+fn waiter_topic(prefix: &str, resource: &Resource, waiter: &LeaseId) -> Resource {
     Resource::internal([&in_braces(prefix, resource), &b":"[..], waiter.as_bytes()].concat())
 }
 
@@ -321,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn derived_names_have_braces_unless_the_resource_contains_a_brace() {
+    fn redisson_names_have_braces_unless_the_resource_contains_a_brace() {
         assert_eq!(notice_channel(&resource("a")), b"redisson_lock__channel:{a}");
         assert_eq!(counter(&resource("a}")), b"redisson_lock_token:{a}}");
         assert_eq!(counter(&resource("x{a}")), b"redisson_lock_token:x{a}");
@@ -331,27 +337,27 @@ mod tests {
     #[test]
     fn names_of_keys_and_channels_are_reserved() {
         let waiter = LeaseId::from_wire(b"me:1");
-        for other in ["a", "x{a}", "{a}"].map(resource) {
-            let topics = [leader(&other), wake(&other, &waiter), head(&other, &waiter)]
+        for name in ["a", "x{a}", "{a}"].map(resource) {
+            let topics = [leader(&name), wake(&name, &waiter), head(&name, &waiter)]
                 .map(|topic| topic.as_bytes().to_vec());
             let channels =
                 topics.each_ref().map(|topic| notice_channel(&Resource::internal(topic.as_slice())));
             let keys = [
-                counter(&other),
-                tombstone(&other, &waiter),
-                queue(&other),
-                entry_ttls(&other),
-                last_woken(&other),
-                yield_mark(&other),
-                readers(&other),
+                counter(&name),
+                tombstone(&name, &waiter),
+                queue(&name),
+                entry_ttls(&name),
+                last_woken(&name),
+                yield_mark(&name),
+                readers(&name),
             ];
-            let marks = [METADATA, QUARANTINE, DIRTY].map(|name| name.as_bytes().to_vec());
-            for name in
-                topics.into_iter().chain(channels).chain(keys).chain(marks).chain([notice_channel(&other)])
+            let node_keys = [METADATA, QUARANTINE, DIRTY].map(|name| name.as_bytes().to_vec());
+            for derived in
+                topics.into_iter().chain(channels).chain(keys).chain(node_keys).chain([notice_channel(&name)])
             {
-                let shown = name.escape_ascii().to_string();
+                let shown = derived.escape_ascii().to_string();
                 let refused = crate::values::InvalidResource::Reserved { given: shown.clone().into() };
-                assert_eq!(Resource::new(name), Err(refused), "{shown}");
+                assert_eq!(Resource::new(derived), Err(refused), "{shown}");
             }
         }
     }
@@ -423,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_key_aliases_are_equal_exactly_if_derived_names_are_equal() {
+    fn shared_key_aliases_are_equal_exactly_if_redisson_names_are_equal() {
         let names = ["a", "{a}", "{a", "a}", "{{a}}", "{}", "{a}b", "{a}}", "a}}", "{", "}"];
         for one in names.map(resource) {
             for other in names.map(resource) {

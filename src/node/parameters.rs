@@ -17,7 +17,8 @@ pub(crate) struct QuorumParameters {
     /// The hand-over: the time for which newcomers yield to waiters after a release. In about this time, a wake
     /// reaches the first waiter, and the lock of this waiter reaches the nodes.
     pub(crate) hand_over: Duration,
-    /// The incarnation in which the connection has registered; `None` before, and if no node is involved.
+    /// The incarnation in which the connection has registered; `None` before the registration, and in the parameters
+    /// of a client, which belong to no connection.
     pub(crate) incarnation: Option<Incarnation>,
 }
 
@@ -27,8 +28,8 @@ pub(crate) struct QuorumParameters {
 /// every promotion. For an in-memory node: any text that is different for each incarnation.
 pub(crate) type Incarnation = Arc<str>;
 
-/// The times of a quarantine, by the node's clock. The drift is added to each time, because the clock of the node may
-/// be faster than the clocks of the clients.
+/// The times of a quarantine, by the node's clock. Each time includes the drift, because the clock of the node may be
+/// faster than the clocks of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QuarantineParameters {
     /// The time until every lease that the node may have forgotten has ended.
@@ -42,22 +43,23 @@ pub(crate) struct QuarantineParameters {
 ///
 /// A node that restarted without its last votes, was flushed, or is a promoted replica could grant a second lease
 /// beside a lease that the node has forgotten. Therefore the node begins a quarantine, and gives no votes until every
-/// lease that the node may have forgotten has ended. The variants are the times at which a client detects that a node
-/// may have forgotten votes.
+/// lease that the node may have forgotten has ended. The variants say when a client checks whether a node may have
+/// forgotten votes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RestartGuard {
-    /// At each new connection (the default), and at each call that finds the metadata of the node missing, or of
-    /// another incarnation than the connection.
+    /// A check at each new connection (the default), and at each call that finds the metadata of the node missing, or
+    /// of another incarnation than the connection.
     ///
-    /// This guard does not see a server that becomes a replica of *its own* replica and a master again while the
-    /// connection sends nothing, nor a proxy that goes on with a promoted replica on the same connection.
+    /// This guard does not detect a server that becomes a replica of *its own* replica and a master again while the
+    /// connection sends nothing, nor a proxy that continues with a promoted replica on the same connection.
     #[default]
     PerConnection,
-    /// At every call, for proxies that may change the server under a connection. Each call costs the server some
-    /// microseconds more.
+    /// A check at every call, for proxies that may change the server behind a connection. Each call costs the server
+    /// some microseconds more.
     PerVote,
-    /// Never, for servers that keep every vote: standalone servers with `appendonly yes`, `appendfsync always` and
-    /// `aof-load-truncated no`. If a replica is promoted or a backup is restored, exclusion is broken unnoticed.
+    /// No check, for servers that keep every vote: standalone servers with `appendonly yes`, `appendfsync always` and
+    /// `aof-load-truncated no`. If a replica is promoted or a backup is restored, two clients may hold a resource
+    /// at once, without any error.
     Off,
 }

@@ -20,7 +20,7 @@ pub(crate) struct Reply {
     operations: usize,
 }
 
-/// The other end of a [`Reply`].
+/// The sender of the answers to a [`Reply`].
 #[derive(Debug)]
 pub(crate) struct Responder {
     sender: oneshot::Sender<Vec<Answer>>,

@@ -17,8 +17,8 @@ pub(crate) const MAX_RESOURCES: usize = 256;
 
 /// The maximum number of resources of one lock.
 ///
-/// The number exceeds [`MAX_RESOURCES`], so a large lock has a call of its own. The number is small enough that each
-/// node executes the lock far within a node timeout.
+/// The number exceeds [`MAX_RESOURCES`], so a large lock has a call of its own. The number is so small that each node
+/// executes the lock in a small part of a node timeout.
 pub(crate) const MAX_GROUP_SIZE: usize = 1000;
 
 /// The size of a call that is being composed.
@@ -29,13 +29,15 @@ pub(crate) struct RequestSize {
 }
 
 impl RequestSize {
-    /// Adds operations if they fit into the call. The operations of the first request always fit.
+    /// Adds the operations of a request if all of them fit into the call, and returns whether they fit. The first
+    /// request always fits.
     pub(crate) fn try_add(&mut self, operations: usize, resources: usize) -> bool {
-        let taken = Self { operations: self.operations + operations, resources: self.resources + resources };
-        let fits =
-            self.operations == 0 || (taken.operations <= MAX_OPERATIONS && taken.resources <= MAX_RESOURCES);
+        let extended =
+            Self { operations: self.operations + operations, resources: self.resources + resources };
+        let fits = self.operations == 0
+            || (extended.operations <= MAX_OPERATIONS && extended.resources <= MAX_RESOURCES);
         if fits {
-            *self = taken;
+            *self = extended;
         }
         fits
     }
@@ -54,7 +56,7 @@ pub(crate) struct Request {
     pub(crate) blocks_until: Option<Instant>,
 }
 
-/// The unconfirmed unlocks of one request.
+/// The unconfirmed unlocks and withdrawals of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PendingUnlocks {
     pub(crate) resources: Resources,

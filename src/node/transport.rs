@@ -1,4 +1,6 @@
-//! The interface between the send queue of a remote node and its connections: of Redis, or simulated.
+//! The connections of a remote node: to a Redis server, or simulated.
+//!
+//! The driver of the node (`remote/driver.rs`) uses a connection only by these traits.
 
 use std::{
     fmt,
@@ -27,8 +29,8 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync {
         late(patience)
     }
 
-    /// Whether the next dial may lead to another server. If so, a connection to a server that became a replica
-    /// should be given up.
+    /// Whether the next dial may lead to another server. If so, the driver gives up a connection to a server that
+    /// became a replica.
     fn follows_master(&self) -> bool {
         false
     }
@@ -43,26 +45,26 @@ pub(crate) fn late(patience: Duration) -> NodeError {
 ///
 /// # Invariants
 ///
-/// 1. Calls are sent in order. No dropped or unpolled future revokes a call.
+/// 1. Calls are sent in order. A call cannot be withdrawn.
 /// 2. Calls are answered in the order of sending.
 /// 3. A connection never reconnects. After [`ConnectionEvent::Closed`], the connection has no further event.
 pub(crate) trait Connection: fmt::Debug + Send {
     /// Sends the operations as one call.
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>);
 
-    /// Loads the script again.
+    /// Sends the script to the node. The event [`ConnectionEvent::Loaded`] follows.
     fn load(&mut self);
 
     /// Sets the incarnation that later calls carry.
     fn registered(&mut self, incarnation: Option<Incarnation>);
 
-    /// Subscribes to the release notices of a resource.
+    /// Subscribes to the notices of a resource or topic.
     fn subscribe(&mut self, resource: &Resource);
 
-    /// Ends the subscription to a resource.
+    /// Ends the subscription to a resource or topic.
     fn unsubscribe(&mut self, resource: &Resource);
 
-    /// Returns the next event. The connection makes progress only while this is polled until pending.
+    /// Returns the next event. The connection sends and receives only if the caller polls until the result is pending.
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<ConnectionEvent>;
 }
 
@@ -71,7 +73,7 @@ pub(crate) trait Connection: fmt::Debug + Send {
 pub(crate) struct BatchId(pub(crate) u64);
 
 /// A command by which notices are sent or received. Notices are best effort, so no answer depends on the
-/// permission to use one.
+/// permission to use these commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NoticeCommand {
     Publish,
@@ -96,18 +98,18 @@ impl NoticeCommand {
 /// An event on a connection.
 #[derive(Debug)]
 pub(crate) enum ConnectionEvent {
-    /// A call was answered, one answer for each operation.
+    /// The answers to a call, one for each operation.
     Answers { batch: BatchId, answers: Vec<Answer> },
-    /// A call was not executed: the node has lost the script.
+    /// A call that the node did not execute, because the node has lost the script.
     NotLoaded { batch: BatchId },
-    /// The script is loaded again.
+    /// The end of a load of the script.
     Loaded,
-    /// The subscription to a resource is active.
+    /// The confirmation of a subscription.
     Subscribed(Resource),
-    /// A release notice.
+    /// A published notice of a resource or topic.
     Released(Resource),
-    /// The node refused a command of notices: during a call, or to change subscriptions.
+    /// The refusal of a command of notices, which was part of a call or changed subscriptions.
     NoticeRefused { command: NoticeCommand, error: NodeError },
-    /// The connection is broken.
+    /// The end of the connection.
     Closed(NodeError),
 }

@@ -1,23 +1,27 @@
 //! One table of examples for every node that executes operations: the pure node and the script on a server.
 //!
-//! [`table.txt`](../table.txt) has the examples, separated by empty lines. An example is a sentence, and below it the
-//! steps with the expected answers. A step after `unchanged` must change nothing.
+//! The file `table.txt` has the examples, separated by empty lines. An example is a sentence, and below the sentence
+//! the steps with the expected answers. A step after `unchanged` must change nothing.
 //!
 //! ```text
 //! set counter RESOURCE NUMBER | set minimum TOKEN | set quorum FINGERPRINT
-//! lose RESOURCE             deletes its key
+//! lose RESOURCE                deletes the key of the resource
 //! wait MILLISECONDS
-//! lock | take | try_take    RESOURCES OWNER TTL [HINT]
-//! renew                     RESOURCES OWNER HOLDS TTL TOKEN
-//! write_back                RESOURCES OWNER TOKEN
-//! unlock | roll_back | unlock_late | bury   RESOURCES OWNER
-//! downgrade                 RESOURCES READER WRITER TTL
-//! enqueue RESOURCES WAITER TTL | arrive LATCH COUNT ARRIVAL | proclaim RESOURCE OWNER VALUE TTL
+//! lock RESOURCES LEASE_ID TTL [HINT]
+//! take | try_take              RESOURCES LEASE_ID TTL
+//! renew                        RESOURCES LEASE_ID HOLDS TTL TOKEN
+//! write_back                   RESOURCES LEASE_ID TOKEN
+//! unlock                       RESOURCES LEASE_ID     with a notice
+//! roll_back                    RESOURCES LEASE_ID     without a notice
+//! unlock_late                  RESOURCES LEASE_ID     without a notice; with a tombstone if a key is missing
+//! bury                         RESOURCES LEASE_ID     with a notice and a tombstone
+//! downgrade                    RESOURCES READER WRITER TTL
+//! enqueue RESOURCES WAITER TTL | arrive LATCH COUNT ARRIVAL | proclaim RESOURCE LEASE_ID VALUE TTL
 //! force_unlock RESOURCES | inspect RESOURCE
-//! counter | lease_id | holds | ttl | readers   RESOURCE      what is kept of it now
-//! notices                   the channels since this was asked last
-//! mute                      from here on, the client may publish no notice
-//! unpublished               whether a notice was not published since this was asked last
+//! counter | lease_id | holds | ttl | readers   RESOURCE     the present value on the node
+//! notices                      the channels of the notices since the last `notices`
+//! mute                         takes from the client the permission to publish notices
+//! unpublished                  whether a notice could not be published since the last `unpublished`
 //! ```
 //!
 //! Commas separate resources, and a `*` precedes a shared resource. A time in an answer ends with `ms`. The real
@@ -36,7 +40,7 @@ use crate::{
     values::NodeError,
 };
 
-/// A node that examples run on.
+/// A node on which the examples run.
 pub(crate) trait ExampleNode {
     fn ask(&mut self, operation: &Operation) -> Answer;
 
@@ -48,7 +52,7 @@ pub(crate) trait ExampleNode {
     /// Deletes the key of a resource.
     fn lose(&mut self, name: &str);
 
-    /// Advances the clock of the node, for everything that expires.
+    /// Advances the clock of the node, so that keys expire.
     fn wait(&mut self, milliseconds: u64);
 
     fn counter(&mut self, name: &str) -> Option<u64>;
@@ -71,7 +75,7 @@ pub(crate) trait ExampleNode {
     /// Whether a notice was not published since the last call.
     fn take_unpublished(&mut self) -> bool;
 
-    /// All that the node keeps, without what only the script keeps to be faster.
+    /// Returns all data of the node as text, without the key of a dirty node, which only servers have.
     fn contents(&mut self) -> String;
 
     /// Returns the real time that has passed for the node, without the times of [`wait`](Self::wait).
@@ -159,7 +163,7 @@ fn execute(node: &mut impl ExampleNode, words: &[&str]) -> Option<String> {
         }
         ["unpublished"] => Some(node.take_unpublished().to_string()),
         ["counter", name] => node.counter(name).map(|counter| counter.to_string()),
-        ["owner", name] => node.lease_id(name),
+        ["lease_id", name] => node.lease_id(name),
         ["holds", name] => node.holds(name).map(|holds| holds.to_string()),
         ["ttl", name] => node.ttl(name).map(|ttl| format!("{}ms", ttl.as_millis())),
         ["readers", name] => {

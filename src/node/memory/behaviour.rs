@@ -18,14 +18,14 @@ use crate::{
 /// The treatment of requests by a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// The server executes requests.
+    /// Executes requests.
     #[default]
     Granting,
-    /// The server answers that another lease holds every resource.
+    /// Answers that another lease holds every resource, and executes nothing.
     Refusing,
-    /// The server answers every operation with this error, and executes nothing.
+    /// Answers every operation with this error, and executes nothing.
     Failing(NodeError),
-    /// The server accepts requests, and executes them when it thaws.
+    /// Accepts requests, and executes none until [`thaw`](MemoryServer::thaw).
     Hanging,
 }
 
@@ -38,12 +38,15 @@ pub(super) struct BehaviourSwitch {
 #[derive(Debug, Default)]
 struct BehaviourState {
     behaviour: Behaviour,
+    /// The accepted requests of a hanging server, in order of arrival.
     pending: Vec<(QuorumParameters, Request, Responder)>,
+    /// The operations of the answered requests, request by request.
     log: Vec<Arc<[Operation]>>,
 }
 
 impl BehaviourSwitch {
-    /// Returns the request if the server executes it. Executed, refused and failed requests are logged.
+    /// Returns the request if the server must execute the request now. Otherwise, answers the request or adds the
+    /// request to the pending requests.
     pub(super) fn intercept(
         &self,
         parameters: &QuorumParameters,
@@ -90,8 +93,8 @@ impl MemoryServer {
 
     /// Executes the pending requests in order, and all requests from now on.
     ///
-    /// Requests are executed even if no caller waits for them any more, as by a server process that was stopped and
-    /// continued.
+    /// A pending request is executed even if its caller has dropped the reply, as by a server process that was stopped
+    /// and continued.
     pub(crate) fn thaw(&self) {
         let pending = {
             let mut state = mutex::lock(&self.behaviour.state);
@@ -99,11 +102,11 @@ impl MemoryServer {
             mem::take(&mut state.pending)
         };
         for (parameters, request, responder) in pending {
-            self.take(&parameters, request, responder);
+            self.handle(&parameters, request, responder);
         }
     }
 
-    /// Executes the oldest pending request, and hangs again. Returns false if no request is pending.
+    /// Executes the oldest pending request, and keeps the present behaviour. Returns false if no request is pending.
     pub(crate) fn answer_next(&self) -> bool {
         let mut state = mutex::lock(&self.behaviour.state);
         if state.pending.is_empty() {
@@ -112,22 +115,22 @@ impl MemoryServer {
         let (parameters, request, responder) = state.pending.remove(0);
         let behaviour = mem::replace(&mut state.behaviour, Behaviour::Granting);
         drop(state);
-        self.take(&parameters, request, responder);
+        self.handle(&parameters, request, responder);
         mutex::lock(&self.behaviour.state).behaviour = behaviour;
         true
     }
 
-    /// Returns and clears the log of the answered operations, in order.
+    /// Returns the answered operations in order, and clears the log.
     pub(crate) fn take_log(&self) -> Vec<Operation> {
         self.take_requests().iter().flat_map(|operations| operations.iter().cloned()).collect()
     }
 
-    /// Returns and clears the log, request by request.
+    /// Returns the operations of the answered requests, request by request, and clears the log.
     pub(crate) fn take_requests(&self) -> Vec<Arc<[Operation]>> {
         mem::take(&mut mutex::lock(&self.behaviour.state).log)
     }
 
-    /// Publishes a notice, as any client of the server may.
+    /// Publishes a notice, which no operation has caused.
     pub(crate) fn publish(&self, topic: &Resource) {
         self.listeners.notify(topic);
     }

@@ -10,10 +10,10 @@ use crate::{
     },
 };
 
-/// Independent in-memory nodes that several clients of one process can share, each with
+/// Independent in-memory nodes, which several clients of one process can share. Each client connects by
 /// [`QuorumBuilder::connect_in_memory`](crate::QuorumBuilder::connect_in_memory).
 ///
-/// Their time is tokio's. A clone refers to the same nodes, and is cheap.
+/// The time of the nodes is the time of tokio. A clone refers to the same nodes, and is cheap.
 #[derive(Clone, Debug)]
 pub struct MemoryCluster {
     servers: Vec<Arc<MemoryServer>>,
@@ -54,7 +54,7 @@ impl MemoryCluster {
             .collect()
     }
 
-    /// Returns some of the nodes, as the nodes of another configuration.
+    /// Returns the nodes with these indices, as the nodes of another quorum.
     #[cfg(test)]
     pub(crate) fn some(&self, nodes: std::ops::Range<usize>) -> Self {
         Self { servers: self.servers[nodes].to_vec(), clock: Arc::clone(&self.clock) }

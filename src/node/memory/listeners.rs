@@ -24,7 +24,7 @@ struct ListenerTable {
 }
 
 impl Listeners {
-    /// Adds a listener, and returns the number under which it is removed.
+    /// Adds a listener. Returns the number by which [`remove`](Self::remove) finds the listener.
     pub(super) fn add(&self, resource: &Resource, listener: Arc<dyn Listener>) -> u64 {
         let mut table = mutex::lock(&self.table);
         let number = table.next;

@@ -76,19 +76,21 @@ impl MemoryServer {
         NodeTime::from_epoch(u64::try_from(time_of_day).unwrap_or(u64::MAX))
     }
 
-    fn take(&self, parameters: &QuorumParameters, request: Request, responder: Responder) {
+    /// Executes a request, sends its notices, and answers the request.
+    fn handle(&self, parameters: &QuorumParameters, request: Request, responder: Responder) {
         #[cfg(test)]
         let Some((request, responder)) = self.behaviour.intercept(parameters, request, responder) else {
             return;
         };
-        let (answers, released) = self.execute(parameters, &request.operations);
-        // The mutex is released here, because a listener may call a node at once.
-        for resource in &released {
-            self.listeners.notify(resource);
+        let (answers, notices) = self.execute(parameters, &request.operations);
+        // The mutex is not locked here, because a listener may call the node at once.
+        for topic in &notices {
+            self.listeners.notify(topic);
         }
         responder.answer(answers);
     }
 
+    /// Executes operations. Returns the answers, and the resources and topics of the notices.
     fn execute(
         &self,
         parameters: &QuorumParameters,
@@ -97,25 +99,25 @@ impl MemoryServer {
         let now = self.now();
         let mut memory = mutex::lock(&self.memory);
         let mut answers = Vec::with_capacity(operations.len());
-        let mut released = Vec::new();
+        let mut notices = Vec::new();
         for operation in operations {
             let listeners = |topic: &Resource| Some(self.listeners.count_of(topic));
             let outcome = memory.state.apply_with_listeners(&listeners, parameters, operation, now);
             if outcome.answer.is_not_registered() {
-                // A remote node registers on each connection. An in-memory node has no connections, so it registers
-                // here, for later calls.
+                // A client registers on each connection to a remote node. An in-memory node has no connections, so the
+                // server registers here. The node votes again after its quarantine.
                 let register = Register { new_nodes: NewNodes::Quarantine, time: now.since_epoch() };
                 memory.state.apply(parameters, &Operation::Register(register), now);
             }
             answers.push(outcome.answer);
-            released.extend(outcome.notices);
+            notices.extend(outcome.notices);
             memory.since_sweep += 1;
         }
         if memory.since_sweep >= SWEEP_AFTER {
             memory.state.sweep(now);
             memory.since_sweep = 0;
         }
-        (answers, released)
+        (answers, notices)
     }
 }
 
@@ -157,7 +159,7 @@ impl Node for MemoryNode {
             return Reply::error(operations, &NodeError::Closed);
         }
         let (responder, reply) = Reply::channel(operations);
-        self.server.take(&self.parameters, request, responder);
+        self.server.handle(&self.parameters, request, responder);
         reply
     }
 

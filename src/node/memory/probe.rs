@@ -15,7 +15,7 @@ impl MemoryServer {
         mutex::lock(&self.memory).state.locks(now)
     }
 
-    /// Returns the number of holds of a resource.
+    /// Returns the number of holds of a resource; `None` if no lease holds the resource.
     pub(crate) fn holds(&self, resource: &str) -> Option<u32> {
         let resource = Resource::new(resource).ok()?;
         let now = self.now();

@@ -1,4 +1,4 @@
-//! The behaviour that only in-memory nodes have, and the conformance of in-memory nodes.
+//! The conformance suite on in-memory nodes, and the behaviour that only in-memory nodes have.
 
 use std::{
     sync::{Arc, Mutex},

@@ -7,48 +7,52 @@ use crate::{
     values::{Arrivals, Fingerprint, NodeError, NodeReply, Refusal},
 };
 
-/// A node's answer to one [`Operation`](super::Operation).
+/// The answer of a node to one [`Operation`](super::Operation).
+///
+/// Each variant begins with its operations. An enqueue and a downgrade contain a lock, and also have the answers of a
+/// lock, unless a variant excludes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Lock: granted, now or by an earlier delivery, with this vote for the fencing token.
     Granted { vote: u64 },
-    /// Lock, renewal: refused, because another lease holds one of the resources.
+    /// Lock except of an enqueue, renewal: refused, because another lease holds one of the resources.
     Held(Holder),
-    /// Enqueue, lock: deferred. Another waiter is first in the queue, or a mark makes newcomers yield.
+    /// Lock except of a downgrade: deferred, because another waiter is first in the queue, a mark makes newcomers
+    /// yield, or another lease holds a resource of an enqueue.
     Queued(Queued),
-    /// Withdrawal: the waiter has no queue entry, or none any more.
+    /// Withdrawal: done. The waiter has no queue entry now.
     Withdrawn,
     /// Lock, renewal: refused, because the node has a tombstone of this lease id.
     Tombstone,
-    /// The node belongs to a quorum of another configuration. Unlocks, withdrawals and read-only
-    /// operations never get this answer.
+    /// Any operation: refused, because the node belongs to another quorum. Unlocks, force-unlocks, withdrawals,
+    /// inspections, observations, listings and initialisations never get this answer.
     WrongQuorum { fingerprint: Fingerprint },
-    /// Write-back: the counters are at the token now.
+    /// Write-back: done. No counter is below the token now.
     WrittenBack,
     /// Write-back: refused, because the lease does not hold all resources, or a counter exceeds the token.
     /// `counter` is the largest counter, 0 if there is none.
     NotWrittenBack { counter: u64 },
-    /// Renewal: extended by another ttl. `proves`: the node certainly never gave a vote above the token of
-    /// the lease, so no later lease has this node's vote.
+    /// Renewal: done. `proves` is whether the node certainly never gave a vote above the token of the lease, so that no
+    /// later lease has the vote of this node.
     Renewed { proves: bool },
-    /// Unlock, force-unlock: the number of deleted keys. Another lease, or none, holds the other resources.
+    /// Unlock, force-unlock: done, with the number of deleted keys. The lease did not hold the remaining resources.
     Unlocked { deleted: u32 },
-    /// A grant, renewal or unlock at a node where one of the resources has waiters.
+    /// Granted enqueue, renewal, unlock: the answer of a node on which one of the resources has waiters.
     WithWaiters(Box<Self>),
-    /// Unlock, sent again after its connection broke: no key was found. The first delivery may have deleted
-    /// the key.
+    /// Unlock, sent again after its connection broke: no key was found. The first delivery may have deleted the keys.
     UnlockedBefore,
-    /// Lock, write-back: no vote, because the node may have lost votes.
+    /// Lock, write-back, vacancy query, latch: refused, because the node may have lost votes. Reconfiguration: refused,
+    /// because the node has no metadata.
     Abstains(Abstention),
-    /// Renewal: extended by another ttl, but without a vote, because the node may have lost votes.
+    /// Renewal: done, but no vote, because the node may have lost votes.
     RenewedInQuarantine(Abstention),
-    /// Inspection: one resource.
+    /// Inspection: the state of one resource.
     Inspected(InspectAnswer),
     /// Proclamation: stored, or superseded by a later proclamation of the same leader.
     Proclaimed,
     /// Proclamation: refused, because the lease does not hold the resource on this node.
     NotLeader,
-    /// Observation: holder and leader of an election.
+    /// Observation: the holder and the last proclamation of an election.
     Observed(ObserveAnswer),
     /// Vacancy query: the indices of the vacant resources.
     Vacant(Vec<usize>),
@@ -64,7 +68,7 @@ pub(crate) enum Answer {
     Registered(Registration),
     /// Initialisation: refused, because the node has metadata.
     AlreadyRegistered { fingerprint: Fingerprint },
-    /// No answer, or an error: never evidence that a resource is held.
+    /// Any operation: no answer, or an error. An error is no evidence that a resource is held.
     Error(NodeError),
 }
 
@@ -100,7 +104,7 @@ impl Answer {
     /// Whether the node has waiters for a resource; `None` if the answer does not show that.
     pub(crate) fn has_waiters(&self) -> Option<bool> {
         match self {
-            // Without an entry, the rank is the number of waiters.
+            // An arrival of 0 shows that the client has no entry. Without an entry, all waiters are ahead.
             Self::Queued(Queued { arrival: 0, rank, .. }) => Some(*rank > 0),
             Self::WithWaiters(_) | Self::Queued(_) => Some(true),
             Self::Granted { .. } | Self::Held(_) | Self::Renewed { .. } | Self::Unlocked { .. } => {
@@ -119,13 +123,12 @@ impl Answer {
     }
 }
 
-/// The reason for which a node must not vote.
+/// The reason for which a node abstains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Abstention {
-    /// The node has no metadata, or metadata of another incarnation than the connection. A client has to
-    /// register first.
+    /// Missing metadata, or metadata of another incarnation than the connection. A client has to register first.
     NotRegistered,
-    /// The node is in quarantine for this time.
+    /// A quarantine, with the rest of its time.
     Quarantined(Duration),
 }
 
@@ -139,7 +142,7 @@ impl Abstention {
     }
 }
 
-/// An answer that refuses nothing is a vote for the operation.
+/// Shows an answer that refuses nothing as a performed request.
 impl From<&Answer> for NodeReply {
     fn from(answer: &Answer) -> Self {
         match answer {

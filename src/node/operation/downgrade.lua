@@ -2,7 +2,7 @@
 node.arity.downgrade = 3
 function node.downgrade(resources, lease_id, ttl, writer)
   local seen = node.look_up_to_lock(resources, lease_id, writer)
-  -- A tombstone shows that the writer was force-unlocked. Such a writer must not become a reader.
+  -- A tombstone shows that the writer was force-unlocked. A force-unlocked writer must not become a reader.
   if not seen.is_all_ours and node.has_any_tombstone(resources, writer) then
     return { 'tombstone' }
   end
@@ -15,6 +15,7 @@ function node.downgrade(resources, lease_id, ttl, writer)
       -- The deletion follows the share, so that no other lease can lock in between.
       redis.call('HDEL', resources[i], writer)
       node.publish($CHANNEL .. braced(resources[i]))
+      -- Wakes the first waiter if it is a reader. The answer does not depend on the wake.
       pcall(node.has_waiters, resources[i])
     end
   end

@@ -1,7 +1,7 @@
 -- enqueue.fast.lua  KEYS one resource
 --
--- Removes the first waiter, which got a vote, from the queue. `queued` are the first three waiters. The
--- resource is locked now, even if the entry stays until its ttl ends.
+-- Removes the first waiter from the queue, after the node has locked the resource for this waiter. `queued` are the
+-- first three waiters. An error is ignored, because the resource is locked: the entry then stays until its ttl ends.
 local waiter, woken = queued[1], call('GET', $LAST_WOKEN .. resource .. '}')
 call('ZREM', $QUEUE .. resource .. '}', waiter)
 call('ZREM', $ENTRY_TTL .. resource .. '}', waiter)

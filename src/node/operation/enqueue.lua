@@ -71,7 +71,7 @@ function node.enqueue(resources, lease_id, ttl, hint, waiter, arrival, entry_ttl
   if is_free and (not head or head == waiter) then
     local vote = node.grant(resources, lease_id, ttl, hint, seen)
     if head then
-      -- The resource is locked now, even if the waiter's entry stays until its ttl ends.
+      -- An error is ignored, because the resource is locked: the entry then stays until its ttl ends.
       pcall(node.leave_queue, resource, waiter)
     end
     -- After a reader has locked, the next waiter is woken if it is a reader, because both may hold the

@@ -17,14 +17,15 @@ pub(crate) struct Enqueue {
     pub(crate) lock: Lock,
     /// The index of the resource whose queue the waiter enters: the resource for which the waiter was refused.
     pub(crate) resource: usize,
-    /// The waiter: all tasks of a client that wait for the same resources, one after another.
+    /// The name of the waiter in the queue. The tasks of a client that wait for the same resources take turns under
+    /// this name.
     pub(crate) waiter: LeaseId,
     /// The arrival that this or another node assigned before; 0 to enter at the end of the queue.
     pub(crate) arrival: u64,
     /// The ttl of the queue entry, which each request renews. `None`: the waiter does not enter the queue.
     pub(crate) entry_ttl: Option<Duration>,
-    /// Whether the waiter only renews its entry, without a lock. Set for a stale queue node: because the node
-    /// does not know the lease that a quorum holds, it would grant in vain.
+    /// Whether the node only writes the queue entry, and does not lock. Set for a stale queue node, because its grant
+    /// would be in vain: the node does not know the lease that has a quorum.
     pub(crate) enqueue_only: bool,
 }
 
@@ -38,8 +39,8 @@ pub(crate) struct Queued {
     /// The number of waiters ahead. In the answer to a lock: 1 if the resource has waiters, 0 if only a mark
     /// makes the newcomer yield.
     pub(crate) rank: u32,
-    /// The time until the next attempt if no wake arrives: for the first waiter, the rest of the holder's ttl;
-    /// for other waiters, the rest of the ttl of the entry ahead.
+    /// The time until the next attempt if no wake arrives: for the first waiter, the rest of the holder's ttl; for a
+    /// later waiter, the rest of the ttl of the entry ahead. The patience is 0 in the answer to a lock.
     pub(crate) patience: Duration,
     /// The holder of the resource; `None` if the resource is free.
     pub(crate) holder: Option<Holder>,

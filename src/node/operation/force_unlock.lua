@@ -23,8 +23,8 @@ function node.force_unlock(resources)
         end
         node.publish($CHANNEL .. braced(resource))
         pcall(node.next_in_queue, resource)
-        -- By this notice, the client of the former holder queries the nodes at once. Without the notice, the client
-        -- would learn of the loss at its next renewal.
+        -- On this notice, the client of the former holder queries the nodes at once. Without the notice, the client
+        -- would detect the loss at its next renewal.
         for _, lease_id in ipairs(lease_ids) do
           local client = string.match(lease_id, '^(.*):')
           if client then

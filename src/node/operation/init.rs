@@ -1,4 +1,5 @@
-//! Init: makes a node of a new quorum, unless the node belongs to a quorum or may have forgotten one.
+//! Init: admits a server as a node of a new quorum, unless the server belongs to a quorum or may have forgotten
+//! a quorum.
 
 use std::time::Duration;
 
@@ -17,10 +18,10 @@ use crate::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Init {
-    /// Whether the node only answers, and changes nothing.
+    /// Whether the node only answers as for an `init`, and changes nothing.
     pub(crate) is_dry_run: bool,
     /// The client's time of day, since the epoch. The node refuses a client whose time differs too much,
-    /// because counters begin at the node's time.
+    /// because missing counters begin at the node's time.
     pub(crate) time: Duration,
 }
 

@@ -1,4 +1,4 @@
--- inspect.lua  KEYS one resource  ARGV maximum number of readers  ->  inspected counter incarnation|false fingerprint|false abstains for|-1|false waiters first waiter|false [lease_id holds remaining [reader remaining] ...]
+-- inspect.lua  KEYS one resource  ARGV maximum number of readers  ->  inspected counter incarnation|false fingerprint|false quarantine|-1|false waiters first waiter|false [lease_id holds remaining [reader remaining] ...]
 node.arity.inspect = 1
 function node.inspect(resources, max_readers)
   local held = node.holder(resources[1])

@@ -1,4 +1,4 @@
-//! Latch: merges the arrivals of a client into the node's, and returns all that the node has recorded.
+//! Latch: adds the arrivals of a client to the record of the node, and returns all recorded arrivals.
 
 use std::{slice, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ pub(crate) struct Latch {
     pub(crate) latch: Resource,
     /// The number of arrivals that opens the latch.
     pub(crate) count: u32,
-    /// Whether the client knows the latch to be open.
+    /// Whether the client has received enough arrivals to open the latch, or the answer that the latch is open.
     pub(crate) is_open: bool,
     pub(crate) arrivals: Arrivals,
     /// The minimum time for which the node keeps the latch.

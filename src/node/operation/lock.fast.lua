@@ -13,7 +13,7 @@ repeat
   if fields == 1 and not is_woken and is_dirty and call('EXISTS', $QUEUE .. resource .. '}') == 0 then
     local holder, remaining = call('HGETALL', resource)[1], call('PTTL', resource)
     local number, max_ttl = holder ~= lease_id and call('GET', counter), tonumber(string.match(words[3], ' (%d+) '))
-    -- The mark ends within `max_ttl`. The key of a dirty node must outlive the mark, else the general path follows.
+    -- The mark ends within `max_ttl`. If the key of a dirty node could end before the mark, the general path follows.
     local lasts = call('PTTL', $DIRTY)
     number = type(number) == 'string' and find(number, '^[1-9]%d*$') and tonumber(number)
     local is_plain = holder and #holder <= 128 and type(remaining) == 'number' and remaining >= 0

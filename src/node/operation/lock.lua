@@ -2,7 +2,7 @@
 --   | queued index 0 rank 0 [index lease_id remaining counter] | tombstone | abstains
 
 -- Locks resources that no other lease holds, ignoring queues and marks. Returns the vote. Deletes the marks of
--- exclusive resources, unless the caller knows that there is no mark (`is_unmarked`).
+-- exclusive resources, unless the caller has checked that there is no mark (`is_unmarked`).
 function node.grant(resources, lease_id, ttl, hint, seen, is_unmarked)
   -- A lock that arrives twice gets the same vote twice, and a reader gets the vote of the readers that the
   -- reader joins. A vote is not repeated if the node does not remember the vote, or if the vote is below the

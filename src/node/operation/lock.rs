@@ -15,8 +15,8 @@ pub(crate) struct Lock {
     pub(crate) resources: Resources,
     pub(crate) lease_id: LeaseId,
     pub(crate) ttl: Duration,
-    /// One more than the largest counter that the client has seen, or 0. The hint brings the counters of
-    /// nodes back in step, so that their votes agree and no write-back is needed.
+    /// One more than the largest counter that the client has seen, or 0 for no hint. By a hint, different counters of
+    /// the nodes become equal again, so that the votes agree and no write-back is needed.
     pub(crate) hint: u64,
     /// Whether the node ignores wait queues and yield marks, because the client has passed the queue: the
     /// queue node has woken the client, or has granted.

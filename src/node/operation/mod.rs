@@ -7,7 +7,20 @@
 //! node/state/lock.rs      its execution in the pure node
 //! ```
 //!
-//! The frequent operations lock, share, renew or unlock one resource.
+//! The frequent operations lock, share, renew or unlock one resource, or lock one resource for its first waiter.
+//!
+//! | operations | requested by |
+//! |---|---|
+//! | lock, write-back, unlock | attempts, and leases that end |
+//! | enqueue, withdraw | waiters, at the queue node |
+//! | renew | the watchdog |
+//! | downgrade | writers that become readers |
+//! | vacant | calls for any slot of a semaphore, or any of several resources |
+//! | proclaim, observe | elections |
+//! | latch | latches |
+//! | inspect | inspections, holder checks and health checks |
+//! | list, force-unlock, init, reconfigure | administration |
+//! | register | each new connection |
 
 use crate::{
     clock::Instant,
@@ -61,7 +74,7 @@ pub(crate) use self::{
     write_back::WriteBack,
 };
 
-/// The properties that every operation has.
+/// The interface of all operations.
 pub(crate) trait Operate {
     /// Returns the resources of the operation.
     fn resources(&self) -> &[Resource];
@@ -116,7 +129,7 @@ macro_rules! operations {
         }
 
         impl Operation {
-            /// Returns the operation as its properties.
+            /// Returns the interface of the operation.
             pub(crate) fn as_dyn(&self) -> &dyn Operate {
                 match self {
                     $(Self::$usual(operation) => operation,)*

@@ -28,8 +28,8 @@ pub(crate) struct Proclamation {
     pub(crate) lease_id: LeaseId,
     /// The fencing token of the lock.
     pub(crate) term: u64,
-    /// The number of the value, which grows with every value of one leader. By this number, a node does not
-    /// replace a value by an earlier value in a late request.
+    /// The number of the value, which grows with every value of one leader. By this number, a node recognises an
+    /// earlier value in a late request, and keeps the later value.
     pub(crate) number: u64,
     pub(crate) value: Arc<[u8]>,
     /// The time of the election by the leader's clock, since the epoch.

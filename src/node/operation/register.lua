@@ -19,9 +19,9 @@ function node.register(_, fingerprint, new_nodes, time_of_client, lasts, renewal
   local is_trusted = node.guard == 'off' or (not is_known and new_nodes == 'admit')
   local is_current = is_known and is_stamped and (is_of_this_incarnation or is_trusted)
   if not is_current then
-    -- The new minimum token of a node that may have forgotten votes exceeds every vote until now. The
-    -- minimum token of a trusted node is not raised, because the next votes of the node would exceed it, and
-    -- with it the minimum token that a restart within the same second sets.
+    -- The new minimum token of a node that may have forgotten votes is at least every vote until now. The minimum
+    -- token of a trusted node is not raised: the next votes of the node would exceed the raised minimum token. A
+    -- restart within the same second would set the same minimum token, and the node could repeat these votes.
     local minimum_token, is_new = node.integer(metadata.minimum_token), false
     -- The quarantine precedes the metadata. An error in between then costs only a needless quarantine.
     if not is_trusted then

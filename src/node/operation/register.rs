@@ -15,18 +15,18 @@ use crate::{
 pub(crate) struct Register {
     pub(crate) new_nodes: NewNodes,
     /// The client's time of day, since the epoch. The node refuses a client whose time differs too much,
-    /// because a clock that is far off would spoil minimum tokens and counters.
+    /// because minimum tokens and missing counters begin at the node's time.
     pub(crate) time: Duration,
 }
 
 /// The treatment of a node without metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewNodes {
-    /// The node is new, and votes at once.
+    /// Admission as a new node, which votes at once.
     Admit,
-    /// The node may have been flushed, and begins a quarantine.
+    /// A quarantine, because the node may have been flushed.
     Quarantine,
-    /// The node is only inspected, and nothing is written.
+    /// No change, for a client that only reads.
     Ignore,
 }
 

@@ -18,9 +18,9 @@ function node.renew_any(resources, lease_id, holds, ttl, token, is_idle)
   local minimum_token = node.integer(node.metadata().minimum_token)
   local proves, values, epochs = true, {}, {}
   for i = 1, #resources do
-    -- The renewal proves that the node gave no vote above the token, unless a larger vote is possible: a missing
-    -- counter may have exceeded the token. So may a counter that the node has forgotten. The minimum token exceeds
-    -- all forgotten counters, so a token that is not below the minimum token exceeds them, too.
+    -- The renewal proves that the node gave no vote above the token, if neither the counter nor the minimum token
+    -- exceeds the token. A missing counter may have exceeded the token. The counters that the node has forgotten did
+    -- not exceed the minimum token.
     local found, readers = seen.found[i], seen.readers and seen.readers[i]
     local is_below = minimum_token <= token and (readers and readers.phase or found or node.largest_counter + 1) <= token
     proves = proves and is_below

@@ -42,8 +42,8 @@ impl Resources {
         self.shared.as_ref().is_some_and(|shared| !shared.contains(&false))
     }
 
-    /// Whether a lease on these resources permits everything that a lease on `wanted` permits. Both have the same
-    /// resources, but may share different ones.
+    /// Whether a lease on these resources permits everything that a lease on `wanted` permits. Both have the
+    /// same names, and may differ in which of the names are shared.
     pub(crate) fn cover(&self, wanted: &Self) -> bool {
         (0..self.names.len()).all(|index| wanted.is_shared(index) || !self.is_shared(index))
     }
@@ -62,14 +62,14 @@ impl Deref for Resources {
     }
 }
 
-/// The resources are exclusive.
+/// Returns exclusive resources.
 impl<N: Into<Arc<[Resource]>>> From<N> for Resources {
     fn from(names: N) -> Self {
         Self { names: names.into(), shared: None }
     }
 }
 
-/// The resources are exclusive.
+/// Returns exclusive resources.
 impl FromIterator<Resource> for Resources {
     fn from_iter<I: IntoIterator<Item = Resource>>(names: I) -> Self {
         Self { names: names.into_iter().collect(), shared: None }

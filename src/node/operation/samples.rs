@@ -1,4 +1,4 @@
-//! Short constructors of operations, for tests. Words name resources and lease ids.
+//! Short constructors of operations, for tests. Resources and lease ids are written as words.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) fn resource(name: &str) -> Resource {
     Resource::new(name).unwrap()
 }
 
-/// Parses resources: `"*a b"` is two of them, the first shared.
+/// Parses resources: `"*a b"` names the shared resource `a` and the exclusive resource `b`.
 pub(crate) fn resources(names: &str) -> Resources {
     let each = names.split(' ').map(|name| match name.strip_prefix('*') {
         Some(name) => (resource(name), true),
@@ -64,7 +64,7 @@ pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> 
     Operation::Renew(Renew { resources, lease_id, holds, ttl, token, may_have_waiters: true })
 }
 
-/// The renewal of a reader for which no client waits.
+/// Returns a renewal for whose resources no client waits.
 pub(crate) fn renew_idle(names: &str, by: &str, ttl: u64, token: u64) -> Operation {
     match renew(names, by, 1, ttl, token) {
         Operation::Renew(renew) => Operation::Renew(Renew { may_have_waiters: false, ..renew }),
@@ -72,8 +72,9 @@ pub(crate) fn renew_idle(names: &str, by: &str, ttl: u64, token: u64) -> Operati
     }
 }
 
-pub(crate) fn unlock(names: &str, by: &str, notify: bool, leaves: bool) -> Operation {
-    unlock_leaving(names, by, notify, if leaves { Tombstone::Always } else { Tombstone::Never })
+/// Returns an unlock that leaves a tombstone always or never.
+pub(crate) fn unlock(names: &str, by: &str, notify: bool, leaves_tombstone: bool) -> Operation {
+    unlock_leaving(names, by, notify, if leaves_tombstone { Tombstone::Always } else { Tombstone::Never })
 }
 
 /// Returns an unlock that leaves a tombstone unless it deletes all keys, as after an unanswered lock.
@@ -86,7 +87,7 @@ fn unlock_leaving(names: &str, by: &str, notify: bool, tombstone: Tombstone) -> 
     Operation::Unlock(Unlock { resources, lease_id, notify, tombstone, has_waiters: false })
 }
 
-/// Returns an enqueue that locks for ten seconds; an entry ttl of 0 milliseconds means none.
+/// Returns an enqueue that locks for ten seconds. With an entry ttl of 0, the waiter does not enter the queue.
 pub(crate) fn enqueue(names: &str, by: &str, waiter: &str, arrival: u64, entry_ttl: u64) -> Operation {
     let (resources, ttl) = (resources(names), Duration::from_secs(10));
     let lock =
@@ -156,19 +157,19 @@ pub(crate) fn arrive(name: &str, count: u32, arrival: &str) -> Operation {
 
 /// Returns steps that publish every kind of notice, by the fast and the general path, and whether each step publishes.
 pub(crate) fn publishing_steps() -> Vec<(Operation, bool)> {
-    let enters = |name, waiter| enqueue(name, waiter, waiter, 0, 50_000);
+    let enter = |name, waiter| enqueue(name, waiter, waiter, 0, 50_000);
     vec![
         (lock("a b c", "holder:1", 50_000, 0), false),
         (proclaim("a", proclamation("holder:1", 1, 1, "value"), 50_000), true),
-        (enters("a", "one:1"), false),
-        (enters("a", "two:1"), false),
-        (enters("a", "three:1"), false),
+        (enter("a", "one:1"), false),
+        (enter("a", "two:1"), false),
+        (enter("a", "three:1"), false),
         // The third waiter becomes the second.
         (withdraw("a", "one:1"), true),
         (unlock("a b", "holder:1", true, false), true),
         // The first waiter is woken again.
         (enqueue("a", "new:1", "new:1", 0, 0), true),
-        (enters("a", "two:1"), false),
+        (enter("a", "two:1"), false),
         (unlock("a", "two:1", false, false), true),
         (lock("a", "newcomer:1", 50_000, 0), true),
         (force_unlock("c"), true),
@@ -181,11 +182,11 @@ pub(crate) fn publishing_steps() -> Vec<(Operation, bool)> {
         (lock("d", "writer:1", 50_000, 0), false),
         (downgrade("d", "reader:2", "writer:1", 50_000), true),
         (lock("e", "holder:3", 50_000, 0), false),
-        (enters("e", "one:1"), false),
-        (enters("e", "two:1"), false),
-        (enters("e", "three:1"), false),
+        (enter("e", "one:1"), false),
+        (enter("e", "two:1"), false),
+        (enter("e", "three:1"), false),
         (unlock("e", "holder:3", true, true), true),
         // The first waiter locks, and the third waiter becomes the second.
-        (enters("e", "one:1"), true),
+        (enter("e", "one:1"), true),
     ]
 }

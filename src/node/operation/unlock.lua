@@ -44,7 +44,7 @@ function node.unlock_any(resources, lease_id, kind, is_removed)
       end
     end
     if is_free then
-      -- If waiters are known, newcomers yield to them for a hand-over. This is best effort.
+      -- If waiters are known, newcomers yield to the waiters for a hand-over. An error is ignored.
       pcall(node.pass_yield_mark, resource, notify == '1', waiters_known == '1')
       if notify == '1' then
         node.publish($CHANNEL .. braced(resource))

@@ -13,11 +13,11 @@ use crate::{
 pub(crate) struct Unlock {
     pub(crate) resources: Resources,
     pub(crate) lease_id: LeaseId,
-    /// Whether the attempt had its quorum. Only then does the node publish a release notice and renew
-    /// the yield mark. The first waiter is woken in any case.
+    /// Whether a quorum had granted the lease. Only then, the node publishes a release notice and renews the yield
+    /// mark. The node wakes the first waiter in any case.
     pub(crate) notify: bool,
     pub(crate) tombstone: Tombstone,
-    /// Whether the queue node has reported waiters, so that newcomers must yield on this node.
+    /// Whether the queue node has reported waiters. If so, the node sets a yield mark, by which newcomers yield.
     pub(crate) has_waiters: bool,
 }
 
@@ -30,8 +30,8 @@ pub(crate) enum Tombstone {
     /// No tombstone: no request of the lease is unanswered.
     Never = 0,
     /// A tombstone if a key is missing: only a lock is unanswered, and no other request of the lease was sent
-    /// to the node. If the unlock finds all keys, the lock has arrived, and nothing can be late. A slower
-    /// node is often in this state when a short critical section ends.
+    /// to the node. If the unlock finds all keys, the lock has arrived, and no request can be late. When a short
+    /// critical section ends, the lock is often unanswered at a slower node.
     IfMissing = 1,
     /// A tombstone in any case: a renewal may be unanswered. The keys that the unlock finds may then be the
     /// keys of an earlier request, so they do not prove that the renewal has arrived.

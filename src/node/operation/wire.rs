@@ -37,7 +37,8 @@ impl<'a> Arguments<'a> {
     /// each resource precedes the name.
     pub(super) fn name_for(&mut self, name: &str, resources: &Resources) -> &mut Self {
         if resources.is_any_shared() {
-            let shared: String = resources.each().map(|(_, is)| if is { '1' } else { '0' }).collect();
+            let shared: String =
+                resources.each().map(|(_, is_shared)| if is_shared { '1' } else { '0' }).collect();
             self.bytes(b"shared").bytes(shared.as_bytes());
         }
         self.name(name, resources.len())

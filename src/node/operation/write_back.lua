@@ -4,7 +4,8 @@ function node.write_back(resources, lease_id, token)
   node.may_vote()
   token = node.integer(token)
   local seen = node.look_up(resources, lease_id)
-  -- The node may have confirmed a token below the minimum token for another lease, which it has forgotten.
+  -- If the token is below the minimum token, the node may have confirmed the token for another lease,
+  -- which the node has forgotten.
   local minimum_token = node.integer(node.metadata().minimum_token)
   local may_stand, all_readers = seen.is_all_ours and minimum_token <= token, seen.readers or {}
   for i = 1, #resources do

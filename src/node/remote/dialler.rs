@@ -18,7 +18,7 @@ use crate::{
 /// Connects to one node and registers there.
 #[derive(Debug)]
 pub(super) struct Dialler {
-    /// The address of the node, for traces and for the check of duplicate servers.
+    /// The address of the node, for traces and for the check for duplicate servers.
     address: Arc<str>,
     transport: Arc<dyn Transport>,
     clock: Arc<dyn Clock>,

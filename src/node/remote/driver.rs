@@ -5,13 +5,13 @@
 //!           ▼                                          │
 //!         dial ── connected ──► serve ── broken ───────┘
 //!           │                     │
-//!           └─ closed and done ───┴──► end: the queue answers all that is left
+//!           └─ closed and done ───┴──► end: the send queue answers all unanswered requests
 //! ```
 //!
 //! | event on the connection | decision |
 //! |---|---|
-//! | a call, or a deadline of the send queue | sends what the send queue permits |
-//! | answers to a call | answers the callers; if the node asks for it, registers again |
+//! | a call, or a deadline of the send queue | sends the calls that the send queue permits |
+//! | answers to a call | answers the callers; registers again if the node is not registered |
 //! | answer to a further registration | continues in the same incarnation, else breaks the connection |
 //! | answer of a replica | breaks the connection, if the client registers or the transport follows the master |
 //! | the node has lost the script | registers again, loads the script, and sends the calls again |
@@ -57,7 +57,7 @@ pub(super) struct Driver {
     notices: ConnectionNotices,
 }
 
-/// The outcome of a driver whose node is closed and needs nothing more.
+/// The outcome of a driver whose node is closed and has no request left to deliver.
 struct Done;
 
 impl Driver {
@@ -133,7 +133,8 @@ impl Driver {
         self.while_unconnected(async move {
             clock.sleep_until(now + least).await;
             if most > least {
-                // This future registers no waker, because each call wakes the driver while there is no connection.
+                // This future registers no waker. Without a connection, each submitted request wakes the driver, which
+                // polls this future.
                 let called = poll_fn(|_| {
                     if shared.lock().send_queue.take_wanted() { Poll::Ready(()) } else { Poll::Pending }
                 });
@@ -180,9 +181,9 @@ impl Driver {
         registered: &mut Registered,
         context: &mut Context<'_>,
     ) -> Poll<Result<NodeError, Done>> {
-        // Calls are sent before the connection is polled: a call is the usual cause of the wake-up, and the poll
-        // below then writes the call as well. One exception: a deadline has passed. If only this process stood
-        // still, the answer has arrived, so answers are taken before the deadline is handled.
+        // Calls are sent before the connection is polled. A submitted call is the usual cause of the wake-up, and the
+        // poll below then writes the call. The exception is a deadline that has passed. If only this process paused,
+        // the answer has arrived, so answers are taken before the deadline is handled.
         let mut now = self.clock.now();
         let mut state = self.shared.lock();
         let is_overdue = state.send_queue.next_deadline().is_some_and(|deadline| deadline <= now);
@@ -234,22 +235,22 @@ impl Driver {
                     self.notices.registered(registered);
                     return outcome.err();
                 }
-                // A client that does not register keeps the connection to a replica, which may become a master
-                // again, and sends requests that must be delivered again on the same connection. If the
-                // transport follows the master, a new dial finds the master sooner.
-                let leaves = self.registers.is_some() || self.follows_master;
-                let is_replica = leaves && registration::is_replica(&answers);
+                // A client that does not register keeps the connection to a replica. The replica may become a master
+                // again, and until then the send queue retries the requests that must be delivered. If the transport
+                // follows the master, a new dial finds the master sooner.
+                let gives_up_replicas = self.registers.is_some() || self.follows_master;
+                let must_give_up = gives_up_replicas && registration::is_replica(&answers);
                 if answers.iter().any(Answer::is_not_registered) {
                     registered.register_again(self.registers, &*self.clock);
                 }
                 self.shared.lock().send_queue.answered(batch, answers, now);
-                return is_replica.then_some(NodeError::ReadOnly);
+                return must_give_up.then_some(NodeError::ReadOnly);
             }
             ConnectionEvent::NotLoaded { batch } => {
                 if self.shared.lock().send_queue.not_loaded(batch, now) {
-                    // Another server may have taken over behind a proxy. The registration is sent first, because
-                    // it compares the incarnations. Until its answer, calls name the former incarnation, so the
-                    // other server refuses them.
+                    // The calls may reach another server now, behind a proxy. The registration is sent first, because
+                    // the registration compares the incarnations. Until its answer, calls name the former incarnation,
+                    // so the other server refuses the calls.
                     registered.register_again(self.registers, &*self.clock);
                     registered.connection.load();
                 }
@@ -279,8 +280,8 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Answers all requests, so that no caller waits for ever. A drop is the one end of the task that always
-    /// happens, even if the runtime ends or the task panics.
+    /// Answers all requests, so that no caller waits for ever. The driver is dropped at every end of the task, even if
+    /// the runtime ends or the task panics.
     fn drop(&mut self) {
         self.shared.lock().send_queue.end();
         self.notices.ended();

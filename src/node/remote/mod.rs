@@ -1,4 +1,4 @@
-//! A remote node: a handle that queues requests, and a task that owns the connection.
+//! A remote node: a handle that queues requests, and a task that owns the connection and sends the requests.
 //!
 //! ```text
 //!  RemoteNode ──submit──► SendQueue ──► Driver ──► Connection
@@ -71,12 +71,12 @@ pub(crate) struct ConnectionConfig {
     pub(crate) clock: Arc<dyn Clock>,
     /// The spawner of the node's task.
     pub(crate) spawner: Arc<dyn Spawner>,
-    /// The treatment of new nodes by the registration; `None` for a client that does not register, because the
+    /// The treatment of new nodes by the registration. `None` for a client that does not register, because the
     /// client only inspects or initialises nodes, or has no restart guard.
     pub(crate) registers: Option<NewNodes>,
     /// The label of the client.
     pub(crate) label: Label,
-    /// The duplicate-server check, which the nodes of one client share.
+    /// The check for duplicate servers, which the nodes of one client share.
     pub(crate) connected_servers: ConnectedServers,
     pub(crate) monitor: Arc<dyn Monitor>,
     /// The time without an answer after which the node is unresponsive.
@@ -126,9 +126,9 @@ impl Node for RemoteNode {
     }
 
     fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription {
-        // Resources with the same channel share a subscription. With a subscription for each resource, the first
-        // resource to unsubscribe would end the notices of the other resources. The price: the release of one
-        // resource also notifies the listeners of the other, and costs them an attempt in vain.
+        // Resources with the same channel share a subscription. With a subscription for each resource, the end of the
+        // first subscription would end the notices of all these resources. As a consequence, the release of one
+        // resource also notifies the listeners of the other resources, which then attempt in vain.
         let resource = names::shared_key_alias(resource);
         let mut state = self.shared.lock();
         let (id, is_confirmed) = state.subscriptions.add(&resource, Arc::clone(&listener));

@@ -9,7 +9,7 @@ pub(crate) trait Monitor: fmt::Debug + Send + Sync {
     /// Handles the start of the first dial.
     fn dials(&self, _node: &Arc<str>) {}
 
-    /// Handles a new connection: the first one, or `again` a later one.
+    /// Handles a new connection. `again` is whether the node was connected before.
     fn connected(&self, _node: &Arc<str>, _again: bool) {}
 
     /// Handles the end of a connection.

@@ -17,8 +17,8 @@ const MAX_REASONS: usize = 8;
 ///
 /// # Invariant
 ///
-/// The monitor receives each connection and its end. The sum of the reported changes is the number of undelivered
-/// requests. After the end of the task, the monitor has received the end of every connection, and the sum is 0.
+/// The monitor receives the beginning and the end of each connection. The sum of the reported changes is the number of
+/// undelivered requests. After the end of the task, no connection is without its end, and the sum is 0.
 #[derive(Debug)]
 pub(super) struct ConnectionNotices {
     node: Arc<str>,
@@ -36,7 +36,7 @@ pub(super) struct ConnectionNotices {
 /// The time without a connection after which an outage is reported as a warning. Restarts and failovers take less.
 const LONG_OUTAGE: Duration = Duration::from_secs(60);
 
-/// The time for which a node cannot be connected.
+/// The time without a connection to the node.
 #[derive(Debug, Default)]
 struct Outage {
     /// The beginning; `None` while the node is connected.
@@ -45,7 +45,7 @@ struct Outage {
     is_reported: bool,
 }
 
-/// The refusals of notices that were logged on one connection: command and reason.
+/// The refusals of notices that were logged on one connection, by command and reason.
 #[derive(Debug, Default)]
 struct LoggedRefusals(BTreeSet<(NoticeCommand, String)>);
 
@@ -54,8 +54,7 @@ struct LoggedRefusals(BTreeSet<(NoticeCommand, String)>);
 struct LastIncarnation {
     /// The incarnation, and the time at which its connection broke.
     seen: Option<(Incarnation, Instant)>,
-    /// The time for which a node that may have lost votes abstains, if this client lets new nodes begin a
-    /// quarantine.
+    /// The length of a quarantine; `None` if this client does not let new nodes begin a quarantine.
     quarantine: Option<Duration>,
 }
 
@@ -84,6 +83,7 @@ impl ConnectionNotices {
         self.violation(error);
     }
 
+    /// Reports a new connection.
     pub(super) fn connected(&mut self, connection: &Registered, now: Instant) {
         self.monitor.connected(&self.node, self.connections > 0);
         if let Some(before) = self.last.unseen_change(connection, now) {
@@ -102,6 +102,7 @@ impl ConnectionNotices {
         self.registered(connection);
     }
 
+    /// Reports a registration, if the client registers.
     pub(super) fn registered(&self, connection: &Registered) {
         if let Some(is_quarantined) = connection.is_quarantined {
             self.monitor.registered(&self.node, is_quarantined);
@@ -111,7 +112,7 @@ impl ConnectionNotices {
     /// Reports that the node refused a command of notices: to the log once for each connection and reason.
     pub(super) fn notice_refused(&mut self, command: NoticeCommand, error: &NodeError) {
         self.monitor.notice_refused(&self.node, command);
-        if self.refusals.is_news(command, error) {
+        if self.refusals.must_log(command, error) {
             tracing::warn!(
                 node = %self.node, command = command.name(), %error,
                 "node refuses notices: waiters poll"
@@ -158,7 +159,7 @@ impl ConnectionNotices {
 
 impl LoggedRefusals {
     /// Records a refusal. Returns whether to log it: each reason once, and [`MAX_REASONS`] at most.
-    fn is_news(&mut self, command: NoticeCommand, error: &NodeError) -> bool {
+    fn must_log(&mut self, command: NoticeCommand, error: &NodeError) -> bool {
         self.0.len() < MAX_REASONS && self.0.insert((command, error.to_string()))
     }
 }
@@ -178,11 +179,12 @@ impl Outage {
 }
 
 impl LastIncarnation {
-    /// Returns the incarnation of the last connection if this connection leads to another incarnation that is not
-    /// in quarantine, and no quarantine can have passed in between: votes may have been lost unnoticed, because a
-    /// restarted server would be in quarantine. The time limit is half a quarantine, because the driver may have
-    /// detected the break late. If the client admits or ignores new nodes, the result is `None`, because no
-    /// quarantine would have begun.
+    /// Returns the incarnation of the last connection if votes may have been lost without a quarantine: the present
+    /// connection leads to another incarnation that is not in quarantine, and a quarantine that began after the last
+    /// connection would not have ended yet.
+    ///
+    /// The time limit is half a quarantine, because the driver may have detected the end of the last connection late.
+    /// If the client admits or ignores new nodes, the result is `None`, because no quarantine would have begun.
     fn unseen_change(&self, connection: &Registered, now: Instant) -> Option<&Incarnation> {
         let (before, since) = self.seen.as_ref()?;
         let is_other = connection.incarnation.as_ref().is_some_and(|incarnation| incarnation != before)
@@ -199,24 +201,24 @@ mod tests {
     fn a_refusal_of_notices_is_logged_once_for_each_reason() {
         let (no_channel, no_command) = (NodeError::NoPermission("a".into()), NodeError::Server("b".into()));
         let mut logged = LoggedRefusals::default();
-        assert!(logged.is_news(NoticeCommand::Publish, &no_channel));
-        assert!(!logged.is_news(NoticeCommand::Publish, &no_channel));
-        assert!(logged.is_news(NoticeCommand::Subscribe, &no_channel));
-        assert!(logged.is_news(NoticeCommand::Publish, &no_command));
-        assert!(!logged.is_news(NoticeCommand::Subscribe, &no_channel));
+        assert!(logged.must_log(NoticeCommand::Publish, &no_channel));
+        assert!(!logged.must_log(NoticeCommand::Publish, &no_channel));
+        assert!(logged.must_log(NoticeCommand::Subscribe, &no_channel));
+        assert!(logged.must_log(NoticeCommand::Publish, &no_command));
+        assert!(!logged.must_log(NoticeCommand::Subscribe, &no_channel));
     }
 
-    /// A server may put the name of the channel into its text, and there are as many channels as resources.
+    /// A server may put the name of a channel into the error text, and each resource has a channel.
     #[test]
     fn a_connection_logs_a_limited_number_of_reasons() {
         let mut logged = LoggedRefusals::default();
         let errors = (0..1_000).map(|number| NodeError::NoPermission(number.to_string().into()));
-        let count = errors.filter(|error| logged.is_news(NoticeCommand::Publish, error)).count();
+        let count = errors.filter(|error| logged.must_log(NoticeCommand::Publish, error)).count();
         assert_eq!(count, MAX_REASONS);
     }
 
     #[test]
-    fn a_long_outage_is_reported_once_and_so_is_its_end() {
+    fn a_long_outage_and_its_end_are_each_reported_once() {
         let mut outage = Outage::default();
         let at = |seconds| Instant::from_origin(Duration::from_secs(seconds));
         assert!(!outage.ended(), "the first connection ends no outage");

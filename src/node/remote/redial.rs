@@ -23,12 +23,12 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 /// node that is missing.
 const MAX_DELAY_AFTER_VIOLATION: Duration = Duration::from_secs(30);
 
-/// The longest delay once a call is submitted: short enough for a caller that retries, and long enough for a caller
-/// that retries without a pause.
+/// The longest delay once a call is submitted. The delay is so short that a retry of the caller may find a connection,
+/// and so long that a caller that retries without a pause causes few dials.
 const DELAY_ON_DEMAND: Duration = Duration::from_millis(100);
 
-/// The delays between dials: zero before the first dial, then growing. Up to half of a delay is taken off at
-/// random, so that clients do not return to a node in step.
+/// The delays between dials: zero before the first dial, then growing. Each delay is shortened by a random part, at
+/// most half, so that clients do not dial a node at the same time.
 #[derive(Debug)]
 pub(super) struct Redial {
     random: StdRng,

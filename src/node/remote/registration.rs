@@ -1,4 +1,4 @@
-//! The registration of a connection, before any call.
+//! The registration of a connection, before any call and again when the server may have changed.
 
 use std::sync::Arc;
 
@@ -17,8 +17,7 @@ use crate::{
 /// The batch id of every registration, which no call of a send queue has.
 pub(super) const REGISTRATION: BatchId = BatchId(u64::MAX);
 
-/// A connection that may send calls: the node has compared its incarnation with its metadata, and is in quarantine if
-/// they differ.
+/// A connection that may send calls: the script is loaded, and the registration is complete, if the client registers.
 pub(super) struct Registered {
     pub(super) connection: Box<dyn Connection>,
     /// The incarnation of the server; `None` if the client does not register.
@@ -27,7 +26,7 @@ pub(super) struct Registered {
     pub(super) is_quarantined: Option<bool>,
     /// Whether a registration is unanswered.
     is_registering: bool,
-    /// The address of the node, for the traces.
+    /// The address of the node, for traces and for the check for duplicate servers.
     node: Arc<str>,
     /// The entry in the check for duplicate servers, as long as the connection lasts.
     server_registration: Option<ServerRegistration>,
@@ -72,15 +71,18 @@ pub(super) async fn register(
             }
             ConnectionEvent::Loaded => is_loaded = true,
             ConnectionEvent::Closed(error) => return Err(error),
-            other => return Err(NodeError::Protocol(format!("not registered, but {other:?}").into())),
+            other => {
+                let problem = format!("unexpected event before the registration: {other:?}");
+                return Err(NodeError::Protocol(problem.into()));
+            }
         }
     }
     Ok(registered)
 }
 
 impl Registered {
-    /// Registers again on the same connection, after the node lost its metadata or its script. Another server may have
-    /// taken over behind a proxy.
+    /// Registers again on the same connection, because the node has lost its metadata or the script. Behind a proxy,
+    /// the connection may lead to another server now.
     pub(super) fn register_again(&mut self, new_nodes: Option<NewNodes>, clock: &dyn Clock) {
         if let Some(new_nodes) = new_nodes.filter(|_| !self.is_registering) {
             self.is_registering = true;
@@ -122,11 +124,12 @@ fn on_answer(
         }
         Some(Answer::WrongQuorum { fingerprint }) => Err(NodeError::WrongQuorum(fingerprint.as_str().into())),
         Some(Answer::Error(error)) => Err(error),
-        other => Err(NodeError::Protocol(format!("not registered, but {other:?}").into())),
+        other => Err(NodeError::Protocol(format!("unexpected answer to a registration: {other:?}").into())),
     }
 }
 
-/// Whether a replica answered. The data of its master will replace the data of the replica, and with the data its votes.
+/// Whether a replica answered. The votes of a replica would be lost, because the data of the master will replace its
+/// data.
 pub(super) fn is_replica(answers: &[Answer]) -> bool {
     answers.contains(&Answer::Error(NodeError::ReadOnly))
 }

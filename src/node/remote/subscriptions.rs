@@ -18,8 +18,8 @@ use crate::{node::Listener, values::Resource};
 ///
 /// # Invariants
 ///
-/// 1. All listeners of a resource share one subscription on the connection. A resource without listeners has
-///    none.
+/// 1. All listeners of a resource share one subscription on the connection. After a call of
+///    [`changes`](Self::changes), a resource without listeners has no subscription.
 /// 2. If a listener is added and removed between two calls of [`changes`](Self::changes), the connection
 ///    sends nothing.
 #[derive(Debug, Default)]
@@ -57,7 +57,8 @@ impl Subscriptions {
         (id, topic.is_confirmed)
     }
 
-    /// Removes a listener and returns the listener, because the drop of a listener must not happen under a mutex.
+    /// Removes a listener. Returns the listener to the caller, which must drop the listener after the mutex is
+    /// unlocked.
     pub(super) fn remove(&mut self, resource: &Resource, id: u64) -> Option<Arc<dyn Listener>> {
         let topic = self.subscriptions.get_mut(resource)?;
         let position = topic.listeners.iter().position(|(number, _)| *number == id)?;
@@ -98,8 +99,8 @@ impl Subscriptions {
         changes
     }
 
-    /// Handles the end of the connection, and with it of all subscriptions. Returns the listeners whose
-    /// subscription was confirmed.
+    /// Handles the end of the connection, which ends all subscriptions. Returns the listeners of the confirmed
+    /// subscriptions.
     pub(super) fn disconnected(&mut self) -> Vec<Arc<dyn Listener>> {
         let mut interrupted = Vec::new();
         for (resource, topic) in &mut self.subscriptions {
@@ -113,7 +114,7 @@ impl Subscriptions {
         interrupted
     }
 
-    /// Handles a confirmed subscription. Returns its listeners.
+    /// Handles the confirmation of a subscription. Returns the listeners of the resource.
     pub(super) fn confirmed(&mut self, resource: &Resource) -> Vec<Arc<dyn Listener>> {
         if let Some(topic) = self.subscriptions.get_mut(resource).filter(|topic| topic.is_requested) {
             topic.is_confirmed = true;

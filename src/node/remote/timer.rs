@@ -12,9 +12,9 @@ use crate::clock::{Clock, Instant};
 
 /// A timer that wakes its task at a deadline that moves.
 ///
-/// Under load, each call moves the deadline later. The present sleep is kept as long as the sleep ends before the
-/// deadline. Therefore the clock's timer is set once per node timeout, and not once per call. The price is a wake-up
-/// without any work.
+/// Under load, each call moves the deadline later. A sleep is kept if it ends before the new deadline. Therefore the
+/// clock's timer is set once per node timeout, and not once per call. The end of an early sleep wakes the task without
+/// any work to do.
 pub(super) struct Timer {
     clock: Arc<dyn Clock>,
     armed: Option<(Instant, BoxFuture<'static, ()>)>,
@@ -25,7 +25,7 @@ impl Timer {
         Self { clock, armed: None }
     }
 
-    /// Completes at the deadline, or at an earlier deadline of a call before.
+    /// Completes at the deadline, or at the earlier deadline of a previous poll. Does not complete without a deadline.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, deadline: Option<Instant>) -> Poll<()> {
         let Some(deadline) = deadline else { return Poll::Pending };
         let armed = self.armed.take().filter(|(at, _)| *at <= deadline);

@@ -26,7 +26,7 @@ pub(super) struct Batch {
 /// The number of node timeouts without an answer after which the connection is given up.
 const SILENT_TIMEOUTS: u32 = 4;
 
-/// The least time without an answer after which the connection is given up. A server that loads data or forks may
+/// The shortest time without an answer after which the connection is given up. A server that loads data or forks may
 /// pause for a second or two.
 const MIN_SILENCE: Duration = Duration::from_secs(3);
 
@@ -64,11 +64,12 @@ impl UnansweredCalls {
         self.loading.is_some()
     }
 
-    /// Records that the script is being loaded. Returns whether no load was in progress.
+    /// Records that the script must be loaded. Returns whether the caller has to start the load: `false` if a load is
+    /// in progress.
     pub(super) fn begin_load(&mut self, now: Instant) -> bool {
-        let starts = self.loading.is_none();
+        let must_load = self.loading.is_none();
         self.loading.get_or_insert(now);
-        starts
+        must_load
     }
 
     /// Records the end of the load.
@@ -159,19 +160,19 @@ impl Batch {
         self.items
     }
 
-    /// Passes each request its answers. Returns the requests that must still be delivered.
+    /// Passes the answers to the callers of the requests. Returns the requests that must still be delivered.
     pub(super) fn answer(self, mut answers: Vec<Answer>) -> Vec<(Sequence, Item)> {
-        let asked: usize = self.items.iter().map(|(_, item)| item.operations.len()).sum();
-        if answers.len() != asked {
-            let problem = format!("{} answers to {asked} operations", answers.len());
-            answers = vec![Answer::Error(NodeError::Protocol(problem.into())); asked];
+        let expected: usize = self.items.iter().map(|(_, item)| item.operations.len()).sum();
+        if answers.len() != expected {
+            let problem = format!("{} answers to {expected} operations", answers.len());
+            answers = vec![Answer::Error(NodeError::Protocol(problem.into())); expected];
         }
         let mut answers = answers.into_iter();
         let mut undelivered = Vec::new();
         for (sequence, item) in self.items {
-            let share: Vec<Answer> = answers.by_ref().take(item.operations.len()).collect();
-            undelivered.extend(item.still_undelivered(&share).map(|item| (sequence, item)));
-            item.answer(share);
+            let own: Vec<Answer> = answers.by_ref().take(item.operations.len()).collect();
+            undelivered.extend(item.still_undelivered(&own).map(|item| (sequence, item)));
+            item.answer(own);
         }
         undelivered
     }

@@ -1,4 +1,4 @@
-//! One accepted request, and the responder of its caller.
+//! One accepted request of a send queue, and the responder of the caller.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,8 +16,8 @@ use crate::{
 /// delay.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// The longest delay after a refusal. The delay is short, because a key should not outlive the recovery of its node
-/// by much.
+/// The longest delay after a refusal. The delay is short, so that an unlock reaches its node soon after the node has
+/// recovered.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// An accepted, unanswered request.
@@ -32,7 +32,7 @@ pub(super) struct Item {
     /// The number of errors with which the node has answered the request. Only a request that must be delivered
     /// is sent again after an error.
     refusals: u32,
-    /// A clone of the send queue's count, if the request must be delivered.
+    /// A clone of the counter of the send queue, if the request must be delivered.
     delivery: Option<Arc<()>>,
     responder: Responder,
 }
@@ -52,7 +52,7 @@ impl Item {
     }
 
     /// Whether the request concerns other clients, and not only the keys and queue entries of this client at the
-    /// node. For instance, a force-unlock also unlocks leases of other clients by their ids.
+    /// node. For instance, a force-unlock deletes the keys of any client.
     pub(super) fn concerns_other_clients(&self) -> bool {
         self.operations.iter().any(|operation| operation.as_dyn().concerns_other_clients(self.blocks_until))
     }
@@ -85,16 +85,17 @@ impl Item {
         self.responder.is_abandoned()
     }
 
-    /// Returns the ids of the leases whose keys the request sets or extends, or whose tokens it writes back.
+    /// Returns the ids of the leases that the request acquires, renews or writes back.
     pub(super) fn acquired_leases(&self) -> impl Iterator<Item = &LeaseId> {
         self.operations.iter().filter_map(|operation| operation.as_dyn().acquired_lease())
     }
 
-    /// Returns the ids of the leases whose keys the request deletes.
+    /// Returns the ids of the leases that the request ends.
     pub(super) fn released_leases(&self) -> impl Iterator<Item = &LeaseId> {
         self.operations.iter().filter_map(|operation| operation.as_dyn().released_lease())
     }
 
+    /// Passes the answers to the caller.
     pub(super) fn answer(self, mut answers: Vec<Answer>) {
         if self.was_sent {
             answers.iter_mut().for_each(Answer::mark_resent);
@@ -102,15 +103,15 @@ impl Item {
         self.responder.answer(answers);
     }
 
-    /// Returns the request that must still be delivered after these answers: the operations that the node
-    /// refused, unless the refusal is for good. The new request has no caller.
+    /// Returns the request that must still be delivered after these answers: the operations that got an error that may
+    /// pass. The new request has no caller.
     pub(super) fn still_undelivered(&self, answers: &[Answer]) -> Option<Self> {
         let deliveries = self.delivery.as_ref()?;
-        let refused = |answer: &Answer| matches!(answer, Answer::Error(error) if !error.is_for_good());
-        if !answers.iter().any(refused) {
+        let is_undelivered = |answer: &Answer| matches!(answer, Answer::Error(error) if !error.is_for_good());
+        if !answers.iter().any(is_undelivered) {
             return None;
         }
-        let left = self.operations.iter().zip(answers).filter(|(_, answer)| refused(answer));
+        let left = self.operations.iter().zip(answers).filter(|(_, answer)| is_undelivered(answer));
         let operations: Arc<[Operation]> = left.map(|(operation, _)| operation.clone()).collect();
         let (responder, _) = Reply::channel(operations.len());
         let request = Request { operations, until: self.until, blocks_until: self.blocks_until };
@@ -124,6 +125,7 @@ impl Item {
         RETRY_DELAY.saturating_mul(1 << self.refusals.saturating_sub(1).min(6)).min(MAX_RETRY_DELAY)
     }
 
+    /// Answers every operation with this error.
     pub(super) fn error(self, error: &NodeError) {
         self.responder.error(error);
     }
@@ -136,7 +138,7 @@ impl Item {
     }
 }
 
-/// Whether a request of these operations outlives its connection.
+/// Whether a request of these operations must be delivered, because all of them are unlocks or withdrawals.
 pub(super) fn must_deliver(operations: &[Operation]) -> bool {
     operations.iter().all(Operation::must_deliver)
 }

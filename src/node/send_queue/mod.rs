@@ -13,12 +13,14 @@
 //! | `submit` | queues the request, or refuses it if the queue is closed or full, or the node down or unresponsive |
 //! | `connected` | calls may be sent |
 //! | `answered` | answers the callers; refused unlocks are retried after a delay |
-//! | `not_loaded` | requests a load of the script; calls that are still wanted return to their places |
+//! | `not_loaded` | requests a load of the script; requests that may be sent again return to their places |
 //! | `tick` | drops expired requests; if a call is overdue, the node is unresponsive and unsent requests are refused |
 //! | `dial_failed` | the node is down: unsent requests are refused, except unlocks |
-//! | `disconnected` | answers the calls in flight as possibly executed; unlocks return to their places |
+//! | `disconnected` | answers requests in flight as possibly executed; unlocks return to their places |
 //! | `close` | accepts only unlocks; the queue is done when none is left |
-//! | `end` | answers everything and accepts nothing |
+//! | `end` | answers all requests, and accepts no request |
+//!
+//! Here, "unlocks" are all requests that must be delivered: requests of unlocks and withdrawals only.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -48,11 +50,12 @@ mod item;
 mod tests;
 mod unsent;
 
-/// The largest number of calls in flight. Two calls keep a connection busy, and two more hide pauses of the client.
-/// The number is small, because a frozen server executes all calls in flight when it thaws.
+/// The largest number of calls in flight. Two calls keep a server busy, and two more keep the server busy while the
+/// client pauses. The number is small, because a server that was stopped executes all calls in flight when the server
+/// continues.
 pub(crate) const MAX_CALLS_IN_FLIGHT: usize = 4;
 
-/// The largest number of operations, without unlocks, that wait for one node or are in flight to it. A server executes
+/// The largest number of operations, without unlocks, that are unsent or in flight to one node. A server executes
 /// this number in some tens of milliseconds, and a longer wait is of no use to a caller.
 pub(crate) const MAX_PENDING_OPERATIONS: usize = 4096;
 
@@ -61,15 +64,16 @@ pub(crate) const MAX_PENDING_OPERATIONS: usize = 4096;
 /// # Invariants
 ///
 /// 1. Requests are sent in the order of submission on every connection: a request that is put back keeps its
-///    place. In particular, no unlock overtakes an earlier lock or renewal with its lease id, and requests
-///    that must be delivered after a broken connection are sent first, because they are the oldest.
+///    place. In particular, no unlock overtakes an earlier lock or renewal with the same lease id. After a broken
+///    connection, the unlocks are sent first, because the unlocks are the oldest requests.
 /// 2. Every reply is answered once.
 /// 3. An unlock is kept until the node executes the unlock or refuses it for good, its deadline passes, or the
 ///    send queue ends.
-/// 4. Only unlocks are sent twice, and no request is sent twice on one connection. The exception is a request
-///    that the node certainly did not execute, because the node had lost the script. An unlock is sent again then,
-///    and another request is sent again if its caller still waits, its deadline has not passed, no unlock of its
-///    lease id was submitted since, and no later request of its lease id may have been executed.
+/// 4. An unlock is sent again on the next connection, and after an error that may pass. If the node had lost the
+///    script, the requests of the call were certainly not executed, and are sent again before their deadlines. In this
+///    case, a request other than an unlock is sent again only if its caller still waits, no unlock of the same lease id
+///    was submitted since, and no later request of the same lease id may have been executed. No other request is sent
+///    twice.
 /// 5. At most [`MAX_CALLS_IN_FLIGHT`] calls are in flight, and no call is sent while a call in flight is older
 ///    than the node timeout.
 #[derive(Debug)]
@@ -79,7 +83,7 @@ pub(crate) struct SendQueue {
     unsent: Unsent,
     next: Sequence,
     in_flight: UnansweredCalls,
-    /// The unlocks that the node refused, by the time of their retry.
+    /// The unlocks that got an error that may pass, by the time of the retry.
     retries: BTreeMap<(Instant, Sequence), Item>,
     /// The number of operations, without unlocks, that are unsent or in flight.
     weight: usize,
@@ -111,7 +115,7 @@ enum ConnectionState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Open,
-    /// Only unlocks are accepted.
+    /// The stage after [`close`](SendQueue::close), in which only unlocks are accepted.
     Closing,
     Ended,
 }
@@ -173,8 +177,7 @@ impl SendQueue {
         if items.is_empty() { None } else { Some(self.in_flight.start(items, now)) }
     }
 
-    /// Handles the answers to a call. An unlock that was refused, but not for good, is sent again after a
-    /// retry delay.
+    /// Handles the answers to a call. An unlock that got an error that may pass is sent again after a retry delay.
     pub(crate) fn answered(&mut self, batch: BatchId, answers: Vec<Answer>, now: Instant) {
         if let Some(batch) = self.in_flight.take(batch) {
             self.weight -= batch.weight();
@@ -196,8 +199,8 @@ impl SendQueue {
         }
     }
 
-    /// Whether the connection has been silent for so long that a new connection should replace it. A connection
-    /// that was cut without a packet stays silent for ever, even when the network works again.
+    /// Whether the connection has been silent for so long that the driver should dial again. A connection that ended
+    /// without a packet stays silent for ever, even when the network works again.
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         self.in_flight.is_silent(now)
     }
@@ -206,8 +209,7 @@ impl SendQueue {
     /// [`tick`](Self::tick).
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let last = match self.stage {
-            // A closed queue is done when the deadlines of all requests have passed, and no other event need
-            // happen at that time.
+            // A closed queue is done when the deadlines of all requests have passed, even without any other event.
             Stage::Closing => self.unanswered().map(|item| item.until).max(),
             Stage::Open | Stage::Ended => None,
         };
@@ -226,7 +228,7 @@ impl SendQueue {
         Arc::strong_count(&self.deliveries).saturating_sub(1)
     }
 
-    /// Returns the resources that must be delivered, by request.
+    /// Returns the unconfirmed unlocks and withdrawals, by request.
     pub(crate) fn undelivered(&self, now: Instant) -> impl Iterator<Item = PendingUnlocks> {
         self.unanswered().filter(move |item| !self.is_moot(item, now)).filter_map(Item::undelivered)
     }
@@ -283,15 +285,15 @@ impl SendQueue {
     /// driver has to load the script: `false` if a load is in progress.
     pub(crate) fn not_loaded(&mut self, batch: BatchId, now: Instant) -> bool {
         let Some(batch) = self.in_flight.take(batch) else { return false };
-        let starts = self.in_flight.begin_load(now);
+        let must_load = self.in_flight.begin_load(now);
         let items = batch.into_items();
         let last = self.superseding(&items);
         let error = NodeError::Unreachable("not executed: the node had lost the script".into());
         for (sequence, item) in items {
-            let is_past = item
+            let is_superseded = item
                 .acquired_leases()
                 .any(|lease_id| last.get(lease_id).is_some_and(|last| *last > sequence));
-            let resend = item.must_deliver() || !(item.is_abandoned() || is_past);
+            let resend = item.must_deliver() || !(item.is_abandoned() || is_superseded);
             if resend && !item.is_expired(now) {
                 self.unsent.insert(sequence, item);
             } else {
@@ -299,7 +301,7 @@ impl SendQueue {
                 item.error(&error);
             }
         }
-        starts
+        must_load
     }
 
     /// Handles the end of a load of the script.
@@ -330,7 +332,8 @@ impl SendQueue {
     }
 
     /// Whether a closing send queue need not send a request: the request has expired, or no connection was ever
-    /// established and the request concerns this client alone. In the latter case, the node has no key to unlock.
+    /// established and the request concerns this client alone. Without any connection, the node has no key of this
+    /// client.
     fn is_moot(&self, item: &Item, now: Instant) -> bool {
         item.is_expired(now) || !(self.connection.was_up || item.concerns_other_clients())
     }
@@ -341,6 +344,7 @@ impl SendQueue {
         self.unsent.iter().map(|(_, item)| item).chain(sent).chain(self.retries.values())
     }
 
+    /// Returns the error with which a submitted request is refused; `None` if the request is accepted.
     fn refusal(&self, must_deliver: bool, operations: usize) -> Option<NodeError> {
         match (self.stage, &self.connection.state) {
             (Stage::Ended, _) => Some(NodeError::Closed),
@@ -389,9 +393,9 @@ impl SendQueue {
         }
     }
 
-    /// Returns, by lease id, the last request that supersedes earlier requests of the lease: an unlock in any
-    /// state, or a request in flight, which may have been executed. An earlier request must not be sent again,
-    /// because the node would execute the requests of the lease in the wrong order.
+    /// Returns, by lease id, the last request that supersedes earlier requests of the lease: an unlock, sent or unsent,
+    /// or any request in flight, which may have been executed. An earlier request must not be sent again, because the
+    /// node would execute the requests of the lease in the wrong order.
     fn superseding(&self, items: &[(Sequence, Item)]) -> HashMap<LeaseId, Sequence> {
         let mut last = HashMap::new();
         let mut record = |lease_id: &LeaseId, sequence: Sequence| {
@@ -415,7 +419,7 @@ impl ConnectionStatus {
         matches!(self.state, ConnectionState::Up)
     }
 
-    /// Records that there is no connection. Requests that were submitted before do not hasten the next dial.
+    /// Records that there is no connection. The next dial is sooner only if a request is submitted from now on.
     fn down(&mut self, state: ConnectionState) {
         self.state = state;
         self.is_wanted = false;

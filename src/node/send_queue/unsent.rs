@@ -1,4 +1,4 @@
-//! The requests that are not sent yet.
+//! The requests of a send queue that are not sent yet.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,8 @@
 //! Nodes that break a rule. A test of the rule must fail on them.
 //!
-//! The code of the rules does not contain the mutations. This module changes an operation or its outcome, as if the node
-//! had broken one rule. Each rule is a row of [`RULES`]; operations that the rule does not concern are executed unchanged.
+//! The code of the rules does not contain the mutations. This module changes an operation or its outcome, as if the
+//! node had broken one rule. Each rule is a row of [`RULES`]; operations that the rule does not concern are executed
+//! unchanged.
 
 use std::{collections::BTreeMap, mem};
 
@@ -18,7 +19,7 @@ use crate::{
         state::{
             HeldKey, NodeMetadata, NodeState, NodeTime, ReaderRun, Subscribers,
             counters::{Counters, start},
-            renew::is_below,
+            renew::proves_token,
         },
     },
     values::{LeaseId, Resource},
@@ -53,10 +54,10 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
         node.restore_counters(|node| node.prove_if(|_| false, |counters, token| counters.largest <= token))
     }),
     (M::CountInQuarantine, |node| {
-        node.prove_if(|abstention| matches!(abstention, Abstention::Quarantined(_)), are_below)
+        node.prove_if(|abstention| matches!(abstention, Abstention::Quarantined(_)), prove_token)
     }),
     (M::CountWithoutMetadata, |node| {
-        node.prove_if(|abstention| abstention == Abstention::NotRegistered, are_below)
+        node.prove_if(|abstention| abstention == Abstention::NotRegistered, prove_token)
     }),
     (M::HoldsAsIncrements, |node| node.take_one_hold()),
     (M::VoteBelowMinimum, |node| match node.operation {
@@ -103,7 +104,7 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
     (M::NoReaderWake, |node| node.share_without_wake()),
     // Readers.
     (M::FirstReaderRepeats, |node| {
-        node.share(|node, before, name, answer| match answer {
+        node.for_each_shared(|node, before, name, answer| match answer {
             Answer::Granted { vote } if before.readers(name, node.now).is_none() => {
                 let vote = vote.saturating_sub(1);
                 node.state.count(node.parameters, name, vote, node.now);
@@ -130,7 +131,7 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
         node.execute_instead(&Operation::Renew(Renew { resources, ..renew.clone() }))
     }),
     (M::OneEndForReaders, |node| {
-        node.unshare(|node, before, name, lease_id| {
+        node.for_each_unlocked(|node, before, name, lease_id| {
             let end = before.readers(name, node.now).and_then(|readers| readers.ends.get(lease_id)).copied();
             if let Some((end, held)) = end.zip(node.state.held(name, node.now).cloned()) {
                 node.state.set_lock(name, Some(HeldKey { expires_at: end, ..held }));
@@ -138,15 +139,17 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
             }
         })
     }),
-    (M::UnshareAnyKey, |node| node.unshare(|node, _, name, _| node.state.set_lock(name, None))),
+    (M::UnshareAnyKey, |node| node.for_each_unlocked(|node, _, name, _| node.state.set_lock(name, None))),
     (M::UnshareForAll, |node| {
-        node.unshare(|node, _, name, _| {
+        node.for_each_unlocked(|node, _, name, _| {
             if node.state.readers(name, node.now).is_some() {
                 node.state.set_lock(name, None);
             }
         })
     }),
-    (M::StalePhase, |node| node.share(|node, before, name, answer| node.keep_phase(before, name, answer))),
+    (M::StalePhase, |node| {
+        node.for_each_shared(|node, before, name, answer| node.keep_phase(before, name, answer))
+    }),
     // Latches and semaphores.
     (M::CountArrivals, |node| node.count_arrivals()),
     (M::CountPermits, |node| node.count_permits()),
@@ -189,10 +192,10 @@ impl BrokenNode<'_, '_> {
     }
 
     /// Whether the node would renew the lease.
-    fn would_keep(&self) -> Result<bool, Answer> {
+    fn would_renew(&self) -> Result<bool, Answer> {
         let (mut state, mut subscribers) = (self.state.clone(), Subscribers::new(&|_| Some(1)));
         let answer = state.execute(self.parameters, self.operation, self.now, &mut subscribers)?;
-        Ok(is_kept(&answer))
+        Ok(is_renewed(&answer))
     }
 
     /// Executes a write-back that the node refuses, if the broken rule allows it.
@@ -215,10 +218,10 @@ impl BrokenNode<'_, '_> {
         let Operation::Renew(Renew { resources, lease_id, token, .. }) = self.operation else {
             return self.execute();
         };
-        let would_keep = self.would_keep()?;
+        let would_renew = self.would_renew()?;
         let lookup = self.state.look_up(resources, lease_id, self.now);
         let largest = self.state.counters(resources, self.now)?.largest;
-        if would_keep && !lookup.is_all_ours && largest > *token {
+        if would_renew && !lookup.is_all_ours && largest > *token {
             return Ok(Answer::NotWrittenBack { counter: largest });
         }
         self.execute()
@@ -253,7 +256,7 @@ impl BrokenNode<'_, '_> {
         let before = self.state.counters(resources, self.now)?;
         let answer = renew(self)?;
         for (resource, _) in resources.iter().zip(&before.found).filter(|(_, found)| found.is_none()) {
-            if is_kept(&answer) {
+            if is_renewed(&answer) {
                 let counter = start(self.now).max(*token);
                 self.state.count(self.parameters, resource, counter, self.now);
             }
@@ -266,7 +269,7 @@ impl BrokenNode<'_, '_> {
         let Operation::Renew(renew @ Renew { holds: 0, .. }) = self.operation else {
             return self.execute();
         };
-        if !self.would_keep()? {
+        if !self.would_renew()? {
             return self.execute();
         }
         let answer =
@@ -309,7 +312,7 @@ impl BrokenNode<'_, '_> {
         else {
             return Ok(answer);
         };
-        if matches!(answer.without_waiters(), Answer::Granted { .. }) || is_kept(&answer) {
+        if matches!(answer.without_waiters(), Answer::Granted { .. }) || is_renewed(&answer) {
             self.end_at(resources, lease_id, self.now + *ttl);
         }
         Ok(answer)
@@ -382,11 +385,11 @@ impl BrokenNode<'_, '_> {
     }
 
     /// Executes the operation, and drops its notices on some topics.
-    fn without_notices(&mut self, is_kept_back: impl Fn(&Resource) -> bool) -> Result<Answer, Answer> {
+    fn without_notices(&mut self, is_dropped: impl Fn(&Resource) -> bool) -> Result<Answer, Answer> {
         let sent = self.subscribers.notices.len();
         let result = self.execute();
         let new = self.subscribers.notices.split_off(sent);
-        self.subscribers.notices.extend(new.into_iter().filter(|topic| !is_kept_back(topic)));
+        self.subscribers.notices.extend(new.into_iter().filter(|topic| !is_dropped(topic)));
         result
     }
 
@@ -402,16 +405,16 @@ impl BrokenNode<'_, '_> {
             && let Some(queue) = self.state.wait_queues.get_mut(resource)
             && let Some((woken, _)) = queue.woken.take()
         {
-            let turn = names::wake(resource, &woken);
+            let topic_of_woken = names::wake(resource, &woken);
             let mut new = self.subscribers.notices.split_off(sent);
-            new.retain(|topic| *topic != turn);
+            new.retain(|topic| *topic != topic_of_woken);
             self.subscribers.notices.append(&mut new);
         }
         Ok(answer)
     }
 
     /// Executes the operation, and changes the outcome for each shared resource.
-    fn share(
+    fn for_each_shared(
         &mut self,
         change: impl Fn(&mut Self, &NodeState, &Resource, Answer) -> Answer,
     ) -> Result<Answer, Answer> {
@@ -432,8 +435,11 @@ impl BrokenNode<'_, '_> {
     }
 
     /// Unlocks, and then changes the state for each resource that the lease shared.
-    fn unshare(&mut self, change: fn(&mut Self, &NodeState, &Resource, &LeaseId)) -> Result<Answer, Answer> {
-        self.share(|node, before, name, answer| {
+    fn for_each_unlocked(
+        &mut self,
+        change: fn(&mut Self, &NodeState, &Resource, &LeaseId),
+    ) -> Result<Answer, Answer> {
+        self.for_each_shared(|node, before, name, answer| {
             if let Operation::Unlock(Unlock { lease_id, .. }) = node.operation {
                 change(node, before, name, lease_id);
             }
@@ -444,7 +450,7 @@ impl BrokenNode<'_, '_> {
     /// Executes a write-back of a reader that the node refuses, if the broken rule allows it. The arguments of
     /// `may_write` are the phase, whether the lease is a reader, and the token.
     fn write_back_shared_if(&mut self, may_write: fn(u64, bool, u64) -> bool) -> Result<Answer, Answer> {
-        self.share(|node, _, name, answer| {
+        self.for_each_shared(|node, _, name, answer| {
             let (Operation::WriteBack(WriteBack { lease_id, token, .. }), Answer::NotWrittenBack { .. }) =
                 (node.operation, &answer)
             else {
@@ -463,7 +469,7 @@ impl BrokenNode<'_, '_> {
         })
     }
 
-    /// Keeps the record of the readers when the last reader unlocks, so that the next reader begins no phase.
+    /// Keeps the record of the readers when the last reader unlocks, so that the next reader begins no new phase.
     fn keep_phase(&mut self, before: &NodeState, name: &Resource, answer: Answer) -> Answer {
         if matches!(self.operation, Operation::Unlock(_)) && !self.state.readers.contains_key(name) {
             let left =
@@ -509,10 +515,12 @@ impl BrokenNode<'_, '_> {
     }
 }
 
-fn is_kept(answer: &Answer) -> bool {
+/// Whether the node renewed the lease, with or without a vote.
+fn is_renewed(answer: &Answer) -> bool {
     matches!(answer.without_waiters(), Answer::Renewed { .. } | Answer::RenewedInQuarantine(_))
 }
 
-fn are_below(counters: &Counters, token: u64) -> bool {
-    counters.found.iter().all(|found| is_below(*found, token))
+/// Whether each counter shows that the node gave no vote above the token.
+fn prove_token(counters: &Counters, token: u64) -> bool {
+    counters.found.iter().all(|found| proves_token(*found, token))
 }

@@ -16,11 +16,11 @@ pub(crate) const LARGEST_COUNTER: u64 = (1 << 53) - 1;
 ///
 /// A missing counter counts as the node's time in whole seconds, multiplied by this number. Therefore the nodes
 /// agree on the value of a missing counter, except around the start of a second. A lost counter begins again above
-/// all its earlier votes, unless a resource is locked more than a million times a second.
+/// the earlier votes for its resource, unless a resource is locked more than a million times a second.
 const STEPS_PER_SECOND: u64 = 1_000_000;
 
-/// The number of seconds by which a hint may move a counter ahead of the node's time. The limit prevents a faulty
-/// client from using up the counter of a resource.
+/// The number of seconds by which a hint may move a counter ahead of the node's time. Without the limit, a faulty
+/// client could raise the counter of a resource to the largest counter.
 const HINT_AHEAD: u64 = 3600;
 
 /// The counters of the resources of one operation, before it is executed.
@@ -80,9 +80,9 @@ impl NodeState {
         Ok(Counters { found, largest })
     }
 
-    /// Sets a counter, which lives for at least the counter ttl from now.
+    /// Sets a counter, whose ttl is then at least the counter ttl.
     ///
-    /// A new ttl is 1.5 times the counter ttl, so that few uses have to extend it.
+    /// A new ttl is 1.5 times the counter ttl, so that few uses have to set a new ttl.
     pub(super) fn count(
         &mut self,
         parameters: &QuorumParameters,
@@ -96,7 +96,7 @@ impl NodeState {
         self.set_counter(resource, Some(Counter { value, expires_at }));
     }
 
-    /// Returns the minimum token: every vote exceeds it.
+    /// Returns the minimum token, which every vote exceeds; 0 without metadata.
     pub(super) fn minimum_token(&self) -> Result<u64, Answer> {
         let metadata = self.metadata();
         metadata.map_or(Ok(0), |metadata| check_counter(metadata.minimum_token))

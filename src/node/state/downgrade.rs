@@ -24,7 +24,7 @@ impl NodeState {
         if !has_tombstone {
             self.counters(resources, now)?;
         }
-        // A tombstone shows that the writer was force-unlocked. Such a writer must not become a reader.
+        // A tombstone shows that the writer was force-unlocked. A force-unlocked writer must not become a reader.
         let is_reader = resources.iter().all(|resource| self.is_reader(resource, lease_id, now));
         if has_tombstone || (!is_reader && self.has_tombstone(resources, writer, now)) {
             return Ok(Answer::Tombstone);

@@ -20,9 +20,9 @@ use crate::{
 const MAX_ARRIVAL_AHEAD: Duration = Duration::from_secs(3600);
 
 impl NodeState {
-    /// Locks if the resources are free and no waiter is ahead; otherwise enters the queue.
+    /// Locks if the resources are free and no waiter is ahead. Otherwise, the waiter enters the queue.
     ///
-    /// A lock that the node has granted before is granted again.
+    /// A lock that the node has granted before is granted again, even if a waiter is ahead.
     pub(super) fn enqueue(
         &mut self,
         parameters: &QuorumParameters,

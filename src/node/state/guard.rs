@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// The maximum difference between the clocks of a node and a client. A lost counter begins at the time of the
-/// node, so a node whose clock is far behind would repeat tokens.
+/// node, so a node with a clock far behind would repeat tokens.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(3600);
 
 impl NodeState {
@@ -45,9 +45,9 @@ impl NodeState {
         let is_registered = match parameters.guard {
             RestartGuard::Off => return None,
             RestartGuard::PerConnection => {
-                parameters.incarnation.as_ref().is_some_and(|incarnation| self.is_of(incarnation))
+                parameters.incarnation.as_ref().is_some_and(|incarnation| self.has_metadata_of(incarnation))
             }
-            RestartGuard::PerVote => self.is_of(&self.incarnation),
+            RestartGuard::PerVote => self.has_metadata_of(&self.incarnation),
         };
         if !is_registered {
             return Some(Abstention::NotRegistered);
@@ -74,9 +74,9 @@ impl NodeState {
         })
     }
 
-    /// Refuses the renewals of another quorum.
+    /// Refuses the renewals of another quorum, and records that a quorum existed before.
     ///
-    /// A refused renewal, too, proves that a quorum existed before, which a new node may have forgotten.
+    /// A refused renewal proves this, too. A new node may have forgotten the quorum.
     pub(super) fn admit_renewal(
         &mut self,
         parameters: &QuorumParameters,
@@ -85,9 +85,9 @@ impl NodeState {
         self.admit(parameters).inspect_err(|_| self.note_quorum(parameters, now))
     }
 
-    /// Records that a quorum existed before, as a renewal proves.
+    /// Records that a quorum existed before, as a renewal proves, if the node has no metadata or is in quarantine.
     ///
-    /// A node that forgot this quorum must not become a node of a new quorum.
+    /// A node that has forgotten a quorum must not become a node of a new quorum.
     pub(super) fn note_quorum(&mut self, parameters: &QuorumParameters, now: NodeTime) {
         let is_empty = self.metadata.is_none() && parameters.guard != RestartGuard::Off;
         if is_empty || self.quarantine(now).is_some() {
@@ -101,7 +101,7 @@ impl NodeState {
     }
 
     /// Whether the metadata was written in this incarnation of the server.
-    pub(super) fn is_of(&self, incarnation: &Incarnation) -> bool {
+    pub(super) fn has_metadata_of(&self, incarnation: &Incarnation) -> bool {
         self.metadata.as_ref().is_some_and(|metadata| metadata.incarnation == *incarnation)
     }
 
@@ -114,6 +114,7 @@ impl NodeState {
         });
     }
 
+    /// Returns the answer to a registration, initialisation or reconfiguration that is done.
     pub(super) fn registered(&self, now: NodeTime) -> Answer {
         let quarantine = self.quarantine(now).map(|quarantine| quarantine.until.remaining(now));
         Answer::Registered(Registration { incarnation: Some(Arc::clone(&self.incarnation)), quarantine })
@@ -122,8 +123,8 @@ impl NodeState {
 
 /// Refuses a client whose time of day differs too much from the node's.
 ///
-/// The check precedes every write: with a wrong clock, the node could write a minimum token far ahead, which
-/// would stay.
+/// The check precedes every write, because a node with a wrong clock could write a minimum token far ahead, and the
+/// minimum token is never lowered.
 pub(super) fn check_clock(time: Duration, now: NodeTime) -> Result<(), Answer> {
     let gap = now.since_epoch().abs_diff(time);
     if gap > MAX_CLOCK_DIFFERENCE { Err(Answer::Error(NodeError::ClockOff(gap))) } else { Ok(()) }

@@ -12,13 +12,15 @@ use crate::{
 
 /// The holders of the resources of one operation, before the operation is executed.
 pub(super) struct HolderLookup {
-    /// The other lease with the longest ttl, with 0 as its counter. The caller sets the counter.
+    /// The holder of the longest ttl if other leases hold resources; `None` if the lease may lock all resources. The
+    /// counter in the holder is 0, and the caller sets the counter.
     pub(super) other: Option<Holder>,
     /// Whether the lease holds all resources.
     pub(super) is_all_ours: bool,
 }
 
 impl NodeState {
+    /// Looks up the holders of the resources for a request of this lease.
     pub(super) fn look_up(&self, resources: &Resources, lease_id: &LeaseId, now: NodeTime) -> HolderLookup {
         let mut lookup = HolderLookup { other: None, is_all_ours: true };
         for (resource, (name, is_shared)) in resources.each().enumerate() {

@@ -7,18 +7,22 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// Makes this node a node of a new quorum, if it is new.
+    /// Admits this node to a new quorum if the node is new, because a new node has given no vote.
     ///
-    /// A node is new if it has no metadata, or is in the quarantine that began with its first metadata, of any
-    /// configuration, and no renewal has shown that a quorum existed before. A new node has given no vote.
+    /// The node is new if both conditions hold:
+    ///
+    /// * The node has no metadata, or is in the quarantine that began with its first metadata. The metadata may be of
+    ///   another configuration.
+    /// * No renewal has shown that a quorum existed before.
     pub(super) fn init(
         &mut self,
         parameters: &QuorumParameters,
         init: &Init,
         now: NodeTime,
     ) -> Result<Answer, Answer> {
-        let is_in_first_quarantine =
-            self.is_new == Some(true) && self.is_of(&self.incarnation) && self.quarantine(now).is_some();
+        let is_in_first_quarantine = self.is_new == Some(true)
+            && self.has_metadata_of(&self.incarnation)
+            && self.quarantine(now).is_some();
         if self.is_new == Some(false) || (self.metadata.is_some() && !is_in_first_quarantine) {
             let fingerprint =
                 self.metadata.as_ref().map_or(&parameters.fingerprint, |metadata| &metadata.fingerprint);

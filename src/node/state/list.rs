@@ -6,7 +6,7 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// Returns all resources as one page. A server needs pages to serve other clients in between.
+    /// Returns all held resources as one page. On a server, several pages let other requests run in between.
     pub(super) fn list(&self, now: NodeTime) -> Answer {
         let held = self.locks.iter().filter(|(_, held)| !held.expires_at.is_past(now));
         let locks = held.filter(|(_, held)| held.holds > 0 || held.lease_id.is_of_readers());

@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl NodeState {
-    /// Locks. A newcomer yields if a resource has waiters or a mark; a woken waiter does not.
+    /// Locks. A newcomer yields if a resource has waiters or a mark. A woken waiter does not yield to waiters.
     pub(super) fn lock(
         &mut self,
         parameters: &QuorumParameters,

@@ -53,7 +53,7 @@ impl NodeState {
 
     /// Sets a yield mark and a writer mark on a resource of readers, until the woken writer attempts again.
     ///
-    /// Without the writer mark, a second queue node that the writer does not know could wake readers of the same
+    /// Without the writer mark, a second queue node, on which the writer has no entry, could wake readers of the same
     /// resource.
     pub(super) fn set_writer_mark(
         &mut self,
@@ -72,9 +72,9 @@ impl NodeState {
         }
     }
 
-    /// Returns the refusal of a reader that must yield to a woken writer.
+    /// Returns the holder that refuses a reader because of a writer mark; `None` if the reader need not yield.
     ///
-    /// The answer is the same as for readers that the lease cannot join.
+    /// The holder has the lease id of readers, and the rest of the writer mark as its remaining time.
     pub(super) fn yield_to_writer(
         &self,
         resources: &Resources,

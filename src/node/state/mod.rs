@@ -62,17 +62,17 @@ pub(crate) use self::{
 
 /// The data of a node.
 ///
-/// Expiry is evaluated at each access, as in Redis: a key has expired when `now > expires_at`. A step of
-/// the node's clock therefore moves no timers.
+/// Expiry is evaluated at each access, as in Redis: a key has expired when `now > expires_at`. Therefore a step of the
+/// node's clock takes effect at once, in either direction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeState {
     /// The keys of held resources, each with one lease id. A real server may also have hashes with several fields,
     /// which are no locks of this library.
     locks: BTreeMap<Resource, HeldKey>,
-    /// The readers, by the resource itself. The readers stay here after another lease has got the key of the
-    /// resource.
+    /// The readers, by the resource itself. If the key of the readers is deleted or another lease gets the key, the
+    /// record of the readers stays until it expires.
     readers: BTreeMap<Resource, ReaderRun>,
-    /// The fencing counters, by the shared-key alias, since resources with one alias share this key.
+    /// The fencing counters, by the shared-key alias, because resources with the same alias share this key.
     counters: BTreeMap<Resource, Counter>,
     /// The ends of the tombstones, by the shared-key alias.
     tombstones: BTreeMap<(Resource, LeaseId), NodeTime>,
@@ -88,8 +88,9 @@ pub(crate) struct NodeState {
     writer_marks: BTreeMap<Resource, NodeTime>,
     metadata: Option<NodeMetadata>,
     quarantine: Option<Quarantine>,
-    /// Whether the node is new: `None` before its first registration, then `true`, and `false` once a quorum is known
-    /// to have existed.
+    /// Whether the node began as a new node: `None` before the first registration, `true` after a registration that
+    /// began the first quarantine, `false` after any other registration, or once a quorum is shown to have existed
+    /// before.
     is_new: Option<bool>,
     incarnation: Incarnation,
 }
@@ -121,16 +122,16 @@ pub(crate) struct LeaderRecord {
 pub(crate) struct NodeMetadata {
     /// The incarnation in which the metadata was written. Another incarnation may have forgotten votes.
     pub(crate) incarnation: Incarnation,
-    /// The minimum token: every vote exceeds it, whatever the counters are.
+    /// The minimum token, which every vote exceeds, even if the counters are lower.
     pub(crate) minimum_token: u64,
     pub(crate) fingerprint: Fingerprint,
 }
 
-/// The time in which a node must not vote, since it may have forgotten votes.
+/// The time in which a node must not vote, because the node may have forgotten votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Quarantine {
     pub(crate) until: NodeTime,
-    /// The time after which renewals count.
+    /// The time after which renewals count as votes.
     pub(crate) renewals_from: NodeTime,
 }
 
@@ -177,7 +178,7 @@ impl NodeState {
         *self = Self::new(&self.incarnation);
     }
 
-    /// Deletes all locks, as a server without memory may do that evicts keys with a ttl.
+    /// Deletes all locks, as a server may do that evicts keys with a ttl when its memory is full.
     #[cfg(feature = "sim")]
     pub(crate) fn evict_locks(&mut self) {
         self.locks.clear();
@@ -302,7 +303,7 @@ impl NodeState {
         counter.filter(|counter| !counter.expires_at.is_past(now))
     }
 
-    /// Returns the end of the tombstone that refuses late requests of a lease.
+    /// Returns the end of the tombstone that refuses late requests of a lease, unless the tombstone has expired.
     pub(crate) fn tombstone(
         &self,
         resource: &Resource,
@@ -323,7 +324,7 @@ impl NodeState {
         self.metadata.as_ref()
     }
 
-    /// Sets a counter, as an administrator or another library may.
+    /// Sets or deletes a counter.
     pub(crate) fn set_counter(&mut self, resource: &Resource, counter: Option<Counter>) {
         let alias = names::shared_key_alias(resource);
         match counter {
@@ -332,7 +333,7 @@ impl NodeState {
         };
     }
 
-    /// Sets a lock, as an administrator or another library may.
+    /// Sets or deletes the lock on a resource.
     pub(crate) fn set_lock(&mut self, resource: &Resource, held: Option<HeldKey>) {
         match held {
             Some(held) => self.locks.insert(resource.clone(), held),
@@ -340,6 +341,7 @@ impl NodeState {
         };
     }
 
+    /// Returns the refusal of a client of another quorum, or the abstention of the node.
     fn may_vote(&self, parameters: &QuorumParameters, now: NodeTime) -> Result<(), Answer> {
         self.admit(parameters)?;
         self.abstention(parameters, now).map_or(Ok(()), |abstention| Err(Answer::Abstains(abstention)))

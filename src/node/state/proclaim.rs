@@ -7,7 +7,8 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// Stores a proclamation. A node in quarantine does so, too, because a proclamation is no vote.
+    /// Stores the proclamation of a holder. A node in quarantine stores proclamations, too, because a proclamation is
+    /// no vote.
     pub(super) fn proclaim(
         &mut self,
         proclaim: &Proclaim,

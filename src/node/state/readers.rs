@@ -27,7 +27,7 @@ pub(crate) struct ReaderRun {
 }
 
 impl NodeState {
-    /// Returns the readers of a resource, if any hold it.
+    /// Returns the readers of a resource; `None` if no reader holds the resource.
     pub(crate) fn readers(&self, resource: &Resource, now: NodeTime) -> Option<&ReaderRun> {
         self.held(resource, now).filter(|held| held.lease_id.is_of_readers())?;
         self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now))
@@ -99,7 +99,7 @@ impl NodeState {
 
     /// Removes a lease from the readers. Returns whether the lease was a reader.
     ///
-    /// An expired reader counts as a reader if other readers have held the resource ever since, because no writer
+    /// An expired reader counts as a reader if other readers have held the resource since its end, because no writer
     /// has held the resource in between.
     pub(super) fn unshare(&mut self, resource: &Resource, lease_id: &LeaseId, now: NodeTime) -> bool {
         let is_shared = self.held(resource, now).is_some_and(|held| held.lease_id.is_of_readers());
@@ -110,13 +110,14 @@ impl NodeState {
         } else if was_reader {
             self.keep_readers(resource, readers);
         } else if !readers.ends.is_empty() {
-            // The key of the readers was deleted before, and another lease may have a key of this name now.
+            // The key of the readers was deleted before. The key of another lease may have taken its place.
             self.readers.insert(resource.clone(), readers);
         }
         was_reader
     }
 
-    /// Returns a resource whose key and readers disagree. The key must exist until the end of the last reader.
+    /// Returns a resource that breaks a rule: the key of the readers exists until the end of the last reader, and the
+    /// epoch is at least the phase.
     #[cfg(feature = "sim")]
     pub(crate) fn inconsistent_resource(&self, now: NodeTime) -> Option<&Resource> {
         let is_sound = |resource: &Resource| {

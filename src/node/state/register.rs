@@ -1,4 +1,5 @@
-//! Register in the pure node: compares the incarnation, and begins a quarantine if it differs.
+//! Register in the pure node: compares the incarnations of the server and of the node metadata, and begins a
+//! quarantine if they differ.
 
 use crate::node::{
     operation::{Answer, NewNodes, Register},
@@ -24,11 +25,12 @@ impl NodeState {
         }
         let admits_new = register.new_nodes == NewNodes::Admit;
         let is_trusted = parameters.guard == RestartGuard::Off || (self.metadata.is_none() && admits_new);
-        if self.metadata.is_none() || !(self.is_of(&self.incarnation) || is_trusted) {
+        if self.metadata.is_none() || !(self.has_metadata_of(&self.incarnation) || is_trusted) {
             let minimum_token =
                 self.metadata.as_ref().map_or(Ok(0), |metadata| check_counter(metadata.minimum_token))?;
-            // The minimum token of a trusted node is not raised, because the next votes of the node would
-            // exceed it, and with it the minimum token that a restart within the same second sets.
+            // The minimum token of a trusted node is not raised: the next votes of the node would exceed the raised
+            // minimum token. A restart within the same second would set the same minimum token, and the node could
+            // repeat these votes.
             let is_new = !is_trusted && self.metadata.is_none() && self.is_new.is_none();
             let minimum_token =
                 if is_trusted { minimum_token } else { minimum_token.max(minimum_token_at(now)) };

@@ -21,18 +21,18 @@ impl NodeState {
         let (_, counters) = self.look_up_free(resources, lease_id, now)?;
         self.note_quorum(parameters, now);
         let abstention = self.abstention_from_renewals(parameters, now);
-        // The node may have forgotten counters, none of which exceeded the minimum token. So if the token is below
-        // the minimum token, a forgotten counter may have exceeded the token, and the renewal proves nothing.
+        // The counters that the node has forgotten did not exceed the minimum token. If the token is below the minimum
+        // token, a forgotten counter may have exceeded the token, and the renewal proves nothing.
         let minimum_token = self.minimum_token()?;
-        let knows_none = |(resource, is_shared), found: &Option<u64>| {
+        let shows_no_larger_vote = |(resource, is_shared), found: &Option<u64>| {
             let readers = self.readers(resource, now).filter(|_| is_shared);
-            readers.map_or_else(|| is_below(*found, token), |readers| readers.phase <= token)
+            readers.map_or_else(|| proves_token(*found, token), |readers| readers.phase <= token)
         };
         let each = resources.each().zip(&counters.found);
-        let below: Vec<_> =
-            each.map(|(each, found)| minimum_token <= token && knows_none(each, found)).collect();
-        let proves = !below.contains(&false);
-        for (((resource, is_shared), found), is_below) in resources.each().zip(&counters.found).zip(below) {
+        let proven: Vec<_> =
+            each.map(|(each, found)| minimum_token <= token && shows_no_larger_vote(each, found)).collect();
+        let proves = !proven.contains(&false);
+        for (((resource, is_shared), found), is_proven) in resources.each().zip(&counters.found).zip(proven) {
             // A lost counter is written again with a value above the token, so that later renewals on this
             // node prove nothing either.
             let regained = start(now).max(token + 1).min(LARGEST_COUNTER);
@@ -45,11 +45,11 @@ impl NodeState {
             // If the node lost the readers, the renewal begins a new run. Its phase is the token, or above all
             // votes if the node may have given a larger vote.
             let is_new = self.readers(resource, now).is_none();
-            if is_new && !is_below {
+            if is_new && !is_proven {
                 counter = (counter.max(minimum_token) + 1).min(LARGEST_COUNTER);
             }
             self.count(parameters, resource, counter, now);
-            let epoch = if is_below {
+            let epoch = if is_proven {
                 token
             } else if is_new {
                 counter
@@ -71,6 +71,6 @@ impl NodeState {
 
 /// Whether the counter shows that the node gave no vote above the token. A missing counter may have exceeded the
 /// token.
-pub(super) fn is_below(counter: Option<u64>, token: u64) -> bool {
+pub(super) fn proves_token(counter: Option<u64>, token: u64) -> bool {
     counter.is_some_and(|counter| counter <= token)
 }

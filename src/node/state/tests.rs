@@ -1,4 +1,4 @@
-//! The rules of the pure node. Each test has one rule.
+//! The rules of the pure node, one for each test.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ mod wait_queue;
 /// The value of a missing counter when a test begins: the node's time in microseconds.
 const START: u64 = 1_700_000_000_000_000;
 
-/// A node, its time, and the topics of the notices that it has sent.
+/// A node, the time, and the topics of the published notices.
 #[derive(Clone)]
 struct Fixture {
     state: NodeState,
@@ -191,7 +191,7 @@ fn a_lock_on_several_resources_gets_one_vote_above_their_counters() {
 }
 
 #[test]
-fn a_hint_raises_the_vote_by_at_most_an_hour_and_never_lowers_it() {
+fn a_hint_moves_the_vote_at_most_an_hour_ahead_and_never_lowers_it() {
     let mut node = Fixture::new();
     node.set_counter("a", 7);
     assert_eq!(node.ask(&lock("a", "1", 1, 100)), granted(100));
@@ -291,8 +291,8 @@ fn an_inspection_returns_the_holder_and_changes_nothing() {
     assert_eq!(node.ask_without_change(&inspect("a")), Answer::Inspected(free));
     node.ask(&lock("a", "me", 5000, 0));
     let by = HolderInfo { lease_id: Some(lease_id("me")), holds: 1, remaining: Some(Duration::from_secs(5)) };
-    let taken = inspected(Some(by), START + 1);
-    assert_eq!(node.ask_without_change(&inspect("a")), Answer::Inspected(taken));
+    let held = inspected(Some(by), START + 1);
+    assert_eq!(node.ask_without_change(&inspect("a")), Answer::Inspected(held));
 }
 
 #[test]

@@ -9,7 +9,8 @@ use crate::{
 };
 
 impl NodeState {
-    /// Returns the resources without holder, waiters and marks; with marks, if the request ignores them.
+    /// Returns the resources that have neither a holder nor waiters. A resource with a mark is left out, unless the
+    /// request ignores marks.
     pub(super) fn vacant(&self, vacant: &Vacant, now: NodeTime) -> Answer {
         let is_vacant = |resource: &Resource| {
             self.held(resource, now).is_none()

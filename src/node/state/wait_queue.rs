@@ -4,10 +4,10 @@
 //!
 //! ```text
 //! the resource is released, or an entry ahead ends  ──▶ wake the first waiter
-//! the first waiter does not listen, or has expired  ──▶ remove its entry, wake the next
+//! the first waiter is not subscribed, or expired    ──▶ remove its entry, wake the next
 //! the wake of the first cannot be published         ──▶ keep its entry, wake no other waiter
 //! the first was woken 3/4 of a hand-over ago        ──▶ the second may lock, and is woken, too
-//! a waiter becomes first or second                  ──▶ publish its head notice: it subscribes to releases
+//! a waiter becomes the second                       ──▶ publish its head notice: it subscribes to releases
 //! the first waiter is a writer, and readers hold    ──▶ no wake
 //! ```
 
@@ -42,7 +42,7 @@ pub(crate) struct QueueEntry {
     pub(crate) ends: NodeTime,
 }
 
-/// The waiter that executes an operation, and locks if it may.
+/// The waiter whose enqueue the node executes.
 #[derive(Clone, Copy)]
 pub(super) struct Requester<'a> {
     pub(super) waiter: &'a LeaseId,
@@ -51,8 +51,8 @@ pub(super) struct Requester<'a> {
 
 /// The subscribers to the topics of a node, and the notices of one operation.
 ///
-/// A notice is best effort: if it cannot be published, every answer is the same as if it had been published
-/// and lost.
+/// Notices are best effort: if a notice cannot be published, every answer is the same as if the notice had been
+/// published and lost.
 pub(crate) struct Subscribers<'a> {
     /// Returns the number of subscribers to a topic; `None` if the client may not publish on the topic.
     count: &'a dyn Fn(&Resource) -> Option<u32>,
@@ -72,7 +72,7 @@ impl<'a> Subscribers<'a> {
         }
     }
 
-    /// Publishes a notice. Returns the number of its subscribers; `None` if it cannot be published.
+    /// Publishes a notice. Returns the number of subscribers to the topic; `None` if the notice cannot be published.
     pub(super) fn publish(&mut self, topic: Resource) -> Option<u32> {
         let subscribers = (self.count)(&topic);
         if subscribers.is_some_and(|subscribers| subscribers > 0) {
@@ -87,7 +87,7 @@ impl<'a> Subscribers<'a> {
 }
 
 impl NodeState {
-    /// Wakes the first waiter if it can lock the resource.
+    /// Wakes the first waiter if the waiter can lock the resource.
     pub(super) fn wake_next(
         &mut self,
         parameters: &QuorumParameters,
@@ -100,14 +100,14 @@ impl NodeState {
         }
     }
 
-    /// Returns the waiter that may lock, after waking it.
+    /// Returns the waiter that may lock, and wakes this waiter unless it is the requester. `None` if there is no queue.
     ///
-    /// * **The requesting waiter is first:** no wake is needed.
-    /// * **The requesting waiter has left the queue,** because the waiter had a vote and rolled back: its arrival,
-    ///   compared with the arrival of the first waiter, decides which of both may lock.
-    /// * **The first waiter is a writer, and readers hold the resource:** there is no wake. If another waiter
-    ///   requests, the node publishes the head notice again.
-    /// * **The first waiter does not listen, or its entry has ended:** the node removes the entry.
+    /// * **The requester is first:** no wake is needed.
+    /// * **The requester has left the queue,** because the node had granted a lock that was rolled back since: the
+    ///   requester may lock if its arrival is before the arrival of the first waiter.
+    /// * **The first waiter is a writer, and readers hold the resource:** there is no wake. If there is a requester,
+    ///   the node publishes the head notice again.
+    /// * **The first waiter is not subscribed, or its entry has ended:** the node removes the entry.
     /// * **The notice cannot be published:** the first waiter keeps its place, and attempts by its fallback
     ///   poll.
     /// * **The first waiter has not attempted within 3/4 of a hand-over after its wake:** the second waiter
@@ -160,7 +160,7 @@ impl NodeState {
         }
     }
 
-    /// Whether the resource has waiters. The first of them is woken if it can lock.
+    /// Whether the resource has waiters. The first waiter is woken if the waiter can lock the resource.
     pub(super) fn has_waiters(
         &mut self,
         parameters: &QuorumParameters,

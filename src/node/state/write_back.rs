@@ -20,8 +20,8 @@ impl NodeState {
         let token = check_counter(*token)?;
         let lookup = self.look_up(resources, lease_id, now);
         let counters = self.counters(resources, now)?;
-        // The node may have confirmed a token below the minimum token for another lease, which it has
-        // forgotten.
+        // If the token is below the minimum token, the node may have confirmed the token for another lease,
+        // which the node has forgotten.
         let is_above_minimum = self.minimum_token()? <= token;
         let may_stand = resources.each().zip(&counters.found).all(|((resource, is_shared), found)| {
             // While readers hold the resource, no writer has a token above the phase, so the phase is

@@ -1,4 +1,4 @@
-//! A fake server. A test sets its behaviour, and the server records the calls that it receives.
+//! A fake server, which records the calls that it receives. Tests set the behaviour of the server.
 
 use std::{
     collections::VecDeque,
@@ -49,8 +49,8 @@ struct FakeState {
     connections: usize,
 }
 
-/// A connection, and whether the connection has loaded the script, which each connection does
-/// first. Only later loads are recorded.
+/// A connection, and whether the connection has loaded the script. Each connection loads the script at first, and only
+/// later loads are recorded.
 #[derive(Debug)]
 struct FakeConnection(FakeServer, bool);
 

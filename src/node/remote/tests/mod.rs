@@ -38,7 +38,7 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 
 const QUARANTINE: Duration = Duration::from_secs(60);
 
-/// The longest time, in milliseconds, between a call to a node that is down and the next dial.
+/// The longest time between a call to a node that is down and the next dial, in milliseconds.
 const MAX_DELAY_ON_DEMAND_MILLIS: u64 = 101;
 
 struct Fixture {
@@ -185,7 +185,7 @@ async fn a_flooding_node_is_dialled_rarely_and_refuses_calls_with_the_reason() {
     assert_eq!(*fixture.lock(2).await, [Answer::Granted { vote: 1 }]);
 }
 
-/// The task processes all answers that have arrived before it decides that the node is silent.
+/// The task handles all answers that have arrived before the task handles the deadline.
 #[tokio::test(start_paused = true)]
 async fn answers_that_arrived_during_a_pause_prevent_a_timeout() {
     let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
@@ -291,7 +291,7 @@ async fn a_lost_script_is_loaded_and_the_call_is_resent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_node_delivers_unlocks_and_accepts_no_more_requests() {
+async fn a_closed_node_delivers_unlocks_and_accepts_no_request_afterwards() {
     let fixture = Fixture::after_first_dial(DialBehaviour::Refusing).await;
     let unlock = fixture.unlock_for(1, Duration::from_secs(10));
     let close = fixture.node.close();

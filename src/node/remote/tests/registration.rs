@@ -1,4 +1,4 @@
-//! The first registration of a connection, and later registrations if the server may have changed.
+//! The first registration of a connection, and the later registrations when the server may have changed.
 
 use super::{duplicate_servers::ServerRegistration, fake::registered, *};
 use crate::{
@@ -30,6 +30,7 @@ impl Fixture {
         self.connected_servers.register(&"other".into(), &incarnation.into())
     }
 
+    /// Returns the error with which the node refuses a lock.
     fn refusal(&self) -> NodeError {
         match error(self.lock(1)) {
             NodeError::Handshake(refused) => (*refused).clone(),
@@ -84,9 +85,8 @@ async fn a_server_behind_two_addresses_of_one_client_has_one_vote() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_registers_again_after_an_abstention() {
-    let answers =
-        [Abstention::NotRegistered].map(|why| [Answer::Abstains(why), Answer::RenewedInQuarantine(why)]);
-    for answer in answers.into_iter().flatten() {
+    let abstention = Abstention::NotRegistered;
+    for answer in [Answer::Abstains(abstention), Answer::RenewedInQuarantine(abstention)] {
         let fixture = Fixture::registered().await;
         fixture.fake.answer_lock(answer.clone());
         assert_eq!(fixture.lock(1).await, [answer]);
@@ -114,15 +114,15 @@ async fn a_connection_is_replaced_if_a_registration_returns_another_incarnation(
     assert_eq!((fixture.fake.dials().len(), fixture.fake.connections()), (2, 1));
 }
 
-/// Breaks a connection, lets the next connection succeed after the time `away` with this answer to
-/// its registration, and returns the warnings.
-async fn warnings_after_reconnect(away: Duration, answer: Answer) -> Vec<String> {
+/// Breaks a connection, lets the next connection succeed after the time `outage` with this answer to
+/// the registration, and returns the warnings.
+async fn warnings_after_reconnect(outage: Duration, answer: Answer) -> Vec<String> {
     let fixture = Fixture::registered().await;
     let traces = Traces::begin();
     fixture.fake.set_registration(answer);
     fixture.fake.set_dial_behaviour(DialBehaviour::Refusing);
     fixture.fake.push_event(ConnectionEvent::Closed(NodeError::Disconnected));
-    tokio::time::sleep(away).await;
+    tokio::time::sleep(outage).await;
     fixture.fake.set_dial_behaviour(DialBehaviour::Accepting);
     while fixture.fake.connections() == 0 {
         fixture.pass(1).await;

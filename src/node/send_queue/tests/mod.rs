@@ -1,4 +1,4 @@
-//! The send queue: the order, the limits and the repetition of requests. Each test is one history
+//! The order, the limits and the repetition of requests in the send queue. Each test is one sequence
 //! of events.
 
 use futures::FutureExt;
@@ -163,7 +163,7 @@ fn requests_wait_for_the_first_connection_and_are_refused_after_a_failed_dial() 
 }
 
 #[test]
-fn a_silent_node_gets_no_calls_until_all_calls_are_answered() {
+fn an_unresponsive_node_gets_no_calls_until_all_calls_are_answered() {
     let mut send_queue = connected_queue();
     let _unanswered = [1, 2].map(|number| send_queue.submit(request(lock(number))));
     let (first, _) = send_queue.next_batch(at(0)).unwrap();
@@ -217,7 +217,7 @@ fn unlocks_of_a_broken_connection_are_sent_first_on_the_next_connection() {
 }
 
 #[test]
-fn an_expired_request_is_answered_by_whether_it_was_sent() {
+fn the_error_of_an_expired_request_shows_whether_it_was_sent() {
     let mut send_queue = connected_queue();
     let mut sent = send_queue.submit(Request::one(Operation::Unlock(unlock(1)), at(50)));
     send_queue.next_batch(at(0)).unwrap();
@@ -253,7 +253,7 @@ fn locks_that_were_unlocked_or_dropped_are_not_resent_after_a_lost_script() {
     let mut unlocked = send_queue.submit(request(lock(1)));
     let dropped = send_queue.submit(request(lock(2)));
     let (locks, _) = send_queue.next_batch(at(0)).unwrap();
-    let mut unlocks = send_queue.submit(unlock_request(1));
+    let mut pending_unlock = send_queue.submit(unlock_request(1));
     let (unlock_batch, _) = send_queue.next_batch(at(0)).unwrap();
     drop(dropped);
     send_queue.not_loaded(locks, at(1));
@@ -261,7 +261,7 @@ fn locks_that_were_unlocked_or_dropped_are_not_resent_after_a_lost_script() {
     send_queue.answered(unlock_batch, vec![Answer::Unlocked { deleted: 0 }], at(0));
     send_queue.loaded();
     assert!(send_queue.next_batch(at(2)).is_none());
-    assert!(answer_of(&mut unlocks).is_some());
+    assert!(answer_of(&mut pending_unlock).is_some());
 }
 
 #[test]

@@ -16,16 +16,16 @@ enum Event {
         lease_id: u32,
         time: u64,
     },
-    /// The caller drops the reply with this index.
+    /// The drop of the reply with this index.
     DropReply(usize),
     Send,
-    /// The server executes the oldest call and answers.
+    /// The execution of the oldest call, and its answer.
     Execute,
-    /// The server loses its script: calls before the next load are not executed.
+    /// The loss of the script. Calls before the next load are not executed.
     Flush,
-    /// Another client loads the script.
+    /// A load of the script by another client.
     LoadElsewhere,
-    /// The load that the send queue requested succeeds.
+    /// The success of the load that the send queue has requested.
     Load,
     Break,
     Connect,
@@ -62,8 +62,8 @@ struct Fixture {
     in_flight_calls: Vec<(BatchId, Vec<(Operation, Instant)>)>,
     /// The largest number of an executed request of each lease id.
     executed: BTreeMap<LeaseId, Instant>,
-    /// The number of submitted requests. The number of a request is carried by the hint of a lock,
-    /// and by the `blocks_until` of an unlock.
+    /// The number of submitted requests. The hint of a lock and the `blocks_until` of an unlock carry the number of the
+    /// request.
     submitted: u64,
     waiting: Vec<PendingReply>,
 }

@@ -1,4 +1,4 @@
-//! `init`, which admits nodes of a new quorum without a quarantine, and refuses nodes that may have
+//! The operation `init`, which admits new nodes to a new quorum without a quarantine, and refuses nodes that may have
 //! voted.
 
 use super::*;
@@ -13,11 +13,11 @@ struct Node {
     fixture: Fixture,
     guard: RestartGuard,
     incarnations: u32,
-    /// Whether the client that asks has another configuration.
+    /// Whether the requests are of a client with the other configuration.
     is_other: bool,
 }
 
-/// Returns the configuration of the client that asks.
+/// Returns the fingerprint of the first configuration, or of the other configuration.
 fn configuration(is_other: bool) -> Fingerprint {
     if is_other { Fingerprint::new("other") } else { parameters().fingerprint }
 }
@@ -151,8 +151,8 @@ fn init_refuses_a_node_after_a_renewal() {
 
 #[test]
 fn init_refuses_a_node_that_may_have_voted() {
-    type History = fn(&mut Node);
-    let cases: [(&str, History); 5] = [
+    type Change = fn(&mut Node);
+    let cases: [(&str, Change); 5] = [
         ("after its quarantine", |node| node.fixture.milliseconds += 62_000),
         ("after a restart without a registration", Node::restart),
         ("in the second quarantine, after a restart", |node| {
@@ -168,9 +168,9 @@ fn init_refuses_a_node_that_may_have_voted() {
             assert_eq!(node.register(NewNodes::Admit), None);
         }),
     ];
-    for (case, history) in cases {
+    for (case, change) in cases {
         let mut node = Node::in_first_quarantine();
-        history(&mut node);
+        change(&mut node);
         assert_eq!(
             node.init(),
             Answer::AlreadyRegistered { fingerprint: parameters().fingerprint },
@@ -198,9 +198,9 @@ fn init_takes_over_a_node_in_the_first_quarantine_of_another_configuration() {
 
 #[test]
 fn init_takes_over_no_node_that_was_in_a_quorum() {
-    type Happens = fn(&mut Node);
-    let cases: [(&str, Happens); 5] = [
-        ("its quarantine is over", |node| node.fixture.milliseconds += 62_000),
+    type Change = fn(&mut Node);
+    let cases: [(&str, Change); 5] = [
+        ("its quarantine has ended", |node| node.fixture.milliseconds += 62_000),
         ("it restarted", Node::restart),
         ("it was admitted", |node| drop(node.init())),
         ("a lease of its configuration was renewed", |node| {
@@ -212,9 +212,9 @@ fn init_takes_over_no_node_that_was_in_a_quorum() {
             assert_eq!(node.ask(&renew("a", "me", 1, 5000, START)), refused);
         }),
     ];
-    for (case, happens) in cases {
+    for (case, change) in cases {
         let mut node = Node::in_first_quarantine();
-        happens(&mut node);
+        change(&mut node);
         node.is_other = true;
         let before = node.fixture.state.clone();
         assert_eq!(node.init(), Answer::AlreadyRegistered { fingerprint: configuration(false) }, "{case}");
@@ -266,7 +266,7 @@ enum Event {
     Unlock,
     Restart,
     Wait(u64),
-    /// From here on, a client of the other configuration asks.
+    /// The change to a client of the other configuration, for all later events.
     Switch,
 }
 
@@ -285,15 +285,15 @@ const EVENTS: [Event; 12] = [
     Event::Switch,
 ];
 
-/// The use of a node until now.
+/// The votes of a node until now.
 #[derive(Clone, Copy, Default)]
 struct Use {
-    /// Whether the node has voted, or a renewal has shown a quorum.
+    /// Whether the node has voted, or a renewal has shown that a quorum exists.
     is_in_use: bool,
     last_vote: u64,
 }
 
-/// Takes every way of this number of steps. Returns the first way that breaks a rule.
+/// Tries every sequence of this number of events. Returns the first sequence that breaks a rule as an error.
 fn search(node: &Node, path: &mut Vec<Event>, used: Use, left: usize) -> Result<(), String> {
     if left == 0 {
         return Ok(());
@@ -309,22 +309,22 @@ fn search(node: &Node, path: &mut Vec<Event>, used: Use, left: usize) -> Result<
     Ok(())
 }
 
-/// Lets an event happen to a node.
+/// Applies an event to a node, and checks the rules.
 fn next_use(before: &Node, node: &mut Node, event: Event, used: Use) -> Result<Use, &'static str> {
     let Use { mut is_in_use, mut last_vote } = used;
     match event {
         Event::Register(new_nodes) => drop(node.try_register(new_nodes)),
         Event::Init => {
             if matches!(node.init(), Answer::Registered(_)) && is_in_use {
-                return Err("admitted although it voted or was renewed at");
+                return Err("init admitted a node in use");
             }
         }
         Event::Lock => {
             if let Answer::Granted { vote } = node.ask(&lock("a", "me", 5000, 0)) {
-                // A resend gets the vote that it had.
-                let is_resend = before.fixture.lease_id_of("a").is_some() && vote == last_vote;
-                if vote <= last_vote && !is_resend {
-                    return Err("a vote came again");
+                // A repeated lock gets the vote of the first lock.
+                let is_repeated_lock = before.fixture.lease_id_of("a").is_some() && vote == last_vote;
+                if vote <= last_vote && !is_repeated_lock {
+                    return Err("a vote was repeated");
                 }
                 (is_in_use, last_vote) = (true, vote);
             }
@@ -345,17 +345,20 @@ fn next_use(before: &Node, node: &mut Node, event: Event, used: Use) -> Result<U
     Ok(Use { is_in_use, last_vote })
 }
 
-/// A node that forgets all data without a client noticing is what an administrator vouches for.
+/// No event deletes all data of the node. A client cannot detect this loss, so the administrator is responsible for it.
 #[test]
-fn no_sequence_of_six_steps_admits_a_voter_or_repeats_a_vote() {
-    let whole = search(&Node::new(), &mut Vec::new(), Use::default(), 6);
-    assert_eq!(whole, Ok(()));
+fn no_sequence_of_six_events_admits_a_voter_or_repeats_a_vote() {
+    let result = search(&Node::new(), &mut Vec::new(), Use::default(), 6);
+    assert_eq!(result, Ok(()));
 }
 
 #[test]
-fn a_broken_rule_of_admission_shows_within_six_steps() {
+fn six_events_detect_a_broken_rule_of_admission() {
     for rule in [Mutation::TakeOverVoter, Mutation::IgnoreForeignRenewal] {
         let _broken = break_rule(Some(rule));
-        assert!(search(&Node::new(), &mut Vec::new(), Use::default(), 6).is_err(), "{rule:?} matters");
+        assert!(
+            search(&Node::new(), &mut Vec::new(), Use::default(), 6).is_err(),
+            "{rule:?} was not detected"
+        );
     }
 }

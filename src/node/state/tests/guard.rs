@@ -50,9 +50,9 @@ impl Fixture {
 #[test]
 fn a_node_without_metadata_abstains_and_renews_until_it_is_registered() {
     let mut node = Fixture::new();
-    let unknown = Answer::Abstains(Abstention::NotRegistered);
-    assert_eq!(node.ask_guarded(&lock("a", "me", 5000, 0)), unknown);
-    assert_eq!(node.ask_guarded(&write_back("a", "me", START)), unknown);
+    let not_registered = Answer::Abstains(Abstention::NotRegistered);
+    assert_eq!(node.ask_guarded(&lock("a", "me", 5000, 0)), not_registered);
+    assert_eq!(node.ask_guarded(&write_back("a", "me", START)), not_registered);
     assert_eq!(
         node.ask_guarded(&renew("a", "me", 1, 5000, START + 7)),
         Answer::RenewedInQuarantine(Abstention::NotRegistered)
@@ -63,7 +63,7 @@ fn a_node_without_metadata_abstains_and_renews_until_it_is_registered() {
 }
 
 #[test]
-fn a_node_in_quarantine_counts_for_renewals_before_it_votes() {
+fn a_node_in_quarantine_counts_renewals_before_it_grants_locks() {
     let mut node = Fixture::new();
     node.register(true);
     node.restart();
@@ -118,11 +118,12 @@ fn a_restarted_node_gives_votes_above_all_earlier_votes() {
     assert!(vote(&mut node) > before);
 }
 
-/// The client of `one` stands still from its lock to the end, and its key comes back from a backup. The clock of the
-/// node is set back by an hour, so that the key outlives the quarantine.
+/// The process of `one` pauses between its lock and its write-back. Meanwhile, another lease gets the token, and the
+/// node is restored from a backup with the key of `one`. The clock of the node is set back by an hour, so that the key
+/// outlives the quarantine.
 #[test]
 fn a_token_that_a_forgotten_lease_had_is_not_written_back() {
-    // A counter that began eleven days before is below the minimum token even at the earlier time.
+    // A counter that began eleven days ago is below the minimum token, even after the clock was set back.
     let token = START - 1_000_000_000_000 + 2;
     for resource in ["a", "*a"] {
         let mut node = Fixture::new();
@@ -131,7 +132,7 @@ fn a_token_that_a_forgotten_lease_had_is_not_written_back() {
         assert_eq!(node.ask_guarded(&lock(resource, "one", 60_000, 0)), granted(token - 1));
         let backup = node.state.clone();
         node.milliseconds += 60_001;
-        assert_eq!(node.ask_guarded(&lock("a", "two", 60_000, 0)), granted(token), "and confirms its token");
+        assert_eq!(node.ask_guarded(&lock("a", "two", 60_000, 0)), granted(token));
         node.state = backup;
         node.milliseconds -= 3_600_000;
         node.restart();
@@ -146,7 +147,7 @@ fn a_token_that_a_forgotten_lease_had_is_not_written_back() {
         assert_eq!(
             node.ask_in(NEXT_INCARNATION, &write_back),
             Answer::WrittenBack,
-            "{resource}: the rule matters"
+            "{resource}: only this rule prevents the write-back"
         );
     }
 }
@@ -158,13 +159,13 @@ fn a_renewal_does_not_count_early_in_quarantine_or_without_metadata() {
         (Mutation::CountInQuarantine, in_quarantine),
         (Mutation::CountWithoutMetadata, Abstention::NotRegistered),
     ];
-    for (mutation, why) in cases {
+    for (mutation, abstention) in cases {
         let mut node = Fixture::new();
-        if why == in_quarantine {
+        if abstention == in_quarantine {
             node.register(false);
         }
         let renewal = renew("a", "me", 1, 5000, START);
-        assert_eq!(node.ask_guarded(&renewal), Answer::RenewedInQuarantine(why));
+        assert_eq!(node.ask_guarded(&renewal), Answer::RenewedInQuarantine(abstention));
         let _broken = break_rule(Some(mutation));
         assert!(
             matches!(node.ask_guarded(&renewal), Answer::Renewed { .. }),
@@ -178,8 +179,7 @@ fn a_connection_to_another_incarnation_is_not_registered() {
     let mut node = Fixture::new();
     node.register(true);
     assert!(matches!(node.ask_guarded(&lock("a", "me", 5000, 0)), Answer::Granted { .. }));
-    // The node has the data of another node, with its metadata, as after the promotion of a
-    // replica.
+    // The node has the data and the metadata of another node, as after the promotion of a replica.
     let metadata = NodeMetadata {
         incarnation: "another".into(),
         minimum_token: 0,
@@ -214,7 +214,7 @@ fn a_node_between_two_configurations_votes_for_neither() {
     assert!(matches!(node.ask(&change(&old, &closed)), Answer::Registered(_)), "a repeated change succeeds");
     assert_eq!(node.ask(&change(&old, &closed_again)), wrong_quorum(&closed));
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), wrong_quorum(&closed));
-    assert!(matches!(node.ask(&change(&closed, &old)), Answer::Registered(_)), "the move is given up");
+    assert!(matches!(node.ask(&change(&closed, &old)), Answer::Registered(_)), "the move is cancelled");
     assert!(matches!(node.ask(&change(&old, &closed_again)), Answer::Registered(_)));
     assert_eq!(node.ask(&change(&closed, &for_good)), wrong_quorum(&closed_again));
     assert!(matches!(node.ask(&change(&closed_again, &for_good)), Answer::Registered(_)));

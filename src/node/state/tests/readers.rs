@@ -6,7 +6,7 @@ use crate::node::{
     operation::samples::{enqueue, not_waiting, withdraw},
 };
 
-/// Returns the `enqueue` of a waiting reader.
+/// Returns the enqueue of a reader.
 fn enqueue_to_read(by: &str, arrival: u64) -> Operation {
     let Operation::Enqueue(entry) = enqueue("*a", by, by, arrival, 10_000) else { unreachable!() };
     Operation::Enqueue(Enqueue { waiter: names::reader(&lease_id(by)), ..entry })
@@ -78,7 +78,7 @@ fn a_granted_reader_wakes_the_next_reader_and_no_writer() {
 
 /// The readers are queued at this node, and the writer at another queue node.
 #[test]
-fn queued_readers_yield_to_a_woken_writer_until_it_retries() {
+fn queued_readers_yield_to_a_woken_writer_until_it_locks() {
     let mut node = Fixture::new();
     node.ask(&lock("*a", "one", 5000, 0));
     let vote = node.counter("a").unwrap();

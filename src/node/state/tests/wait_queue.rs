@@ -1,4 +1,4 @@
-//! The wait queue of a node: its order, its wakes, and the marks that newcomers obey.
+//! The wait queue of a node: the order of the waiters, the wakes, and the marks by which newcomers yield.
 
 use super::*;
 use crate::node::{
@@ -28,10 +28,11 @@ impl QueueFixture {
         queue
     }
 
-    fn ask(&mut self, entry: &Operation) -> Answer {
+    fn ask(&mut self, operation: &Operation) -> Answer {
         let (unsubscribed, is_mute) = (&self.unsubscribed, self.node.is_mute);
         let listeners = |topic: &Resource| (!is_mute).then(|| u32::from(!unsubscribed.contains(topic)));
-        let outcome = self.node.state.apply_with_listeners(&listeners, &parameters(), entry, self.node.now());
+        let outcome =
+            self.node.state.apply_with_listeners(&listeners, &parameters(), operation, self.node.now());
         self.node.notices.extend(outcome.notices);
         self.node.is_any_unpublished |= outcome.is_any_unpublished;
         outcome.answer
@@ -211,7 +212,10 @@ fn waiters_keep_their_places_if_no_wake_can_be_published() {
     for newcomer in [lock("a", "newcomer", 5000, 0), enqueue("a", "newcomer", "newcomer", 0, 0)] {
         assert_eq!(queued(&queue.ask(&newcomer)).holder, None, "the resource is free, and has waiters");
     }
-    assert!(!is_granted(&queue.enqueue_again("second", second)), "the first has its hand-over");
+    assert!(
+        !is_granted(&queue.enqueue_again("second", second)),
+        "the hand-over of the first waiter is not over"
+    );
     queue.node.milliseconds += u64::try_from(parameters().hand_over.as_millis()).unwrap();
     assert!(!is_granted(&queue.enqueue_again("third", third)));
     let [by_first, by_second] = [("first", first), ("second", second)].map(|(waiter, arrival)| {
@@ -224,18 +228,18 @@ fn waiters_keep_their_places_if_no_wake_can_be_published() {
 
 #[test]
 fn no_answer_depends_on_a_notice() {
-    let (mut heard, mut mute) = (Fixture::new(), Fixture { is_mute: true, ..Fixture::new() });
+    let (mut publishing, mut mute) = (Fixture::new(), Fixture { is_mute: true, ..Fixture::new() });
     for (step, publishes) in &publishing_steps() {
-        assert_eq!(mute.ask(step), heard.ask(step), "{step:?}");
-        assert_eq!(mute.state, heard.state, "{step:?}");
+        assert_eq!(mute.ask(step), publishing.ask(step), "{step:?}");
+        assert_eq!(mute.state, publishing.state, "{step:?}");
         assert_eq!(std::mem::take(&mut mute.is_any_unpublished), *publishes, "{step:?}");
-        assert!(!heard.is_any_unpublished);
+        assert!(!publishing.is_any_unpublished);
     }
     assert_eq!(mute.notices, []);
 }
 
 #[test]
-fn a_writer_that_does_not_listen_blocks_no_reader() {
+fn a_writer_without_a_subscription_blocks_no_reader() {
     let mut queue = QueueFixture::free();
     queue.ask(&lock("*a", "reader", 5000, 0));
     queue.enter("writer");
@@ -362,7 +366,7 @@ fn newcomers_yield_to_refused_clients_for_a_hand_over() {
     assert_eq!((queued(&deferred).rank, &queued(&deferred).holder), (0, &None), "no waiter is queued");
     assert!(is_granted(&queue.ask(&take("a", "refused", 5000))));
     queue.unlock("refused");
-    assert!(is_granted(&queue.ask(&lock("a", "newcomer", 5000, 0))), "a refused client has had the resource");
+    assert!(is_granted(&queue.ask(&lock("a", "newcomer", 5000, 0))), "the refused client has locked since");
 
     queue.ask(&lock("a", "refused", 5000, 0));
     queue.unlock("newcomer");
@@ -441,11 +445,15 @@ fn an_overdue_first_waiter_and_the_second_are_woken_together() {
 }
 
 #[test]
-fn a_waiter_that_becomes_second_gets_a_head_notice() {
+fn a_waiter_with_the_arrival_of_the_first_waiter_is_second() {
     let mut queue = QueueFixture::held();
-    let arrivals = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
+    let arrivals = ["first", "second", "third"].map(|waiter| queue.enter(waiter));
     let ranks = ["first", "third"].map(|waiter| queued(&queue.enqueue_again(waiter, arrivals[0])).rank);
-    assert_eq!(ranks, [0, 1], "an equal arrival gives the place behind the first waiter");
+    assert_eq!(ranks, [0, 1], "waiters with equal arrivals are sorted by name");
+}
+
+#[test]
+fn a_waiter_that_becomes_second_gets_a_head_notice() {
     let mut queue = QueueFixture::held();
     let arrivals = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
     queue.unlock("holder");
@@ -514,6 +522,7 @@ fn resources_with_one_alias_have_separate_queues() {
 fn a_tombstone_refuses_lock_and_enqueue() {
     let mut queue = QueueFixture::held();
     queue.ask(&unlock("a", "late", false, true));
+    assert_eq!(queue.ask(&lock("a", "late", 5000, 0)), Answer::Tombstone);
     assert_eq!(queue.ask(&enqueue("a", "late", "w", 0, ENTRY_TTL)), Answer::Tombstone);
     assert_eq!(queue.waiters(), [""; 0]);
 }
