@@ -17,7 +17,7 @@ use crate::{
     messages::Messages,
     stopwatch,
     supervise::signals::Signals,
-    waiting::Waiting,
+    waiting::WaitLine,
 };
 
 /// The smallest counter ttl that the library accepts. A counter has to outlive every lease.
@@ -61,7 +61,7 @@ impl Bench {
         let tasks = counted(self.tasks.get(), "task");
         let verb = if self.tasks.get() == 1 { "loads" } else { "load" };
         app.messages.notice(&format!("{tasks} {verb} the servers for {seconds}"));
-        let waiting = Waiting::show(&app.messages, format!("measuring for {seconds}"));
+        let waiting = WaitLine::show(&app.messages, format!("measuring for {seconds}"));
         // `None` until the first lock: then no keys are left, and no node has to be connected again.
         let mut residue = None;
         let done = app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {

@@ -16,7 +16,7 @@ use crate::{
     duration,
     exit::Exit,
     failure::Failure,
-    waiting::Waiting,
+    waiting::WaitLine,
 };
 
 /// Check whether the nodes are a sound quorum
@@ -57,7 +57,7 @@ impl Doctor {
             keys_of(name)?;
         }
         let settings = app.settings()?;
-        let waiting = Waiting::show(&app.messages, "checking the nodes".to_owned());
+        let waiting = WaitLine::show(&app.messages, "checking the nodes".to_owned());
         let facts = gather(&settings, self.watch, &names).await?;
         drop(waiting);
         let findings = judge(&facts);

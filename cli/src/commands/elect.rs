@@ -29,7 +29,7 @@ use crate::{
         signals::Signals,
     },
     wait_report::report_wait,
-    waiting::Waiting,
+    waiting::WaitLine,
     what_to_run::WhatToRun,
 };
 
@@ -141,7 +141,7 @@ impl Elect {
 
     async fn campaign(&self, quorum: &Quorum, app: &App) -> Result<Leadership, Failure> {
         let election = self.election(quorum);
-        let waiting = Waiting::show(&app.messages, format!("campaigning for {}", self.shown()));
+        let waiting = WaitLine::show(&app.messages, format!("campaigning for {}", self.shown()));
         let resources = std::slice::from_ref(&self.name);
         tokio::select! {
             biased;

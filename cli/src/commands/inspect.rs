@@ -132,7 +132,7 @@ impl Inspect {
         loop {
             match self.all_views(quorum).await {
                 Ok(views) => {
-                    let changed = changes.of(&views)?;
+                    let changed = changes.update(&views)?;
                     let shown = if screen.is_some() { views.iter().collect() } else { changed };
                     if let Some(screen) = &screen {
                         drawn = redraw(screen, &shown, drawn);

@@ -25,7 +25,7 @@ use crate::{
     failure::Failure,
     settings::Settings,
     table,
-    waiting::Waiting,
+    waiting::WaitLine,
 };
 
 /// Move a quorum to other nodes or settings
@@ -125,7 +125,7 @@ impl Reconfigure {
             }
         }
         let message = format!("moving the quorum: no lock for about {}", duration::shown(longest));
-        let waiting = Waiting::show(&app.messages, message);
+        let waiting = WaitLine::show(&app.messages, message);
         let moved = admin::reconfigure(&old.builder(), &new.builder()).await;
         drop(waiting);
         moved.map_err(|error| explained(error, false))?;

@@ -25,7 +25,7 @@ use crate::{
         rule::{Marks, OnLoss, Rule},
     },
     wait_report::report_wait,
-    waiting::Waiting,
+    waiting::WaitLine,
     what_to_run::WhatToRun,
 };
 
@@ -199,7 +199,7 @@ impl Run {
                 None => Err(self.held(quorum, self.held_at_once()).await),
             };
         }
-        let waiting = Waiting::show(&app.messages, format!("waiting for {}", self.shown()));
+        let waiting = WaitLine::show(&app.messages, format!("waiting for {}", self.shown()));
         // A semaphore has several holders, and the unlock by any of them may end the wait.
         let shows_holder = self.permits.is_none();
         let reporting = report_wait(&waiting, quorum, &self.names, shows_holder, &app.messages);

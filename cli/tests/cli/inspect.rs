@@ -218,7 +218,7 @@ async fn a_lock_is_free_if_nodes_disagree_and_unclear_with_a_silent_node() {
     }
     // A hash with two fields is a lock of another kind.
     cluster.server(1).command(&["HSET", "job", "a", "1", "b", "1"]).await;
-    assert_eq!(conclusion().await, "job is free: 2 of 3 nodes have a holder, but no 2 the same one");
+    assert_eq!(conclusion().await, "job is free: 2 of 3 nodes have a holder, but no holder has 2 nodes");
     cluster.server(2).kill().await;
     assert!(conclusion().await.starts_with("job is unclear"), "{}", conclusion().await);
 }
