@@ -40,7 +40,7 @@ pub(crate) struct LockView {
     needed: usize,
     #[serde(flatten)]
     holder: Option<Holder>,
-    /// The readers that answers name, if readers share the resource.
+    /// The readers that a quorum names, if readers share the resource.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     readers: Vec<String>,
     nodes: Vec<NodeLockView>,

@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct BenchReport {
     tasks: usize,
     seconds: f64,
-    /// The number of locks with their unlocks per second.
+    /// The number of pairs of a lock and its unlock per second.
     cycles_per_second: f64,
     lock: Percentiles,
     unlock: Percentiles,
@@ -23,6 +23,7 @@ pub(crate) struct BenchReport {
     nodes: Vec<NodeLine>,
 }
 
+/// The response times of one node.
 #[derive(Debug, Serialize)]
 struct NodeLine {
     node: String,
@@ -57,7 +58,7 @@ impl BenchReport {
     }
 }
 
-/// Converts a count, exactly below 2^53, which no benchmark reaches.
+/// Converts a count. The result is exact below 2^53, which no benchmark reaches.
 fn count(count: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than three figures")]
     let count = count as f64;

@@ -53,6 +53,7 @@ impl Doctor {
     /// Invalid settings. A failure of a node is a finding, not an error.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let names: Vec<Vec<u8>> = self.names.iter().map(|name| name.as_bytes().to_vec()).collect();
+        // A name that no lock can have is a usage error.
         for name in &names {
             keys_of(name)?;
         }

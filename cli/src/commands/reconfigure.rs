@@ -69,7 +69,7 @@ struct Configuration {
     nodes: Vec<String>,
 }
 
-/// The change of configuration, before or after the move.
+/// The move from one configuration to another, in questions, notices and results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Move {
     from: Configuration,
@@ -78,7 +78,7 @@ struct Move {
     outcome: Outcome,
 }
 
-/// The outcome that the command reports to a person.
+/// The outcome, as the last line of the text output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Moved,
@@ -100,7 +100,7 @@ impl Reconfigure {
                 "reconfigure takes its nodes from --from and --to: leave out --node and --config",
             ));
         }
-        // A give-up needs no question, because it is safe whenever it succeeds.
+        // A give-up needs no question, because it fails unless it is safe.
         let consent = if self.give_up { Consent::Given } else { Consent::of(self.yes, "move the quorum")? };
         let (old, new) =
             (Settings::of_file(&self.from, &app.general)?, Settings::of_file(&self.to, &app.general)?);
@@ -186,16 +186,18 @@ fn explained(error: AdminError, is_give_up: bool) -> Failure {
     let is_of_another_move =
         |reply: &NodeReply| matches!(reply, NodeReply::Refused(Refusal::WrongQuorum { .. }));
     let remedy = match (replies.iter().any(|(_, reply)| is_of_another_move(reply)), is_give_up) {
-        (false, true) => "nodes that are done are open; start the other nodes and run it again",
+        (false, true) => {
+            "the nodes that are done are open again; start the other nodes, and run the command again"
+        }
         (true, true) => {
-            "nodes that are done are open; give up the other move too, or FLUSHALL a node that is left over"
+            "the nodes that are done are open again; give up the other move too, or FLUSHALL a node that is left over \
+             from an old move"
         }
         (false, false) => {
-            "start the other nodes and run it again: it continues from here; or open the old nodes again with \
-             --give-up"
+            "start the other nodes, and run the command again to continue, or open the old nodes again with --give-up"
         }
         (true, false) => {
-            "end the other move and run it again: it continues from here; or open the old nodes again with --give-up"
+            "end the other move, and run the command again to continue, or open the old nodes again with --give-up"
         }
     };
     let failure = Failure::from(error);

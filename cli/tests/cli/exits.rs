@@ -218,7 +218,7 @@ async fn invalid_arguments_are_a_usage_error() {
         (&["run", "job", "make", "report"], "tip: put `--` before the command"),
         (&["elect", "job", "--value", "v"], "tip: put `--` before the command"),
         (&["run", "job", "--ttl", "30", "--", "true"], "the unit is missing: write it like 30s"),
-        (&["run", "job", "--kill-after", "20s", "--", "true"], "14s is the most"),
+        (&["run", "job", "--kill-after", "20s", "--", "true"], "give 14s or less"),
         (&["run", "job", "--on-loss", "kill", "--kill-after", "1s", "--", "true"], "--on-loss term"),
         (&["elect", "job", "--value", "v", "--on-loss", "ignore", "--", "true"], "ignore"),
         (&["run", "redquorum:node", "--", "true"], "reserved"),

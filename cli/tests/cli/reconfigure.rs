@@ -140,7 +140,7 @@ async fn a_move_without_a_new_node_closes_nothing_and_succeeds_with_the_node() {
     assert_eq!(exit_code(&failed), 69, "{}", stderr(&failed));
     let printed = stderr(&failed);
     assert!(
-        printed.contains(&fixture.node(3)) && printed.contains("run it again: it continues from here"),
+        printed.contains(&fixture.node(3)) && printed.contains("run the command again to continue"),
         "{printed}"
     );
     assert_eq!(fixture.run_status("old").await, 0);

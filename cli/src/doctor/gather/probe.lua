@@ -12,8 +12,8 @@ local function try(command, ...)
     failed[#failed + 1] = reply.err
   end
 end
--- The writes come first, because a server without memory accepts writes of a script that has tried to
--- delete. All keys are deleted at the end of this script, and otherwise end by their ttl.
+-- The writes are first, because a server without memory accepts every write of a script that has tried a deletion
+-- before. All keys are deleted at the end of this script. If the deletion is refused, they end by their ttl.
 try('set', text, '1', 'PX', '1000')
 try('set', counter, '1', 'PX', '1000')
 try('info', 'server')
