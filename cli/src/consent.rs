@@ -50,7 +50,8 @@ pub(crate) fn has_terminal() -> bool {
 ///
 /// # Errors
 ///
-/// [`Exit::Io`] if the terminal cannot be read or written, [`Exit::System`] if the system refuses the thread that waits.
+/// [`Exit::Io`] if the terminal cannot be read or written, [`Exit::System`] if the system refuses the thread that
+/// waits.
 pub(crate) async fn ask(question: String) -> Result<bool, Failure> {
     let (sender, receiver) = oneshot::channel();
     let read_answer = move || {

@@ -120,7 +120,8 @@ fn with_advice(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     if error.kind() == ErrorKind::ValueValidation
-        && matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(option)) if option.starts_with("--permits"))
+        && let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg)
+        && option.starts_with("--permits")
     {
         let tip = "`-n COUNT` runs up to COUNT commands at a time; `--wait 0` makes one attempt for a lock";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));

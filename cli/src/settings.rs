@@ -56,8 +56,8 @@ impl Settings {
     /// Reads one file, without the nodes and settings of the command line and the environment.
     ///
     /// Certificates are an exception: `--ca`, `--cert` and `--key` (or their variables) apply to a file without a table
-    /// `[tls]`. If a file has this table, even an empty table, the options do not apply, because each of two quorums may
-    /// have its own certificates.
+    /// `[tls]`. If a file has this table, even an empty table, the options do not apply, because each of two quorums
+    /// may have its own certificates.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use crate::messages::Messages;
 
-/// An animated line on standard error with the reason of a wait. Dropping the handle removes the line. If standard error
-/// is no terminal, there is no line.
+/// An animated line on standard error with the reason of a wait. Dropping the handle removes the line. If standard
+/// error is no terminal, there is no line.
 #[derive(Debug)]
 pub(crate) struct WaitLine {
     bar: ProgressBar,

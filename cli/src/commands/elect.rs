@@ -72,8 +72,8 @@ pub(crate) struct Elect {
     what: WhatToRun,
 }
 
-/// The way to stop a command when its leadership is about to end. [`OnLoss::Ignore`] is left out, because the command of
-/// a past term must not run beside the command of the next term.
+/// The way to stop a command when its leadership is about to end. [`OnLoss::Ignore`] is left out, because the command
+/// of a past term must not run beside the command of the next term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OnLeadershipLoss {
     /// SIGTERM, and SIGKILL before the leadership ends

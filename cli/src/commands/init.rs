@@ -16,8 +16,8 @@ use crate::{
     exit::Exit, failure::Failure, shortage::ShortageReporter, table, wait_report::report_connecting,
 };
 
-/// The time limit of each answer before the question. If a node does not answer in time, there is no question, and `init`
-/// reports the node.
+/// The time limit of each answer before the question. If a node does not answer in time, there is no question, and
+/// `init` reports the node.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Initialise new nodes as a quorum
@@ -128,8 +128,8 @@ async fn confirm(nodes: &[NodeConnector]) -> Result<(), Failure> {
     Err(Failure::new(Exit::Declined, message))
 }
 
-/// Returns the remaining quarantine of a new node, which is zero without a quarantine. Returns `None` if the node is not
-/// new or does not answer.
+/// Returns the remaining quarantine of a new node, which is zero without a quarantine. Returns `None` if the node is
+/// not new or does not answer.
 async fn quarantine_of_new_node(node: &NodeConnector) -> Option<Duration> {
     let mut connection = NodeConnection::open(node, ANSWER_TIMEOUT).await.ok()?;
     let is_new = metadata::is_new(&mut connection).await.ok()?.ok()?;

@@ -178,8 +178,8 @@ async fn excess_slots(quorum: &Quorum, semaphore: &[u8], permits: u32) -> Result
     Ok(held.into_iter().flatten().collect())
 }
 
-/// Clears the `drawn` lines of the last drawing, and returns the number of lines of the next drawing. Errors are ignored,
-/// because the next write reports a closed terminal.
+/// Clears the `drawn` lines of the last drawing, and returns the number of lines of the next drawing. Errors are
+/// ignored, because the next write reports a closed terminal.
 fn redraw(screen: &Term, views: &[&LockView], drawn: usize) -> usize {
     let (rows, columns) = screen.size();
     screen.clear_last_lines(drawn.min(usize::from(rows).saturating_sub(1))).ok();

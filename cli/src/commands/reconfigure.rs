@@ -1,10 +1,13 @@
 //! `redquorum reconfigure`: moves a quorum to another configuration.
 //!
 //! ```text
-//!   both files ──► question or --yes ──► every node asked ──► old nodes closed ──► wait for the longer max_ttl ──► new nodes open
-//!         │              └─ no: 83              └─ unfit: 69, 78     (after a failure, the same call continues here)
+//!   both files ──► question or --yes ──► check of every node ──► old nodes closed ──► wait ──► new nodes open
+//!         │              └─ no: 83              └─ unfit: 69, 78
 //!         └──── --give-up: old nodes open again
 //! ```
+//!
+//! The wait lasts for the longer `max_ttl` of both files and a little more. After a failure, another call with the same
+//! files continues with the nodes that are not closed or open yet.
 
 use std::{collections::BTreeSet, fmt, path::PathBuf, time::Duration};
 

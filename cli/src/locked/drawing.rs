@@ -25,8 +25,8 @@ use crate::{failure::Failure, messages::Messages};
 /// The longest time that the restoration waits for a blocked terminal.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The drawing on the alternate screen of the terminal. Dropping it restores the terminal. Messages are suppressed until
-/// then, because they would overwrite the drawing.
+/// The drawing on the alternate screen of the terminal. Dropping it restores the terminal. Messages are suppressed
+/// until then, because they would overwrite the drawing.
 ///
 /// A separate thread writes the pages, because a terminal can block a write without limit, and signals and keys still
 /// have to be handled. While a page is being written, no other page is drawn.

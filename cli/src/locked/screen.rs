@@ -148,8 +148,8 @@ impl Screen {
     }
 }
 
-/// Returns an estimate of the number of waiters. A waiter for any permit of a semaphore is in the queues of several slots,
-/// so only the longest queue of each semaphore counts.
+/// Returns an estimate of the number of waiters. A waiter for any permit of a semaphore is in the queues of several
+/// slots, so only the longest queue of each semaphore counts.
 fn waiting(rows: &[Row]) -> u64 {
     let mut of_semaphores: BTreeMap<&[u8], u32> = BTreeMap::new();
     let mut waiting = 0;

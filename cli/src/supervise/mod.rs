@@ -68,8 +68,8 @@ pub(crate) struct LeaseTrouble {
 }
 
 impl Job<'_> {
-    /// Runs the command, and returns when the command has ended. If the lease is about to end, the rule ends the command
-    /// before the lease.
+    /// Runs the command, and returns when the command has ended. If the lease is about to end, the rule ends the
+    /// command before the lease.
     ///
     /// # Errors
     ///

@@ -9,7 +9,8 @@ use crate::{failure::reasons, stopwatch};
 /// The number of checks, within the time of the mark, whether a lease that was not renewed is renewed again.
 const CHECKS_PER_MARK: u32 = 10;
 
-/// The reporter of missing renewals: one message when the lease is not renewed, and one when the lease is renewed again.
+/// The reporter of missing renewals: one message when the lease is not renewed, and one when the lease is renewed
+/// again.
 #[derive(Debug)]
 pub(super) struct RenewalReporter<'a> {
     /// The name of the lock, in the words of the user.

@@ -81,8 +81,8 @@ pub(crate) enum RuleStep {
 
 /// The rule that ends a command before its lease ends.
 ///
-/// The caller passes the remaining validity to [`at`](Self::at), and performs the step. The next call is due when at most
-/// [`mark`](Self::mark) is left.
+/// The caller passes the remaining validity to [`at`](Self::at), and performs the step. The next call is due when at
+/// most [`mark`](Self::mark) is left.
 ///
 /// # Invariants
 ///

@@ -55,9 +55,10 @@ impl Terminal {
     /// Handles a stop of the command by a signal. Stops the whole job: this process, and the processes that the shell
     /// started with this process. Returns when the shell continues the job.
     ///
-    /// Without a shell, no process would continue the job, so a command that Ctrl-Z stopped is continued at once. Usually
-    /// the system ignores Ctrl-Z if no shell waits, but here it treats this process as the shell of the command. A command
-    /// that another signal stopped stays stopped, because the sender of the signal can continue the command.
+    /// Without a shell, no process would continue the job, so a command that Ctrl-Z stopped is continued at once.
+    /// Usually the system ignores Ctrl-Z if no shell waits, but here it treats this process as the shell of the
+    /// command. A command that another signal stopped stays stopped, because the sender of the signal can continue the
+    /// command.
     pub(crate) fn on_stopped(&self, group: Pid, by: Signal) {
         if !self.has_shell() {
             if by == Signal::SIGTSTP {
@@ -72,13 +73,13 @@ impl Terminal {
         killpg(self.own_group, Signal::SIGSTOP).ok();
     }
 
-    /// Whether a shell with job control waits for this job. A shell with job control is the parent of the job, is in the
-    /// same session, and gives each job a group of its own. The first group of a session is therefore no job.
+    /// Whether a shell with job control waits for this job. A shell with job control is the parent of the job, is in
+    /// the same session, and gives each job a group of its own. The first group of a session is therefore no job.
     fn has_shell(&self) -> bool {
         let Ok(session) = getsid(None) else { return false };
         let parent = getppid();
-        // The id 0 stands for a parent outside of this process namespace, or for no parent. It has to be excluded, because
-        // `getsid` of 0 returns this process's own session.
+        // The id 0 stands for a parent outside of this process namespace, or for no parent. It has to be excluded,
+        // because `getsid` of 0 returns this process's own session.
         self.own_group != session && parent.as_raw() != 0 && getsid(Some(parent)) == Ok(session)
     }
 }

@@ -372,8 +372,8 @@ async fn slots_in_use_beyond_the_permit_count_are_reported() {
     }
 }
 
-/// One client has the turn, and waits for the last of four permits. Another client waits for the turn, to acquire a single
-/// permit by `acquire_many`.
+/// One client has the turn, and waits for the last of four permits. Another client waits for the turn, to acquire a
+/// single permit by `acquire_many`.
 #[tokio::test]
 async fn force_unlock_of_the_multi_permit_lock_ends_the_turn_of_its_holder() {
     let cluster = Cluster::start(3).await;

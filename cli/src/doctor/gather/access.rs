@@ -1,5 +1,5 @@
-//! The permissions of the user on a node. Every command of the library's script is tried on reserved keys. Every kind of
-//! key is tried without a change of the key.
+//! The permissions of the user on a node. Every command of the library's script is tried on reserved keys. Every kind
+//! of key is tried without a change of the key.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -80,8 +80,8 @@ pub(super) async fn query(
     })
 }
 
-/// Returns the refused commands of notices: `subscribed` is the error of subscribing, and `failed` has the commands that
-/// failed in the probe.
+/// Returns the refused commands of notices: `subscribed` is the error of subscribing, and `failed` has the commands
+/// that failed in the probe.
 fn refused_notices(subscribed: Option<String>, failed: &[(String, String)]) -> Vec<RefusedNotice> {
     let published = failed.iter().find(|(command, _)| command == "publish").map(|(_, text)| text.clone());
     let refused = [("subscribe", subscribed), ("publish", published)];

@@ -24,8 +24,8 @@ struct Sample {
     round_trip: Duration,
 }
 
-/// Measures the latency of answers, and the offset and rate of the node's clock. The rate is measured over the pause, and
-/// not without a pause.
+/// Measures the latency of answers, and the offset and rate of the node's clock. The rate is measured over the pause,
+/// and not without a pause.
 ///
 /// The node reads its clock at some time between request and answer. The middle between request and answer differs from
 /// this time by at most half the round trip, as in NTP. This machine's wall clock is read only once, at the start.

@@ -1,4 +1,5 @@
--- probe.lua  ARGV an unused name, a channel of release notices, one of wakes  ->  command, error, ... for each failed command
+-- probe.lua  ARGV an unused name, a channel of release notices, a channel of wakes
+--   ->  command, error, ... for each failed command
 local name, channels = ARGV[1], { ARGV[2], ARGV[3] }
 local text, hash, queue = name, name .. ':hash', name .. ':queue'
 local counter = 'redisson_lock_token:{' .. name .. '}'

@@ -33,8 +33,8 @@ fn offset(reading: &ClockReading) -> Finding {
     let ClockReading { ahead, error_bound, .. } = reading;
     let direction = if *ahead < 0.0 { "behind" } else { "ahead of" };
     let found = format!("{} {direction} this machine (± {})", time(ahead.abs()), time(*error_bound));
-    let advice = "set the clock that is wrong, but a node's clock only while its server is stopped, because a step ends \
-        keys early";
+    let advice = "set the clock that is wrong, but a node's clock only while its server is stopped, because a step \
+        ends keys early";
     match ahead.abs() - error_bound {
         off if off > MAX_OFFSET => {
             Finding::fail("clock", format!("{found}: clients refuse the node"), advice)

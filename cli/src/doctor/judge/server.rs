@@ -85,7 +85,8 @@ pub(super) fn replicas(info: &Info, guard: RestartGuard) -> Finding {
     let advice = if is_guarded(guard) {
         "do not let this address lead to a promoted replica: a promotion causes a quarantine, without a benefit"
     } else {
-        "never let this address lead to a promoted replica: without a restart guard, two clients could then hold one lock"
+        "never let this address lead to a promoted replica: without a restart guard, two clients could then hold one \
+         lock"
     };
     Finding::warn("replicas", found, advice)
 }
