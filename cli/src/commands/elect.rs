@@ -65,7 +65,7 @@ pub(crate) struct Elect {
     /// The time from SIGTERM to SIGKILL, with `--on-loss term` [default: a sixth of the ttl]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     kill_after: Option<Duration>,
-    /// Campaign again after the command has ended by itself, too
+    /// Also campaign again after the command has ended by itself
     #[arg(long)]
     restart: bool,
     #[command(flatten)]

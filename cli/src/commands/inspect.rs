@@ -25,8 +25,8 @@ const MIN_INTERVAL: Duration = Duration::from_millis(50);
 ///
 /// Shows for each node the owner, its number of holds, the remaining ttl without a renewal, the
 /// fencing counter and the latency; then the reasons of nodes that do not vote, and the quorum's
-/// conclusion. An answer shows the state at the time of the answer, and may be outdated. Nodes
-/// without a registered client stay unchanged.
+/// conclusion. An answer shows the state at the time of the answer, and may be outdated. The command
+/// does not register with the nodes, so new nodes stay unchanged.
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {
     /// The name of the lock

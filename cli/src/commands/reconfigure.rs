@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The wait lasts for the longer `max_ttl` of both files and a little more. After a failure, another call with the same
-//! files continues with the nodes that are not closed or open yet.
+//! files continues from there.
 
 use std::{collections::BTreeSet, fmt, path::PathBuf, time::Duration};
 

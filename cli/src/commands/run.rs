@@ -34,7 +34,7 @@ use crate::{
 /// Acquires the lock, runs the command in its own process group while renewing the lease, and unlocks
 /// when the command has ended. The environment of the command has REDQUORUM_RESOURCE (the names, one
 /// per line), REDQUORUM_FENCING_TOKEN, and the variables of the options of the quorum and of the
-/// output. Signals are passed on to the command, and its exit status is passed back.
+/// output. Signals are passed on to the command, and `run` ends with its exit status.
 ///
 /// With -n, at most COUNT of these commands run at a time under the name, on all hosts together, each
 /// in its own slot, counted from 0: REDQUORUM_SLOT. Tokens grow within a slot; tokens of two slots are
