@@ -14,8 +14,8 @@ const KEYS_PER_COMMAND: usize = 500;
 
 /// The names of the tombstones that nodes may have. A name is removed when its tombstone must have expired.
 ///
-/// An unlock leaves a tombstone on a node that was sent the lock, did not answer, and has no key. This happens rarely,
-/// so most of the recorded tombstones do not exist.
+/// An unlock leaves a tombstone on a node that was sent the lock, did not answer, and has no key. Few unlocks do so,
+/// and most of the recorded tombstones do not exist.
 #[derive(Debug)]
 pub(crate) struct Residue {
     tombstone_ttl: Duration,

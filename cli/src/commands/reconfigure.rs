@@ -103,7 +103,7 @@ impl Reconfigure {
                 "reconfigure takes its nodes from --from and --to: leave out --node and --config",
             ));
         }
-        // A give-up needs no question, because it fails unless it is safe.
+        // A give-up needs no question, because an unsafe give-up fails.
         let consent = if self.give_up { Consent::Given } else { Consent::of(self.yes, "move the quorum")? };
         let (old, new) =
             (Settings::of_file(&self.from, &app.general)?, Settings::of_file(&self.to, &app.general)?);

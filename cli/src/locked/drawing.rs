@@ -25,7 +25,7 @@ use crate::{failure::Failure, messages::Messages};
 /// The longest time that the restoration waits for a blocked terminal.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The drawing on the alternate screen of the terminal. Dropping it restores the terminal. Messages are suppressed
+/// The drawing on the alternate screen of the terminal. A drop restores the terminal. Messages are suppressed
 /// until then, because they would overwrite the drawing.
 ///
 /// A separate thread writes the pages, because a terminal can block a write without limit, and signals and keys still

@@ -35,9 +35,9 @@ impl Child {
     /// Starts the command: in its own process group, killed if this process dies (on Linux), and in
     /// the foreground of the terminal if `is_foreground`.
     ///
-    /// This requires steps between fork and exec, which need unsafe code in Rust. Therefore the new process first runs
-    /// this program again, [takes the steps](exec_child), and then becomes the command. If the command does not exist,
-    /// the new process reports the failure.
+    /// The signal for the death of the parent and the foreground have to be set between fork and exec, which needs
+    /// unsafe code in Rust. Therefore the new process first runs this program again, [sets both](exec_child), and then
+    /// becomes the command. If the command does not exist, the new process reports the failure.
     ///
     /// # Errors
     ///

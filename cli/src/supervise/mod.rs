@@ -9,8 +9,8 @@
 //!   redquorum died ───────────────────► the guardian kills the group
 //! ```
 //!
-//! [`Rule`] decides, and [`Job::run`] performs. The loop of `run` waits only for time, the command and signals. It must
-//! not wait for a terminal or a disk, because a slow terminal or disk would delay a signal.
+//! [`Rule`] decides, and [`Job::run`] performs. The loop of `run` waits only for time, the command and signals. The
+//! loop must not wait for a terminal or a disk, because a slow terminal or disk would delay a signal.
 
 use std::{ffi::OsString, time::Duration};
 

@@ -99,7 +99,7 @@ async fn a_held_lock_is_reported_at_once_or_after_the_wait() {
 }
 
 #[tokio::test]
-async fn the_holder_is_named_in_the_same_line_or_on_a_terminal_in_the_next() {
+async fn an_error_names_the_holder_in_a_line_of_its_own_on_a_terminal() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
