@@ -87,7 +87,8 @@ impl fmt::Display for BenchReport {
         }
         writeln!(f, "{}", table.trim_fmt())?;
         for (what, count) in &self.failures {
-            writeln!(f, "{what}: {count} times")?;
+            let times = counted(usize::try_from(*count).unwrap_or(usize::MAX), "time");
+            writeln!(f, "{what}: {times}")?;
         }
         let Self { seconds, cycles_per_second, .. } = self;
         let tasks = counted(self.tasks, "task");
